@@ -101,9 +101,9 @@ def test_a_hook_changes_what_is_kept_and_what_it_makes_is_held_to_the_same_rules
     assert hold.store(title="Plan", content="my password").content == "redacted"
     assert [one["arguments"]["content"] for one in heard(tmp_path / "log")] == ["my password", "redacted"]
     for made, said in (
-        ({"priority": 99}, "cannot be done"),
+        ({"priority": 99}, "made the request invalid"),
         ({"no_such_field": 1}, "unknown field"),
-        ({"namespace": "a//b"}, "cannot be done"),
+        ({"namespace": "a//b"}, "made the request invalid"),
         ({"agent_id": "ai:boss@here"}, "who acts"),
     ):
         hold = open_with(rule("pre_store", saying({"decision": "modify", "arguments": made})))

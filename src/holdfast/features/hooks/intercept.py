@@ -1,4 +1,4 @@
-"""Operations that hooks are asked about first, and told of afterwards."""
+"""Run lifecycle hooks before and after operations."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -16,11 +16,11 @@ from holdfast.kernel.records.validate import normal
 from holdfast.kernel.registry.operation import Operation, Request
 
 IDS = ("id", "memory_id", "lesson_id", "source_id", "target_id", "ids", "source_ids")
-"""Fields that name memories."""
+"""Fields with memory ids."""
 POSITION = "as_agent"
-"""Where somebody stands, who sees far beyond."""
+"""Field of the caller's namespace position; recall reaches beyond it, so it does not limit hooks."""
 WIDER = ("build_context", "import_kernex")
-"""Operations that also touch what lies above or below the namespace that they name, and people."""
+"""Operations that also touch namespaces above or below the given one, and people."""
 WHOLE_ID = 36
 
 
@@ -53,14 +53,14 @@ class HookInterceptor:
 
 
 def hooks_of(ctx: Hold) -> Hooks | None:
-    """The lifecycle hooks of an open store, if the settings name any."""
+    """Return the lifecycle hooks of an open store, or None if the settings have none."""
     return next((one.hooks for one in ctx.interceptors if isinstance(one, HookInterceptor)), None)
 
 
 def call_with_hooks(
     hooks: Hooks, op: Operation, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress
 ) -> Any:
-    """Do an operation as its hooks leave it. They run before its transaction, and hear of it after."""
+    """Run an operation with the arguments that its hooks return; post_ hooks run after its commit."""
     op.require_right(caller)
     acting, request = op.admitted(caller, arguments)
     given: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(arguments))
@@ -81,7 +81,7 @@ def call_with_hooks(
 
 
 def _occasions(op: Operation, seen: Hold, request: Request, given: dict[str, Any]) -> list[Occasion]:
-    """What hooks are asked about: the one stage of an operation, or those of which a request is a part."""
+    """Return what to call hooks about: the stage of the operation, or the stages that this request belongs to."""
     touches = partial(namespaces_of, op, seen)
     if op.parts is None:
         (stage,) = op.all_stages
@@ -95,11 +95,11 @@ def _occasions(op: Operation, seen: Hold, request: Request, given: dict[str, Any
 def _changed(
     op: Operation, caller: Caller, given: Mapping[str, Any], changed: Mapping[str, Any]
 ) -> tuple[Caller, Request]:
-    """What hooks made of a request, held to the same rules; as whom it is made is not for them to say."""
+    """Validate the request as changed by hooks; reject a change of the acting agent."""
     if op.parts is not None:
-        raise HookDenied(f"A hook changed what is asked of {op.name}, which it may not.")
+        raise HookDenied(f"A hook changed the arguments of {op.name}. Hooks can only allow or refuse this operation.")
     if any(given.get(name) != changed.get(name) for name in op.having("actor")):
-        raise HookDenied("A hook changed who acts, which it may not.")
+        raise HookDenied("A hook changed the acting agent, which is not allowed.")
     try:
         return op.admitted(caller, changed)
     except HoldfastError as error:
@@ -107,18 +107,18 @@ def _changed(
 
 
 def _blamed(error: Invalid, given: Mapping[str, Any], made: list[dict[str, Any]]) -> HoldfastError:
-    """What is wrong with a field that a hook changed is not said to be the caller's doing."""
+    """Return the error as the hook's if it concerns a field that a hook changed, else unchanged."""
     fields = error.details.get("fields", ())
     changed = any(one.get(name) != given.get(name) for one in made for name in fields)
     return _cannot(error) if changed else error
 
 
 def _cannot(error: HoldfastError) -> HookDenied:
-    return HookDenied(f"What a hook made of this cannot be done: {error.message}", **error.details)
+    return HookDenied(f"A hook made the request invalid: {error.message}", **error.details)
 
 
 def namespaces_of(op: Operation, seen: Hold, arguments: Mapping[str, Any]) -> list[str]:
-    """The namespaces that an operation touches, as far as its caller can know; none: it may be any."""
+    """Return the namespaces that an operation touches, as far as its caller can know; empty if it may be any."""
     ids = [one for name in IDS for one in _texts(arguments.get(name))]
     places = _places(seen, ids) if ids else []
     if op.name in WIDER or places is None:
@@ -127,7 +127,7 @@ def namespaces_of(op: Operation, seen: Hold, arguments: Mapping[str, Any]) -> li
 
 
 def _places(seen: Hold, ids: list[str]) -> list[str] | None:
-    """Where the memories lie that ids name; None: one of them names no memory that the caller sees."""
+    """Return the namespaces of memories by id; None if the caller does not see one of them."""
     with seen.reading() as session:
         whole = [id for id in ids if len(id) == WHOLE_ID]
         found = memories.by_ids(session, seen.caller, whole, seen.now(), view="any")
@@ -139,7 +139,7 @@ def _places(seen: Hold, ids: list[str]) -> list[str] | None:
 
 
 def _named(op: Operation, seen: Hold, arguments: Mapping[str, Any]) -> Iterator[str]:
-    """Those that are named; what is kept and names none goes where it goes by default."""
+    """Yield the given namespaces, and the default one for stores without a namespace."""
     for name in op.having("namespace"):
         if name != POSITION:
             yield from _texts(arguments.get(name))

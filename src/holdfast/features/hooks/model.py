@@ -1,4 +1,4 @@
-"""Lifecycle hooks: what may look at an operation before and after it, and whose word counts."""
+"""Rules and answers of lifecycle hooks."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
@@ -23,23 +23,23 @@ Event = Literal[
 Decision = Literal["allow", "modify", "ask", "deny"]
 STRICTNESS: tuple[Decision, ...] = ("allow", "modify", "ask", "deny")
 VERSION = 1
-"""Of what a hook is told."""
+"""Version of the JSON object that hooks receive."""
 LONGEST_REASON = 1000
 
 
 class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One hook, as the settings say it."""
+    """One hook from the settings."""
 
     event: Event
     command: tuple[str, ...] = ()
-    """A program and its arguments; no shell reads them."""
+    """A program and its arguments, run without a shell."""
     python: str = ""
-    """Instead of a command: the name of an entry point of the group holdfast.hooks."""
+    """Instead of a command: an entry point of the group holdfast.hooks."""
     match: tuple[str, ...] = ("**",)
-    """Patterns of namespaces."""
+    """Namespace patterns."""
     timeout: Annotated[float, Meta(gt=0, le=60)] = 5.0
     on_error: Literal["allow", "deny"] | None = None
-    """What it counts as if a hook before an operation fails, is late or says what nobody understands."""
+    """Decision if a pre_ hook fails, times out or gives an invalid answer."""
     name: str = ""
 
     @property
@@ -51,46 +51,46 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.event.startswith("pre_")
 
     def concerns(self, namespaces: Sequence[str]) -> bool:
-        """Whether one of the namespaces is meant; all are, if it is not known which ones an operation touches."""
+        """Return whether the hook applies to one of the namespaces; unknown namespaces always match."""
         return not namespaces or any(Scope(self.match, ()).tells(one) for one in namespaces)
 
 
 class Said(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a hook answers."""
+    """The answer of a hook."""
 
     decision: Decision = "allow"
     reason: str = ""
     arguments: dict[str, Any] | None = None
-    """With modify: arguments of the operation that replace those that were given."""
+    """With modify: arguments that replace the given ones."""
 
 
 class Ran(NamedTuple):
-    """One hook that was asked, and what came of it."""
+    """The outcome of one hook call."""
 
     rule: Rule
     decision: Decision
     reason: str = ""
     arguments: dict[str, Any] | None = None
     error: str | None = None
-    """What went wrong, if the decision is that of on_error."""
+    """The failure, if on_error decided."""
     milliseconds: int = 0
 
 
 def strictest(decisions: Sequence[Decision]) -> Decision:
-    """The most restrictive word counts, in whatever order they were given."""
+    """Return the most restrictive decision."""
     return max(decisions, key=STRICTNESS.index, default="allow")
 
 
 def admit_rules(rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Rules that can be followed; what is wrong with one is said by its number."""
+    """Validate rules; errors name the rule by its number."""
     for number, rule in enumerate(rules, 1):
         if bool(rule.command) == bool(rule.python):
-            raise Misconfigured(f"hooks, no. {number}: say either command or python.")
+            raise Misconfigured(f"hooks, no. {number}: give either command or python.")
         if rule.before != (rule.on_error is not None):
-            need = 'on_error = "allow" or "deny" is needed' if rule.before else "on_error is for pre_ events alone"
+            need = 'on_error = "allow" or "deny" is required' if rule.before else "on_error is only for pre_ events"
             raise Misconfigured(f"hooks, no. {number} ({rule.event}): {need}.")
         if any("\x00" in word for word in rule.command) or (rule.command and not rule.command[0]):
-            raise Misconfigured(f"hooks, no. {number}: command is a list of a program and its arguments.")
+            raise Misconfigured(f"hooks, no. {number}: command must be a list of a program and its arguments.")
         try:
             admit_patterns(rule.match, "match")
         except Invalid as error:

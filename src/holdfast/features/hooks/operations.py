@@ -1,4 +1,4 @@
-"""Lifecycle hooks: which there are, and what they would say. They are set in the settings file alone."""
+"""List and test lifecycle hooks. They are configured only in the settings file."""
 
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -13,7 +13,7 @@ from holdfast.kernel.registry.fields import Namespace
 from holdfast.kernel.registry.operation import REGISTRY, Effect, Example, Nothing, Request, operation
 
 of_this_machine = partial(operation, family="other", admin=True, surfaces=("library", "cli"), opens_nothing=True)
-"""An operation about the settings of one machine: there is no store to open, and no other machine to ask."""
+"""Declare an operation on local settings: it opens no store and is not available remotely."""
 
 
 class HookView(Struct, frozen=True, kw_only=True):
@@ -25,7 +25,7 @@ class HookView(Struct, frozen=True, kw_only=True):
     timeout: float
     on_error: Literal["allow", "deny"] | UnsetType = UNSET
     operations: list[str]
-    """The operations that it is asked about."""
+    """Operations that the hook runs for."""
 
 
 class HookList(Struct, frozen=True, kw_only=True):
@@ -55,15 +55,15 @@ def hook_view(rule: "Rule") -> HookView:
     examples=(Example({}),),
 )
 def hooks_list(hold: Hold, request: Nothing) -> HookList:
-    """List the lifecycle hooks of this machine, in the order in which they are asked."""
+    """List the lifecycle hooks of this machine in call order."""
     hooks = hooks_of(hold)
     rules = hooks.rules if hooks is not None else ()
     return HookList(hooks=[hook_view(rule) for rule in rules], count=len(rules))
 
 
 class HooksTest(Request, frozen=True):
-    event: Annotated[Event, Meta(description="What they are asked about.", extra={"argument": True})]
-    arguments: Annotated[dict[str, Any], Meta(description="Arguments of the operation, as it would be asked.")] = {}
+    event: Annotated[Event, Meta(description="Event to test.", extra={"argument": True})]
+    arguments: Annotated[dict[str, Any], Meta(description="Arguments of the operation, as JSON.")] = {}
     namespace: Namespace | None = None
 
 
@@ -73,19 +73,19 @@ class HookAnswer(Struct, frozen=True, kw_only=True):
     reason: str | UnsetType = UNSET
     arguments: dict[str, Any] | UnsetType = UNSET
     error: str | UnsetType = UNSET
-    """What went wrong, if the decision is that of on_error."""
+    """The failure, if on_error decided."""
     milliseconds: int
 
 
 class HooksTested(Struct, frozen=True, kw_only=True):
     event: Event
     decision: Decision
-    """The strictest: what would become of the operation."""
+    """The strictest decision, which would apply to the operation."""
     hooks: list[HookAnswer]
     passed_over: list[str]
-    """Hooks of the event that are for other namespaces."""
+    """Hooks of the event that match other namespaces only."""
     arguments: dict[str, Any]
-    """As the hooks leave them."""
+    """The arguments after all hooks."""
 
 
 def hook_answer(ran: "Ran") -> HookAnswer:
@@ -110,7 +110,7 @@ def hook_answer(ran: "Ran") -> HookAnswer:
     ),
 )
 def hooks_test(hold: Hold, request: HooksTest) -> HooksTested:
-    """Ask the hooks of an event, and show what each answers. The operation itself is not done."""
+    """Run the hooks of an event and show their answers, without the operation."""
     hooks = hooks_of(hold)
     rules = hooks.rules if hooks is not None else ()
     ran, changed, others = rehearsed(hold, rules, request.event, request.arguments, request.namespace)

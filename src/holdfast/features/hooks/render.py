@@ -20,7 +20,7 @@ def render_hooks(answer: Any) -> Iterator[str]:
         for hook in answer.hooks
     ]
     if not rows:
-        yield "There are none."
+        yield "No hooks."
         return
     yield from render_table(rows, ("EVENT", "HOOK", "MATCH", "TIMEOUT", "ON ERROR"))
 
@@ -32,5 +32,5 @@ def render_hook_test(answer: Any) -> Iterator[str]:
             f" {escape(hook.name)} ({hook.milliseconds} ms)" + (f": {escape(said)}" if said else "")
         )
     for name in answer.passed_over:
-        yield f"        {escape(name)}: for other namespaces"
-    yield style(f"So: {answer.decision}", bold=True, fg=COLOURS[answer.decision])
+        yield f"        {escape(name)}: other namespaces only"
+    yield style(f"Decision: {answer.decision}", bold=True, fg=COLOURS[answer.decision])

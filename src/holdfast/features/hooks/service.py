@@ -1,4 +1,4 @@
-"""Running hooks: before an operation they may change or refuse it, after it they only hear of it."""
+"""Run lifecycle hooks: before an operation they can change or refuse it; after it they only observe."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ from holdfast.kernel.net.deadline import within
 from holdfast.kernel.registry.stages import Stage
 
 MARK = "HOLDFAST_IN_HOOK"
-"""In the environment of a hook: what it asks Holdfast for runs no hooks."""
+"""Environment variable set for hooks; Holdfast calls from inside a hook run no hooks."""
 GROUP = "holdfast.hooks"
 MOST_ANSWER = 1024 * 1024
 MOST_WAITING = 1000
-"""Operations of which hooks are still to hear; what comes beyond is told to nobody, and noted in the log."""
+"""Queued calls of post_ hooks; further ones are dropped and logged."""
 _inside: ContextVar[bool] = ContextVar("inside a hook", default=False)
 log = logging.getLogger("holdfast")
 
 
 class Occasion(NamedTuple):
-    """An operation that hooks are asked about."""
+    """An operation that hooks are called for."""
 
     stage: Stage
     operation: str
     arguments: Mapping[str, Any]
     namespaces: Sequence[str]
-    """Those that it touches; none: it is not known which."""
+    """Namespaces that it touches; empty if unknown."""
     caller: Caller
     touches: Callable[[Mapping[str, Any]], Sequence[str]]
-    """The namespaces that it would touch with other arguments."""
+    """Returns the namespaces that it touches with other arguments."""
     confirmed: bool = False
-    """Whether a person at this machine said yes to what hooks asked."""
+    """Whether a person at this machine confirmed it."""
     makes: Sequence[Mapping[str, Any]] = ()
-    """What memories will say by it, where the arguments do not tell."""
+    """Resulting memory contents, where the arguments do not contain them."""
     answer: Any = None
 
 
 class Hooks:
-    """The hooks of one process, in the order of the settings."""
+    """Runs the hooks of one process in the order of the settings."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
@@ -61,14 +61,13 @@ class Hooks:
         self._lock = threading.Lock()
 
     def are_for(self, stage: Stage | None) -> bool:
-        """Whether any hook is for a stage; none is for what a hook itself asks."""
+        """Return whether any hook applies to a stage; always False inside a hook."""
         return stage is not None and not _inside.get() and any(rule.event.endswith(f"_{stage}") for rule in self.rules)
 
     def before(self, occasion: Occasion) -> tuple[dict[str, Any], list[Ran]]:
-        """The arguments as the hooks leave them, and what each said. The caller looks at the strictest decision.
+        """Run the pre_ hooks; return the resulting arguments and outcomes. The caller applies the strictest decision.
 
-        A hook that was asked before another one changed something is asked again about what came of it, and may then
-        only agree or refuse.
+        Hooks that ran before another one changed the arguments run again and can then only allow or refuse.
         """
         rules = [rule for rule in self.rules if rule.event == f"pre_{occasion.stage}"]
         ran: list[Ran] = []
@@ -90,7 +89,7 @@ class Hooks:
     def _again(self, rule: Rule, occasion: Occasion) -> Ran:
         said = self.asked(rule, occasion)
         if said.decision == "modify" and {**occasion.arguments, **(said.arguments or {})} != occasion.arguments:
-            return said._replace(decision="deny", reason="It changes again what another hook changed.")
+            return said._replace(decision="deny", reason="The hook changes again what another hook changed.")
         return said
 
     def asked(self, rule: Rule, occasion: Occasion) -> Ran:
@@ -105,13 +104,13 @@ class Hooks:
         return ran._replace(milliseconds=int((monotonic() - begun) * 1000))
 
     def after(self, occasion: Occasion) -> None:
-        """Let hooks hear of what was done, on a thread of their own: who asked does not wait for them."""
+        """Queue the post_ hooks; they run on a thread of their own and the caller does not wait."""
         for rule in self.rules:
             if rule.event == f"post_{occasion.stage}" and rule.concerns(occasion.namespaces):
                 try:
                     self._waiting.put_nowait((rule, _told(rule, occasion)))
                 except queue.Full:
-                    log.error("The hook %s (%s) is not told: too much waits already.", rule.called, rule.event)
+                    log.error("The hook %s (%s) was skipped: the queue is full.", rule.called, rule.event)
         self._start()
 
     def _start(self) -> None:
@@ -127,11 +126,11 @@ class Hooks:
                 _run(rule, words)
             except _Failed as failed:
                 log.warning("The hook %s (%s) failed: %s", rule.called, rule.event, failed)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next one is told
+            except Exception as error:  # noqa: BLE001 - the next hook still runs
                 log.warning("The hook %s (%s) failed with %s.", rule.called, rule.event, type(error).__name__)
 
     def close(self) -> None:
-        """Wait until hooks have heard of everything, each for no longer than its time."""
+        """Wait until all queued hooks have run, each at most for its timeout."""
         with self._lock:
             thread, self._thread = self._thread, None
         if thread is None:
@@ -148,7 +147,7 @@ class Hooks:
 def rehearsed(
     hold: Hold, every: Sequence[Rule], event: Event, arguments: Mapping[str, Any], namespace: str | None
 ) -> tuple[list[Ran], dict[str, Any], list[Rule]]:
-    """What the hooks of an event say, the arguments as they leave them, and the hooks that are for other namespaces."""
+    """Run the hooks of an event without the operation; return outcomes, arguments and hooks that do not match."""
     rules = [rule for rule in every if rule.event == event]
     when, _, stage = event.partition("_")
     places = [namespace] if namespace else [hold.namespace] if stage == "store" else []
@@ -162,7 +161,7 @@ def rehearsed(
 
 
 def must_agree(ran: Sequence[Ran], *, confirmed: bool) -> None:
-    """Raise what the strictest of the hooks said, unless it lets the operation pass."""
+    """Raise if the strictest hook refuses, or requires a confirmation that is missing."""
     decision = strictest([one.decision for one in ran])
     if decision not in ("ask", "deny") or (decision == "ask" and confirmed):
         return
@@ -170,16 +169,16 @@ def must_agree(ran: Sequence[Ran], *, confirmed: bool) -> None:
     if decision == "deny":
         why = f": {one.reason}" if one.reason else ""
         raise HookDenied(f"The hook {one.rule.called!r} refuses this{why}", hook=one.rule.called)
-    asked = one.reason or "May this be done?"
-    raise HookAsks(f"The hook {one.rule.called!r} asks for a person's word first: {asked}", hook=one.rule.called)
+    question = one.reason or "Proceed?"
+    raise HookAsks(f"The hook {one.rule.called!r} requires confirmation: {question}", hook=one.rule.called)
 
 
 class _Failed(Exception):
-    """A hook gave no answer that can be used."""
+    """A hook failed or gave an invalid answer."""
 
 
 def _told(rule: Rule, occasion: Occasion) -> bytes:
-    """What a hook is told, on standard input or as its argument."""
+    """Encode the JSON object that a hook receives on standard input or as its argument."""
     caller = occasion.caller
     said: dict[str, Any] = {
         "version": VERSION,
@@ -198,13 +197,13 @@ def _told(rule: Rule, occasion: Occasion) -> bytes:
 
 
 def _understood(words: bytes) -> Said:
-    """What a hook says: nothing means that it has nothing against it."""
+    """Decode the answer of a hook; no output means allow."""
     if not words.strip():
         return Said()
     try:
         return msgspec.json.decode(words, type=Said)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _Failed(f"it said what nobody understands: {error}") from None
+        raise _Failed(f"invalid answer: {error}") from None
 
 
 def _run(rule: Rule, words: bytes) -> bytes:
@@ -219,16 +218,16 @@ def _program(rule: Rule, words: bytes) -> bytes:
             rule.command, words=words, environment=environment, timeout=rule.timeout, grace=0.2, most=MOST_ANSWER
         )
     except OSError as error:
-        raise _Failed(f"it cannot be started: {error.strerror or error}") from None
+        raise _Failed(f"cannot start: {error.strerror or error}") from None
     if ended.stopped is not None:
         raise _Failed(ended.stopped)
     if ended.code != 0:
-        raise _Failed(f"it ended with {ended.code}: {ended.errors.strip()[:LONGEST_REASON]}")
+        raise _Failed(f"exit code {ended.code}: {ended.errors.strip()[:LONGEST_REASON]}")
     return ended.output.encode()
 
 
 def _function(rule: Rule, words: bytes) -> bytes:
-    """An entry point is called in this process; one that is late is left alone."""
+    """Call an entry point in this process; one that times out is left running and ignored."""
     call = _loaded(rule.python)
 
     def work() -> bytes:
@@ -242,24 +241,24 @@ def _function(rule: Rule, words: bytes) -> bytes:
     try:
         return within(rule.timeout, work)
     except TimeoutError:
-        raise _Failed(f"It took longer than {rule.timeout:g} seconds.") from None
+        raise _Failed(f"timed out after {rule.timeout:g} seconds") from None
     except Exception as error:  # noqa: BLE001 - a hook may raise anything
-        raise _Failed(f"it raised {type(error).__name__}: {error}") from None
+        raise _Failed(f"raised {type(error).__name__}: {error}") from None
 
 
 def _loaded(name: str) -> Callable[[dict[str, Any]], Any]:
     found = entry_points(group=GROUP, name=name)
     if not found:
-        raise _Failed(f"no package gives it: one declares {name!r} as an entry point of the group {GROUP}")
+        raise _Failed(f"no installed package declares the entry point {name!r} in the group {GROUP}")
     (point, *_) = found
     try:
         loaded: Callable[[dict[str, Any]], Any] = point.load()
     except Exception as error:  # noqa: BLE001 - a package may fail in any way
-        raise _Failed(f"it cannot be loaded: {type(error).__name__}: {error}") from None
+        raise _Failed(f"cannot load: {type(error).__name__}: {error}") from None
     return loaded
 
 
 def of(rules: Sequence[Rule]) -> Hooks | None:
-    """The hooks of a process; none inside of a hook."""
+    """Create the hooks of this process; None if there are no rules, or inside a hook."""
     admitted = admit_rules(rules)
     return Hooks(admitted) if admitted and MARK not in os.environ else None

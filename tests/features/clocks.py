@@ -4,7 +4,7 @@ from holdfast.kernel.timestamps import SECOND, from_text, to_text
 
 
 class Clock:
-    """A clock that stands still until it is moved."""
+    """Clock that only advances when a test moves it."""
 
     def __init__(self) -> None:
         self.at = from_text("2026-01-31T09:00:00Z", "at")
@@ -17,5 +17,5 @@ class Clock:
         return to_text(self.at)
 
     def after(self, *, days: int = 0, hours: int = 0, seconds: int = 0) -> str:
-        """The text of a moment later than now."""
+        """A later time as text, without moving the clock."""
         return to_text(self.at + ((days * 24 + hours) * 3600 + seconds) * SECOND)

@@ -1,4 +1,4 @@
-"""A store whose clock stands still until a test moves it, and other eyes to see it with."""
+"""Fixtures: a store with a test clock, and views of it for other callers."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from holdfast.operations import REGISTRY
 
 
 class Seen:
-    """One memory as another caller has it: the same methods, other eyes."""
+    """The store with the methods of Holdfast, called as another caller."""
 
     def __init__(self, hold: holdfast.Holdfast, caller: Caller) -> None:
         self.caller = caller
@@ -40,7 +40,7 @@ def clock() -> Clock:
 
 @pytest.fixture(scope="session")
 def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with nothing in it: making one costs thirty times as much as copying it."""
+    """An empty store. Creating one takes thirty times as long as copying it."""
     folder = tmp_path_factory.mktemp("empty")
     holdfast.open(str(folder / "memory.db")).close()
     return folder
@@ -48,7 +48,7 @@ def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def db(engine: str, tmp_path: Path, empty_file: Path, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address of a store with nothing in it."""
+    """Address of an empty store."""
     if engine == "postgres":
         with request.getfixturevalue("postgres").empty_store() as url:
             yield url
@@ -66,7 +66,7 @@ def timed(db: str, clock: Clock) -> Iterator[holdfast.Holdfast]:
 
 @pytest.fixture
 def seen_by(timed: holdfast.Holdfast) -> Callable[..., Seen]:
-    """The timed store as a bound agent sees it, with whatever else its key says."""
+    """View of the store for a bound agent, with further attributes of its key."""
 
     def seen_by(agent: str, **key: Any) -> Seen:
         return Seen(timed, Caller(agent, bound=True, **key))

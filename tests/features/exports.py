@@ -1,4 +1,4 @@
-"""Small exports of every format, written by hand: nobody said any of this."""
+"""Small fictional exports of every format."""
 
 import json
 import sqlite3
@@ -12,7 +12,7 @@ from holdfast.features.importers.readers import formats
 
 
 def records(path: Path, form: formats.Format | None = None) -> list[Record]:
-    """Everything that a reader finds at a path, as `mine` asks it."""
+    """Read all records at a path, as `mine` does."""
     with places.at(path) as place:
         found, pieces = formats.detect(place) if form is None else (form, formats.of_format(place, form))
         return [*place.problems, *formats.read(found, pieces, lambda number: None)]
@@ -32,7 +32,7 @@ def chatgpt_message(id: str, role: str, *parts: Any, at: Any = 1_700_000_000.5, 
 
 
 def chatgpt_conversation(id: str, title: str, *messages: dict[str, Any]) -> dict[str, Any]:
-    """A conversation without branches: a root that says nothing, and a message below another."""
+    """A conversation without branches: an empty root, and one message below another."""
     mapping: dict[str, Any] = {"root": {"id": "root", "message": None, "parent": None, "children": []}}
     above = "root"
     for message in messages:
@@ -143,7 +143,7 @@ def code_entry(kind: str, id: str, content: Any, *, session: str = "s-1", **more
 
 
 def claude_code(path: Path, session: str = "s-1") -> Path:
-    """A session with everything in it that is not said by anybody."""
+    """A session with every kind of entry that is not a message."""
     used = {"type": "tool_use", "id": "t-1", "name": "Read", "input": {"file": "a.py"}}
     asked = {"type": "tool_use", "id": "t-2", "name": "mcp__holdfast__memory_recall", "input": {"query": "tests"}}
     entries = [
@@ -201,7 +201,7 @@ def codex(path: Path, cwd: str = "/home/anna/shop") -> Path:
 
 
 def slack(folder: Path) -> Path:
-    """A workspace with a channel of two days, a thread, a program's message and somebody who came in."""
+    """A workspace with a channel of two days, a thread, an app message and a join."""
     files = {
         "users.json": [
             {"id": "U1", "name": "anna", "profile": {"display_name": "Anna", "real_name": "Anna A."}},
@@ -356,7 +356,7 @@ def mbox(path: Path) -> Path:
 
 
 def ai_memory(path: Path) -> Path:
-    """A store of ai-memory as far as its tables matter, with a column that nobody knows."""
+    """An ai-memory store with the relevant tables and an unknown column."""
     with sqlite3.connect(path) as db:
         db.executescript(
             """

@@ -143,7 +143,7 @@ def test_recover_finds_the_newest_transcripts_of_this_folder(
     monkeypatch.chdir(here)
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
-    with pytest.raises(NotFound, match="name one with --transcript"):
+    with pytest.raises(NotFound, match="give one with --transcript"):
         hold.recover()
     project = "".join(sign if sign.isalnum() else "-" for sign in str(here))
     one = transcript(tmp_path / "claude" / "projects" / project / "s-1.jsonl", "Claude, mend it.")
@@ -158,7 +158,7 @@ def test_recover_finds_the_newest_transcripts_of_this_folder(
 
 
 def test_recover_refuses_what_is_no_transcript(hold: Any, tmp_path: Path) -> None:
-    with pytest.raises(Invalid, match="is no transcript"):
+    with pytest.raises(Invalid, match="is not a transcript"):
         hold.recover(transcript=str(exports.mbox(tmp_path / "mail")))
     with pytest.raises(Invalid, match="use mine"):
         hold.recover(transcript=str(tmp_path))

@@ -1,4 +1,4 @@
-"""What people have elsewhere becomes memory: once, in its order, and nothing half."""
+"""Imports: every record once, in order, in complete transactions."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
 
 
 def said(hold: Any, **filters: Any) -> list[tuple[str | None, str]]:
-    """What is kept of conversations, in its order."""
+    """Speakers and texts of the stored turns, in order."""
     found = [one for one in hold.list(limit=1000, **filters).memories if one.memory_kind == "conversation"]
     return [(one.speaker, one.content) for one in sorted(found, key=lambda one: (one.thread, one.place))]
 
@@ -175,7 +175,7 @@ def test_what_a_slack_export_says_itself_follows_its_edits(hold: Any, tmp_path: 
 
 def test_a_store_of_ai_memory_brings_names_and_standards_along(hold: Any, tmp_path: Path) -> None:
     answer = hold.mine(str(exports.ai_memory(tmp_path / "ai.db")))
-    assert [(one.where, one.what) for one in answer.problems] == [("ai.db memories row 3", "tags: is no JSON")]
+    assert [(one.where, one.what) for one in answer.problems] == [("ai.db memories row 3", "tags: invalid JSON")]
     assert hold.namespace_get_standard("shop").standard_id == "a-1"
     assert list(hold.get("a-1").tags) == ["ops"]
     assert hold.get("a-1").access_count == 2
@@ -197,9 +197,7 @@ def test_an_older_export_changes_nothing_back(hold: Any, tmp_path: Path) -> None
     exports.chatgpt(path, first)
     for answer in (hold.mine(str(path), dry_run=True), hold.mine(str(path)), hold.mine(str(path))):
         assert done(answer) == {"unchanged": 3}
-        assert [one.what for one in answer.problems] == [
-            "1 were mined from a newer export before, and stay as they are"
-        ]
+        assert [one.what for one in answer.problems] == ["1 unchanged: already imported from a newer export"]
     assert hold.recall("fly").memories[0].content == "Fly."
 
 
@@ -210,7 +208,7 @@ def test_what_goes_back_to_an_earlier_text_is_told(hold: Any, tmp_path: Path) ->
     exports.chatgpt(path, exports.rome())
     for answer in (hold.mine(str(path), dry_run=True), hold.mine(str(path))):
         assert (done(answer), answer.rejected) == ({"updated": 1, "unchanged": 2}, 0)
-        assert answer.problems[0].what.startswith("1 went back to an earlier text")
+        assert answer.problems[0].what.startswith("1 reverted to an earlier text")
 
 
 def test_an_entity_of_a_graph_is_found_by_its_name_and_linked_to_others(hold: Any, tmp_path: Path) -> None:
@@ -232,7 +230,7 @@ def test_a_relation_to_nothing_is_told_and_the_rest_is_kept(hold: Any, tmp_path:
     assert (answer.imported, answer.links, answer.rejected) == (2, 1, 2)
     assert (planned.imported, planned.links, planned.problems) == (2, 1, answer.problems)
     assert [(one.where, one.rejected) for one in answer.problems] == [("g.jsonl:3", True), ("g.jsonl:2", True)]
-    assert answer.problems[1].what == "no link with 'Nobody', which is not there"
+    assert answer.problems[1].what == "no link to 'Nobody': not found"
 
 
 def test_an_observation_that_is_no_text_is_told_by_its_place(hold: Any, tmp_path: Path) -> None:
@@ -289,7 +287,7 @@ def test_one_that_is_refused_is_named_and_the_others_go_in(hold: Any, tmp_path: 
     answer = hold.mine(str(exports.chatgpt(tmp_path / "c.json", conversation)))
     assert done(answer) == {"imported": 3, "rejected": 2}
     assert [(one.where, one.what, one.rejected) for one in answer.problems] == [
-        ("c.json[0].m-4", "the time '2999-01-01T00:00:00Z' lies in the future; kept without a time", False),
+        ("c.json[0].m-4", "time '2999-01-01T00:00:00Z' is in the future; stored without a time", False),
         ("c.json[0].m-2", "content: must not contain NUL", True),
         ("c.json[0].m-3", "content: must be valid Unicode text (contains a lone surrogate)", True),
     ]
@@ -384,7 +382,7 @@ def test_a_file_cut_anywhere_gives_what_is_whole_before_and_tells_of_the_cut(hol
         answer = hold.mine(str(path), namespace=f"cut/{cut}", dry_run=cut % 3072 != 0)
         assert answer.imported == sum(end <= cut for end in ends)
         assert [one.rejected for one in answer.problems] == [True]
-        assert "the file ends here" in answer.problems[0].what
+        assert "the file ends within" in answer.problems[0].what
     whole = tmp_path / "whole.json"
     whole.write_bytes(data)
     assert done(hold.mine(str(whole), namespace="cut/3072")) == {
@@ -458,11 +456,11 @@ def test_an_envelope_is_taken_in_as_the_import_does(hold: Any, tmp_path: Path) -
 def test_a_path_is_only_for_who_is_at_this_machine(hold: Any, seen_by: Callable[..., Any], tmp_path: Path) -> None:
     path = str(exports.chatgpt(tmp_path / "c.json"))
     remote = Caller("ai:far@away", source="api")
-    with pytest.raises(Invalid, match="paths are for the command line and the library"):
+    with pytest.raises(Invalid, match="only available in the command line and the library"):
         hold.call("mine", {"path": path}, caller=remote)
     text = (tmp_path / "c.json").read_text()
     assert hold.call("mine", {"content": text}, caller=remote).imported == 3
-    with pytest.raises(Invalid, match="Give one of path and content"):
+    with pytest.raises(Invalid, match="path, content: set exactly one"):
         hold.mine(path, content="x")
 
 

@@ -1,4 +1,4 @@
-"""JSON of any size, an element at a time."""
+"""Splitting JSON of any size into elements."""
 
 import io
 import json
@@ -21,7 +21,7 @@ VALUES = st.recursive(
 
 
 class Slow(io.BytesIO):
-    """A stream that gives a few bytes at a time, so that every place is once the end of what was read."""
+    """Stream that returns a few bytes per read, so that every position is once the end of a chunk."""
 
     def __init__(self, data: bytes, step: int) -> None:
         super().__init__(data)
@@ -55,7 +55,7 @@ def test_members_of_an_object_are_told_by_name_and_the_elements_of_their_arrays_
 def test_a_file_that_is_cut_gives_what_is_whole_and_tells_where_it_ends() -> None:
     assert list(elements(io.BytesIO(b'[{"a": 1}, {"b": "x'))) == [
         Element(None, 1, b'{"a": 1}'),
-        Fault(19, "the file ends here, in the middle: what began at byte 11 is not whole"),
+        Fault(19, "the file ends within the value that starts at byte 11"),
     ]
 
 
@@ -63,7 +63,7 @@ def test_an_element_that_is_too_large_is_told_and_the_next_one_found() -> None:
     text = b'[1, "' + b"x" * 5000 + b'", 2]'
     assert list(elements(Slow(text, 100), most=1000)) == [
         Element(None, 1, b"1"),
-        Fault(4, "has 5002 bytes; at most 1000 are read at once"),
+        Fault(4, "has 5002 bytes; the maximum is 1000"),
         Element(None, len(text) - 2, b"2"),
     ]
 
@@ -71,7 +71,7 @@ def test_an_element_that_is_too_large_is_told_and_the_next_one_found() -> None:
 def test_a_depth_of_a_hundred_thousand_is_told_and_the_next_element_found() -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
     assert list(elements(io.BytesIO(b"[" + deep + b",7]"))) == [
-        Fault(1, "is nested 100000 levels deep; at most 500 are read"),
+        Fault(1, "nested 100000 levels deep; the maximum is 500"),
         Element(None, 200_002, b"7"),
     ]
     with pytest.raises(Invalid):
@@ -82,19 +82,19 @@ def test_signs_that_do_not_belong_are_told_and_passed_over() -> None:
     assert list(elements(io.BytesIO(b"[1 2 } 3]"))) == [
         Element(None, 1, b"1"),
         Element(None, 3, b"2"),
-        Fault(5, "a sign that does not belong here"),
+        Fault(5, "unexpected character"),
         Element(None, 7, b"3"),
     ]
     assert list(elements(io.BytesIO(b'[1] \n{"a": 2}'))) == [
         Element(None, 1, b"1"),
-        Fault(5, "more follows where the JSON has ended, and was not read"),
+        Fault(5, "data after the end of the JSON, not read"),
     ]
-    assert list(elements(io.BytesIO(b"hello"))) == [Fault(0, "neither a JSON array nor an object begins here")]
+    assert list(elements(io.BytesIO(b"hello"))) == [Fault(0, "neither a JSON array nor an object")]
 
 
 def test_what_other_programs_write_as_json_is_read() -> None:
     assert decoded(b'["\\ud800", 1]') == ["\ud800", 1]
-    with pytest.raises(Invalid, match="no JSON"):
+    with pytest.raises(Invalid, match="invalid JSON"):
         decoded(b'{"a":')
 
 
@@ -109,7 +109,7 @@ def test_a_line_that_is_too_long_is_told_without_being_held() -> None:
     found = list(lines(Counted(b"{}\n" + b"x" * 5000 + b"\n\n{}\n"), "file", most=1000))
     assert [one for one in found if isinstance(one, Line)] == [Line(1, b"{}\n"), Line(4, b"{}\n")]
     assert [(one.where, one.what) for one in found if not isinstance(one, Line)] == [
-        ("file:2", "the line has 5001 bytes; at most 1000 are read")
+        ("file:2", "line has 5001 bytes; the maximum is 1000")
     ]
     assert None not in held
     assert -1 not in held

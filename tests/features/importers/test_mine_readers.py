@@ -1,4 +1,4 @@
-"""Every format is read as what it is: who said what, when and where, word for word."""
+"""Readers: speaker, text, time and place of every format, word for word."""
 
 import json
 import os
@@ -142,7 +142,7 @@ def test_a_claude_export_gives_what_claude_remembers_and_projects_with_their_doc
     assert [(one.source, one.target) for one in found if isinstance(one, Tie)] == [
         ("claude/project/p-0000001/d-1", "claude/project/p-0000001")
     ]
-    assert [(what, rejected) for _, what, rejected in problems(found)] == [("is empty", False)]
+    assert [(what, rejected) for _, what, rejected in problems(found)] == [("empty", False)]
     assert LeftOut(sort="starter projects") in found
 
 
@@ -299,7 +299,7 @@ def test_a_folder_of_notes_gives_whole_texts_with_tags_and_links(tmp_path: Path)
     keys = {one.key: one.title for one in notes.values()}
     ties = [(keys[one.source], keys[one.target]) for one in found if isinstance(one, Tie)]
     assert ties == [("Bread", "Soup"), ("Soup", "Bread")]
-    assert problems(found) == [("Bread.md", "links to 'Nowhere', which is not among the notes", False)]
+    assert problems(found) == [("Bread.md", "links to 'Nowhere', which does not exist", False)]
 
 
 def test_a_picture_that_a_note_shows_is_no_link_to_a_note(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_a_picture_that_a_note_shows_is_no_link_to_a_note(tmp_path: Path) -> Non
     (tmp_path / "b.md").write_text("B.")
     found = records(tmp_path)
     assert len([one for one in found if isinstance(one, Tie)]) == 2
-    assert problems(found) == [("a.md", "links to 'v1.2', which is not among the notes", False)]
+    assert problems(found) == [("a.md", "links to 'v1.2', which does not exist", False)]
 
 
 def test_mail_is_decoded_with_what_it_quotes_and_what_was_attached_is_named(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_a_store_of_ai_memory_gives_rows_of_an_envelope_and_is_not_written(tmp_p
     assert rows[0]["memories"][0]["tags"] == ["ops"]
     assert [list(one) for one in rows] == [["memories"], ["entities"], ["links"], ["namespaces"]]
     assert rows[2]["links"][0]["target_id"] == "a-2"
-    assert problems(found) == [("ai-memory.db memories row 3", "tags: is no JSON", True)]
+    assert problems(found) == [("ai-memory.db memories row 3", "tags: invalid JSON", True)]
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["ai-memory.db"]
 
@@ -366,10 +366,10 @@ def test_what_is_of_no_format_is_refused_and_the_formats_are_named(content: byte
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"\x1f\x8b\x08\x00", "what is packed: unpack it first"),
-        (b"%PDF-1.7\n", "what is a PDF: make text of it first"),
+        (b"\x1f\x8b\x08\x00", "what is compressed: unpack it first"),
+        (b"%PDF-1.7\n", "what is a PDF: convert it to text first"),
         ('{"type": "entity"}'.encode("utf-16"), "what is in UTF-16: save it as UTF-8"),
-        (b"\n<!DOCTYPE html><html>", "what is a web page: give the JSON that an export has beside it"),
+        (b"\n<!DOCTYPE html><html>", "what is a web page: use the JSON file of the export"),
         (b" \n", "what is empty"),
     ],
     ids=["packed", "pdf", "utf-16", "page", "empty"],
@@ -419,10 +419,7 @@ def test_links_are_not_followed_out_of_a_folder(tmp_path: Path) -> None:
     os.mkfifo(folder / "pipe.md")
     found = records(folder)
     assert [one.content for one in found if isinstance(one, Note)] == ["open"]
-    assert problems(found) == [
-        ("b.md", "is a link, which is not followed", False),
-        ("c", "is a link, which is not followed", False),
-    ]
+    assert problems(found) == [("b.md", "link, not followed", False), ("c", "link, not followed", False)]
 
 
 def test_a_folder_that_is_too_deep_and_a_file_that_went_away_are_told(
@@ -467,7 +464,7 @@ def test_a_zip_that_would_burst_is_not_unpacked(tmp_path: Path, monkeypatch: pyt
     assert [one.content for one in found if isinstance(one, Note)] == ["b"]
     assert [where for where, _, _ in problems(found)] == ["a.json"]
     monkeypatch.setattr(places, "MOST_UNPACKED", 0)
-    with pytest.raises(Invalid, match="when it is unpacked"):
+    with pytest.raises(Invalid, match="uncompressed bytes"):
         records(path)
 
 
@@ -489,7 +486,7 @@ def test_a_zip_with_a_broken_file_gives_the_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"caf\xe9", ("x.txt byte 3", "is no UTF-8 text: convert it first", True)),
+        (b"caf\xe9", ("x.txt byte 3", "not UTF-8: convert it first", True)),
         ("café".encode("utf-16"), None),
         (b"\xef\xbb\xbfcaf\xc3\xa9", None),
     ],

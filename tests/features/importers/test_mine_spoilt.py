@@ -1,4 +1,4 @@
-"""Exports that are spoilt in any way are told of, never a crash, and leave nothing half."""
+"""Damaged exports: reported, never a crash, never half imported."""
 
 import json
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ EVERYTHING = ["tools", "system", "thinking", "sidechains"]
 
 @pytest.fixture
 def engine() -> str:
-    """What a reader does is the same on both."""
+    """Readers do not depend on the engine."""
     return "sqlite"
 
 
 def made(folder: Path) -> dict[str, bytes]:
-    """A file of each format."""
+    """Write a file of each format."""
     exports.vault(folder / "vault")
     return {
         "chatgpt": exports.chatgpt(folder / "chatgpt").read_bytes(),
@@ -42,7 +42,7 @@ def made(folder: Path) -> dict[str, bytes]:
 
 
 def spoilt(value: Any) -> Iterator[Any]:
-    """Copies of a value in which one thing inside is another."""
+    """Copies of a value, each with one inner value replaced."""
     if isinstance(value, dict | list):
         for name in list(value) if isinstance(value, dict) else range(len(value)):
             for inner in [*ODD, *spoilt(value[name])]:
@@ -92,21 +92,21 @@ def test_a_row_of_a_store_that_is_no_text_does_not_stop_the_others(hold: holdfas
     assert (answer.imported, answer.problems[0].where, answer.problems[0].what) == (
         1,
         "ai.db memories row 1",
-        "is not UTF-8",
+        "not UTF-8",
     )
 
 
 def test_what_is_nested_too_deeply_is_refused_for_that(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     path = tmp_path / "deep.json"
     path.write_text("[" * 100_000 + "]" * 100_000)
-    with pytest.raises(Invalid, match=r"deep.json byte 1: is nested 99999 levels deep; at most 500 are read"):
+    with pytest.raises(Invalid, match=r"deep.json byte 1: nested 99999 levels deep; the maximum is 500"):
         hold.mine(str(path))
 
 
 def test_a_damaged_store_is_refused_with_a_word_on_it(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     path = exports.ai_memory(tmp_path / "ai.db")
     path.write_bytes(path.read_bytes()[:2000])
-    with pytest.raises(Invalid, match=r"cannot be read as a database|is no store"):
+    with pytest.raises(Invalid, match=r"cannot be read as a database|is not an ai-memory store"):
         hold.mine(str(path), format="ai-memory")
 
 

@@ -1,4 +1,4 @@
-"""Files as kernex makes them: its tables, as its last migration leaves them."""
+"""Kernex databases with the tables of its last migration."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -95,7 +95,7 @@ def add(path: Path, table: str, *rows: Mapping[str, Any]) -> None:
 
 
 def kernex_file(path: Path) -> Path:
-    """A file with something in every table."""
+    """A database with rows in every table."""
     with closing(sqlite3.connect(path)) as file:
         file.executescript(TABLES)
     made = {"created_at": THEN, "updated_at": LATER}

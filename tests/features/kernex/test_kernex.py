@@ -1,4 +1,4 @@
-"""A store of kernex is taken in: each table finds its place, nothing twice, and what is wrong is told by its row."""
+"""Kernex imports: every table, nothing twice, problems reported by row."""
 
 import shutil
 import sqlite3

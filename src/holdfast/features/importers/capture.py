@@ -1,4 +1,4 @@
-"""What an agent's host tells of a conversation while it happens: each turn once."""
+"""Capture conversation turns from an agent host while they happen, each once."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -13,11 +13,11 @@ from holdfast.kernel.context import Hold
 
 Role = Literal["user", "assistant", "tool_use", "tool_result", "system", "other"]
 _SPEAKERS = {"tool_use": "assistant", "tool_result": "tool"}
-"""As a transcript has them."""
+"""Speaker names of transcripts, by role."""
 
 
 class Told(Struct, frozen=True, kw_only=True):
-    """A turn as a host tells it."""
+    """A turn as reported by an agent host."""
 
     session: str
     index: int
@@ -36,7 +36,7 @@ class Captured(NamedTuple):
 
 
 def capture(hold: Hold, told: Told, options: Options) -> Captured:
-    """Keep a turn, once however often it is told; what it says otherwise the next time is what it says."""
+    """Store a turn once. Reporting it again with other text updates the memory."""
     if told.role == "tool_result" and any(map(is_ours, told.tools)):
         return Captured(None, "left_out", [])
     report = Keeper(hold, "capture", options).take([_turn(told)])

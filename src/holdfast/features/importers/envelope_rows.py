@@ -1,4 +1,4 @@
-"""Rows of an envelope among what is mined: they go in by the door that they have."""
+"""Import envelope rows found in a source, through the envelope importer."""
 
 from holdfast.features.importers.model import Rows
 from holdfast.features.importers.report import Outcome, Report
@@ -16,9 +16,9 @@ _TAKEN: dict[Outcome, ImportOutcome] = {
 
 
 def take_in(hold: Hold, rows: Rows, report: Report, *, dry_run: bool) -> None:
-    """Take rows in. Whose they are is believed to who may decide on it; anybody else writes as by hand, in its name."""
+    """Import rows. An admin keeps the owners of the file; other callers become owner and need write permission."""
     if dry_run and rows.paged and not {"memories", "archived"} & rows.envelope.keys():
-        report.links += len(rows.envelope.get("links", ()))  # their ends are in other pages, which are not kept now
+        report.links += len(rows.envelope.get("links", ()))  # a dry run has not stored the pages with their ends
         return
     decides = hold.caller.may("admin")
     options = Options(trust_source=decides, check_rights=not decides)

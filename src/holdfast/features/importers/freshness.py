@@ -1,4 +1,4 @@
-"""Whether a source says now what it said before something that is here already."""
+"""Detect older exports: a source must not overwrite newer text with older text silently."""
 
 from holdfast.features.importers.model import Problem
 from holdfast.features.importers.plan import UPDATED, Planned
@@ -12,11 +12,11 @@ from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import from_text
 
 MOST_VERSIONS = 100
-"""Of a memory that are looked at."""
+"""Versions of a memory that are compared."""
 
 
 def is_older(one: Planned, there: Memory) -> bool:
-    """Whether the source was changed last before what is here came from it, as far as it tells."""
+    """Whether the source was last changed before the stored version was. False if it does not say."""
     known = there.metadata.get(UPDATED)
     if one.updated is None or not isinstance(known, str):
         return False
@@ -27,7 +27,7 @@ def is_older(one: Planned, there: Memory) -> bool:
 
 
 def goes_back(session: Session, one: Planned, there: Memory) -> bool:
-    """Whether a memory said once, and does not any more, what it is to say now."""
+    """Whether the new text equals an earlier version of the memory."""
     if there.content == one.draft.content:
         return False
     rows = session.rows("journal_of", record=there.id, kind=MEMORY.name, after=0, limit=MOST_VERSIONS)
@@ -36,10 +36,10 @@ def goes_back(session: Session, one: Planned, there: Memory) -> bool:
 
 
 def tell(report: Report, form: str) -> None:
-    """Say how many were left as they are, and how many went back."""
+    """Report how many memories stayed unchanged and how many were reverted."""
     if report.older:
-        what = f"{report.older} were mined from a newer export before, and stay as they are"
+        what = f"{report.older} unchanged: already imported from a newer export"
         report.problem(Problem(where=form, what=what, rejected=False))
     if report.went_back:
-        what = f"{report.went_back} went back to an earlier text: this may be an older export than one mined before"
+        what = f"{report.went_back} reverted to an earlier text: this export may be older than the last one"
         report.problem(Problem(where=form, what=what, rejected=False))

@@ -1,4 +1,4 @@
-"""Links among what was mined, once both their ends are kept."""
+"""Links between imported memories, added when both ends are stored."""
 
 from holdfast.features.graph import service as relate
 from holdfast.features.importers import model as reading
@@ -14,7 +14,7 @@ from holdfast.kernel.storage.port import Session
 
 
 def tie_all(hold: Hold, ties: list[Tie], planner: Planner, report: Report) -> None:
-    """Link what is not linked, in one transaction; none is begun if all of it is."""
+    """Add missing links in one transaction. Starts none if there are none."""
     with hold.reading() as session:
         missing = [tie for tie in ties if not _is_tied(session, tie, planner)]
     if missing:
@@ -24,7 +24,7 @@ def tie_all(hold: Hold, ties: list[Tie], planner: Planner, report: Report) -> No
 
 
 def rehearse_all(hold: Hold, ties: list[Tie], planner: Planner, report: Report, planned: set[str]) -> None:
-    """Count what would be linked, if what is planned were kept."""
+    """Count the links that a real run would add."""
     with hold.reading() as session:
         for tie in ties:
             if planner.key(tie.source) == planner.key(tie.target) or _is_tied(session, tie, planner):
@@ -40,11 +40,11 @@ def rehearse_all(hold: Hold, ties: list[Tie], planner: Planner, report: Report, 
 
 
 def _adrift(tie: Tie, report: Report, end: str) -> None:
-    """Tell once for a place what it is not linked with."""
+    """Report a missing link target once per place."""
     missing = reading.line(end.rpartition("/")[2], 80)
     if (tie.where, missing) not in report.adrift:
         report.adrift.add((tie.where, missing))
-        report.problem(Problem(where=tie.where, what=f"no link with {missing!r}, which is not there"))
+        report.problem(Problem(where=tie.where, what=f"no link to {missing!r}: not found"))
 
 
 def _ends(session: Session, tie: Tie, planner: Planner) -> tuple[str | None, str | None]:
@@ -54,7 +54,7 @@ def _ends(session: Session, tie: Tie, planner: Planner) -> tuple[str | None, str
 
 
 def _is_tied(session: Session, tie: Tie, planner: Planner) -> bool:
-    """Whether a link is or was there: one that was taken away is not made again."""
+    """Whether a link exists or existed: a deleted link is not added again."""
     source, target = _ends(session, tie, planner)
     if source is None or target is None:
         return False

@@ -1,4 +1,4 @@
-"""What people have elsewhere, as it is read: turns of conversations, notes, ties between them, and what is wrong."""
+"""Records that readers yield: conversation turns, notes, links and problems."""
 
 import re
 from bisect import bisect_left
@@ -14,12 +14,12 @@ from holdfast.kernel.records.memory import Kind
 from holdfast.kernel.timestamps import DAY, SECOND, from_text
 
 Sort = Literal["message", "tools", "system", "thinking", "sidechains"]
-"""Whether a turn was said, or is what programs and models do in between."""
+"""Kind of turn: a message, or something that programs and models do in between."""
 
 MOST_PART = 60_000
-"""Bytes of one memory's content; a longer text is kept in parts."""
+"""Content bytes of one memory. A longer text is split into parts."""
 EARLIEST = 2 * DAY
-"""Clocks that were never set say 1970."""
+"""Earlier times are rejected: clocks that were never set report 1970."""
 MOST_NAME = 200
 
 _OPENED = re.compile(
@@ -30,35 +30,35 @@ _OPENED = re.compile(
     r"<(?P<kind>recalled|memory|answer|toon|text) (?P<id>[0-9A-Za-z]{6,64})(?=[ >])"
 )
 _CLOSED = re.compile(r"</(recalled|memory|answer|toon|text) ([0-9A-Za-z]{6,64})>\n?")
-"""The marks between which a memory gives out what it holds, and what it says before them."""
+"""Closing marker of recalled text; the opening one includes the sentence before it."""
 MAX_MARK_REST = 8_000
-"""Characters of an opening mark between the blank behind its id and its `>`."""
+"""Characters of an opening marker between its id and its `>`."""
 _BLANKS = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
 class Turn(Struct, frozen=True, kw_only=True):
-    """Something said in a conversation."""
+    """One turn of a conversation."""
 
     key: str
-    """Names the message within its format: the same in every export that has it."""
+    """Stable id of the message within its format, the same in every export."""
     thread: str
     name: str
-    """What the conversation is called."""
+    """Title of the conversation."""
     speaker: str
     content: str
     at: Any
-    """When, as the source says it."""
+    """Time as written in the source."""
     uri: str
     where: str
     place: int | None
     sort: Sort = "message"
     metadata: dict[str, Any] = {}
     updated: Any = None
-    """When it or its conversation was changed last, as the source says it."""
+    """Last change of the message or its conversation, as written in the source."""
 
 
 class Note(Struct, frozen=True, kw_only=True):
-    """Something written down, by nobody in particular."""
+    """A text without a speaker."""
 
     key: str
     title: str
@@ -72,7 +72,7 @@ class Note(Struct, frozen=True, kw_only=True):
 
 
 class Tie(Struct, frozen=True, kw_only=True):
-    """That one note points to another, by their keys."""
+    """A link from one note to another, by their keys."""
 
     source: str
     target: str
@@ -80,25 +80,25 @@ class Tie(Struct, frozen=True, kw_only=True):
 
 
 class Rows(Struct, frozen=True, kw_only=True):
-    """Rows of an envelope, which have a door of their own."""
+    """Envelope rows, imported by the envelope importer."""
 
     envelope: dict[str, Any]
     where: str
     paged: bool = False
-    """It is one of several, of which others may hold what its rows point to."""
+    """One of several pages; its rows may refer to rows of other pages."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """What could not be taken, or not as it is, and where it stands."""
+    """Something that was not imported, or not unchanged, and where it is."""
 
     where: str
     what: str
     rejected: bool = True
-    """Something is missing because of it; otherwise it is only said."""
+    """True: data is missing because of it. False: a note."""
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):
-    """What is not taken on purpose."""
+    """Records skipped on purpose."""
 
     sort: str
     number: int = 1
@@ -114,7 +114,7 @@ class Part(NamedTuple):
 
 
 def parts(text: str, most: int = MOST_PART) -> Iterator[Part]:
-    """A text in parts that can be kept, each with its range of bytes; cut between paragraphs, lines or words."""
+    """Split a text into parts with their byte ranges, between paragraphs, lines or words."""
     data = text.encode(errors="surrogatepass")
     start = 0
     while start < len(data):
@@ -139,7 +139,7 @@ def _cut(data: bytes, start: int, most: int) -> int:
 
 
 def without_recalled(text: str) -> str:
-    """A text without what was recalled from a store and pasted into it between our marks."""
+    """Remove recalled text, which stands between our markers."""
     kept, at = list[str](), 0
     for start, end in recalled_in(text):
         kept.append(text[at:start])
@@ -148,7 +148,7 @@ def without_recalled(text: str) -> str:
 
 
 def recalled_in(text: str) -> list[tuple[int, int]]:
-    """From where to where a text holds what was recalled from a store, with our marks around it."""
+    """Find the ranges of recalled text, including our markers."""
     ends: dict[tuple[str, str], list[re.Match[str]]] = {}
     for closed in _CLOSED.finditer(text):
         ends.setdefault((closed[1], closed[2]), []).append(closed)
@@ -161,7 +161,7 @@ def recalled_in(text: str) -> list[tuple[int, int]]:
 
 
 class _Opening(NamedTuple):
-    """An opening mark: from where to where, of which kind, and of what."""
+    """Opening marker: range, kind and id."""
 
     start: int
     end: int
@@ -170,7 +170,7 @@ class _Opening(NamedTuple):
 
 
 def _openings(text: str) -> Iterator[_Opening]:
-    """The opening marks of a text; what is behind the id goes to the end of the line, and is looked for only there."""
+    """Find opening markers. Each ends with `>` at the end of its line."""
     at = 0
     while opened := _OPENED.search(text, at):
         at, rest = opened.start() + 1, opened.end()
@@ -181,30 +181,30 @@ def _openings(text: str) -> Iterator[_Opening]:
 
 
 def _end_of(opened: _Opening, ends: dict[tuple[str, str], list[re.Match[str]]]) -> int | None:
-    """Where the first closing mark after an opening one ends."""
+    """End of the first closing marker that matches an opening one."""
     found = ends.get((opened.kind, opened.id), [])
     place = bisect_left(found, opened.end, key=lambda closed: closed.start())
     return found[place].end() if place < len(found) else None
 
 
 def line(text: str, most: int = MOST_NAME) -> str:
-    """A text as a short name on one line."""
+    """Reduce a text to a short name on one line."""
     flat = _BLANKS.sub(" ", text[: most * 8].encode(errors="replace").decode()).strip()
     return flat.encode()[:most].decode(errors="ignore").rstrip()
 
 
 def titled(name: str, place: int | None, key: str) -> str:
-    """The title of a turn: its conversation's name, its place, and a word that no other turn of that place has."""
+    """Title of a turn: conversation, position, and part of the key to make it unique."""
     spot = "" if place is None or place >= 1 << 32 else f" {place}"
     return f"{line(name) or 'Conversation'}{spot} · {key[:8]}"
 
 
 def moment_of(value: Any) -> int | None:
-    """A moment as exports write it: seconds, milliseconds or microseconds since 1970, or a text. None: not known."""
+    """Parse a time: seconds, milliseconds or microseconds since 1970, or text. None: unknown."""
     if value is None or value == "" or value == 0:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise Invalid("is no time")
+        raise Invalid("not a time")
     if isinstance(value, int | float):
         return _scaled(value)
     try:
@@ -214,30 +214,30 @@ def moment_of(value: Any) -> int | None:
 
 
 def _scaled(number: Any) -> int:
-    """Microseconds of a number since 1970, whose unit is told by its size."""
+    """Convert a number since 1970 to microseconds; its size determines the unit."""
     for most, scale in _SCALES:
         if abs(number) < most:
             found: int = round(number * scale)
             return found
-    raise Invalid("is no time")
+    raise Invalid("not a time")
 
 
 _SCALES = ((10**11, SECOND), (10**14, 1000), (10**18, 1))
-"""Up to which number it is seconds, milliseconds, microseconds: seconds reach into the year 5138."""
+"""Upper bounds of seconds, milliseconds and microseconds. Seconds reach the year 5138."""
 
 
 def known_moment(value: Any, now: int) -> tuple[int | None, str | None]:
-    """When something was, or None and what is wrong with the time that is given. It is never taken for now."""
+    """Parse a time. Returns None and the reason if it is invalid; never the current time."""
     try:
         at = moment_of(value)
     except Invalid:
-        return None, f"the time {str(value)[:64]!r} cannot be read; kept without a time"
+        return None, f"invalid time {str(value)[:64]!r}; stored without a time"
     if at is None:
         return None, None
     if at > now + DAY:
-        return None, f"the time {str(value)[:64]!r} lies in the future; kept without a time"
+        return None, f"time {str(value)[:64]!r} is in the future; stored without a time"
     if at < EARLIEST:
-        return None, f"the time {str(value)[:64]!r} lies before 1970-01-03; kept without a time"
+        return None, f"time {str(value)[:64]!r} is before 1970-01-03; stored without a time"
     return at, None
 
 
@@ -246,5 +246,5 @@ def digest(*parts: str) -> str:
 
 
 def said(*circle: str, text: str) -> str:
-    """The same for what is said alike in one conversation by one speaker, blanks apart."""
+    """Digest of a text within a conversation and speaker, ignoring whitespace."""
     return digest(*circle, " ".join(text.split()))

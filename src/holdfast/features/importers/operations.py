@@ -1,4 +1,4 @@
-"""What people have elsewhere becomes memory: exports, transcripts, and what a host tells while it happens."""
+"""Operations that import chats, transcripts, mail and notes, and capture turns."""
 
 from typing import Annotated, Any, Literal
 
@@ -24,9 +24,9 @@ MOST_TURN = 1 << 20
 FormatField = Literal["auto", Format]
 Include = Annotated[
     list[Literal["tools", "system", "thinking", "sidechains"]],
-    Meta(description="Take these too, which are left out: tools, system, thinking, sidechains."),
+    Meta(description="Also import: tools, system, thinking, sidechains."),
 ]
-DryRun = Annotated[bool, Meta(description="Only say what it would do.")]
+DryRun = Annotated[bool, Meta(description="Report what would happen, write nothing.")]
 EXAMPLE = (
     '{"type":"entity","name":"Anna","entityType":"person","observations":["Plays the cello."]}\n'
     '{"type":"entity","name":"Quartet","entityType":"ensemble","observations":[]}\n'
@@ -35,23 +35,31 @@ EXAMPLE = (
 
 
 OwnPath = Annotated[str, Meta(min_length=1, max_length=4096, extra={"argument": True, "not_on": ("http", "mcp")})]
-"""Where an export lies on this machine: nothing that a caller from elsewhere may name."""
+"""Path on this machine. Remote callers cannot set it."""
 
 
 class Mine(Request, frozen=True):
-    path: Annotated[OwnPath, Meta(description="A file, a folder or a zip.")] | None = None
+    path: Annotated[OwnPath, Meta(description="File, folder or zip.")] | None = None
     content: (
         Annotated[
-            str, Meta(min_length=1, max_length=MOST_INLINE, description="The text of a file.", extra={"stdin": True})
+            str,
+            Meta(
+                min_length=1,
+                max_length=MOST_INLINE,
+                description="Text of a file, instead of a path.",
+                extra={"stdin": True},
+            ),
         ]
         | None
     ) = None
-    format: Annotated[FormatField, Meta(description="What it is; auto looks into it.", extra={"short": "f"})] = "auto"
-    namespace: Annotated[Namespace, Meta(description="Where it goes.")] | None = None
+    format: Annotated[FormatField, Meta(description="Format of the source; auto detects it.", extra={"short": "f"})] = (
+        "auto"
+    )
+    namespace: Annotated[Namespace, Meta(description="Namespace of the imported memories.")] | None = None
     tier: TierField = "long"
-    scope: Annotated[Scope, Meta(description="private: only you and whom you grant it to.")] = "collective"
+    scope: Annotated[Scope, Meta(description="private: visible to you and agents you share it with.")] = "collective"
     tags: Tags = []
-    min_messages: Annotated[int, Meta(ge=1, le=1000, description="Leave out conversations with fewer.")] = 1
+    min_messages: Annotated[int, Meta(ge=1, le=1000, description="Skip conversations with fewer messages.")] = 1
     include: Include = []
     dry_run: DryRun = False
     agent_id: Actor | None = None
@@ -72,29 +80,29 @@ class MinedSample(Struct, frozen=True, kw_only=True):
 
 
 class MineAnswer(Struct, frozen=True, kw_only=True):
-    """What became of everything, in numbers of memories."""
+    """Result of an import, in numbers of memories."""
 
     format: str
     namespace: str
     tier: str
     imported: int
     updated: int
-    """Changed at the source since, or kept for longer now."""
+    """Changed at the source, or given a longer lifetime."""
     unchanged: int
     joined: int
-    """Here already because a host told of them."""
+    """Already captured from an agent host."""
     left: int
-    """Put away or rewritten here since, and left so."""
+    """Archived, deleted or edited here since, and not changed."""
     links: int
     total_conversations: int
     skipped: int
-    """Conversations with fewer messages than were asked for."""
+    """Conversations with fewer messages than `min_messages`."""
     kinds: dict[str, int]
     left_out: dict[str, int]
-    """What is not taken, by why: tools, system, thinking, sidechains, recalled, other branches, before."""
+    """Skipped records by reason: tools, system, thinking, sidechains, recalled, other branches, before."""
     files: int
     passed_over: int
-    """Files of no format, or of another."""
+    """Files of an unknown or another format."""
     rejected: int
     noted: int
     problems: list[MinedProblem]
@@ -117,10 +125,10 @@ class MineAnswer(Struct, frozen=True, kw_only=True):
     ),
 )
 def mine(hold: Hold, request: Mine, progress: Progress) -> MineAnswer:
-    """Take in what you have elsewhere: chats, transcripts, mail, notes, other memories.
+    """Import chats, transcripts, mail and notes.
 
-    Each message is a memory in the order of its conversation, with who said it and when, and each note is one, all word
-    for word. Doing it again stores what is new and changes what was changed there; what you deleted here stays so.
+    Each message and note becomes a memory, word for word, with speaker, time and position. Importing again adds new
+    messages and updates changed ones; memories that you deleted or edited are not changed.
     """
     options = Options(
         namespace=request.namespace or hold.namespace,
@@ -133,7 +141,7 @@ def mine(hold: Hold, request: Mine, progress: Progress) -> MineAnswer:
     )
     form: Format | None = None if request.format == "auto" else request.format
     if (request.path is None) == (request.content is None):
-        raise Invalid("Give one of path and content.", fields=["path", "content"])
+        raise Invalid("path, content: set exactly one.", fields=["path", "content"])
     if request.path is not None:
         must_be_local(hold, "path")
         done = mining.from_path(hold, local_path(request.path), form, options)
@@ -144,9 +152,9 @@ def mine(hold: Hold, request: Mine, progress: Progress) -> MineAnswer:
 
 
 def must_be_local(hold: Hold, field: str) -> None:
-    """Only who is at this machine names paths on it."""
+    """Raise unless the caller is local: only local callers can use paths."""
     if hold.caller.source not in LOCAL:
-        raise Invalid(f"{field}: paths are for the command line and the library; send content", fields=[field])
+        raise Invalid(f"{field}: only available in the command line and the library; send content", fields=[field])
 
 
 def _answer(done: "Mined", namespace: str, tier: str, dry_run: bool) -> dict[str, Any]:
@@ -178,15 +186,17 @@ def _answer(done: "Mined", namespace: str, tier: str, dry_run: bool) -> dict[str
 
 
 class Recover(Request, frozen=True):
-    host: Annotated[Literal["auto", "claude-code", "codex"], Meta(description="Whose transcript.")] = "auto"
+    host: Annotated[Literal["auto", "claude-code", "codex"], Meta(description="Agent host of the transcript.")] = "auto"
     transcript: (
-        Annotated[str, Meta(min_length=1, max_length=4096, description="A transcript [default: those of this folder].")]
+        Annotated[
+            str, Meta(min_length=1, max_length=4096, description="Transcript file [default: those of this folder].")
+        ]
         | None
     ) = None
-    since: Annotated[Moment, Meta(description="Only turns from then on.")] | None = None
-    sessions: Annotated[int, Meta(ge=1, le=1000, description="Of so many sessions, the newest.")] = 2
-    limit: Annotated[int, Meta(ge=1, le=100_000, description="The last so many turns of each.")] = 100
-    namespace: Annotated[Namespace, Meta(description="Where they go.")] | None = None
+    since: Annotated[Moment, Meta(description="Only turns since this time.")] | None = None
+    sessions: Annotated[int, Meta(ge=1, le=1000, description="Number of newest sessions.")] = 2
+    limit: Annotated[int, Meta(ge=1, le=100_000, description="Number of last turns per session.")] = 100
+    namespace: Annotated[Namespace, Meta(description="Namespace of the memories.")] | None = None
     tier: NewTier | None = None
     include: Include = []
     dry_run: DryRun = False
@@ -207,9 +217,9 @@ class RecoverAnswer(MineAnswer, frozen=True, kw_only=True):
     examples=(Example({"transcript": "no-such-transcript.jsonl"}, error="NOT_FOUND"),),
 )
 def recover(hold: Hold, request: Recover, progress: Progress) -> RecoverAnswer:
-    """Keep the last turns of a session that ended badly, from the transcript that its host wrote.
+    """Store the last turns of crashed sessions from their transcripts.
 
-    What was captured while it happened, or recovered before, is not kept twice.
+    Turns that were captured or recovered before are not duplicated.
     """
     options = Options(
         namespace=request.namespace or hold.namespace,
@@ -230,40 +240,44 @@ def recover(hold: Hold, request: Recover, progress: Progress) -> RecoverAnswer:
 
 
 class ToolCall(Struct, frozen=True, forbid_unknown_fields=True):
-    """A tool that was called in a turn."""
+    """A tool call in a turn."""
 
     tool: Annotated[str, Meta(max_length=256)]
     brief: Annotated[str, Meta(max_length=1024)] | None = None
 
 
 class CaptureTurn(Request, frozen=True):
-    host_session_id: Annotated[str, Meta(min_length=1, max_length=256, description="The host's name for the session.")]
-    host_turn_index: Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Its number in the session.")]
+    host_session_id: Annotated[str, Meta(min_length=1, max_length=256, description="Session id given by the host.")]
+    host_turn_index: Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Number of the turn in the session.")]
     role: Annotated[
-        Literal["user", "assistant", "tool_use", "tool_result", "system", "other"], Meta(description="Who said it.")
+        Literal["user", "assistant", "tool_use", "tool_result", "system", "other"],
+        Meta(description="Speaker of the turn."),
     ]
     content: Annotated[
-        str, Meta(min_length=1, max_length=MOST_TURN, description="What was said.", extra={"short": "c", "stdin": True})
+        str,
+        Meta(min_length=1, max_length=MOST_TURN, description="Text of the turn.", extra={"short": "c", "stdin": True}),
     ]
-    timestamp_iso: Annotated[Moment, Meta(description="When it was said.")] | None = None
+    timestamp_iso: Annotated[Moment, Meta(description="Time of the turn.")] | None = None
     namespace: Namespace | None = None
     tier: NewTier | None = None
-    host_kind: Annotated[str, Meta(min_length=1, max_length=64, description="Such as claude-code.")] = "unknown"
-    host_version: Annotated[str, Meta(max_length=64)] | None = None
-    tool_calls: Annotated[list[ToolCall], Meta(max_length=64, description="Tools called in it: tool, brief.")] = []
+    host_kind: Annotated[str, Meta(min_length=1, max_length=64, description="Agent host, such as claude-code.")] = (
+        "unknown"
+    )
+    host_version: Annotated[str, Meta(max_length=64, description="Version of the agent host.")] | None = None
+    tool_calls: Annotated[list[ToolCall], Meta(max_length=64, description="Tool calls in the turn: tool, brief.")] = []
     metadata: Metadata = {}
     agent_id: Actor | None = None
 
 
 class Captured(Struct, frozen=True, kw_only=True):
     memory_id: str | None
-    """Null: nothing was kept, because all of it came from here."""
+    """Null: nothing was stored, because the turn contains only recalled text."""
     dedup_hit: bool
-    """The turn was here already."""
+    """The turn was already stored."""
     layer: Literal["L4"]
     outcome: Literal["stored", "updated", "unchanged", "joined", "left", "left_out"]
-    """New; told otherwise than before; told before; found in a transcript before; put away or rewritten here and left
-    so; or left out, since it only repeats what was recalled."""
+    """stored: new. updated: other text than before. unchanged: reported before. joined: already imported from a
+    transcript. left: archived or edited here, not changed. left_out: only repeats recalled text."""
     notes: list[str]
 
 
@@ -283,9 +297,9 @@ class Captured(Struct, frozen=True, kw_only=True):
     ),
 )
 def capture_turn(hold: Hold, request: CaptureTurn) -> Captured:
-    """Keep one turn of a conversation as its host tells it, once for each session and number.
+    """Store a conversation turn from an agent host, once per session and number.
 
-    Told again with other words, the memory says those; its history has the ones before.
+    Sending it again with other text updates the memory; its history keeps the earlier text.
     """
     moment(request.timestamp_iso, "timestamp_iso")
     calls = [{"tool": one.tool} | ({"brief": one.brief} if one.brief else {}) for one in request.tool_calls]

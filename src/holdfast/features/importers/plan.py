@@ -1,4 +1,4 @@
-"""What a record is to become: drafts of memories, and by what each is known again."""
+"""Plan imports: turn records into memory drafts with the keys that identify them later."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -13,9 +13,9 @@ from holdfast.kernel.records.validate import MOST_TAGS, Draft
 from holdfast.kernel.timestamps import to_text
 
 UPDATED = "source_updated_at"
-"""Under which a memory's metadata say when its source was changed last."""
+"""Metadata key: time of the last change at the source."""
 ORIGINAL = "original"
-"""Under which they say how the source has it, where the content is written out for a reader."""
+"""Metadata key: original text, where the content was rendered for readers."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -30,23 +30,22 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 class Planned(NamedTuple):
-    """A memory to be, and how it is known again."""
+    """Draft of a memory with its keys and digests."""
 
     key: str
     said: str | None
     digest: str
-    """Of what the source says and how long it is to be kept; not of the order in which it says it, which another file
-    may have otherwise."""
+    """Digest of the source text and the tier. The position is excluded, because it can differ between files."""
     draft: Draft
     where: str
     beyond: str | None
-    """The key of the part that would come next, were this not the last."""
+    """For the last part: key of the part that would follow."""
     updated: int | None
-    """When the source was changed last, if it says so."""
+    """Last change at the source, if known."""
 
 
 class Planner:
-    """Plans for one namespace and, of what is private, one agent."""
+    """Plans memories for one namespace, and for one agent if they are private."""
 
     def __init__(self, options: Options, agent: str, now: Callable[[], int], tell: Callable[[Problem], None]) -> None:
         self._options = options
@@ -55,7 +54,7 @@ class Planner:
         self._tell = tell
 
     def key(self, named: str) -> str:
-        """What something is known by here that is named so elsewhere."""
+        """Key in this store for a key of the source."""
         return reading.digest(*self._circle, named)
 
     def turn(self, turn: Turn) -> Iterator[Planned]:

@@ -1,14 +1,14 @@
 -- name: mined_known
--- What became of some messages, by their keys.
+-- Import records by key.
 select key, memory, route, said, digest, text_digest from mined where key = any(:keys)
 -- name: mined_saying
--- Every way by which a thing that was said once or more in a conversation came here.
+-- All import records of the same utterance.
 select key, memory, route, said, digest, text_digest from mined where said = :said order by key
 -- name: mined_there
--- Which of some memories are here, in whatever state.
+-- Which memory ids exist, in any state.
 select id from memory where id = any(:ids)
 -- name: mined_put
--- Note what a message became, or what it says now.
+-- Insert or update the import record of a message.
 insert into mined (key, memory, route, said, digest, text_digest)
 values (:key, :memory, :route, :said, :digest, :text_digest)
 on conflict (key) do update set memory = excluded.memory, said = excluded.said, digest = excluded.digest,

@@ -1,4 +1,4 @@
-"""What a host's transcript on disk holds after a session ended badly, found and kept."""
+"""Recover turns of crashed sessions from the transcripts of agent hosts."""
 
 import os
 import re
@@ -22,7 +22,7 @@ from holdfast.kernel.errors import Invalid, NotFound
 Host = Literal["claude-code", "codex"]
 HOSTS: tuple[Host, ...] = ("claude-code", "codex")
 MOST_LOOKED_AT = 200
-"""Transcripts of Codex that are looked into, newest first, for one that belongs to a folder."""
+"""Newest Codex transcripts that are searched for those of a folder."""
 
 
 class Recovered(NamedTuple):
@@ -31,7 +31,7 @@ class Recovered(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Which turns of which transcripts."""
+    """Which turns of which transcripts to recover."""
 
     host: Host | None = None
     transcript: Path | None = None
@@ -41,7 +41,7 @@ class Wanted(NamedTuple):
 
 
 def recover(hold: Hold, wanted: Wanted, options: Options) -> Recovered:
-    """Keep the last turns of a transcript that is named, or of each of the newest sessions in this folder."""
+    """Store the last turns of a given transcript, or of each of the newest sessions in this folder."""
     paths = [wanted.transcript] if wanted.transcript else newest(wanted.host, Path.cwd(), wanted.sessions)
     forms = dict.fromkeys(map(_form, paths))
     keeper = Keeper(hold, next(iter(forms)), options)
@@ -55,15 +55,15 @@ def recover(hold: Hold, wanted: Wanted, options: Options) -> Recovered:
 def _form(path: Path) -> Host:
     with places.at(path) as place:
         if not place.whole:
-            raise Invalid(f"transcript: {path} holds several files: use mine", fields=["transcript"])
+            raise Invalid(f"transcript: {path} contains several files: use mine", fields=["transcript"])
         form = formats.format_of(place.pieces[0], alone=True)
     if form == "claude-code" or form == "codex":
         return form
-    raise Invalid(f"transcript: {path} is no transcript of {' or '.join(HOSTS)}", fields=["transcript"])
+    raise Invalid(f"transcript: {path} is not a transcript of {' or '.join(HOSTS)}", fields=["transcript"])
 
 
 def _last(records: Iterable[Record], wanted: Wanted, options: Options, now: int) -> Iterator[Record]:
-    """The last turns since a moment, and everything that is told beside."""
+    """Keep the last turns since a time; pass other records through."""
     kept: deque[Turn] = deque()
     for record in records:
         if not isinstance(record, Turn) or (record.sort != "message" and record.sort not in options.include):
@@ -79,9 +79,9 @@ def _last(records: Iterable[Record], wanted: Wanted, options: Options, now: int)
 
 
 def newest(host: Host | None, folder: Path, number: int) -> list[Path]:
-    """The transcripts that were written to last, of sessions in a folder; the last one at the end.
+    """Find the newest transcripts of sessions in a folder, newest last.
 
-    Whoever asks may be in a session itself, whose transcript is the newest: so not only that one is taken.
+    The caller may be in a session itself, whose transcript is the newest; therefore there are several.
     """
     found: list[Path] = []
     if host in (None, "claude-code"):
@@ -89,7 +89,7 @@ def newest(host: Host | None, folder: Path, number: int) -> list[Path]:
     if host in (None, "codex"):
         found += _of_codex(folder, number)
     if not found:
-        raise NotFound(f"There is no transcript of a session in {folder}: name one with --transcript.")
+        raise NotFound(f"No transcript of a session in {folder}: give one with --transcript.")
     return sorted(found, key=_written)[-number:]
 
 
@@ -110,7 +110,7 @@ def _written(path: Path) -> float:
 
 
 def _cwd(path: Path) -> str | None:
-    """The folder in which a session of Codex took place, as its first line says."""
+    """Read the folder of a Codex session from its first line."""
     with path.open("rb") as source:
         first = next(lines(source, path.name), None)
     if not isinstance(first, Line):

@@ -7,15 +7,15 @@ from holdfast.kernel.terminal import escape, pluralize
 
 _OUTCOME_LABELS = {
     "imported": "stored",
-    "updated": "brought up to date",
-    "unchanged": "here already",
-    "joined": "captured before",
-    "left": "put away or rewritten here, and left so",
+    "updated": "updated",
+    "unchanged": "already imported",
+    "joined": "already captured",
+    "left": "archived or edited here, not changed",
 }
 
 
 def render_mining(answer: MineAnswer) -> Iterator[str]:
-    """Print what was imported, what was left out, and why."""
+    """Print what was imported, what was skipped, and why."""
     would = "Would be " if answer.dry_run else ""
     told = [f"{number} {what}" for name, what in _OUTCOME_LABELS.items() if (number := getattr(answer, name))]
     yield f"{answer.format} into {answer.namespace}. {would}{', '.join(told) or 'nothing new'}."
@@ -29,9 +29,9 @@ def render_mining(answer: MineAnswer) -> Iterator[str]:
     if answer.kinds:
         yield "By kind: " + ", ".join(f"{number} {kind}" for kind, number in answer.kinds.items()) + "."
     if answer.left_out:
-        yield "Left out: " + ", ".join(f"{number} {sort}" for sort, number in answer.left_out.items()) + "."
+        yield "Skipped: " + ", ".join(f"{number} {sort}" for sort, number in answer.left_out.items()) + "."
     if answer.passed_over:
-        yield f"Passed over: {answer.passed_over} files of no format or of another."
+        yield f"Skipped {pluralize(answer.passed_over, 'file')} of an unknown or another format."
     for sample in answer.samples if answer.dry_run else ():
         speaker = f"{sample.speaker}: " if sample.speaker else ""
         yield f"  {escape(sample.title)}\n    {escape(f'{speaker}{sample.content}'[:120].splitlines()[0])}"

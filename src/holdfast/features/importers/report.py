@@ -1,4 +1,4 @@
-"""What became of everything that was read, as far as it was."""
+"""Counts, problems and samples of an import."""
 
 from collections import Counter
 from typing import Literal, NamedTuple
@@ -9,13 +9,14 @@ from holdfast.kernel.records.validate import Draft
 from holdfast.kernel.text import secrets
 
 MOST_PROBLEMS = 200
-"""That many are told one by one; of the others, how many there are."""
+"""Listed problems; further ones are only counted."""
 MOST_SAMPLES = 5
 SHOWN = 200
 """Characters of a sample."""
 
 Outcome = Literal["stored", "updated", "unchanged", "joined", "left"]
-"""New; changed at the source; here already; here by another way; or put away or rewritten here, and left so."""
+"""stored: new. updated: changed at the source. unchanged: identical. joined: already captured or imported another way.
+left: archived or edited here, not changed."""
 
 
 class Sample(NamedTuple):
@@ -26,7 +27,7 @@ class Sample(NamedTuple):
 
 
 class Report:
-    """Counts of what was done, and what was wrong."""
+    """Collects outcomes and problems of an import."""
 
     def __init__(self) -> None:
         self.outcomes: Counter[Outcome] = Counter()
@@ -34,26 +35,26 @@ class Report:
         self.left_out: Counter[str] = Counter()
         self.threads = 0
         self.short = 0
-        """Conversations with fewer messages than were asked for."""
+        """Conversations with fewer messages than `min_messages`."""
         self.older = 0
-        """What came from a newer export before."""
+        """Memories already imported from a newer export."""
         self.went_back = 0
-        """What says again what it said before."""
+        """Memories reverted to an earlier text."""
         self.links = 0
         self.adrift: set[tuple[str, str]] = set()
-        """Where something stands that is not linked, and with what."""
+        """Missing link targets that were reported, by place."""
         self.rejected = 0
         self.noted = 0
         self.problems: list[Problem] = []
         self.samples: list[Sample] = []
         self.fault: HoldfastError | None = None
-        """Why the first thing that was refused was."""
+        """Error of the first rejected record."""
         self.first: str | None = None
-        """The memory that the first thing is."""
+        """Memory id of the first record."""
 
     @property
     def empty(self) -> bool:
-        """Whether there was nothing at all, good or bad."""
+        """Whether the source contained nothing, not even problems."""
         counted = (*self.outcomes.values(), *self.left_out.values())
         return not any((*counted, self.threads, self.short, self.older, self.links, self.rejected, self.noted))
 
@@ -78,5 +79,5 @@ class Report:
 
 
 def _shown(text: str) -> str:
-    """The beginning of a text, without what nobody should read over a shoulder."""
+    """Beginning of a text, with secrets redacted."""
     return secrets.redacted(text[: 10 * SHOWN])[0][:SHOWN]

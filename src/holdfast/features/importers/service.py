@@ -1,4 +1,4 @@
-"""Take in what people have elsewhere, whatever it is: found, read and kept."""
+"""Import a source: detect its format, read it, store its records."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,18 +17,18 @@ class Mined(NamedTuple):
     form: str
     files: int
     passed_over: int
-    """Files of the export that are of no format, or of another."""
+    """Files of an unknown or another format."""
     report: Report
 
 
 def from_path(hold: Hold, path: Path, form: Format | None, options: Options) -> Mined:
-    """Everything that lies at a path."""
+    """Import the file, folder or zip at a path."""
     with places.at(path) as place:
         return _from_place(hold, place, form, options)
 
 
 def from_text(hold: Hold, text: str, form: Format | None, options: Options) -> Mined:
-    """Everything that a text holds which came with a request."""
+    """Import the text of a request."""
     return _from_place(hold, places.inline(text), form, options)
 
 
@@ -49,12 +49,12 @@ def _from_place(hold: Hold, place: Place, form: Format | None, options: Options)
 
 
 def _counted(hold: Hold, total: int, form: str) -> Callable[[int], None]:
-    """Adds up the bytes that were read, and tells how many of all that is."""
+    """Build a callback that reports the bytes read so far as progress."""
     done = 0
 
     def told(number: int) -> None:
         nonlocal done
         done = min(done + number, total)
-        hold.progress(done, total, f"mining {form}")
+        hold.progress(done, total, f"importing {form}")
 
     return told

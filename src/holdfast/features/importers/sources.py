@@ -1,4 +1,4 @@
-"""Where an export lies: a file, a folder or a zip, walked without ever leaving it, following a link or unpacking."""
+"""Files of an export: a file, a folder or a zip. Never leaves it, follows links or unpacks to disk."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 MOST_FILES = 1_000_000
 MOST_LEVELS = 64
 MOST_UNPACKED = 64 << 30
-"""Bytes that all files of a zip may have together."""
+"""Total uncompressed bytes of a zip."""
 LARGE = 64 << 20
 MOST_RATIO = 200
-"""How much smaller a large file may be in a zip than outside; text is some ten times smaller."""
+"""Maximum compression ratio of a large file, against zip bombs; text has about 10."""
 LEFT_OUT = (".git", ".obsidian", ".trash", "node_modules", "__MACOSX", ".DS_Store")
 INLINE = "content"
-"""The name of what is no file."""
+"""Name of a text that is not a file."""
 HEAD = 1 << 16
 _OPENED = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -34,11 +34,11 @@ class Piece(NamedTuple):
     """A file of an export."""
 
     name: str
-    """Its path within the export, or its name alone."""
+    """Path within the export, or only the name."""
     size: int
     open: Callable[[], IO[bytes]]
     path: Path | None = None
-    """Where it lies, if it is a file by itself."""
+    """Path on disk; None for a zip entry or a text."""
 
     def head(self) -> bytes:
         with self.open() as source:
@@ -46,12 +46,12 @@ class Piece(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Everything that an export consists of, in the order of its names."""
+    """All files of an export, sorted by name."""
 
     pieces: list[Piece]
     problems: list[Problem]
     whole: bool
-    """It is one file by itself, not one of several."""
+    """It is a single file."""
 
     @property
     def size(self) -> int:
@@ -60,7 +60,7 @@ class Place(NamedTuple):
 
 @contextmanager
 def at(path: Path) -> Iterator[Place]:
-    """What lies at a path, as long as it is looked at."""
+    """Open the export at a path; a zip stays open within the context."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -77,7 +77,7 @@ def at(path: Path) -> Iterator[Place]:
 
 
 def inline(text: str) -> Place:
-    """A text that came with a request."""
+    """Source with the text of a request."""
     data = text.encode()
     return Place([Piece(INLINE, len(data), lambda: io.BytesIO(data))], [], whole=True)
 
@@ -102,7 +102,7 @@ def _walk(folder: Path, above: str, place: Place) -> None:
         if entry.name in LEFT_OUT:
             continue
         if entry.is_symlink():
-            place.problems.append(Problem(where=name, what="is a link, which is not followed", rejected=False))
+            place.problems.append(Problem(where=name, what="link, not followed", rejected=False))
         elif entry.is_dir(follow_symlinks=False):
             _walk(Path(entry.path), f"{name}/", place)
         elif entry.is_file(follow_symlinks=False):
@@ -112,24 +112,24 @@ def _walk(folder: Path, above: str, place: Place) -> None:
 
 
 def _listed(folder: Path, name: str, place: Place) -> list[os.DirEntry[str]]:
-    """What lies in a folder, by name; of one that cannot be read, or lies too deep, it is told."""
+    """List a folder by name. Reports a folder that is unreadable or too deep."""
     if name.count("/") > MOST_LEVELS:
-        place.problems.append(Problem(where=name, what=f"lies more than {MOST_LEVELS} folders deep"))
+        place.problems.append(Problem(where=name, what=f"more than {MOST_LEVELS} folders deep"))
         return []
     try:
         return sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
-        place.problems.append(Problem(where=name or folder.name, what=f"cannot be read: {error.strerror}"))
+        place.problems.append(Problem(where=name or folder.name, what=f"unreadable: {error.strerror}"))
         return []
 
 
 def _must_be_few(number: int) -> None:
     if number >= MOST_FILES:
-        raise Invalid(f"path: more than {MOST_FILES} files", fields=["path"])
+        raise Invalid(f"path: contains more than {MOST_FILES} files", fields=["path"])
 
 
 def _opener(path: Path) -> Callable[[], IO[bytes]]:
-    """Opened without following a link, should it have become one since it was seen."""
+    """Opener that does not follow a link, even if the file was replaced by one."""
     return lambda: os.fdopen(os.open(path, _OPENED), "rb")
 
 
@@ -141,7 +141,7 @@ def _zipped(path: Path) -> Iterator[Place]:
         with zipfile.ZipFile(path) as archive:
             yield _entries(archive)
     except zipfile.BadZipFile as error:
-        raise Invalid(f"path: {path.name} cannot be read as a zip: {error}", fields=["path"]) from None
+        raise Invalid(f"path: {path.name} is not a valid zip: {error}", fields=["path"]) from None
 
 
 def _entries(archive: zipfile.ZipFile) -> Place:
@@ -155,7 +155,7 @@ def _entries(archive: zipfile.ZipFile) -> Place:
             continue
         total += entry.file_size
         if total > MOST_UNPACKED:
-            raise Invalid(f"path: more than {MOST_UNPACKED} bytes when it is unpacked", fields=["path"])
+            raise Invalid(f"path: contains more than {MOST_UNPACKED} uncompressed bytes", fields=["path"])
         place.pieces.append(Piece(entry.filename, entry.file_size, _zip_opener(archive, entry)))
     return place
 
@@ -164,15 +164,15 @@ def _wrong(entry: zipfile.ZipInfo) -> str | None:
     steps = entry.orig_filename.replace("\\", "/").split("/")
     mode = stat.S_IFMT(entry.external_attr >> 16)
     if ".." in steps or steps[0] == "" or ":" in steps[0]:
-        return "its path leads out of the zip"
+        return "its path leaves the zip"
     if mode not in (0, stat.S_IFREG):
-        return "is a link or a device"
+        return "link or device"
     if entry.flag_bits & 1:
-        return "is encrypted"
+        return "encrypted"
     if entry.filename.lower().endswith(".zip"):
-        return "is a zip within the zip, which is not opened"
+        return "zip within a zip, not opened"
     if entry.file_size > LARGE and entry.file_size > MOST_RATIO * max(entry.compress_size, 1):
-        return f"would be {entry.file_size} bytes out of {entry.compress_size}: that is no export"
+        return f"expands from {entry.compress_size} to {entry.file_size} bytes: not an export"
     return None
 
 
@@ -181,7 +181,7 @@ def _zip_opener(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Callable[[]
 
 
 class Watched(io.RawIOBase):
-    """A stream that tells how many bytes were read from it."""
+    """Stream that reports the number of bytes read."""
 
     def __init__(self, source: IO[bytes], told: Callable[[int], None]) -> None:
         self._source = source
@@ -202,5 +202,5 @@ class Watched(io.RawIOBase):
 
 
 def watched(piece: Piece, told: Callable[[int], None]) -> IO[bytes]:
-    """A piece, opened, of which it is told how much was read."""
+    """Open a file and report the bytes read."""
     return io.BufferedReader(Watched(piece.open(), told), 1 << 18)

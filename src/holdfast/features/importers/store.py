@@ -1,4 +1,4 @@
-"""What was taken from elsewhere, by which way, and what it said then: so that nothing is taken twice."""
+"""Import records: which source record became which memory, so that nothing is imported twice."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
@@ -9,31 +9,31 @@ Route = Literal["mine", "capture"]
 
 
 class Mined(NamedTuple):
-    """A message or note of elsewhere and what it became."""
+    """A message or note of a source and its memory."""
 
     key: str
     memory: str
     route: Route
     said: str | None
-    """The same for whatever is said alike in one conversation by one speaker."""
+    """Digest of the text within its conversation and speaker."""
     digest: str
-    """Of all that the source said."""
+    """Digest of the source record."""
     text_digest: str
-    """Of the content as it was kept."""
+    """Digest of the stored title and content."""
 
 
 def known(session: Session, keys: Sequence[str]) -> dict[str, Mined]:
-    """What became of some messages, by their keys."""
+    """Import records by key."""
     return {row[0]: Mined(*row) for row in session.rows("mined_known", keys=list(keys))} if keys else {}
 
 
 def saying(session: Session, said: str) -> list[Mined]:
-    """Everything that says the same in the same conversation."""
+    """Import records of the same utterance."""
     return [Mined(*row) for row in session.rows("mined_saying", said=said)]
 
 
 def there(session: Session, ids: Sequence[str]) -> set[str]:
-    """Which of some memories are here, in whatever state."""
+    """Which of these memory ids exist, in any state."""
     return {row[0] for row in session.rows("mined_there", ids=list(ids))} if ids else set()
 
 

@@ -1,4 +1,4 @@
-"""Keep what was read elsewhere: once, in its order, through the same door as all else."""
+"""Store imported records: once, in order, with the validation of every other write."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -30,16 +30,16 @@ from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.words import fold
 
 BATCH = 200
-"""Memories of one transaction."""
+"""Memories per transaction."""
 MOST_NUMBERED = 1000
 SHORTER = "shorter at its source"
-"""Why a part of a text is put away."""
+"""Archive reason of a part that no longer exists."""
 HOSTS = ("claude-code", "codex", "capture")
-"""What is told while it happens is found in a transcript as well."""
+"""Formats whose turns can arrive twice: captured live and read from a transcript."""
 
 
 class Keeper:
-    """Takes records and keeps them in batches, each a transaction: what is cut off goes on where it was."""
+    """Stores records in batches, one transaction each. An interrupted import can be repeated to continue."""
 
     def __init__(self, hold: Hold, form: str, options: Options) -> None:
         hold.caller.must_reach(options.namespace)
@@ -53,12 +53,12 @@ class Keeper:
         self._waiting: dict[str, list[Turn]] = {}
         self._threads: set[str] = set()
         self._rehearsed_notes: set[str] = set()
-        """Keys of what a dry run would have kept, and could be linked."""
+        """Keys of notes that a dry run would have stored; links can refer to them."""
         self._there: set[str] = set()
-        """Which memories of the batch are here without a note of how they came."""
+        """Ids of memories in the batch that exist without an import record."""
 
     def take(self, records: Iterable[Record]) -> Report:
-        """Keep everything, and say what became of it."""
+        """Store all records and return the report."""
         for record in records:
             self._hold.progress.check()
             self._one(record)
@@ -85,7 +85,7 @@ class Keeper:
                 self.report.problem(record)
 
     def _turn(self, turn: Turn) -> None:
-        """Plan a turn, if it is one that is wanted and says something that was not recalled from here."""
+        """Plan a turn, unless its kind is excluded or it contains only recalled text."""
         if turn.sort != "message" and turn.sort not in self._options.include:
             self.report.left_out[turn.sort] += 1
             return
@@ -98,7 +98,7 @@ class Keeper:
             self._batch.extend(self._planner.turn(one))
 
     def _long_enough(self, turn: Turn) -> Iterator[Turn]:
-        """Turns of a conversation once it has as many as were asked for."""
+        """Hold back the turns of a conversation until it has `min_messages`."""
         if turn.thread in self._threads:
             yield turn
             return
@@ -110,7 +110,7 @@ class Keeper:
             yield from self._waiting.pop(turn.thread)
 
     def _flush(self) -> None:
-        """Keep what waits, and then the links among it."""
+        """Write the current batch, then its links."""
         batch, self._batch = self._batch, []
         ties, self._ties = self._ties, []
         self._keep_all(batch)
@@ -120,7 +120,7 @@ class Keeper:
             tie_all(self._hold, ties, self._planner, self.report)
 
     def _keep_all(self, batch: list[Planned]) -> None:
-        """Keep some memories in one transaction; none is begun if all of them are here already."""
+        """Write a batch in one transaction. Starts none if nothing has changed."""
         with self._hold.reading() as session:
             known = mined.known(session, [one.key for one in batch])
         fresh = {one.key: one for one in batch if one.key not in known or known[one.key].digest != one.digest}
@@ -144,7 +144,7 @@ class Keeper:
             mined.put(write.session, noted)
 
     def _tried(self, write: Transaction | None, one: Planned, known: Mined | None, noted: list[Mined]) -> None:
-        """One memory; what is wrong with it is its own matter."""
+        """Write or dry-run one memory. An error rejects only this one."""
         try:
             outcome = self._rehearsed(one, known, noted) if write is None else self._kept(write, one, known, noted)
         except StoreError:
@@ -155,7 +155,7 @@ class Keeper:
             self.report.done(outcome, one.draft)
 
     def _rehearsed(self, one: Planned, known: Mined | None, noted: list[Mined]) -> Outcome:
-        """What would become of a memory."""
+        """Outcome of a memory in a dry run."""
         with self._hold.reading() as session:
             self._admitted(session, one, _id(one), "", self._hold.now())
             if known is not None:
@@ -175,7 +175,7 @@ class Keeper:
         return "unchanged" if self._stays(session, one, there) else "updated"
 
     def _stays(self, session: Session, one: Planned, there: Memory) -> bool:
-        """Whether what is here is newer than what is to be said of it; that it goes back is told."""
+        """Whether the stored version is newer than the source. Counts reverts."""
         if older.is_older(one, there):
             self.report.older += 1
             return True
@@ -183,10 +183,10 @@ class Keeper:
         return False
 
     def _admitted(self, session: Session, one: Planned, id: str, origin: str, now: int) -> Memory:
-        """What is planned, checked; secrets go by the policy of the namespace."""
+        """Validate a planned memory and apply the policy on secrets."""
         draft, secrets = hygiene.without_secrets(session, one.draft)
         if secrets.kinds:
-            what = f"{'secrets taken out' if secrets.redacted else 'holds secrets'}: {', '.join(secrets.kinds)}"
+            what = f"{'secrets redacted' if secrets.redacted else 'contains secrets'}: {', '.join(secrets.kinds)}"
             self.report.problem(Problem(where=one.where, what=what, rejected=False))
         agent, lifetimes = self._hold.caller.agent, self._hold.lifetimes
         return admit(draft, id=id, agent=agent, origin=origin, now=now, lifetimes=lifetimes)
@@ -210,12 +210,12 @@ class Keeper:
         return "stored"
 
     def _says_so(self, write: Transaction, holder: Memory, memory: Memory) -> bool:
-        """Whether a memory that the caller sees is what is to be kept."""
+        """Whether the title already belongs to an identical memory visible to the caller."""
         same = (holder.content, holder.kind) == (memory.content, memory.kind)
         return same and bool(memories.by_ids(write.session, self._hold.caller, [holder.id], write.now))
 
     def _twin(self, session: Session, one: Planned, noted: list[Mined]) -> str | None:
-        """The memory that the same words became which came by the other way, if no other message is it already."""
+        """Find the memory of the same turn that arrived by the other route and is not paired yet."""
         if one.said is None or self._form not in HOSTS:
             return None
         alike = [*mined.saying(session, one.said), *(note for note in noted if note.said == one.said)]
@@ -223,7 +223,7 @@ class Keeper:
         return next((note.memory for note in alike if note.memory not in taken), None)
 
     def _joined(self, write: Transaction, one: Planned, twin: str, noted: list[Mined]) -> Outcome:
-        """The same turn by another way. A transcript knows the order, and so the place, better than who told of it."""
+        """Pair a turn with its twin. The transcript has the better position."""
         memory = write.get(MEMORY, twin)
         if memory is None or memory.state != "live":
             noted.append(Mined(one.key, twin, self._options.route, one.said, one.digest, ""))
@@ -235,7 +235,7 @@ class Keeper:
         return "joined"
 
     def _longer(self, write: Transaction, memory: Memory) -> dict[str, Any]:
-        """How long a memory is kept: as long as it was to be, or as is asked for now if that is longer."""
+        """Tier and expiry: the longer of the stored and the requested lifetime."""
         tier = higher(memory.tier, self._options.tier)
         if tier == memory.tier or memory.expires_at is None:
             return {"tier": tier}
@@ -243,7 +243,7 @@ class Keeper:
         return {"tier": tier, "expires_at": None if end is None else max(end, memory.expires_at)}
 
     def _put(self, write: Transaction, before: Memory, after: Memory) -> Memory:
-        """Change a memory, under a title that is free."""
+        """Change a memory, numbering its title if it is taken."""
         if before == after:
             return before
         must_change(self._hold, write, before)
@@ -253,14 +253,14 @@ class Keeper:
         return write.change(MEMORY, before, after, "import")
 
     def _here(self, write: Transaction, one: Planned, there: Memory, noted: list[Mined]) -> Outcome:
-        """What came here by a way that leaves no note: from another node, or out of a backup."""
+        """Adopt a memory without an import record, from another node or a backup."""
         if there.state == "live" and there.version == 1:
             return self._changed(write, one, there, noted)
         noted.append(self._note(one, there))
         return "unchanged" if there.content == one.draft.content else "left"
 
     def _again(self, write: Transaction, one: Planned, known: Mined, noted: list[Mined]) -> Outcome:
-        """What is known and says something else now. What was put away or rewritten here since is left so."""
+        """Update a changed record. A memory archived or edited here is not changed."""
         there = write.get(MEMORY, known.memory)
         if there is None or not _is_as_mined(there, known):
             noted.append(known._replace(digest=one.digest, said=one.said))
@@ -273,7 +273,7 @@ class Keeper:
         return outcome
 
     def _changed(self, write: Transaction, one: Planned, there: Memory, noted: list[Mined]) -> Outcome:
-        """Say of a memory what its source says now."""
+        """Write the current text of the source to its memory."""
         given = self._admitted(write.session, one, there.id, write.origin, write.now)
         fields = ("title", "content", "speaker", "occurred_at", "thread", "place", "source_span", "state", "reason")
         said = {name: getattr(given, name) for name in fields}
@@ -287,7 +287,7 @@ class Keeper:
         return "unchanged" if after.version == there.version else "updated"
 
     def _shed(self, write: Transaction, key: str, noted: list[Mined]) -> None:
-        """Put away the parts of what is shorter now; they are back if it grows again."""
+        """Archive the parts that no longer exist. They return if the text grows again."""
         while (gone := mined.known(write.session, [key]).get(key)) is not None:
             memory = write.get(MEMORY, gone.memory)
             if memory is not None and memory.state == "live":
@@ -303,7 +303,7 @@ class Keeper:
 
 
 def _id(one: Planned) -> str:
-    """The same on every node that takes in the same."""
+    """Memory id, equal on every node that imports the same source."""
     return ids.derived("mined", one.key)
 
 
@@ -317,14 +317,14 @@ def _said_by(memory: Memory) -> str:
 
 
 def _is_as_mined(memory: Memory | None, known: Mined) -> bool:
-    """Whether a memory is as it was left by mining: neither put away nor rewritten by anybody."""
+    """Whether a memory is unchanged since its import: neither archived nor edited."""
     if memory is None or (memory.state != "live" and (memory.state, memory.reason) != ("archived", SHORTER)):
         return False
     return known.text_digest == _said_by(memory)
 
 
 def _titled(write: Transaction, memory: Memory, holder: Memory | None) -> Memory:
-    """The memory under a title that is free: its own, or one with a number."""
+    """Number the title of a memory if it is taken."""
     title, number = memory.title, 2
     while holder is not None and holder.id != memory.id and number < MOST_NUMBERED:
         title, number = numbered(memory.title, number), number + 1

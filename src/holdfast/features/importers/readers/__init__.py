@@ -1,4 +1,4 @@
-"""What people have elsewhere becomes memory: a reader for each format, and one way to keep what they read."""
+"""Readers: one per format. Each yields records and does not access the store."""
 
 from typing import Literal, get_args
 

@@ -1,4 +1,4 @@
-"""Stores of ai-memory, and envelopes of it: rows that the import knows already."""
+"""Reader of ai-memory stores (SQLite) and envelopes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,20 +24,20 @@ _ARRAYS = {
     "memory_links": "links",
     "namespace_meta": "namespaces",
 }
-"""Which tables we know, and the arrays of an envelope that their rows belong to."""
+"""Known tables and the envelope arrays of their rows."""
 _JSON = ("tags", "metadata", "citations", "source_span", "confidence_signals")
 _OWN = ("embedding_dim", "atomised_into", "atom_of", "mentioned_entity_id", "scope_idx", "agent_id_idx", "attest_level")
-"""What only the other program needs; what it keeps as bytes is left out as well."""
+"""Columns that only ai-memory needs. Binary values are skipped as well."""
 
 
 def read(piece: Piece, told: Told) -> Iterator[Record]:
-    """The memories, the archive and the links of a store, in rows as an envelope has them."""
+    """Read memories, archive and links of a store as envelope rows."""
     if piece.path is None:
-        yield Problem(where=piece.name, what="is a database within something else: unpack it first")
+        yield Problem(where=piece.name, what="database within an archive: unpack it first")
         return
     with reading(piece.path) as file:
         if "memories" not in file.tables:
-            raise Invalid(f"path: {piece.name} is no store of ai-memory: it has no table memories", fields=["path"])
+            raise Invalid(f"path: {piece.name} is not an ai-memory store: it has no table memories", fields=["path"])
         for table, array in _ARRAYS.items():
             if table in file.tables:
                 yield from _paged(file, piece, table, array)
@@ -63,30 +63,30 @@ def _rows(array: str, page: list[dict[str, Any]], where: str) -> Rows:
 
 
 def _row(raw: dict[str, Any] | None) -> dict[str, Any]:
-    """A row as an envelope has it: what is JSON is read, and what is not there is not said."""
+    """Convert a row: decode JSON columns, omit missing values."""
     if raw is None:
-        raise Invalid("is not UTF-8")
+        raise Invalid("not UTF-8")
     row = {name: value for name, value in raw.items() if name not in _OWN and not isinstance(value, bytes | None)}
     for name in _JSON:
         if isinstance(row.get(name), str):
             try:
                 row[name] = msgspec.json.decode(row[name])
             except msgspec.DecodeError:
-                raise Invalid(f"{name}: is no JSON") from None
+                raise Invalid(f"{name}: invalid JSON") from None
     return row
 
 
 def read_envelope(piece: Piece, told: Told) -> Iterator[Record]:
-    """A whole envelope, taken in as the import does."""
+    """Read a complete envelope."""
     with watched(piece, told) as source:
         data = source.read(MOST_ENVELOPE + 1)
     if len(data) > MOST_ENVELOPE:
-        yield Problem(where=piece.name, what=f"has more than {MOST_ENVELOPE} bytes: take it in with `holdfast import`")
+        yield Problem(where=piece.name, what=f"more than {MOST_ENVELOPE} bytes: use `holdfast import-file`")
         return
     try:
         found = decoded(data)
         if not isinstance(found, dict):
-            raise Invalid("is no envelope, which is a JSON object")
+            raise Invalid("not an envelope: must be a JSON object")
         must_be_envelope(found)
     except Invalid as error:
         yield Problem(where=piece.name, what=error.message)
@@ -95,6 +95,6 @@ def read_envelope(piece: Piece, told: Told) -> Iterator[Record]:
 
 
 def is_store(path: Path) -> bool:
-    """Whether a database is one that can be read here."""
+    """Whether a database is a readable ai-memory store."""
     with reading(path) as file:
         return "memories" in file.tables and {"title", "content"} <= set(file.tables["memories"])

@@ -1,4 +1,4 @@
-"""Messages in blocks, as models and their hosts write them: texts, thoughts, calls of tools and their results."""
+"""Message blocks of models and agent hosts: text, thinking, tool calls and tool results."""
 
 import json
 from collections.abc import Iterator
@@ -11,19 +11,19 @@ _OURS = "memory_"
 
 
 class Block(NamedTuple):
-    """One block: what kind it is of, and its text."""
+    """One block of a message."""
 
     sort: Sort
     text: str
     call: str | None = None
-    """Which call of a tool it is or answers."""
+    """Id of the tool call that it is or answers."""
     tool: str | None = None
 
 
 def is_ours(tool: str | None) -> bool:
-    """Whether a tool is one of this memory's own: what it answered is here already.
+    """Whether a tool is one of Holdfast's own, whose results are already stored.
 
-    A host may write the name of the server before it, with `__`, `.`, `/` or `:` between the two.
+    Hosts may prefix the server name with `__`, `.`, `/` or `:` as separator.
     """
     before = (tool or "").rstrip(ascii_lowercase + "_")
     name = (tool or "")[len(before) :]
@@ -32,7 +32,7 @@ def is_ours(tool: str | None) -> bool:
 
 
 def blocks(content: Any) -> Iterator[Block]:
-    """A message's content, which is a text or a list of blocks; what is neither text nor tool is named."""
+    """Parse message content: text or a list of blocks. Other blocks become their type name."""
     if isinstance(content, str):
         yield Block("message", content)
         return
@@ -44,20 +44,20 @@ def blocks(content: Any) -> Iterator[Block]:
 
 
 def misfits(content: Any, where: str) -> Iterator[Problem]:
-    """What of a message's content is neither a text nor a block, by its place."""
+    """Report content that is neither text nor a block."""
     if not isinstance(content, str | list | None):
-        yield Problem(where=where, what="is neither a text nor a list of blocks")
+        yield Problem(where=where, what="neither text nor a list of blocks")
     for number, one in enumerate(list_of(content)):
         if not isinstance(one, str | dict):
-            yield Problem(where=f"{where}[{number}]", what="is neither a text nor a block")
+            yield Problem(where=f"{where}[{number}]", what="neither text nor a block")
         elif isinstance(one, dict) and not isinstance(one.get("text"), str | None):
-            yield Problem(where=f"{where}[{number}].text", what="is no text")
+            yield Problem(where=f"{where}[{number}].text", what="not text")
 
 
 def no_text(value: Any, where: str) -> Iterator[Problem]:
-    """What is wrong with something that is a text if it is there at all."""
+    """Report a value that is neither text nor missing."""
     if not isinstance(value, str | None):
-        yield Problem(where=where, what="is no text")
+        yield Problem(where=where, what="not text")
 
 
 def _block(one: dict[str, Any]) -> Block:
@@ -77,13 +77,13 @@ def _block(one: dict[str, Any]) -> Block:
 
 
 def called(name: str, given: Any) -> str:
-    """A call of a tool as text: its name and what it was given."""
+    """Format a tool call: name and arguments."""
     told = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, separators=(",", ":"))
     return f"{name} {told}"
 
 
 def result_of(content: Any) -> str:
-    """What a tool answered, as text."""
+    """Format the result of a tool call."""
     if isinstance(content, str):
         return content
     return "\n\n".join(block.text for block in blocks(content) if block.text)

@@ -1,4 +1,4 @@
-"""Conversations as ChatGPT exports them: an array of trees of messages, of which one branch is shown."""
+"""Reader of ChatGPT exports: an array of message trees, of which one branch is visible."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ _CONTEXT = ("user_editable_context", "model_editable_context")
 
 
 def read(piece: Piece, told: Told) -> Iterator[Record]:
-    """Every turn of the branch that each conversation shows, in its order."""
+    """Read the turns of the visible branch of each conversation, in order."""
     for one in each(piece, told, "conversations"):
         if isinstance(one, Problem):
             yield one
@@ -27,16 +27,16 @@ def read(piece: Piece, told: Told) -> Iterator[Record]:
 
 def conversation(raw: Any, where: str) -> Iterator[Record]:
     if not isinstance(raw, dict) or not isinstance(raw.get("mapping"), dict):
-        yield Problem(where=where, what="is no conversation: there is no mapping of messages")
+        yield Problem(where=where, what="not a conversation: mapping is missing")
         return
     thread = text_of(raw.get("conversation_id")) or text_of(raw.get("id"))
     name = text_of(raw.get("title")) or "ChatGPT"
     if not thread:
-        yield Problem(where=where, what="is a conversation without an id")
+        yield Problem(where=where, what="conversation without an id")
         return
     for key, node in raw["mapping"].items():
         if not isinstance(node, dict) or not isinstance(node.get("message"), dict | None):
-            yield Problem(where=f"{where}.{key}", what="is no message")
+            yield Problem(where=f"{where}.{key}", what="not a message")
     shown = list(_branch(raw["mapping"], raw.get("current_node")))
     if len(shown) < len(raw["mapping"]):
         others = sum(map(_said, raw["mapping"].values())) - sum(map(_said, shown))
@@ -55,7 +55,7 @@ def _said(node: Any) -> bool:
 
 
 def _branch(mapping: dict[str, Any], current: Any) -> Iterator[dict[str, Any]]:
-    """The messages from the root to the current one; without a current one, along the last child of each."""
+    """Messages from the root to the current one, or along the last children if there is none."""
     if not isinstance(current, str) or current not in mapping:
         current = _leaf(mapping)
     way: list[dict[str, Any]] = []
@@ -90,7 +90,7 @@ def _turn(message: dict[str, Any], id: str, thread: str, name: str, place: int, 
     if not text.strip():
         return
     if not id:
-        yield Problem(where=where, what="is a message without an id")
+        yield Problem(where=where, what="message without an id")
         return
     author = message.get("author")
     role = text_of(author.get("role")) if isinstance(author, dict) else ""
@@ -141,22 +141,22 @@ def _text(message: dict[str, Any]) -> str:
 
 
 def _misfits(content: Any, where: str) -> Iterator[Problem]:
-    """What of a message's content is there and cannot be read, by its place."""
+    """Report content that cannot be read."""
     if not isinstance(content, str | dict | None):
-        yield Problem(where=where, what="is neither a text nor has it parts")
+        yield Problem(where=where, what="neither text nor parts")
     for name in ("parts", "thoughts"):
         given = dict_of(content).get(name)
         if not isinstance(given, list | None):
-            yield Problem(where=f"{where}.{name}", what="is no list")
+            yield Problem(where=f"{where}.{name}", what="not a list")
         for number, one in enumerate(list_of(given)):
             if not isinstance(one, str | dict | None):
-                yield Problem(where=f"{where}.{name}[{number}]", what="is neither a text nor a part")
+                yield Problem(where=f"{where}.{name}[{number}]", what="neither text nor a part")
     for name in _TEXTS:
         yield from no_text(dict_of(content).get(name), f"{where}.{name}")
 
 
 def _part(part: Any) -> str:
-    """A part of a message; one that is no text is named."""
+    """Text of a message part; other parts become their type and name."""
     if isinstance(part, str):
         return part
     if not isinstance(part, dict):

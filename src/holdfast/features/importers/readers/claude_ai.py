@@ -1,4 +1,4 @@
-"""What Claude.ai exports: conversations with their messages in order, what it remembers of somebody, and projects."""
+"""Reader of Claude.ai exports: conversations, Claude's memory of the user, and projects."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,7 +26,7 @@ _SPEAKERS = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
 def read(piece: Piece, told: Told) -> Iterator[Record]:
-    """Everything in a file of the export, from an array, from lines, or alone."""
+    """Read a file of the export: an array, JSON lines, or a single object."""
     for one in each(piece, told, "conversations"):
         if isinstance(one, Problem):
             yield one
@@ -39,21 +39,21 @@ def read(piece: Piece, told: Told) -> Iterator[Record]:
 
 
 def is_memory(raw: Any) -> bool:
-    """Whether this is what Claude remembers of somebody."""
+    """Whether this is Claude's memory of the user."""
     return isinstance(raw, dict) and "conversations_memory" in raw
 
 
 def is_project(raw: Any) -> bool:
-    """Whether this is a project with its documents."""
+    """Whether this is a project with documents."""
     return isinstance(raw, dict) and {"uuid", "docs", "prompt_template"} <= raw.keys()
 
 
 def _memory(raw: dict[str, Any], where: str) -> Iterator[Record]:
-    """What it remembers of everything, and of each project."""
+    """Read Claude's memory, in general and per project."""
     account = text_of(raw.get("account_uuid")) or "account"
     told: dict[str, tuple[str, Any]] = {f"{account}/memory": ("What Claude remembers", raw.get("conversations_memory"))}
     if not isinstance(raw.get("project_memories"), dict | None):
-        yield Problem(where=f"{where}.project_memories", what="is no mapping of texts")
+        yield Problem(where=f"{where}.project_memories", what="not a mapping of texts")
     for project, text in dict_of(raw.get("project_memories")).items():
         told[f"project/{project}/memory"] = (f"What Claude remembers of project {project[:8]}", text)
     for key, (title, text) in told.items():
@@ -63,7 +63,7 @@ def _memory(raw: dict[str, Any], where: str) -> Iterator[Record]:
 
 
 def _project(raw: dict[str, Any], where: str) -> Iterator[Record]:
-    """A project's description and instructions, and each document tied to them."""
+    """Read a project: description and instructions, and its documents, linked to them."""
     key, name = f"project/{text_of(raw['uuid'])}", text_of(raw.get("name")) or "Project"
     if raw.get("is_starter_project"):
         yield LeftOut(sort="starter projects")
@@ -72,12 +72,12 @@ def _project(raw: dict[str, Any], where: str) -> Iterator[Record]:
     if about:
         yield _note(key, name, about, where, at=raw.get("created_at"))
     if not isinstance(raw["docs"], list | None):
-        yield Problem(where=f"{where}.docs", what="is no list of documents")
+        yield Problem(where=f"{where}.docs", what="not a list of documents")
     for number, document in enumerate(list_of(raw["docs"])):
         spot, document = f"{where}.docs[{number}]", dict_of(document)
         id, text = text_of(document.get("uuid")), text_of(document.get("content"))
         if not id or not text.strip():
-            yield Problem(where=spot, what="is empty" if id else "is a document without a uuid", rejected=not id)
+            yield Problem(where=spot, what="empty" if id else "document without a uuid", rejected=not id)
             continue
         title = f"{name}: {text_of(document.get('filename')) or id}"
         made = _note(f"{key}/{id}", title, text, spot, at=document.get("created_at"))
@@ -97,11 +97,11 @@ def conversation(raw: Any, where: str) -> Iterator[Record]:
         yield from chatgpt.conversation(raw, where)
         return
     if not isinstance(raw, dict) or not isinstance(raw.get("chat_messages"), list):
-        yield Problem(where=where, what="is no conversation: there are no chat_messages")
+        yield Problem(where=where, what="not a conversation: chat_messages is missing")
         return
     thread = text_of(raw.get("uuid"))
     if not thread:
-        yield Problem(where=where, what="is a conversation without a uuid")
+        yield Problem(where=where, what="conversation without a uuid")
         return
     name = text_of(raw.get("name")) or "Claude"
     for place, message in enumerate(raw["chat_messages"]):
@@ -110,13 +110,13 @@ def conversation(raw: Any, where: str) -> Iterator[Record]:
             for one in _message(message, thread, name, place, spot):
                 yield replace(one, updated=raw.get("updated_at")) if isinstance(one, Turn) else one
         else:
-            yield Problem(where=spot, what="is no message")
+            yield Problem(where=spot, what="not a message")
 
 
 def _message(message: dict[str, Any], thread: str, name: str, place: int, where: str) -> Iterator[Record]:
     id = text_of(message.get("uuid"))
     if not id:
-        yield Problem(where=where, what="is a message without a uuid")
+        yield Problem(where=where, what="message without a uuid")
         return
     yield from misfits(message.get("content"), f"{where}.content")
     found = list(blocks(message.get("content")))
@@ -142,7 +142,7 @@ def _message(message: dict[str, Any], thread: str, name: str, place: int, where:
 
 
 def _sorted(found: list[Block]) -> Iterator[tuple[Sort, str]]:
-    """The text of a message, and apart from it what was thought and what tools did; not what our own ones did."""
+    """Split a message into text, thinking and tools. Calls of Holdfast's own tools are dropped."""
     ours = {block.call for block in found if is_ours(block.tool)}
     sorts: tuple[Sort, ...] = ("thinking", "tools", "message")
     for sort in sorts:
@@ -152,6 +152,6 @@ def _sorted(found: list[Block]) -> Iterator[tuple[Sort, str]]:
 
 
 def _files(message: dict[str, Any]) -> list[str]:
-    """The names of what was attached; what is in there stays where it is."""
+    """Names of attachments; their contents are not imported."""
     given = [*list_of(message.get("attachments")), *list_of(message.get("files"))]
     return [text_of(one.get("file_name"))[:256] for one in given if isinstance(one, dict) and one.get("file_name")][:20]

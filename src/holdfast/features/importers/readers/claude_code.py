@@ -1,4 +1,4 @@
-"""Transcripts of Claude Code: a line for each thing that happened in a session."""
+"""Reader of Claude Code transcripts: one JSON line per event of a session."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _REMINDER = ("<system-reminder>", "</system-reminder>")
 
 
 def is_entry(raw: dict[str, Any]) -> bool:
-    """Whether a line is of such a transcript."""
+    """Whether a line belongs to a Claude Code transcript."""
     kind = raw.get("type")
     return isinstance(kind, str) and (
         "sessionId" in raw or (kind == "summary" and "leafUuid" in raw) or "snapshot" in raw
@@ -29,12 +29,12 @@ def is_entry(raw: dict[str, Any]) -> bool:
 
 
 def read(piece: Piece, told: Told) -> Iterator[Record]:
-    """Every turn in its order; a session that was gone on with repeats turns, which keep their names."""
+    """Read all turns in order. A resumed session repeats turns with the same ids."""
     return entries(piece, told, Session(piece.name).entry)
 
 
 class Session:
-    """A transcript as far as it was read."""
+    """State of a transcript while it is read."""
 
     def __init__(self, file: str) -> None:
         self._file = PurePosixPath(file).stem
@@ -47,15 +47,15 @@ class Session:
             self._place += 1
             yield from self._turns(where, raw, message)
         elif kind in ("user", "assistant"):
-            yield Problem(where=where, what="is an entry without a message")
+            yield Problem(where=where, what="entry without a message")
         elif kind == "summary" and text_of(raw.get("summary")).strip():
             yield from self._summary(where, raw)
         elif kind == "summary" and not isinstance(raw.get("summary"), str | None):
-            yield Problem(where=where, what="is a summary that is no text")
+            yield Problem(where=where, what="summary is not text")
         elif isinstance(kind, str):
             yield LeftOut(sort="system")
         else:
-            yield Problem(where=where, what="is no entry of a transcript: it has no type")
+            yield Problem(where=where, what="not a transcript entry: type is missing")
 
     def _turns(self, where: str, raw: dict[str, Any], message: dict[str, Any]) -> Iterator[Record]:
         yield from misfits(message.get("content"), f"{where} content")
@@ -71,7 +71,7 @@ class Session:
                 yield self._turn(where, raw, message, sort, text)
 
     def _note_ours(self, found: list[Block]) -> None:
-        """Which calls are of our own tools, so that their results are known when they come."""
+        """Note calls of Holdfast's own tools, to skip their results."""
         self._ours.update(block.call for block in found if block.call and is_ours(block.tool))
 
     def _turn(self, where: str, raw: dict[str, Any], message: dict[str, Any], sort: Sort, text: str) -> Turn:
@@ -114,7 +114,7 @@ class Session:
 
 
 def _sorted(raw: dict[str, Any], text: str) -> tuple[Sort, str]:
-    """Whether somebody said it, or the host put it there."""
+    """Classify a text as message, sidechain or system text of the host."""
     said = _without_reminders(text)
     if any(map(raw.get, _BY_THE_HOST)) or _NOISE.match(said) or not said.strip():
         return "system", text
@@ -122,7 +122,7 @@ def _sorted(raw: dict[str, Any], text: str) -> tuple[Sort, str]:
 
 
 def _without_reminders(text: str) -> str:
-    """A text without what the host reminds the model of."""
+    """Remove system reminders of the host."""
     kept, at = list[str](), 0
     while (start := text.find(_REMINDER[0], at)) != -1 and (end := text.find(_REMINDER[1], start)) != -1:
         kept.append(text[at:start])

@@ -1,4 +1,4 @@
-"""Transcripts of Codex sessions: a line for each item that went to the model or came from it."""
+"""Reader of Codex transcripts: one JSON line per item sent to or by the model."""
 
 import re
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
 def is_entry(raw: dict[str, Any]) -> bool:
-    """Whether a line is of such a transcript, in its present form or in its first one."""
+    """Whether a line belongs to a Codex transcript, in its current or first form."""
     if raw.get("type") in TYPES and isinstance(raw.get("payload"), dict):
         return True
     head = {"id", "timestamp"} <= raw.keys() and ("instructions" in raw or "git" in raw)
@@ -45,12 +45,12 @@ def is_entry(raw: dict[str, Any]) -> bool:
 
 
 def read(piece: Piece, told: Told) -> Iterator[Record]:
-    """Every turn in its order. Events repeat what the items say, and are left out."""
+    """Read all turns in order. Events repeat the items and are skipped."""
     return entries(piece, told, Session(piece.name).entry)
 
 
 class Session:
-    """A transcript as far as it was read."""
+    """State of a transcript while it is read."""
 
     def __init__(self, file: str) -> None:
         stem = PurePosixPath(file).stem
@@ -66,7 +66,7 @@ class Session:
         elif kind == "response_item" and isinstance(payload, dict):
             yield from self._item(where, payload, raw.get("timestamp"))
         elif kind in ("session_meta", "response_item"):
-            yield Problem(where=where, what="is an entry without a payload")
+            yield Problem(where=where, what="entry without a payload")
         elif kind in TYPES:
             yield LeftOut(sort="system")
         elif kind in _ITEMS:
@@ -76,7 +76,7 @@ class Session:
         elif "record_type" in raw or isinstance(kind, str):
             yield LeftOut(sort="system")
         else:
-            yield Problem(where=where, what="is no entry of a transcript: it has no type")
+            yield Problem(where=where, what="not a transcript entry: type is missing")
 
     def _begin(self, meta: dict[str, Any]) -> None:
         self._id = text_of(meta.get("id")) or self._id
@@ -110,16 +110,16 @@ class Session:
 
 
 def _misfits(item: dict[str, Any], where: str) -> Iterator[Problem]:
-    """What of an item cannot be read, by its place."""
+    """Report parts of an item that cannot be read."""
     if not isinstance(item.get("type"), str):
-        yield Problem(where=where, what="is an item without a type")
+        yield Problem(where=where, what="item without a type")
     yield from misfits(item.get("content"), f"{where} content")
     if not isinstance(output := item.get("output"), dict):
         yield from misfits(output, f"{where} output")
 
 
 def _said(item: dict[str, Any]) -> tuple[Sort, str, str]:
-    """What an item is, who said it, and what it says."""
+    """Kind, speaker and text of an item."""
     match item.get("type"):
         case "message":
             role, text = text_of(item.get("role")) or "unknown", joined(list(blocks(item.get("content"))))

@@ -1,4 +1,4 @@
-"""Which format something is of, told by what it says; a name alone decides nothing."""
+"""Detect the format of a source by content. A file name alone decides nothing."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -39,21 +39,21 @@ _SINGLE: dict[Format, Callable[[Piece, Told], Iterator[Record]]] = {
 }
 _NOTES: tuple[Format, ...] = ("markdown", "text")
 _CHECKED: tuple[Format, ...] = ("ai-memory", "envelope")
-"""What says by itself whether it is of its format, and may be empty."""
+"""Formats whose readers check the format themselves and that may be empty."""
 _PAGES = (b"<!doctype html", b"<html")
 _PDF = b"%pdf-"
 _OTHERS: tuple[tuple[bytes | tuple[bytes, ...], str], ...] = (
-    (b"\x1f\x8b", "packed: unpack it first"),
-    (_PDF, "a PDF: make text of it first"),
+    (b"\x1f\x8b", "compressed: unpack it first"),
+    (_PDF, "a PDF: convert it to text first"),
     ((b"\xff\xfe", b"\xfe\xff"), "in UTF-16: save it as UTF-8"),
-    (_PAGES, "a web page: give the JSON that an export has beside it, or say --format text"),
+    (_PAGES, "a web page: use the JSON file of the export, or --format text"),
 )
-"""How files begin that are of no format."""
+"""First bytes of unsupported files, and what to do about them."""
 _TALKS: tuple[Format, ...] = ("chatgpt", "claude", "claude-code", "codex")
 
 
 def detect(place: Place) -> tuple[Format, list[Piece]]:
-    """The format of an export and the files that are of it; an error names the formats if it cannot be told."""
+    """Detect the format of a source and its files. The error lists the formats if there is none or several."""
     if _is_slack(place.pieces):
         return "slack", place.pieces
     found = [(_looked_at(place, piece), piece) for piece in place.pieces]
@@ -61,19 +61,16 @@ def detect(place: Place) -> tuple[Format, list[Piece]]:
     forms = _of_notes_and_others(counts)
     if len(forms) > 1:
         told = ", ".join(f"{form} ({counts[form]})" for form in forms)
-        raise Invalid(
-            f"format: there are files of several formats: {told}. Say which with --format.", fields=["format"]
-        )
+        raise Invalid(f"format: files of several formats: {told}. Choose one with --format.", fields=["format"])
     if not forms:
         unread = next((f"{one.where}: {one.what}" for one in place.problems if one.rejected), None)
-        raise _unknown(unread or _hint(place) or "nothing here is of a format that is known")
+        raise _unknown(unread or _hint(place) or "unknown format")
     wanted = _NOTES if forms[0] == "markdown" else (forms[0],)
     return forms[0], [piece for form, piece in found if form in wanted]
 
 
 def _of_notes_and_others(counts: Counter[Format]) -> list[Format]:
-    """The formats of an export. Texts that lie beside conversations were attached to them; text beside Markdown is one
-    of the notes."""
+    """Formats of an export. Texts beside conversations are attachments; text files beside Markdown are notes."""
     forms = set(counts)
     if forms & set(_TALKS):
         forms -= set(_NOTES)
@@ -83,7 +80,7 @@ def _of_notes_and_others(counts: Counter[Format]) -> list[Format]:
 
 
 def _hint(place: Place) -> str | None:
-    """What a file alone is that is often given by mistake, and what to do about it."""
+    """Explain a single file of an unsupported kind, and what to do about it."""
     if not place.whole:
         return None
     piece, head = place.pieces[0], place.pieces[0].head()
@@ -94,18 +91,18 @@ def _hint(place: Place) -> str | None:
 
 
 def of_format(place: Place, form: Format) -> list[Piece]:
-    """The files of an export that are of a format that was named; one file alone is taken at its word."""
+    """Files of an export in a given format. A single file is not checked."""
     if form == "slack" or place.whole:
         return place.pieces
     wanted = _NOTES if form == "markdown" else (form,)
     found = [piece for piece in place.pieces if _looked_at(place, piece) in wanted]
     if not found:
-        raise _unknown(f"no file here is of the format {form}")
+        raise _unknown(f"no file of format {form}")
     return found
 
 
 def read(form: Format, pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
-    """Everything that files of a format hold; a file that cannot be read on does not stop the others."""
+    """Read all files of a format. An unreadable file does not stop the others."""
     if form == "slack":
         yield from slack.read(pieces, told)
     elif form in _NOTES:
@@ -116,21 +113,21 @@ def read(form: Format, pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
 
 
 def _looked_at(place: Place, piece: Piece) -> Format | None:
-    """What a file of an export is; of one that cannot be read it is told that it cannot."""
+    """Detect the format of a file; reports an unreadable one."""
     try:
         form = format_of(piece, alone=place.whole)
         if form is None and place.whole:
             place.problems.extend(_faults(piece))
         return form
     except unreadable() as error:
-        place.problems.append(Problem(where=piece.name, what=f"cannot be read: {error}"))
+        place.problems.append(Problem(where=piece.name, what=f"unreadable: {error}"))
         return None
 
 
 def must_not_be_empty(form: Format) -> None:
-    """Raise because nothing was read of what somebody said to be of a format."""
+    """Raise because a source contains nothing of the given format."""
     if form not in _CHECKED:
-        raise _unknown(f"nothing in it is of the format {form}")
+        raise _unknown(f"no data of format {form}")
 
 
 def _unknown(what: str) -> Invalid:
@@ -138,7 +135,7 @@ def _unknown(what: str) -> Invalid:
 
 
 def _is_slack(pieces: Sequence[Piece]) -> bool:
-    """Days of messages in folders, and somewhere above them the list of users or of channels."""
+    """Whether there are folders with a file per day, and a list of users or channels."""
     days = [piece for piece in pieces if slack.DAY.fullmatch(piece.name)]
     listed = any(piece.name.rpartition("/")[2] in ("users.json", *slack.LISTS) for piece in pieces)
     if not days or not listed:
@@ -147,7 +144,7 @@ def _is_slack(pieces: Sequence[Piece]) -> bool:
 
 
 def format_of(piece: Piece, *, alone: bool) -> Format | None:
-    """What a file is, by its beginning; the text of one among others counts only if it is named as text."""
+    """Detect the format of a file by its beginning. One of several files is text only by its extension."""
     head = piece.head()
     if head.startswith(ai_memory.MAGIC):
         return "ai-memory" if piece.path is not None and ai_memory.is_store(piece.path) else None
@@ -202,7 +199,7 @@ def _line_form(one: Any) -> Format | None:
 
 
 def _member_form(one: Element, names: set[str]) -> Format | None:
-    """What the first members of a JSON document make of it."""
+    """Detect the format of a JSON document from its first members."""
     if one.name in ("mapping", "chat_messages", "conversations_memory"):
         return "chatgpt" if one.name == "mapping" else "claude"
     if {"uuid", "docs", "prompt_template"} <= names:
@@ -226,7 +223,7 @@ def _member_form(one: Element, names: set[str]) -> Format | None:
 
 
 def _members(piece: Piece) -> Iterator[Element]:
-    """The first members of a JSON document, however long one is."""
+    """First members of a JSON document."""
     with piece.open() as source:
         for number, one in enumerate(elements(source)):
             if isinstance(one, Element):
@@ -236,7 +233,7 @@ def _members(piece: Piece) -> Iterator[Element]:
 
 
 def _faults(piece: Piece) -> Iterator[Problem]:
-    """What is wrong with the beginning of a JSON document that is of no format."""
+    """Report syntax errors at the beginning of an unrecognised JSON document."""
     if start_of(piece.head())[:1] not in (b"[", b"{"):
         return
     with piece.open() as source:

@@ -1,4 +1,4 @@
-"""Graphs of entities, what was observed of them, and how they relate: a line of JSON each."""
+"""Reader of knowledge graphs: entities, observations and relations as JSON lines or arrays."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ def is_entry(raw: dict[str, Any]) -> bool:
 
 
 def read(piece: Piece, told: Told) -> Iterator[Record]:
-    """Every entity with its observations, and every relation as what it says and as a link."""
+    """Read entities with their observations, and relations as texts and links."""
     graph = Graph("mcp-memory")
     for one in _entries(piece, told):
         if isinstance(one, Problem):
@@ -28,7 +28,7 @@ def read(piece: Piece, told: Told) -> Iterator[Record]:
 
 
 def _entries(piece: Piece, told: Told) -> Iterator[tuple[str, dict[str, Any]] | Problem]:
-    """A line each, as the server keeps them; or in two arrays, as it gives them out."""
+    """Entries of the server's JSON lines file, or of the two arrays of `read_graph`."""
     lined = any(map(is_entry, first_lines(piece, LOOKED_AT)))
     with watched(piece, told) as source:
         if lined:
@@ -50,18 +50,18 @@ def _entry(graph: "Graph", raw: dict[str, Any], where: str) -> Iterator[Record]:
     elif raw.get("type") == "relation" and source and target:
         yield from graph.relation(source, text_of(raw.get("relationType")) or "related to", target, where)
     else:
-        yield Problem(where=where, what="is neither an entity with a name nor a relation from one to another")
+        yield Problem(where=where, what="neither an entity with a name nor a relation between two")
 
 
 def _observed(seen: Any, where: str) -> tuple[list[str], list[Problem]]:
-    """What was observed of an entity, a text or a list of texts, and what of it is neither."""
+    """Parse observations: text or a list of texts. Also returns problems."""
     if seen is None:
         return [], []
     if not isinstance(seen, str | list):
-        return [], [Problem(where=f"{where} observations", what="is neither a text nor a list of texts")]
+        return [], [Problem(where=f"{where} observations", what="neither text nor a list of texts")]
     each = [seen] if isinstance(seen, str) else seen
     odd = [
-        Problem(where=f"{where} observations[{number}]", what="is no text")
+        Problem(where=f"{where} observations[{number}]", what="not text")
         for number, one in enumerate(each)
         if not isinstance(one, str)
     ]
@@ -69,7 +69,7 @@ def _observed(seen: Any, where: str) -> tuple[list[str], list[Problem]]:
 
 
 class Graph:
-    """A graph as far as it was read. Links come last, when both their ends are there."""
+    """Graph while it is read. Links come last, when both ends are known."""
 
     def __init__(self, form: str) -> None:
         self._form = form
@@ -90,7 +90,7 @@ class Graph:
         )
 
     def named(self, name: str, where: str) -> Iterator[Note]:
-        """An entity of which only the name is known, once."""
+        """Yield an entity known only by name, once."""
         if name not in self._named:
             yield self.entity(name, "", [], where)
 

@@ -1,4 +1,4 @@
-"""JSON of any size, one element at a time: the bytes of each, found without holding more than one of them."""
+"""Split JSON of any size into elements. At most one element is in memory."""
 
 import re
 from collections.abc import Iterator
@@ -11,25 +11,25 @@ from holdfast.kernel.errors import Invalid
 
 CHUNK = 1 << 18
 MOST_ELEMENT = 64 << 20
-"""Bytes of one conversation, message or row."""
+"""Bytes of one element: a conversation, message or row."""
 MOST_DEPTH = 500
 
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _FLAT = re.compile(rb'(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
-"""Everything up to the next bracket, or to a string that has not come to its end."""
+"""Everything up to the next bracket or an unfinished string."""
 _IN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _SCALAR = re.compile(rb"[^,\]} \t\r\n]*+")
 
 
 class Element(NamedTuple):
-    """An element of an array, or of the one under a name of the outermost object."""
+    """Element of the outermost array, or of a member of the outermost object."""
 
     name: str | None
     at: int
-    """The byte at which it begins."""
+    """Byte offset."""
     data: bytes
     sole: bool = False
-    """Whether it is all that there is under its name, and not one of an array."""
+    """The value of the member itself, not an element of its array."""
 
 
 class Fault(NamedTuple):
@@ -38,40 +38,40 @@ class Fault(NamedTuple):
 
 
 class _Ended(Exception):
-    """The file is over, and something in it is not."""
+    """The file ends within a value."""
 
 
 def decoded(data: bytes) -> Any:
-    """What an element says. Strictly at first; what only other programs accept is accepted as well."""
+    """Decode an element. Strict first, then with the lenient standard parser."""
     import json
 
     try:
         return msgspec.json.decode(data)
     except RecursionError:
-        raise Invalid("is nested too deeply") from None
+        raise Invalid("nested too deeply") from None
     except UnicodeDecodeError as error:
-        raise Invalid(f"is not UTF-8 at its byte {error.start}") from None
+        raise Invalid(f"not UTF-8 at byte {error.start}") from None
     except msgspec.DecodeError as error:
         try:
             return json.loads(data)
         except (ValueError, RecursionError):
-            raise Invalid(f"is no JSON: {error}") from None
+            raise Invalid(f"invalid JSON: {error}") from None
 
 
 def elements(source: IO[bytes], most: int = MOST_ELEMENT) -> Iterator[Element | Fault]:
-    """The elements of a JSON array, or of each member of an object; what is wrong is told where it stands."""
+    """Elements of a JSON array or of each member of an object, with faults where they occur."""
     text = _Text(source, most)
     try:
         yield from _document(text)
     except _Ended:
-        yield Fault(text.at, f"the file ends here, in the middle: what began at byte {text.begun} is not whole")
+        yield Fault(text.at, f"the file ends within the value that starts at byte {text.begun}")
 
 
 def _document(text: "_Text") -> Iterator[Element | Fault]:
-    """What a document holds; what follows where it has ended is told of."""
+    """Read a document; reports data after its end."""
     yield from _outermost(text)
     if text.goes_on():
-        yield Fault(text.at, "more follows where the JSON has ended, and was not read")
+        yield Fault(text.at, "data after the end of the JSON, not read")
 
 
 def _outermost(text: "_Text") -> Iterator[Element | Fault]:
@@ -84,7 +84,7 @@ def _outermost(text: "_Text") -> Iterator[Element | Fault]:
             text.step()
             yield from _object(text)
         case _:
-            yield Fault(text.at, "neither a JSON array nor an object begins here")
+            yield Fault(text.at, "neither a JSON array nor an object")
             text.finish()
 
 
@@ -96,7 +96,7 @@ def _array(text: "_Text", name: str | None) -> Iterator[Element | Fault]:
             case b",":
                 text.step()
             case b"}" | b":":
-                yield Fault(text.at, "a sign that does not belong here")
+                yield Fault(text.at, "unexpected character")
                 text.step()
             case _:
                 yield text.value(name)
@@ -109,7 +109,7 @@ def _object(text: "_Text") -> Iterator[Element | Fault]:
             return text.step()
         if sign != b'"':
             if sign != b",":
-                yield Fault(text.at, "a name is expected here")
+                yield Fault(text.at, "member name expected")
             text.step()
             continue
         name = _name(text.value(None))
@@ -124,7 +124,7 @@ def _object(text: "_Text") -> Iterator[Element | Fault]:
 
 
 def _name(key: Element | Fault) -> str:
-    """The name of a member; of one that cannot be read, none that anybody looks for."""
+    """Decode a member name; empty if it is invalid."""
     try:
         return str(decoded(key.data)) if isinstance(key, Element) else ""
     except Invalid:
@@ -132,7 +132,7 @@ def _name(key: Element | Fault) -> str:
 
 
 class _Text:
-    """A place in a stream of bytes, of which one chunk is held."""
+    """Scanner over a byte stream that buffers one chunk."""
 
     def __init__(self, source: IO[bytes], most: int) -> None:
         self._source = source
@@ -147,13 +147,13 @@ class _Text:
         return self._base + self._from
 
     def skip_mark(self) -> None:
-        """A byte order mark of UTF-8 is no part of the text."""
+        """Skip a UTF-8 byte order mark."""
         self._more()
         if self._held.startswith(b"\xef\xbb\xbf"):
             self._from = 3
 
     def peek(self) -> bytes:
-        """The next sign that is not blank."""
+        """The next byte that is not whitespace."""
         while True:
             found = _SPACE.match(self._held, self._from)
             assert found is not None
@@ -164,21 +164,21 @@ class _Text:
             self._must_have_more()
 
     def goes_on(self) -> bool:
-        """Whether anything follows that is not blank."""
+        """Whether anything but whitespace follows."""
         try:
             return bool(self.peek())
         except _Ended:
             return False
 
     def finish(self) -> None:
-        """Leave the rest."""
+        """Discard the rest of the stream."""
         self._held, self._source = b"", BytesIO()
 
     def step(self) -> None:
         self._from += 1
 
     def value(self, name: str | None) -> Element | Fault:
-        """The value that begins here, or what is wrong with it; what comes after it can be read either way."""
+        """Read the value at this position, or its fault. Scanning continues after it either way."""
         self.begun = begun = self.at
         size, deepest, pieces = 0, 0, list[bytes]()
         for piece, depth in self._pieces():
@@ -188,13 +188,13 @@ class _Text:
             else:
                 pieces.append(piece)
         if deepest > MOST_DEPTH:
-            return Fault(begun, f"is nested {deepest} levels deep; at most {MOST_DEPTH} are read")
+            return Fault(begun, f"nested {deepest} levels deep; the maximum is {MOST_DEPTH}")
         if size > self._most:
-            return Fault(begun, f"has {size} bytes; at most {self._most} are read at once")
+            return Fault(begun, f"has {size} bytes; the maximum is {self._most}")
         return Element(name, begun, b"".join(pieces))
 
     def _pieces(self) -> Iterator[tuple[bytes, int]]:
-        """The bytes of a value as they are held, each time with how deep it went."""
+        """Bytes of a value in chunks, each with the depth reached so far."""
         sign = self._held[self._from : self._from + 1]
         if sign == b'"':
             yield self._taken(self._from + 1), 0
@@ -238,7 +238,7 @@ class _Text:
                 return
 
     def _string(self, depth: int) -> Iterator[tuple[bytes, int]]:
-        """The rest of a string, which may be longer than what is held."""
+        """The rest of a string, which may exceed the buffer."""
         while True:
             found = _IN_STRING.match(self._held, self._from)
             assert found is not None
@@ -260,7 +260,7 @@ class _Text:
             raise _Ended
 
     def _more(self, left: bytes = b"") -> bool:
-        """The next chunk, behind what is left of the one before."""
+        """Read the next chunk and append it to the unread bytes."""
         read = self._source.read(CHUNK)
         self._base += len(self._held) - len(left)
         self._held, self._from = left + read, 0

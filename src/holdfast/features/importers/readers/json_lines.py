@@ -1,4 +1,4 @@
-"""Files of one JSON object a line, read a line at a time however long a line is."""
+"""Reader of JSON lines, one line at a time, whatever its length."""
 
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
@@ -16,7 +16,7 @@ class Line(NamedTuple):
 
 
 def lines(source: IO[bytes], name: str, most: int = MOST_LINE) -> Iterator[Line | Problem]:
-    """Every line that is not blank; one that is too long is told and passed over without being held."""
+    """Lines that are not blank. A line that is too long is reported and skipped without buffering."""
     number = 0
     while data := source.readline(most + 1):
         number += 1
@@ -24,15 +24,13 @@ def lines(source: IO[bytes], name: str, most: int = MOST_LINE) -> Iterator[Line 
             size = len(data)
             while (rest := source.readline(1 << 20)) and not rest.endswith(b"\n"):
                 size += len(rest)
-            yield Problem(
-                where=f"{name}:{number}", what=f"the line has {size + len(rest)} bytes; at most {most} are read"
-            )
+            yield Problem(where=f"{name}:{number}", what=f"line has {size + len(rest)} bytes; the maximum is {most}")
         elif data.strip():
             yield Line(number, data.removeprefix(b"\xef\xbb\xbf") if number == 1 else data)
 
 
 def objects(source: IO[bytes], name: str) -> Iterator[tuple[str, dict[str, Any]] | Problem]:
-    """Every JSON object of a file with its place; a line that is none is told."""
+    """JSON objects of a file with their places. Other lines are reported."""
     for line in lines(source, name):
         if isinstance(line, Problem):
             yield line
@@ -41,10 +39,10 @@ def objects(source: IO[bytes], name: str) -> Iterator[tuple[str, dict[str, Any]]
         try:
             found = decoded(line.data)
         except Invalid as error:
-            cut = "" if line.data.endswith(b"\n") else "the file ends in the middle of this line; it "
+            cut = "" if line.data.endswith(b"\n") else "the file ends within this line: "
             yield Problem(where=where, what=f"{cut}{error.message}")
             continue
         if isinstance(found, dict):
             yield where, found
         else:
-            yield Problem(where=where, what="is no JSON object")
+            yield Problem(where=where, what="not a JSON object")

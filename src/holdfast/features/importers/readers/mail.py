@@ -1,4 +1,4 @@
-"""Mail in an mbox: a message after another, each begun by a line From."""
+"""Reader of mbox mail: messages separated by `From ` lines."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ MOST_MESSAGE = 64 << 20
 MOST_HEADER = 1 << 16
 MOST_NESTED = 100
 MOST_HTML = 1 << 19
-"""Parsers of mail and of HTML may take long over what is none."""
+"""Limits that protect the mail and HTML parsers from hostile input."""
 STEP = 1 << 16
 HEADER = re.compile(rb"From [^\n]*\n(?:>?[!-9;-~]+:[^\n]*\n)", re.DOTALL)
 _ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
@@ -27,7 +27,7 @@ _ANSWER = re.compile(r"^(?:(?:re|fwd?|aw|wg|sv|antw)\s*(?:\[\d+\])?:\s*)+", re.I
 
 
 class Mail(NamedTuple):
-    """A message as it stands in a file."""
+    """Raw message with its position in the file."""
 
     number: int
     at: int
@@ -36,21 +36,21 @@ class Mail(NamedTuple):
 
 
 def read(piece: Piece, told: Told) -> Iterator[Record]:
-    """Every message; what answers another is in one conversation with it."""
+    """Read all messages. Replies share the conversation of the first message."""
     with watched(piece, told) as source:
         for mail in mails(source):
             where = f"{piece.name}[{mail.number}] byte {mail.at}"
             if mail.size > MOST_MESSAGE:
-                yield Problem(where=where, what=f"has {mail.size} bytes; at most {MOST_MESSAGE} are read at once")
+                yield Problem(where=where, what=f"has {mail.size} bytes; the maximum is {MOST_MESSAGE}")
                 continue
             try:
                 yield _turn(mail, where)
             except (ValueError, LookupError, AttributeError, TypeError, RecursionError, MessageError) as error:
-                yield Problem(where=where, what=f"cannot be read as mail: {line(str(error)) or type(error).__name__}")
+                yield Problem(where=where, what=f"invalid mail: {line(str(error)) or type(error).__name__}")
 
 
 def mails(source: IO[bytes], most: int = MOST_MESSAGE) -> Iterator[Mail]:
-    """The messages of an mbox one by one; of one that is too long only the size is known."""
+    """Split an mbox into messages. Of a message that is too long only the size is kept."""
     number, at, begun, size = -1, 0, 0, 0
     held: list[bytes] = []
     blank = True
@@ -74,15 +74,15 @@ def mails(source: IO[bytes], most: int = MOST_MESSAGE) -> Iterator[Mail]:
 
 def _turn(mail: Mail, where: str) -> Record:
     if _header_size(mail.data) > MOST_HEADER:
-        return Problem(where=where, what=f"has a header of more than {MOST_HEADER} bytes")
+        return Problem(where=where, what=f"header exceeds {MOST_HEADER} bytes")
     if mail.data.count(b"multipart/") > MOST_NESTED:
-        return Problem(where=where, what=f"has more than {MOST_NESTED} parts that have parts")
+        return Problem(where=where, what=f"more than {MOST_NESTED} nested parts")
     message = BytesParser(_class=EmailMessage, policy=policy.default).parsebytes(_ESCAPED.sub(rb"\1", mail.data))
     text = _body(message)
     files = [name for part in message.walk() if (name := part.get_filename())]
     if not text.strip():
         if not files:
-            return Problem(where=where, what="has no text", rejected=False)
+            return Problem(where=where, what="no text", rejected=False)
         text = "\n".join(f"[file {name}]" for name in files)
     id = (
         next(iter(_ID.findall(_header(message, "Message-ID"))), "") or f"<{digest(mail.data.decode(errors='replace'))}>"
@@ -118,7 +118,7 @@ def _header(message: EmailMessage, name: str) -> str:
 
 
 def _sent(message: EmailMessage) -> float | str | None:
-    """When it was sent, or what stands there if that is no time."""
+    """Date of a message; the raw text if it is not a date."""
     given = _header(message, "Date").strip()
     try:
         return parsedate_to_datetime(given).timestamp() if given else None
@@ -127,7 +127,7 @@ def _sent(message: EmailMessage) -> float | str | None:
 
 
 def _body(message: EmailMessage) -> str:
-    """The text of a message, what it quotes included; of one in HTML alone, what it shows."""
+    """Text of a message, quotes included; HTML is converted to text."""
     part = message.get_body(preferencelist=("plain", "html"))
     if part is None:
         return ""
@@ -138,7 +138,7 @@ def _body(message: EmailMessage) -> str:
     if part.get_content_subtype() != "html":
         return str(text)
     if len(text) > MOST_HTML:
-        raise ValueError(f"its HTML has more than {MOST_HTML} characters")
+        raise ValueError(f"its HTML exceeds {MOST_HTML} characters")
     return _shown(str(text))
 
 
@@ -150,7 +150,7 @@ def _shown(text: str) -> str:
 
 
 class _Shown(HTMLParser):
-    """What of HTML is text, with an end of a line where one is seen."""
+    """Collects the visible text of HTML, with line breaks at block elements."""
 
     _HIDDEN = ("script", "style", "head", "title")
     _LINES = ("p", "br", "div", "tr", "li", "h1", "h2", "h3", "blockquote")

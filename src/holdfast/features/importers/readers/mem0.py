@@ -1,4 +1,4 @@
-"""Memories of mem0: statements about somebody, and how things relate."""
+"""Reader of mem0 exports: statements and relations."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +18,7 @@ def is_statement(raw: Any) -> bool:
 
 
 def read(piece: Piece, told: Told) -> Iterator[Record]:
-    """Every statement, and every relation as what it says."""
+    """Read statements as facts, and relations as texts and links."""
     graph = Graph("mem0")
     with watched(piece, told) as source:
         for where, name, raw in named(source, piece.name):
@@ -34,7 +34,7 @@ def read(piece: Piece, told: Told) -> Iterator[Record]:
 def _statement(raw: dict[str, Any], where: str) -> Record:
     id, text = text_of(raw.get("id")), text_of(raw.get("memory")) or text_of(raw.get("text"))
     if not id or not text.strip():
-        return Problem(where=where, what="is no memory: it needs an id and a memory")
+        return Problem(where=where, what="not a memory: id and memory are required")
     metadata = dict_of(raw.get("metadata"))
     return Note(
         key=f"mem0/{id}",
@@ -53,7 +53,7 @@ def _relation(graph: Graph, raw: dict[str, Any], where: str) -> Iterator[Record]
     source, target = text_of(raw.get("source")), text_of(raw.get("destination")) or text_of(raw.get("target"))
     name = text_of(raw.get("relationship")) or text_of(raw.get("relation"))
     if not (source and target and name):
-        yield Problem(where=where, what="is no relation: it needs a source, a relationship and a destination")
+        yield Problem(where=where, what="not a relation: source, relationship and destination are required")
         return
     for end in (source, target):
         yield from graph.named(end, where)

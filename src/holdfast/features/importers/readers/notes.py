@@ -1,4 +1,4 @@
-"""Notes as files: plain text, Markdown, and the folders of Obsidian and basic-memory, with their tags and links."""
+"""Reader of notes: plain text, Markdown, Obsidian and basic-memory, with tags and links."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,21 +22,21 @@ _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _INLINE = re.compile(r"`[^`\n]{0,1000}`")
 _WIKI = re.compile(r"\[\[([^\[\]|#\n]{1,300})(?:#[^\[\]|\n]*)?(?:\|[^\[\]\n]*)?\]\]")
 _FILE = re.compile(r"!\[\[[^\[\]|#\n]{1,300}\.(?!md\b)\w{1,8}(?:[#|][^\[\]\n]*)?\]\]")
-"""A picture or another file that a note shows: no note."""
+"""Embedded picture or file, not a link to a note."""
 _TAG = re.compile(r"(?<![\w/&#\[(])#([^\W\d_][\w/-]{0,60})")
 _CATEGORY = re.compile(r"^[^\S\n]*+[-*] \[([^\W\d_][\w -]{1,30})\] \S", re.MULTILINE)
 _HEADING = re.compile(r"^#[ \t]{1,9}(\S[^\n]{0,500})", re.MULTILINE)
 
 
 class Front(NamedTuple):
-    """What a note says of itself in its front matter."""
+    """Parsed front matter of a note."""
 
     said: dict[str, Any]
     fault: str | None
 
 
 def read(pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
-    """Every file as one note, and every link to another of them as a tie."""
+    """Read each file as one note, and links between notes."""
     names: dict[str, str] = {}
     wanted: list[tuple[str, str, str]] = []
     for piece in pieces:
@@ -50,20 +50,20 @@ def _read(piece: Piece, told: Told, names: dict[str, str], wanted: list[tuple[st
     if isinstance(text, Problem):
         yield text
     elif not text.strip():
-        yield Problem(where=piece.name, what="is empty", rejected=False)
+        yield Problem(where=piece.name, what="empty", rejected=False)
     else:
         yield from _note(piece, text, names, wanted)
 
 
 def decoded(data: bytes, where: str) -> str | Problem:
-    """A file as text: UTF-8, or UTF-16 that says so."""
+    """Decode a file: UTF-8, or UTF-16 with a byte order mark."""
     if len(data) > MOST_TEXT:
-        return Problem(where=where, what=f"has more than {MOST_TEXT} bytes: divide it")
+        return Problem(where=where, what=f"more than {MOST_TEXT} bytes: split it")
     wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
     try:
         return data.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError as error:
-        return Problem(where=f"{where} byte {error.start}", what="is no UTF-8 text: convert it first")
+        return Problem(where=f"{where} byte {error.start}", what="not UTF-8: convert it first")
 
 
 def _note(piece: Piece, text: str, names: dict[str, str], wanted: list[tuple[str, str, str]]) -> Iterator[Record]:
@@ -92,7 +92,7 @@ def _note(piece: Piece, text: str, names: dict[str, str], wanted: list[tuple[str
 
 
 def _named(piece: Piece, text: str) -> tuple[str, str]:
-    """What names a note: where it lies; a text that lies nowhere is named by what it says."""
+    """Key and URI of a note: its path, or a digest of a text without a path."""
     if piece.path is not None:
         return f"note/{piece.path.absolute()}", f"file:{piece.path.absolute()}"
     if piece.name == places.INLINE:
@@ -105,13 +105,13 @@ def _front(text: str) -> Front:
     if found is None:
         return Front({}, None)
     if len(found[1]) > MOST_FRONT:
-        return Front({}, f"its front matter has more than {MOST_FRONT} characters and was not read")
+        return Front({}, f"front matter exceeds {MOST_FRONT} characters, not read")
     import yaml
 
     try:
         said = yaml.safe_load(found[1])
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        return Front({}, f"its front matter is no YAML ({type(error).__name__}); the text was taken all the same")
+        return Front({}, f"invalid YAML front matter ({type(error).__name__}); the text was imported")
     return Front(said if isinstance(said, dict) else {}, None)
 
 
@@ -126,7 +126,7 @@ def _listed(value: Any) -> list[str]:
 
 
 def _prose(text: str) -> str:
-    """A text without its front matter and its code, in which signs mean nothing."""
+    """Remove front matter and code, where tags and links have no meaning."""
     found = _FRONT.match(text)
     kept, fence = list[str](), ""
     for one in text[found.end() if found else 0 :].splitlines(keepends=True):
@@ -146,7 +146,7 @@ def _heading(prose: str) -> str:
 
 
 def _tags(said: dict[str, Any], prose: str) -> Iterable[str]:
-    """The tags of a note, in its front matter, in its text, and as the categories of its observations."""
+    """Tags of a note: front matter, `#tags`, and categories of observations."""
     given = [*_listed(said.get("tags")), *_TAG.findall(prose), *_CATEGORY.findall(prose)]
     clean = (line(tag.strip().lstrip("#").replace(",", " "), 64) for tag in given)
     return list(dict.fromkeys(tag for tag in clean if tag))[:MOST_TAGS]
@@ -159,12 +159,10 @@ def _call(names: dict[str, str], key: str, called: Iterable[str]) -> None:
 
 
 def _ties(names: dict[str, str], wanted: list[tuple[str, str, str]]) -> Iterator[Record]:
-    """The links whose targets are there; those that lead nowhere yet are only told."""
+    """Links with existing targets. Others are reported as notes."""
     for key, target, where in wanted:
         found = names.get(target.removesuffix(".md").casefold()) or names.get(PurePosixPath(target).stem.casefold())
         if found is None:
-            yield Problem(
-                where=where, what=f"links to {line(target, 80)!r}, which is not among the notes", rejected=False
-            )
+            yield Problem(where=where, what=f"links to {line(target, 80)!r}, which does not exist", rejected=False)
         elif found != key:
             yield Tie(source=key, target=found, where=where)

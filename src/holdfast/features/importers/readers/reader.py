@@ -1,4 +1,4 @@
-"""What readers share: who is told how far they are, and the ways in which exports hold their conversations."""
+"""Shared parts of readers: progress, and iteration over arrays, members and lines."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,23 +12,23 @@ from holdfast.features.importers.sources import Piece, watched
 from holdfast.kernel.errors import Invalid
 
 LOOKED_AT = 20
-"""Lines or members of a file by which its format is told."""
+"""Lines or members that format detection reads."""
 MOST_FIRST = 8 << 20
-"""Bytes of a line by which a format is told."""
+"""Bytes of a line in format detection."""
 Told = Callable[[int], None]
-"""Told how many bytes were read since it was told last."""
+"""Receives the number of bytes read since the last call."""
 R = TypeVar("R")
 Raw = tuple[str, Any]
-"""Where something stands, and what it says."""
+"""Place and decoded value."""
 
 
 def start_of(head: bytes) -> bytes:
-    """The beginning of a file without what does not count."""
+    """Beginning of a file without byte order mark and whitespace."""
     return head.removeprefix(b"\xef\xbb\xbf").lstrip()
 
 
 def unreadable() -> tuple[type[Exception], ...]:
-    """What happens where a disk or an archive gives out."""
+    """Exceptions of a failing disk or a damaged archive."""
     import zipfile
     import zlib
 
@@ -36,15 +36,15 @@ def unreadable() -> tuple[type[Exception], ...]:
 
 
 def guarded(name: str, records: Iterator[R]) -> Iterator[R | Problem]:
-    """Records up to where the disk or an archive gives out, and then what happened."""
+    """Yield records until a read error, then report it."""
     try:
         yield from records
     except unreadable() as error:
-        yield Problem(where=name, what=f"cannot be read on: {error}")
+        yield Problem(where=name, what=f"read error: {error}")
 
 
 def first_lines(piece: Piece, number: int) -> Iterator[Any]:
-    """What the first lines of a file say that are JSON objects."""
+    """Decode the first lines of a file that are JSON objects."""
     with piece.open() as source:
         for line in islice(lines(source, piece.name, MOST_FIRST), number):
             if isinstance(line, Line) and line.data.startswith(b"{"):
@@ -53,12 +53,12 @@ def first_lines(piece: Piece, number: int) -> Iterator[Any]:
 
 
 def is_lined(piece: Piece) -> bool:
-    """Whether a file has a JSON object on each line."""
+    """Whether the first line of a file is a JSON object."""
     return next(first_lines(piece, 1), None) is not None
 
 
 def each(piece: Piece, told: Told, within: str) -> Iterator[Raw | Problem]:
-    """The things that a file holds: of an array, of the array of that name in an object, on lines, or one alone."""
+    """Items of a file: of an array, of the named array in an object, JSON lines, or a single value."""
     head = piece.head()
     with watched(piece, told) as source:
         if start_of(head).startswith(b"["):
@@ -72,10 +72,7 @@ def each(piece: Piece, told: Told, within: str) -> Iterator[Raw | Problem]:
 
 
 def named(source: IO[bytes], name: str) -> Iterator[tuple[str, str | None, Any | Problem]]:
-    """Everything in a document: where it stands, the name of the array or member that it is of, and what it says.
-
-    A member that is null is not there.
-    """
+    """Values of a document with place and member name. Null members are skipped."""
     for element in elements(source):
         place = f"{name} byte {element.at}"
         if isinstance(element, Fault):
@@ -90,7 +87,7 @@ def named(source: IO[bytes], name: str) -> Iterator[tuple[str, str | None, Any |
 
 
 def members(source: IO[bytes], name: str, within: str | None) -> Iterator[Raw | Problem]:
-    """The elements of an array, each decoded; what is wrong with one is told, and the next follows."""
+    """Decoded elements of an array. A fault is reported and the next element follows."""
     number = -1
     for element in elements(source):
         if isinstance(element, Fault):
@@ -106,10 +103,10 @@ def members(source: IO[bytes], name: str, within: str | None) -> Iterator[Raw | 
 
 
 def alone(source: IO[bytes], name: str, most: int = MOST_ELEMENT) -> Raw | Problem:
-    """The one thing that a file is."""
+    """Decode a file that is a single JSON value."""
     data = source.read(most + 1)
     if len(data) > most:
-        return Problem(where=name, what=f"is one JSON value of more than {most} bytes")
+        return Problem(where=name, what=f"single JSON value of more than {most} bytes")
     try:
         return name, decoded(data.removeprefix(b"\xef\xbb\xbf"))
     except Invalid as error:
@@ -117,7 +114,7 @@ def alone(source: IO[bytes], name: str, most: int = MOST_ELEMENT) -> Raw | Probl
 
 
 def entries(piece: Piece, told: Told, read: Callable[[str, dict[str, Any]], Iterator[Record]]) -> Iterator[Record]:
-    """What a reader makes of every object of a file, and what is wrong with lines."""
+    """Apply a reader to every object of a JSON lines file; passes problems through."""
     with watched(piece, told) as source:
         for one in objects(source, piece.name):
             if isinstance(one, Problem):

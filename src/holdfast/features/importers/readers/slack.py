@@ -1,4 +1,4 @@
-"""A Slack export: channels as folders, a file of messages for each day, and who the users are."""
+"""Reader of Slack exports: a folder per channel, a file per day, and lists of users and channels."""
 
 import html
 import re
@@ -17,32 +17,32 @@ from holdfast.kernel.errors import Invalid
 DAY = re.compile(r"(?:.*/)?([^/]+)/(\d{4}-\d{2}-\d{2})\.json")
 AMONG = ("dms.json", "mpims.json")
 MOST_ORIGINAL = 32_768
-"""Bytes as JSON."""
+"""Bytes of the original text as JSON."""
 LISTS = ("channels.json", "groups.json", *AMONG)
 _NOISE = re.compile(
     r"(?:channel|group)_(?:join|leave|topic|purpose|name|archive|unarchive|posting_permissions|convert.*)"
     r"|bot_add|bot_remove|pinned_item|tombstone|reminder_add|sh_room_created|huddle_thread"
 )
 _IN_A_ROW = ("rich_text_section", "rich_text_preformatted", "rich_text_quote")
-"""Blocks whose elements stand in one line."""
+"""Blocks whose elements share a line."""
 _MARK = re.compile(r"<([@#!]?)([^<>|\n]{1,2000})(?:\|([^<>\n]*))?>")
-"""How Slack writes a mention, a channel, a call to all, or a link; such signs of the text itself are escaped."""
+"""Slack syntax of mentions, channels, broadcasts and links. In plain text these characters are escaped."""
 
 
 class Channel(NamedTuple):
-    """Where something was said: a channel, or people among themselves."""
+    """A channel or a group of direct messages."""
 
     id: str
     name: str
     members: tuple[str, ...] = ()
-    """Of people among themselves, who have no name together."""
+    """Members of direct messages, which have no name."""
 
     def called(self, people: dict[str, str]) -> str:
         return ", ".join(people.get(one) or one for one in self.members) or f"#{self.name}"
 
 
 def read(pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
-    """Every message, channel by channel and day by day; what answers a message is a conversation with it."""
+    """Read all messages by channel and day. A thread is a conversation of its own."""
     people: dict[str, str] = {}
     channels: dict[str, Channel] = {}
     for piece in pieces:
@@ -63,20 +63,20 @@ def read(pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
 
 
 def _channel(raw: dict[str, Any], *, among: bool) -> Channel:
-    """The folder of a channel has its name; that of two people, who have none, its id."""
+    """Build a channel. Its folder is named after it, or after the id for direct messages."""
     id, members = text_of(raw.get("id")), [text_of(one) for one in list_of(raw.get("members"))]
     return Channel(id, text_of(raw.get("name")) or id, tuple(members[:20]) if among else ())
 
 
 def _listed(piece: Piece, told: Told) -> Iterator[dict[str, Any] | Problem]:
-    for one in _objects(piece, told, "is neither a user nor a channel"):
+    for one in _objects(piece, told, "neither a user nor a channel"):
         yield one if isinstance(one, Problem) else one[1]
 
 
 def _objects(piece: Piece, told: Told, otherwise: str) -> Iterator[Raw | Problem]:
-    """Every object of a list with its place; what is none is told of."""
+    """Objects of a list with their places. Other values are reported."""
     if start_of(piece.head()).startswith(b"{"):
-        yield Problem(where=piece.name, what="is no list")
+        yield Problem(where=piece.name, what="not a list")
     with watched(piece, told) as source:
         for one in members(source, piece.name, None):
             if isinstance(one, Problem) or isinstance(one[1], dict):
@@ -92,7 +92,7 @@ def _person(user: dict[str, Any]) -> str:
 
 
 def _day(piece: Piece, channel: Channel, people: dict[str, str], told: Told) -> Iterator[Record]:
-    for one in _objects(piece, told, "is no message"):
+    for one in _objects(piece, told, "not a message"):
         if isinstance(one, Problem):
             yield one
         else:
@@ -114,7 +114,7 @@ def _message(raw: dict[str, Any], where: str, channel: Channel, people: dict[str
         return
     if not stamp:
         if raw.get("ts") in (None, ""):
-            yield Problem(where=where, what="is a message without a ts, so that it has no name")
+            yield Problem(where=where, what="message without ts")
         return
     replied = text_of(raw.get("thread_ts"))
     yield Turn(
@@ -133,22 +133,22 @@ def _message(raw: dict[str, Any], where: str, channel: Channel, people: dict[str
 
 
 def _misfits(raw: dict[str, Any], where: str) -> Iterator[Problem]:
-    """What of a message is there and cannot be read, by its place."""
+    """Report parts of a message that cannot be read."""
     yield from no_text(raw.get("text"), f"{where}.text")
     yield from no_text(raw.get("ts"), f"{where}.ts")
     for name in ("blocks", "files", "attachments"):
         if not isinstance(raw.get(name), list | None):
-            yield Problem(where=f"{where}.{name}", what="is no list")
+            yield Problem(where=f"{where}.{name}", what="not a list")
 
 
 def _original(given: str, text: str) -> dict[str, str]:
-    """What the export says, where its readers saw something else; nothing if it is too long to be kept beside it."""
+    """Original text, if it differs from the rendered text and is not too long."""
     kept = given and given != text and len(msgspec.json.encode(given)) <= MOST_ORIGINAL
     return {ORIGINAL: given} if kept else {}
 
 
 def _written(text: str, people: dict[str, str]) -> str:
-    """A text as its readers saw it: with names for ids, and links written out."""
+    """Render a text as users see it: names instead of ids, links written out."""
 
     def shown(mark: re.Match[str]) -> str:
         sign, named, label = mark[1], mark[2], mark[3] or ""
@@ -164,7 +164,7 @@ def _written(text: str, people: dict[str, str]) -> str:
 
 
 def _said(blocks: Any) -> str:
-    """What the blocks of a message say, in the marks of a text: programs often give nothing else."""
+    """Text of the blocks of a message, in Slack syntax. Apps often send nothing else."""
     found = (_block(one) for one in list_of(blocks) if isinstance(one, dict))
     return "\n".join(filter(str.strip, found))
 
@@ -188,7 +188,7 @@ def _block(one: dict[str, Any]) -> str:
 
 
 def _place(stamp: str) -> int | None:
-    """A message's time is its place: it is unique within a channel."""
+    """Position of a message: its timestamp, unique within a channel."""
     try:
         return moment_of(stamp)
     except Invalid:
@@ -210,6 +210,6 @@ def _speaker(raw: dict[str, Any], people: dict[str, str]) -> str:
 
 
 def _attached(raw: dict[str, Any]) -> str:
-    """What a program's message says when it has no text of its own."""
+    """Text of the attachments, for messages of apps without text."""
     given = list_of(raw.get("attachments"))
     return "\n".join(text_of(one.get("text")) or text_of(one.get("fallback")) for one in given if isinstance(one, dict))

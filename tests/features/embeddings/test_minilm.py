@@ -88,7 +88,7 @@ def test_a_file_that_is_missing_or_damaged_is_named(folder: Path, name: str, dam
     damage(folder / name)
     model = MiniLm(folder=folder)
     model.warm()
-    with pytest.raises(EmbedderFailed, match=f"{name}, is missing or damaged") as failed:
+    with pytest.raises(EmbedderFailed, match=f"{name} is missing or damaged") as failed:
         model.embed(["x"])
     assert not failed.value.retryable
 

@@ -124,7 +124,7 @@ def test_a_model_that_the_store_does_not_know_is_answered_by_words_and_said(hold
     found = hold.recall(context="sunrise", embedding=by(1, 0, 0, model="another"))
     assert [memory.title for memory in found.memories] == ["East"]
     assert (found.mode, found.meta.recall_mode) == ("keyword", "keyword_only")
-    assert "by words alone" in found.meta.degraded
+    assert "from keywords only" in found.meta.degraded
 
 
 def test_two_models_live_side_by_side(hold: Holdfast) -> None:
@@ -177,7 +177,7 @@ def test_a_vector_that_is_none_is_refused_by_its_field(
 
 def test_a_refusal_of_another_dimension_says_which_one_is_known(hold: Holdfast) -> None:
     hold.store(title="East", content="sunrise", embedding=by(1, 0))
-    with pytest.raises(Invalid, match="'own' here have 2 numbers, got 3") as refused:
+    with pytest.raises(Invalid, match="'own' in this store have 2 numbers, got 3") as refused:
         hold.recall(context="sunrise", embedding=by(1, 0, 0))
     assert refused.value.details["fields"] == ["embedding.vector"]
 

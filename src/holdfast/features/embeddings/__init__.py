@@ -1,1 +1,1 @@
-"""Vectors of texts: by a model that comes with Holdfast, or by a provider."""
+"""Embeddings of memories, from the bundled model or a provider."""

@@ -1,4 +1,4 @@
-"""Vectors of the newest memories, in this process."""
+"""In-process cache of fresh embeddings."""
 
 import threading
 from collections import OrderedDict
@@ -7,7 +7,7 @@ from holdfast.features.embeddings.store import Due, Kept
 
 
 class Recent:
-    """Vectors that were made of the newest memories and may not be kept yet, so that none is made twice."""
+    """LRU cache of embeddings that may not be stored yet, so that none is computed twice."""
 
     def __init__(self, most: int = 512) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""The embedder that the settings name. None is imported before it is chosen, and none is loaded or asked here."""
+"""Choose the embedder from the settings. Imports only the chosen one; loads and calls nothing."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 OPENAI = ("https://api.openai.com/v1", "text-embedding-3-small")
 OLLAMA = ("http://127.0.0.1:11434", "nomic-embed-text")
-"""Where each is, and the model that it is asked for, if nothing else is set."""
+"""Default URL and model of each provider."""
 
 
 def chosen(settings: Settings) -> Embedder | None:
-    """The embedder in force; None if vectors are turned off. Raises Misconfigured if it cannot be as it is set."""
+    """Return the configured embedder; None if embeddings are off. Raises Misconfigured for invalid settings."""
     match settings.embedder:
         case "none":
             return None

@@ -4,15 +4,15 @@ values (:memory, :model, :begins, :ends, :dim, :text_hash, :made_at, :vector)
 on conflict (memory, model, begins) do update set ends = excluded.ends, dim = excluded.dim,
   text_hash = excluded.text_hash, made_at = excluded.made_at, vector = excluded.vector
 -- name: embedding_clear
--- Make room for others of the same model.
+-- Deletes the embeddings of a memory that are about to be replaced.
 delete from embedding where memory = :memory and model = :model
 -- name: embedding_drop
 delete from embedding where memory = :memory
 -- name: embedding_dim
--- How many numbers the vectors of a model have.
+-- The dimension of a model.
 select dim from embedding where model = :model limit 1
 -- name: embedding_of
--- The vectors of some memories, each with the hash of what it was made of.
+-- The embeddings of some memories, each with the hash of its text.
 select memory, begins, ends, vector, text_hash from embedding where memory = any(:ids) and model = :model
 -- name: embedding_count
 select e.model, max(e.dim), count(distinct e.memory), count(*),
@@ -21,12 +21,12 @@ from embedding e join memory m on m.id = e.memory where true
 -- name: embedding_count.per_model
 group by e.model order by e.model
 -- name: embedding_due
--- Memories after a row that have no vector of what they say now, by a model, made after a moment; filters may follow.
+-- Memories after a row without an embedding of their current text made after a time; filters may follow.
 select m.rowno, m.id, m.title, m.content, m.content_hash from memory m
 where m.rowno > :after and m.state = 'live' and not exists (select 1 from embedding e
   where e.memory = m.id and e.model = :model and e.text_hash = m.content_hash and e.made_at > :renewed)
 -- name: embedding_lacking
--- How many memories are live, and how many of them have no vector of what they say now, by a model.
+-- Number of live memories, and of those without an embedding of their current text.
 select count(*), cast(coalesce(sum(case when exists (select 1 from embedding e
   where e.memory = m.id and e.model = :model and e.text_hash = m.content_hash) then 0 else 1 end), 0) as bigint)
 from memory m where m.state = 'live'
@@ -35,15 +35,15 @@ from memory m where m.state = 'live'
 -- name: embedding_kept
 select count(*) from embedding where model = :model
 -- name: embedding_forget
--- All vectors of a model.
+-- Deletes all embeddings of a model.
 delete from embedding where model = :model
 -- name: embedding_replies
--- What somebody else said just before some memories, if whoever sees them may know it.
+-- The message of another speaker just before some memories, if everyone who sees them may see it.
 select m.id, p.content from memory m join memory p on p.rowno = coalesce(({strand.before}), ({strand.earlier}))
 where m.id = any(:ids) and m.strand is not null and m.speaker <> p.speaker
   and (p.scope <> 'private' or (m.scope = 'private' and m.agent = p.agent))
 -- name: memory_changed
--- Which memories were changed behind a place in the journal, and where last.
+-- Memories changed after a journal entry, with their last change.
 select record, max(seq) from journal where seq > :after and seq <= :upto and kind = 'memory' group by record
 -- name: memory.first
  limit :limit

@@ -1,4 +1,4 @@
-"""Providers of vectors over HTTP: what speaks as OpenAI does, and Ollama. Nothing they say is believed unchecked."""
+"""Embedding providers over HTTP: OpenAI-compatible ones and Ollama. Every response is checked."""
 
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
@@ -13,13 +13,13 @@ from holdfast.kernel.net.http_client import Post
 from holdfast.kernel.vector import Vector, unit
 
 BATCH = 64
-"""Texts in a request."""
+"""Texts per request."""
 MOST_CHARACTERS = 4000
-"""Of a text; more than this some models refuse."""
+"""Maximum characters of a text; some models refuse longer ones."""
 
 
 class Words(NamedTuple):
-    """What providers of a kind are asked, and how they answer."""
+    """Request and response format of a provider."""
 
     path: str
     also: Mapping[str, str]
@@ -40,10 +40,10 @@ class _Ollama(Struct):
 
 
 def _of_openai(body: bytes) -> list[list[float]]:
-    """The rows by their index, which is theirs to order as they like."""
+    """Decode the vectors in order of their index; providers may return them in any order."""
     rows = sorted(msgspec.json.decode(body, type=_OpenAi).data, key=lambda row: row.index)
     if [row.index for row in rows] != list(range(len(rows))):
-        raise msgspec.ValidationError("an index is missing or there twice")
+        raise msgspec.ValidationError("an index is missing or repeated")
     return [row.embedding for row in rows]
 
 
@@ -56,7 +56,7 @@ OLLAMA = Words("/api/embed", {}, _of_ollama)
 
 
 class Remote:
-    """A model at a provider. Its first answer says how many numbers a vector has; another number is refused."""
+    """A model of a provider. The first response fixes the dimension; other dimensions are refused."""
 
     remote = True
 
@@ -71,7 +71,7 @@ class Remote:
         return True
 
     def warm(self) -> None:
-        """There is nothing to load."""
+        """Do nothing: there is nothing to load."""
 
     def embed(self, texts: Sequence[str]) -> list[Vector]:
         batches = (texts[start : start + BATCH] for start in range(0, len(texts), BATCH))
@@ -81,7 +81,7 @@ class Remote:
         asked = {"model": self.model, "input": [_sent(text) for text in texts], **self._words.also}
         vectors = self._vectors(self._answer(msgspec.json.encode(asked)))
         if len(vectors) != len(texts):
-            raise self._failed(f"answered with {len(vectors)} vectors for {len(texts)} texts")
+            raise self._failed(f"returned {len(vectors)} vectors for {len(texts)} texts")
         self._must_fit(vectors)
         return vectors
 
@@ -95,16 +95,16 @@ class Remote:
         try:
             return [unit(row) for row in self._words.rows(body)]
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            raise self._failed("answered with something else than vectors") from None
+            raise self._failed("returned no valid vectors") from None
         except Invalid as error:
-            raise self._failed(f"answered with a vector that cannot be used ({error.message})") from None
+            raise self._failed(f"returned an invalid vector ({error.message})") from None
 
     def _must_fit(self, vectors: Sequence[Vector]) -> None:
         with self._lock:
             found = {vector.dim for vector in vectors} | ({self.dim} if self.dim else set())
             if len(found) > 1:
                 dims = " and ".join(map(str, sorted(found)))
-                raise self._failed(f"answered with vectors of {dims} numbers, which cannot be compared")
+                raise self._failed(f"returned vectors of {dims} dimensions, which cannot be compared")
             self.dim = found.pop()
 
     def _failed(self, what: str, *, retryable: bool = False) -> EmbedderFailed:
@@ -112,6 +112,6 @@ class Remote:
 
 
 def _sent(text: str) -> str:
-    """A text as it can be sent. An empty one is refused by some, so that it goes as a full stop."""
+    """Shorten and clean a text for sending. A blank text becomes a full stop, because some providers refuse it."""
     sent = text[:MOST_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
     return sent if sent.strip() else "."

@@ -1,4 +1,4 @@
-"""Make the vectors that memories still lack: after their transaction, never inside one, for a model takes its time."""
+"""Compute missing embeddings: after the transaction of a memory, never inside one, because models are slow."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from holdfast.kernel.vector import Vector
 
 PROBE = "A text that any model can read."
 SAID_BEFORE = 24
-"""Words of what was said before that belong to a reply."""
+"""Last words of the previous message that are embedded with a reply."""
 BATCH = 64
-"""Memories whose vectors are written together."""
+"""Memories whose embeddings are written together."""
 FRESH = 32
-"""So many memories that have no vectors yet get them for a question, at once."""
+"""Maximum number of memories that recall embeds itself."""
 TEXTS = 64
-"""Texts after which somebody may stop it."""
+"""Number of texts between checks for cancellation."""
 STALE = 100
-"""So many entries of the journal that tell of nothing to do are worth a note that they were looked at."""
+"""Number of journal entries without work after which the watermark is written anyway."""
 ENTRIES = 2000
-"""Of the journal, that are looked at together."""
+"""Journal entries read at once."""
 
 
 class Failed(NamedTuple):
-    """A memory of which the model could make nothing."""
+    """A memory that the model could not embed."""
 
     id: str
     error: str
@@ -54,7 +54,7 @@ NOTHING = Made(0, 0, [])
 
 
 def texts(title: str, content: str) -> list[tuple[int, int, str]]:
-    """What a memory's vectors are made of: its passages, and its title if that says something that they do not."""
+    """List the texts of a memory to embed: its passages, and its title if that adds words."""
     found = [(passage.start, passage.end, content[passage.start : passage.end]) for passage in passages(content)]
     said = set(runs(content))
     new = [word for word in dict.fromkeys(runs(title)) if word not in said and word.isalpha() and len(word) > 2]
@@ -62,7 +62,7 @@ def texts(title: str, content: str) -> list[tuple[int, int, str]]:
 
 
 def reply(said: str, content: str) -> tuple[int, int, str]:
-    """The end of what was said before, and all of what answers it."""
+    """Join the end of the previous message and the whole reply."""
     end = " ".join(said[head(said).end :].split()[-SAID_BEFORE:])
     return REPLY, REPLY, f"{end} {content[head(content).end :]}"
 
@@ -70,7 +70,7 @@ def reply(said: str, content: str) -> tuple[int, int, str]:
 def made_of(
     hold: Hold, embedder: Embedder, due: Sequence[Due], now: int, *, renewed: int = -1
 ) -> dict[str, list[Kept]]:
-    """The vectors of memories, by their ids; those that were made a moment ago are not made again."""
+    """Embed memories and return the embeddings by id; cached ones are not computed again."""
     recent = {one.id: kept for one in due if (kept := hold.local(Recent).get(embedder.model, one)) is not None}
     known = {id: kept for id, kept in recent.items() if all(one.made_at > renewed for one in kept)}
     fresh = [one for one in due if one.id not in known]
@@ -99,10 +99,10 @@ def _embedded(hold: Hold, embedder: Embedder, many: Sequence[str]) -> list[Vecto
 
 
 def catch_up(hold: Hold, embedder: Embedder) -> Made:
-    """Make every vector that is due. What was made stays when this is stopped: the next time it goes on from there."""
+    """Compute all embeddings that are due. Can be interrupted and continued."""
     done = NOTHING
     while True:
-        hold.progress(done.memories, done.memories + waiting(hold, embedder), "vectors")
+        hold.progress(done.memories, done.memories + waiting(hold, embedder), "embeddings")
         made = step(hold, embedder)
         if made is None:
             return done
@@ -110,7 +110,7 @@ def catch_up(hold: Hold, embedder: Embedder) -> Made:
 
 
 def settle(hold: Hold, embedder: Embedder, *, wholly: bool) -> None:
-    """Make vectors if more memories wait for them than a question makes itself: all that are due, or the next ones."""
+    """Compute embeddings if more are due than recall computes itself: all, or the next batch."""
     if waiting(hold, embedder) <= FRESH:
         return
     if wholly:
@@ -120,7 +120,7 @@ def settle(hold: Hold, embedder: Embedder, *, wholly: bool) -> None:
 
 
 def waiting(hold: Hold, embedder: Embedder) -> int:
-    """About how many memories still have no vectors; never too few if there are any."""
+    """Estimate how many memories have no embeddings; never 0 if there are any."""
     with hold.reading() as session:
         mark = vectors.mark(session, embedder.model) or Mark(0, 0)
         if not mark.whole:
@@ -129,7 +129,7 @@ def waiting(hold: Hold, embedder: Embedder) -> int:
 
 
 def step(hold: Hold, embedder: Embedder) -> Made | None:
-    """Make the next vectors; None: there are none to make."""
+    """Compute the next batch of embeddings; None if none are due."""
     with hold.reading() as session:
         before = vectors.mark(session, embedder.model)
         begun = before or Mark(0, journal.head_of(session).seq)
@@ -149,17 +149,17 @@ def step(hold: Hold, embedder: Embedder) -> Made | None:
 
 
 def _must_fit(session: Session, model: str, made: Mapping[str, Sequence[Kept]]) -> None:
-    """Raise unless vectors are as long as those that are kept of their model."""
+    """Raise unless vectors have the dimension of the stored ones of their model."""
     dim = vectors.dim_of(session, model)
     if wrong := next((one.dim for many in made.values() for one in many if dim not in (None, one.dim)), None):
         raise EmbedderFailed(
-            f"{model} gave {wrong} numbers where its vectors here have {dim}: "
-            "`holdfast reembed --everything` makes all of them anew."
+            f"{model} returned {wrong} dimensions; its stored embeddings have {dim}. "
+            "Run `holdfast reembed --everything` to recompute all of them."
         )
 
 
 def _next(session: Session, model: str, mark: Mark) -> tuple[list[Due], Mark]:
-    """The memories that are next, and how far it will be done then."""
+    """Return the next memories to embed, and the watermark after them."""
     if not mark.whole:
         due = vectors.due_rows(session, model, mark.row, BATCH, renewed=mark.renewed)
         return due, replace(mark, row=due[-1].row) if due else Mark(mark.row, mark.seq, whole=True)
@@ -176,27 +176,27 @@ def _next(session: Session, model: str, mark: Mark) -> tuple[list[Due], Mark]:
 def _each(
     hold: Hold, embedder: Embedder, due: Sequence[Due], renewed: int
 ) -> tuple[dict[str, list[Kept]], list[Failed]]:
-    """Vectors of all; if the model refuses some text for good, of each memory that it does not refuse."""
+    """Embed all; if the model refuses some text permanently, embed each memory that it accepts."""
     try:
         return made_of(hold, embedder, due, hold.now(), renewed=renewed), []
     except EmbedderFailed as error:
         if error.retryable:
             raise
         if len(due) == 1:
-            embedder.embed([PROBE])  # raises if it is not the text
+            embedder.embed([PROBE])  # raises if the text is not the cause
             return {}, [Failed(due[0].id, error.message)]
     parted = [_each(hold, embedder, [one], renewed) for one in due]
     failed = [refused for _, many in parted for refused in many]
     if len(failed) == len(due):
-        raise EmbedderFailed(f"The model makes no vectors. {failed[0].error}")
+        raise EmbedderFailed(f"The embedding model refused every text. {failed[0].error}")
     return {id: kept for made, _ in parted for id, kept in made.items()}, failed
 
 
 def again(hold: Hold, embedder: Embedder) -> int:
-    """Begin to make all vectors of the model anew, or go on where that was stopped; say how many were dropped for it.
+    """Restart the embedding of all memories, or continue a restart. Return the number of dropped embeddings.
 
-    Nothing changes before the model has answered. What is kept serves until its replacement is there, and is dropped at
-    once only if the model's vectors have another number of dimensions by now: those are never kept side by side.
+    Nothing changes before the model has answered. Old embeddings are used until they are replaced; they are dropped at
+    once only if the model now has another dimension, because dimensions are never mixed.
     """
     (probe,) = embedder.embed([PROBE])
     with hold.store.writing() as session:
@@ -209,6 +209,6 @@ def again(hold: Hold, embedder: Embedder) -> int:
 
 
 def must_load(embedder: Embedder) -> None:
-    """Raise if a model of this machine cannot make vectors. Whether a provider can is not asked."""
+    """Raise if the local model does not work. Providers are not called."""
     if not embedder.remote:
         embedder.embed([PROBE])

@@ -1,4 +1,4 @@
-"""Vectors that wait to be written: in a file that nobody else can open, once they are many."""
+"""Buffer of embeddings that wait to be written; many go to a private temporary file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import msgspec
 from holdfast.kernel.vector import Vector
 
 Made = tuple[int, int, Vector]
-"""From where to where, and the vector; places below zero are no part of the text."""
+"""Start, end and vector of a passage; negative positions are not part of the text."""
 
 IN_MEMORY = 1024 * 1024
 
 
 class Spool:
-    """The vectors of texts, by a number of the text; gone when it is left."""
+    """Embeddings by text number. Leaving the context deletes them."""
 
     def __init__(self) -> None:
         self._file = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115  # closed by __exit__
@@ -28,11 +28,11 @@ class Spool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        with suppress(OSError):  # what a full disk did not take is not wanted any more
+        with suppress(OSError):  # after a full disk, the rest is not needed
             self._file.close()
 
     def __setitem__(self, number: int, made: Sequence[Made]) -> None:
-        """Hold the vectors of a text. If a disk is full, none that were held before can be had either."""
+        """Add the embeddings of a text. If the disk is full, all earlier ones are lost too."""
         packed = msgspec.msgpack.encode([(start, end, bytes(vector)) for start, end, vector in made])
         try:
             begins = self._file.seek(0, 2)
@@ -44,7 +44,7 @@ class Spool:
         self._at[number] = (begins, len(packed))
 
     def get(self, number: int) -> list[Made]:
-        """The vectors of a text; none, if none were given."""
+        """Return the embeddings of a text; empty if there are none."""
         begins, size = self._at.get(number, (0, 0))
         if not size:
             return []

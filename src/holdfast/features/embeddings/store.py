@@ -1,4 +1,4 @@
-"""The vectors of memories, a passage each: of this store alone, several models side by side, never mixed."""
+"""Embeddings of passages. Local to this store; several models side by side, never mixed."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,13 +14,13 @@ from holdfast.kernel.storage.port import Part, Row, Session
 from holdfast.kernel.vector import Embedding, Vector, must_fit
 
 TITLE = -1
-"""Where a passage begins that is the title."""
+"""Start position that marks the embedding of the title."""
 REPLY = -2
-"""Where one begins that is the end of what a memory replies to, and all of the reply: it finds nothing by itself."""
+"""Start position that marks a reply embedded with the end of the previous message. It ranks, but never finds."""
 
 
 class Kept(NamedTuple):
-    """A passage's vector as it is kept."""
+    """A stored embedding of a passage."""
 
     memory: str
     model: str
@@ -28,13 +28,13 @@ class Kept(NamedTuple):
     ends: int
     dim: int
     text_hash: str
-    """Of the text that it was made of; if the memory has another by now, this is stale."""
+    """Hash of the embedded text; if the memory has another one now, the embedding is stale."""
     made_at: int
     vector: Vector
 
 
 class Count(NamedTuple):
-    """What there is of a model."""
+    """Number of embeddings of a model."""
 
     model: str
     dim: int
@@ -44,16 +44,16 @@ class Count(NamedTuple):
 
 
 Near = dict[tuple[int, int], float]
-"""How near each passage of a memory is to what was asked for, by where it begins and ends."""
+"""Cosine of each passage of a memory with the query, by start and end."""
 
 
 Known = dict[str, list[Row]]
-"""The vectors of memories as they are kept, a row for each passage."""
+"""Stored embeddings by memory, one row per passage."""
 NONE: Known = {}
 
 
 class Due(NamedTuple):
-    """A memory that has no vectors of what it says."""
+    """A memory without current embeddings."""
 
     row: int
     id: str
@@ -63,30 +63,29 @@ class Due(NamedTuple):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """How far the vectors of a model are made: for every row up to one, and for what was changed up to a place in the
-    journal."""
+    """Progress of embedding with a model: all rows up to `row`, and all changes up to journal entry `seq`."""
 
     row: int
     seq: int
     whole: bool = False
-    """Every row has been looked at once; from now on the journal tells what is new."""
+    """All rows have been read once; from now on, the journal shows what changed."""
     renewed: int = -1
-    """Vectors that were made up to this moment are made again, row by row; they serve until then."""
+    """Embeddings made up to this time are recomputed row by row; they are used until then."""
 
 
 def dim_of(session: Session, model: str) -> int | None:
-    """How many numbers the vectors of a model have; None if there are none."""
+    """Return the dimension of a model's embeddings; None if there are none."""
     row = session.row("embedding_dim", model=model)
     return int(row[0]) if row else None
 
 
 def check(session: Session, given: Embedding) -> None:
-    """Raise unless a vector has as many numbers as the others of its model."""
+    """Raise unless a vector has the dimension of its model."""
     must_fit(given, dim_of(session, given.model))
 
 
 def put(session: Session, memory: Memory, given: Embedding, now: int) -> None:
-    """Keep one vector of a memory's whole text as it is now, in the place of older ones by the same model."""
+    """Store one embedding for the whole current text of a memory, replacing those of the same model."""
     text_hash = content_hash(memory.title, memory.content)
     put_all(
         session, [Kept(memory.id, given.model, 0, len(memory.content), given.vector.dim, text_hash, now, given.vector)]
@@ -94,7 +93,7 @@ def put(session: Session, memory: Memory, given: Embedding, now: int) -> None:
 
 
 def put_all(session: Session, many: Sequence[Kept]) -> None:
-    """Keep the vectors of memories, in the place of others by the same model; all have as many numbers."""
+    """Store embeddings of memories, replacing those of the same model. All must have its dimension."""
     for model, vector in {(one.model, one.dim): (one.model, Vector(one.vector)) for one in many}.values():
         check(session, Embedding(model, vector))
     owners = dict.fromkeys((one.memory, one.model) for one in many)
@@ -103,12 +102,12 @@ def put_all(session: Session, many: Sequence[Kept]) -> None:
 
 
 def drop(session: Session, memory: str) -> None:
-    """Forget every vector of a memory."""
+    """Delete all embeddings of a memory."""
     session.do("embedding_drop", memory=memory)
 
 
 def counts(session: Session, caller: Caller, now: int) -> list[Count]:
-    """What there is of each model, among what a caller may see."""
+    """Count the embeddings of each model that a caller may see."""
     parts, params = narrowed(caller, EVERYTHING, now)
     rows = session.assembled(("embedding_count", *parts, "embedding_count.per_model"), params)
     return [Count(*row) for row in rows]
@@ -117,9 +116,9 @@ def counts(session: Session, caller: Caller, now: int) -> list[Count]:
 def nearest(
     session: Session, caller: Caller, asked: Embedding, which: Filter, now: int, *, limit: int
 ) -> list[tuple[str, float]]:
-    """The memories that have a passage nearest by the cosine; of equals, the lesser id first.
+    """Find the memories with the nearest passages by cosine; lower id first among equals.
 
-    Every filter applies before the limit. A vector of what a memory said before does not count.
+    Filters apply before the limit. Embeddings of outdated text do not count.
     """
     parts, params = narrowed(caller, which, now)
     rows = session.nearest(asked.vector, parts, params | {"model": asked.model}, limit)
@@ -127,15 +126,15 @@ def nearest(
 
 
 CLOSE = 0.85
-"""From this cosine on two texts nearly say the same."""
+"""Minimum cosine of two texts that say nearly the same."""
 
 
 def close(
     session: Session, caller: Caller, model: str, many: Sequence[Vector], which: Filter, now: int, *, limit: int
 ) -> list[list[str]]:
-    """For each vector the memories that have a passage very near, the nearest first; of equals, the lesser id first.
+    """For each vector, find the memories with a very near passage, nearest first; lower id first among equals.
 
-    For many texts at once: what is merely near is not looked for. Every filter applies before the limit.
+    For many texts at once. Filters apply before the limit.
     """
     parts, params = narrowed(caller, which, now)
     params |= {"model": model}
@@ -146,7 +145,7 @@ def close(
 
 
 def kept(session: Session, ids: Iterable[str], model: str) -> Known:
-    """The vectors of some memories as they are kept, for `nearness`."""
+    """Read the stored embeddings of some memories, for `nearness`."""
     found: Known = {id: [] for id in ids}
     for row in session.vectors(list(found), model) if found else ():
         found[row[0]].append(row)
@@ -154,9 +153,9 @@ def kept(session: Session, ids: Iterable[str], model: str) -> Known:
 
 
 def nearness(session: Session, asked: Embedding, said: Mapping[str, str], known: Known = NONE) -> dict[str, Near]:
-    """How near each passage is of memories of which we know what they say, as far as they have vectors of that.
+    """Compute the cosine of each passage of some memories. `said` are their text hashes; other embeddings do not count.
 
-    The vectors of some may be known already.
+    `known` are embeddings that were read already.
     """
     read = known | kept(session, said.keys() - known.keys(), asked.model)
     rows = [row for id in sorted(said) for row in read[id] if row[4] == said[id]]
@@ -166,11 +165,11 @@ def nearness(session: Session, asked: Embedding, said: Mapping[str, str], known:
     return found
 
 
-# What is still to be made
+# Missing embeddings
 
 
 def mark(session: Session, model: str) -> Mark | None:
-    """How far the vectors of a model are made; None: nobody began."""
+    """Return the progress of a model; None if it was never used."""
     row = session.row("kept_get", name=f"vectors {model}")
     return None if row is None else msgspec.json.decode(row[0], type=Mark)
 
@@ -180,12 +179,12 @@ def set_mark(session: Session, model: str, to: Mark) -> None:
 
 
 def due_rows(session: Session, model: str, after: int, limit: int, *, renewed: int = -1) -> list[Due]:
-    """The next memories without current vectors that were made after a moment, in the order of their rows."""
+    """List the next memories, by row, without current embeddings made after `renewed`."""
     return _due(session, [], {"model": model, "after": after, "limit": limit, "renewed": renewed})
 
 
 def due_among(session: Session, model: str, ids: Sequence[str], *, renewed: int = -1) -> list[Due]:
-    """Those of some memories that have no current vectors that were made after a moment."""
+    """Return the memories, among some, without current embeddings made after `renewed`."""
     params = {"model": model, "after": 0, "ids": list(ids), "limit": len(ids), "renewed": renewed}
     return _due(session, ["memory.some"], params) if ids else []
 
@@ -201,9 +200,9 @@ def due_seen(
     limit: int,
     entries: int,
 ) -> list[Due]:
-    """So many of the memories without current vectors as a caller may see and a filter lets through.
+    """List memories without current embeddings that a caller may see and that pass a filter.
 
-    What is to be made again has vectors until it is.
+    Memories that are only to be recomputed still have embeddings and are not listed.
     """
     parts, params = narrowed(caller, which, now)
     params |= {"model": model, "after": 0, "limit": limit, "renewed": -1}
@@ -218,23 +217,23 @@ def _due(session: Session, parts: Sequence[Part], params: Mapping[str, Any]) -> 
 
 
 def forget(session: Session, model: str) -> int:
-    """Drop every vector of a model, and say how many there were."""
+    """Delete all embeddings of a model and return their number."""
     row = session.row("embedding_kept", model=model)
     session.do("embedding_forget", model=model)
     return int(row[0]) if row else 0
 
 
 def lacking(session: Session, model: str) -> tuple[int, int]:
-    """How many memories are live, and how many of them have no current vectors."""
+    """Return the number of live memories, and of those without current embeddings."""
     ((live, without),) = session.rows("embedding_lacking", model=model)
     return live, without
 
 
 def replies(session: Session, ids: Sequence[str]) -> dict[str, str]:
-    """What those of some memories reply to that are said after somebody else."""
+    """Return the previous message of each memory that follows another speaker."""
     return dict(session.rows("embedding_replies", ids=list(ids))) if ids else {}
 
 
 def changed(session: Session, after: int, most: int) -> list[str]:
-    """The memories that were changed behind a place in the journal, among so many of its entries."""
+    """List the memories changed within the next `most` journal entries."""
     return [record for record, _ in session.rows("memory_changed", after=after, upto=after + most)]

@@ -1,4 +1,4 @@
-"""A thread that makes vectors of what was kept, while others read and write."""
+"""Background thread that computes embeddings while others read and write."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ log = logging.getLogger("holdfast")
 
 AGAIN_SECONDS = 1.0
 LONGEST_PAUSE = 300.0
-"""How long a provider that fails again and again is left alone."""
+"""Maximum pause between attempts with a failing provider."""
 QUIET_SECONDS = 0.2
 PATIENCE_SECONDS = 3.0
-"""So long nothing is kept before vectors are made, unless there is no such time for long."""
+"""Longest wait for a pause in writing before computing embeddings."""
 OTHERS_SECONDS = 2.0
-"""What another process kept is left to it for up to so long: it makes the vectors itself if it can."""
+"""Wait up to this long before embedding memories of another process, which embeds them itself if it can."""
 END_SECONDS = 10.0
 
 
 class Making:
-    """Begins when something is kept for the first time, or at once if it is to watch what other processes keep."""
+    """Computes embeddings in the background. Starts at the first write, or at once to watch other processes."""
 
     def __init__(self, hold: Hold) -> None:
         self._stop = threading.Event()
@@ -42,7 +42,7 @@ class Making:
         self._hold = hold.seen_by(hold.caller, Progress(stop=self._stop))
 
     def wake(self) -> None:
-        """Something was kept."""
+        """Start embedding: a memory was written."""
         self._woken = monotonic()
         self._kept.set()
         if self._thread is None:
@@ -50,7 +50,7 @@ class Making:
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
-        """Something is being kept."""
+        """Mark that a write is in progress."""
         with self._lock:
             self._keeping += 1
         try:
@@ -60,16 +60,16 @@ class Making:
                 self._keeping -= 1
 
     def last(self) -> float:
-        """When something was kept last; now, as long as something is being kept."""
+        """Return the time of the last write; now, while a write is in progress."""
         return monotonic() if self._keeping else self._woken
 
     def watch(self) -> None:
-        """Look also for what other processes keep."""
+        """Also embed what other processes write."""
         self._watcher = threading.Thread(target=self._watch, name="holdfast-watch-vectors", daemon=True)
         self._watcher.start()
 
     def close(self) -> None:
-        """Stop after the text that is being looked at."""
+        """Stop after the current text."""
         self._stop.set()
         self._kept.set()
         for thread in (self._watcher, self._thread):
@@ -80,7 +80,7 @@ class Making:
     def _start(self) -> None:
         with self._lock:
             if self._thread is None and not self._stop.is_set():
-                # A daemon, so that a program that does not close its memory can end; it is stopped before that.
+                # A daemon thread, so that a program that never closes its store can exit; atexit stops it first.
                 self._thread = threading.Thread(target=self._run, name="holdfast-vectors", daemon=True)
                 atexit.register(self.close)
                 self._thread.start()
@@ -100,27 +100,27 @@ class Making:
                     self._kept.set()
 
     def _wait_for_quiet(self) -> None:
-        """Who stores much at once is not kept waiting for a processor: vectors follow when that is done."""
+        """Wait for a pause in writing, so that bulk writes get the processor first."""
         until = monotonic() + PATIENCE_SECONDS
         while (left := min(until, self.last() + QUIET_SECONDS) - monotonic()) > 0:
             if self._stop.wait(left):
                 return
 
     def _step(self) -> Literal["more", "done", "failed"]:
-        """Make the next vectors."""
+        """Compute the next batch."""
         assert self._hold.embedder is not None
         try:
             made = embed.step(self._hold, self._hold.embedder)
         except Cancelled:
             return "done"
         except EmbedderFailed as error:
-            log.warning("No vectors can be made now. %s", error.message)
+            log.warning("Cannot compute embeddings now: %s", error.message)
             return "failed"
         except HoldfastError as error:
-            log.warning("Vectors could not be kept now: %s", error.message)
+            log.warning("Cannot store embeddings now: %s", error.message)
             return "failed"
         for failed in made.failed if made else ():
-            log.warning("No vectors could be made of the memory %s: %s", failed.id, failed.error)
+            log.warning("Memory %s was not embedded: %s", failed.id, failed.error)
         return "done" if made is None else "more"
 
     def _watch(self) -> None:

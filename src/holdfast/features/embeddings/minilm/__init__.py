@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 in eight bits, on this machine's processor: no network, a few milliseconds a text."""
+"""all-MiniLM-L6-v2, quantised to 8 bits, on the CPU: no network, a few milliseconds per text."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 FILES = {"model.onnx": 0xDFA88F70, "model.bin": 0x4B7BBE34, "vocab.txt": 0xE3084609}
-"""CRC-32 of what `tools/make_model.py` makes."""
+"""CRC-32 of the files built by `tools/make_model.py`."""
 MOST_TOKENS = 128
-"""Of a text. A passage has fewer; of anything longer the beginning counts."""
+"""Maximum tokens of a text. Passages have fewer; of longer texts only the beginning counts."""
 KNOWN_SHARE = 0.5
-"""Of a text's pieces; with fewer its vector says only that it is strange."""
+"""Minimum share of known pieces; with fewer, an embedding carries no meaning."""
 MOST_CHARACTERS = 8192
-"""More of a text is not even looked at."""
+"""Characters of a text that are read."""
 
 
 class _Loaded(NamedTuple):
-    """What is needed to make a vector."""
+    """The loaded model."""
 
     session: Session
     pieces: WordPiece
 
 
 class MiniLm:
-    """Loaded when the first text comes, in less than a tenth of a second."""
+    """The bundled embedder. Loads with the first text, in less than 0.1 s."""
 
     model = "all-MiniLM-L6-v2-int8"
     dim = 384
@@ -49,21 +49,21 @@ class MiniLm:
         self._loaded: _Loaded | None = None
 
     def warm(self) -> None:
-        """Load in the background; `embed` waits for it."""
+        """Start loading in the background; `embed` waits for it."""
         if self._loaded is not None:
             return
-        # No daemon: a process must not end in the middle of the library's start.
+        # Not a daemon thread: a process must not exit while the library is loading.
         Thread(target=self._try_to_load, name="holdfast-model").start()
 
     def reads(self, text: str) -> bool:
         try:
             _, pieces = self._load()
         except EmbedderFailed:
-            return True  # it is said when a vector is wanted
+            return True  # `embed` raises the error
         return pieces.known(text[:MOST_CHARACTERS], MOST_TOKENS) >= KNOWN_SHARE
 
     def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One text at a time: its numbers are rounded by what is beside it, and a batch is no faster."""
+        """Embed texts one at a time: in a batch, rounding depends on the other texts, and it is no faster."""
         session, pieces = self._load()
         numbered = (pieces.ids(text[:MOST_CHARACTERS], MOST_TOKENS) for text in texts)
         return [Vector(session.run(ids, self.dim)) for ids in numbered]
@@ -97,4 +97,4 @@ def _must_be_whole(file: Path, sum: int) -> None:
     ):
         if crc32(content) == sum:
             return
-    raise EmbedderFailed(f"A file of the embedding model, {file.name}, is missing or damaged: install Holdfast again.")
+    raise EmbedderFailed(f"The embedding model's file {file.name} is missing or damaged. Reinstall Holdfast.")

@@ -1,4 +1,4 @@
-"""onnxruntime by its C interface: its Python one needs numpy, which takes longer to import than the model to load."""
+"""onnxruntime through its C API: the Python API needs numpy, which takes longer to import than the model to load."""
 
 import ctypes
 import os
@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.kernel.errors import EmbedderFailed
 
 VERSION = 17
-"""Of the interface: that of onnxruntime 1.17 and everything later."""
+"""API version: onnxruntime 1.17 and later."""
 _INT64, _FLOAT = 7, 1
 _PATH = ctypes.c_wchar_p if os.name == "nt" else c_char_p
 _MADE = POINTER(c_void_p)
@@ -30,7 +30,7 @@ _CALLS: dict[str, tuple[Any, ...]] = {
     "CreateTensorWithDataAsOrtValue": (49, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_int, _MADE),
     "CreateCpuMemoryInfo": (69, c_int, c_int, _MADE),
 }
-"""The place of a call in the table `OrtApi`, which only ever grows at its end, and the types of its arguments."""
+"""Index of each function in the table `OrtApi`, which only grows at its end, and its argument types."""
 _GET_ERROR_MESSAGE, _RELEASE_STATUS, _RELEASE_SESSION, _RELEASE_VALUE, _RELEASE_OPTIONS = 2, 93, 95, 96, 100
 
 
@@ -39,20 +39,22 @@ class _Base(ctypes.Structure):
 
 
 def _table(file: Path) -> Any:
-    """The calls that a library offers."""
+    """Load the function table of a library."""
     try:
         start = ctypes.CDLL(str(file)).OrtGetApiBase
     except (OSError, AttributeError) as error:
-        raise EmbedderFailed("onnxruntime cannot be loaded: `pip install --force-reinstall onnxruntime`.") from error
+        raise EmbedderFailed(
+            "onnxruntime cannot be loaded. Run `pip install --force-reinstall onnxruntime`."
+        ) from error
     start.restype = POINTER(_Base)
     table = start().contents.GetApi(VERSION)
     if not table:
-        raise EmbedderFailed("onnxruntime is too old: `pip install --upgrade onnxruntime`.")
+        raise EmbedderFailed("onnxruntime is too old. Run `pip install --upgrade onnxruntime`.")
     return ctypes.cast(table, POINTER(c_void_p))
 
 
 class Runtime:
-    """The library, as long as the process runs."""
+    """The library, loaded for the life of the process."""
 
     def __init__(self, file: Path) -> None:
         self._table = _table(file)
@@ -67,39 +69,39 @@ class Runtime:
         return ctypes.CFUNCTYPE(gives, *types)(self._table[place])
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Make a call; what it says went wrong is raised."""
+        """Call a function; raise its error."""
         status = self._calls[name](*arguments)
         if status:
             message = self._message(status).decode("utf-8", "replace")
             self._forget(status)
-            raise EmbedderFailed(f"onnxruntime could not do {name}: {message}")
+            raise EmbedderFailed(f"onnxruntime failed in {name}: {message}")
 
     def make(self, name: str, *arguments: Any) -> c_void_p:
-        """What a call makes; it is for the caller to release."""
+        """Call a function that creates an object; the caller must release it."""
         made = c_void_p()
         self.call(name, *arguments, byref(made))
         return made
 
     def releaser(self, place: int) -> Any:
-        """What lets go of a thing that was made."""
+        """Return the function that releases a kind of object."""
         return self._at(place, c_void_p, gives=None)
 
 
 @cache
 def runtime() -> Runtime:
-    """The library that the package onnxruntime brings; the package itself is not imported."""
+    """Return the library of the package onnxruntime, without importing the package."""
     found = find_spec("onnxruntime")
     if found is None or found.origin is None:
-        raise EmbedderFailed("onnxruntime is not installed: `pip install onnxruntime`.")
+        raise EmbedderFailed("onnxruntime is not installed. Run `pip install onnxruntime`.")
     folder = Path(found.origin).parent / "capi"
     files = [*folder.glob("libonnxruntime.*"), *folder.glob("onnxruntime.dll")]
     if not files:
-        raise EmbedderFailed("onnxruntime lacks its library: `pip install --force-reinstall onnxruntime`.")
+        raise EmbedderFailed("onnxruntime has no library. Run `pip install --force-reinstall onnxruntime`.")
     return Runtime(files[0])
 
 
 class Session:
-    """A model that makes one vector of one text. Any number of threads may run it at once."""
+    """A loaded model that embeds one text at a time. Safe for concurrent threads."""
 
     def __init__(self, model: Path, threads: int) -> None:
         self._runtime = runtime()
@@ -114,14 +116,14 @@ class Session:
 
     def _options(self, threads: int) -> c_void_p:
         options = self._runtime.make("CreateSessionOptions")
-        # The graph comes as it is best; to look for something better takes longer than all the rest.
+        # The graph is optimised already; optimising again would take longer than everything else.
         self._runtime.call("SetSessionGraphOptimizationLevel", options, 0)
         self._runtime.call("SetIntraOpNumThreads", options, threads)
         self._runtime.call("SetInterOpNumThreads", options, 1)
         return options
 
     def run(self, ids: Sequence[int], width: int) -> bytes:
-        """The vector of a text, as `width` floats."""
+        """Return the embedding of a text, as `width` floats."""
         given, made = (c_int64 * len(ids))(*ids), (c_float * width)()
         asked = self._tensor(given, len(ids), _INT64)
         answer = self._tensor(made, width, _FLOAT)
@@ -135,7 +137,7 @@ class Session:
         return bytes(made)
 
     def _tensor(self, numbers: "ctypes.Array[Any]", count: int, kind: int) -> c_void_p:
-        """A row of numbers where they lie: nothing is copied."""
+        """Wrap a row of numbers without copying it."""
         shape = (c_int64 * 2)(1, count)
         size = ctypes.sizeof(numbers)
         return self._runtime.make("CreateTensorWithDataAsOrtValue", self._runtime.memory, numbers, size, shape, 2, kind)

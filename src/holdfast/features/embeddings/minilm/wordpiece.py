@@ -1,4 +1,4 @@
-"""A text as the numbers that the model was trained on: cut as BERT does it, in lower case, without accents."""
+"""WordPiece tokenizer, as in BERT: lower case, without accents."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _ASCII_MARKS = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
 class WordPiece:
-    """Cuts words into the longest pieces that are in a fixed vocabulary."""
+    """Splits words into the longest pieces of a fixed vocabulary."""
 
     def __init__(self, vocabulary: Path) -> None:
         pieces = vocabulary.read_text("utf-8").split("\n")
@@ -25,7 +25,7 @@ class WordPiece:
         self._cut = lru_cache(WORDS_KEPT)(self._pieces)
 
     def ids(self, text: str, most: int) -> list[int]:
-        """The numbers of a text between the marks of its begin and end, `most` of them at most."""
+        """Encode a text as at most `most` ids, including the begin and end markers."""
         found: list[int] = []
         for word in words(text):
             found += self._cut(word) if len(word) <= LONGEST_WORD else [self._unknown]
@@ -34,12 +34,12 @@ class WordPiece:
         return [self._begin, *found[: most - 2], self._end]
 
     def known(self, text: str, most: int) -> float:
-        """The share of a text's pieces that are in the vocabulary; 0 if it has none."""
+        """Return the share of a text's pieces that are in the vocabulary; 0 for a text without pieces."""
         pieces = self.ids(text, most)[1:-1]
         return 1 - pieces.count(self._unknown) / len(pieces) if pieces else 0.0
 
     def _pieces(self, word: str) -> list[int]:
-        """The numbers of a word's pieces, or that of the unknown word."""
+        """Return the ids of a word's pieces, or that of the unknown word."""
         found, start = [], 0
         while start < len(word):
             end = self._end_of_piece(word, start)
@@ -50,7 +50,7 @@ class WordPiece:
         return found
 
     def _end_of_piece(self, word: str, start: int) -> int:
-        """Where the longest piece that begins here ends; 0 if there is none."""
+        """Return the end of the longest piece that begins here; 0 if there is none."""
         ends = range(len(word), start, -1)
         return next((end for end in ends if _piece(word, start, end) in self._ids), 0)
 
@@ -60,7 +60,7 @@ def _piece(word: str, start: int, end: int) -> str:
 
 
 def words(text: str) -> Iterator[str]:
-    """Words and marks, as BERT separates them."""
+    """Split a text into words and punctuation marks, as BERT does."""
     if not (text.isascii() and text.isprintable()):
         text = "".join(" " if _is_blank(letter) else letter for letter in text if not _is_control(letter))
     text = text.lower() if text.isascii() else _plain(text)
@@ -69,13 +69,13 @@ def words(text: str) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Each ideograph by itself, no accents, in lower case letter by letter: BERT knows no final sigma."""
+    """Separate ideographs, remove accents, lower the case letter by letter, because BERT has no final sigma."""
     apart = normalize("NFD", re.sub(_IDEOGRAPH, r" \1 ", text))
     return "".join(letter.lower() for letter in apart if category(letter) != "Mn")
 
 
 def _parted(run: str) -> Iterator[str]:
-    """A run of letters and marks: each mark is a word."""
+    """Split a run of letters and marks; each mark is a word."""
     start = 0
     for at, letter in enumerate(run):
         if _is_mark(letter):

@@ -47,7 +47,7 @@ def test_arguments_come_by_place_or_by_name(hold: Any) -> None:
 def test_an_argument_is_not_given_twice(hold: Any) -> None:
     with pytest.raises(Invalid):
         hold.store("Plan", "x", "y")
-    with pytest.raises(Invalid, match="given by place and by name") as refused:
+    with pytest.raises(Invalid, match="given both by position and by name") as refused:
         hold.store("Plan", "x", title="Other")
     assert refused.value.details == {"fields": ["title"]}
 

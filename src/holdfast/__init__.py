@@ -1,4 +1,4 @@
-"""Holdfast: one persistent memory for every AI agent."""
+"""Holdfast: a persistent memory for AI agents."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ _HOME = {"Holdfast": ".app", "open": ".app", "HoldfastError": ".kernel.errors", 
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when it is asked for: the command line starts before the library is there."""
+    """Import on first use, so that the command line starts fast."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOME[name], __name__), name)

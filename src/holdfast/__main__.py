@@ -9,9 +9,9 @@ import sys
 def main() -> None:
     """Run a command and exit with its code."""
     signal.signal(signal.SIGTERM, _told_to_end)
-    # Looking for garbage in what is being loaded, and at exit, takes a tenth of a short run.
+    # Garbage collection during imports and at exit takes a tenth of a short run.
     gc.disable()
-    # What numpy multiplies here is small: starting its threads would take longer than the whole of it.
+    # Our numpy products are small: starting its threads would take longer.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from holdfast.surfaces.cli.app import run
 
@@ -21,7 +21,7 @@ def main() -> None:
 
 
 def _told_to_end(number: int, _: object) -> None:
-    """End as by an error, so that what was begun is undone and what was started for it does not outlive it."""
+    """Exit through an exception, so that transactions are rolled back and child processes end."""
     sys.exit(128 + number)
 
 

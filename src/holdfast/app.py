@@ -1,4 +1,4 @@
-"""The composition root: settings -> engine, embedder, model, clock -> Holdfast."""
+"""Composition root: builds a Holdfast from settings, engine, embedder, model and clock."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ connect_features()
 
 
 class Holdfast:
-    """One open memory. Every operation is a method: `hold.store(title=..., content=...)`."""
+    """An open store. Every operation is a method: `memory.store(title=..., content=...)`."""
 
     def __init__(self, hold: Hold, settings: Settings, *, makes_vectors: bool = False) -> None:
         self.making = Making(hold) if makes_vectors and hold.embedder is not None else None
@@ -40,7 +40,7 @@ class Holdfast:
     def call(
         self, name: str, arguments: dict[str, Any], *, caller: Caller | None = None, progress: Progress | None = None
     ) -> Any:
-        """Run an operation by name, as the owner of this memory or as another caller."""
+        """Run an operation by name, as the owner of the store or as another caller."""
         return REGISTRY[name].call(self.hold, caller or self.hold.caller, arguments, progress or self.hold.progress)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -50,7 +50,7 @@ class Holdfast:
         def operation(*positional: Any, **arguments: Any) -> Any:
             placed = REGISTRY[name].named(positional)
             if twice := sorted(placed.keys() & arguments.keys()):
-                raise Invalid(f"{twice[0]}: given by place and by name", fields=twice)
+                raise Invalid(f"{twice[0]}: given both by position and by name", fields=twice)
             return self.call(name, placed | arguments)
 
         operation.__doc__ = REGISTRY[name].description
@@ -60,12 +60,12 @@ class Holdfast:
         return [*super().__dir__(), *REGISTRY.entries]
 
     def settle(self, progress: Progress, *, wholly: bool) -> None:
-        """Make vectors before a process ends, if many memories wait for them."""
+        """Compute missing embeddings before a process ends, if many are pending."""
         if self.hold.embedder is not None:
             embed.settle(self.hold.seen_by(self.hold.caller, progress), self.hold.embedder, wholly=wholly)
 
     def close(self) -> None:
-        """Write down what was used, let hooks hear of what was done, and let go of the store."""
+        """Flush access counts, close interceptors and the embedding worker, and close the store."""
         for interceptor in self.hold.interceptors:
             interceptor.close()
         use.flush(self.hold)
@@ -93,10 +93,10 @@ def open(
     later: bool = False,
     once: bool = False,
 ) -> Holdfast:
-    """Open a memory, made if there is none. Without a path it is the user's own.
+    """Open a store, by default the user's own; create it if it does not exist.
 
-    Without `make`, StoreNotFound is raised if there is none. `later` opens it when it is first needed, and makes none.
-    `once` is for a process that ends soon: it makes no vectors on the side.
+    Without `make`, a missing store raises StoreNotFound. `later` opens an existing store on first use. `once` is for
+    short processes: no background embedding worker.
     """
     chosen = settings or load({"db": db, "agent_id": agent_id})
     caller = Caller(agent=admit_agent(chosen.agent_id or default_agent()), source=source)
@@ -121,7 +121,7 @@ def open(
 
 
 def interceptors_of(settings: Settings) -> tuple[Interceptor, ...]:
-    """What the settings put around operations: the audit log outside, then lifecycle hooks."""
+    """Build the interceptors of the settings: the audit log outside, then lifecycle hooks."""
     found: list[Interceptor] = []
     if settings.audit != "none":
         from holdfast.features.access.interactions import AuditInterceptor
@@ -137,7 +137,7 @@ def interceptors_of(settings: Settings) -> tuple[Interceptor, ...]:
 
 
 def access_of(settings: Settings) -> Access:
-    """With what other stores are asked."""
+    """Build the credentials for peers from the settings."""
     return Access(
         api_key=settings.sync_api_key,
         client_cert=settings.sync_client_cert,
@@ -149,7 +149,7 @@ def access_of(settings: Settings) -> Access:
 
 
 def default_agent() -> str:
-    """The person at this machine: stable from one process to the next."""
+    """Return the agent id of this machine's user, stable across processes."""
     try:
         return admit_agent(f"human:{user_name()}@{host_name()}")
     except Invalid:
@@ -157,7 +157,7 @@ def default_agent() -> str:
 
 
 def user_name() -> str:
-    """By the account rather than by the environment, which differs between a shell and a service."""
+    """Return the user name of the account: the environment differs between a shell and a service."""
     try:
         import pwd
 

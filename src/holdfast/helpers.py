@@ -1,4 +1,4 @@
-"""The deterministic helpers of a pipeline, for whoever wants them by themselves."""
+"""Deterministic helpers of the ingest pipeline, usable on their own."""
 
 from holdfast.features.ingest.helpers import (
     Classified,

@@ -1,4 +1,4 @@
-"""Every operation, found by its name without importing the others."""
+"""All operations, found by name without importing the others."""
 
 from collections.abc import Iterable, Iterator
 from importlib import import_module
@@ -60,13 +60,13 @@ MODULES = (
     "features.admin.operations.upkeep",
     "features.usage.operations",
 )
-"""The modules that declare operations, in the order in which pages and tools list them."""
+"""Modules that declare operations, in the order of pages and tools."""
 
 REGISTRY.add_index(ENTRIES)
 
 
 def load_all(registry: Registry, modules: Iterable[str]) -> Iterator[Operation]:
-    """Import every module and give its operations, for what makes the index."""
+    """Import every module and yield its operations, to build the index."""
     for module in modules:
         import_module(f"holdfast.{module}")
         yield from registry.declared_in(f"holdfast.{module}")

@@ -1,4 +1,4 @@
-"""What features add to the kernel: record kinds, transaction listeners, redactions."""
+"""Connect features to the kernel: record kinds, transaction listeners, redactions."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -31,11 +31,11 @@ from holdfast.kernel.records.merge import MOST_LOST
 from holdfast.kernel.storage.port import Session
 
 KIND_MODULES = (access_kinds, interaction_kind, graph_kinds, namespace_kinds, principal_kind, erasure_kind, skill_kinds)
-"""Modules that register record kinds when they are imported."""
+"""Modules that register record kinds on import."""
 
 
 def redact_memory(session: Session, kind: str, record: str, seen: Mapping[str, int]) -> None:
-    """Erase what local tables keep of a purged memory: embeddings, access counts, recalls, curation, ingests."""
+    """Erase a purged memory from local tables: embeddings, access counts, recalls, curation, ingests."""
     if kind != "memory":
         return
     session.do("memory_access_purged", id=record)
@@ -46,25 +46,25 @@ def redact_memory(session: Session, kind: str, record: str, seen: Mapping[str, i
 
 
 def apply_erasures(tx: Transaction, applied: Taking) -> None:
-    """Erase people whose erasure other stores ordered, and what came of them."""
+    """Erase people whose erasure was replicated from peers."""
     if applied.erasures or applied.people or applied.remains:
-        from holdfast.features.people.erasure import heed  # seldom, and it loads much
+        from holdfast.features.people.erasure import heed  # rarely needed and slow to import
 
         heed(tx, applied)
 
 
 def retry_quarantined(ctx: Hold) -> None:
-    """Apply changes from stores whose clock was ahead, and is not ahead any more."""
+    """Apply quarantined changes whose time was too far ahead and has come."""
     with ctx.reading() as session:
         is_waiting = session.row("quarantine_future")
     if is_waiting:
-        from holdfast.features.sync.quarantine.service import take_due  # seldom, and it loads much
+        from holdfast.features.sync.quarantine.service import take_due  # rarely needed and slow to import
 
         take_due(ctx)
 
 
 def collect_expired(ctx: Hold, tx: Transaction) -> None:
-    """Drop what features keep past its time: old conflicts, notices that fell due, recalls, answers of models."""
+    """Delete expired data of features: old conflicts, due notices, recalls, cached model answers."""
     for record, cell in tx.session.rows("conflict_crowded", most=MOST_LOST):
         conflict_store.thin(tx, record, cell)
     invalidation_store.ended(tx)
@@ -74,7 +74,7 @@ def collect_expired(ctx: Hold, tx: Transaction) -> None:
 
 @cache
 def connect_features() -> None:
-    """Register what features add to every transaction. Once in a process, before a store is opened."""
+    """Register listeners and redactions of all features, once per process, before a store is opened."""
     listen(InvalidationListener())
     listen(VersionVectorListener())
     before_collecting(retry_quarantined)

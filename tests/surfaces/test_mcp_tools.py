@@ -102,7 +102,7 @@ def test_the_annotations_follow_from_the_effect() -> None:
 
 def test_a_lean_schema_leaves_out_what_the_door_checks_anyway() -> None:
     fields = input_schema(REGISTRY["store"])["properties"]
-    assert fields["title"] == {"type": "string", "description": "Unique within its namespace."}
+    assert fields["title"] == {"type": "string", "description": "Title, unique in its namespace."}
     assert fields["source_span"] == {"type": "object", "description": "start, end"}
     assert fields["citations"]["items"] == {"type": "object", "description": "uri, accessed_at, hash?, span?"}
     assert "default" not in fields["tags"]

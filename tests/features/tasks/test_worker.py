@@ -116,7 +116,7 @@ def test_a_job_is_a_command_of_our_own(
     assert isinstance(msgspec.json.decode(run.result), dict)
     other = hold.task_add(title="Harm", due_at=PAST, handler="job", target="delete").task
     work(hold, db)
-    assert "choose among" in hold.task_runs(id=other.id).runs[0].error
+    assert "must be one of" in hold.task_runs(id=other.id).runs[0].error
 
 
 def test_who_is_interrupted_leaves_nothing_behind_that_it_ran(tmp_path: Path) -> None:

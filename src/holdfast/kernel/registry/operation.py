@@ -1,4 +1,4 @@
-"""One definition per operation: the CLI command, the HTTP route, the MCP tool and the reference derive from it."""
+"""Operations: CLI commands, HTTP routes, MCP tools and the reference are all derived from one definition."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Effect(Enum):
     READ = "read"
     WRITE = "write"
     DESTROY = "destroy"
-    """Takes something away, even if `undo` or the archive can bring it back."""
+    """Removes something, even if `undo` or the archive can restore it."""
 
 
 class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an operation is asked. An unknown field is an error, never ignored."""
+    """Base class of requests. Unknown fields are errors, never ignored."""
 
 
 class Nothing(Request, frozen=True):
@@ -40,15 +40,15 @@ class Nothing(Request, frozen=True):
 
 
 class Example(Struct, frozen=True):
-    """A call that the parity test makes on every surface."""
+    """Example call, executed by the parity test on every surface."""
 
     arguments: dict[str, Any]
     error: str | None = None
-    """The code it is refused with."""
+    """Expected error code."""
 
 
 class Operation(Struct, frozen=True):
-    """One thing that may be asked."""
+    """Definition of one operation."""
 
     name: str
     effect: Effect
@@ -65,41 +65,41 @@ class Operation(Struct, frozen=True):
     cli: tuple[str, ...] = ()
     status: int = 200
     bulk: str | None = None
-    """The field that a bare JSON array fills."""
+    """Field that receives a bare JSON array."""
     whole: str | None = None
-    """The field that a whole JSON object fills if it is not named in it; the other fields keep their names."""
+    """Field that receives the whole JSON object if it is not a key in it; other fields keep their names."""
     at_least_one: tuple[str, ...] = ()
     irreversible: bool = False
-    """The CLI asks before it does this."""
+    """The CLI asks for confirmation."""
     opens_nothing: bool = False
-    """The command line opens a store for it only once it is needed, and makes none."""
+    """The CLI opens the store only when needed and never creates one."""
     makes_store: bool = False
-    """The command line makes a store for it if there is none, though it only reads: it shows who the store is."""
+    """The CLI creates a missing store, though the operation only reads: it shows the store's identity."""
     feed: bool = False
-    """Its pages follow one another by `after` and `next`: it can be streamed live."""
+    """Its pages are chained by `after` and `next`, so it can be streamed live."""
     repeats: bool = False
-    """It is worth doing again and again: the command line has --daemon for it."""
+    """It can run repeatedly: the CLI offers --daemon."""
     reports: bool = False
-    """It takes a progress as its third parameter."""
+    """It takes a Progress as its third parameter."""
     asks: bool = False
-    """It asks the model that is set, if there is one, and may wait for it for long."""
+    """It may call the language model, which can take long."""
     most_bytes: int | None = None
-    """Of a request over HTTP, if others than the settings say; both it and the answer may come compressed then."""
+    """Size limit of an HTTP request, instead of the setting; request and response may then be compressed."""
     stage: Stage | None = None
-    """Of which lifecycle hooks it is a part."""
+    """Stage for lifecycle hooks."""
     stages: tuple[Stage, ...] = ()
-    """Instead of one: those of which it may be a part, by what a request says."""
+    """Possible stages, if the request decides."""
     parts: Callable[[Hold, Any], Parts] | None = None
-    """Of which of them a request is a part, and what it does there; hooks then agree or refuse, but change nothing."""
+    """Returns a request's effects by stage; hooks can then allow or deny it, but not change it."""
     waits: bool = False
-    """It may answer that what was asked for is not done yet, but waits for somebody's consent."""
+    """Its answer may be that the request waits for approval."""
     human: str | None = None
-    """Who prints its answer for a person, as `module:function`."""
+    """Function that renders its answer for people, as `module:function`."""
     examples: tuple[Example, ...] = ()
 
     @property
     def fields(self) -> tuple[msgspec.structs.FieldInfo, ...]:
-        """What it takes, read when it is first needed: a command needs those of one operation."""
+        """Fields of its request. Computed on first use: a command needs those of one operation only."""
         return _fields(self.request)
 
     @property
@@ -108,17 +108,17 @@ class Operation(Struct, frozen=True):
 
     @property
     def right(self) -> Right:
-        """What a key needs for it."""
+        """The right that a key needs for it."""
         if self.admin:
             return "admin"
         return "read" if self.effect is Effect.READ else "write"
 
     def has_hooks(self, hold: Hold) -> bool:
-        """Whether somebody may be asked about it first, and waited for."""
+        """Whether an interceptor may block the call."""
         return any(one.waits and one.applies(self) for one in hold.interceptors)
 
     def call(self, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress = SILENT) -> Any:
-        """Authorise, validate and run, through the interceptors of the open store."""
+        """Authorize, validate and run a call, through the interceptors of the context."""
         return self._call_through(hold.interceptors, hold, caller, arguments, progress)
 
     def _call_through(
@@ -138,12 +138,12 @@ class Operation(Struct, frozen=True):
         return self.perform(hold.seen_by(caller, progress), request)
 
     def require_right(self, caller: Caller) -> None:
-        """Raise unless the caller has the right that this operation needs."""
+        """Raise Forbidden unless the caller has the required right."""
         if not caller.may(self.right):
-            raise Forbidden(f"{self.name} needs the {self.right} right; this key has {caller.right}.")
+            raise Forbidden(f"{self.name} requires the {self.right} right; this key has {caller.right}.")
 
     def admitted(self, caller: Caller, arguments: Mapping[str, Any]) -> tuple[Caller, Request]:
-        """As whom the request is made, and the request itself; raises if it is not theirs to make."""
+        """Parse the request and resolve the caller; raises Forbidden if an agent or namespace is not theirs."""
         request = self.admit(arguments)
         for name in self.having("actor"):
             if (agent := getattr(request, name)) is not None:
@@ -155,13 +155,13 @@ class Operation(Struct, frozen=True):
         return caller, request
 
     def perform(self, seen: Hold, request: Request) -> Any:
-        """Do what was admitted."""
+        """Run an authorized request."""
         answer = self.run(seen, request, seen.progress) if self.reports else self.run(seen, request)
         seen.agreed()
         return answer
 
     def admit(self, arguments: Mapping[str, Any]) -> Request:
-        """The typed request, or an error that names the field."""
+        """Parse arguments to the typed request; errors name the field."""
         if self.whole is not None and arguments and self.whole not in arguments:
             own = {field.encode_name for field in self.fields}
             told = {name: value for name, value in arguments.items() if name in own}
@@ -170,7 +170,9 @@ class Operation(Struct, frozen=True):
         if missing:
             raise Invalid(f"{', '.join(missing)}: required", fields=missing)
         if self.at_least_one and all(arguments.get(name) in (None, "", [], ()) for name in self.at_least_one):
-            raise FilterRequired(f"Name at least one of {', '.join(self.at_least_one)}.", fields=[*self.at_least_one])
+            raise FilterRequired(
+                f"At least one of {', '.join(self.at_least_one)} is required.", fields=[*self.at_least_one]
+            )
         for name, value in arguments.items():
             if _holds_nul(value) and name not in self.having("words"):
                 raise Invalid(f"{name}: must not contain NUL", fields=[name])
@@ -185,25 +187,25 @@ class Operation(Struct, frozen=True):
             raise Invalid(f"The request is not JSON: {error}") from None
 
     def named(self, positional: Sequence[Any]) -> dict[str, Any]:
-        """Arguments given by place: the required fields first, then those that a command line takes by place."""
+        """Name positional arguments: required fields first, then the CLI's positional ones."""
         if not positional:
             return {}
         names = [f.encode_name for f in self.fields if f.required or self.extra(f.encode_name, "argument")]
         if len(positional) > len(names):
-            raise Invalid(f"{self.name} takes {len(names)} arguments by place, got {len(positional)}.")
+            raise Invalid(f"{self.name} takes {len(names)} positional arguments, got {len(positional)}.")
         return dict(zip(names, positional, strict=False))
 
     def having(self, role: str) -> tuple[str, ...]:
-        """The fields of a role: `namespace` (a key must reach it), `actor` (who the caller claims to be), `words`."""
+        """Return the fields with a role: `namespace` (access is checked), `actor` (the agent to act as), `words`."""
         return _having(self.request, role)
 
     def extra(self, name: str, key: str, default: Any = None) -> Any:
-        """What a field's declaration says for one surface: `short`, `stdin`, `argument`, `role`, `not_on`."""
+        """Return an option of a field: `short`, `stdin`, `argument`, `role`, `not_on`."""
         return _extras(self.request).get(name, {}).get(key, default)
 
 
 def _holds_nul(value: Any) -> bool:
-    """What no store looks up or keeps; the parts of larger things are looked at one by one, by `admit`."""
+    """Whether a text contains NUL, which no store accepts. Nested values are validated later."""
     texts = value if isinstance(value, list) else [value]
     return any("\x00" in text for text in texts if isinstance(text, str))
 
@@ -239,7 +241,7 @@ _FLOAT = re.compile(r"^Expected `int(?: \| null)?`, got `float`")
 
 
 def _convert(arguments: dict[str, Any], request: type[Request], tries: int = 32) -> Request:
-    """Strictly; but 5.0 is an integer, as in JSON Schema."""
+    """Convert strictly, except that 5.0 is an integer, as in JSON Schema."""
     learn(request)
     try:
         return msgspec.convert(arguments, request, strict=True)
@@ -260,17 +262,19 @@ def _convert(arguments: dict[str, Any], request: type[Request], tries: int = 32)
 
 
 def _choices(request: type[Request], where: str) -> str:
-    """Which values a field takes, if it takes only some; for the end of an error."""
+    """List the allowed values of an enum field, as the end of an error message."""
     info = _types(request).get(where.partition("[")[0])
     if isinstance(info, msgspec.inspect.ListType):
         info = bare(info.item_type)
-    return f"; choose among {', '.join(map(str, info.values))}" if isinstance(info, msgspec.inspect.LiteralType) else ""
+    return (
+        f"; must be one of {', '.join(map(str, info.values))}" if isinstance(info, msgspec.inspect.LiteralType) else ""
+    )
 
 
 def _whole_at(value: Any, path: list[str]) -> Any:
-    """A copy in which the integral float at a path, and at the same place of its neighbours in a list, is an integer.
+    """Return a copy in which the integral float at a path is an integer; so are those at this path in list siblings.
 
-    Raises if there is none.
+    Raises ValueError if there is none.
     """
     if not path:
         if isinstance(value, float) and value.is_integer():
@@ -291,7 +295,7 @@ def _whole_if_any(value: Any, path: list[str]) -> Any:
 
 
 class Entry(NamedTuple):
-    """What is known of an operation before the module that declares it is imported."""
+    """Index entry of an operation, known before its module is imported."""
 
     name: str
     module: str
@@ -306,14 +310,14 @@ def entry_of(op: Operation) -> Entry:
 
 
 class Registry:
-    """Every operation by name, imported when it is first needed. Iterating imports them all, in the index's order."""
+    """Operations by name, imported on first use. Iteration imports all, in the order of the index."""
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
         self._declared: dict[str, Operation] = {}
 
     def add_index(self, entries: Iterable[Entry]) -> None:
-        """Make operations known whose modules are imported later."""
+        """Add index entries; their modules are imported on first use."""
         known = {entry.name: entry for entry in entries}
         self.entries = known | {name: entry for name, entry in self.entries.items() if name not in known}
 
@@ -332,7 +336,7 @@ class Registry:
         return self._declared[name]
 
     def declared_in(self, module: str) -> list[Operation]:
-        """The operations of one imported module."""
+        """Return the operations of an imported module."""
         return [op for op in self._declared.values() if op.run.__module__ == module]
 
     def add(self, operations: Iterable[Operation]) -> None:
@@ -344,7 +348,7 @@ class Registry:
     def operation(
         self, effect: Effect, route: str, *, name: str | None = None, family: str, cli: Sequence[str] = (), **more: Any
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Declare a function as an operation; its types say what it takes and gives."""
+        """Declare a function as an operation; request and answer types come from its annotations."""
 
         def declare(run: Callable[..., Any]) -> Callable[..., Any]:
             called = name or run.__name__
@@ -384,7 +388,7 @@ _TRUTH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0":
 
 
 def from_words(operation: Operation, words: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Arguments from text. A `str` field is never converted; a scalar given twice is an error."""
+    """Parse arguments from text. A `str` field is never converted; a scalar given twice is an error."""
     known = _types(operation.request)
     arguments: dict[str, Any] = {}
     for name, given in words.items():
@@ -410,7 +414,7 @@ def _typed(name: str, info: msgspec.inspect.Type, given: list[str]) -> Any:
                 return _json(name, given[0])
             pairs = [text.partition("=") for text in given]
             if any(not sign for _, sign, _ in pairs):
-                raise Invalid(f"{name}: write it as JSON or as key=value", fields=[name])
+                raise Invalid(f"{name}: must be JSON or key=value", fields=[name])
             return {key: value for key, _, value in pairs}
     if len(given) > 1:
         raise Invalid(f"{name}: given more than once", fields=[name])
@@ -421,22 +425,22 @@ def _typed(name: str, info: msgspec.inspect.Type, given: list[str]) -> Any:
         case msgspec.inspect.BoolType():
             if text.lower() in _TRUTH:
                 return _TRUTH[text.lower()]
-            raise Invalid(f"{name}: true or false", fields=[name])
+            raise Invalid(f"{name}: must be true or false", fields=[name])
         case msgspec.inspect.IntType():
             if re.fullmatch(r"[+-]?[0-9]{1,30}", text):
                 return int(text)
-            raise Invalid(f"{name}: a whole number", fields=[name])
+            raise Invalid(f"{name}: must be an integer", fields=[name])
         case msgspec.inspect.FloatType():
             try:
                 return msgspec.json.decode(text.encode(), type=float)
             except msgspec.DecodeError:
-                raise Invalid(f"{name}: a number", fields=[name]) from None
+                raise Invalid(f"{name}: must be a number", fields=[name]) from None
         case _:
             return _json(name, text)
 
 
 def bare(info: msgspec.inspect.Type) -> msgspec.inspect.Type:
-    """A field's type without its metadata, null and unset alternatives."""
+    """Return a field's type without metadata, null and unset."""
     if isinstance(info, msgspec.inspect.Metadata):
         return bare(info.type)
     if isinstance(info, msgspec.inspect.UnionType):
@@ -456,18 +460,18 @@ def _json(name: str, text: str) -> Any:
     try:
         return msgspec.json.decode(text.encode())
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        raise Invalid(f"{name}: not valid JSON", fields=[name]) from None
+        raise Invalid(f"{name}: must be valid JSON", fields=[name]) from None
 
 
 def alternatives(type_: Any) -> tuple[str, ...]:
-    """The words that a field takes, in the order of their declaration."""
+    """Return the values of a Literal type, in order of declaration."""
     if get_origin(type_) is Literal:
         return get_args(type_)
     return next((found for inner in get_args(type_) if (found := alternatives(inner))), ())
 
 
 def order_enums(properties: dict[str, Any], record: type[Struct]) -> None:
-    """List the values of each field in the order of their declaration; msgspec sorts them."""
+    """Restore the declared order of enum values in a JSON Schema; msgspec sorts them."""
     for field in msgspec.structs.fields(record):
         words = alternatives(field.type)
         for node in _choosing(properties[field.encode_name]):
@@ -476,7 +480,7 @@ def order_enums(properties: dict[str, Any], record: type[Struct]) -> None:
 
 
 def _choosing(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The parts of a field's schema that take only some values: itself, its entries or its alternatives."""
+    """Yield the enum nodes of a field's schema: itself, its items or its alternatives."""
     if "enum" in node:
         yield node
     for inner in (node.get("items"), *node.get("anyOf", ())):

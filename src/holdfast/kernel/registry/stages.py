@@ -1,4 +1,4 @@
-"""Stages: what an operation does to the store, as far as interceptors such as lifecycle hooks need to know it."""
+"""Stages: the effects of an operation on the store, for interceptors such as lifecycle hooks."""
 
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
@@ -7,16 +7,16 @@ Stage = Literal["store", "recall", "delete", "link", "reflect"]
 
 
 class Part(NamedTuple):
-    """What a request does at one stage."""
+    """The effect of a request at one stage."""
 
     places: list[str]
-    """The namespaces that it touches; none: it is not known which."""
+    """Affected namespaces; empty if unknown."""
     makes: list[dict[str, Any]]
-    """What memories will say by it, as far as that is known and the request does not say it."""
+    """Contents of memories it creates, as far as known and not in the request."""
 
 
 class Parts(dict[Stage, Part]):
-    """What a request does, stage by stage; nothing, if no hook needs to be asked."""
+    """Effects of a request by stage; empty if no hook needs to run."""
 
     def add(self, stage: Stage, places: Iterable[str], *makes: dict[str, Any]) -> "Parts":
         part = self.setdefault(stage, Part([], []))

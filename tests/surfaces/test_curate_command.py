@@ -27,8 +27,8 @@ def said(words: list[str]) -> str:
 
 def test_a_person_is_shown_what_would_be_done_and_how_to_do_it(at: list[str]) -> None:
     shown = said([*at, "curate", "--once"])
-    assert "changed  made 'Pool' of 'Pool', 'Connections'" in shown
-    assert "Nothing was changed: repeat it with --apply to do this." in shown
+    assert "changed  merged 'Pool', 'Connections' into 'Pool'" in shown
+    assert "Dry run. Add --apply to write." in shown
     assert shown.splitlines()[-7].split() == ["STEP", "LOOKED", "AT", "CHANGED", "PROPOSED", "SKIPPED"]
 
 

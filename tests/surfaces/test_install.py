@@ -327,8 +327,8 @@ def test_what_has_no_place_for_ours_is_named_by_its_key_and_its_place_in_the_fil
     write(home, {".codex/config.toml": inline})
     refused = install("codex", "--apply")
     assert (refused["code"], refused["key"]) == ("FILE_REFUSED", "mcp_servers")
-    assert "is valid, has mcp_servers as an inline table" in refused["error"]
-    assert "write it as [mcp_servers.other] and try again" in refused["error"]
+    assert "mcp_servers is an inline table" in refused["error"]
+    assert "write it as [mcp_servers.other] and retry" in refused["error"]
     assert (home / ".codex/config.toml").read_bytes() == inline
     write(home, {".codex/config.toml": b'[mcp_servers]\nholdfast = { command = "old" }\n'})
     assert "write it as [mcp_servers.holdfast] and" in install("codex", "--apply")["error"]

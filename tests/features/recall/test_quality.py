@@ -215,7 +215,7 @@ def test_a_file_that_is_not_there_and_a_cut_that_does_not_fit_are_refused(tmp_pa
         cut(tmp_path / "none.json")
     with pytest.raises(Invalid, match="has the sets turns, docs, not pool"):
         cut(file_of(tmp_path, [CONVERSATION]), "pool")
-    with pytest.raises(Invalid, match="make it first"):
+    with pytest.raises(Invalid, match="create it first"):
         measure_quality(plot=tmp_path / "nowhere" / "plot.svg")
 
 

@@ -1,1 +1,1 @@
-"""The measurements that come with the package: they reach it as its users do."""
+"""Benchmarks in the package, run through its public surfaces."""

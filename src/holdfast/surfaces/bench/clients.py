@@ -1,4 +1,4 @@
-"""The product as its users reach it: the library, `holdfast serve`, and the command line."""
+"""Benchmark clients for each surface: library, `holdfast serve`, and command line."""
 
 import os
 import re
@@ -20,17 +20,17 @@ from holdfast.operations import REGISTRY
 Surface = Literal["library", "http", "cli"]
 AGENT = "ai:bench@here"
 LONG_SECONDS = 3600
-"""Making the vectors of a large store may take as long."""
+"""Time limit: computing the embeddings of a large store may take this long."""
 
 
 def holdfast_command(*words: str) -> list[str]:
-    """The command line as its console script runs it."""
+    """Return a command as the console script runs it."""
     return python("-c", "from holdfast.__main__ import main; main()", *words)
 
 
 @contextmanager
 def open_client(surface: Surface, db: str) -> Iterator[Client]:
-    """A memory behind one of the surfaces, with the settings of whoever measures."""
+    """Open a store through one of the surfaces, with the caller's settings."""
     match surface:
         case "library":
             with app.open(db, agent_id=AGENT) as hold:
@@ -43,7 +43,7 @@ def open_client(surface: Surface, db: str) -> Iterator[Client]:
 
 
 class CommandLine:
-    """A process for every call."""
+    """Run a process for every call."""
 
     def __init__(self, db: str) -> None:
         self._db = db
@@ -56,7 +56,7 @@ class CommandLine:
         return done.stdout
 
     def _words(self, name: str, arguments: dict[str, Any]) -> tuple[list[str], bytes]:
-        """The command, and what it reads from standard input."""
+        """Return the command and its standard input."""
         op, flags, by_place, given = REGISTRY[name], list[str](), list[str](), b""
         for field, value in arguments.items():
             if field == op.bulk:
@@ -85,7 +85,7 @@ class Server:
         answer = self._connection.getresponse()
         body = answer.read()
         if answer.status >= 400:
-            raise HoldfastError(f"{op.method} {op.path} was answered with {answer.status}: {body.decode()}")
+            raise HoldfastError(f"{op.method} {op.path} returned {answer.status}: {body.decode()}")
         return body
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class Server:
 
 @contextmanager
 def serve(db: str, **more: str) -> Iterator[Server]:
-    """A server of its own on a free port, ended afterwards."""
+    """Run a server on a free port and stop it afterwards."""
     command = holdfast_command("serve", "--db", db, "--host", "127.0.0.1", "--port", "0")
     patient = {**os.environ, "HOLDFAST_TIMEOUT_SECS": str(LONG_SECONDS), **more}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=patient)  # noqa: S603 - our own
@@ -108,7 +108,7 @@ def serve(db: str, **more: str) -> Iterator[Server]:
 
 
 def _greeted(process: "subprocess.Popen[str]") -> str:
-    """Where it serves, once it does."""
+    """Wait for the server's greeting and return its URL."""
     assert process.stderr is not None
     greeting = process.stderr.readline()
     found = re.search(r"http://[^\s:]+:[0-9]+", greeting)

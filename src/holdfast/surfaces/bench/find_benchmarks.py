@@ -1,4 +1,4 @@
-"""The benchmarks, which are part of the source code and not of the installed package."""
+"""Find the benchmarks, which are in the source tree, not in the installed package."""
 
 import sys
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import holdfast
 from holdfast.kernel.errors import NotFound
 
 CHECKOUT = Path(holdfast.__file__).parents[2]
-"""Where the benchmarks are if Holdfast runs from its source code: beside src/."""
+"""The checkout if Holdfast runs from source; the benchmarks are beside src/."""
 MODULE = "measure_machine"
 
 
@@ -21,8 +21,8 @@ def load_measure_machine() -> Callable[..., Any]:
         sys.path.insert(0, str(CHECKOUT))
     elif not _is_importable():
         raise NotFound(
-            "`holdfast bench` needs the benchmarks, which are not part of the installed package: "
-            "clone Holdfast's repository and run `make bench` there. "
+            "`holdfast bench` requires the benchmarks, which the installed package does not contain: "
+            "clone the Holdfast repository and run `make bench` there. "
             "`holdfast bench quality` and `holdfast bench firing` work without them."
         )
     measure: Callable[..., Any] = import_module(f"benchmarks.{MODULE}").measure_machine
@@ -30,7 +30,7 @@ def load_measure_machine() -> Callable[..., Any]:
 
 
 def _is_importable() -> bool:
-    """Look without importing: other projects may have a package of this name."""
+    """Check without importing: another project may have a package of this name."""
     spec = find_spec("benchmarks")
     folders = spec.submodule_search_locations if spec else None
     return any((Path(folder) / f"{MODULE}.py").is_file() for folder in folders or ())

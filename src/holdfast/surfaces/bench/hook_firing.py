@@ -1,4 +1,4 @@
-"""How often a prompt is told something that bears on it, and how often something that does not."""
+"""Measure how often the prompt hook adds a relevant memory, and how often an irrelevant one."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,14 +17,14 @@ from holdfast.settings import load
 from holdfast.surfaces.bench.clients import AGENT
 
 PROMPTS = Path(__file__).with_name("prompts.json")
-"""A project's memories, answers of an agent, and prompts on which some of them bear or none does."""
+"""A project's memories, answers of an agent, and relevant and irrelevant prompts."""
 BUDGET = 600
 
 
 class Relevant(Struct, frozen=True):
     prompt: str
     title: str
-    """Of the memory that bears on it."""
+    """Title of the relevant memory."""
 
 
 class Prompts(Struct, frozen=True):
@@ -37,27 +37,26 @@ class Fixture(Struct, frozen=True):
     memories: list[dict[str, str]]
     turns: list[str]
     tuned_on: Prompts
-    """Those by which the floor was set."""
+    """Prompts used to tune the threshold."""
     held_out: Prompts
 
 
 class Fired(Struct, frozen=True, kw_only=True):
-    """Shares of prompts."""
+    """Shares of prompts for which the hook fired."""
 
     told: float
-    """Of those on which something bears: were told something."""
+    """Share of relevant prompts that got any memory."""
     right: float
-    """Were told the memory that bears on them."""
+    """Share of relevant prompts that got the right memory."""
     wrongly: float
-    """Of those on which nothing bears: were told something nevertheless."""
+    """Share of irrelevant prompts that got a memory anyway."""
     relevant: int
     irrelevant: int
 
     def text(self) -> str:
         return (
-            f"{self.relevant} prompts on which a memory bears: {self.told:.0%} were told something, "
-            f"{self.right:.0%} the right memory.\n"
-            f"{self.irrelevant} on which none does: {self.wrongly:.1%} were told something."
+            f"{self.relevant} relevant prompts: {self.told:.0%} got a memory, {self.right:.0%} the right one.\n"
+            f"{self.irrelevant} irrelevant prompts: {self.wrongly:.1%} got a memory."
         )
 
 
@@ -66,7 +65,7 @@ def fixture() -> Fixture:
 
 
 def fill(hold: Holdfast, given: Fixture, *, background: bool) -> None:
-    """The memories and answers of the fixture; as background, all conversations and notes that come with Holdfast."""
+    """Store the fixture's memories and answers; with `background`, also the bundled conversations and notes."""
     place = given.project
     hold.call("bulk_store", {"memories": [{**one, "namespace": place} for one in given.memories]})
     for number, text in enumerate(given.turns):
@@ -87,7 +86,7 @@ def _others(place: str) -> list[dict[str, str]]:
 
 
 def fired(hold: Holdfast, given: Fixture, prompts: Prompts) -> Fired:
-    """Ask every prompt as the hook does, each in a session of its own."""
+    """Run every prompt as the hook does, each in its own session."""
     which = Filter(namespaces=(given.project,))
     ids = {one["title"]: one["id"] for one in _stored(hold, given.project)}
 
@@ -111,7 +110,7 @@ def _stored(hold: Holdfast, place: str) -> list[dict[str, str]]:
 
 
 def measure_firing(*, background: bool = True) -> Fired:
-    """By the prompts that were held out, with vectors as the settings say; the store is gone afterwards."""
+    """Measure the held-out prompts in a temporary store, with embeddings if enabled."""
     given = fixture()
     with (
         TemporaryDirectory() as place,

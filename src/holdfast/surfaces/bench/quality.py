@@ -1,4 +1,4 @@
-"""`holdfast bench quality`: how often the right memory is found, asked through the product itself."""
+"""`holdfast bench quality`: measure how often recall finds the right memory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,12 +27,12 @@ def measure_quality(
     postgres: str | None = None,
     plot: Path | None = None,
 ) -> QualityReport:
-    """Fill a store of its own with a file's memories, ask its questions, and judge the answers.
+    """Fill a temporary store with a file's memories, ask its questions, and score the answers.
 
-    The store is gone afterwards: a temporary file, or a schema of its own in the database that is given.
+    The store is a temporary file, or a temporary schema in the given database.
     """
     if plot and not plot.absolute().parent.is_dir():
-        raise Invalid(f"There is no directory {plot.parent} for the plot: make it first.")
+        raise Invalid(f"--plot: the directory {plot.parent} does not exist; create it first.")
     asked = cut(file, set).sample(questions)
     with temporary_store(postgres) as db, open_client(surface, db) as client:
         replies = ask_all(client, asked, limit, Meter(steps(asked), progress))
@@ -43,7 +43,7 @@ def measure_quality(
 
 @contextmanager
 def temporary_store(postgres: str | None) -> Iterator[str]:
-    """The address of a store that does not exist yet; it is deleted afterwards."""
+    """Return the address of a new temporary store; it is deleted afterwards."""
     if postgres is None:
         with TemporaryDirectory(prefix="holdfast-quality-") as place:
             yield str(Path(place) / "store.db")

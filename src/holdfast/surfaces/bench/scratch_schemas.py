@@ -1,4 +1,4 @@
-"""Schemas for measured stores in a database of somebody's, dropped afterwards."""
+"""Temporary schemas for benchmark stores in a user's database, dropped afterwards."""
 
 import os
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ STORES = ("ours", "bare", "sample")
 
 
 class Database(NamedTuple):
-    """A server, and the beginning of the names of the schemas that are ours in it."""
+    """A database, and the name prefix of our schemas in it."""
 
     url: str
     mark: str
 
     def store(self, name: str) -> str:
-        """The address of one of the stores."""
+        """Return the address of a store."""
         parts = urlsplit(self.url)
         asked = dict(parse_qsl(parts.query)) | {"schema": f"{self.mark}_{name}"}
         return urlunsplit(parts._replace(query=urlencode(asked)))
@@ -27,9 +27,9 @@ class Database(NamedTuple):
 
 @contextmanager
 def scratch_schemas(url: str) -> Iterator[Database]:
-    """Names for schemas that nobody else uses; whichever of them exist at the end are dropped."""
+    """Provide unused schema names; drop the existing ones at the end."""
     given = Database(url, f"bench_{os.urandom(4).hex()}")
-    app.open(given.store("ours")).close()  # before anything is measured: says what is wrong with the address
+    app.open(given.store("ours")).close()  # fails early if the address is wrong
     try:
         yield given
     finally:
@@ -37,7 +37,7 @@ def scratch_schemas(url: str) -> Iterator[Database]:
 
 
 def drop(given: Database) -> None:
-    # psycopg is an optional dependency: opening the store has said so if it is missing.
+    # psycopg is optional; opening the store has already failed without it.
     from holdfast.kernel.storage.postgres.address import address_of
     from holdfast.kernel.storage.postgres.pool import Connection
 

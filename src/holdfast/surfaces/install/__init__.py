@@ -1,1 +1,1 @@
-"""Connect agents: write Holdfast into the files of other programs, and take it out again."""
+"""Connect agents: add Holdfast to the config files of other programs, and remove it again."""

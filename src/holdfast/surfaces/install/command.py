@@ -1,4 +1,4 @@
-"""`holdfast install` and `holdfast setup`: who is meant, what is asked, and what is said."""
+"""The commands `holdfast install` and `holdfast setup`: arguments, questions and output."""
 
 from __future__ import annotations
 
@@ -25,47 +25,47 @@ TITLE = "Holdfast is set up"
 
 
 class SetUp(Struct, frozen=True):
-    """What `setup` did."""
+    """The result of `setup`."""
 
     outcomes: list[Outcome]
-    """One for each agent that was found and not connected yet."""
+    """One for each agent found that was not connected."""
     memory: str
     """The id of the first memory."""
     recalled: str
-    """What a question about it brought back."""
+    """Its content as found by recall."""
     next: list[str]
-    """What to do now."""
+    """Next steps."""
 
 
 def names_of(words: Sequence[str]) -> list[str]:
-    """The agents that are meant; one that nobody knows is refused with those that are spelt nearly so."""
+    """Resolve agent names and aliases; reject an unknown one with similar names."""
     names = list(dict.fromkeys(ALIASES.get(word.lower(), word.lower()) for word in words))
     for name in names:
         if name not in TARGETS:
             near = " or ".join(get_close_matches(name, TARGETS, n=2))
             meant = f"Did you mean {near}? " if near else ""
-            raise Invalid(f"There is no agent {name!r}. {meant}Known are {', '.join(TARGETS)}.", field="targets")
+            raise Invalid(f"Unknown agent {name!r}. {meant}Known agents: {', '.join(TARGETS)}.", field="targets")
     return names
 
 
 def install(words: Sequence[str], *, db: str | None, config: str | None, **asked: bool) -> Connected | Detected:
-    """Look around, or plan and do what was asked."""
+    """Detect agents, or plan and apply the requested changes."""
     if asked["detect"]:
         if words or asked["apply"] or asked["away"] or config:
-            raise Invalid("--detect: looks at everything and changes nothing; leave the rest out", fields=["detect"])
+            raise Invalid("--detect takes no targets, --apply, --uninstall or --config", fields=["detect"])
         return detect(this_machine(), this_command(db))
     if not words:
-        raise Invalid(f"Name an agent: {', '.join(TARGETS)}. `holdfast install --detect` says which are here.")
+        raise Invalid(f"Name an agent: {', '.join(TARGETS)}. `holdfast install --detect` lists those on this machine.")
     names = names_of(words)
     if config and len(names) > 1:
-        raise Invalid("--config: goes with one agent", fields=["config", "targets"])
+        raise Invalid("--config needs exactly one agent", fields=["config", "targets"])
     file = Path(config).expanduser().absolute() if config else None
     wish = Wish(this_machine(), this_command(db), asked["hooks"], asked["away"], asked["apply"], file)
     return connect(names, wish)
 
 
 def shown(answer: Connected | Detected) -> Iterator[str]:
-    """For a person."""
+    """Render the answer for the terminal."""
     if isinstance(answer, Detected):
         yield from _agents(answer.agents)
         yield from (f"{one.title}: {escape(one.reason)}" for one in answer.agents if isinstance(one.reason, str))
@@ -73,7 +73,7 @@ def shown(answer: Connected | Detected) -> Iterator[str]:
     for outcome in answer.outcomes:
         yield from _outcome(outcome)
     if any(outcome.outcome == "planned" for outcome in answer.outcomes):
-        yield "Nothing was changed yet: repeat it with --apply."
+        yield "Dry run. Add --apply to write."
 
 
 def _agents(agents: Sequence[Found]) -> Iterator[str]:
@@ -89,7 +89,7 @@ def _outcome(outcome: Outcome) -> Iterator[str]:
     if outcome.outcome == "rejected":
         yield f"{click.style(outcome.title, bold=True)}: rejected: {escape(str(outcome.reason))} [{outcome.code}]"
         return
-    said = {"planned": "would be changed", "applied": "changed", "noop": "already so"}[outcome.outcome]
+    said = {"planned": "would be changed", "applied": "changed", "noop": "already up to date"}[outcome.outcome]
     yield f"{click.style(outcome.title, bold=True)}: {said}"
     for file in outcome.files:
         yield from _file(file, done=outcome.outcome == "applied")
@@ -99,14 +99,14 @@ def _outcome(outcome: Outcome) -> Iterator[str]:
 
 def _file(file: FileChange, *, done: bool) -> Iterator[str]:
     if file.change == "none":
-        yield f"  {escape(file.file)}: nothing to do"
+        yield f"  {escape(file.file)}: unchanged"
         return
     if not done:
         yield from map(_coloured, escape(str(file.diff)).splitlines())
         return
-    verb = {"create": "made", "edit": "changed", "delete": "taken away"}[file.change]
+    verb = {"create": "created", "edit": "changed", "delete": "deleted"}[file.change]
     yield f"  {escape(file.file)}: {verb}" + (
-        f"; before: {escape(file.backup)}" if isinstance(file.backup, str) else ""
+        f"; backup: {escape(file.backup)}" if isinstance(file.backup, str) else ""
     )
 
 
@@ -120,18 +120,18 @@ Say = Callable[[str], object]
 
 
 def connect_found(db: str | None, *, hooks: bool, yes: bool, ask: Ask, say: Say) -> list[Outcome]:
-    """Every agent of this machine that is not connected: shown what would change, asked for, and done.
+    """Connect every unconnected agent on this machine: show the change, ask, apply.
 
-    Where nobody is asked, one that is connected to another store or program stays so.
+    With `yes`, an agent connected to another store or program is left unchanged.
     """
     machine, command = this_machine(), this_command(db)
     agents = [one for one in detect(machine, command).agents if one.installed]
-    for line in _agents(agents) if agents else ["No agent was found that Holdfast knows how to connect."]:
+    for line in _agents(agents) if agents else ["No supported agent was found."]:
         say(line)
     done: list[Outcome] = []
     for agent in agents:
         if yes and agent.state == "elsewhere":
-            say(f"{agent.title} starts another Holdfast, and was left so: `holdfast install {agent.target} --apply`.")
+            say(f"{agent.title} uses another Holdfast; to change it: `holdfast install {agent.target} --apply`.")
         elif agent.state != "connected" or (hooks and agent.hooks is False):
             done += _asked(agent.target, Wish(machine, command, hooks), ask, say)
     return done
@@ -153,7 +153,7 @@ def _asked(name: str, wish: Wish, ask: Ask, say: Say) -> Iterator[Outcome]:
 
 
 def first_memory(hold: Holdfast, outcomes: Sequence[Outcome]) -> SetUp:
-    """Store a memory and recall it: the proof that all of it works."""
+    """Store a memory and recall it, to prove that the setup works."""
     titles = [one.title for one in outcomes if one.outcome == "applied"]
     agents = f" and connected to {', '.join(titles)}" if titles else ""
     content = f"Holdfast was set up on {platform.node()} on {datetime.now(UTC):%Y-%m-%d}{agents}."
@@ -161,7 +161,7 @@ def first_memory(hold: Holdfast, outcomes: Sequence[Outcome]) -> SetUp:
     recalled: Any = hold.call("recall", {"context": "When was Holdfast set up?", "limit": 5})
     back = next((one.content for one in recalled.memories if one.id == stored.id), None)
     if back is None:
-        raise HoldfastError("The first memory was stored and not found again: `holdfast doctor` says more.")
+        raise HoldfastError("The first memory was stored but not found: run `holdfast doctor`.")
     return SetUp(list(outcomes), stored.id, back, list(_next(outcomes)))
 
 
@@ -169,13 +169,13 @@ def _next(outcomes: Sequence[Outcome]) -> Iterator[str]:
     for one in outcomes:
         if isinstance(one.next, str):
             yield f"{one.title}: {one.next}"
-    yield 'Ask an agent "When was Holdfast set up?": it should call memory_recall and know.'
-    yield "`holdfast recall QUESTION` asks from here; `holdfast install --detect` shows what is connected."
-    yield "`holdfast serve` shows the memory on a page: http://127.0.0.1:9077/"
+    yield 'Ask an agent "When was Holdfast set up?": it should call memory_recall and answer.'
+    yield "`holdfast recall QUESTION` searches from the terminal; `holdfast install --detect` lists connected agents."
+    yield "`holdfast serve` opens the web page: http://127.0.0.1:9077/"
 
 
 def shown_setup(answer: SetUp) -> Iterator[str]:
-    """The end of it, for a person."""
+    """Render the result of `setup` for the terminal."""
     yield f"Stored {answer.memory}: {TITLE}"
     yield f"Recalled: {escape(answer.recalled)}"
     yield click.style("Next", bold=True)

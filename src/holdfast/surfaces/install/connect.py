@@ -1,4 +1,4 @@
-"""Connect an agent, or take Holdfast out of it: planned whole, shown as a diff, and done only if asked to."""
+"""Connect an agent or remove Holdfast from it: plan all changes, show a diff, apply on request."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from holdfast.surfaces.install.targets import TARGETS, Command, Machine, Place, 
 from holdfast.surfaces.install.text import Ours, missing, removed, spliced, without_empty
 
 TRIES = 20
-"""How often a file is looked at again that its owner keeps writing."""
+"""How often to retry a file that another program keeps writing."""
 
 
 class FileChange(Struct, frozen=True, omit_defaults=True):
-    """What becomes of one file."""
+    """The change of one file."""
 
     file: str
     change: Literal["create", "edit", "delete", "none"]
@@ -42,7 +42,7 @@ class FileChange(Struct, frozen=True, omit_defaults=True):
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True):
-    """What becomes of one agent."""
+    """The result for one agent."""
 
     target: str
     title: str
@@ -54,40 +54,40 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
 
 
 class Connected(Struct, frozen=True):
-    """What `install` did, or would do."""
+    """The result of `install`."""
 
     outcomes: list[Outcome]
     command: list[str]
-    """What the agents start."""
+    """The command that the agents start."""
 
 
 class Found(Struct, frozen=True, omit_defaults=True):
-    """An agent, as it is on this machine."""
+    """The state of an agent on this machine."""
 
     target: str
     title: str
     installed: bool
     state: Literal["connected", "elsewhere", "not connected", "unreadable"]
-    """`elsewhere`: it starts another Holdfast, or another store."""
+    """`elsewhere`: it uses another Holdfast or another store."""
     file: str
     hooks: bool | UnsetType = UNSET
-    """Whether its hooks are there, for those that have any."""
+    """Whether its hooks are installed, for agents with hooks."""
     reason: str | UnsetType = UNSET
 
 
 class Detected(Struct, frozen=True):
-    """What is on this machine."""
+    """The agents on this machine."""
 
     agents: list[Found]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A file as it is, and as it is to be."""
+    """A file and its planned text."""
 
     document: Document
     after: str | None
-    """None: it is to go."""
+    """None: delete the file."""
     receipt: Receipt | None
 
     @property
@@ -109,13 +109,13 @@ class Plan:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a text, each with its newline, whatever the file ends its lines with."""
+    """Split a text into lines ending with a newline, whatever the file's line ending."""
     lines = text.replace("\r\n", "\n").split("\n")
     return [f"{line}\n" for line in (lines if lines[-1] else lines[:-1])]
 
 
 def planned(place: Place, *, away: bool) -> Plan:
-    """What is to become of a file; it is refused if it cannot be changed safely."""
+    """Plan the change of a file; raise if it cannot be changed safely."""
     document = read(place.file)
     with _telling(place, away=away):
         plan = (_taken_away if away else _put_in)(place, document, receipt_of(document.real))
@@ -126,23 +126,23 @@ def planned(place: Place, *, away: bool) -> Plan:
 
 @contextmanager
 def _telling(place: Place, *, away: bool) -> Iterator[None]:
-    """Errors of an editor, with the file that they are about, and what to do instead."""
+    """Add the file name to an editor's errors, and what to do by hand."""
     try:
         yield
     except FileRefused as error:
-        told = f"{place.file}, {error.message}. It was left as it is."
+        text = f"{place.file}, {error.message}. It was not changed."
         if type(error) is FileRefused and "key" not in error.details:
-            told += f" {_by_hand(place, away=away)}"
-        raise type(error)(told, file=str(place.file), **error.details) from None
+            text += f" {_by_hand(place, away=away)}"
+        raise type(error)(text, file=str(place.file), **error.details) from None
 
 
 def _by_hand(place: Place, *, away: bool) -> str:
     values = " ".join(msgspec.json.encode(want.value).decode() for want in place.wants)
-    return "Take out by hand what is called holdfast." if away else f"Put this in by hand: {values}"
+    return "Remove the entries named holdfast by hand." if away else f"Add this by hand: {values}"
 
 
 def _put_in(place: Place, document: Document, receipt: Receipt | None) -> Plan:
-    """Ours put in where it is missing, and put right where it differs."""
+    """Plan to insert our entries where they are missing and to repair them where they differ."""
     made = document.data is None
     text = place.base if made else document.text
     model = place.format.parse(text)
@@ -165,7 +165,7 @@ def _put_in(place: Place, document: Document, receipt: Receipt | None) -> Plan:
 
 
 def _of_keys(place: Place, document: Document, receipt: Receipt | None) -> Receipt:
-    """What is still known where our letters are no more what they were: what was made to hold them."""
+    """Return a receipt of the created parent keys only, for when the written text has changed since."""
     keys = [*(receipt.keys if receipt else ()), *_lacking(place, document.text)]
     return Receipt(str(document.file), False, "", [], keys)
 
@@ -176,7 +176,7 @@ def _lacking(place: Place, text: str) -> list[tuple[str, ...]]:
 
 
 def _before(place: Place, text: str, receipt: Receipt | None) -> str | None:
-    """The text without what we wrote, to the letter, if it can still be told and nothing was added to ours."""
+    """Return the exact text before our change, if it can be restored and nothing was added to our entry."""
     back = receipt.taken_back(text) if receipt else None
     if back is None:
         return None
@@ -188,7 +188,7 @@ def _before(place: Place, text: str, receipt: Receipt | None) -> str | None:
 
 
 def _rest(place: Place, text: str) -> Any:
-    """What a text says beside ours, and beside what may have been made to hold it."""
+    """Return the parsed text without our entries and the empty parents that may have been created for them."""
     model = place.format.parse(text)
     for want in place.wants:
         while want.differs(model) is not None:
@@ -198,7 +198,7 @@ def _rest(place: Place, text: str) -> Any:
 
 
 def _put_right(place: Place, text: str) -> str:
-    """What is there already, with what it needs; what else its owner wrote there stays."""
+    """Repair existing entries; other keys in them are kept."""
     for want in place.wants:
         differs = want.differs(place.format.parse(text))
         for key in differs or ():
@@ -210,7 +210,7 @@ def _put_right(place: Place, text: str) -> str:
 
 
 def _taken_away(place: Place, document: Document, receipt: Receipt | None) -> Plan:
-    """The file without ours: as it was to the letter, or at least with everything else as it is."""
+    """Plan the removal: restore the original text if possible, else cut out our entries only."""
     if document.data is None:
         return Plan(document, "", None)
     model = place.format.parse(document.text)
@@ -223,7 +223,7 @@ def _taken_away(place: Place, document: Document, receipt: Receipt | None) -> Pl
 
 
 def _without(place: Place, text: str, ours: Ours) -> str:
-    """Our entry cut out; what holds it stays, empty if need be, unless it is known to be ours."""
+    """Cut out our entries; parents stay, even empty, unless we created them."""
     for want in place.wants:
         while want.differs(model := place.format.parse(text)) is not None:
             text = place.format.drop(text, want.way(model), ours)
@@ -231,7 +231,7 @@ def _without(place: Place, text: str, ours: Ours) -> str:
 
 
 def _done(place: Place, *, away: bool) -> FileChange:
-    """Do what is planned, anew whenever somebody else wrote the file in between."""
+    """Apply the plan; plan again if another program changed the file in between."""
     for _ in range(TRIES):
         plan = planned(place, away=away)
         if not plan.changes:
@@ -241,10 +241,10 @@ def _done(place: Place, *, away: bool) -> FileChange:
         except Changed:
             continue
         except OSError as error:
-            raise FileRefused(f"{place.file} cannot be written: {error.strerror}.", file=str(place.file)) from None
+            raise FileRefused(f"Cannot write {place.file}: {error.strerror}.", file=str(place.file)) from None
         keep_receipt(plan.document.real, plan.receipt)
         return FileChange(str(place.file), plan.change, plan.diff(), str(backup) if backup else UNSET)
-    raise FileRefused(f"{place.file} is written again and again: close that program first.", file=str(place.file))
+    raise FileRefused(f"Another program keeps writing {place.file}: close it first.", file=str(place.file))
 
 
 def _shown(plan: Plan) -> FileChange:
@@ -253,7 +253,7 @@ def _shown(plan: Plan) -> FileChange:
 
 @dataclass(frozen=True)
 class Wish:
-    """What `install` is asked for."""
+    """A request to `install`."""
 
     machine: Machine
     command: Command
@@ -267,7 +267,7 @@ class Wish:
 
 
 def connect(names: Sequence[str], wish: Wish) -> Connected:
-    """Connect agents, or take Holdfast out of them. With several, one that is refused holds up no other."""
+    """Connect agents or remove Holdfast from them. With several agents, an error in one does not stop the others."""
     one: Callable[[str, Wish], Outcome] = _connected if len(names) == 1 else _tried
     return Connected([one(name, wish) for name in names], wish.command.words("mcp"))
 
@@ -280,7 +280,7 @@ def _tried(name: str, wish: Wish) -> Outcome:
 
 
 def _connected(name: str, wish: Wish) -> Outcome:
-    """One agent: nothing is written before all of its files were found fit."""
+    """Connect one agent; nothing is written until all of its files are planned."""
     target = TARGETS[name]
     places = wish.places(target)
     plans = [planned(place, away=wish.away) for place in places]
@@ -294,7 +294,7 @@ def _connected(name: str, wish: Wish) -> Outcome:
 
 
 def detect(machine: Machine, command: Command) -> Detected:
-    """Which agents are on this machine, and whether each is connected."""
+    """Detect the agents on this machine and whether each is connected."""
     return Detected([_found(name, target, machine, command) for name, target in TARGETS.items()])
 
 

@@ -1,4 +1,4 @@
-"""One door to the three editors: what comes out says what it said before, and ours, or nothing is changed."""
+"""One interface to the three editors. Every edit is verified: the result must be the old content plus our entry."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from holdfast.surfaces.install.text import Ours, Path, Splice, placed, removed, 
 
 @dataclass(frozen=True)
 class Format:
-    """How files of a kind are read, added to and taken from."""
+    """Parse, insert and remove entries in files of one format."""
 
     parse: Callable[[str], Any]
     _put: Callable[[str, Path, Any], list[Splice]]
     _drop: Callable[[str, Path, Ours], list[Splice]]
 
     def put(self, text: str, path: Path, value: Any) -> Splice:
-        """What lets a value stand at a path, and changes nothing else that the text says."""
+        """Return the splice that sets a value at a path; raise if it would change anything else."""
         (splice,) = self._put(text, path, value)
         if self._draft(spliced(text, [splice])) != placed(self.parse(text), path, value):
             raise unsafe()
         return splice
 
     def check(self, text: str, path: Path, value: Any) -> None:
-        """Refuse a text that has no place for a value at a path."""
+        """Raise if a value cannot be set at a path."""
         self._put(text, path, value)
 
     def drop(self, text: str, path: Path, ours: Ours = ()) -> str:
-        """The text without what stands at a path; everything else says what it said, and only what is ours may go."""
+        """Remove the value at a path; raise if anything else would change. Only parents in `ours` go with it."""
         without = spliced(text, self._drop(text, path, ours))
         wanted = without_empty(removed(self.parse(text), path), path)
         if without_empty(self._draft(without), path) != wanted:
@@ -39,7 +39,7 @@ class Format:
         return without
 
     def _draft(self, text: str) -> Any:
-        """What a text of our own says. If it says nothing, the fault is ours: no place in it is of use to anybody."""
+        """Parse an edited text. If it is invalid, our edit is wrong, so its error position helps nobody."""
         try:
             return self.parse(text)
         except FileMalformed:

@@ -1,4 +1,4 @@
-"""Files of other programs: looked at before they are trusted, backed up before they are changed, replaced whole."""
+"""Change files of other programs safely: check permissions, back up, replace atomically."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ BOM = "\ufeff"
 
 @dataclass(frozen=True)
 class Document:
-    """A file as it was when it was read; `text` is without the mark that some editors put first."""
+    """A file as it was read; `text` has no byte order mark."""
 
     file: Path
-    """What was asked for, which may be a link."""
+    """The requested path, which may be a link."""
     real: Path
-    """What is changed: where the link leads."""
+    """The file that is changed: the link's target."""
     data: bytes | None
-    """None: there is no such file."""
+    """None if the file does not exist."""
     text: str
     mark: str
 
@@ -40,13 +40,13 @@ class Document:
 
 
 def read(file: Path) -> Document:
-    """A file that may be changed; one that may not is refused, and why."""
+    """Read a file; raise if it must not be changed."""
     real = _real(file)
     data = _bytes(file, real)
     try:
         text = (data or b"").decode()
     except UnicodeDecodeError as error:
-        raise FileMalformed(f"{file} is not UTF-8 text: see its byte {error.start + 1}.", file=str(file)) from None
+        raise FileMalformed(f"{file} is not UTF-8 text (byte {error.start + 1}).", file=str(file)) from None
     mark = BOM if text.startswith(BOM) else ""
     return Document(file, real, data, text.removeprefix(BOM), mark)
 
@@ -55,14 +55,14 @@ def _real(file: Path) -> Path:
     try:
         return Path(os.path.realpath(file, strict=file.exists()))
     except OSError as error:
-        raise FileRefused(f"{file} leads nowhere: {error.strerror}.", file=str(file)) from None
+        raise FileRefused(f"{file} is a broken link: {error.strerror}.", file=str(file)) from None
 
 
 def _bytes(file: Path, real: Path) -> bytes | None:
     try:
         status = real.lstat()
         if not stat.S_ISREG(status.st_mode):
-            raise FileRefused(f"{file} is not a file.", file=str(file))
+            raise FileRefused(f"{file} is not a regular file.", file=str(file))
         if status.st_size > LARGEST:
             raise FileRefused(f"{file} is larger than {LARGEST:,} bytes.", file=str(file))
         return real.read_bytes()
@@ -73,7 +73,7 @@ def _bytes(file: Path, real: Path) -> bytes | None:
 
 
 def guard(document: Document) -> None:
-    """Refuse what others could change behind our back, and what its owner closed for writing."""
+    """Raise if others can write the file or its folder, or if either is read-only."""
     file, real = document.file, document.real
     if os.name == "nt":
         if document.data is not None and not os.access(real, os.W_OK):
@@ -82,9 +82,9 @@ def guard(document: Document) -> None:
     folder = next(place for place in real.parents if place.exists())
     mode = folder.stat().st_mode
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise FileUnsafe(f"Everybody may write into {folder}: `chmod o-w {folder}` first.", file=str(file))
+        raise FileUnsafe(f"{folder} is writable by everyone: run `chmod o-w {folder}` first.", file=str(file))
     if not (mode & 0o222 and os.access(folder, os.W_OK)):
-        raise FileRefused(f"{folder} is read-only, and {file} in it.", file=str(file))
+        raise FileRefused(f"{folder} is read-only, so {file} cannot be changed.", file=str(file))
     if document.data is not None:
         _guard_file(file, real)
 
@@ -92,15 +92,15 @@ def guard(document: Document) -> None:
 def _guard_file(file: Path, real: Path) -> None:
     status = real.stat()
     if status.st_mode & stat.S_IWOTH:
-        raise FileUnsafe(f"Everybody may change {file}: `chmod o-w {real}` first.", file=str(file))
+        raise FileUnsafe(f"{file} is writable by everyone: run `chmod o-w {real}` first.", file=str(file))
     if not status.st_mode & stat.S_IWUSR or not os.access(real, os.W_OK):
-        raise FileRefused(f"{file} is read-only: `chmod u+w {real}` first, if you mean it.", file=str(file))
+        raise FileRefused(f"{file} is read-only: run `chmod u+w {real}` first to allow the change.", file=str(file))
 
 
 def replace(document: Document, data: bytes | None) -> Path | None:
-    """Write a file whole, or take it away; where its backup is. One that changed since it was read is left alone.
+    """Replace a file atomically, or delete it; return its backup. Raise if it changed since it was read.
 
-    A reader sees what was there before or what is there now, never a part of it.
+    A reader sees the old or the new content, never a part.
     """
     guard(document)
     backup = _back_up(document)
@@ -126,7 +126,7 @@ def replace(document: Document, data: bytes | None) -> Path | None:
 
 
 class Changed(Exception):
-    """Somebody wrote the file since it was read."""
+    """The file changed since it was read."""
 
 
 def _unchanged(document: Document, backup: Path | None) -> None:
@@ -137,7 +137,7 @@ def _unchanged(document: Document, backup: Path | None) -> None:
 
 
 def _like(handle: int, document: Document) -> None:
-    """Owner and rights as they were; what is new is its owner's alone."""
+    """Copy owner and mode of the old file; a new file is private."""
     if os.name == "nt" or document.data is None:
         return
     status = document.real.stat()
@@ -148,7 +148,7 @@ def _like(handle: int, document: Document) -> None:
 
 
 def _back_up(document: Document) -> Path | None:
-    """A copy beside the file, under a name that was free."""
+    """Copy the file beside itself under an unused name."""
     if document.data is None:
         return None
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -160,38 +160,38 @@ def _back_up(document: Document) -> Path | None:
                 written.write(document.data)
                 _like(written.fileno(), document)
             return copy
-    raise FileRefused(f"There is no free name for a backup of {document.file}.", file=str(document.file))
+    raise FileRefused(f"Cannot back up {document.file}: delete old backups beside it.", file=str(document.file))
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """What we wrote into a file, and what had been in its place."""
+    """Text that we wrote into a file, and the text it replaced."""
 
     old: str
     new: str
     at: int = -1
-    """Where, in the text that it was written into; negative: nobody knows."""
+    """Position in the text; negative if unknown."""
 
     def taken_back(self, text: str) -> str | None:
-        """The text as it was before, if what we wrote still stands where it stood, or once."""
+        """Undo the change, if our text is still at its position or occurs exactly once; else None."""
         if self.at >= 0 and text.startswith(self.new, self.at):
             return text[: self.at] + self.old + text[self.at + len(self.new) :]
         return text.replace(self.new, self.old) if text.count(self.new) == 1 else None
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What was done to a file, so that it can be taken back to the letter."""
+    """What we did to a file, so it can be undone exactly."""
 
     file: str
     made: bool
-    """Whether there was no such file."""
+    """Whether we created the file."""
     base: str
-    """What a new file began with."""
+    """The initial text of a file that we created."""
     pieces: list[Piece]
     keys: list[tuple[str, ...]] = []
-    """The paths of what was not there to hold our entry."""
+    """Paths of the parents that we created for our entry."""
 
     def taken_back(self, text: str) -> str | None:
-        """The text as it was before, if all that we wrote still stands in it."""
+        """Undo all changes, if all of our text is still there; else None."""
         before: str | None = text
         for piece in reversed(self.pieces):
             before = None if before is None else piece.taken_back(before)
@@ -203,7 +203,7 @@ def _receipt(real: Path) -> Path:
 
 
 def receipt_of(real: Path) -> Receipt | None:
-    """What is known of what we did to a file; a receipt that cannot be read is none."""
+    """Load the receipt of a file; None if it is missing or unreadable."""
     try:
         return msgspec.json.decode(_receipt(real).read_bytes(), type=Receipt)
     except (OSError, msgspec.DecodeError, RuntimeError):
@@ -222,7 +222,7 @@ def keep_receipt(real: Path, receipt: Receipt | None) -> None:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """One installer at a time: the next one waits."""
+    """Lock out other installers; wait for a running one."""
     folder = data_folder() / "installed"
     try:
         folder.parent.parent.mkdir(parents=True, exist_ok=True)
@@ -230,7 +230,7 @@ def alone() -> Iterator[None]:
             place.mkdir(mode=0o700, exist_ok=True)
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise FileRefused(f"{folder} cannot be written: {error.strerror}.", file=str(folder)) from None
+        raise FileRefused(f"Cannot write {folder}: {error.strerror}.", file=str(folder)) from None
     try:
         _lock(handle)
         yield

@@ -1,4 +1,4 @@
-"""JSON with comments and trailing commas, changed in place: everything else keeps its bytes."""
+"""Edit JSON with comments and trailing commas in place; all other bytes are kept."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from holdfast.surfaces.install.text import (
 DEPTH = 100
 _BLANK = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.S)
 _COMMENT = re.compile(r"//[^\r\n]*+|/\*")
-"""A comment up to the end of its line, or where one begins that goes on until `*/`."""
+"""A comment up to its end of line, or the start of one that ends with `*/`."""
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"')
 _WORD = re.compile(r"(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)(?![\w.+-])", re.A)
 
 
 @dataclass
 class Node:
-    """A value with its place in the text."""
+    """A value with its position in the text."""
 
     start: int
     end: int = 0
@@ -47,7 +47,7 @@ class Node:
 
 @dataclass
 class Member:
-    """What an object or a list holds: from its key, or itself, to its end, and where its comma is."""
+    """A member of an object or list: its position from the key (or itself), and its comma."""
 
     start: int
     node: Node
@@ -56,21 +56,21 @@ class Member:
 
 
 def parse(text: str) -> Any:
-    """What the text says; an empty one says nothing."""
+    """Parse a text; an empty one is an empty object."""
     root = _tree(text)
     return {} if root is None else root.value
 
 
 @lru_cache(maxsize=4)
 def _tree(text: str) -> Node | None:
-    """The values of a text. Some files have megabytes, and each is looked at several times: nobody changes a tree."""
+    """Parse a text to a tree. Cached, as files may be large and are parsed several times; never mutate a tree."""
     start = _skip(text, 0)
     if start == len(text):
         return None
     root = _node(text, start, DEPTH)
     rest = _skip(text, root.end)
     if rest < len(text):
-        raise malformed(text, rest, "nothing may come after the end")
+        raise malformed(text, rest, "unexpected content after the end")
     if root.holds is not dict:
         raise wrong_kind(text, start, (), "")
     return root
@@ -80,7 +80,7 @@ def _skip(text: str, at: int) -> int:
     blank = _BLANK.match(text, at)
     assert blank is not None
     if text.startswith("/*", blank.end()):
-        raise malformed(text, blank.end(), "a comment has no end")
+        raise malformed(text, blank.end(), "unterminated comment")
     return blank.end()
 
 
@@ -96,7 +96,7 @@ def _node(text: str, at: int, depth: int) -> Node:
 
 def _container(text: str, at: int, depth: int) -> Node:
     if depth == 0:
-        raise malformed(text, at, "more is nested here than can be followed")
+        raise malformed(text, at, "nested too deeply")
     node = Node(at, value={} if text[at] == "{" else [])
     closing = "}" if text[at] == "{" else "]"
     place = _skip(text, at + 1)
@@ -132,7 +132,7 @@ def _member(text: str, at: int, parent: Node, depth: int) -> Member:
 
 
 def put(text: str, path: Path, value: Any) -> list[Splice]:
-    """Let a value stand at a path, which is made as far as it is not there."""
+    """Set a value at a path; create missing parents."""
     node = _tree(text)
     if node is None:
         newline = newline_of(text)
@@ -150,24 +150,24 @@ def put(text: str, path: Path, value: Any) -> list[Splice]:
 
 
 def _inside(text: str, node: Node, path: Path, step: Step) -> Member | None:
-    """The member that a step leads to. A name that stands twice is refused: programs differ in which one counts."""
+    """Return the member a step selects. A duplicate name is rejected: programs differ in which one counts."""
     if node.holds is not (dict if isinstance(step, str) else list):
         raise wrong_kind(text, node.start, path, step)
     fits = [one for one in node.members if (one.key == step if isinstance(step, str) else step(one.node.value))]
     if isinstance(step, str) and len(fits) > 1:
-        raise malformed(text, fits[1].start, f"{json.dumps(step)} stands here for the second time")
+        raise malformed(text, fits[1].start, f"duplicate name {json.dumps(step)}")
     return fits[0] if fits else None
 
 
 def _unit(text: str, root: Node) -> str:
-    """By how much this file indents."""
+    """Return the indentation unit of the file."""
     if not root.members or "\n" not in text[root.start : root.members[0].start]:
         return "  "
     return indent_of(text, root.members[0].start) or "  "
 
 
 def _insert(text: str, node: Node, step: Step, value: Any, unit: str) -> Splice:
-    """A new first member: on a line of its own, unless this file has everything in one line."""
+    """Insert a new first member, on its own line unless the file has only one line."""
     name = f"{json.dumps(step)}: " if isinstance(step, str) else ""
     newline, outer, opened = newline_of(text), indent_of(text, node.start), node.start + 1
     if not node.members:
@@ -182,7 +182,7 @@ def _insert(text: str, node: Node, step: Step, value: Any, unit: str) -> Splice:
 
 
 def _fill(text: str, node: Node, name: str, value: Any, unit: str) -> Splice:
-    """The only member of what was empty but for blanks and comments."""
+    """Insert the only member of an empty object or list, which may have comments."""
     newline, outer, opened, closing = newline_of(text), indent_of(text, node.start), node.start + 1, node.end - 1
     if "\n" not in text.strip() and text.strip() != text[node.start : node.end]:
         return Splice(opened, opened, f"{name}{json.dumps(value, ensure_ascii=False)}")
@@ -192,7 +192,7 @@ def _fill(text: str, node: Node, name: str, value: Any, unit: str) -> Splice:
 
 
 def _first_newline(text: str, start: int, end: int) -> int | None:
-    """Where the first line ends between two places, not counting lines inside of comments."""
+    """Return the first line end between two positions, outside of comments."""
     for begun, ended in [*_comments(text, start, end), (end, end)]:
         if (newline := text.find("\n", start, begun)) != -1:
             return newline - 1 if text[newline - 1] == "\r" else newline
@@ -201,7 +201,7 @@ def _first_newline(text: str, start: int, end: int) -> int | None:
 
 
 def _comments(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """From where to where each comment is between two places."""
+    """Yield start and end of each comment between two positions."""
     last = text.rfind("*/", start, end)
     while comment := _COMMENT.search(text, start, end):
         start = comment.end()
@@ -213,7 +213,7 @@ def _comments(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _render(value: Any, indent: str, unit: str, newline: str) -> str:
-    """A value over several lines; lists of plain values stay in one."""
+    """Render a value over several lines; lists of scalars stay on one line."""
     if isinstance(value, dict) and value:
         inner = indent + unit
         lines = [f"{inner}{json.dumps(key)}: {_render(held, inner, unit, newline)}" for key, held in value.items()]
@@ -226,7 +226,7 @@ def _render(value: Any, indent: str, unit: str, newline: str) -> str:
 
 
 def drop(text: str, path: Path, ours: Ours = ()) -> list[Splice]:
-    """Take away what stands at a path, with its comma, and what of ours only held it; comments stay."""
+    """Remove the value at a path with its comma, and parents in `ours` that become empty; keep comments."""
     root = _tree(text)
     assert root is not None
     way = list(_way(text, root, path))
@@ -246,7 +246,7 @@ def _way(text: str, node: Node, path: Path) -> Iterator[tuple[Node, Member]]:
 
 
 def _is_commented(text: str, holder: Member, member: Member) -> bool:
-    """Whether something is remarked about what holds a member."""
+    """Return whether a member's parent has comments."""
     return _has_comments(text, holder.node, member) or any(_comments(text, holder.start, holder.node.start))
 
 
@@ -269,7 +269,7 @@ def _cut(text: str, node: Node, member: Member) -> list[Splice]:
 
 
 def _lines(text: str, start: int, end: int) -> Splice:
-    """A piece that goes: with its line if it has one of its own, else with the blanks after it."""
+    """Cut a piece: with its line if it is alone on it, else with the blanks after it."""
     begun, ended = line_start(text, start), line_end(text, end)
     if text[begun:start].strip(" \t") or text[end:ended].strip(" \t") or not begun:
         return Splice(start, end + len(text[end:ended]) - len(text[end:ended].lstrip(" \t")), "")

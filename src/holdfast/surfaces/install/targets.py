@@ -1,6 +1,6 @@
-"""The agents that Holdfast can be connected to: where each keeps its servers, in which shape, and by what it is known.
+"""The supported agents: config files, entry formats, and how each is detected.
 
-Everything that is particular to one of them is in this file.
+Everything specific to one agent is in this file.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ Value = dict[str, Any]
 
 @dataclass(frozen=True)
 class Machine:
-    """Where programs of a platform keep what is theirs."""
+    """Folders of a platform."""
 
     system: Literal["linux", "darwin", "win32"]
     home: Path
     environment: Mapping[str, str]
 
     def named(self, variable: str, otherwise: Path) -> Path:
-        """The place that a variable names, if it does."""
+        """Return the folder in an environment variable, or the default."""
         return Path(self.environment[variable]) if self.environment.get(variable) else otherwise
 
     @property
     def config(self) -> Path:
-        """XDG's folder, which many programs use on every platform."""
+        """The XDG config folder, which many programs use on every platform."""
         return self.named("XDG_CONFIG_HOME", self.home / ".config")
 
     @property
     def roaming(self) -> Path:
-        """Where desktop programs keep their settings."""
+        """Settings folder of desktop programs."""
         if self.system == "win32":
             return self.named("APPDATA", self.home / "AppData" / "Roaming")
         return self.home / "Library" / "Application Support" if self.system == "darwin" else self.config
@@ -54,7 +54,7 @@ def this_machine() -> Machine:
     try:
         home = Path.home()
     except RuntimeError:
-        raise Misconfigured("There is no home directory: set HOME, or name the file with --config.") from None
+        raise Misconfigured("No home directory: set HOME, or name the file with --config.") from None
     system: Literal["linux", "darwin", "win32"] = "linux"
     if sys.platform in ("darwin", "win32"):
         system = sys.platform
@@ -63,7 +63,7 @@ def this_machine() -> Machine:
 
 @dataclass(frozen=True)
 class Command:
-    """What an agent is to start."""
+    """The command that an agent starts."""
 
     program: tuple[str, ...]
     db: str | None = None
@@ -72,7 +72,7 @@ class Command:
         return [*self.program, *more, *(("--db", self.db) if self.db else ())]
 
     def line(self, *more: str) -> str:
-        """The same for a shell."""
+        """Return the command as a shell line."""
         words = self.words(*more)
         if os.name == "nt":
             return subprocess.list2cmdline(words)
@@ -82,12 +82,12 @@ class Command:
 
 
 def this_command(db: str | None) -> Command:
-    """The program that runs, by a path that holds in every folder, and the store that was chosen for it."""
+    """Return this program by absolute path, with the chosen store."""
     chosen = db or os.environ.get("HOLDFAST_DB") or None
     if chosen and ("password=" in chosen.partition("://")[2] or re.search(r"://[^/@:]*:[^/@]*@", chosen)):
         raise Invalid(
-            "The address of the store has a password in it, which other programs' files are no place for: "
-            "write it into the settings file as `db`, and leave --db and HOLDFAST_DB out."
+            "The store's address contains a password, which must not go into other programs' files: "
+            "set `db` in the settings file, without --db and HOLDFAST_DB."
         )
     if chosen and "://" not in chosen:
         chosen = str(Path(chosen).expanduser().absolute())
@@ -100,28 +100,28 @@ def _program() -> tuple[str, ...]:
     for place in filter(None, (begun, str(beside))):
         if os.access(place, os.X_OK):
             return (os.path.abspath(place),)
-    # Agents start it in their users' projects, of which nothing is to be imported (-P).
+    # Agents start it inside their users' projects: -P keeps it from importing anything there.
     return (os.path.abspath(sys.executable), "-P", "-m", "holdfast")
 
 
 @dataclass(frozen=True)
 class Want:
-    """Something that is to stand in a file."""
+    """An entry of ours in a config file."""
 
     value: Value
     needs: tuple[str, ...]
-    """What of the value must be so; the rest is only where it begins, and its owner's to change."""
+    """Keys that must have our value; the others are initial values that the owner may change."""
     where: Callable[[Any], Way]
-    """The path, by what the file says."""
+    """Return the entry's path in a parsed file."""
     whole: Callable[[Any], Way] | None = None
-    """The path of all that goes with it, if that is more."""
+    """Return the path to remove, if it is more than the entry."""
 
     def way(self, model: Any) -> Way:
-        """The path of what goes when ours does."""
+        """Return the path to remove with the entry."""
         return (self.whole or self.where)(model)
 
     def differs(self, model: Any) -> list[str] | None:
-        """What of it is not as it should be; None: it is not there at all."""
+        """Return the keys that differ; None if the entry is missing."""
         there = found(model, self.where(model))
         if not isinstance(there, dict):
             return None if there is None else list(self.needs)
@@ -130,13 +130,13 @@ class Want:
 
 @dataclass(frozen=True)
 class Place:
-    """One file of an agent, and what is to stand in it."""
+    """A config file of an agent with our entries in it."""
 
     file: Path
     format: Format
     wants: list[Want]
     base: str = ""
-    """What a new file begins with."""
+    """Initial text of a new file."""
 
 
 def plain(command: Command) -> Value:
@@ -180,7 +180,7 @@ def in_list(*keys: str) -> Callable[[Any], Way]:
 
 
 def in_older_continue(model: Any) -> Way:
-    """What is started, in a list whose items have no names: ours is known by its command."""
+    """Find the transport in a list without names; our item is known by its command."""
     return (*whole_in_older_continue(model), "transport")
 
 
@@ -197,7 +197,7 @@ def _starts_ours(item: Any) -> bool:
 
 
 def in_opencode(model: Any) -> Way:
-    """Beside the servers that are there: the newer release keeps them one level deeper, and reads both."""
+    """Insert beside the existing servers: newer releases nest them one level deeper and read both."""
     servers = found(model, ("mcp", "servers"))
     nested = isinstance(servers, dict) and "type" not in servers and "enabled" not in servers
     return ("mcp", "servers", NAME) if nested else ("mcp", NAME)
@@ -209,7 +209,7 @@ class Target:
 
     title: str
     files: Callable[[Machine], list[Path]]
-    """Where it keeps its servers; the first one is made if there is none."""
+    """Files with its MCP servers; the first is created if none exists."""
     value: Callable[[Command], Value] = plain
     where: Callable[[Any], Way] = field(default=below("mcpServers"))
     whole: Callable[[Any], Way] | None = None
@@ -217,17 +217,17 @@ class Target:
     format: Format = JSONC
     base: str = "{}\n"
     programs: tuple[str, ...] = ()
-    """Known by a program of this name."""
+    """Detected by a program of this name."""
     folders: Callable[[Machine], list[Path]] = lambda machine: []
-    """Known by a folder."""
+    """Detected by an existing folder."""
     hooks: Callable[[Machine], Path] | None = None
-    then: str = "Start it anew."
-    """What its user has to do."""
+    then: str = "Restart it."
+    """What the user has to do next."""
     older: Target | None = None
-    """The same agent with a file of its older releases, which is JSON."""
+    """The same agent with the JSON file of its older releases."""
 
     def places(self, machine: Machine, command: Command, *, hooks: bool, file: Path | None = None) -> list[Place]:
-        """The files that are to say something, and what."""
+        """Return the agent's config files with our entries."""
         files = [file] if file else self.files(machine)
         made = [self._place(one, command) for one in files]
         if hooks and self.hooks and not file:
@@ -260,10 +260,10 @@ HOOKS: dict[str, dict[str, tuple[str, int]]] = {
         "UserPromptSubmit": ("prompt", 10),
         "PostToolUse": ("tool", 10),
         "Stop": ("session-end", 10),
-        "SessionEnd": ("session-end", 3),  # Codex waits no longer for this one.
+        "SessionEnd": ("session-end", 3),  # Codex waits only three seconds for this one.
     },
 }
-"""What is run at which event of a host, `holdfast hook NAME --host HOST`, and after how many seconds it is given up."""
+"""Per host and event: the hook to run (`holdfast hook NAME --host HOST`) and its timeout in seconds."""
 
 
 def hook_wants(target: str, command: Command) -> list[Want]:
@@ -276,7 +276,7 @@ def hook_wants(target: str, command: Command) -> list[Want]:
 
 
 def _hook(event: str, name: str, hook: Value) -> Want:
-    """A group with our one command, or our command in a group that somebody made of several."""
+    """Describe a hook: a group with our command only, or our command in a larger group."""
     ours = re.compile(rf"holdfast(?:(?!holdfast)\S)*+ hook {name}(\s|\Z)")
 
     def is_ours(one: Any) -> bool:
@@ -301,13 +301,13 @@ def _opencode_files(machine: Machine) -> list[Path]:
 
 
 def _continue_files(machine: Machine) -> list[Path]:
-    """The older file where it is alone: Continue would not look at it any more once the newer one is there."""
+    """Use the older file if it exists alone: Continue ignores it once the newer one exists."""
     newer, older = (machine.home / ".continue" / name for name in ("config.yaml", "config.json"))
     return [older if os.path.lexists(older) and not os.path.lexists(newer) else newer]
 
 
 def _cline_files(machine: Machine) -> list[Path]:
-    """What all of its releases share now; and what the older extension has of its own, where it is still there."""
+    """Return the file shared by current releases, and the older extension's file if it exists."""
     shared = machine.named("CLINE_DIR", machine.home / ".cline") / "data" / "settings" / "cline_mcp_settings.json"
     older = _cline_extension(machine) / "settings" / "cline_mcp_settings.json"
     return [machine.named("CLINE_MCP_SETTINGS_PATH", shared), *([older] if older.exists() else [])]
@@ -352,7 +352,7 @@ TARGETS: dict[str, Target] = {
         "Claude Desktop",
         files=lambda machine: [machine.roaming / "Claude" / "claude_desktop_config.json"],
         folders=lambda machine: [machine.roaming / "Claude"],
-        then="Quit it wholly, and start it anew.",
+        then="Quit it completely and restart it.",
     ),
     "codex": Target(
         "Codex CLI",
@@ -363,7 +363,7 @@ TARGETS: dict[str, Target] = {
         programs=("codex",),
         folders=lambda machine: [_codex(machine)],
         hooks=lambda machine: _codex(machine) / "hooks.json",
-        then="Start a new session; `/mcp` shows it. It runs hooks once you trust them: `/hooks`.",
+        then="Start a new session; `/mcp` shows it. Trust its hooks with `/hooks`.",
     ),
     "cursor": Target(
         "Cursor",
@@ -371,7 +371,7 @@ TARGETS: dict[str, Target] = {
         value=typed,
         programs=("cursor", "cursor-agent"),
         folders=lambda machine: [machine.home / ".cursor"],
-        then="Switch it on under Settings, MCP.",
+        then="Enable it under Settings, MCP.",
     ),
     "windsurf": Target(
         "Windsurf",
@@ -389,7 +389,7 @@ TARGETS: dict[str, Target] = {
         base="name: Local Config\nversion: 1.0.0\nschema: v1\n",
         programs=("cn",),
         folders=lambda machine: [machine.home / ".continue"],
-        then="It is used in agent mode.",
+        then="Use it in agent mode.",
         older=Target(
             "Continue",
             files=_continue_files,
@@ -404,7 +404,7 @@ TARGETS: dict[str, Target] = {
         files=_cline_files,
         programs=("cline",),
         folders=lambda machine: [machine.named("CLINE_DIR", machine.home / ".cline"), _cline_extension(machine)],
-        then="Look under MCP Servers, Configure.",
+        then="Check MCP Servers, Configure.",
     ),
     "gemini": Target(
         "Gemini CLI",

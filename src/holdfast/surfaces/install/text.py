@@ -1,4 +1,4 @@
-"""What the editors of all formats share: places in a text, paths into what it says, and small changes of it."""
+"""Shared by the editors of all formats: text positions, paths into parsed content, and splices."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from holdfast.kernel.errors import FileMalformed, FileRefused
 
 Step = str | Callable[[Any], bool]
-"""A key of an object, or what says which element of a list is meant."""
+"""A key of an object, or a predicate that selects an element of a list."""
 Path = tuple[Step, ...]
 Ours = Collection[Path]
-"""The paths of objects and lists that are there for our entry alone: they may go with it."""
+"""Paths of objects and lists created for our entry: they may be removed with it."""
 
 
 _NOTHING = object()
@@ -20,7 +20,7 @@ _NOTHING = object()
 
 @dataclass(frozen=True)
 class Splice:
-    """One piece of a text that is replaced by another."""
+    """A replacement of one piece of a text."""
 
     start: int
     end: int
@@ -28,14 +28,14 @@ class Splice:
 
 
 def spliced(text: str, splices: Sequence[Splice]) -> str:
-    """A text with its pieces replaced, none of which overlap."""
+    """Apply non-overlapping splices to a text."""
     for one in sorted(splices, key=lambda one: one.start, reverse=True):
         text = text[: one.start] + one.new + text[one.end :]
     return text
 
 
 def place_of(text: str, at: int) -> tuple[int, int]:
-    """Line and column of a place, both from 1."""
+    """Return line and column of a position, both from 1."""
     before = text[:at]
     return before.count("\n") + 1, at - (before.rfind("\n") + 1) + 1
 
@@ -46,18 +46,18 @@ def malformed(text: str, at: int, problem: str) -> FileMalformed:
 
 
 def wrong_kind(text: str, at: int, path: Path, step: Step) -> FileMalformed:
-    """What stands at a path holds nothing that a step could lead to."""
+    """Return the error for a value of the wrong type on a path."""
     wanted = "an object" if isinstance(step, str) else "a list"
-    return malformed(text, at, f"{name_of(path) or 'all of it'} must be {wanted}, and is something else")
+    return malformed(text, at, f"{name_of(path) or 'the top level'} must be {wanted}")
 
 
 def name_of(path: Path) -> str:
-    """A path, as people write it."""
+    """Return a path in dotted form."""
     return ".".join(step if isinstance(step, str) else "[]" for step in path)
 
 
 def unsafe() -> FileRefused:
-    return FileRefused("it is written in a way that cannot be changed safely here")
+    return FileRefused("its format cannot be edited safely")
 
 
 def newline_of(text: str) -> str:
@@ -69,27 +69,27 @@ def line_start(text: str, at: int) -> int:
 
 
 def line_end(text: str, at: int) -> int:
-    """Where the line of a place ends, before its newline."""
+    """Return the end of a position's line, before its newline."""
     end = text.find("\n", at)
     end = len(text) if end < 0 else end
     return end - 1 if end > at and text[end - 1] == "\r" else end
 
 
 def indent_of(text: str, at: int) -> str:
-    """The blanks at the beginning of the line of a place."""
+    """Return the indentation of a position's line."""
     line = text[line_start(text, at) : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def wrapped(path: Path, value: Any) -> Any:
-    """A value inside the objects and lists that a path leads through."""
+    """Wrap a value in the objects and lists of a path."""
     for step in reversed(path):
         value = {step: value} if isinstance(step, str) else [value]
     return value
 
 
 def found(model: Any, path: Path) -> Any:
-    """What stands at a path; None if nothing does."""
+    """Return the value at a path, or None."""
     for step in path:
         if isinstance(step, str):
             model = model.get(step) if isinstance(model, dict) else None
@@ -99,7 +99,7 @@ def found(model: Any, path: Path) -> Any:
 
 
 def placed(model: Any, path: Path, value: Any) -> Any:
-    """What a file says once a value stands at a path: what is new in a list comes first."""
+    """Return the content with a value set at a path; a new list element comes first."""
     if not path:
         return value
     step, rest = path[0], path[1:]
@@ -114,7 +114,7 @@ def placed(model: Any, path: Path, value: Any) -> Any:
 
 
 def removed(model: Any, path: Path) -> Any:
-    """What a file says without what stands at a path, and without what was only there to hold it."""
+    """Return the content without the value at a path, and without parents that become empty."""
     step, rest = path[0], path[1:]
     if isinstance(step, str):
         inner = removed(model[step], rest) if rest and step in model else None
@@ -128,7 +128,7 @@ def removed(model: Any, path: Path) -> Any:
 
 
 def missing(model: Any, path: Path) -> list[tuple[str, ...]]:
-    """The keys on the way of a path that are not there, each with those before it."""
+    """Return the missing parent keys of a path, each as a full path."""
     keys: tuple[str, ...] = ()
     lacking = []
     for step in path[:-1]:
@@ -141,7 +141,7 @@ def missing(model: Any, path: Path) -> list[tuple[str, ...]]:
 
 
 def without_empty(model: Any, path: Path) -> Any:
-    """What a file says, with what is empty on the way of a path left out."""
+    """Return the content without empty parents on a path."""
     if not path or not isinstance(model, dict) or not isinstance(path[0], str) or path[0] not in model:
         return model
     inner = without_empty(model[path[0]], path[1:])

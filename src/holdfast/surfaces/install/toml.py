@@ -1,4 +1,4 @@
-"""TOML changed in place: tables are added at the end and taken away by their lines; everything else keeps its bytes."""
+"""Edit TOML in place: add tables at the end, remove them by lines; all other bytes are kept."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ _PIECE = re.compile(
 
 @dataclass(frozen=True)
 class Line:
-    """A statement: the head of a table, or a key with its value, from its first character to its last."""
+    """A statement: a table header, or a key with its value."""
 
     start: int
     end: int
     value: int
-    """Where the value begins; the end for the head of a table."""
+    """Start of the value; the end for a table header."""
     path: tuple[str, ...]
     head: bool
 
 
 def parse(text: str) -> Any:
-    """What the text says."""
+    """Parse a text."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise malformed(text, _at(text, str(error)), _PLACE.sub("", str(error))) from None
     except RecursionError:
-        raise malformed(text, 0, "more is nested here than can be followed") from None
+        raise malformed(text, 0, "nested too deeply") from None
 
 
 def _at(text: str, told: str) -> int:
@@ -63,7 +63,7 @@ def _at(text: str, told: str) -> int:
 
 
 def _statements(text: str) -> Iterator[Line]:
-    """The statements of a valid text, each with the path that it is about."""
+    """Yield the statements of a valid text, each with its path."""
     table: tuple[str, ...] = ()
     at = _skip(text, 0)
     while at < len(text):
@@ -111,7 +111,7 @@ def _value_end(text: str, at: int) -> int:
 
 
 def put(text: str, path: Path, value: Any) -> list[Splice]:
-    """Let a value stand at a path: a table goes to the end, a single value into its table."""
+    """Set a value at a path: add a table at the end, a single value to its table."""
     keys = _plain(path)
     lines = list(_statements(text))
     if same := [line for line in lines if line.path == keys and not line.head]:
@@ -126,7 +126,7 @@ def put(text: str, path: Path, value: Any) -> list[Splice]:
 
 
 def _can_hold(text: str, lines: list[Line], keys: tuple[str, ...]) -> None:
-    """Refuse where something on the way is no table, or one that is closed."""
+    """Raise if a parent is not a table, or is an inline table."""
     model = parse(text)
     for number in range(1, len(keys)):
         held, way = found(model, keys[:number]), keys[:number]
@@ -140,8 +140,7 @@ def _closed(way: tuple[str, ...], held: dict[str, Any]) -> FileRefused:
     tables = [(*way, key) for key, inner in held.items() if isinstance(inner, dict)] or [way]
     heads = " ".join(f"[{'.'.join(map(_key, table))}]" for table in tables)
     name = ".".join(map(_key, way))
-    told = f"which is valid, has {name} as an inline table, which nothing can be added to"
-    return FileRefused(f"{told}: write it as {heads} and try again", key=name)
+    return FileRefused(f"{name} is an inline table, which cannot be extended: write it as {heads} and retry", key=name)
 
 
 def _plain(path: Path) -> tuple[str, ...]:
@@ -163,14 +162,14 @@ def _key(key: str) -> str:
 
 
 def _render(value: Any) -> str:
-    """Texts, flags, numbers and lists of them: what JSON writes, TOML reads."""
+    """Render strings, booleans, numbers and lists of them; their JSON form is valid TOML."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def drop(text: str, path: Path, ours: Ours = ()) -> list[Splice]:
-    """Take away the lines that are about a path, and a blank line before each table of them.
+    """Remove the lines of a path, and a blank line before each removed table.
 
-    A table that somebody wrote keeps its own line, and one that nobody wrote has none.
+    The header of a parent table stays; an implicit parent has none.
     """
     keys = _plain(path)
     lines = [line for line in _statements(text) if line.path[: len(keys)] == keys]

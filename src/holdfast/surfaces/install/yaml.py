@@ -1,4 +1,4 @@
-"""YAML changed in place: entries are put in and taken away by their lines; everything else keeps its bytes."""
+"""Edit YAML in place: insert and remove entries by lines; all other bytes are kept."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from holdfast.surfaces.install.text import (
 )
 
 _WORDS = re.compile(r"(?!(?:y|n|yes|no|on|off|true|false|null)\Z)[A-Za-z/][\w./-]*", re.I | re.A)
-"""Texts that need no quotes, whatever a program takes for a flag."""
+"""Strings that need no quotes in any YAML version."""
 _TEXT, _NULL, _FLAG, _NUMBER = ("tag:yaml.org,2002:" + name for name in ("str", "null", "bool", "int"))
 _COMMA = re.compile(r"\s*,[ \t]*")
 _DECIMAL = re.compile(r"0|-?[1-9][0-9]*")
@@ -35,14 +35,14 @@ NESTED = 100
 
 @dataclass(frozen=True)
 class Held:
-    """What a mapping or a sequence holds: the node that its place begins with, and its value."""
+    """An entry of a mapping or sequence: the node it starts with, and its value."""
 
     first: Node
     value: Node
 
 
 def parse(text: str) -> Any:
-    """What the text says; an empty one says nothing."""
+    """Parse a text; an empty one is an empty object."""
     root = _compose(text)
     if root is None:
         return {}
@@ -60,13 +60,13 @@ def _compose(text: str) -> Node | None:
         mark = error.problem_mark or error.context_mark
         raise malformed(text, mark.index if mark else 0, str(error.problem or error.context)) from None
     except yaml.reader.ReaderError as error:
-        raise malformed(text, int(error.position), "there is a character that YAML does not allow") from None
+        raise malformed(text, int(error.position), "a character that YAML does not allow") from None
     except RecursionError:
-        raise malformed(text, 0, "more is nested here than can be followed") from None
+        raise malformed(text, 0, "nested too deeply") from None
 
 
 def _model(node: Node, depth: int) -> Any:
-    """What a node says: texts, flags, whole numbers and nothing as such, other values by their type and letters."""
+    """Convert a node: strings, booleans, integers and null as such, other values as tag and text."""
     if depth == 0:
         raise unsafe()
     if isinstance(node, MappingNode):
@@ -82,7 +82,7 @@ def _model(node: Node, depth: int) -> Any:
 
 
 def put(text: str, path: Path, value: Any) -> list[Splice]:
-    """Let a value stand at a path, which is made as far as it is not there."""
+    """Set a value at a path; create missing parents."""
     node, owner = _compose(text), None
     for number, step in enumerate(path):
         if node is None or (isinstance(node, ScalarNode) and node.tag == _NULL):
@@ -103,20 +103,20 @@ def _held(node: Node) -> list[Held]:
 
 
 def _inside(text: str, node: Node, path: Path, step: Step) -> Held | None:
-    """What a step leads to. A name that stands twice is refused: programs differ in which one counts."""
+    """Return the entry a step selects. A duplicate name is rejected: programs differ in which one counts."""
     if not isinstance(node, MappingNode if isinstance(step, str) else SequenceNode):
         raise wrong_kind(text, node.start_mark.index, path, step)
     if isinstance(step, str):
         fits = [one for one in _held(node) if _model(one.first, 1 + NESTED) == step]
         if len(fits) > 1:
-            raise malformed(text, fits[1].first.start_mark.index, f"{step} stands here for the second time")
+            raise malformed(text, fits[1].first.start_mark.index, f"duplicate name {step}")
     else:
         fits = [one for one in _held(node) if step(_model(one.value, NESTED))]
     return fits[0] if fits else None
 
 
 def _begin(text: str, owner: Node | None, node: Node | None, value: Any) -> Splice:
-    """The first value where there was none: at the end of the file, below its key, or in the place of a null."""
+    """Insert the first value: at the end of the file, below its key, or in place of a null."""
     newline = newline_of(text)
     if owner is None:
         return _append(text, newline.join(_block(value, "")), newline)
@@ -132,7 +132,7 @@ def _append(text: str, block: str, newline: str) -> Splice:
 
 
 def _insert(text: str, owner: Node | None, node: Node, step: Step, value: Any) -> Splice:
-    """A new entry: the first one below its key, the last one of the whole file."""
+    """Insert an entry: first below its key, or last at the top level."""
     entry = {step: value} if isinstance(step, str) else [value]
     newline, held = newline_of(text), _held(node)
     assert isinstance(node, MappingNode | SequenceNode)
@@ -150,7 +150,7 @@ def _insert(text: str, owner: Node | None, node: Node, step: Step, value: Any) -
 
 
 def _dash(text: str, at: int) -> int:
-    """Where the dash of a list's item is."""
+    """Return the position of a list item's dash."""
     before = text[line_start(text, at) : at]
     if not re.fullmatch(r" *-[ \t]+", before):
         raise unsafe()
@@ -158,7 +158,7 @@ def _dash(text: str, at: int) -> int:
 
 
 def _block(value: Any, indent: str) -> Iterator[str]:
-    """The lines of an object or a list."""
+    """Yield the lines of an object or list."""
     if isinstance(value, dict):
         for key, held in value.items():
             if isinstance(held, dict | list) and held:
@@ -180,7 +180,7 @@ def _scalar(value: Any) -> str:
 
 
 def drop(text: str, path: Path, ours: Ours = ()) -> list[Splice]:
-    """Take away what stands at a path by its lines, and what of ours only held it; comments stay."""
+    """Remove the value at a path by lines, and parents in `ours` that become empty; keep comments."""
     way = list(_way(text, path))
     while path[: len(way) - 1] in ours and len(_held(way[-1][0])) == 1:
         if _has_comments(text, way[-2][1], way[-1][1]):
@@ -190,7 +190,7 @@ def drop(text: str, path: Path, ours: Ours = ()) -> list[Splice]:
 
 
 def _emptied(text: str, owner: Held, node: Node) -> Iterator[Splice]:
-    """What loses the last of its lines stays an empty object or list: without any it would be neither."""
+    """Keep a parent that becomes empty as `{}` or `[]`; without it the value would be null."""
     if len(_held(node)) > 1 or getattr(node, "flow_style", False):
         return
     colon = text.index(":", owner.first.end_mark.index) + 1
@@ -212,7 +212,7 @@ def _has_comments(text: str, owner: Held, held: Held) -> bool:
 
 
 def _end(node: Node) -> int:
-    """Where the last thing that a node says ends; its own mark may stand behind comments that follow."""
+    """Return the end of a node's content; its own end mark may be after trailing comments."""
     if isinstance(node, ScalarNode) or getattr(node, "flow_style", False) or not node.value:
         return int(node.end_mark.index)
     return _end(_held(node)[-1].value)

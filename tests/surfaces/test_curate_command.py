@@ -29,7 +29,7 @@ def test_a_person_is_shown_what_would_be_done_and_how_to_do_it(at: list[str]) ->
     shown = said([*at, "curate", "--once"])
     assert "changed  merged 'Pool', 'Connections' into 'Pool'" in shown
     assert "Dry run. Add --apply to write." in shown
-    assert shown.splitlines()[-7].split() == ["STEP", "LOOKED", "AT", "CHANGED", "PROPOSED", "SKIPPED"]
+    assert shown.splitlines()[-7].split() == ["STEP", "CHECKED", "CHANGED", "PROPOSED", "SKIPPED"]
 
 
 def test_a_run_is_applied_decided_about_and_taken_back_by_two_words(at: list[str]) -> None:

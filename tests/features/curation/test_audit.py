@@ -134,4 +134,4 @@ def test_what_of_an_export_is_left_out_of_the_score_is_counted_and_no_success(ho
     path.write_text('{"type": "entity", "name": "Anna", "observations": ["x"]}\n{"type": "entity", "name": 5}\n')
     answer = hold.audit(path=str(path))
     assert (answer.total, answer.rejected, verdict(answer)) == (1, 1, PARTLY_REJECTED)
-    assert next(render_audit(answer)) == "100 of 100 points, 1 memory, without 1 that could not be read."
+    assert next(render_audit(answer)) == "Score 100 of 100, 1 memory, 1 unreadable."

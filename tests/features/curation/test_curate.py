@@ -250,7 +250,7 @@ def test_a_contradiction_is_proposed_and_marked_when_accepted(timed: holdfast.Ho
     assert rows(timed) == before
     (offer,) = timed.curate_proposals().proposals
     assert (offer.kind, {offer.memory_id, offer.other_id}) == ("contradiction", {old, new})
-    assert offer.details["evidence"][0]["difference"] == "ten against twelve"
+    assert offer.details["evidence"][0]["difference"] == "ten vs twelve"
     assert offer.details["method"] == "heuristic"
     assert timed.curate_decide([offer.id], decision="accept").outcomes[0].outcome == "applied"
     assert "contradicts" in {link.relation for link in timed.get(old).links}

@@ -38,7 +38,7 @@ def test_labels_of_a_model_are_cleaned_and_named_as_its_own(db: str) -> None:
         id = hold.store(title="Report", content=LONG, tags=["port"]).id
         found = hold.auto_tag(id)
     assert (found.new_tags, found.method, found.model) == (["gates", "building-works"], "llm", "m-1")
-    assert "labels by rules" in prompt_of(server.asked[0])
+    assert "tags by rules" in prompt_of(server.asked[0])
 
 
 def test_a_question_is_widened_by_a_model(db: str) -> None:
@@ -61,7 +61,7 @@ def test_a_contradiction_with_words_that_nobody_wrote_does_not_count(db: str) ->
         a, b = (hold.store(title=title, content=text).id for title, text in zip(("Old", "New"), PAIR, strict=True))
         found = hold.detect_contradiction(a, b)
     assert (found.contradicts, found.method) == (False, "heuristic")
-    assert found.reason == "the model quoted what the texts do not say"
+    assert found.reason == "the model quoted text that is not in the memories"
 
 
 def test_a_model_says_where_atoms_begin_and_not_what_they_say(db: str) -> None:
@@ -80,7 +80,7 @@ def test_a_model_says_where_atoms_begin_and_not_what_they_say(db: str) -> None:
 def test_beginnings_that_are_not_in_the_text_do_not_count(db: str, begins: list[int]) -> None:
     with provider(saying({"begins": begins})) as server, opened(db, server) as hold:
         done = hold.atomise(hold.store(title="Report", content=LONG).id, max_atom_tokens=100)
-    assert (done.method, done.reason) == ("heuristic", "the model named sentences that are not there")
+    assert (done.method, done.reason) == ("heuristic", "the model returned sentence numbers that do not exist")
 
 
 def test_a_persona_by_a_model_cites_its_sources_or_is_made_by_rules(db: str) -> None:

@@ -1,4 +1,4 @@
-"""Cut a long memory into atoms: pieces of its own text, each findable by itself. The source is archived."""
+"""Split a long memory into atoms: verbatim pieces that can be found separately. The source is archived."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.sentences import sentences
 
 ATOMISED = "atomised"
-"""Why a memory is archived that was cut into atoms."""
+"""Archive reason of a memory that was split into atoms."""
 SUPERSEDED = "superseded"
 MOST_ASKED = 400
-"""Sentences up to which a model is asked where something else begins."""
+"""Longest text, in sentences, for which a model is asked where topics start."""
 
 
 class Atomised(NamedTuple):
     source: Memory
     atoms: list[Memory]
     superseded: list[str]
-    """Atoms of an earlier cut that are archived now."""
+    """Atoms of an earlier split, now archived."""
     kept: list[str]
-    """Atoms of an earlier cut that somebody edited: they stay as they are."""
+    """Atoms of an earlier split that were edited since and are kept."""
     how: How
 
 
 class Beginnings(Struct, frozen=True):
-    """The numbers of the sentences at which something else begins."""
+    """The numbers of the sentences that start a new topic."""
 
     begins: list[int]
 
 
 def atomise(hold: Hold, id: str, *, most_tokens: int = 200, force: bool = False) -> Atomised:
-    """Keep a memory as atoms, all of them or none; the same source and size make the same atoms, however often."""
+    """Split a memory into atoms in one transaction. The same source and size always give the same atoms."""
     with hold.reading() as session:
         read = _source(hold, session, id, hold.now(), force=force)
     _must_be_cut(read, most_tokens)
@@ -71,7 +71,7 @@ def atomise(hold: Hold, id: str, *, most_tokens: int = 200, force: bool = False)
 
 
 def _put_away(write: Transaction, source: Memory) -> Memory:
-    """Archive the source, unless it was when it was cut before."""
+    """Archive the source, unless an earlier split did."""
     if source.state == "live":
         return put_away(write, source, ATOMISED, "atomise")
     write.local(ChangeSet).arrived.add(source.id)
@@ -79,13 +79,13 @@ def _put_away(write: Transaction, source: Memory) -> Memory:
 
 
 def _source(hold: Hold, session: Session, id: str, now: int, *, force: bool) -> Memory:
-    """What is to be cut: live, or, if it is to be cut anew, what was archived when it was cut before."""
+    """Find the memory to split: live, or, with `force`, archived by an earlier split."""
     found = memories.resolve(session, hold.caller, id, now, view="kept")
     if found.state != "archived" or found.reason != ATOMISED:
         return memories.resolve(session, hold.caller, found.id, now)
     if not force:
         raise AlreadyAtomised(
-            f"The memory {found.id} was cut into atoms before: repeat it with force to cut it anew.",
+            f"The memory {found.id} was already split into atoms: use force to split it again.",
             id=found.id,
             atom_ids=[atom.id for atom in _older(hold, session, found, now)],
         )
@@ -95,26 +95,26 @@ def _source(hold: Hold, session: Session, id: str, now: int, *, force: bool) -> 
 def _must_be_cut(source: Memory, most_tokens: int) -> None:
     if len(atoms(source.content, most_tokens)) < 2:
         raise SourceTooSmall(
-            f"The memory {source.id} has no more than {most_tokens} tokens: it is one atom already.", id=source.id
+            f"The memory {source.id} fits into one atom of {most_tokens} tokens: nothing to split.", id=source.id
         )
 
 
 def _must_be_ours(hold: Hold, write: Transaction, source: Memory) -> None:
-    """Atoms belong to whom the source belongs; who would not see them any more does not cut it."""
+    """Raise unless the caller may change the source and could see its atoms, which keep its owner."""
     must_change(hold, write, source)
     if source.scope == "private" and source.agent != hold.caller.agent:
-        raise Forbidden(f"The memory {source.id} is private to another agent: only that one cuts it into atoms.")
+        raise Forbidden(f"The memory {source.id} is private to another agent: only that agent can split it.")
 
 
 def _breaks(hold: Hold, source: Memory) -> tuple[list[int], How]:
-    """Where something else begins, as a model sees it; what it says has to be true of the text."""
+    """Ask a model where topics start. Invalid answers are ignored."""
     spans = sentences(source.content)
     if hold.model is None or len(spans) > MOST_ASKED:
         return [], BY_RULES
     task = Task(
         "atomise",
-        "The material is a text, a sentence in each numbered line. Give the numbers of the sentences at which another "
-        "subject begins, in rising order, the first sentence left out. Give none if all of it is about one subject.",
+        "The material is a text with one numbered sentence per line. Return the numbers of the sentences that start a "
+        "new topic, in ascending order, without the first sentence. Return an empty list if the text has one topic.",
         Beginnings,
     )
     lines = "\n".join(f"{number}: {source.content[slice(*span)]}" for number, span in enumerate(spans))
@@ -122,7 +122,7 @@ def _breaks(hold: Hold, source: Memory) -> tuple[list[int], How]:
     if answer is None:
         return [], how
     if answer.begins != sorted(set(answer.begins)) or any(not 0 < one < len(spans) for one in answer.begins):
-        return [], unfit("the model named sentences that are not there")
+        return [], unfit("the model returned sentence numbers that do not exist")
     return answer.begins, how
 
 
@@ -137,7 +137,7 @@ def _atoms(
 
 
 def _atom(hold: Hold, write: Transaction, source: Memory, span: tuple[int, int], title: str, how: How) -> Memory:
-    """A piece of a memory: all that holds of the whole holds of it, and it says from where to where it is."""
+    """Build an atom: the source's properties, with its own text and span."""
     content = source.content[slice(*span)]
     uri, place = _place(source, span)
     draft = Draft(
@@ -178,13 +178,13 @@ def _atom(hold: Hold, write: Transaction, source: Memory, span: tuple[int, int],
 
 
 def _id(source: Memory, span: tuple[int, int], content: str) -> str:
-    """The same piece of the same memory is the same memory, on every node and however often it is cut."""
+    """Derive the id from the source and the piece: the same on every node and for every split."""
     digest = sha256(f"atom\x00{source.id}\x00{span[0]}\x00{content}".encode()).digest()
     return ids.uuid7(source.created_at, digest[:8])
 
 
 def _place(source: Memory, span: tuple[int, int]) -> tuple[str, Span]:
-    """Where a piece stands: in the document that the source was taken from whole, else in the source; in bytes."""
+    """Locate a piece in bytes: in the document if the source is an exact span of it, else in the source."""
     start = len(source.content[: span[0]].encode())
     end = start + len(source.content[slice(*span)].encode())
     whole = source.source_span
@@ -194,7 +194,7 @@ def _place(source: Memory, span: tuple[int, int]) -> tuple[str, Span]:
 
 
 def _keep(hold: Hold, write: Transaction, atom: Memory) -> Memory:
-    """Write an atom; one that is there stays as it is, and one that was taken back comes back."""
+    """Write an atom. A live one is left unchanged; an archived or deleted one is revived."""
     known = write.get(MEMORY, atom.id)
     if known is not None and known.state == "live":
         return known
@@ -209,17 +209,17 @@ def _keep(hold: Hold, write: Transaction, atom: Memory) -> Memory:
 
 
 def _free_title(write: Transaction, atom: Memory) -> str:
-    """The title of an atom, with a number if another memory has it."""
+    """Find a free title for an atom, numbered if another memory has it."""
     for number in range(1, MOST_VERSIONS + 1):
         title = atom.title if number == 1 else numbered(atom.title, number)
         holder = title_holder(write, atom.namespace, title)
         if holder is None or holder.id == atom.id:
             return title
-    raise Conflict(f"There are {MOST_VERSIONS} memories with the title {atom.title!r} already.")
+    raise Conflict(f"{MOST_VERSIONS} memories already have the title {atom.title!r}: rename some of them.")
 
 
 def _older(hold: Hold, session: Session, source: Memory, now: int) -> list[Memory]:
-    """The live atoms of a memory, in the order of the text."""
+    """List the live atoms of a memory, in text order."""
     which = links.Which(relations=("derives_from",))
     edges = links.entering(session, hold.caller, [source.id], which, now, limit=10_000)
     found = memories.by_ids(session, hold.caller, [edge.id for edge in edges], now).values()
@@ -228,7 +228,7 @@ def _older(hold: Hold, session: Session, source: Memory, now: int) -> list[Memor
 
 
 def _replace_older(hold: Hold, write: Transaction, source: Memory, made: list[Memory]) -> tuple[list[str], list[str]]:
-    """Archive the atoms of an earlier cut, each superseded by what says the same now; edited ones stay."""
+    """Archive the atoms of an earlier split, superseded by the new atoms that overlap them; edited ones are kept."""
     fresh = {atom.id for atom in made}
     superseded, kept = list[str](), list[str]()
     for old in _older(hold, write.session, source, write.now):
@@ -246,7 +246,7 @@ def _replace_older(hold: Hold, write: Transaction, source: Memory, made: list[Me
 
 
 def _as_cut(source: Memory, atom: Memory) -> bool:
-    """Whether an atom still says what it was cut out of its source with."""
+    """Whether an atom still has the exact text of its span."""
     if atom.source_span is None:
         return False
     base = source.source_span.start if source.source_span and atom.source_uri == source.source_uri else 0

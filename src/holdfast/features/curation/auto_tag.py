@@ -1,4 +1,4 @@
-"""Suggest labels for a text, and add them to a memory if that is asked."""
+"""Suggest tags for a text, and add them to a memory on request."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from holdfast.kernel.text.words import STOP, fold, runs
 InUse = Callable[[Session, str], dict[str, int]]
 MOST_WORDS = 4
 MOST_CHARACTERS = 16_384
-"""Of a text that a model is asked about."""
+"""Characters of a text sent to a model."""
 
 
 class Tagged(NamedTuple):
     memory: Memory | None
     new: list[str]
-    """What suits the text and it does not have yet."""
+    """Suggested tags that the memory does not have."""
     all: list[str]
     applied: bool
     how: How
 
 
 class Labels(Struct, frozen=True):
-    """Labels for the text, the best first."""
+    """Tags for the text, best first."""
 
     tags: list[str]
 
 
 def auto_tag(hold: Hold, id: str, *, apply: bool = False, expected_version: int | None = None) -> Tagged:
-    """Labels for a memory; added to it if asked, unless it was changed while they were looked for."""
+    """Suggest tags for a memory; with `apply` add them, unless the memory changed meanwhile."""
     with hold.reading() as session:
         memory = memories.resolve(session, hold.caller, id, hold.now())
         must_be_version(memory, expected_version)
@@ -57,7 +57,7 @@ def auto_tag(hold: Hold, id: str, *, apply: bool = False, expected_version: int 
 
 
 def labelled(hold: Hold, memory: Memory, in_use: InUse | None = None) -> Tagged:
-    """Labels that suit a memory; `in_use` knows those of a namespace. Never inside a transaction."""
+    """Suggest tags for a memory; `in_use` returns those of a namespace. Never call it inside a transaction."""
     with hold.reading() as session:
         known = in_use(session, memory.namespace) if in_use else used(hold, session, memory.namespace)
         found = _by_rules(session, known, memory.title, memory.content, memory.tags)
@@ -67,7 +67,7 @@ def labelled(hold: Hold, memory: Memory, in_use: InUse | None = None) -> Tagged:
 
 
 def suggest(hold: Hold, title: str, content: str, namespace: str) -> Tagged:
-    """Labels for a text that is not kept."""
+    """Suggest tags for a text that is not stored."""
     title, content, namespace = door.title(title), door.content(content), door.namespace(namespace)
     with hold.reading() as session:
         known = used(hold, session, namespace)
@@ -77,7 +77,7 @@ def suggest(hold: Hold, title: str, content: str, namespace: str) -> Tagged:
 
 
 def add(hold: Hold, memory: Memory, tags: list[str]) -> Memory:
-    """Give a memory more labels, if it is as it was read."""
+    """Add tags to a memory. Raises if it changed since it was read."""
     with hold.writing() as write:
         now = memories.resolve(write.session, hold.caller, memory.id, write.now)
         must_change(hold, write, now)
@@ -86,12 +86,12 @@ def add(hold: Hold, memory: Memory, tags: list[str]) -> Memory:
 
 
 def used(hold: Hold, session: Session, namespace: str) -> dict[str, int]:
-    """The labels of a namespace, and how often each is used."""
+    """Count the tags of a namespace."""
     return curation.tags(session, hold.caller, namespace, hold.now())
 
 
 def _by_rules(session: Session, known: dict[str, int], title: str, content: str, had: tuple[str, ...]) -> list[str]:
-    """Labels by what the text speaks of."""
+    """Suggest tags from the words of the text."""
     words = rarity(session, runs(f"{title} {content[:MOST_CHARACTERS]}"))
     return [label.tag for label in labels(title, content, known=known, rarity=words, without=had)]
 
@@ -99,19 +99,19 @@ def _by_rules(session: Session, known: dict[str, int], title: str, content: str,
 def _by_model(
     hold: Hold, title: str, content: str, found: list[str], known: dict[str, int], had: tuple[str, ...]
 ) -> tuple[list[str], How]:
-    """What a model would label the text, by the same rules; without one, what was found."""
+    """Suggest tags with a model; without a valid answer return the rule-based ones."""
     if hold.model is None:
         return found, BY_RULES
     task = Task(
         "tag",
-        "Name three to eight short labels for the text, lower case, of one or two words, the best first. Prefer labels "
-        "that are in use already. Do not invent what the text does not speak of.",
+        "Suggest three to eight short tags for the text: lower case, one or two words each, best first. Prefer tags "
+        "that are already in use. Do not add topics that the text does not mention.",
         Labels,
         512,
     )
     material = [
-        Material("labels in use", "\n".join(list(known)[:100]) or "none"),
-        Material("labels by rules", "\n".join(found) or "none"),
+        Material("tags in use", "\n".join(list(known)[:100]) or "none"),
+        Material("tags by rules", "\n".join(found) or "none"),
         Material("title", title),
         Material("text", content[:MOST_CHARACTERS]),
     ]
@@ -121,11 +121,11 @@ def _by_model(
     taken = {fold(tag) for tag in had}
     clean = {fold(tag): tag for tag in map(_clean, reversed(answer.tags)) if tag and fold(tag) not in taken}
     chosen = list(reversed(clean.values()))[:MOST]
-    return (chosen, how) if chosen else (found, unfit("the model named nothing that can be a label"))
+    return (chosen, how) if chosen else (found, unfit("the model returned no usable tag"))
 
 
 def _clean(tag: str) -> str:
-    """A label as it can be kept; nothing, if it says nothing or is a sentence."""
+    """Normalize a tag; empty if it is meaningless or too long."""
     words = runs(tag)
     if not 0 < len(words) <= MOST_WORDS or all(word in STOP or word.isdigit() for word in words):
         return ""

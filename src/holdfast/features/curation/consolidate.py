@@ -1,4 +1,4 @@
-"""Make one memory of several. What it was made of is archived and linked to, never destroyed."""
+"""Merge several memories into one. The sources are archived and linked, never deleted."""
 
 from collections.abc import Sequence
 from typing import Any, get_args
@@ -30,9 +30,9 @@ def consolidate(
     tier: Tier,
     how: How | None = None,
 ) -> tuple[Memory, list[Memory]]:
-    """Keep one memory in place of several, in one transaction; it may take the title of one of them.
+    """Merge memories into one, in one transaction; it may reuse the title of a source.
 
-    `how` its summary came about, if nobody wrote it.
+    `how` records how the summary was generated, if the caller did not write it.
     """
     with hold.writing() as write:
         sources = changeable(hold, write, ids)
@@ -43,7 +43,7 @@ def consolidate(
 
 
 def make_one(hold: Hold, write: Transaction, sources: list[Memory], draft: Draft, agent: str | None = None) -> Memory:
-    """Put one memory in the place of several, for the caller or another agent, inside a transaction."""
+    """Replace memories by one, for the caller or another agent, inside a transaction."""
     draft, _ = hygiene.without_secrets(write.session, draft)
     fresh = admit(
         draft,
@@ -66,10 +66,10 @@ def make_one(hold: Hold, write: Transaction, sources: list[Memory], draft: Draft
 
 
 def changeable(hold: Hold, write: Transaction, ids: Sequence[str]) -> list[Memory]:
-    """The memories to be made one, each the caller's to change and none of them twice."""
+    """Resolve the memories to merge. Raises unless they are distinct and the caller may change each."""
     sources = [memories.resolve(write.session, hold.caller, id, write.now) for id in ids]
     if len({source.id for source in sources}) < len(sources):
-        raise Invalid("ids: a memory is named twice", fields=["ids"])
+        raise Invalid("ids must not contain a memory twice", fields=["ids"])
     for source in sources:
         must_change(hold, write, source)
     return sources
@@ -78,7 +78,7 @@ def changeable(hold: Hold, write: Transaction, ids: Sequence[str]) -> list[Memor
 def _draft(
     hold: Hold, sources: list[Memory], title: str, summary: str | None, namespace: str | None, tier: Tier
 ) -> Draft:
-    """As important as the most important of them, as sure as the least sure, shown to no more than the narrowest."""
+    """Build the draft: highest priority, lowest confidence and narrowest scope of the sources."""
     places = {source.namespace for source in sources}
     return Draft(
         title=title,
@@ -96,18 +96,18 @@ def _draft(
 
 
 def _as_deep(fresh: Memory, sources: list[Memory]) -> Memory:
-    """A summary of conclusions is itself no observation: it is as deep as the deepest of them."""
+    """Set the reflection depth to the maximum of the sources."""
     depth = max(source.reflection_depth for source in sources)
     return with_origin(replace(fresh, reflection_depth=depth), depth) if depth else fresh
 
 
 def _joined(sources: list[Memory]) -> str:
-    """Without a summary: what they say, one after the other, each under its title."""
+    """Join the contents, each under its title; used if there is no summary."""
     return "\n\n".join(f"{source.title}\n{source.content}" for source in sources)
 
 
 def _metadata(sources: list[Memory]) -> dict[str, Any]:
-    """What all of them say, the later over the earlier, and where it comes from."""
+    """Merge the metadata (later sources win) and add the provenance."""
     merged = {key: value for source in sources for key, value in source.metadata.items()}
     return {
         **merged,

@@ -1,4 +1,4 @@
-"""Do two memories contradict each other? What they say is set side by side, sentence by sentence."""
+"""Detect contradictions between two memories, by rules and optionally by a model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Detected(NamedTuple):
 
 
 class Verdict(Struct, frozen=True):
-    """Whether both texts can be true, and the sentences that cannot, word for word."""
+    """Whether the texts contradict each other, and the contradicting sentences, verbatim."""
 
     contradicts: bool
     sentence_a: str = ""
@@ -42,16 +42,16 @@ class Verdict(Struct, frozen=True):
 
 
 def detect(hold: Hold, id_a: str, id_b: str) -> Detected:
-    """Whether two memories contradict each other, and where."""
+    """Check whether two memories contradict each other, and where."""
     with hold.reading() as session:
         a, b = (memories.resolve(session, hold.caller, id, hold.now()) for id in (id_a, id_b))
     if a.id == b.id:
-        raise Invalid("id_b: names the same memory as id_a", fields=["id_b"])
+        raise Invalid("id_b must be a different memory than id_a", fields=["id_b"])
     return compared(hold, a, b)
 
 
 def compared(hold: Hold, a: Memory, b: Memory) -> Detected:
-    """Two memories by rules, and by a model if one is set. Never inside a transaction."""
+    """Compare two memories by rules, and by a model if one is set. Never call it inside a transaction."""
     found, likeness = by_rules(a, b)
     if hold.model is None:
         return Detected(a, b, found, likeness, BY_RULES)
@@ -66,12 +66,12 @@ def by_rules(a: Memory, b: Memory) -> tuple[list[Evidence], Likeness]:
 
 
 def _by_model(hold: Hold, a: Memory, b: Memory, found: list[Evidence]) -> tuple[list[Evidence], How]:
-    """A model's verdict; one that quotes what neither text says does not count."""
+    """Ask a model. A verdict with quotes that are not in the texts is ignored."""
     task = Task(
         "contradiction",
-        "Decide whether the texts A and B contradict each other: whether both cannot be true of the same thing at the "
-        "same time. If they do, quote the sentence of each, word for word, and say in a few words how they differ. "
-        "Texts about different things do not contradict each other.",
+        "Decide whether the texts A and B contradict each other: whether they cannot both be true of the same thing at "
+        "the same time. If so, quote the sentence of each, verbatim, and state the difference in a few words. Texts "
+        "about different things do not contradict each other.",
         Verdict,
         1024,
     )
@@ -87,7 +87,7 @@ def _by_model(hold: Hold, a: Memory, b: Memory, found: list[Evidence]) -> tuple[
     if not answer.contradicts:
         return [], how
     if not _quoted(answer.sentence_a, a) or not _quoted(answer.sentence_b, b):
-        return found, unfit("the model quoted what the texts do not say")
+        return found, unfit("the model quoted text that is not in the memories")
     return [Evidence("model", answer.sentence_a, answer.sentence_b, answer.difference[:512])], how
 
 

@@ -1,4 +1,4 @@
-"""Where two texts cannot both be true: one denies what the other says, or gives another number, date or value."""
+"""Find contradictions between two texts by rules: negation, antonyms, different numbers, dates or values."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from holdfast.kernel.text.words import STOP
 
 Sort = Literal["negation", "opposite", "number", "date", "model"]
 SAME_SUBJECT = 0.6
-"""The share of the shorter sentence's words that both have, from which on they speak of the same."""
+"""Minimum share of the shorter sentence's words in both sentences for the same subject."""
 LEAST_SHARED = 2
 MOST_SENTENCES = 200
 
@@ -20,7 +20,7 @@ _NOT = frozenset(
     pas jamais sans nunca sin""".split()
 )
 _ALSO_NOT = frozenset("longer anymore any yet even ever do does did is are was were be".split())
-"""Words that come and go with a denial."""
+"""Words that appear or disappear with a negation."""
 _PAIRS = """enabled/disabled enable/disable on/off true/false always/never before/after allow/deny allowed/forbidden
     required/optional increase/decrease increased/decreased open/closed up/down success/failure succeeded/failed
     accept/reject accepted/rejected add/remove added/removed public/private more/less higher/lower faster/slower
@@ -65,7 +65,7 @@ _UNITS = {
 
 
 class Evidence(NamedTuple):
-    """What stands against what: the sentences of either text, and how they differ."""
+    """Two contradicting sentences, and how they differ."""
 
     sort: Sort
     a: str
@@ -74,7 +74,7 @@ class Evidence(NamedTuple):
 
 
 class Value(NamedTuple):
-    """A number or a date in a sentence, and what it is of."""
+    """A number or date in a sentence, and what it measures."""
 
     sort: Literal["number", "date"]
     of: str
@@ -85,15 +85,15 @@ class Value(NamedTuple):
 class _Sentence(NamedTuple):
     text: str
     words: frozenset[str]
-    """What it speaks of: without values, denials and what every sentence has."""
+    """Content words, without values, negations and stop words."""
     denied: bool
     values: tuple[Value, ...]
 
 
 def contradictions(a: str, b: str, *, subject: str = "") -> list[Evidence]:
-    """Every pair of sentences of two texts that are about the same and cannot both be true.
+    """Find all pairs of sentences with the same subject that cannot both be true.
 
-    `subject` is what both texts are known to be about, such as a title that they share.
+    `subject` is the known common subject of the texts, such as a shared title.
     """
     about = _words(subject)
     ones, others = _read(a), _read(b)
@@ -113,7 +113,7 @@ def _sentence(text: str) -> _Sentence:
 
 
 def _unit(number: re.Match[str]) -> str:
-    """What is left of a number in a sentence: what there are so many of; not a measure, which may be another there."""
+    """Replace a number by its unit, but drop measures, which may be given in other units."""
     unit = number["unit"] or ""
     return " " if unit.lower() in _UNITS else f" {unit} "
 
@@ -125,7 +125,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def stem(word: str) -> str:
-    """A word without its commonest endings, so that "supports" and "support" are one."""
+    """Strip the most common endings, so that "supports" and "support" match."""
     for ending in ("ing", "ied", "ies", "ed", "es", "s"):
         if word.endswith(ending) and len(word) - len(ending) >= 3 and word.isascii():
             return word.removesuffix(ending) + ("y" if ending in ("ied", "ies") else "")
@@ -141,14 +141,14 @@ def _against(one: _Sentence, other: _Sentence, about: frozenset[str]) -> Evidenc
     if not _same_subject(left, right, about):
         return None
     if one.denied != other.denied:
-        return Evidence("negation", one.text, other.text, "one denies what the other says") if not opposite else None
+        return Evidence("negation", one.text, other.text, "one negates the other") if not opposite else None
     if contrary:
-        return Evidence("opposite", one.text, other.text, " against ".join(contrary))
+        return Evidence("opposite", one.text, other.text, " vs ".join(contrary))
     return _other_value(one, other)
 
 
 def _same_subject(left: frozenset[str], right: frozenset[str], about: frozenset[str]) -> bool:
-    """Whether two sentences speak of the same, beside what is known to be their subject."""
+    """Whether two sentences have the same subject, apart from the known common one."""
     shared, least = len(left & right), min(len(left), len(right))
     if left == right:
         return bool(left or about)
@@ -156,7 +156,7 @@ def _same_subject(left: frozenset[str], right: frozenset[str], about: frozenset[
 
 
 def _contrary(one: frozenset[str], other: frozenset[str]) -> tuple[str, ...]:
-    """A word of each sentence that means the contrary of the other's, if neither has both."""
+    """Find a pair of antonyms, one in each sentence, unless a sentence has both."""
     for word, contrary in _OPPOSITE.items():
         here, there = stem(word), stem(contrary)
         if here in one and there in other and here not in other and there not in one:
@@ -165,7 +165,7 @@ def _contrary(one: frozenset[str], other: frozenset[str]) -> tuple[str, ...]:
 
 
 def _other_value(one: _Sentence, other: _Sentence) -> Evidence | None:
-    """The first value that both give of the same thing, and differently."""
+    """Find the first value of the same thing that differs."""
     theirs: dict[tuple[str, str], set[str]] = {}
     for value in other.values:
         theirs.setdefault((value.sort, value.of), set()).add(value.means)
@@ -174,7 +174,7 @@ def _other_value(one: _Sentence, other: _Sentence) -> Evidence | None:
         mine = {again.means for again in one.values if (again.sort, again.of) == (value.sort, value.of)}
         if against and not mine & against:
             said = next(v.said for v in other.values if (v.sort, v.of) == (value.sort, value.of))
-            return Evidence(value.sort, one.text, other.text, f"{value.said} against {said}")
+            return Evidence(value.sort, one.text, other.text, f"{value.said} vs {said}")
     return None
 
 
@@ -205,7 +205,7 @@ def _dated(found: re.Match[str]) -> Iterator[Value]:
 
 
 def _number(number: str, unit: str, text: str, start: int, said: str) -> Value:
-    """A number by its unit, else by the word that it stands with; units of one measure are made one."""
+    """Parse a number with its unit, else with the word before it; units are converted to a base unit."""
     value = float(re.sub("[,']", "", number))
     base, factor = _UNITS.get(unit.lower(), (stem(unit.lower()), "1"))
     if not base or base in STOP:

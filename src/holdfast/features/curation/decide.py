@@ -1,4 +1,4 @@
-"""What becomes of a curator's work: its proposals are accepted or dismissed, its changes taken back."""
+"""Accept or dismiss curator proposals, and roll back runs."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from holdfast.kernel.records import validate as door
 from holdfast.kernel.registry.stages import Parts, Stage
 
 STAGES: dict[str, tuple[Stage, ...]] = {"tags": ("store",), "duplicate": ("store", "link")}
-"""Of what accepting a proposal is a part, by its kind; of others it is a link."""
+"""Hook stages of accepting a proposal, by its kind; others are a link."""
 
 
 class Decided(NamedTuple):
-    """What became of one proposal or step."""
+    """The result for one proposal."""
 
     id: str
     error: HoldfastError | None = None
     made: str | None = None
-    """The memory that was made or changed by it."""
+    """The memory that was created or changed."""
 
 
 class Taken(NamedTuple):
-    """One step of a run that was taken back, or why not."""
+    """One step of a run that was rolled back, or the error."""
 
     seq: int
     step: str
@@ -51,11 +51,11 @@ class RolledBack(NamedTuple):
     run: str
     steps: list[Taken]
     withdrawn: int
-    """Proposals that were open."""
+    """Number of open proposals withdrawn."""
 
 
 def decide(hold: Hold, ids: Sequence[str], *, accept: bool) -> list[Decided]:
-    """Do what was proposed, or never propose it again; each by itself."""
+    """Accept or dismiss proposals, each in its own transaction. Dismissed ones are not proposed again."""
     return [_decided(hold, id, accept=accept) for id in dict.fromkeys(ids)]
 
 
@@ -66,10 +66,10 @@ def _decided(hold: Hold, id: str, *, accept: bool) -> Decided:
             made = _accepted(hold, write, offer) if accept else None
             status: Status = "accepted" if accept else "dismissed"
             if not curation.decide(write.session, id, status, hold.caller.agent, write.now):
-                raise Conflict(f"The proposal {id} is {offer.status} already.", id=id)
+                raise Conflict(f"The proposal {id} is already {offer.status}.", id=id)
             return Decided(id, made=made)
     except Skip as skip:
-        return Decided(id, Conflict(f"It cannot be done: {skip}."))
+        return Decided(id, Conflict(f"The proposal cannot be applied: {skip}."))
     except StoreError:
         raise
     except HoldfastError as error:
@@ -77,7 +77,7 @@ def _decided(hold: Hold, id: str, *, accept: bool) -> Decided:
 
 
 def parts_of_accepting(hold: Hold, ids: Sequence[str]) -> Parts:
-    """What accepting proposals does, as hooks know it; those that are not there are left to who decides."""
+    """List the stages of accepting proposals, for hooks; missing proposals are skipped."""
     parts = Parts()
     with hold.reading() as session:
         for id in dict.fromkeys(ids):
@@ -93,20 +93,20 @@ def parts_of_accepting(hold: Hold, ids: Sequence[str]) -> Parts:
 
 
 def _labels(offer: Offer) -> tuple[str, ...]:
-    """The labels that a proposal adds."""
+    """Parse the tags that a proposal adds."""
     body = msgspec.json.decode(offer.body, type=dict[str, object])
     return msgspec.convert(body["tags"], tuple[str, ...])
 
 
 def _accepted(hold: Hold, write: Transaction, offer: Offer) -> str:
-    """Do what a proposal says, if its memories still say what they said."""
+    """Apply a proposal. Raises if its memories changed since."""
     several = [
         memories.resolve(write.session, hold.caller, id, write.now)
         for id in (offer.memory, offer.other)
         if id is not None
     ]
     if curation.offer_id(offer.step, key_of(*several)) != offer.id:
-        raise ChangedSince("The memories changed since this was proposed: dismiss it, and let it be looked at anew.")
+        raise ChangedSince("The memories changed since this was proposed: dismiss it and run curate again.")
     first = several[0]
     must_change(hold, write, first)
     match offer.step:
@@ -123,12 +123,12 @@ def _accepted(hold: Hold, write: Transaction, offer: Offer) -> str:
 
 
 def rollback(hold: Hold, run_id: str) -> RolledBack:
-    """Take back what a run did, the last step first, each as a whole; what somebody changed since stays and is told."""
+    """Undo a run, last step first, each step as a whole. Steps changed since are kept and reported."""
     with hold.reading() as session:
         run = curation.run(session, hold.caller, run_id)
         steps = curation.steps(session, run.id)
     if run.status == "running":
-        raise Conflict(f"The run {run.id} is at work: let it end first.", id=run.id)
+        raise Conflict(f"The run {run.id} is still running: wait until it ends.", id=run.id)
     owner = f"rollback {hold.new_id()}"
     with alone(hold, owner):
         taken = [_taken(hold, owner, run.id, step) for step in steps]
@@ -140,7 +140,7 @@ def rollback(hold: Hold, run_id: str) -> RolledBack:
 
 
 def parts_of_rollback(hold: Hold, run_id: str) -> Parts:
-    """What taking a run back does, as hooks know it; steps that cannot be taken back any more are none of it."""
+    """List the stages of a rollback, for hooks; steps that can no longer be undone are skipped."""
     with hold.reading() as session:
         steps = curation.steps(session, curation.run(session, hold.caller, run_id).id)
     parts = Parts()
@@ -163,7 +163,7 @@ def _taken(hold: Hold, owner: str, run: str, step: curation.Step) -> Taken:
             take_lease(write.session, owner, write.now)
             entries = undo_together(hold, write, step.seq)
             if step.memory not in {entry.record for entry in entries}:
-                raise Conflict(f"The journal does not say that change {step.seq} was the curator's.", change=step.seq)
+                raise Conflict(f"Change {step.seq} in the journal is not the curator's.", change=step.seq)
             if step.step == "duplicates":
                 back = [write.get(MEMORY, entry.record) for entry in entries if entry.kind == "memory"]
                 for one, other in combinations([one for one in back if one and one.state == "live"], 2):

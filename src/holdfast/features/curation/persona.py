@@ -1,4 +1,4 @@
-"""What is known of an entity, in one memory: made of what mentions it, with footnotes, and made anew when that is."""
+"""Personas: one memory that summarises an entity, with footnotes; regenerated when its sources change."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ from holdfast.kernel.text.words import asked, fold
 MOST_SOURCES = 20
 MOST_LOOKED_AT = 200
 SENTENCES = 2
-"""So many sentences of each source are told."""
+"""Sentences quoted per source."""
 LONGEST_SENTENCE = 600
 EVERYWHERE = "*"
 _NOT_SOURCES = ("persona", "entity")
 
 
 class Entity(NamedTuple):
-    """Who a persona is of."""
+    """The subject of a persona."""
 
     key: str
-    """The entity's id, or its folded name if it is none that was registered."""
+    """The entity's id, or the folded name if the entity is not registered."""
     name: str
     names: tuple[str, ...]
     memory: Memory | None
@@ -71,17 +71,17 @@ class Persona(NamedTuple):
 class Generated(NamedTuple):
     persona: Persona
     regenerated: bool
-    """Whether there was something new to say."""
+    """Whether a new version was written."""
 
 
 class Portrait(Struct, frozen=True):
-    """What the sources say of the entity; each sentence ends with the numbers of its sources, such as [1] or [2][5]."""
+    """What the sources say about the entity; each sentence ends with its source numbers, such as [1] or [2][5]."""
 
     text: str
 
 
 def latest(hold: Hold, entity_id: str, namespace: str | None = None) -> Persona | None:
-    """The persona of an entity that the caller may see, if one was made; whether it still holds is said with it."""
+    """Find the persona of an entity that the caller may see, with its staleness."""
     with hold.reading() as session:
         entity = _entity(hold, session, entity_id, namespace)
         found = _current(hold, session, entity, namespace, hold.now())
@@ -94,14 +94,14 @@ def generate(
     namespace: str | None = None,
     writing: Callable[[], AbstractContextManager[Transaction]] | None = None,
 ) -> Generated:
-    """Make the persona of an entity, or a new version of it if what it stands on is not what it was."""
+    """Generate the persona of an entity; write a new version only if its sources changed."""
     with hold.reading() as session:
         entity = _entity(hold, session, entity_id, namespace)
         sources = _sources(hold, session, entity, namespace, hold.now())
         before = _current(hold, session, entity, namespace, hold.now())
         known = _read(hold, session, before) if before else None
     if not sources:
-        raise NotFound(f"No memory that you may see mentions {entity.name!r}.", entity_id=entity_id)
+        raise NotFound(f"No visible memory mentions {entity.name!r}.", entity_id=entity_id)
     if known is not None and known.memory.metadata.get("sources_hash") == _hash(sources):
         return Generated(known, regenerated=False)
     text, how = _portrait(hold, entity, sources)
@@ -111,7 +111,7 @@ def generate(
 
 
 def _entity(hold: Hold, session: Session, entity_id: str, namespace: str | None) -> Entity:
-    """By the id of an entity, by one of its names, or a name that nobody registered."""
+    """Find an entity by id or name; an unregistered name is an entity of its own."""
     name = door.title(entity_id, "entity_id")
     place = None if namespace is None else door.namespace(namespace)
     try:
@@ -129,7 +129,7 @@ def _entity(hold: Hold, session: Session, entity_id: str, namespace: str | None)
 
 
 def title_of(entity: Entity, namespace: str | None) -> str:
-    """One title for an entity and what it is made from, so that there is one persona at a time."""
+    """Build the title; one per entity and namespace scope, so that there is a single current persona."""
     scope = "" if namespace is None else f" ({namespace})"
     room = door.MOST_BYTES["title"] - len(f"Persona of {scope}".encode())
     return f"Persona of {entity.name.encode()[:room].decode(errors='ignore')}{scope}"
@@ -142,7 +142,7 @@ def _place(hold: Hold, entity: Entity, namespace: str | None) -> str:
 
 
 def _current(hold: Hold, session: Session, entity: Entity, namespace: str | None, now: int) -> Memory | None:
-    """The persona under its title, or of one whose name is spelt with other capitals."""
+    """Find the current persona by title, else by entity (the name may be capitalised differently)."""
     place, title = _place(hold, entity, namespace), title_of(entity, namespace)
     found = curation.titled(session, hold.caller, place, title, now)
     if found is not None and _is_of(found, entity, namespace):
@@ -169,7 +169,7 @@ def _read(hold: Hold, session: Session, memory: Memory) -> Persona:
 
 
 def _sources(hold: Hold, session: Session, entity: Entity, namespace: str | None, now: int) -> list[Memory]:
-    """What mentions an entity: conclusions first, then the most important, then the newest."""
+    """Select memories that mention an entity: reflections first, then by priority, then newest."""
     which = normal(Filter(namespace=namespace))
     found = [memory for memory in _mentioning(hold, session, entity, which, now) if memory.kind not in _NOT_SOURCES]
     current = _not_superseded(hold, session, [memory for memory in found if _mentions(memory, entity)], now)
@@ -185,7 +185,7 @@ def _not_superseded(hold: Hold, session: Session, found: list[Memory], now: int)
 
 
 def _mentioning(hold: Hold, session: Session, entity: Entity, which: Filter, now: int) -> list[Memory]:
-    """Memories that may mention an entity: by the words of its names, and by links with it."""
+    """Find memories that may mention an entity, by keywords of its names and by links."""
     wanted: list[str] = []
     for name in entity.names:
         words = asking.question(session, asked(name)) if asked(name) else None
@@ -199,7 +199,7 @@ def _mentioning(hold: Hold, session: Session, entity: Entity, which: Filter, now
 
 
 def _mentions(memory: Memory, entity: Entity) -> bool:
-    """By one of its names as whole words, or because its metadata say so."""
+    """Whether a memory mentions the entity: by a name as whole words, or in its metadata."""
     if memory.metadata.get("entity_id") in (entity.key, entity.name):
         return True
     return any(_named(f"{memory.title}\n{memory.content}", name) for name in entity.names)
@@ -213,19 +213,19 @@ def _named(text: str, name: str) -> bool:
 
 
 def _hash(sources: Sequence[Memory]) -> str:
-    """Of what the sources say: as long as it is the same, there is nothing new to tell."""
+    """Hash the sources. While it is the same, the persona is current."""
     return ids.derived("persona", *(f"{one.id} {content_hash(one.title, one.content)}" for one in sources))
 
 
 def _portrait(hold: Hold, entity: Entity, sources: Sequence[Memory]) -> tuple[str, How]:
-    """What is told of an entity, each sentence with the number of its source; word for word, or as a model tells it."""
+    """Write the portrait, each sentence with its source number: quoted sentences, or the answer of a model."""
     rules = "\n".join(f"- {told} [{number}]" for number, one in enumerate(sources, 1) for told in _told(one, entity))
     if hold.model is None:
         return rules, BY_RULES
     task = Task(
         "persona",
-        "Tell what the numbered sources say of the entity, in plain sentences without headings. Every sentence ends "
-        "with the numbers of the sources that it rests on, such as [1] or [2][5]. Say nothing that no source says.",
+        "Describe the entity from the numbered sources, in plain sentences without headings. End every sentence with "
+        "the numbers of its sources, such as [1] or [2][5]. State nothing that no source states.",
         Portrait,
         2048,
     )
@@ -237,12 +237,12 @@ def _portrait(hold: Hold, entity: Entity, sources: Sequence[Memory]) -> tuple[st
         return rules, how
     cited = {int(number) for number in re.findall(r"\[(\d{1,3})\]", answer.text)}
     if not cited or not cited <= set(range(1, len(sources) + 1)):
-        return rules, unfit("the model cited no sources, or sources that are not there")
+        return rules, unfit("the model cited no sources, or sources that do not exist")
     return answer.text.strip(), how
 
 
 def _told(source: Memory, entity: Entity) -> list[str]:
-    """The weightiest sentences of a source, those that name the entity first."""
+    """Pick the most relevant sentences of a source; those that name the entity come first."""
     said = [one for one in weighed(source.content) if len(one.text) <= LONGEST_SENTENCE]
     best = sorted(said, key=lambda one: (not any(_named(one.text, n) for n in entity.names), -one.weight, one.place))
     chosen = sorted(best[:SENTENCES], key=lambda one: one.place)
@@ -252,10 +252,10 @@ def _told(source: Memory, entity: Entity) -> list[str]:
 def _keep(
     hold: Hold, write: Transaction, entity: Entity, namespace: str | None, sources: list[Memory], text: str, how: How
 ) -> Persona:
-    """Write a version: the one before is archived, superseded by it; its sources are linked."""
+    """Write a version, archive and supersede the previous one, and link the sources."""
     there = memories.by_ids(write.session, hold.caller, [one.id for one in sources], write.now)
     if _hash([there[one.id] for one in sources if one.id in there]) != _hash(sources):
-        raise VersionConflict("A memory that mentions the entity changed while its persona was made: try again.")
+        raise VersionConflict("A source of the persona changed meanwhile: try again.")
     before = _current(hold, write.session, entity, namespace, write.now)
     version = 1
     if before is not None:
@@ -283,7 +283,7 @@ def _memory(
     how: How,
     version: int,
 ) -> Memory:
-    """Shown to no more than the narrowest of its sources, as sure as the least sure, as deep as the deepest."""
+    """Build the memory: narrowest scope, lowest confidence and greatest reflection depth of its sources."""
     notes = "\n".join(f"[{number}] {one.title} ({one.id})" for number, one in enumerate(sources, 1))
     metadata: dict[str, Any] = {
         "entity_id": entity.key,
@@ -314,6 +314,6 @@ def _memory(
 
 
 def _fitting(text: str, notes: str) -> str:
-    """The text with its footnotes, as long as a memory may be."""
+    """Append the footnotes, and truncate the text to the maximum size of a memory."""
     room = door.MOST_BYTES["content"] - len(notes.encode()) - 2
     return f"{text.encode()[:room].decode(errors='ignore')}\n\n{notes}"

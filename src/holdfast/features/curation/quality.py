@@ -1,4 +1,4 @@
-"""How clean a collection of texts is: what is there twice, what contradicts, what should not be there, and a score."""
+"""Quality of a collection of texts: duplicates, contradictions, secrets, prompt injections, and a score."""
 
 from array import array
 from collections.abc import Iterable, Iterator
@@ -22,48 +22,48 @@ WEIGHTS: dict[Trouble, float] = {
     "stale": 0.5,
     "never_read": 0.1,
 }
-"""What a store loses of its hundred points if all of it is so; everything together costs no more than all."""
+"""Share of the 100 points lost if every text has the problem; the score is never below 0."""
 
 MOST = 200_000
-"""So many texts are looked at."""
+"""Maximum number of texts checked."""
 MOST_KEPT = 1000
-"""Characters of a text by which it is compared with others."""
+"""Characters of a text used for comparison."""
 MOST_COMPARED = 100_000
 FEWEST_WORDS = 4
-"""Fewer words are nearly the same by chance: they are a duplicate only word for word."""
+"""Shorter texts are near-duplicates by chance: they count only if equal."""
 NOT_LOOKED_FOR = -1
 WIDTH = 7
-"""Numbers of a text: one that equal ones share, and those of the pairs of four of its terms."""
+"""Hashes per text: one of the whole text, and one per MinHash band."""
 MOST_EXAMPLES = 10
 
 
 class Text(NamedTuple):
-    """A text that is looked at."""
+    """A text to check."""
 
     id: str
     place: str
     title: str
     content: str
     spoken: bool = False
-    """It was said in a conversation: that it is said again is nothing wrong."""
+    """Whether it is a message of a conversation: repetitions there are not a problem."""
 
 
 class Example(NamedTuple):
-    """Some texts of which something is to be said; for those that stand together, all of them."""
+    """An example of a finding: one text, or all texts of a group."""
 
     ids: tuple[str, ...]
     what: str
 
 
 class Finding(NamedTuple):
-    """How many texts have some trouble, and some of them; None: it cannot be known here."""
+    """Number of texts with a problem, and examples; None if it cannot be determined."""
 
     many: int | None
     examples: tuple[Example, ...] = ()
 
 
 class Found:
-    """Counts texts that have a trouble, and remembers the first few."""
+    """Count texts with a problem and keep the first examples."""
 
     def __init__(self) -> None:
         self.count, self._examples = 0, list[Example]()
@@ -78,7 +78,7 @@ class Found:
 
 
 class Collection:
-    """Texts as they are gone through once, and what they have in common afterwards."""
+    """Texts added one by one, and compared at the end."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -90,7 +90,7 @@ class Collection:
         return len(self._texts)
 
     def add(self, text: Text) -> None:
-        """Look at a text by itself, and keep of it what it is compared by."""
+        """Check a text for secrets and injections, and index it for comparison."""
         self.total += 1
         if self.total > MOST:
             return
@@ -113,7 +113,7 @@ class Collection:
         self._texts.append(text._replace(content=text.content[:MOST_KEPT]))
 
     def alike(self) -> tuple[Finding, Finding, Finding]:
-        """What is there twice, nearly twice, and in contradiction, each text once; of a group, the first is none."""
+        """Find duplicates, near-duplicates and contradictions. The first text of a group does not count."""
         same, near, against = _Groups(len(self._texts)), _Groups(len(self._texts)), Found()
         for one, other in self._equal():
             if not self._distinct(one, other):
@@ -140,7 +140,7 @@ class Collection:
         return " | ".join(self._texts[number].title for number in numbers)
 
     def _equal(self) -> Iterator[tuple[int, int]]:
-        """Neighbours among the texts that say the very same."""
+        """Yield consecutive pairs of equal texts."""
         last: dict[int, int] = {}
         for number in range(len(self._texts)):
             exact = self._bands[number * WIDTH]
@@ -149,7 +149,7 @@ class Collection:
             last[exact] = number
 
     def _candidates(self) -> Iterator[tuple[int, int]]:
-        """Pairs of a text and the last one before it under each of its numbers, each once, as many as are compared."""
+        """Yield each text with the previous text of each of its bands, up to the comparison limit."""
         last: dict[int, int] = {}
         compared = 0
         for number in range(len(self._texts)):
@@ -173,7 +173,7 @@ class Collection:
 
 
 class _Groups:
-    """Numbers that belong together because of pairs of them."""
+    """Disjoint sets of numbers (union-find)."""
 
     def __init__(self, size: int) -> None:
         self._above = array("q", range(size))
@@ -189,7 +189,7 @@ class _Groups:
         self._above[high] = low
 
     def all(self) -> list[list[int]]:
-        """The groups of more than one, in the order of their first."""
+        """List groups of two or more, ordered by their first number."""
         found: dict[int, list[int]] = {}
         for number in range(len(self._above)):
             found.setdefault(self.root(number), []).append(number)
@@ -197,6 +197,6 @@ class _Groups:
 
 
 def score(total: int, counts: Iterable[tuple[Trouble, int | None]]) -> int:
-    """A hundred for a collection without trouble; each trouble takes its share of the texts, times its weight."""
+    """Compute the score: 100 minus, for each problem, its share of the texts times its weight."""
     lost = sum(WEIGHTS[trouble] * count / total for trouble, count in counts if count) if total else 0.0
     return round(100 * max(0.0, 1 - lost))

@@ -1,4 +1,4 @@
-"""How clean a store is, or what another program has exported: everything that the caller may see, gone through once."""
+"""Quality report of a store (everything the caller may see) or of another program's export, in one pass."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -24,12 +24,12 @@ from holdfast.kernel.text.similarity import echoes, worth_reading
 PAGE = 500
 MOST_RECALLS_READ = 2000
 MOST_LOOPS_LOOKED_AT = 2000
-"""The newest memories that were kept after a recall."""
+"""Newest memories stored shortly after a recall that are checked for recall loops."""
 MOST_LINKS = 10_000
 
 
 class Audit(NamedTuple):
-    """What was looked at, and what was found."""
+    """Findings over all checked texts."""
 
     total: int
     findings: dict[Trouble, Finding]
@@ -37,7 +37,7 @@ class Audit(NamedTuple):
 
 
 def of_store(hold: Hold, namespace: str | None) -> Audit:
-    """Everything that is live in the store, or in one of its namespaces."""
+    """Report on the live memories of the store or a namespace."""
     which = normal(Filter(namespace=namespace))
     with hold.reading() as session:
         looked = _Looked(hold, session)
@@ -61,7 +61,7 @@ def _pages(hold: Hold, session: Session, which: Filter) -> Iterator[list[Memory]
 
 
 class _Looked:
-    """What is found of the memories of a store while they are gone through."""
+    """Findings collected while reading the memories of a store."""
 
     def __init__(self, hold: Hold, session: Session) -> None:
         self._hold, self._session, self._now = hold, session, hold.now()
@@ -97,15 +97,15 @@ class _Looked:
         if memory.id in superseded:
             return f"superseded by {superseded[memory.id]}"
         if memory.valid_until is not None and memory.valid_until <= self._now:
-            return f"held until {moment.to_text(memory.valid_until)}"
-        return "stands on something that fell" if memory.id in stale else None
+            return f"valid until {moment.to_text(memory.valid_until)}"
+        return "a source changed or was deleted" if memory.id in stale else None
 
     def _recalls_before(self, memory: Memory) -> list[recalls.Logged]:
         since = memory.created_at - LATELY
         return [one for one in self._recalls if since <= one.asked_at < memory.created_at][:MOST_RECALLS]
 
     def loops(self) -> Finding:
-        """Memories that say nothing but what their agent was told shortly before."""
+        """Find memories that only repeat what their agent recalled shortly before."""
         found = Found()
         for memory in self._after[-MOST_LOOPS_LOOKED_AT:]:
             ids = [hit.id for one in self._recalls_before(memory) for hit in one.hits if hit.id != memory.id]
@@ -135,7 +135,7 @@ class _Looked:
 
 
 def _recalls(hold: Hold, session: Session) -> list[recalls.Logged]:
-    """What the caller's own agent asked, the newest first."""
+    """List the recalls of the calling agent, newest first."""
     logged = recalls.page(session, hold.caller.agent, before="", limit=MOST_RECALLS_READ)
     noted = [one.logged(whole=False) for one in hold.local(Recalls).all() if one.agent == hold.caller.agent]
     return [*noted[::-1], *logged]
@@ -147,7 +147,7 @@ def _text(memory: Memory) -> Text:
 
 
 def of_records(records: Iterator[Record], keep_going: Callable[[], None]) -> Audit:
-    """What another program exported; what was read of it, and when, is not known."""
+    """Report on another program's export, which has no recall history."""
     texts, problems = Collection(), list[Problem]()
     for record in records:
         keep_going()

@@ -1,15 +1,15 @@
 -- name: tag_counts
--- Which labels memories have, and how often; only features/memories/store.py decides whose.
+-- Tags and their counts; visibility clauses come from features/memories/store.py.
 select x.tag, count(*) from memory_tag x join memory m on m.id = x.memory where true
 -- name: tag_counts.often
  group by x.tag order by count(*) desc, x.tag limit :limit
 -- name: memory.titled
  and m.title = :title
 -- name: memory.after
--- In the order of their ids, on from one.
+-- Ordered by id, after a given one.
  and m.id > :after order by m.id limit :limit
 -- name: curate_bound
--- Memories on which something else hangs, and what.
+-- Memories that are granted, standards, sources or part of a supersession, with the reason.
 select g.memory, 'granted' from memory_grant g where g.state = 'live' and g.memory = any(:ids)
 union select s.memory, 'standard' from standard s where s.state = 'live' and s.memory = any(:ids)
 union select l.target, 'ground' from link l where l.target = any(:ids) and l.state = 'live'
@@ -37,7 +37,7 @@ insert into curate_run (id, agent, began_at, status, report) values (:id, :agent
 -- name: curate_run_end
 update curate_run set ended_at = :ended_at, status = :status, report = :report where id = :id
 -- name: curate_run_broken
--- Only one runs at a time: who begins knows that all others ended without saying so.
+-- Only one run is active at a time: any other running one was interrupted.
 update curate_run set status = 'broken off' where status = 'running' and id <> :id
 -- name: curate_run_status
 update curate_run set status = :status where id = :id
@@ -48,7 +48,7 @@ select {curate_run.columns} from curate_run r where r.id < :before order by r.id
 -- name: curate_step_add
 insert into curate_step (run, seq, step, memory) values (:run, :seq, :step, :memory)
 -- name: curate_steps
--- The last first: what came later may rest on what came before.
+-- Last step first: later steps may depend on earlier ones.
 select seq, step, memory from curate_step where run = :run order by seq desc
 -- name: curate_step_drop
 delete from curate_step where run = :run and seq = :seq
@@ -62,11 +62,11 @@ select {curate_offer.columns} from curate_offer o where o.id = :id
 -- name: curate_offer_some
 select o.id, o.status from curate_offer o where o.id = any(:ids)
 -- name: curate_offer_apart
--- With which memories some are not to be made one.
+-- Memories that must not be merged with the given ones.
 select o.other from curate_offer o where o.memory = any(:ids) and o.step = 'duplicate' and o.status = 'dismissed'
 union select o.memory from curate_offer o where o.other = any(:ids) and o.step = 'duplicate' and o.status = 'dismissed'
 -- name: curate_offer_page
--- The newest first, on from one.
+-- Newest first, after a given one.
 select {curate_offer.columns} from curate_offer o where o.status = :status and (o.offered_at, o.id) < (:at, :before)
 order by o.offered_at desc, o.id desc limit :limit
 -- name: curate_offer_decide

@@ -7,14 +7,14 @@ from holdfast.features.curation.operations.audit import AuditAnswer, AuditFindin
 from holdfast.kernel.terminal import escape, pluralize, render_table, shorten, style
 
 _TROUBLE_LABELS = {
-    "duplicates": "say what another says, word for word",
-    "near_duplicates": "say nearly what another says",
-    "recall_loops": "repeat what was recalled just before",
-    "secrets": "hold keys or passwords",
-    "untrusted": "give orders or pose as something else",
-    "contradictions": "contradict another",
-    "stale": "are live, but outlived",
-    "never_read": "were never read",
+    "duplicates": "exact duplicates",
+    "near_duplicates": "near-duplicates",
+    "recall_loops": "repeats of recalled text",
+    "secrets": "with keys or passwords",
+    "untrusted": "possible prompt injections",
+    "contradictions": "contradictions",
+    "stale": "stale",
+    "never_read": "never recalled",
 }
 MAX_EXAMPLES = 3
 
@@ -27,12 +27,14 @@ def render_curation(answer: Any) -> Iterator[str]:
         (step, str(told.looked_at), str(told.changed), str(told.proposed), shorten(_format_skipped(told.skipped), 60))
         for step, told in answer.steps.items()
     ]
-    yield from render_table(rows, ("STEP", "LOOKED AT", "CHANGED", "PROPOSED", "SKIPPED"))
-    ended = "" if answer.ended == "all was looked at" else f" It ended by {answer.ended}: the next run goes on."
+    yield from render_table(rows, ("STEP", "CHECKED", "CHANGED", "PROPOSED", "SKIPPED"))
+    ended = "" if answer.ended == "all was looked at" else f" Stopped at {answer.ended}; the next run continues."
     if answer.dry_run:
-        yield style(f"Nothing was changed: repeat it with --apply to do this.{ended}", fg="yellow")
+        yield style(f"Dry run. Add --apply to write.{ended}", fg="yellow")
     else:
-        yield style(f"Run {answer.run_id}: take it back with curate rollback.{ended}", fg="green")
+        yield style(
+            f"Run {answer.run_id} applied. Undo: `holdfast curate rollback {answer.run_id}`.{ended}", fg="green"
+        )
 
 
 def _format_skipped(reasons: dict[str, int]) -> str:
@@ -42,7 +44,7 @@ def _format_skipped(reasons: dict[str, int]) -> str:
 def render_proposals(answer: Any) -> Iterator[str]:
     """Print each proposal with its evidence."""
     if not answer.proposals:
-        yield "Nothing is proposed."
+        yield "No proposals."
     for one in answer.proposals:
         yield style(f"{one.id}  {one.kind}", bold=True)
         yield f"  {one.memory_id}" + (f" and {one.other_id}" if isinstance(one.other_id, str) else "")
@@ -55,20 +57,20 @@ def render_proposals(answer: Any) -> Iterator[str]:
 
 def render_audit(answer: AuditAnswer) -> Iterator[str]:
     """Print the quality score, the findings it is made of, and examples of each."""
-    without = f", without {answer.rejected} that could not be read" if answer.rejected else ""
-    yield f"{answer.score} of 100 points, {pluralize(answer.total, 'memory', 'memories')}{without}."
+    without = f", {answer.rejected} unreadable" if answer.rejected else ""
+    yield f"Score {answer.score} of 100, {pluralize(answer.total, 'memory', 'memories')}{without}."
     if not answer.complete:
-        yield "There are too many to look at all of them."
+        yield "Incomplete: too many memories to check all of them."
     for finding in answer.findings:
         yield from _render_finding(finding)
     for problem in answer.problems:
-        yield f"Not read: {escape(problem.where)}: {escape(problem.what)}"
+        yield f"Unreadable: {escape(problem.where)}: {escape(problem.what)}"
 
 
 def _render_finding(finding: AuditFinding) -> Iterator[str]:
     what = _TROUBLE_LABELS[finding.trouble]
     if not isinstance(finding.count, int):
-        yield f"     ? {what}: cannot be known here"
+        yield f"     ? {what}: not available for exports"
         return
     share = finding.share if isinstance(finding.share, float) else 0.0
     yield f"{finding.count:>6} {what} ({share:.1%}, -{finding.points} points)"

@@ -1,4 +1,4 @@
-"""What a curator does, as rules: how texts that say the same become one, and how use moves an importance."""
+"""Pure rules of the curator: how duplicate texts are merged, and how use changes a priority."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,16 +12,16 @@ from holdfast.kernel.timestamps import DAY
 
 MOST_MEMBERS = 8
 SHARED = 0.6
-"""The share of words from which on two sentences are compared."""
+"""Minimum word overlap for comparing two sentences."""
 OFTEN = 10
-"""Uses that make a memory more important, and so many more each time again."""
+"""Additional uses needed for each increase of the priority."""
 LATELY = 7 * DAY
 IDLE = 30 * DAY
 MOST, LEAST = 10, 1
 
 
 def united(texts: Sequence[str]) -> str:
-    """One text that says all that several say: the longest, and behind it the sentences of the others that it lacks."""
+    """Merge texts: the longest one, followed by sentences of the others that it lacks."""
     first, *others = sorted(texts, key=lambda text: (-len(text), text))
     said = [first[start:end] for start, end in sentences(first)]
     known = {_spelled(one) for one in said}
@@ -37,19 +37,19 @@ def united(texts: Sequence[str]) -> str:
 
 
 def _spelled(sentence: str) -> str:
-    """A sentence but for its case, blanks and punctuation."""
+    """Normalize a sentence: ignore case, whitespace and punctuation."""
     return " ".join(runs(sentence)) or sentence
 
 
 def _told(sentence: str, said: Sequence[str]) -> bool:
-    """Whether another sentence says nearly the same; only those that share most of their words are compared."""
+    """Whether one of the sentences says nearly the same. Only those with enough shared words are compared."""
     words = frozenset(runs(sentence))
     near = (one for one in said if jaccard(words, frozenset(runs(one))) >= SHARED)
     return any(compare(one, sentence).relation in ("same", "near") for one in near)
 
 
 def lasting(sources: Sequence[Memory]) -> tuple[Tier, int | None]:
-    """The tier and the end of what takes the place of several: no shorter than any of them."""
+    """Find the tier and expiry of a merged memory: the longest of its sources."""
     ends = [source.expires_at for source in sources if source.expires_at is not None]
     if len(ends) < len(sources):
         return "long", None
@@ -57,7 +57,7 @@ def lasting(sources: Sequence[Memory]) -> tuple[Tier, int | None]:
 
 
 class Moved(NamedTuple):
-    """Another importance, and what it rests on: the same grounds move it once."""
+    """A new priority and its grounds. The same grounds change a priority only once."""
 
     priority: int
     grounds: str
@@ -65,11 +65,11 @@ class Moved(NamedTuple):
 
 
 def moved(memory: Memory, uses: int, used_at: int, now: int, before: str | None) -> Moved | None:
-    """What use makes of a memory's importance; `before` are the grounds on which it was moved last."""
+    """Suggest a new priority from use; `before` are the grounds of the last change."""
     if uses:
         again = _number(before, "used ") + OFTEN
         if uses >= again and now - used_at <= LATELY and memory.priority < MOST:
-            return Moved(memory.priority + 1, f"used {uses}", f"used {uses} times, lately too")
+            return Moved(memory.priority + 1, f"used {uses}", f"used {uses} times, including recently")
         return None
     idle = (now - memory.created_at) // IDLE
     if idle > _number(before, "idle ") and memory.priority > LEAST:

@@ -1,7 +1,7 @@
-"""Curate a store: a bounded run over its memories, page by page, that can be broken off, repeated and taken back.
+"""A curator run: a bounded, resumable pass over the memories of a store that can be rolled back.
 
-Every change is a transaction of its own that also writes down to which run it belongs. What only a person should decide
-is proposed. Nothing is deleted: what is made one with others is archived.
+Every change is its own transaction, which also records the run. Changes that a person should decide are proposed.
+Nothing is deleted: merged memories are archived.
 """
 
 from __future__ import annotations
@@ -38,40 +38,40 @@ from holdfast.kernel.timestamps import SECOND, to_text
 Step = Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
 STEPS: tuple[Step, ...] = get_args(Step)
 BY_CONTENT: tuple[Step, ...] = ("duplicates", "contradictions", "tags")
-"""Steps that see nothing new in a memory that did not change; the others depend on time, use and other memories."""
+"""Steps that depend only on the content, so unchanged memories are skipped. The others depend on time and use."""
 WRITES: dict[Step, tuple[Stage, ...]] = {
     "duplicates": ("store", "link"),
     "priorities": ("store",),
     "personas": ("store",),
 }
-"""What steps do by themselves; the others only propose. What is made one takes the links over."""
+"""Hook stages of the steps that change memories; the other steps only propose. A merged memory inherits links."""
 End = Literal["all was looked at", "max_ops", "max_seconds"]
 LEASE = "curate"
 LEASE_MICROSECONDS = 60 * SECOND
-"""So long others wait for a curator that died."""
+"""How long a crashed curator blocks others."""
 MOST_SHOWN_SECONDS = 15
-"""So long a dry run may keep others from writing."""
+"""How long a dry run may block other writers."""
 PAGE = 200
 RULES = "1"
-"""Of the steps: by other rules everything is looked at once more."""
+"""Version of the rules. Increase it to check every memory again."""
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """What to curate, and how much of it at a time."""
+    """Scope and budget of a run."""
 
     apply: bool = False
-    """Otherwise everything is done and taken back at once: a dry run."""
+    """False: a dry run, executed and rolled back."""
     steps: tuple[Step, ...] = STEPS
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     max_ops: int = 100
     max_seconds: int = 30
     max_tokens: int | None = None
-    """Of a model; once they are spent, the run goes on by rules."""
+    """Model tokens; once spent, the run continues by rules."""
 
 
 class Done(NamedTuple):
-    """One thing that was done or proposed."""
+    """One change or proposal."""
 
     step: Step
     outcome: Literal["changed", "proposed"]
@@ -81,7 +81,7 @@ class Done(NamedTuple):
 
 @dataclass
 class Tally:
-    """What one step came to."""
+    """Counts of one step."""
 
     looked_at: int = 0
     changed: int = 0
@@ -91,7 +91,7 @@ class Tally:
 
 class Curated(NamedTuple):
     run: str | None
-    """By which it can be taken back; nothing, if it was dry."""
+    """Id for a rollback; None for a dry run."""
     asked: Asked
     tallies: dict[Step, Tally]
     done: list[Done]
@@ -100,22 +100,22 @@ class Curated(NamedTuple):
 
 
 class Skip(Exception):
-    """A memory is left as it is, and why."""
+    """Skip a memory, with the reason."""
 
 
 class Full(Exception):
-    """A run has done as much as it may."""
+    """The operation limit of a run is reached."""
 
 
 class _Shown(Exception):
-    """A dry run with a model takes back each thing that it did."""
+    """Roll back one change of a dry run with a model."""
 
 
 @contextmanager
 def alone(hold: Hold, owner: str) -> Iterator[None]:
-    """Be the only one who curates this store; who died is waited for no longer than its lease.
+    """Hold the curator lease of the store. A crashed holder blocks others only until its lease ends.
 
-    From here on something may be kept: who gives up cannot be told that nothing was.
+    From here on the operation may commit, so a cancelled caller is no longer told that nothing was written.
     """
     hold.progress.commit()
     with hold.store.writing() as session:
@@ -128,17 +128,15 @@ def alone(hold: Hold, owner: str) -> Iterator[None]:
 
 
 def take_lease(session: Session, owner: str, now: int) -> None:
-    """Have the lease, or have it for longer; raises if it is another's."""
+    """Take or extend the lease. Raises if another curator holds it."""
     if not leases.take(session, LEASE, owner, now + LEASE_MICROSECONDS, now):
         held = leases.held(session, LEASE, now)
-        until = f" It is so until {to_text(held.ends_at)} at least." if held else ""
-        raise CuratorBusy(
-            f"Another curator is at work in this store: try again when it is done.{until}", retryable=True
-        )
+        until = f" Its lease lasts until {to_text(held.ends_at)}." if held else ""
+        raise CuratorBusy(f"Another curator is running in this store: try again later.{until}", retryable=True)
 
 
 class Run:
-    """A curator at work."""
+    """State of a curator run."""
 
     def __init__(self, hold: Hold, asked: Asked, perform: Perform) -> None:
         self._perform = perform
@@ -148,11 +146,11 @@ class Run:
         self.tallies: dict[Step, Tally] = {step: Tally() for step in asked.steps}
         self.done: list[Done] = []
         self.made: set[str] = set()
-        """What is there only because of this run."""
+        """Memories created by this run."""
         self.gone: set[str] = set()
-        """What was archived in this run: it may still be on the page."""
+        """Memories archived by this run, which may still be on the page."""
         self.liked: tuple[Memory, list[tuple[Memory, Likeness]]] | None = None
-        """What the memory that is looked at is like: more than one step asks."""
+        """Cached memories similar to the current one; several steps need them."""
         self._exclude = tuple(door.namespace(name) for name in asked.exclude)
         self._until = monotonic() + asked.max_seconds
         self._spent_before = self._tokens()
@@ -160,11 +158,11 @@ class Run:
         self._scanned = 0
         self._proposed: set[str] = set()
         self._offers: list[curation.Offer] = []
-        """Of this page: written down with what was looked at."""
+        """Proposals of this page, written together with its marks."""
         self._labels: dict[str, dict[str, int]] = {}
 
     def over_all(self) -> Curated:
-        """Page by page, on from where the run before came to."""
+        """Process all pages, starting where the previous run ended."""
         place = self._place()
         while page := self._page(place):
             for number, memory in enumerate(page.memories):
@@ -184,7 +182,7 @@ class Run:
         return self._curated("all was looked at")
 
     def _all_steps(self, perform: Perform, memory: Memory, page: Page) -> bool:
-        """Whether every step could be done; if not, the next run goes on with this memory."""
+        """Run every step on a memory; False if the limit was reached, so the next run continues with this memory."""
         for step in self.asked.steps:
             if self._full:
                 return False
@@ -199,7 +197,7 @@ class Run:
         return len(self.done) >= self.asked.max_ops
 
     def _attempt(self, perform: Perform, step: Step, memory: Memory, page: Page) -> None:
-        """One step on one memory; what cannot be done is told and leaves the others be."""
+        """Run one step on one memory. Errors are counted and do not affect other memories."""
         if memory.id in self.gone:
             return
         if self._left_out(memory.namespace) or page.looked_at(step, memory):
@@ -239,7 +237,7 @@ class Run:
         return Page(found, hashes, done, uses, {}) if found else None
 
     def _turn(self, page: Page, place: str) -> None:
-        """Write down what was looked at and is proposed, and where to go on."""
+        """Store marks, proposals and the cursor."""
         if not self.asked.apply:
             return
         now = self.hold.now()
@@ -262,7 +260,7 @@ class Run:
             return curation.cursor(session, self._cursor)
 
     def _keep_lease(self) -> None:
-        """A run that finds nothing to do, or waits for a model, is still at work."""
+        """Extend the lease, also while nothing is written."""
         now = self.hold.now()
         if self.asked.apply and now >= self._renew_at:
             with self.hold.store.writing() as session:
@@ -270,20 +268,20 @@ class Run:
             self._renew_at = now + LEASE_MICROSECONDS // 2
 
     def _tokens(self) -> int:
-        """What models took today, by the ledger; asked only if that matters."""
+        """Count the model tokens used today; 0 if the run has no token limit."""
         if self.hold.model is None or self.asked.max_tokens is None:
             return 0
         with self.hold.reading() as session:
             return consulted.spent(session, self.hold.now())
 
     def _keep_budget(self) -> None:
-        """Ask no model any more once the tokens of this run are spent."""
+        """Stop using the model once the token limit is reached."""
         if self.asked.max_tokens is not None and self._tokens() - self._spent_before >= self.asked.max_tokens:
             self.hold = change(self.hold, model=None)
 
     @contextmanager
     def changing(self, step: Step, memory: str) -> Iterator[Transaction]:
-        """One change, all of it or nothing, under the lease and on record; of a dry run nothing is kept."""
+        """Open the transaction of one change, under the lease and recorded as a step; a dry run rolls it back."""
         try:
             with self.hold.writing() as write:
                 if self.asked.apply:
@@ -299,7 +297,7 @@ class Run:
             pass
 
     def note(self, write: Transaction, step: Step, marks: dict[str, str]) -> None:
-        """Write down in a change that memories were looked at as they are, or as they are now."""
+        """Record, in the transaction of a change, that memories were checked."""
         curation.note(write.session, step, marks.items(), write.now)
 
     def changed(self, step: Step, ids: tuple[str, ...], what: str) -> None:
@@ -307,7 +305,7 @@ class Run:
         self.done.append(Done(step, "changed", self._lasting(ids), what))
 
     def propose(self, step: Step, sort: str, memory: str, other: str | None, key: str, body: object, what: str) -> None:
-        """Leave something to somebody's decision, once."""
+        """Propose a change. Raises Skip if it was proposed before."""
         offer = curation.Offer(
             id=curation.offer_id(sort, key),
             run=self.id,
@@ -332,11 +330,11 @@ class Run:
         self.done.append(Done(step, "proposed", self._lasting(ids), what))
 
     def _lasting(self, ids: tuple[str, ...]) -> tuple[str, ...]:
-        """Of some memories those that are there after the run: what a dry run made is not."""
+        """Filter out memories that exist only during a dry run."""
         return ids if self.asked.apply else tuple(id for id in ids if id not in self.made)
 
     def labels(self, session: Session, namespace: str) -> dict[str, int]:
-        """The labels of a namespace, looked up once in a run."""
+        """Count the tags of a namespace, cached for the run."""
         if namespace not in self._labels:
             self._labels[namespace] = curation.tags(session, self.hold.caller, namespace, self.hold.now())
         return self._labels[namespace]
@@ -345,7 +343,7 @@ class Run:
         return Curated(self.id if self.asked.apply else None, self.asked, self.tallies, self.done, ended, self._scanned)
 
     def close(self, status: str) -> None:
-        """Say how the run ended, even if its caller gave up."""
+        """Record how the run ended, even if the caller cancelled."""
         counts = {
             step: {"looked_at": tally.looked_at, "changed": tally.changed, "proposed": tally.proposed}
             for step, tally in self.tallies.items()
@@ -355,18 +353,18 @@ class Run:
 
 
 class Page(NamedTuple):
-    """Some memories, and what is known of them."""
+    """A page of memories with their marks and use counts."""
 
     memories: list[Memory]
     hashes: dict[str, str]
     done: dict[Step, dict[str, str]]
-    """As what they were looked at before."""
+    """Marks of earlier runs: step -> memory -> hash."""
     uses: dict[str, tuple[int, int]]
     marks: dict[Step, dict[str, str]]
-    """What was looked at now."""
+    """New marks of this run."""
 
     def looked_at(self, step: Step, memory: Memory) -> bool:
-        """Whether a step has nothing new to see."""
+        """Whether a content step already checked this version of the memory."""
         return step in BY_CONTENT and self.done[step].get(memory.id) == self.hashes[memory.id]
 
 
@@ -375,5 +373,5 @@ Perform = Callable[[Run, Step, Memory, Page], None]
 
 
 def hash_of(memory: Memory) -> str:
-    """What a step depends on: by other rules, another text or other labels it has something new to see."""
+    """Hash what content steps depend on: rules version, text, namespace, scope and tags."""
     return ids.derived(RULES, content_hash(memory.title, memory.content), memory.namespace, memory.scope, *memory.tags)

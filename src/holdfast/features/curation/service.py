@@ -1,4 +1,4 @@
-"""Curate a store: a bounded run over its memories, dry or applied."""
+"""Run the curator on a store, dry or applied."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.kernel.registry.stages import Parts
 
 
 def curate(hold: Hold, asked: Asked) -> Curated:
-    """One run, as far as its budget goes; the next one goes on from there."""
+    """Run the curator until its budget is spent; the next run continues from there."""
     if not asked.apply:
         return _shown(_within(hold, asked), asked)
     run = Run(_within(hold, asked), asked, perform)
@@ -34,7 +34,7 @@ def curate(hold: Hold, asked: Asked) -> Curated:
 
 
 def parts_of_curating(hold: Hold, asked: Asked) -> Parts:
-    """What a run may do, as hooks know it; a dry run does nothing."""
+    """List the stages of a run, for hooks; none for a dry run."""
     parts = Parts()
     if asked.apply:
         places = _places(_within(hold, asked)) or asked.include if asked.include else ()
@@ -50,9 +50,9 @@ def _places(hold: Hold) -> list[str]:
 
 
 def _shown(hold: Hold, asked: Asked) -> Curated:
-    """The same run, taken back as a whole. Others wait to write meanwhile, for no longer than they can.
+    """Run in one transaction that is rolled back. Other writers wait meanwhile, for a limited time.
 
-    A model is not waited for in a transaction: with one each change is taken back by itself.
+    With a model each change is rolled back separately, because a transaction must not wait for a model.
     """
     if hold.model is not None:
         return Run(hold, asked, perform).over_all()
@@ -63,7 +63,7 @@ def _shown(hold: Hold, asked: Asked) -> Curated:
 
 
 def _within(hold: Hold, asked: Asked) -> Hold:
-    """The caller with the namespaces that are asked for and no others."""
+    """Limit the caller to the requested namespaces."""
     include = tuple(door.namespace(name) for name in asked.include)
     for name in include:
         hold.caller.must_reach(name)

@@ -1,4 +1,4 @@
-"""A long text in pieces that say one thing each: cut at the ends of sentences, nothing reworded, nothing left out."""
+"""Split a long text into atoms at sentence ends: verbatim and complete."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -11,9 +11,9 @@ TITLE_LENGTH = 60
 
 
 def atoms(text: str, most: int, breaks: Collection[int] = ()) -> list[Span]:
-    """Where the pieces of a text are, each of at most so many tokens, whole sentences together as far as they fit.
+    """Return the spans of the atoms: as many whole sentences as fit into `most` tokens.
 
-    `breaks` are the places in the list of sentences at which something else begins.
+    `breaks` are the numbers of sentences that start a new topic.
     """
     found: list[Span] = []
     for place, span in enumerate(_pieces(text, most)):
@@ -27,7 +27,7 @@ def atoms(text: str, most: int, breaks: Collection[int] = ()) -> list[Span]:
 
 
 def _pieces(text: str, most: int) -> Iterator[tuple[int, Span]]:
-    """Sentences by their number, those that are too long in parts; a part that goes on breaks nothing."""
+    """Yield sentences with their number; long ones in parts, where continuing parts have the number -1."""
     for number, (start, end) in enumerate(sentences(text)):
         for part, span in enumerate(_parts(text, start, end, most)):
             yield (-1 if part else number), span
@@ -51,7 +51,7 @@ def _parts(text: str, start: int, end: int, most: int) -> Iterator[Span]:
 
 
 def _longest(text: str, start: int, end: int, most: int) -> int:
-    """The furthest place to which a run without blanks fits; a character at least."""
+    """Find the longest fitting prefix of a run without spaces; at least one character."""
     width = most
     while start + width < end and count(text[start : start + width], most) <= most:
         width *= 2
@@ -66,7 +66,7 @@ def _longest(text: str, start: int, end: int, most: int) -> int:
 
 
 def title_of(source: str, number: int, of: int, text: str) -> str:
-    """What a piece is called: after its source, its place in it, and how it begins."""
+    """Build the title of an atom: source title, number and first words."""
     begins = " ".join(text.split())
     begins = begins if len(begins) <= TITLE_LENGTH else begins[: TITLE_LENGTH - 1].rstrip() + "…"
     behind = f" ({number}/{of}): {begins}"

@@ -1,4 +1,4 @@
-"""What a curator does with one memory: make it one with its likes, set it against others, label and weigh it."""
+"""Steps of the curator for one memory: merge duplicates, propose contradictions and tags, adjust priority, persona."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from holdfast.kernel.text.similarity import Likeness, compare_titled
 from holdfast.kernel.text.words import asked, runs
 
 KINDS = ("observation", "concept", "claim", "event", "decision", "fact", "lesson", "limitation", "summary", "relation")
-"""What may be made one with its like; a turn, an entity or a conclusion is what it is by its place among others."""
+"""Kinds that may be merged. Messages, entities and reflections depend on their position or links."""
 ALIKE = ("namespace", "agent", "scope", "kind", "category", "speaker", "valid_from", "valid_until", "thread")
-"""What has to be the same beside the text."""
+"""Fields that must be equal for a merge."""
 MOST_WORDS = 10
 MOST_COMPARED = 20
 SHARED = 0.4
-"""The share of words from which on two texts are compared closely."""
+"""Minimum word overlap for a close comparison of two texts."""
 FEW_TAGS = 2
 SHORTEST = 50
-"""Characters of a text that is worth a label."""
+"""Minimum length of a text for tag proposals."""
 CARRIED: tuple[Relation, ...] = ("related_to", "contradicts")
 MOST_LINKS = 1000
 
 
 def perform(run: Run, step: Step, memory: Memory, page: Page) -> None:
-    """One step on one memory; raises Skip if it is left as it is for a reason worth telling."""
+    """Run one step on one memory. Raises Skip with a reason to report."""
     match step:
         case "duplicates":
             _duplicates(run, memory)
@@ -61,14 +61,14 @@ def perform(run: Run, step: Step, memory: Memory, page: Page) -> None:
 
 
 def _likes(run: Run, memory: Memory) -> list[tuple[Memory, Likeness]]:
-    """Other memories of its namespace that are like it or about the same, the most alike first."""
+    """List similar memories of the namespace, most similar first."""
     if run.liked is None or run.liked[0] is not memory:
         run.liked = (memory, _compared(run, memory))
     return [(other, likeness) for other, likeness in run.liked[1] if other.id not in run.gone]
 
 
 def _compared(run: Run, memory: Memory) -> list[tuple[Memory, Likeness]]:
-    """What shares numbers or telling words with a memory, the later of each two against the earlier."""
+    """Compare a memory with its candidates, the later of each pair against the earlier."""
     words = frozenset(runs(memory.content))
     near = [other for other in _near(run, memory) if jaccard(words, frozenset(runs(other.content))) >= SHARED]
     compared = [(other, _in_time(memory, other)) for other in near]
@@ -77,7 +77,7 @@ def _compared(run: Run, memory: Memory) -> list[tuple[Memory, Likeness]]:
 
 
 def _near(run: Run, memory: Memory) -> list[Memory]:
-    """Memories of its namespace that may be like it: by their numbers, and by its longest words."""
+    """Find candidates in the namespace by MinHash bands and by the longest words."""
     which, now = Filter(namespace=memory.namespace), run.hold.now()
     telling = sorted(asked(memory.content), key=lambda word: (-len(word), word))[:MOST_WORDS]
     with run.hold.reading() as session:
@@ -97,9 +97,9 @@ def _in_time(one: Memory, other: Memory) -> Likeness:
 
 
 def _duplicates(run: Run, memory: Memory) -> None:
-    """Make one of a memory and those that say the same, if nothing hangs on them; else propose it.
+    """Merge a memory with its duplicates; propose it if other records refer to them.
 
-    What something hangs on waits for its free likes to become one first, so that one proposal is left.
+    Duplicates without references are merged first, so that a single proposal remains.
     """
     if memory.kind not in KINDS or memory.thread is not None:
         return
@@ -119,7 +119,7 @@ def _duplicates(run: Run, memory: Memory) -> None:
 
 
 def _members(run: Run, memory: Memory) -> list[Memory]:
-    """The memories that all say nearly the same, each of which may be made one with each other."""
+    """Find the group of near-duplicates that may all be merged with each other."""
     chosen = [memory]
     for other, likeness in _likes(run, memory):
         if len(chosen) == MOST_MEMBERS:
@@ -141,17 +141,17 @@ def _may_join(run: Run, chosen: Sequence[Memory], other: Memory) -> bool:
 
 
 def apart_id(one: Memory, other: Memory) -> str:
-    """The note that two memories, as they are, are not to be made one by themselves."""
+    """Return the id of the record that two memories, in their current versions, are not duplicates."""
     return curation.offer_id("duplicate", key_of(one, other))
 
 
 def key_of(*several: Memory) -> str:
-    """Memories as they are: what was decided about them holds until one of them changes."""
+    """Build the key of a proposal: it changes with the text, so a decision holds until a memory changes."""
     return " ".join(sorted(f"{one.id} {content_hash(one.title, one.content)}" for one in several))
 
 
 def _propose_one(run: Run, one: Memory, other: Memory) -> None:
-    what = f"make one of {one.title!r} and {other.title!r}: other memories stand on them"
+    what = f"merge {one.title!r} and {other.title!r}: other memories depend on them"
     run.propose("duplicates", "duplicate", one.id, other.id, key_of(one, other), {}, what)
 
 
@@ -167,11 +167,11 @@ def _make_one(run: Run, members: list[Memory]) -> None:
     run.gone.update(one.id for one in members)
     titles = ", ".join(repr(one.title) for one in members)
     run.made.add(fresh.id)
-    run.changed("duplicates", (fresh.id, *(one.id for one in members)), f"made {fresh.title!r} of {titles}")
+    run.changed("duplicates", (fresh.id, *(one.id for one in members)), f"merged {titles} into {fresh.title!r}")
 
 
 def _stay_apart(run: Run, write: Transaction, fresh: Memory, sources: Sequence[Memory]) -> None:
-    """From what its sources are to be kept apart, what is made of them is, too."""
+    """Carry over to the merged memory what its sources must not be merged with."""
     for id in curation.apart(write.session, [source.id for source in sources]):
         other = write.get(MEMORY, id)
         if other is not None and other.state == "live":
@@ -179,7 +179,7 @@ def _stay_apart(run: Run, write: Transaction, fresh: Memory, sources: Sequence[M
 
 
 def keep_apart(hold: Hold, write: Transaction, run: str, one: Memory, other: Memory) -> None:
-    """Two memories are not made one by themselves, as long as they say what they say."""
+    """Record that two memories must not be merged automatically while their texts are unchanged."""
     offer = curation.Offer(
         id=apart_id(one, other),
         run=run,
@@ -195,7 +195,7 @@ def keep_apart(hold: Hold, write: Transaction, run: str, one: Memory, other: Mem
 
 
 def merge(hold: Hold, write: Transaction, sources: list[Memory]) -> Memory:
-    """One memory in the place of several that say nearly the same: all that they say, and all that is said of them."""
+    """Merge near-duplicates into one memory that keeps all their content, tags, citations and links."""
     content = united([source.content for source in sources])
     if len(content.encode()) > door.MOST_BYTES["content"]:
         raise Skip("together they are too long")
@@ -242,7 +242,7 @@ def _citations(sources: list[Memory]) -> tuple[Citation, ...]:
 
 
 def _carry(hold: Hold, write: Transaction, fresh: Memory, sources: list[Memory]) -> None:
-    """What the sources are related to or contradict, the new memory is and does, too."""
+    """Carry over `related_to` and `contradicts` links to the merged memory."""
     old = {source.id for source in sources}
     which = links.Which(relations=CARRIED)
     for source in sources:
@@ -257,7 +257,7 @@ def _carry(hold: Hold, write: Transaction, fresh: Memory, sources: list[Memory])
 
 
 def _contradictions(run: Run, memory: Memory) -> None:
-    """Propose to mark what contradicts a memory, or what is newer than it; nothing is decided here."""
+    """Propose `contradicts` and `supersedes` links to similar memories."""
     if memory.kind in ("conversation", "persona", "entity"):
         return
     for other, likeness in _likes(run, memory):
@@ -284,33 +284,31 @@ def _propose(run: Run, sort: str, one: Memory, other: Memory, key: str, body: di
 
 
 def _set_against(run: Run, memory: Memory, other: Memory) -> contradict.Detected:
-    """The earlier against the later, by a model too if one is set."""
+    """Compare two memories, the earlier one first; by a model too if one is set."""
     earlier, later = sorted((memory, other), key=lambda one: (one.created_at, one.id))
     return contradict.compared(run.hold, earlier, later)
 
 
 def _linked(run: Run, one: Memory, other: Memory) -> bool:
-    """Whether somebody said already how two memories stand to each other."""
+    """Whether a `supersedes` or `contradicts` link already connects two memories."""
     with run.hold.reading() as session:
         which = links.Which(relations=("supersedes", "contradicts"))
         return bool(links.among(session, [one.id, other.id], which, run.hold.now(), limit=1))
 
 
 def _tags(run: Run, memory: Memory) -> None:
-    """Propose labels for what has few."""
+    """Propose tags for a memory with few tags."""
     if len(memory.tags) >= FEW_TAGS or len(memory.content) < SHORTEST or memory.kind in ("conversation", "persona"):
         return
     found = auto_tag.labelled(run.hold, memory, run.labels)
     if not found.new:
         raise Skip("no label stands out")
     body = {"tags": found.new, "method": found.how.method, "model": found.how.model}
-    run.propose(
-        "tags", "tags", memory.id, None, key_of(memory), body, f"label {memory.title!r}: {', '.join(found.new)}"
-    )
+    run.propose("tags", "tags", memory.id, None, key_of(memory), body, f"tag {memory.title!r}: {', '.join(found.new)}")
 
 
 def _priority(run: Run, memory: Memory, page: Page) -> None:
-    """Let use move an importance, once for the same grounds; whatever a person says of it wins."""
+    """Adjust the priority by use, once for the same grounds. An edit by a person wins."""
     uses, used_at = page.uses.get(memory.id, (0, 0))
     then = moved(memory, uses, used_at, run.hold.now(), page.done["priorities"].get(memory.id))
     if then is None:
@@ -322,12 +320,12 @@ def _priority(run: Run, memory: Memory, page: Page) -> None:
         write.change(MEMORY, now, replace(now, priority=then.priority), "curate", tidying=True)
         if run.asked.apply:
             run.note(write, "priorities", {memory.id: then.grounds})
-    what = f"priority of {memory.title!r} from {memory.priority} to {then.priority}: {then.reason}"
+    what = f"priority of {memory.title!r}: {memory.priority} to {then.priority} ({then.reason})"
     run.changed("priorities", (memory.id,), what)
 
 
 def _persona(run: Run, memory: Memory) -> None:
-    """Make a persona anew whose sources are not what they were."""
+    """Regenerate a persona whose sources changed."""
     entity, scope = (memory.metadata.get(name) for name in ("entity_name", "namespace_scope"))
     if memory.kind != "persona" or memory.agent != run.hold.caller.agent or not isinstance(entity, str):
         return
@@ -336,4 +334,4 @@ def _persona(run: Run, memory: Memory) -> None:
     if made.regenerated:
         run.gone.add(memory.id)
         run.made.add(made.persona.memory.id)
-        run.changed("personas", (made.persona.memory.id, memory.id), f"made {memory.title!r} anew")
+        run.changed("personas", (made.persona.memory.id, memory.id), f"regenerated {memory.title!r}")

@@ -1,4 +1,4 @@
-"""What curators keep of their work: runs and their steps, what was looked at, how far they are, what they propose."""
+"""Storage of curator runs, steps, marks, cursors and proposals; local to this store."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
@@ -14,7 +14,7 @@ from holdfast.kernel.storage.port import Session
 
 Status = Literal["open", "accepted", "dismissed", "withdrawn"]
 Hold = Literal["granted", "standard", "ground", "superseded", "superseding"]
-"""How something hangs on a memory."""
+"""How other records refer to a memory."""
 MOST_TAGS = 2000
 LAST = (1 << 62, LONGEST_TEXT)
 PAGE = 100
@@ -34,13 +34,13 @@ class Step(NamedTuple):
     """One transaction of a run."""
 
     seq: int
-    """The place of its first change in the journal."""
+    """Sequence number of its first change in the journal."""
     step: str
     memory: str
 
 
 class Offer(NamedTuple):
-    """What a curator would do, and what was decided about it."""
+    """A proposed change and the decision about it."""
 
     id: str
     run: str
@@ -57,14 +57,14 @@ class Offer(NamedTuple):
 
 
 def tags(session: Session, caller: Caller, namespace: str, now: int) -> dict[str, int]:
-    """The labels of a namespace that the caller may see, the commonest first."""
+    """Count the tags of a namespace that the caller may see, most common first."""
     parts, params = memories.narrowed(caller, Filter(namespace=namespace), now)
     rows = session.assembled(("tag_counts", *parts, "tag_counts.often"), params | {"limit": MOST_TAGS})
     return {row[0]: int(row[1]) for row in rows}
 
 
 def page(session: Session, caller: Caller, after: str, now: int, *, limit: int) -> list[Memory]:
-    """Live memories that the caller may change, in the order of their ids, on from one."""
+    """List live memories that the caller may change, by id, after a given one."""
     parts, params = memories.narrowed(caller, EVERYTHING, now)
     rows = session.assembled(
         ("memory_select", *parts, "memory.writable", "memory.after"), params | {"after": after, "limit": limit}
@@ -73,14 +73,14 @@ def page(session: Session, caller: Caller, after: str, now: int, *, limit: int) 
 
 
 def titled(session: Session, caller: Caller, namespace: str, title: str, now: int) -> Memory | None:
-    """The live memory under a title, if the caller may see it."""
+    """Find a live memory by title, if the caller may see it."""
     parts, params = memories.narrowed(caller, Filter(namespace=namespace), now)
     rows = session.assembled(("memory_select", *parts, "memory.titled"), params | {"title": title})
     return memory_of(rows[0]) if rows else None
 
 
 def bound(session: Session, wanted: Sequence[str], now: int) -> dict[str, set[Hold]]:
-    """What hangs on some memories beside themselves."""
+    """Find what refers to memories: grants, standards, sources, supersessions."""
     found: dict[str, set[Hold]] = {}
     for id, why in session.rows("curate_bound", ids=list(wanted), now=now):
         found.setdefault(id, set()).add(why)
@@ -88,7 +88,7 @@ def bound(session: Session, wanted: Sequence[str], now: int) -> dict[str, set[Ho
 
 
 def cursor(session: Session, id: str) -> str:
-    """Where to go on; the beginning, if that is all."""
+    """Return the id to continue after; empty at the start."""
     row = session.row("curate_cursor_get", id=id)
     return str(row[0]) if row else ""
 
@@ -98,7 +98,7 @@ def move(session: Session, id: str, place: str, now: int) -> None:
 
 
 def done(session: Session, step: str, ids: Sequence[str]) -> dict[str, str]:
-    """As what some memories were looked at before."""
+    """Return the hashes under which memories were checked before."""
     return {row[0]: row[1] for row in session.rows("curate_done_some", step=step, ids=list(ids))} if ids else {}
 
 
@@ -121,20 +121,20 @@ def take_back(session: Session, id: str, status: str) -> None:
 
 
 def drop_step(session: Session, run: str, seq: int) -> None:
-    """Forget a step that was taken back."""
+    """Delete a step that was rolled back."""
     session.do("curate_step_drop", run=run, seq=seq)
 
 
 def run(session: Session, caller: Caller, id: str) -> Run:
-    """A run of the caller's own, or any of them for who administers the store."""
+    """Return a run of the caller; admins may read any run."""
     row = session.row("curate_run_get", id=id)
     if row is None or not _heard_of(Run(*row), caller):
-        raise NotFound(f"There is no run {id!r} of a curator.", id=id)
+        raise NotFound(f"Curator run {id!r} does not exist.", id=id)
     return Run(*row)
 
 
 def runs(session: Session, caller: Caller, *, limit: int) -> list[Run]:
-    """The newest first."""
+    """List runs, newest first."""
     found, before = list[Run](), LONGEST_TEXT
     while len(found) < limit and (rows := session.rows("curate_run_page", before=before, limit=PAGE)):
         found += [one for one in (Run(*row) for row in rows) if _heard_of(one, caller)]
@@ -151,42 +151,42 @@ def step(session: Session, run: str, seq: int, name: str, memory: str) -> None:
 
 
 def steps(session: Session, run: str) -> list[Step]:
-    """What a run did, the last first."""
+    """List the steps of a run, last first."""
     return [Step(*row) for row in session.rows("curate_steps", run=run)]
 
 
 def offer_id(step: str, key: str) -> str:
-    """The same proposal about the same texts is the same one."""
+    """Derive the id of a proposal: the same for the same kind and texts."""
     return ids.derived("proposal", step, key)
 
 
 def propose(session: Session, offer: Offer) -> bool:
-    """Whether this is new: what was proposed once is not proposed again, whatever was decided."""
+    """Add a proposal. False if it exists already, whatever was decided."""
     values = offer._asdict()
     made = session.row("curate_offer_add", **{name: values[name] for name in Offer._fields[:9]})
     return made is not None
 
 
 def proposed(session: Session, ids: Sequence[str]) -> dict[str, str]:
-    """Which of some proposals were made, and what became of them."""
+    """Return the status of those proposals that exist."""
     return dict(session.rows("curate_offer_some", ids=list(ids))) if ids else {}
 
 
 def apart(session: Session, wanted: Sequence[str]) -> list[str]:
-    """With which memories some are not to be made one, because somebody said so."""
+    """List memories that must not be merged with the given ones."""
     return sorted(row[0] for row in session.rows("curate_offer_apart", ids=list(wanted)))
 
 
 def offer(session: Session, caller: Caller, id: str, now: int) -> Offer:
-    """A proposal about memories that the caller may see."""
+    """Return a proposal. Raises unless the caller may see its memories."""
     row = session.row("curate_offer_get", id=id)
     if row is None or not _seen(session, caller, [Offer(*row)], now):
-        raise NotFound(f"There is no proposal {id!r}.", id=id)
+        raise NotFound(f"Proposal {id!r} does not exist.", id=id)
     return Offer(*row)
 
 
 def offers(session: Session, caller: Caller, status: Status, now: int, *, limit: int) -> list[Offer]:
-    """The newest first, about memories that the caller may see."""
+    """List proposals about memories that the caller may see, newest first."""
     found, (at, before) = list[Offer](), LAST
     while len(found) < limit:
         rows = session.rows("curate_offer_page", status=status, at=at, before=before, limit=PAGE)
@@ -204,16 +204,16 @@ def _seen(session: Session, caller: Caller, offers: Sequence[Offer], now: int) -
 
 
 def decide(session: Session, id: str, status: Status, agent: str, now: int) -> bool:
-    """Whether it was open until now."""
+    """Record a decision. False if the proposal was not open."""
     return session.row("curate_offer_decide", id=id, status=status, decided_by=agent, decided_at=now) is not None
 
 
 def withdraw(session: Session, run: str, agent: str, now: int) -> int:
-    """Take the open proposals of a run back; how many."""
+    """Withdraw the open proposals of a run; return their number."""
     return len(session.rows("curate_offers_withdrawn", run=run, decided_by=agent, decided_at=now))
 
 
 def purge(session: Session, ids: Sequence[str]) -> None:
-    """Forget what was noted and proposed of memories that are purged."""
+    """Erase marks and proposals of purged memories."""
     session.do("curate_done_purged", ids=list(ids))
     session.do("curate_offer_purged", ids=list(ids))

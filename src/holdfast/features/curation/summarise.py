@@ -1,4 +1,4 @@
-"""What several memories come to: their weightiest sentences, word for word, or as a model puts it."""
+"""Summarise memories: by a model, or by their most relevant sentences, verbatim."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MOST_CHARACTERS = 100_000
 
 
 class Summary(Struct, frozen=True):
-    """What the texts come to."""
+    """A summary of the texts."""
 
     text: str
 
 
 def summarise(hold: Hold, ids: Sequence[str]) -> tuple[str, How]:
-    """A summary of memories that the caller may see. Never inside a transaction."""
+    """Summarise memories that the caller may see. Never call it inside a transaction."""
     with hold.reading() as session:
         sources = [memories.resolve(session, hold.caller, id, hold.now()) for id in ids]
         text = "\n".join(source.content for source in sources)
@@ -34,8 +34,7 @@ def summarise(hold: Hold, ids: Sequence[str]) -> tuple[str, How]:
         return _fitting(rules), BY_RULES
     task = Task(
         "summarise",
-        "Sum up what the texts say in a few plain sentences. Keep names, numbers and dates. Add nothing that no text "
-        "says.",
+        "Summarise the texts in a few plain sentences. Keep names, numbers and dates. Add nothing that no text states.",
         Summary,
         2048,
     )
@@ -46,7 +45,7 @@ def summarise(hold: Hold, ids: Sequence[str]) -> tuple[str, How]:
     if answer is None:
         return _fitting(rules), how
     if not answer.text.strip() or "\x00" in answer.text:
-        return _fitting(rules), unfit("the model said nothing")
+        return _fitting(rules), unfit("the model returned an empty summary")
     return _fitting(answer.text.strip()), how
 
 

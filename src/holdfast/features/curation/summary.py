@@ -1,4 +1,4 @@
-"""What a text comes to, in its own sentences: chosen by what they speak of and where they stand, never reworded."""
+"""Extractive summaries: sentences chosen by content and position, verbatim."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -10,11 +10,11 @@ from holdfast.kernel.text.sentences import sentences
 from holdfast.kernel.text.words import STOP
 
 EARLY = 0.35
-"""How much more the first sentence of a text weighs than one at its end."""
+"""Weight bonus of the first sentence over the last."""
 
 
 class Weighed(NamedTuple):
-    """A sentence and what it weighs."""
+    """A sentence and its weight."""
 
     place: int
     text: str
@@ -22,16 +22,16 @@ class Weighed(NamedTuple):
 
 
 def summary(text: str, most: int = 3, rarity: Callable[[str], float] = lambda term: 1.0) -> str:
-    """The weightiest sentences of a text, word for word and in their order; all of it, if it has no more."""
+    """Extract the most relevant sentences, verbatim and in order; the whole text if it has no more."""
     said = weighed(text, rarity)
     chosen = sorted(said, key=lambda one: (-one.weight, one.place))[:most]
     return " ".join(one.text for one in sorted(chosen, key=lambda one: one.place))
 
 
 def fitting(text: str, most: int, size: Callable[[str], int]) -> str:
-    """The weightiest sentences of a text that fit together into a size, word for word and in their order.
+    """Extract the most relevant sentences that fit into a size, verbatim and in order.
 
-    If none does, the weightiest is cut.
+    If none fits, the most relevant one is truncated.
     """
     said = sorted(weighed(text), key=lambda one: (-one.weight, one.place))
     chosen: list[Weighed] = []
@@ -52,7 +52,7 @@ def _cut(text: str, most: int, size: Callable[[str], int]) -> str:
 
 
 def weighed(text: str, rarity: Callable[[str], float] = lambda term: 1.0) -> list[Weighed]:
-    """Each different sentence with its weight: by words that the text speaks of often, rare elsewhere, and by place."""
+    """Weigh each distinct sentence by words frequent in the text and rare elsewhere, and by position."""
     said = list(dict.fromkeys(text[start:end] for start, end in sentences(text)))
     words = [meant(one) for one in said]
     counts = Counter(word for many in words for word in many)
@@ -63,12 +63,12 @@ def weighed(text: str, rarity: Callable[[str], float] = lambda term: 1.0) -> lis
 
 
 def meant(text: str) -> list[str]:
-    """The words of a text that carry its meaning, pairs of characters where words are not told apart."""
+    """Extract the content words of a text; character bigrams for scripts without spaces."""
     return [word for word in terms(text) if word not in STOP]
 
 
 def _weight(words: Sequence[str], counts: Counter[str], rarity: Callable[[str], float]) -> float:
-    """Not the longest wins: each word counts once, and a long sentence less for each."""
+    """Weigh the words. Each counts once, normalized by length, so that long sentences do not win."""
     distinct = dict.fromkeys(words)
     return sum(sqrt(counts[word]) * rarity(word) for word in distinct) / sqrt(len(distinct) + 3) if distinct else 0.0
 

@@ -1,4 +1,4 @@
-"""Labels for a text, by what it speaks of: words and phrases that stand out, and labels that others have already."""
+"""Extract tags from a text: prominent words and phrases, and matching tags of the namespace."""
 
 import re
 from collections import Counter
@@ -14,10 +14,10 @@ LEAST_LETTERS = 3
 LONGEST_RUN = 8
 RAREST = 3
 MOST_READ = 16_384
-"""Characters of a text that its labels come from."""
+"""Characters of a text used for tag extraction."""
 MOST_UNSPACED = 2048
 IN_TITLE = 2.0
-"""How much more a word counts that stands in the title, too."""
+"""Additional weight of a word for each occurrence in the title."""
 _ALSO_STOP = frozenset(
     """again all also always another because become before after between both during each even ever every few first
     get gets given got however last less let like made make makes may might more most must need needs never new next
@@ -31,12 +31,12 @@ _BREAK = re.compile(r"[^\w\s'’-]|\n")
 
 
 class Label(NamedTuple):
-    """A label that would suit a text."""
+    """A suggested tag."""
 
     tag: str
     weight: float
     known: bool
-    """Others in the namespace have it."""
+    """Whether the namespace already uses it."""
 
 
 def labels(
@@ -48,9 +48,9 @@ def labels(
     without: Collection[str] = (),
     most: int = MOST,
 ) -> list[Label]:
-    """The labels that suit a text best, the weightiest first; the same text and namespace have the same ones.
+    """Extract the best tags for a text, tags in use first, then by weight. Deterministic.
 
-    `rarity` says how seldom a word is elsewhere; `without` are the labels that the text has already.
+    `rarity` weighs a word by its rarity elsewhere; `without` are the tags the text already has.
     """
     counts, headed = Counter(_phrases(content[:MOST_READ])), Counter(_phrases(title))
     weights = _weights(counts, headed, rarity)
@@ -65,7 +65,7 @@ def labels(
 
 
 def _distinct(labels: list[Label], had: Collection[str]) -> list[Label]:
-    """Without what only repeats a part of a better one or of one that is there, or adds to it."""
+    """Drop new tags whose words are a subset or superset of a better or existing tag."""
     kept: list[Label] = []
     for label in labels:
         if label.known or not any(_overlap(label.tag, tag) for tag in (*had, *(one.tag for one in kept))):
@@ -81,7 +81,7 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def _weights(counts: Counter[str], headed: Counter[str], rarity: Callable[[str], float]) -> dict[str, float]:
-    """What each word and phrase of a text and its title weighs."""
+    """Weigh each word and phrase of the text and its title."""
     return {
         phrase: (counts[phrase] + IN_TITLE * headed[phrase]) * _seldom(phrase, rarity) * _length(phrase)
         for phrase in counts | headed
@@ -94,12 +94,12 @@ def _seldom(phrase: str, rarity: Callable[[str], float]) -> float:
 
 
 def _length(phrase: str) -> float:
-    """A phrase that comes again says more than its words."""
+    """Weigh phrases higher than single words."""
     return 1.5 if " " in phrase else 1.0
 
 
 def _fresh(weights: Mapping[str, float], counts: Counter[str], headed: Counter[str]) -> Iterator[Label]:
-    """What is said twice or stands in the title; of a text that has nothing of the kind, its rarest words."""
+    """Find phrases that repeat or occur in the title; if there are none, the rarest words."""
     often = [phrase for phrase in weights if counts[phrase] + 2 * headed[phrase] > 1]
     single = sorted((phrase for phrase in weights if " " not in phrase), key=lambda one: (-weights[one], one))
     for phrase in often or single[:RAREST]:
@@ -107,7 +107,7 @@ def _fresh(weights: Mapping[str, float], counts: Counter[str], headed: Counter[s
 
 
 def _known(title: str, content: str, weights: Mapping[str, float], known: Mapping[str, int]) -> Iterator[Label]:
-    """Labels of the namespace all of whose words stand in the text."""
+    """Match tags of the namespace whose words all occur in the text."""
     text = visible(f"{title}\n{content}").casefold()
     words = set(runs(text))
     for tag in known:
@@ -122,7 +122,7 @@ def _parts(tag: str) -> list[str]:
 
 
 def _phrases(text: str) -> Iterator[str]:
-    """Words and pairs of neighbouring words without common ones between them; repeated runs where no blanks are."""
+    """Yield words and pairs of adjacent words without common words; repeated runs in scripts without spaces."""
     clean = visible(text).casefold()
     if may_lack_blanks(clean):
         yield from _unspaced(clean)
@@ -149,8 +149,10 @@ def _is_common(word: str) -> bool:
 
 
 def _unspaced(text: str) -> Iterator[str]:
-    """Names in katakana, short runs of Han, and what is said more than once: where no blanks are, nothing else is
-    known to be a word."""
+    """Yield katakana names, short runs of Han, and repeated runs.
+
+    In scripts without spaces, nothing else is reliably a word.
+    """
     yield from _whole_word().findall(text)
     yield from (run for run in runs(text) if 2 < len(run) <= LONGEST_RUN and _is_name(run))
     counts = Counter(
@@ -166,7 +168,7 @@ def _unspaced(text: str) -> Iterator[str]:
 
 
 def _is_name(run: str) -> bool:
-    """Whether a short run between blanks or signs, in more than one script, has nothing of a sentence."""
+    """Whether a short run of mixed scripts looks like a name: no hiragana, not only one script."""
     return (
         _unspaced_run().fullmatch(run) is not None and not _hiragana().search(run) and not _whole_word().fullmatch(run)
     )
@@ -184,5 +186,5 @@ def _hiragana() -> re.Pattern[str]:
 
 @cache
 def _whole_word() -> re.Pattern[str]:
-    """Katakana between other signs, or two to four Han between signs that are none."""
+    """Match a run of katakana, or two to four Han characters not adjacent to other Han."""
     return re.compile("[\u30a1-\u30fa\u30fc]{3,12}|(?<![\u3400-\u9fff])[\u3400-\u9fff]{2,4}(?![\u3400-\u9fff])")

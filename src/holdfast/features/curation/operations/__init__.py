@@ -1,1 +1,1 @@
-"""Operations, by noun."""
+"""Operations of the curation feature."""

@@ -1,4 +1,4 @@
-"""How clean a store is."""
+"""The quality audit of a store or an export."""
 
 from typing import Annotated
 
@@ -18,12 +18,12 @@ from holdfast.kernel.registry.operation import Effect, Example, Request, operati
 
 
 class Audit(Request, frozen=True):
-    path: Annotated[OwnPath, Meta(description="An export to look at instead of the store.")] | None = None
-    content: Annotated[str, Meta(min_length=1, max_length=MOST_INLINE, description="The text of an export.")] | None = (
-        None
-    )
-    format: Annotated[FormatField, Meta(description="What the export is; auto looks into it.")] = "auto"
-    namespace: Annotated[Namespace, Meta(description="Only what is in it.")] | None = None
+    path: Annotated[OwnPath, Meta(description="Export file to audit instead of the store.")] | None = None
+    content: (
+        Annotated[str, Meta(min_length=1, max_length=MOST_INLINE, description="Text of an export to audit.")] | None
+    ) = None
+    format: Annotated[FormatField, Meta(description="Format of the export; auto detects it.")] = "auto"
+    namespace: Annotated[Namespace, Meta(description="Only memories of this namespace.")] | None = None
 
 
 class AuditExample(Struct, frozen=True, kw_only=True):
@@ -32,16 +32,16 @@ class AuditExample(Struct, frozen=True, kw_only=True):
 
 
 class AuditFinding(Struct, frozen=True, kw_only=True):
-    """One sort of trouble."""
+    """One kind of quality problem."""
 
     trouble: str
     weight: float
-    """Points that are lost if everything has it, as a share of a hundred."""
+    """Share of the 100 points lost if every memory has the problem."""
     count: int | UnsetType = UNSET
-    """How many memories have it; left out if that cannot be known here."""
+    """Number of memories with the problem; omitted if it cannot be determined."""
     share: float | UnsetType = UNSET
     points: float | UnsetType = UNSET
-    """What it takes from the score."""
+    """Points deducted from the score."""
     examples: list[AuditExample] = []
 
 
@@ -52,15 +52,15 @@ class AuditProblem(Struct, frozen=True, kw_only=True):
 
 class AuditAnswer(Struct, frozen=True, kw_only=True):
     score: int
-    """100 less the points of every finding, and no less than 0."""
+    """100 minus the points of every finding, at least 0."""
     total: int
     complete: bool
-    """Whether everything was looked at; of very many, so many are."""
+    """False if there were too many memories to check all of them."""
     findings: list[AuditFinding]
     problems: list[AuditProblem] = []
-    """What of an export could not be read, and where it stands."""
+    """Parts of the export that could not be read, with their position."""
     rejected: int = 0
-    """How many parts of an export were left out of the score for that."""
+    """Number of unreadable parts left out of the score."""
 
 
 @operation(
@@ -79,14 +79,14 @@ class AuditAnswer(Struct, frozen=True, kw_only=True):
     ),
 )
 def audit(hold: Hold, request: Audit, progress: Progress) -> AuditAnswer:
-    """Look for duplicates, contradictions, secrets, recall loops, what is stale or unread; and score it.
+    """Score a store: duplicates, contradictions, secrets, recall loops, stale and unread memories.
 
-    It goes through everything you may see, or through an export of another program, and changes nothing.
+    Checks everything you may see, or an export of another program, and changes nothing.
     """
     if request.path is None and request.content is None:
         return _answer(audit_store.of_store(hold, request.namespace))
     if request.namespace is not None:
-        raise Invalid("namespace: an export has none of ours: leave it out", fields=["namespace"])
+        raise Invalid("namespace must be omitted when auditing an export", fields=["namespace"])
     return _answer(_of_export(hold, request))
 
 
@@ -107,7 +107,7 @@ def _of_export(hold: Hold, request: Audit) -> "Audited":
         assert request.content is not None
         return looked(places.inline(request.content))
     if request.content is not None:
-        raise Invalid("Give one of path and content.", fields=["path", "content"])
+        raise Invalid("Give either path or content.", fields=["path", "content"])
     must_be_local(hold, "path")
     with places.at(local_path(request.path)) as place:
         return looked(place)

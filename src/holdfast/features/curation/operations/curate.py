@@ -1,4 +1,4 @@
-"""Keeping a store in order: a run of the curator, what it proposes, and the way back."""
+"""Operations of the curator: run, list runs and proposals, decide, roll back."""
 
 from typing import Annotated, Any, Literal
 
@@ -21,19 +21,23 @@ from holdfast.kernel.registry.stages import Parts
 Path = Annotated[str, Meta(min_length=1, max_length=512)]
 Step = Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
 STEPS: list[Step] = ["duplicates", "contradictions", "tags", "priorities", "personas"]
-RunId = Annotated[str, Meta(min_length=1, max_length=128, description="Which run.", extra={"argument": True})]
+RunId = Annotated[str, Meta(min_length=1, max_length=128, description="Id of the run.", extra={"argument": True})]
 Status = Literal["open", "accepted", "dismissed", "withdrawn"]
 
 
 class Curate(Request, frozen=True):
-    apply: Annotated[bool, Meta(description="Do it; otherwise it is only shown.")] = False
-    dry_run: Annotated[bool, Meta(description="Only show what it would do, as without apply.")] = False
-    steps: Annotated[list[Step], Meta(max_length=5, description="Only these; all, unless told.")] = []
-    include_namespace: Annotated[list[Path], Meta(max_length=100, description="Only these and what lies below.")] = []
-    exclude_namespace: Annotated[list[Path], Meta(max_length=100, description="Not these, nor what lies below.")] = []
-    max_ops: Annotated[int, Meta(ge=1, le=10_000, description="At most so many changes and proposals.")] = 100
-    max_seconds: Annotated[int, Meta(ge=1, le=86_400, description="No longer than this.")] = 30
-    max_tokens: Annotated[int, Meta(ge=0, le=1 << 40, description="At most so many tokens of a model.")] | None = None
+    apply: Annotated[bool, Meta(description="Apply the changes (default: dry run).")] = False
+    dry_run: Annotated[bool, Meta(description="Show the changes without applying them (default).")] = False
+    steps: Annotated[list[Step], Meta(max_length=5, description="Only these steps (default: all).")] = []
+    include_namespace: Annotated[
+        list[Path], Meta(max_length=100, description="Only these namespaces and their children.")
+    ] = []
+    exclude_namespace: Annotated[
+        list[Path], Meta(max_length=100, description="Skip these namespaces and their children.")
+    ] = []
+    max_ops: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of changes and proposals.")] = 100
+    max_seconds: Annotated[int, Meta(ge=1, le=86_400, description="Maximum duration in seconds.")] = 30
+    max_tokens: Annotated[int, Meta(ge=0, le=1 << 40, description="Maximum model tokens.")] | None = None
     agent_id: Actor | None = None
 
 
@@ -42,7 +46,7 @@ class StepTold(Struct, frozen=True, kw_only=True):
     changed: int
     proposed: int
     skipped: dict[str, int]
-    """How many were left as they are, by the reason."""
+    """Number of memories skipped, by reason."""
 
 
 class DoneView(Struct, frozen=True, kw_only=True):
@@ -54,11 +58,11 @@ class DoneView(Struct, frozen=True, kw_only=True):
 
 class Curated(Struct, frozen=True, kw_only=True):
     run_id: str | None
-    """By which it can be taken back; null if nothing was changed, because it was a dry run."""
+    """Id for `curate rollback`; null for a dry run."""
     dry_run: bool
     scanned: int
     ended: str
-    """Why it ended: all was looked at, max_ops or max_seconds. The next run goes on from there."""
+    """Why it ended: all was looked at, max_ops or max_seconds. The next run continues from there."""
     changed: int
     proposed: int
     steps: dict[str, StepTold]
@@ -67,7 +71,7 @@ class Curated(Struct, frozen=True, kw_only=True):
 
 def _asked(request: Curate) -> "Asked":
     if request.apply and request.dry_run:
-        raise Invalid("dry_run: goes against apply", fields=["apply", "dry_run"])
+        raise Invalid("dry_run and apply cannot be combined", fields=["apply", "dry_run"])
     return Asked(
         apply=request.apply,
         steps=tuple(step for step in STEPS if step in request.steps or not request.steps),
@@ -100,10 +104,11 @@ def _curated(hold: Hold, request: Curate) -> Parts:
     ),
 )
 def curate(hold: Hold, request: Curate, progress: Progress) -> Curated:
-    """Tidy the memories that you may change: show what there is to do, or do it if asked to apply it.
+    """Find and fix quality problems in memories; a dry run by default.
 
-    Near-duplicates are made one, and archived; contradictions and labels are proposed; use moves priorities; personas
-    are made anew. A run ends when its budget is spent, and the next one goes on from there. It can be taken back.
+    Merges near-duplicates (sources are archived), proposes contradictions and tags, adjusts priorities by use,
+    regenerates stale personas. A run ends when its budget is spent; the next one continues. `curate rollback` undoes a
+    run.
     """
     done = curating.curate(hold, _asked(request))
     return Curated(
@@ -127,7 +132,7 @@ def curate(hold: Hold, request: Curate, progress: Progress) -> Curated:
 
 
 class CurateRuns(Request, frozen=True):
-    limit: Annotated[int, Meta(ge=1, le=1000, description="At most so many, the newest first.")] = 20
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of results, newest first.")] = 20
 
 
 class RunView(Struct, frozen=True, kw_only=True):
@@ -152,7 +157,7 @@ class Runs(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
 def curate_runs(hold: Hold, request: CurateRuns) -> Runs:
-    """List what curators did: your own runs, or all of them for who administers the store."""
+    """List your curator runs; admins see all runs."""
     with hold.reading() as session:
         found = curation.runs(session, hold.caller, limit=request.limit)
     shown = [
@@ -186,9 +191,9 @@ class TakenBack(Struct, frozen=True, kw_only=True):
 class RunTakenBack(Struct, frozen=True, kw_only=True):
     run_id: str
     outcomes: list[TakenBack]
-    """The last step first."""
+    """Last step first."""
     withdrawn: int
-    """Proposals that nobody had decided about."""
+    """Number of open proposals withdrawn."""
 
 
 def _rolled_back(hold: Hold, request: CurateRollback) -> Parts:
@@ -204,9 +209,9 @@ def _rolled_back(hold: Hold, request: CurateRollback) -> Parts:
     examples=(Example({"run_id": "no-such-run"}, error="NOT_FOUND"), Example({}, error="VALIDATION_FAILED")),
 )
 def curate_rollback(hold: Hold, request: CurateRollback, progress: Progress) -> RunTakenBack:
-    """Take back everything that a run of the curator did, step by step.
+    """Undo a curator run, step by step.
 
-    What somebody changed since stays, and is told. What is parted again is not made one by itself any more.
+    Memories changed since are kept and reported. Memories that are separated again are not merged again automatically.
     """
     from holdfast.features.curation import decide as curate_decide
 
@@ -224,20 +229,20 @@ def _outcome(error: HoldfastError | None) -> dict[str, Any]:
 
 
 class CurateProposals(Request, frozen=True):
-    status: Annotated[Status, Meta(description="What became of them.")] = "open"
-    limit: Annotated[int, Meta(ge=1, le=1000, description="At most so many, the newest first.")] = 100
+    status: Annotated[Status, Meta(description="Only proposals with this status.")] = "open"
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of results, newest first.")] = 100
 
 
 class Proposal(Struct, frozen=True, kw_only=True):
     id: str
     kind: str
-    """tags, contradiction, update (the memory supersedes the other), or duplicate (both are made one)."""
+    """tags, contradiction, update (the memory supersedes the other), or duplicate (both are merged)."""
     memory_id: str
     offered_at: str
     status: str
     run_id: str
     details: dict[str, Any]
-    """The labels, or the sentences that stand against each other; and the method."""
+    """The tags or the contradicting sentences, and the method."""
     other_id: str | UnsetType = UNSET
     decided_by: str | UnsetType = UNSET
 
@@ -255,7 +260,7 @@ class Proposals(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"status": "forgotten"}, error="VALIDATION_FAILED")),
 )
 def curate_proposals(hold: Hold, request: CurateProposals) -> Proposals:
-    """List what curators propose about memories that you may see."""
+    """List curator proposals about memories that you may see."""
     with hold.reading() as session:
         found = curation.offers(session, hold.caller, request.status, hold.now(), limit=request.limit)
     shown = [
@@ -278,10 +283,10 @@ def curate_proposals(hold: Hold, request: CurateProposals) -> Proposals:
 class CurateDecide(Request, frozen=True):
     ids: Annotated[
         list[Annotated[str, Meta(min_length=1, max_length=128)]],
-        Meta(min_length=1, max_length=100, description="Which proposals.", extra={"argument": True}),
+        Meta(min_length=1, max_length=100, description="Ids of the proposals.", extra={"argument": True}),
     ]
     decision: Annotated[
-        Literal["accept", "dismiss"], Meta(description="Do what is proposed, or never propose it again.")
+        Literal["accept", "dismiss"], Meta(description="accept: apply it; dismiss: never propose it again.")
     ]
     agent_id: Actor | None = None
 
@@ -290,7 +295,7 @@ class DecidedView(Struct, frozen=True, kw_only=True):
     id: str
     outcome: Literal["applied", "rejected"]
     memory_id: str | UnsetType = UNSET
-    """What was made or changed by it."""
+    """The memory that was created or changed."""
     error: str | UnsetType = UNSET
     code: str | UnsetType = UNSET
 
@@ -315,7 +320,7 @@ def _accepted(hold: Hold, request: CurateDecide) -> Parts:
     ),
 )
 def curate_decide(hold: Hold, request: CurateDecide) -> ProposalsDecided:
-    """Accept or dismiss proposals, each by itself; what changed since it was proposed is refused."""
+    """Accept or dismiss proposals, each separately; outdated ones are rejected."""
     done = deciding.decide(hold, request.ids, accept=request.decision == "accept")
     return ProposalsDecided(
         outcomes=[

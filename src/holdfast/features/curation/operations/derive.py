@@ -1,4 +1,4 @@
-"""What follows from memories: labels, wider questions, contradictions, atoms, personas. No model is needed."""
+"""Operations that derive from memories: tags, query expansion, contradictions, atoms, personas. Models are optional."""
 
 from typing import Annotated, Any
 
@@ -20,27 +20,26 @@ from holdfast.kernel.registry.operation import Effect, Example, Request, operati
 from holdfast.kernel.registry.stages import Parts
 from holdfast.kernel.text.prompt_injection import suspicions
 
-Which = Annotated[str, Meta(min_length=1, max_length=128, description="Id, or an unambiguous beginning of one.")]
-Size = Annotated[int, Meta(ge=50, le=1000, description="At most so many tokens in each.")]
-Version = Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Refuse unless it is at this version.")]
+Which = Annotated[str, Meta(min_length=1, max_length=128, description="Memory id, or a unique prefix of one.")]
+Size = Annotated[int, Meta(ge=50, le=1000, description="Maximum tokens per atom.")]
+Version = Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Fail unless the memory has this version.")]
 EntityId = Annotated[
-    str,
-    Meta(min_length=1, max_length=512, description="An entity's id, or any of its names.", extra={"argument": True}),
+    str, Meta(min_length=1, max_length=512, description="Entity id, or any of its names.", extra={"argument": True})
 ]
 
 
 class Reasoned(Struct, frozen=True, kw_only=True):
-    """How an answer came about."""
+    """How a result was computed: by rules or by a model."""
 
     method: Method
     model: str | UnsetType = UNSET
-    """Which model answered."""
+    """The model that answered."""
     reason: str | UnsetType = UNSET
-    """Why a model that is set did not help."""
+    """Why no answer of the configured model was used."""
 
 
 def reasoned(how: How) -> dict[str, Any]:
-    """The fields of `Reasoned`."""
+    """Build the fields of `Reasoned`."""
     known = {"model": how.model, "reason": how.reason}
     return {"method": how.method, **{name: value for name, value in known.items() if value is not None}}
 
@@ -48,9 +47,9 @@ def reasoned(how: How) -> dict[str, Any]:
 class AutoTag(Request, frozen=True):
     id: Annotated[Which, Meta(extra={"argument": True})] | None = None
     title: Title | None = None
-    content: Annotated[Content, Meta(description="A text that is not kept, with its title.")] | None = None
-    namespace: Annotated[Namespace, Meta(description="Whose labels are preferred for such a text.")] | None = None
-    apply: Annotated[bool, Meta(description="Add them to the memory.")] = False
+    content: Annotated[Content, Meta(description="Text to tag instead of a memory; needs a title.")] | None = None
+    namespace: Annotated[Namespace, Meta(description="Namespace whose tags are preferred for the text.")] | None = None
+    apply: Annotated[bool, Meta(description="Add the tags to the memory.")] = False
     expected_version: Version | None = None
     agent_id: Actor | None = None
 
@@ -58,7 +57,7 @@ class AutoTag(Request, frozen=True):
 class AutoTagged(Reasoned, frozen=True, kw_only=True):
     id: str | UnsetType = UNSET
     new_tags: list[str]
-    """What suits the text and it does not have yet, the best first."""
+    """Suggested tags that the memory does not have, best first."""
     all_tags: list[str]
     applied: bool
     version: int | UnsetType = UNSET
@@ -86,17 +85,17 @@ def _tagged(hold: Hold, request: AutoTag) -> Parts:
     ),
 )
 def auto_tag(hold: Hold, request: AutoTag) -> AutoTagged:
-    """Suggest labels for a memory or a text, those that its namespace has first; add them only if asked."""
+    """Suggest tags for a memory or text; `--apply` adds them."""
     given = request.title is not None and request.content is not None
     if (request.id is None) is not given or (request.id is not None and request.title is not None):
-        raise Invalid("Name a memory by its id, or give a title and content.", fields=["id", "title", "content"])
+        raise Invalid("Give either an id, or a title and content.", fields=["id", "title", "content"])
     if request.id is not None:
         done = tagging.auto_tag(hold, request.id, apply=request.apply, expected_version=request.expected_version)
     else:
         assert request.title is not None
         assert request.content is not None
         if request.apply:
-            raise Invalid("apply: needs the id of a memory", fields=["apply"])
+            raise Invalid("apply needs the id of a memory", fields=["apply"])
         done = tagging.suggest(hold, request.title, request.content, request.namespace or hold.namespace)
     return AutoTagged(
         id=done.memory.id if done.memory else UNSET,
@@ -111,10 +110,10 @@ def auto_tag(hold: Hold, request: AutoTag) -> AutoTagged:
 class ExpandQuery(Request, frozen=True):
     query: Annotated[
         str,
-        Meta(min_length=1, max_length=4096, description="What is asked.", extra={"argument": True, "role": "words"}),
+        Meta(min_length=1, max_length=4096, description="Query to expand.", extra={"argument": True, "role": "words"}),
     ]
     namespace: Namespace | None = None
-    limit: Annotated[int, Meta(ge=1, le=50, description="At most so many terms.")] = 8
+    limit: Annotated[int, Meta(ge=1, le=50, description="Maximum number of terms.")] = 8
 
 
 class ExpandedQuery(Reasoned, frozen=True, kw_only=True):
@@ -130,7 +129,7 @@ class ExpandedQuery(Reasoned, frozen=True, kw_only=True):
     examples=(Example({"query": "walking agents"}), Example({"query": "?!"}, error="VALIDATION_FAILED")),
 )
 def expand_query(hold: Hold, request: ExpandQuery) -> ExpandedQuery:
-    """Widen a question: names, labels and words of what it finds here, or other forms of its words."""
+    """Expand a query with related names, tags, words and word forms."""
     found = widening.expand(hold, request.query, request.namespace, most=request.limit)
     return ExpandedQuery(original=request.query, expanded_terms=found.terms, **reasoned(found.how))
 
@@ -148,7 +147,7 @@ class Titled(Struct, frozen=True, kw_only=True):
 class AgainstEachOther(Struct, frozen=True, kw_only=True):
     kind: str
     a: str
-    """The sentence of the one."""
+    """The contradicting sentence of the first memory."""
     b: str
     difference: str
 
@@ -159,7 +158,7 @@ class Contradiction(Reasoned, frozen=True, kw_only=True):
     memory_b: Titled
     evidence: list[AgainstEachOther]
     relation: str
-    """How they stand to each other as a whole: same, near, update, conflict or other."""
+    """Relation of the whole texts: same, near, update, conflict or other."""
     similarity: float
 
 
@@ -174,7 +173,7 @@ class Contradiction(Reasoned, frozen=True, kw_only=True):
     ),
 )
 def detect_contradiction(hold: Hold, request: DetectContradiction) -> Contradiction:
-    """Tell whether two memories contradict each other, and by which of their sentences."""
+    """Check whether two memories contradict each other, with the sentences."""
     found = contradict.detect(hold, request.id_a, request.id_b)
     return Contradiction(
         contradicts=found.contradicts,
@@ -192,20 +191,20 @@ def detect_contradiction(hold: Hold, request: DetectContradiction) -> Contradict
 class Atomise(Request, frozen=True):
     memory_id: Annotated[Which, Meta(extra={"argument": True})]
     max_atom_tokens: Size = 200
-    force: Annotated[bool, Meta(description="Cut what was cut before anew.")] = False
+    force: Annotated[bool, Meta(description="Split again a memory that was split before.")] = False
     agent_id: Actor | None = None
 
 
 class Atomised(Reasoned, frozen=True, kw_only=True):
     source_id: str
     atom_ids: list[str]
-    """In the order of the text."""
+    """In text order."""
     atom_count: int
     archived_at: str
     superseded_ids: list[str]
-    """Atoms of an earlier cut, archived now."""
+    """Atoms of an earlier split, now archived."""
     kept_ids: list[str]
-    """Atoms of an earlier cut that somebody edited: they stay."""
+    """Atoms of an earlier split that were edited since and are kept."""
 
 
 @operation(
@@ -220,9 +219,9 @@ class Atomised(Reasoned, frozen=True, kw_only=True):
     ),
 )
 def atomise(hold: Hold, request: Atomise) -> Atomised:
-    """Cut a long memory into atoms at the ends of its sentences, all at once; it is archived.
+    """Split a long memory into atoms at sentence ends and archive it.
 
-    Each atom is a piece of the text, says from where to where it stood in it, and has its labels, tier and importance.
+    Each atom is a verbatim piece with its source span, and inherits tags, tier and priority. One transaction.
     """
     done = cutting.atomise(hold, request.memory_id, most_tokens=request.max_atom_tokens, force=request.force)
     return Atomised(
@@ -238,7 +237,7 @@ def atomise(hold: Hold, request: Atomise) -> Atomised:
 
 class PersonaAsked(Request, frozen=True):
     entity_id: EntityId
-    namespace: Annotated[Namespace, Meta(description="The one made from this namespace alone.")] | None = None
+    namespace: Annotated[Namespace, Meta(description="The persona made from this namespace only.")] | None = None
 
 
 class PersonaView(Reasoned, frozen=True, kw_only=True):
@@ -251,9 +250,9 @@ class PersonaView(Reasoned, frozen=True, kw_only=True):
     source_ids: list[str]
     created_at: str
     stale: StaleView | UnsetType = UNSET
-    """That something it stands on fell: generate it anew."""
+    """Set if a source changed or was deleted: generate the persona again."""
     untrusted: list[str] | UnsetType = UNSET
-    """Why it reads like an order or poses as something else, if it does."""
+    """Signs of prompt injection in the text."""
 
 
 class PersonaFound(Struct, frozen=True, kw_only=True):
@@ -270,21 +269,23 @@ class PersonaFound(Struct, frozen=True, kw_only=True):
     ),
 )
 def persona(hold: Hold, request: PersonaAsked) -> PersonaFound:
-    """Show what is known of an entity, as it was last put together, and whether that still holds."""
+    """Show the persona of an entity, and whether it is stale."""
     found = knowing.latest(hold, request.entity_id, request.namespace)
     return PersonaFound(persona=_persona(found) if found else None)
 
 
 class PersonaGenerate(Request, frozen=True):
     entity_id: EntityId
-    namespace: Annotated[Namespace, Meta(description="From this namespace alone; from all, unless told.")] | None = None
+    namespace: Annotated[Namespace, Meta(description="Use only memories of this namespace (default: all).")] | None = (
+        None
+    )
     agent_id: Actor | None = None
 
 
 class PersonaGenerated(Reasoned, frozen=True, kw_only=True):
     persona: PersonaView
     regenerated: bool
-    """False if nothing that it stands on has changed."""
+    """False if no source changed."""
     namespace_scope: str | None
 
 
@@ -300,9 +301,9 @@ class PersonaGenerated(Reasoned, frozen=True, kw_only=True):
     ),
 )
 def persona_generate(hold: Hold, request: PersonaGenerate) -> PersonaGenerated:
-    """Put together what up to 20 memories that mention an entity say of it, with a footnote for each.
+    """Generate the persona of an entity from up to 20 memories, with footnotes.
 
-    A version before it is archived. If nothing that it stands on has changed, it stays as it is.
+    The previous version is archived. If no source changed, nothing is written.
     """
     made = knowing.generate(hold, request.entity_id, request.namespace)
     return PersonaGenerated(

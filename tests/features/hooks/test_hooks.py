@@ -104,7 +104,7 @@ def test_a_hook_changes_what_is_kept_and_what_it_makes_is_held_to_the_same_rules
         ({"priority": 99}, "made the request invalid"),
         ({"no_such_field": 1}, "unknown field"),
         ({"namespace": "a//b"}, "made the request invalid"),
-        ({"agent_id": "ai:boss@here"}, "who acts"),
+        ({"agent_id": "ai:boss@here"}, "the acting agent"),
     ):
         hold = open_with(rule("pre_store", saying({"decision": "modify", "arguments": made})))
         with pytest.raises(HookDenied, match=said):

@@ -182,7 +182,7 @@ def test_a_subscription_ends_with_the_key_under_which_it_was_made(world: World) 
     world.hold.store(title="Two", content="x")
     assert world.deliver() == 0
     [one] = world.hold.subscription_list().subscriptions
-    assert (one.state, one.why) == ("ended", "The key under which it was made was revoked.")
+    assert (one.state, one.why) == ("ended", "Its API key was revoked.")
 
 
 def test_a_receiver_that_fails_is_tried_again_later_and_what_follows_waits_for_it(
@@ -298,7 +298,7 @@ def test_a_receiver_that_is_gone_ends_the_subscription_which_says_why(world_with
     world.hold.store(title="One", content="x")
     world.deliver()
     [one] = world.hold.subscription_list().subscriptions
-    assert (one.state, one.why, one.place) == ("ended", "The receiver said that it is gone (HTTP 410).", 0)
+    assert (one.state, one.why, one.place) == ("ended", "The receiver answered HTTP 410 (gone).", 0)
     assert world.deliver() == 0
     world.hold.subscription_replay(id=made.id, since=0)
     world.deliver()

@@ -1,4 +1,4 @@
-"""Delivering events: each at least once, in the order of the journal, and by one process at a time."""
+"""Deliver events at least once, in journal order, by one process at a time per subscription."""
 
 from __future__ import annotations
 
@@ -46,42 +46,42 @@ from holdfast.version import __version__
 
 PAGE = 200
 BATCH = 100
-"""Events that one subscription is given before others have their turn."""
+"""Attempts per subscription before others have their turn."""
 PASSED = 1000
-"""Changes that do not concern a subscription, after which it is noted how far it is."""
+"""Save the position of a subscription after skipping this many changes."""
 SLOTS = 8
-"""Subscriptions that are delivered to at a time: one that hangs keeps the others waiting for nothing."""
+"""Subscriptions delivered in parallel, so that a hanging receiver does not block the others."""
 LOOK_SECONDS = 0.5
-"""Between two looks at what other processes wrote."""
+"""Interval between polls for writes of other processes."""
 SPARE_SECONDS = 10.0
-"""For which a subscription is held beyond the time that a request may take."""
+"""Lease time beyond the request timeout."""
 GRACE_SECONDS = 3.0
 log = logging.getLogger("holdfast")
 
 
 class Item(NamedTuple):
-    """What is to be delivered next."""
+    """The next event to deliver."""
 
     seq: int
     attempts: int
     event: str
     record: str
     body: Callable[[int], bytes] | None
-    """What is sent, at a moment; None: nobody can say any more what it was."""
+    """Builds the body for a time; None if the change no longer exists or is no longer visible."""
 
 
 class Result(NamedTuple):
-    """How a try ended."""
+    """The outcome of one attempt."""
 
     status: int | None = None
     error: str | None = None
     after: float = 0.0
     final: bool = False
-    """Whether it is no use to try again for long."""
+    """Whether further retries are mostly pointless."""
 
 
 class Dispatcher:
-    """Delivers what is due, on threads of its own, until it is stopped. Several may work on one store."""
+    """Delivers due events on its own threads until stopped. Several dispatchers can share a store."""
 
     def __init__(self, hold: Hold, *, owner: str = "", spare: float = SPARE_SECONDS, slots: int = SLOTS) -> None:
         self._hold = hold
@@ -101,11 +101,11 @@ class Dispatcher:
         self._thread.start()
 
     def wake(self) -> None:
-        """Told when something was committed here."""
+        """Check for due events now; called after a commit in this process."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Let what is on its way come to its end, for a while; what does not is delivered another time."""
+        """Stop; wait a grace period for requests in flight, then abort them. Aborted events are delivered later."""
         self._stopping.set()
         self._wake.set()
         self._join(GRACE_SECONDS)
@@ -123,7 +123,7 @@ class Dispatcher:
             thread.join(max(until - monotonic(), 0.0))
 
     def deliver(self) -> int:
-        """Deliver all that is due now, in this thread; how many tries that took."""
+        """Deliver everything that is due, in this thread; return the number of attempts."""
         tries = 0
         while found := sum(self._work(one) for one in self._due()):
             tries += found
@@ -136,7 +136,7 @@ class Dispatcher:
                 for one in self._due():
                     self._begin(one)
             except HoldfastError as error:
-                log.warning("Webhooks wait for the store: %s", error.message)
+                log.warning("Webhooks are waiting for the store: %s", error.message)
                 self._stopping.wait(LOOK_SECONDS)
             self._wake.wait(LOOK_SECONDS)
 
@@ -153,8 +153,8 @@ class Dispatcher:
             if self._work(one):
                 self._wake.set()
         except HoldfastError as error:
-            log.warning("The subscription %s could not be delivered to: %s", one.id, error.message)
-        except Exception as error:  # noqa: BLE001 - a fault of ours with one subscription must not end the others
+            log.warning("Could not deliver to the subscription %s: %s", one.id, error.message)
+        except Exception as error:  # noqa: BLE001 - a bug with one subscription must not stop the others
             where = "".join(traceback.format_tb(error.__traceback__))
             log.error("The subscription %s failed with %s:\n%s", one.id, type(error).__name__, where)
         finally:
@@ -162,14 +162,14 @@ class Dispatcher:
                 self._busy.pop(one.id, None)
 
     def _due(self) -> list[Subscription]:
-        """Subscriptions for which there may be something new."""
+        """List due subscriptions that may have new events."""
         with self._hold.reading() as session:
             found = subscriptions.due(session, self._owner, self._hold.now())
             head = journal.head_of(session).seq if found else 0
         return [one for one in found if self._looked.get(one.id) != (head, one.token)]
 
     def _work(self, one: Subscription) -> int:
-        """Deliver to one subscription until nothing is left, something fails, or others have their turn."""
+        """Deliver to one subscription until nothing is left, an attempt fails, or its batch is full."""
         tries, token = 0, None
         if self._is_revoked(one):
             return 0
@@ -191,7 +191,7 @@ class Dispatcher:
         return tries
 
     def _next(self, one: Subscription) -> Item | None:
-        """What waits for another try, or else the next change that concerns the subscription."""
+        """Return the event waiting for a retry, else the next change that matches the subscription."""
         with self._hold.reading() as session:
             seen = self._seen_by(one)
             if (late := subscriptions.waiting(session, one.id)) is not None:
@@ -217,11 +217,11 @@ class Dispatcher:
         return None
 
     def _seen_by(self, one: Subscription) -> Hold:
-        """The store as who has the subscription sees it."""
+        """Return the context of the subscription's owner."""
         return self._hold.seen_by(Caller(agent=one.agent, right="read", namespaces=one.reach, key=one.key_id))
 
     def _is_revoked(self, one: Subscription) -> bool:
-        """Whether the key is no more under which it was made: it ends with it."""
+        """End the subscription if its API key was revoked; return whether it was."""
         if one.key_id is None:
             return False
         with self._hold.reading() as session:
@@ -238,9 +238,9 @@ class Dispatcher:
             return subscriptions.claim(session, one, self._owner, now + self._lease, now)
 
     def _tried(self, one: Subscription, item: Item) -> Result | None:
-        """One try, outside of any transaction; None: it was broken off because everything stops."""
+        """Attempt one delivery, outside of any transaction; None if aborted by a stop."""
         if item.body is None:
-            return Result(error="What happened cannot be told any more.", final=True)
+            return Result(error="The change no longer exists or is no longer visible.", final=True)
         try:
             webhook = Webhook(one.url, self._hold.outbound)
         except Invalid as error:
@@ -255,7 +255,7 @@ class Dispatcher:
         return None if self._stopping.is_set() and result.status is None else result
 
     def _settled(self, one: Subscription, token: int, item: Item, result: Result) -> Subscription | None:
-        """Note how a try ended, if the subscription is still held: only then the place goes on."""
+        """Record an attempt and advance the position; None if the lease was lost."""
         now, attempts = self._hold.now(), item.attempts + 1
         done = result.status is not None and is_delivered(result.status)
         gone = result.status == 410
@@ -299,11 +299,11 @@ class Dispatcher:
 
 
 def _tell(one: Subscription, item: Item, kept: Delivery, *, gone: bool) -> None:
-    """In the log, once: neither the address nor what was sent."""
+    """Log an ended subscription or a dead letter, without URL and content."""
     if gone:
         log.warning("The subscription %s ended: %s", one.id, GONE)
     elif kept.state == "dead":
-        log.warning("The subscription %s did not take the change %d: %s", one.id, item.seq, kept.error)
+        log.warning("The subscription %s gave up change %d: %s", one.id, item.seq, kept.error)
 
 
 def _dead(session: Session, id: str) -> int:
@@ -313,13 +313,13 @@ def _dead(session: Session, id: str) -> int:
 
 
 def _entry(seen: Hold, session: Session, seq: int) -> journal.Entry | None:
-    """A change, if it is still there and still to be told."""
+    """Return a change if it still exists and is visible."""
     entries, _ = feed(seen, session, after=seq - 1, limit=1)
     return entries[0] if entries and entries[0].seq == seq else None
 
 
 def _body(seen: Hold, session: Session, one: Subscription, entry: journal.Entry) -> Callable[[int], bytes]:
-    """What is sent of a change: the same for every try but for its time."""
+    """Return a function that builds the body; equal for every attempt except for the time."""
     change = change_of(entry)
     namespace = namespace_of(seen, session, entry)
     about: dict[str, Any] = {
@@ -341,7 +341,7 @@ def _written(said: dict[str, Any]) -> bytes:
 
 
 def sent(webhook: Webhook, one: Subscription, item: Item, now: int) -> Result:
-    """Send an event once, signed."""
+    """Send a signed event once."""
     assert item.body is not None
     body = item.body(now)
     id = message_id(one.id, item.seq)
@@ -362,7 +362,7 @@ def _judged(webhook: Webhook, answer: Answer) -> Result:
         return Result(answer.status)
     what = f"refuses (HTTP {answer.status})"
     if 300 <= answer.status < 400:
-        what = f"redirects (HTTP {answer.status}), which is not followed: subscribe where it leads"
+        what = f"redirects (HTTP {answer.status}), which is not followed: subscribe to the target URL"
     return Result(answer.status, f"{webhook.host} {what}.", answer.after, is_final(answer.status))
 
 
@@ -373,7 +373,7 @@ class Tested(NamedTuple):
 
 
 def test(hold: Hold, id: str) -> Tested:
-    """Send an event that is none, once, and say what came of it. Nothing is noted."""
+    """Send a test event once and return the outcome. Records nothing."""
     with hold.reading() as session:
         one = named(hold, session, id)
     about = {"type": TEST, "event": TEST, "subscription_id": one.id, "seq": 0, "agent_id": hold.caller.agent}

@@ -1,4 +1,4 @@
-"""Subscriptions: who hears of what at which address, and what becomes of each delivery."""
+"""Webhook subscriptions and their deliveries."""
 
 from typing import Literal
 
@@ -12,29 +12,29 @@ Outcome = Literal["waiting", "delivered", "dead"]
 FIRST_PAUSE = 5 * SECOND
 LONGEST_PAUSE = 3600 * SECOND
 REFUSED_ATTEMPTS = 3
-"""After which an event is given up that a receiver refuses for what it is."""
+"""Attempts before an event that the receiver rejects permanently becomes a dead letter."""
 MOST_DEAD = 10_000
-"""Events that could not be delivered, after which a subscription ends."""
+"""Dead letters after which a subscription ends."""
 MOST_KEPT = 1000
-"""Deliveries of a subscription that stay on record."""
+"""Delivered events kept on record per subscription."""
 MOST_SUBSCRIPTIONS = 100
-"""Of one agent."""
-GONE = "The receiver said that it is gone (HTTP 410)."
-REVOKED = "The key under which it was made was revoked."
+"""Active subscriptions per agent."""
+GONE = "The receiver answered HTTP 410 (gone)."
+REVOKED = "Its API key was revoked."
 TOO_MANY = f"{MOST_DEAD:,} events could not be delivered."
 PATIENT = frozenset({408, 409, 423, 425, 429})
-"""Refusals that are over after a while."""
+"""Client error statuses that are worth retrying."""
 
 
 class Subscription(Struct, frozen=True, kw_only=True):
-    """One address, and what is told to it. The secret is kept as it is: without it nothing could be signed."""
+    """A URL and the events posted to it. The secret is stored in clear text: it is needed to sign."""
 
     id: str
     agent: str
     reach: tuple[str, ...]
-    """The namespaces of who made it, then."""
+    """Namespaces of its owner when it was created."""
     key_id: str | None
-    """The key under which it was made; nothing is delivered once that is revoked."""
+    """API key that created it; revoking the key ends the subscription."""
     url: str
     events: tuple[str, ...]
     namespace: str | None
@@ -44,11 +44,11 @@ class Subscription(Struct, frozen=True, kw_only=True):
     why: str | None
     """Why it ended."""
     place: int
-    """The change up to which everything is settled."""
+    """Last change that was delivered, skipped or given up."""
     ready_at: int
-    """Before this it is left alone."""
+    """Earliest time of the next attempt."""
     owner: str | None
-    """Who delivers."""
+    """Process that holds the lease."""
     token: int
     held_until: int
     delivered: int
@@ -67,7 +67,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """What became of one event for one subscription."""
+    """Delivery state of one event for one subscription."""
 
     subscription: str
     seq: int
@@ -76,15 +76,15 @@ class Delivery(Struct, frozen=True, kw_only=True):
     state: Outcome
     attempts: int
     status: int | None
-    """What the receiver answered last."""
+    """Last HTTP status of the receiver."""
     error: str | None
     at: int
     number: int
-    """Which one of the subscription it is, by the time it was settled."""
+    """Sequence number among the deliveries of the subscription."""
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """How it stands with a subscription."""
+    """State of a subscription with its numbers of pending and dead events."""
 
     id: str
     agent: str
@@ -92,9 +92,9 @@ class Standing(Struct, frozen=True, kw_only=True):
     why: str | None
     place: int
     waiting: int
-    """Events that wait for another try."""
+    """Events waiting for a retry."""
     dead: int
-    """Events that were given up, and not sent again since."""
+    """Dead letters that were not requeued."""
 
 
 def is_delivered(status: int) -> bool:
@@ -102,16 +102,16 @@ def is_delivered(status: int) -> bool:
 
 
 def is_final(status: int) -> bool:
-    """Whether a receiver refuses an event for what it is, so that asking again and again is no use."""
+    """Return whether a status rejects the event permanently, so that retries are pointless."""
     return 300 <= status < 500 and status not in PATIENT
 
 
 def pause(attempts: int, after: float, chance: float) -> int:
-    """How long a receiver is left alone: twice as long with each try, spread at random, or as long as it asks for."""
+    """Return the delay before a retry: exponential with jitter, or longer if the receiver asks for it."""
     grown = min(FIRST_PAUSE << min(attempts - 1, 20), LONGEST_PAUSE)
     return max(int(grown * (0.5 + chance / 2)), min(int(after * SECOND), LONGEST_PAUSE))
 
 
 def message_id(subscription: str, seq: int) -> str:
-    """The same for every try of one event, so that who hears of it twice can tell."""
+    """Return the message id of an event; equal for every attempt, so that receivers can deduplicate."""
     return f"msg_{subscription.replace('-', '')}_{seq}"

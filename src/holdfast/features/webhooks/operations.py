@@ -1,4 +1,4 @@
-"""Subscriptions: who is told of changes, signed, at an address of its own."""
+"""Operations on webhook subscriptions."""
 
 from typing import Annotated, Literal
 
@@ -23,23 +23,20 @@ UNKNOWN = "00000000-0000-4000-8000-000000000000"
 class Subscribe(Request, frozen=True):
     url: Annotated[
         str,
-        Meta(
-            min_length=1, max_length=2048, description="Where events are posted: https://...", extra={"argument": True}
-        ),
+        Meta(min_length=1, max_length=2048, description="URL to post events to: https://...", extra={"argument": True}),
     ]
     events: EventNames = []
     namespace: EventPlace | None = None
     agent_filter: EventAgent | None = None
     secret: (
         Annotated[
-            str,
-            Meta(min_length=1, max_length=256, description="To sign with; otherwise one is made, and shown this once."),
+            str, Meta(min_length=1, max_length=256, description="Signing secret [default: generated, shown once].")
         ]
         | None
     ) = None
     after: (
         Annotated[
-            int, Meta(ge=0, le=(1 << 53) - 1, description="Begin after this change; otherwise with the next one.")
+            int, Meta(ge=0, le=(1 << 53) - 1, description="Start after this change [default: with the next one].")
         ]
         | None
     ) = None
@@ -57,10 +54,10 @@ class SubscriptionView(Struct, frozen=True, kw_only=True):
     why: str | UnsetType = UNSET
     """Why it ended."""
     place: int
-    """The change up to which everything is settled."""
+    """Last change that was delivered, skipped or given up."""
     delivered: int
     dead: int
-    """Events that were given up."""
+    """Number of dead letters."""
     next_try_at: str | UnsetType = UNSET
     last_error: str | UnsetType = UNSET
     last_at: str | UnsetType = UNSET
@@ -69,7 +66,7 @@ class SubscriptionView(Struct, frozen=True, kw_only=True):
 
 class Subscribed(SubscriptionView, frozen=True, kw_only=True):
     secret: str | UnsetType = UNSET
-    """The secret that was made for it, shown this once."""
+    """The generated secret, shown only once."""
 
 
 def _shown(one: "Subscription") -> dict[str, object]:
@@ -111,10 +108,10 @@ def subscription_view(one: "Subscription") -> SubscriptionView:
     ),
 )
 def subscribe(hold: Hold, request: Subscribe) -> Subscribed:
-    """Be told of changes: each is posted to an address of yours, signed, until it was taken.
+    """Send changes to a webhook (signed, retried).
 
-    They come in their order, and are only those that you may see. Not over MCP: where memories are sent is not for a
-    model to say.
+    Changes are sent in order, and only those that you may see. Not available over MCP: a model must not decide where
+    memories are sent.
     """
     asked = subscriptions.Asked(
         request.url, request.events, request.namespace, request.agent_filter, request.secret, request.after
@@ -141,7 +138,7 @@ class SubscriptionPage(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
 def subscription_list(hold: Hold, request: SubscriptionList) -> SubscriptionPage:
-    """List your subscriptions; for who administers the store, everybody's. No secret is shown."""
+    """List your subscriptions, without secrets; admins of the store see all."""
     with hold.reading() as session:
         found = subscriptions.every(hold, session, request.limit)
     return SubscriptionPage(subscriptions=[subscription_view(one) for one in found], count=len(found))
@@ -164,7 +161,7 @@ class Unsubscribed(Struct, frozen=True, kw_only=True):
     examples=(Example({"id": UNKNOWN}, error="NOT_FOUND"),),
 )
 def unsubscribe(hold: Hold, request: Unsubscribe) -> Unsubscribed:
-    """End a subscription, with its secret and its dead letters."""
+    """Delete a subscription with its secret and dead letters."""
     return Unsubscribed(id=subscriptions.unsubscribe(hold, request.id).id, removed=True)
 
 
@@ -173,9 +170,12 @@ OutcomeName = Literal["waiting", "delivered", "dead"]
 
 class SubscriptionDeliveries(Request, frozen=True):
     id: (
-        Annotated[str, Meta(min_length=1, max_length=64, description="Of this one.", extra={"argument": True})] | None
+        Annotated[
+            str, Meta(min_length=1, max_length=64, description="Only of this subscription.", extra={"argument": True})
+        ]
+        | None
     ) = None
-    state: Annotated[list[OutcomeName], Meta(max_length=3, description="Only these; dead: what was given up.")] = []
+    state: Annotated[list[OutcomeName], Meta(max_length=3, description="Only these states; dead: given up.")] = []
     limit: Limit = 100
 
 
@@ -187,7 +187,7 @@ class DeliveryView(Struct, frozen=True, kw_only=True):
     state: OutcomeName
     attempts: int
     status: int | UnsetType = UNSET
-    """What the receiver answered last, of HTTP."""
+    """Last HTTP status of the receiver."""
     error: str | UnsetType = UNSET
     at: str
 
@@ -220,7 +220,7 @@ def delivery_view(one: "Delivery") -> DeliveryView:
     examples=(Example({"state": ["dead"]}), Example({"id": UNKNOWN}, error="NOT_FOUND")),
 )
 def subscription_deliveries(hold: Hold, request: SubscriptionDeliveries) -> DeliveryPage:
-    """Show what became of events, the latest first: delivered, waiting for another try, or dead letters."""
+    """List deliveries, latest first: delivered, waiting for a retry, or dead."""
     states = request.state or ["waiting", "delivered", "dead"]
     with hold.reading() as session:
         found = subscriptions.deliveries(hold, session, request.id, states, request.limit)
@@ -229,21 +229,21 @@ def subscription_deliveries(hold: Hold, request: SubscriptionDeliveries) -> Deli
 
 class SubscriptionReplay(Request, frozen=True):
     id: SubscriptionId
-    since: Annotated[Sequence, Meta(description="Everything after this change again.")] | None = None
+    since: Annotated[Sequence, Meta(description="Resend everything after this change.")] | None = None
     dead_letters: Annotated[
         list[Annotated[int, Meta(ge=1, le=(1 << 53) - 1)]],
-        Meta(max_length=1000, description="What was given up about these changes."),
+        Meta(max_length=1000, description="Resend the dead letters of these changes."),
     ] = []
-    all_dead_letters: Annotated[bool, Meta(description="All that was given up.")] = False
+    all_dead_letters: Annotated[bool, Meta(description="Resend all dead letters.")] = False
     agent_id: Actor | None = None
 
 
 class Replaying(Struct, frozen=True, kw_only=True):
     id: str
     place: int
-    """Everything after this is sent, or sent again."""
+    """Everything after this change is sent or resent."""
     requeued: int
-    """Dead letters that are sent again, before anything else."""
+    """Number of requeued dead letters; they are sent first."""
 
 
 @operation(
@@ -258,7 +258,7 @@ class Replaying(Struct, frozen=True, kw_only=True):
     ),
 )
 def subscription_replay(hold: Hold, request: SubscriptionReplay) -> Replaying:
-    """Send events again: everything after a change, or dead letters. A subscription that ended goes on."""
+    """Resend events after a change, or dead letters; reactivates an ended subscription."""
     done = subscriptions.replay(
         hold, request.id, request.since, request.dead_letters, every_dead=request.all_dead_letters
     )
@@ -274,7 +274,7 @@ class SubscriptionTested(Struct, frozen=True, kw_only=True):
     id: str
     ok: bool
     status: int | UnsetType = UNSET
-    """What the receiver answered, of HTTP."""
+    """HTTP status of the receiver."""
     error: str | UnsetType = UNSET
     milliseconds: int
 
@@ -288,7 +288,7 @@ class SubscriptionTested(Struct, frozen=True, kw_only=True):
     examples=(Example({"id": UNKNOWN}, error="NOT_FOUND"),),
 )
 def subscription_test(hold: Hold, request: SubscriptionTest) -> SubscriptionTested:
-    """Post a signed test event once, now, and say what the receiver answered."""
+    """Post a signed test event once and show the receiver's answer."""
     tested = deliver.test(hold, request.id)
     result = tested.result
     return SubscriptionTested(

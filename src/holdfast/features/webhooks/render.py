@@ -12,8 +12,8 @@ def render_subscription(answer: Any) -> Iterator[str]:
     yield f"  {', '.join(answer.events)} after change {answer.place}"
     if isinstance(answer.secret, str):
         yield f"  secret: {answer.secret}"
-        yield style("  Keep the secret: it is not shown again.", fg="yellow")
-    yield "  Events go out while `holdfast serve` or `holdfast worker` runs."
+        yield style("  Save the secret: it is not shown again.", fg="yellow")
+    yield "  Events are delivered while `holdfast serve` or `holdfast worker` runs."
 
 
 def render_subscriptions(answer: Any) -> Iterator[str]:
@@ -22,12 +22,12 @@ def render_subscriptions(answer: Any) -> Iterator[str]:
         for one in answer.subscriptions
     ]
     if not rows:
-        yield "There are none."
+        yield "No subscriptions."
         return
     yield from render_table(rows, ("ID", "STATE", "PLACE", "DELIVERED", "DEAD", "URL"))
     for one in answer.subscriptions:
-        if isinstance(said := one.why if one.state == "ended" else one.last_error, str):
-            yield style(f"{one.id[:8]}: {escape(said)}", fg="yellow")
+        if isinstance(problem := one.why if one.state == "ended" else one.last_error, str):
+            yield style(f"{one.id[:8]}: {escape(problem)}", fg="yellow")
 
 
 def render_deliveries(answer: Any) -> Iterator[str]:
@@ -43,20 +43,20 @@ def render_deliveries(answer: Any) -> Iterator[str]:
         for one in answer.deliveries
     ]
     if not rows:
-        yield "There are none."
+        yield "No deliveries."
         return
     yield from render_table(rows, ("ID", "CHANGE", "EVENT", "STATE", "TRIES", "ANSWER"))
 
 
 def render_replay(answer: Any) -> Iterator[str]:
     if answer.requeued:
-        yield f"{pluralize(answer.requeued, 'dead letter')} will be sent again."
+        yield f"Requeued {pluralize(answer.requeued, 'dead letter')}."
     else:
-        yield f"Everything after change {answer.place} will be sent again."
+        yield f"Resending everything after change {answer.place}."
 
 
 def render_test_delivery(answer: Any) -> Iterator[str]:
     if answer.ok:
-        yield style(f"Taken (HTTP {answer.status}) in {answer.milliseconds} ms.", fg="green")
+        yield style(f"Delivered (HTTP {answer.status}) in {answer.milliseconds} ms.", fg="green")
     else:
         yield style(escape(answer.error), fg="red")

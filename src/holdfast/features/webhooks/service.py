@@ -1,4 +1,4 @@
-"""Subscriptions: made, listed, begun again and ended by who has them."""
+"""Create, list, replay and remove webhook subscriptions."""
 
 import uuid
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from holdfast.kernel.storage.port import Session
 
 
 class Asked(NamedTuple):
-    """A subscription as it is asked for."""
+    """A subscription to create."""
 
     url: str
     events: Sequence[str] = ()
@@ -29,19 +29,19 @@ class Asked(NamedTuple):
     agent: str | None = None
     secret: str | None = None
     after: int | None = None
-    """Begin after this change; None: with the next one."""
+    """Start after this change; None: with the next one."""
 
 
 @contextmanager
 def writing(hold: Hold) -> Iterator[Session]:
-    """A transaction without a journal: subscriptions are of this store alone."""
+    """Open a transaction without journal: subscriptions belong to this store only."""
     with hold.store.writing(hold.progress.commit) as session:
         yield session
     hold.kept()
 
 
 def subscribe(hold: Hold, asked: Asked) -> tuple[Subscription, str | None]:
-    """A new subscription, and its secret if that was made here: it is not shown again."""
+    """Create a subscription; return it with its secret if that was generated. The secret is not shown again."""
     admit_url(asked.url, hold.outbound)
     if asked.agent is not None:
         admit_agent(asked.agent, "agent_filter")
@@ -50,7 +50,7 @@ def subscribe(hold: Hold, asked: Asked) -> tuple[Subscription, str | None]:
     secret = made or admit_secret(asked.secret or "")
     with writing(hold) as session:
         if subscriptions.count(session, hold.caller.agent) >= MOST_SUBSCRIPTIONS:
-            raise Conflict(f"{hold.caller.agent!r} has {MOST_SUBSCRIPTIONS} subscriptions: end one first.")
+            raise Conflict(f"{hold.caller.agent!r} already has {MOST_SUBSCRIPTIONS} subscriptions. Remove one first.")
         head = journal.head_of(session).seq
         place = head if asked.after is None else min(asked.after, head)
         subscription = _new(hold, asked.url, wanted, secret, place)
@@ -87,29 +87,29 @@ def _new(hold: Hold, url: str, wanted: Wanted, secret: str, place: int) -> Subsc
 
 
 def sees_all(caller: Caller) -> bool:
-    """Whether somebody may see and end the subscriptions of everybody."""
+    """Return whether the caller may manage the subscriptions of all agents."""
     return caller.may("admin") and "*" in caller.namespaces
 
 
 def every(hold: Hold, session: Session, limit: int) -> list[Subscription]:
-    """The caller's own; for who administers the whole store, everybody's."""
+    """List the caller's subscriptions; all of them for an admin of the whole store."""
     return subscriptions.every(session, None if sees_all(hold.caller) else hold.caller.agent, limit)
 
 
 def standings(hold: Hold, session: Session) -> list[Standing]:
-    """How it stands with the caller's own; for who administers the whole store, with everybody's."""
+    """List the state of the caller's subscriptions; of all for an admin of the whole store."""
     return subscriptions.standings(session, None if sees_all(hold.caller) else hold.caller.agent)
 
 
 def named(hold: Hold, session: Session, id: str) -> Subscription:
     found = subscriptions.one(session, id)
     if found is None or not (found.agent == hold.caller.agent or sees_all(hold.caller)):
-        raise NotFound(f"There is no subscription {id!r} of yours.", id=id)
+        raise NotFound(f"No subscription {id!r}, or it is not yours.", id=id)
     return found
 
 
 def unsubscribe(hold: Hold, id: str) -> Subscription:
-    """End a subscription for good: nothing is delivered that is not on its way already."""
+    """Remove a subscription; only requests already in flight are still delivered."""
     with writing(hold) as session:
         found = named(hold, session, id)
         subscriptions.remove(session, found.id)
@@ -117,7 +117,7 @@ def unsubscribe(hold: Hold, id: str) -> Subscription:
 
 
 def deliveries(hold: Hold, session: Session, id: str | None, states: Sequence[Outcome], limit: int) -> list[Delivery]:
-    """What became of the latest events, of one subscription or of all that are the caller's."""
+    """List the latest deliveries of one subscription or of all the caller's."""
     ids = [one.id for one in every(hold, session, 1000)] if id is None else [named(hold, session, id).id]
     return subscriptions.deliveries(session, ids, states, limit)
 
@@ -129,9 +129,9 @@ class Again(NamedTuple):
 
 
 def replay(hold: Hold, id: str, since: int | None, dead: Sequence[int], *, every_dead: bool) -> Again:
-    """Send again: everything after a change, or what was given up. One that has ended goes on."""
+    """Resend everything after a change, or dead letters; reactivates an ended subscription."""
     if (since is not None) + bool(dead) + every_dead != 1:
-        raise Invalid("Say one of since, dead_letters and all_dead_letters.", fields=["since", "dead_letters"])
+        raise Invalid("Give exactly one of since, dead_letters and all_dead_letters.", fields=["since", "dead_letters"])
     with writing(hold) as session:
         found, now = named(hold, session, id), hold.now()
         place = found.place
@@ -150,5 +150,5 @@ def replay(hold: Hold, id: str, since: int | None, dead: Sequence[int], *, every
 def _requeued(session: Session, id: str, seqs: Sequence[int]) -> int:
     moved = {row[0] for row in session.rows("delivery_again", subscription=id, seqs=list(seqs))}
     if missing := [seq for seq in dict.fromkeys(seqs) if seq not in moved]:
-        raise NotFound(f"No dead letter of this subscription is about the change {missing[0]}.", changes=missing)
+        raise NotFound(f"This subscription has no dead letter for change {missing[0]}.", changes=missing)
     return len(moved)

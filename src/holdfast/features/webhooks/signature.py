@@ -1,4 +1,4 @@
-"""How a delivery proves who sent it: in the form of the ai-memory clients, and in that of Standard Webhooks."""
+"""Sign deliveries in the formats of the ai-memory clients and of Standard Webhooks."""
 
 import hmac
 from base64 import b64decode, b64encode
@@ -12,17 +12,16 @@ SHORTEST, LONGEST = 16, 256
 
 
 def admit_secret(secret: str) -> str:
-    """A secret to sign with. What is wrong with one is not repeated."""
+    """Validate a signing secret; errors never contain it."""
     if not SHORTEST <= len(secret) <= LONGEST or not (secret.isascii() and secret.isprintable()):
         raise Invalid(
-            f"secret: {SHORTEST} to {LONGEST} printable ASCII characters; leave it out to be given one",
-            fields=["secret"],
+            f"secret: {SHORTEST} to {LONGEST} printable ASCII characters. Omit it to generate one.", fields=["secret"]
         )
     if secret.startswith(PREFIX):
         try:
             b64decode(secret.removeprefix(PREFIX), validate=True)
         except Error:
-            raise Invalid("secret: behind whsec_ stands base64", fields=["secret"]) from None
+            raise Invalid("secret: must be base64 after whsec_", fields=["secret"]) from None
     return secret
 
 
@@ -33,7 +32,7 @@ def new_secret() -> str:
 
 
 def headers(secret: str, id: str, at: int, body: bytes) -> dict[str, str]:
-    """Both signatures of one try: the first over the body alone, the second over id, time and body."""
+    """Return both signatures of one attempt: over the body alone, and over id, time and body."""
     words = f"{id}.{at}.".encode() + body
     return {
         "X-AI-Memory-Signature": "sha256=" + hmac.new(secret.encode(), body, sha256).hexdigest(),
@@ -45,5 +44,5 @@ def headers(secret: str, id: str, at: int, body: bytes) -> dict[str, str]:
 
 
 def _key(secret: str) -> bytes:
-    """What `whsec_` goes before is base64 of the key; another secret is the key itself."""
+    """Return the key bytes: a `whsec_` secret is base64, any other is used as it is."""
     return b64decode(secret.removeprefix(PREFIX)) if secret.startswith(PREFIX) else secret.encode()

@@ -1,4 +1,4 @@
-"""Subscriptions, and what became of what was delivered to them."""
+"""Read and write subscriptions and deliveries."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -35,38 +35,38 @@ def one(session: Session, id: str) -> Subscription | None:
 
 
 def every(session: Session, agent: str | None, limit: int) -> list[Subscription]:
-    """The oldest first; those of one agent, if one is named."""
+    """List subscriptions, oldest first; optionally of one agent."""
     if agent is None:
         return [_subscription(row) for row in session.rows("subscription_list", limit=limit)]
     return [_subscription(row) for row in session.rows("subscription_of_agent", agent=agent, limit=limit)]
 
 
 def standings(session: Session, agent: str | None) -> list[Standing]:
-    """How it stands with each, the oldest first; with those of one agent, if one is named."""
+    """List the state of subscriptions, oldest first; optionally of one agent."""
     rows = session.rows("subscription_standing", agent=agent)
     return [Standing(**dict(zip(_STANDING, row, strict=True))) for row in rows]
 
 
 def count(session: Session, agent: str) -> int:
-    """How many of an agent are active."""
+    """Count the active subscriptions of an agent."""
     row = session.row("subscription_count", agent=agent)
     assert row is not None
     return int(row[0])
 
 
 def due(session: Session, owner: str, now: int) -> list[Subscription]:
-    """Those that the owner may deliver to now."""
+    """List subscriptions that are due and that this process may claim."""
     return [_subscription(row) for row in session.rows("subscription_due", owner=owner, now=now)]
 
 
 def behind(session: Session) -> int | None:
-    """The change up to which every active subscription is done; None: there are none."""
+    """Return the change that every active subscription has reached; None if there are none."""
     row = session.row("subscription_behind")
     return None if row is None or row[0] is None else int(row[0])
 
 
 def claim(session: Session, one: Subscription, owner: str, until: int, now: int) -> int | None:
-    """Have a subscription to oneself for a while: the token to settle with, or None if somebody else has it."""
+    """Claim a subscription; return the token to record attempts with, or None if another process holds it."""
     row = session.row("subscription_claim", id=one.id, token=one.token, owner=owner, until=until, now=now)
     return None if row is None else int(row[0])
 
@@ -77,18 +77,18 @@ def remove(session: Session, id: str) -> None:
 
 
 def waiting(session: Session, id: str) -> Delivery | None:
-    """What is to be tried again before anything else."""
+    """Return the first event waiting for a retry; it goes before all others."""
     row = session.row("delivery_next", subscription=id)
     return _delivery(row) if row else None
 
 
 def put(session: Session, delivery: Delivery) -> None:
-    """Note what became of an event; the oldest that were delivered are let go."""
+    """Save a delivery and prune the oldest delivered ones."""
     session.do("delivery_put", **asdict(delivery))
     session.do("delivery_prune", subscription=delivery.subscription, number=delivery.number - MOST_KEPT)
 
 
 def deliveries(session: Session, ids: Sequence[str], states: Sequence[Outcome], limit: int) -> list[Delivery]:
-    """The latest first."""
+    """List deliveries, latest first."""
     rows = session.rows("delivery_page", subscriptions=list(ids), states=list(states), limit=limit)
     return [_delivery(row) for row in rows]

@@ -1,4 +1,4 @@
-"""What models took, what that cost, and how much may be spent."""
+"""Operations on model usage, prices and budgets."""
 
 from typing import Annotated, Literal
 
@@ -20,29 +20,27 @@ from holdfast.kernel.timestamps import DAY, from_text, to_text
 MOST_TOKENS = 10**9
 Count = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
 Model = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\s*]+$", description="Name of the model.")]
-Models = Annotated[
-    str, Meta(min_length=1, max_length=128, description="A model, or the beginning of names with a * at its end.")
+Models = Annotated[str, Meta(min_length=1, max_length=128, description="A model, or a prefix followed by *.")]
+Who = Annotated[
+    str, Meta(min_length=1, max_length=128, description="Person or agent that used it. Default: the calling agent.")
 ]
-Who = Annotated[str, Meta(min_length=1, max_length=128, description="For whom; otherwise the agent itself.")]
-Key = Annotated[str, Meta(min_length=1, max_length=256, description="A call with the same one is recorded once.")]
-Money = Annotated[str, Meta(min_length=1, max_length=32, description="In the currency's unit, such as 0.30.")]
-Currency = Annotated[str, Meta(min_length=3, max_length=3, description="Three letters, such as USD.")]
+Key = Annotated[str, Meta(min_length=1, max_length=256, description="Idempotency key: record a call only once.")]
+Money = Annotated[str, Meta(min_length=1, max_length=32, description="Amount in the currency, such as 0.30.")]
+Currency = Annotated[str, Meta(min_length=3, max_length=3, description="Currency code, such as USD.")]
 Group = Literal["day", "principal", "model", "session"]
 FIRST_DAY = from_text("0001-01-01", "day") // DAY
 
 
 class UsageRecord(Request, frozen=True):
     model: Model
-    input_tokens: Annotated[Count, Meta(description="Read anew, without those from a cache.")] = 0
-    output_tokens: Annotated[Count, Meta(description="Written by the model.")] = 0
-    cache_read_tokens: Annotated[Count, Meta(description="Read from a cache.")] = 0
-    cache_write_tokens: Annotated[Count, Meta(description="Written into a cache.")] = 0
+    input_tokens: Annotated[Count, Meta(description="Input tokens, without cached ones.")] = 0
+    output_tokens: Annotated[Count, Meta(description="Output tokens.")] = 0
+    cache_read_tokens: Annotated[Count, Meta(description="Tokens read from a cache.")] = 0
+    cache_write_tokens: Annotated[Count, Meta(description="Tokens written to a cache.")] = 0
     principal: Who | None = None
-    session: Annotated[str, Meta(max_length=256, description="To which session it belongs.")] = ""
-    at: Annotated[Moment, Meta(description="When it was; otherwise now.")] | None = None
-    reservation: Annotated[str, Meta(min_length=1, max_length=64, description="What was reserved for it.")] | None = (
-        None
-    )
+    session: Annotated[str, Meta(max_length=256, description="Session of the call.")] = ""
+    at: Annotated[Moment, Meta(description="Time of the call. Default: now.")] | None = None
+    reservation: Annotated[str, Meta(min_length=1, max_length=64, description="Reservation to release.")] | None = None
     unique_key: Key | None = None
     agent_id: Actor | None = None
 
@@ -50,9 +48,9 @@ class UsageRecord(Request, frozen=True):
 class UsageRecorded(Struct, frozen=True, kw_only=True):
     id: str
     recorded: bool
-    """False: it was recorded before, under the same key."""
+    """False if it was recorded before, under the same key."""
     priced: bool
-    """Whether every kind of token in it has a price."""
+    """Whether all of its tokens have a price."""
     tokens: int
     cost: str | UnsetType = UNSET
     currency: str | UnsetType = UNSET
@@ -71,7 +69,7 @@ class UsageRecorded(Struct, frozen=True, kw_only=True):
     ),
 )
 def usage_record(hold: Hold, request: UsageRecord) -> UsageRecorded:
-    """Write down what a call of a model took; its cost is by the price of that day, exactly."""
+    """Record the tokens of a model call, at the price of that day."""
     called = _called(hold, request, _tokens(request))._replace(
         at=None if request.at is None else from_text(request.at, "at"), unique_key=request.unique_key
     )
@@ -96,19 +94,19 @@ def _called(hold: Hold, request: "UsageRecord | UsageReserve", tokens: "Tokens")
 
 class UsageReserve(Request, frozen=True):
     model: Model
-    input_tokens: Annotated[Count, Meta(description="At most.")] = 0
-    output_tokens: Annotated[Count, Meta(description="At most.")] = 0
-    cache_read_tokens: Annotated[Count, Meta(description="At most.")] = 0
-    cache_write_tokens: Annotated[Count, Meta(description="At most.")] = 0
+    input_tokens: Annotated[Count, Meta(description="Maximum input tokens.")] = 0
+    output_tokens: Annotated[Count, Meta(description="Maximum output tokens.")] = 0
+    cache_read_tokens: Annotated[Count, Meta(description="Maximum tokens read from a cache.")] = 0
+    cache_write_tokens: Annotated[Count, Meta(description="Maximum tokens written to a cache.")] = 0
     principal: Who | None = None
-    session: Annotated[str, Meta(max_length=256)] = ""
-    seconds: Annotated[int, Meta(ge=1, le=86_400, description="How long it is held.")] = 900
+    session: Annotated[str, Meta(max_length=256, description="Session of the call.")] = ""
+    seconds: Annotated[int, Meta(ge=1, le=86_400, description="Lifetime of the reservation, in seconds.")] = 900
     agent_id: Actor | None = None
 
 
 class BudgetView(Struct, frozen=True, kw_only=True):
     principal: str
-    """`*`: everybody together."""
+    """`*` is everyone together."""
     model: str
     period: Literal["day", "month"]
     since: str
@@ -122,7 +120,7 @@ class BudgetView(Struct, frozen=True, kw_only=True):
 class Reserved(Struct, frozen=True, kw_only=True):
     reservation: str
     budgets: list[BudgetView]
-    """Those that cover it, as they were before."""
+    """The budgets that cover it, before this reservation."""
     cost: str | UnsetType = UNSET
     currency: str | UnsetType = UNSET
 
@@ -138,7 +136,7 @@ class Reserved(Struct, frozen=True, kw_only=True):
     ),
 )
 def usage_reserve(hold: Hold, request: UsageReserve) -> Reserved:
-    """Hold room for a call in every budget that covers it, before it is made; refused if there is none."""
+    """Reserve budget for a model call; fails if a budget would be exceeded."""
     done, left = usage.reserve(hold, _called(hold, request, _tokens(request)), request.seconds)
     return Reserved(
         reservation=done.id,
@@ -150,7 +148,7 @@ def usage_reserve(hold: Hold, request: UsageReserve) -> Reserved:
 
 class UsageRelease(Request, frozen=True):
     reservation: Annotated[
-        str, Meta(min_length=1, max_length=64, description="Which reservation.", extra={"argument": True})
+        str, Meta(min_length=1, max_length=64, description="Id of the reservation.", extra={"argument": True})
     ]
     agent_id: Actor | None = None
 
@@ -167,18 +165,18 @@ class Released(Struct, frozen=True, kw_only=True):
     examples=(Example({"reservation": "none"}, error="NOT_FOUND"),),
 )
 def usage_release(hold: Hold, request: UsageRelease) -> Released:
-    """Give back what was reserved for a call that was not made."""
+    """Release the reservation of a call that was not made."""
     usage.release(hold, request.reservation)
     return Released(reservation=request.reservation)
 
 
 class UsageReport(Request, frozen=True):
-    since: Annotated[Moment, Meta(description="From this day on; otherwise for 30 days.")] | None = None
-    until: Annotated[Moment, Meta(description="Up to this day, with it.")] | None = None
-    by: Annotated[list[Group], Meta(max_length=4, description="Apart by these: day, principal, model, session.")] = []
-    principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
+    since: Annotated[Moment, Meta(description="First day. Default: 30 days up to `until`.")] | None = None
+    until: Annotated[Moment, Meta(description="Last day, inclusive. Default: today.")] | None = None
+    by: Annotated[list[Group], Meta(max_length=4, description="Group by day, principal, model or session.")] = []
+    principal: Annotated[list[str], Meta(max_length=20, description="Only these principals.")] = []
     model: Model | None = None
-    session: Annotated[str, Meta(max_length=256, description="Only of this one.")] | None = None
+    session: Annotated[str, Meta(max_length=256, description="Only this session.")] | None = None
 
 
 class UsageSum(Struct, frozen=True, kw_only=True):
@@ -189,7 +187,7 @@ class UsageSum(Struct, frozen=True, kw_only=True):
     cache_write_tokens: int
     total_tokens: int
     unpriced_calls: int
-    """Calls that cost something nobody has said; they are not in `cost`."""
+    """Calls without a price; not included in `cost`."""
     cost: str
     currency: str | UnsetType = UNSET
     day: str | UnsetType = UNSET
@@ -200,7 +198,7 @@ class UsageSum(Struct, frozen=True, kw_only=True):
 
 class UsageReported(Struct, frozen=True, kw_only=True):
     usage: list[UsageSum]
-    """A row for each group and currency."""
+    """One row per group and currency."""
     count: int
     since: str
     until: str
@@ -219,7 +217,7 @@ class UsageReported(Struct, frozen=True, kw_only=True):
     ),
 )
 def usage_report(hold: Hold, request: UsageReport) -> UsageReported:
-    """Sum up what models took: in all, or by day, principal, model and session."""
+    """Sum model usage, in total or by day, principal, model and session."""
     today = hold.now() // DAY
     until = today if request.until is None else from_text(request.until, "until") // DAY
     since = max(until - 29, FIRST_DAY) if request.since is None else from_text(request.since, "since") // DAY
@@ -251,12 +249,12 @@ def _day(day: int) -> str:
 
 class PriceSet(Request, frozen=True):
     model: Annotated[Models, Meta(extra={"argument": True})]
-    since: Annotated[Moment, Meta(description="From this day on; otherwise from the beginning.")] | None = None
+    since: Annotated[Moment, Meta(description="First day of the price. Default: from the beginning.")] | None = None
     currency: Currency = "USD"
-    input: Annotated[Money, Meta(description="For a million tokens that are read anew.")] | None = None
-    output: Annotated[Money, Meta(description="For a million tokens that are written.")] | None = None
-    cache_read: Annotated[Money, Meta(description="For a million tokens that come from a cache.")] | None = None
-    cache_write: Annotated[Money, Meta(description="For a million tokens that go into a cache.")] | None = None
+    input: Annotated[Money, Meta(description="Price of a million input tokens.")] | None = None
+    output: Annotated[Money, Meta(description="Price of a million output tokens.")] | None = None
+    cache_read: Annotated[Money, Meta(description="Price of a million tokens read from a cache.")] | None = None
+    cache_write: Annotated[Money, Meta(description="Price of a million tokens written to a cache.")] | None = None
     agent_id: Actor | None = None
 
 
@@ -298,10 +296,10 @@ def _price(one: "Price") -> PriceView:
     ),
 )
 def price_set(hold: Hold, request: PriceSet) -> PriceView:
-    """Say what a million tokens of a model cost from a day on; what was recorded before keeps its cost."""
+    """Set the price of a model from a day on; recorded costs stay."""
     rates = [price.rate(getattr(request, kind), kind) for kind in price.KINDS]
     if all(rate is None for rate in rates):
-        raise Invalid("Name at least one price.", fields=list(price.KINDS))
+        raise Invalid("Give at least one of input, output, cache_read and cache_write.", fields=list(price.KINDS))
     since = 0 if request.since is None else from_text(request.since, "since")
     new = price.Price(price.pattern(request.model), since, price.currency(request.currency), *rates)
     usage.set_price(hold, new)
@@ -322,14 +320,16 @@ class Prices(Struct, frozen=True, kw_only=True):
     examples=(Example({}),),
 )
 def price_list(hold: Hold, request: Nothing) -> Prices:
-    """List what models cost, the latest price of each first."""
+    """List model prices, latest first for each model."""
     found = [_price(one) for one in usage.prices(hold)]
     return Prices(prices=found, count=len(found))
 
 
 class PriceRemove(Request, frozen=True):
     model: Annotated[Models, Meta(extra={"argument": True})]
-    since: Annotated[Moment, Meta(description="The day on which it begins.")] | None = None
+    since: (
+        Annotated[Moment, Meta(description="First day of the price. Default: the price from the beginning.")] | None
+    ) = None
     agent_id: Actor | None = None
 
 
@@ -342,20 +342,20 @@ class PriceRemove(Request, frozen=True):
     examples=(Example({"model": "no-such-model"}, error="NOT_FOUND"),),
 )
 def price_remove(hold: Hold, request: PriceRemove) -> Prices:
-    """Take a price back; what was recorded by it keeps its cost."""
+    """Remove a price; recorded costs stay."""
     usage.drop_price(hold, request.model, 0 if request.since is None else from_text(request.since, "since"))
     found = [_price(one) for one in usage.prices(hold)]
     return Prices(prices=found, count=len(found))
 
 
 class BudgetSet(Request, frozen=True):
-    principal: Annotated[Who, Meta(description="Whose; `*` is everybody together.", extra={"argument": True})]
-    period: Annotated[Literal["day", "month"], Meta(description="Of a day or a month (UTC).")] = "day"
+    principal: Annotated[Who, Meta(description="Person or agent; `*` is everyone together.", extra={"argument": True})]
+    period: Annotated[Literal["day", "month"], Meta(description="Budget per day or per month (UTC).")] = "day"
     model: Models = "*"
-    tokens: Annotated[int, Meta(ge=0, le=10**15, description="At most so many tokens.")] | None = None
-    cost: Annotated[Money, Meta(description="At most so much money.")] | None = None
+    tokens: Annotated[int, Meta(ge=0, le=10**15, description="Maximum tokens per period.")] | None = None
+    cost: Annotated[Money, Meta(description="Maximum cost per period.")] | None = None
     currency: Currency = "USD"
-    lift: Annotated[bool, Meta(description="Take the budget away.")] = False
+    lift: Annotated[bool, Meta(description="Remove the budget.")] = False
     agent_id: Actor | None = None
 
 
@@ -387,10 +387,10 @@ def _budget(left: "Left") -> BudgetView:
     ),
 )
 def budget_set(hold: Hold, request: BudgetSet) -> BudgetView:
-    """Say how much may be spent in a day or a month: what would go beyond is not reserved any more."""
+    """Set a daily or monthly budget; reservations above it are refused."""
     cost = price.rate(request.cost, "cost")
     if request.lift == (request.tokens is not None or cost is not None):
-        raise Invalid("Give tokens or cost, or lift the budget.", fields=["tokens", "cost", "lift"])
+        raise Invalid("Give tokens or cost, or lift to remove the budget.", fields=["tokens", "cost", "lift"])
     done = usage.set_budget(
         hold,
         request.principal,
@@ -417,6 +417,6 @@ class Budgets(Struct, frozen=True, kw_only=True):
     examples=(Example({}),),
 )
 def budget_list(hold: Hold, request: Nothing) -> Budgets:
-    """List the budgets that concern you, and what is left of each."""
+    """List your budgets and what is left of each."""
     found = [_budget(one) for one in usage.left(hold)]
     return Budgets(budgets=found, count=len(found))

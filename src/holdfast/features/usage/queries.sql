@@ -11,16 +11,16 @@ select principal, agent from usage where id = :id and state = 'reserved'
 -- name: usage_drop
 delete from usage where id = :id and state = 'reserved' returning id
 -- name: usage_over
--- Reservations that nobody settled.
+-- Deletes expired reservations.
 delete from usage where state = 'reserved' and ends_at <= :now
 -- name: usage_spent
--- What counts against a budget, reservations among it.
+-- Tokens and cost that count against a budget, including reservations.
 select cast(coalesce(sum(input_tokens + output_tokens + cache_read_tokens + cache_write_tokens), 0) as bigint),
   cast(coalesce(sum(case when currency = :currency then cost end), 0) as bigint)
 from usage where day >= :since and (:principal = '*' or principal = any(:principals)) and (:model = '*' or model = :model
   or (:prefix <> '' and substr(model, 1, length(:prefix)) = :prefix)) and (state = 'kept' or ends_at > :now)
 -- name: usage_sums
--- What was used, in groups; a group that was not asked for is one.
+-- Usage totals by group; columns that are not grouped by are null.
 select case when :by_day then day end, case when :by_principal then principal end, case when :by_model then model end,
   case when :by_session then session end, currency, count(*), cast(sum(input_tokens) as bigint),
   cast(sum(output_tokens) as bigint), cast(sum(cache_read_tokens) as bigint), cast(sum(cache_write_tokens) as bigint),
@@ -55,7 +55,7 @@ select id, principal, model, period, tokens, cost, currency from budget order by
 -- name: budget_drop
 delete from budget where id = :id returning id
 -- name: old_count
--- How much there is of what is let go; which ones follows.
+-- Number of rows past their retention; the query for them follows.
 select count(*) from (
 -- name: old_count.end
 ) o

@@ -12,7 +12,7 @@ KINDS = ("input", "output", "cache_read", "cache_write")
 def render_usage(answer: Any) -> Iterator[str]:
     """Print one row for each group, with its cost."""
     if not answer.usage:
-        yield f"Nothing was used from {answer.since} to {answer.until}."
+        yield f"No usage from {answer.since} to {answer.until}."
         return
     groups = [name for name in GROUPS if any(isinstance(getattr(one, name), str) for one in answer.usage)]
     rows = [
@@ -34,7 +34,7 @@ def render_usage(answer: Any) -> Iterator[str]:
 
 def render_prices(answer: Any) -> Iterator[str]:
     if not answer.prices:
-        yield "No prices are set."
+        yield "No prices."
         return
     rows = [
         (one.model, one.since, one.currency, *(_format_optional(getattr(one, kind)) for kind in KINDS))
@@ -45,7 +45,7 @@ def render_prices(answer: Any) -> Iterator[str]:
 
 def render_budgets(answer: Any) -> Iterator[str]:
     if not answer.budgets:
-        yield "There are no budgets."
+        yield "No budgets."
         return
     rows = [
         (

@@ -1,4 +1,4 @@
-"""What models took: recorded with the price of its day, summed, and held to budgets."""
+"""Record model usage at the price of its day, sum it, enforce budgets."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,21 +16,21 @@ from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import DAY, SECOND
 
 RESERVED_SECONDS = 900
-"""How long room is held for a call before it counts as not made."""
+"""Default lifetime of a reservation, in seconds."""
 
 
 class Recorded(NamedTuple):
-    """A use, and what it cost; None: nobody has said what such tokens cost."""
+    """A recorded call and its cost; None: its tokens have no price."""
 
     id: str
     cost: int | None
     currency: str | None
     known: bool = False
-    """Whether it was recorded before."""
+    """Whether it was recorded before, under the same key."""
 
 
 class Left(NamedTuple):
-    """A budget, and what is left of it in its period."""
+    """A budget and what is left of it in the current period."""
 
     budget: Budget
     since: int
@@ -39,7 +39,7 @@ class Left(NamedTuple):
 
 
 class Called(NamedTuple):
-    """A call of a model, as an agent says it."""
+    """A model call as reported by an agent."""
 
     model: str
     tokens: Tokens
@@ -50,12 +50,12 @@ class Called(NamedTuple):
 
 
 def record(hold: Hold, called: Called, reservation: str | None = None) -> Recorded:
-    """Write down what a call took. It happened, so no budget stands against it; what was reserved for it is free."""
+    """Record a call and release its reservation. No budget can refuse it, because the call already happened."""
     with hold.store.writing(hold.progress.commit) as session:
         if called.unique_key is not None and (known := usage.keyed(session, hold.caller.agent, called.unique_key)):
             id, cost, currency, model, tokens = known
             if (model, tokens) != (called.model, called.tokens):
-                raise Conflict("unique_key: another call was recorded under it", fields=["unique_key"], id=id)
+                raise Conflict("unique_key: already used for another call", fields=["unique_key"], id=id)
             return Recorded(id, cost, currency, known=True)
         if reservation is not None:
             _settle(session, hold, reservation)
@@ -65,7 +65,7 @@ def record(hold: Hold, called: Called, reservation: str | None = None) -> Record
 
 
 def reserve(hold: Hold, called: Called, seconds: int = RESERVED_SECONDS) -> tuple[Recorded, list[Left]]:
-    """Hold room for a call in every budget that covers it, or refuse it: of two at once, one may be too much."""
+    """Reserve a call in every budget that covers it, or raise BudgetExceeded. Concurrent reservations are counted."""
     with hold.store.writing(hold.progress.commit) as session:
         now = hold.now()
         session.do("usage_over", now=now)
@@ -79,7 +79,7 @@ def reserve(hold: Hold, called: Called, seconds: int = RESERVED_SECONDS) -> tupl
 
 
 def release(hold: Hold, reservation: str) -> None:
-    """Give back the room for a call that was not made."""
+    """Release the reservation of a call that was not made."""
     with hold.store.writing(hold.progress.commit) as session:
         _settle(session, hold, reservation)
 
@@ -87,7 +87,7 @@ def release(hold: Hold, reservation: str) -> None:
 def _settle(session: Session, hold: Hold, reservation: str) -> None:
     row = session.row("usage_held", id=reservation)
     if row is None or not (hold.caller.may("admin") or hold.caller.agent in row):
-        raise NotFound(f"There is no reservation {reservation!r}: it is over, or was settled before.")
+        raise NotFound(f"No reservation {reservation!r}: it expired, or was used or released before.")
     session.do("usage_drop", id=reservation)
 
 
@@ -127,24 +127,24 @@ def _left(session: Session, budget: Budget, names: tuple[str, ...], now: int) ->
 
 def _must_fit(left: Left, use: Use, tokens: int) -> None:
     budget = left.budget
-    who = "everybody" if budget.principal == price.ANY else budget.principal
+    subject = "The shared budget" if budget.principal == price.ANY else f"The budget of {budget.principal}"
+    models = "all models" if budget.model == price.ANY else budget.model
+    period = "today" if budget.period == "day" else "this month"
     if left.tokens is not None and tokens > left.tokens:
         raise BudgetExceeded(
-            f"{who} may use {max(left.tokens, 0):,} more tokens of {budget.model} this {budget.period}; "
-            f"this needs {tokens:,}.",
+            f"{subject} for {models} has {max(left.tokens, 0):,} tokens left {period}; this call needs {tokens:,}.",
             budget=budget.id,
         )
     if left.cost is None:
         return
     if use.cost is None or use.currency != budget.currency:
         raise BudgetExceeded(
-            f"Nobody has said what {use.model} costs in {budget.currency}: set its price.", budget=budget.id
+            f"{use.model} has no price in {budget.currency}. Set one with `holdfast price set`.", budget=budget.id
         )
     if use.cost > left.cost:
-        more = amount(max(left.cost, 0))
+        remaining = f"{amount(max(left.cost, 0))} {budget.currency}"
         raise BudgetExceeded(
-            f"{who} may spend {more} {budget.currency} more on {budget.model} this {budget.period}; "
-            f"this may cost {amount(use.cost)}.",
+            f"{subject} for {models} has {remaining} left {period}; this call may cost {amount(use.cost)}.",
             budget=budget.id,
         )
 
@@ -155,7 +155,7 @@ def report(hold: Hold, asked: usage.Asked) -> list[usage.Sum]:
 
 
 def left(hold: Hold) -> list[Left]:
-    """Every budget that concerns the caller, with what is left of it."""
+    """List the budgets that apply to the caller, with what is left of each; for an admin, all budgets."""
     with hold.reading() as session:
         found = usage.budgets(session)
         own = (price.ANY, *known_as(session, hold.caller.agent))
@@ -176,7 +176,7 @@ def prices(hold: Hold) -> Sequence[Price]:
 def drop_price(hold: Hold, model: str, since: int) -> None:
     with hold.store.writing(hold.progress.commit) as session:
         if session.row("price_drop", model=model, since=since) is None:
-            raise NotFound(f"There is no price of {model!r} that begins then.")
+            raise NotFound(f"No price of {model!r} starts on that day.")
 
 
 def set_budget(
@@ -189,13 +189,13 @@ def set_budget(
     cost: int | None,
     currency: str | None,
 ) -> Left:
-    """Set, change or, with neither tokens nor money, lift a budget."""
+    """Set or change a budget; without tokens and cost, remove it."""
     id = ids.derived("budget", principal, model, period)
     made = Budget(id, principal, model, period, tokens, cost, currency)
     with hold.store.writing(hold.progress.commit) as session:
         if tokens is None and cost is None:
             if session.row("budget_drop", id=id) is None:
-                raise NotFound("There is no such budget.")
+                raise NotFound("No such budget.")
         else:
             session.do("budget_put", **made._asdict(), set_by=hold.caller.agent, set_at=hold.now())
         return _left(session, made, known_as(session, principal), hold.now())

@@ -1,4 +1,4 @@
-"""What models took and may take: uses, prices and budgets. Of this store alone, never journalled."""
+"""Usage, prices and budgets. Local to this store, never journalled."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from holdfast.kernel.storage.port import Part, Session
 
 
 class Budget(NamedTuple):
-    """The most tokens, or the most money, of a period."""
+    """A limit on tokens or cost per period."""
 
     id: str
     principal: str
@@ -25,7 +25,7 @@ class Budget(NamedTuple):
 
 
 class Use(NamedTuple):
-    """One call of a model, or room that is held for one."""
+    """One call of a model, or a reservation for one."""
 
     id: str
     at: int
@@ -46,7 +46,7 @@ class Use(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """What a group of calls took."""
+    """Totals of a group of calls."""
 
     day: int | None
     principal: str | None
@@ -63,7 +63,7 @@ class Sum(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Which sums are asked for."""
+    """Filter and grouping of a usage report."""
 
     since: int
     until: int
@@ -79,13 +79,13 @@ def add(session: Session, use: Use) -> None:
 
 
 def keyed(session: Session, agent: str, key: str) -> tuple[str, int | None, str | None, str, Tokens] | None:
-    """What an agent recorded under a key: id, cost, currency, model and tokens."""
+    """Return what an agent recorded under a key: id, cost, currency, model, tokens."""
     row = session.row("usage_keyed", agent=agent, unique_key=key)
     return None if row is None else (row[0], row[1], row[2], row[3], Tokens(*row[4:]))
 
 
 def spent(session: Session, budget: Budget, names: tuple[str, ...], since: int, now: int) -> tuple[int, int]:
-    """Tokens and money of a budget's period so far."""
+    """Sum the tokens and the cost in the current period of a budget, including reservations."""
     row = session.row(
         "usage_spent",
         principal=budget.principal,
@@ -101,7 +101,7 @@ def spent(session: Session, budget: Budget, names: tuple[str, ...], since: int, 
 
 
 def sums(session: Session, caller: Caller, asked: Asked) -> list[Sum]:
-    """Sums of what the caller may see: an agent its own, who administers the store all."""
+    """Compute the totals that the caller may see: an agent its own, an admin all."""
     parts: list[Part] = ["usage_sums"]
     params: dict[str, Any] = {"since": asked.since, "until": asked.until, "limit": asked.limit}
     params |= {f"by_{name}": name in asked.by for name in ("day", "principal", "model", "session")}

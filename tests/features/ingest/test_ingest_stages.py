@@ -141,7 +141,7 @@ def test_an_answer_that_does_not_fit_leaves_the_deterministic_result_and_why(db:
     assert [one.decision for one in answer.segments] == ["new", "new"]
     assert all(one.metadata["method"] == "heuristic" and "model" not in one.metadata for one in kept)
     (stage,) = [stage for stage in answer.stages if stage.type == "llm_call"]
-    assert (stage.method, "did not fit" in stage.reason) == ("heuristic", True)
+    assert (stage.method, "two invalid answers" in stage.reason) == ("heuristic", True)
     assert len(server.asked) == 2
 
 

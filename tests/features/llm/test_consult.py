@@ -53,7 +53,7 @@ Open = Callable[..., Holdfast]
 
 
 @pytest.fixture
-def opened(db: str, clock: Clock) -> Iterator[Open]:
+def open_store(db: str, clock: Clock) -> Iterator[Open]:
     """Opens the store with a model behind a server."""
     held: list[Holdfast] = []
 
@@ -77,16 +77,16 @@ def test_without_a_model_there_is_no_help_and_nothing_is_written(hold: Holdfast)
     assert usage(hold) == []
 
 
-def test_an_answer_is_typed_and_says_who_gave_it(opened: Open) -> None:
+def test_an_answer_is_typed_and_says_who_gave_it(open_store: Open) -> None:
     with provider(saying(GOOD)) as server:
-        assert consult(opened(server).hold, TASK, TEXT) == Consulted(Verdict("event", 0.5), "m-1", cached=False)
+        assert consult(open_store(server).hold, TASK, TEXT) == Consulted(Verdict("event", 0.5), "m-1", cached=False)
 
 
 @both
-def test_the_same_question_is_paid_for_once_by_any_process(opened: Open) -> None:
+def test_the_same_question_is_paid_for_once_by_any_process(open_store: Open) -> None:
     with provider(saying(GOOD)) as server:
         for cached in (False, True):
-            hold = opened(server)
+            hold = open_store(server)
             assert consult(hold.hold, TASK, TEXT) == Consulted(Verdict("event", 0.5), "m-1", cached)
     assert len(server.asked) == 1
     assert [
@@ -105,25 +105,25 @@ OTHERS: dict[str, tuple[Task[Verdict], list[Material]]] = {
 
 
 @pytest.mark.parametrize(("task", "material"), OTHERS.values(), ids=OTHERS.keys())
-def test_another_question_is_another_one(opened: Open, task: Task[Verdict], material: list[Material]) -> None:
+def test_another_question_is_another_one(open_store: Open, task: Task[Verdict], material: list[Material]) -> None:
     with provider(saying(GOOD)) as server:
-        hold = opened(server).hold
+        hold = open_store(server).hold
         consult(hold, TASK, TEXT)
         again = consult(hold, task, material)
     assert isinstance(again, Consulted)
     assert not again.cached
 
 
-def test_what_one_caller_was_answered_is_not_given_to_another(opened: Open) -> None:
+def test_what_one_caller_was_answered_is_not_given_to_another(open_store: Open) -> None:
     with provider(saying(GOOD)) as server:
-        hold = opened(server).hold
+        hold = open_store(server).hold
         seen = [consult(hold.seen_by(Caller(agent=name)), TASK, TEXT) for name in ("ai:a", "ai:b", "ai:a")]
     assert [one.cached for one in seen if isinstance(one, Consulted)] == [False, False, True]
 
 
-def test_an_answer_that_does_not_fit_is_asked_for_once_more_with_what_is_wrong(opened: Open) -> None:
+def test_an_answer_that_does_not_fit_is_asked_for_once_more_with_what_is_wrong(open_store: Open) -> None:
     with provider(saying({"kind": 7, "sure": 1}, GOOD)) as server:
-        hold = opened(server)
+        hold = open_store(server)
         assert consult(hold.hold, TASK, TEXT) == Consulted(Verdict("event", 0.5), "m-1", cached=False)
     assert "Expected `str`, got `int` - at `$.kind`" in prompt_of(server.asked[1])
     assert [(one.calls, one.answered) for one in usage(hold)] == [(2, 1)]
@@ -145,11 +145,11 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("text", UNFIT.values(), ids=UNFIT.keys())
-def test_what_does_not_fit_twice_is_no_help_and_is_not_kept(opened: Open, text: str) -> None:
+def test_what_does_not_fit_twice_is_no_help_and_is_not_kept(open_store: Open, text: str) -> None:
     with provider(saying(text)) as server:
-        hold = opened(server)
+        hold = open_store(server)
         found = [consult(hold.hold, TASK, TEXT) for _ in range(2)]
-    assert all(isinstance(one, Unhelped) and "did not fit" in one.reason for one in found)
+    assert all(isinstance(one, Unhelped) and "two invalid answers" in one.reason for one in found)
     assert len(server.asked) == 4
     assert [(one.calls, one.answered, one.output_tokens) for one in usage(hold)] == [(4, 0, 120)]
 
@@ -164,15 +164,15 @@ def test_what_does_not_fit_twice_is_no_help_and_is_not_kept(opened: Open, text: 
     ],
     ids=["fenced", "fenced at its end", "bare", "after a thought"],
 )
-def test_what_stands_around_an_answer_is_taken_off(opened: Open, text: str) -> None:
+def test_what_stands_around_an_answer_is_taken_off(open_store: Open, text: str) -> None:
     with provider(saying(text)) as server:
-        found = consult(opened(server).hold, TASK, TEXT)
+        found = consult(open_store(server).hold, TASK, TEXT)
     assert found == Consulted(Verdict("event", 0.5), "m-1", cached=False)
 
 
-def test_a_model_that_fails_is_no_help_and_says_why_without_the_key(opened: Open) -> None:
+def test_a_model_that_fails_is_no_help_and_says_why_without_the_key(open_store: Open) -> None:
     with provider(replying({"error": f"no {KEY}"}, 401)) as server:
-        found = consult(opened(server).hold, TASK, TEXT)
+        found = consult(open_store(server).hold, TASK, TEXT)
     assert isinstance(found, Unhelped)
     assert found.answered
     assert "does not accept the key (HTTP 401): set llm_key" in found.reason
@@ -180,9 +180,9 @@ def test_a_model_that_fails_is_no_help_and_says_why_without_the_key(opened: Open
 
 
 @both
-def test_no_model_is_consulted_inside_a_transaction(opened: Open) -> None:
+def test_no_model_is_consulted_inside_a_transaction(open_store: Open) -> None:
     with provider(saying(GOOD)) as server:
-        hold = opened(server).hold
+        hold = open_store(server).hold
         for within in (hold.reading, hold.writing):
             with within(), pytest.raises(RuntimeError, match="inside a transaction"):
                 consult(hold, TASK, TEXT)
@@ -191,7 +191,7 @@ def test_no_model_is_consulted_inside_a_transaction(opened: Open) -> None:
 
 
 @both
-def test_others_read_and_write_while_a_model_thinks(opened: Open) -> None:
+def test_others_read_and_write_while_a_model_thinks(open_store: Open) -> None:
     asked, go = Event(), Event()
 
     def thinking(handler: Handler, question: Asked) -> None:
@@ -200,7 +200,7 @@ def test_others_read_and_write_while_a_model_thinks(opened: Open) -> None:
         handler.reply(said(question, msgspec.json.encode(GOOD).decode()))
 
     with provider(thinking) as server, ThreadPoolExecutor() as pool:
-        hold = opened(server)
+        hold = open_store(server)
         found = pool.submit(consult, hold.hold, TASK, TEXT)
         try:
             assert asked.wait(TIMEOUT)
@@ -212,9 +212,9 @@ def test_others_read_and_write_while_a_model_thinks(opened: Open) -> None:
         assert isinstance(found.result(), Consulted)
 
 
-def test_a_text_that_is_too_long_is_not_sent(opened: Open) -> None:
+def test_a_text_that_is_too_long_is_not_sent(open_store: Open) -> None:
     with provider(saying(GOOD)) as server:
-        found = consult(opened(server).hold, TASK, [Material("document", "x" * 400_001)])
+        found = consult(open_store(server).hold, TASK, [Material("document", "x" * 400_001)])
     assert isinstance(found, Unhelped)
     assert "400,000 characters" in found.reason
     assert server.asked == []
@@ -224,17 +224,17 @@ def test_a_text_that_is_too_long_is_not_sent(opened: Open) -> None:
 
 
 @both
-def test_what_a_call_cost_is_kept_exactly(opened: Open) -> None:
+def test_what_a_call_cost_is_kept_exactly(open_store: Open) -> None:
     with provider(saying(GOOD)) as server:
-        hold = opened(server, llm_price_in=75_000, llm_price_out=300_001)
+        hold = open_store(server, llm_price_in=75_000, llm_price_out=300_001)
         consult(hold.hold, TASK, TEXT)
     assert [(one.spent, one.cost) for one in usage(hold)] == [(150, 120 * 75_000 + 30 * 300_001)]
 
 
 @both
-def test_a_day_whose_budget_is_spent_asks_no_more_and_the_next_day_does(opened: Open, clock: Clock) -> None:
+def test_a_day_whose_budget_is_spent_asks_no_more_and_the_next_day_does(open_store: Open, clock: Clock) -> None:
     with provider(saying(GOOD)) as server:
-        hold = opened(server, llm_daily_tokens=1000).hold
+        hold = open_store(server, llm_daily_tokens=1000).hold
         assert isinstance(consult(hold, TASK, TEXT), Consulted)
         other = [Material("document", "The heron leaves.")]
         over = hold.allowance._replace(daily_tokens=200)
@@ -247,12 +247,12 @@ def test_a_day_whose_budget_is_spent_asks_no_more_and_the_next_day_does(opened: 
     assert len(server.asked) == 2
 
 
-def test_what_a_provider_does_not_count_is_counted_here(opened: Open) -> None:
-    def uncounted(handler: Any, asked: Any) -> None:
+def test_what_a_provider_does_not_count_is_counted_here(open_store: Open) -> None:
+    def reply_without_usage(handler: Any, asked: Any) -> None:
         handler.reply({"choices": said(asked, msgspec.json.encode(GOOD).decode())["choices"]})
 
-    with provider(uncounted) as server:
-        hold = opened(server)
+    with provider(reply_without_usage) as server:
+        hold = open_store(server)
         assert consult(hold.hold, TASK, TEXT) == Consulted(Verdict("event", 0.5), "m", cached=False)
     ((given, made),) = [(one.input_tokens, one.output_tokens) for one in usage(hold)]
     assert given > 200
@@ -260,10 +260,10 @@ def test_what_a_provider_does_not_count_is_counted_here(opened: Open) -> None:
 
 
 def test_a_refusal_costs_nothing_and_an_answer_that_broke_off_counts_as_the_most_it_can_have_taken(
-    opened: Open,
+    open_store: Open,
 ) -> None:
     with provider(in_turn(replying({}, 400), replying({}, 400), replying({}, 400), replying(b"{"))) as server:
-        hold = opened(server)
+        hold = open_store(server)
         consult(hold.hold, TASK, TEXT)
         assert [(one.spent, one.cost) for one in usage(hold)] == [(0, 0)]
         consult(hold.hold, TASK, TEXT)
@@ -272,11 +272,11 @@ def test_a_refusal_costs_nothing_and_an_answer_that_broke_off_counts_as_the_most
     assert (cost, answered) == (0, 0)
 
 
-def test_a_model_that_is_left_alone_costs_neither_a_row_nor_a_wait(opened: Open) -> None:
+def test_a_model_that_is_left_alone_costs_neither_a_row_nor_a_wait(open_store: Open) -> None:
     with provider(lambda handler, _: handler.server.closing.wait()) as server:
-        hold = opened(server, llm_timeout_secs=0.2)
+        hold = open_store(server, llm_timeout_secs=0.2)
         found = [consult(hold.hold, TASK, TEXT) for _ in range(3)]
-    assert all(isinstance(one, Unhelped) and "left alone" in one.reason for one in found[1:])
+    assert all(isinstance(one, Unhelped) and "is skipped for" in one.reason for one in found[1:])
     assert [one.calls for one in usage(hold)] == [1]
 
 
@@ -284,9 +284,9 @@ def test_a_model_that_is_left_alone_costs_neither_a_row_nor_a_wait(opened: Open)
 
 
 @both
-def test_an_answer_is_kept_for_a_week(opened: Open, clock: Clock) -> None:
+def test_an_answer_is_kept_for_a_week(open_store: Open, clock: Clock) -> None:
     with provider(saying(GOOD)) as server:
-        hold = opened(server)
+        hold = open_store(server)
         consult(hold.hold, TASK, TEXT)
         clock.now += 7 * DAY + 1
         found = consult(hold.hold, TASK, TEXT)
@@ -299,9 +299,9 @@ def test_an_answer_is_kept_for_a_week(opened: Open, clock: Clock) -> None:
 
 
 @both
-def test_a_purge_takes_every_answer_with_it(opened: Open) -> None:
+def test_a_purge_takes_every_answer_with_it(open_store: Open) -> None:
     with provider(saying(GOOD)) as server:
-        hold = opened(server)
+        hold = open_store(server)
         memory = hold.store(title="t", content=TEXT[0].text)
         consult(hold.hold, TASK, TEXT)
         hold.archive(ids=[memory.id], reason="gone")
@@ -312,12 +312,12 @@ def test_a_purge_takes_every_answer_with_it(opened: Open) -> None:
 
 @both
 def test_answers_are_bounded_in_number_and_the_oldest_go_first(
-    opened: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    open_store: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consulted, "MOST_ANSWERS", 5)
     monkeypatch.setattr(consulted, "ROOM", 1)
     with provider(saying(GOOD)) as server:
-        hold = opened(server).hold
+        hold = open_store(server).hold
         for number in range(6):
             clock.now += 1
             consult(hold, TASK, [Material("document", str(number))])
@@ -330,9 +330,9 @@ def test_answers_are_bounded_in_number_and_the_oldest_go_first(
 # What is asked
 
 
-def test_the_rules_are_the_same_bytes_in_every_question_and_the_text_comes_before_the_task(opened: Open) -> None:
+def test_the_rules_are_the_same_bytes_in_every_question_and_the_text_comes_before_the_task(open_store: Open) -> None:
     with provider(saying(GOOD)) as server:
-        hold = opened(server).hold
+        hold = open_store(server).hold
         consult(hold, TASK, TEXT)
         consult(hold, TASK._replace(name="next", instructions="Something else."), [*TEXT, Material("r", "1", True)])
     first, second = server.asked
@@ -342,11 +342,11 @@ def test_the_rules_are_the_same_bytes_in_every_question_and_the_text_comes_befor
     assert TEXT[0].text in prompt_of(first)[:shared]
 
 
-def test_no_key_is_sent_to_a_model_nor_kept_of_its_answer(opened: Open) -> None:
+def test_no_key_is_sent_to_a_model_nor_kept_of_its_answer(open_store: Open) -> None:
     key = "ghp_" + "aB3d" * 9
     told = Verdict("It is [redacted: github token].", 0.5)
     with provider(saying({"kind": f"It is {key}.", "sure": 0.5})) as server:
-        hold = opened(server).hold
+        hold = open_store(server).hold
         found = [consult(hold, TASK, [Material("document", f"Use {key} now.")]) for _ in range(2)]
     assert found == [Consulted(told, "m-1", cached=False), Consulted(told, "m-1", cached=True)]
     sent = str([one.body for one in server.asked])

@@ -171,7 +171,7 @@ def test_an_answer_that_is_none_fails_and_may_have_to_be_paid(body: object) -> N
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_protocol_refuses_what_another_one_says(kind: str) -> None:
     with provider(replying({"output": "x"})) as server:
-        assert "something else" in failure(asking(server.url, llm=kind)).message
+        assert "does not match its protocol" in failure(asking(server.url, llm=kind)).message
 
 
 @pytest.mark.parametrize(

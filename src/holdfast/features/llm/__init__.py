@@ -1,1 +1,1 @@
-"""Models that may help: asked over HTTP, or through the connected agent. None is ever needed."""
+"""Optional language models, over HTTP or through the connected agent. No feature requires one."""

@@ -1,4 +1,4 @@
-"""Ask a model if one is set, and say by which way an answer came."""
+"""Ask the model if one is set, else fall back to rules; report which was used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Method = Literal["heuristic", "llm"]
 
 
 class How(NamedTuple):
-    """By rules or by a model, by which, and why one that is set did not help."""
+    """How a result was produced: by rules or by which model, and why a configured model was not used."""
 
     method: Method = "heuristic"
     model: str | None = None
@@ -26,7 +26,7 @@ BY_RULES = How()
 
 
 def aid(hold: Hold, task: Task[T], material: Sequence[Material]) -> tuple[T, How] | tuple[None, How]:
-    """A model's answer that fits the task, if there is one. Never inside a transaction."""
+    """Ask the model for a valid answer; None means that the caller uses its rules. Never call inside a transaction."""
     if hold.model is None:
         return None, BY_RULES
     found = consult(hold, task, material)
@@ -36,10 +36,10 @@ def aid(hold: Hold, task: Task[T], material: Sequence[Material]) -> tuple[T, How
 
 
 def unfit(reason: str) -> How:
-    """The model answered, but not so that it could be used."""
+    """Report that the model answered but the answer was not usable."""
     return How(reason=reason)
 
 
 def told(how: How) -> dict[str, str]:
-    """What the metadata of something derived say of how it came about."""
+    """Metadata that record how a derived memory was produced."""
     return {"method": how.method} | ({"model": how.model} if how.model is not None else {})

@@ -1,4 +1,4 @@
-"""The model that the settings name. None is imported before it is chosen, and none is asked here."""
+"""Build the configured model. Imports a provider only if it is configured; makes no request."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ URLS = {
     "anthropic": "https://api.anthropic.com",
     "ollama": "http://127.0.0.1:11434",
 }
-"""Where each is, if nothing else is set."""
+"""Default URLs."""
 TRIES = 3
 ANTHROPIC_VERSION = "2023-06-01"
 
 
 def chosen(settings: Settings) -> Model | None:
-    """The model in force; None if none is set. Raises Misconfigured if it cannot be as it is set."""
+    """Build the configured model; None if none is set. Raises Misconfigured for invalid settings."""
     match settings.llm:
         case "none":
             return None
@@ -40,7 +40,7 @@ def _provider(settings: Settings) -> Remote:
     from holdfast.kernel.net.http_client import Post
 
     if settings.llm_model is None:
-        raise Misconfigured(f"llm is {settings.llm}, but no model is named: set llm_model to one of the provider's.")
+        raise Misconfigured(f"llm is {settings.llm}, but llm_model is not set: set it to a model of the provider.")
     words = {"openai": remote.OPENAI, "anthropic": remote.ANTHROPIC, "ollama": remote.OLLAMA}[settings.llm]
     post = Post(
         address("llm", settings.llm_url or URLS[settings.llm]),

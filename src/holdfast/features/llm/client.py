@@ -1,4 +1,4 @@
-"""Ask a model, if one is set: its answer is checked, kept and accounted for, and never needed."""
+"""Call the model: validate, cache and account for its answers. Every failure is a value, not an error."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ __all__ = ["Consulted", "Material", "Task", "Unhelped", "consult"]
 T = TypeVar("T")
 
 MOST_CHARACTERS = 400_000
-"""Of the materials together."""
+"""Limit of all materials together."""
 NO_MODEL = "no model is set"
 
 
 class Task(NamedTuple, Generic[T]):
-    """What a model is to do."""
+    """A task for the model."""
 
     name: str
     instructions: str
     answer: type[T]
-    """A msgspec Struct: its schema is sent, and what comes back must fit it."""
+    """A msgspec Struct: its schema is sent, and the answer must match it."""
     most_tokens: int = 4096
-    """Of the answer."""
+    """Limit of the answer."""
 
 
 class Consulted(NamedTuple, Generic[T]):
-    """What the model answered, as the task wants it."""
+    """A valid answer."""
 
     answer: T
     model: str
@@ -49,21 +49,21 @@ class Consulted(NamedTuple, Generic[T]):
 
 
 class Unhelped(NamedTuple):
-    """No answer, and why: the caller goes by its own rules then."""
+    """No usable answer, and why: the caller falls back to its own rules."""
 
     reason: str
     answered: bool = False
-    """Whether the model or its host said something, but nothing that fits."""
+    """Whether the model or its host responded at all."""
 
 
 def consult(hold: Hold, task: Task[T], material: Sequence[Material]) -> Consulted[T] | Unhelped:
-    """A model's answer to a task, or why there is none. Never inside a transaction: a model may take minutes."""
+    """Ask the model; return its answer or why there is none. Raises inside a transaction: a call may take minutes."""
     if hold.store.inside():
-        raise RuntimeError("a model is consulted inside a transaction, which would hold it open for as long")
+        raise RuntimeError("a model must not be called inside a transaction: it would stay open for the whole call")
     if hold.model is None:
         return Unhelped(NO_MODEL)
     if sum(len(one.text) for one in material) > MOST_CHARACTERS:
-        return Unhelped(f"the text is longer than the {MOST_CHARACTERS:,} characters that a model is asked about")
+        return Unhelped(f"the text exceeds the model limit of {MOST_CHARACTERS:,} characters")
     material = [_sendable(one) for one in material]
     schema = words.schema_of(task.answer)
     key = words.key(hold.model.name, hold.caller.agent, task.name, task.instructions, schema, material)
@@ -78,13 +78,13 @@ def consult(hold: Hold, task: Task[T], material: Sequence[Material]) -> Consulte
 
 
 def _sendable(one: Material) -> Material:
-    """A material without its keys and passwords, whatever the policy of a namespace says: no model needs them."""
+    """Redact secrets from a material, whatever the namespace policy: no model needs them."""
     return one if one.trusted else one._replace(text=secrets.redacted(one.text)[0])
 
 
 @cache
 def _secret() -> bytes:
-    """By which the codes of this process cannot be guessed."""
+    """The secret of this process that makes prompt delimiters unguessable."""
     return urandom(32)
 
 
@@ -100,14 +100,14 @@ def _kept(hold: Hold, task: Task[T], key: str) -> Consulted[T] | None:
 
 
 class _Unfit(NamedTuple):
-    """What a model said, and why it is no answer."""
+    """An invalid answer and what is wrong with it."""
 
     text: str
     fault: str
 
 
 class _Inquiry(Generic[T]):
-    """One task, asked once or, if the answer does not fit, twice."""
+    """One task; asked a second time if the first answer is invalid."""
 
     def __init__(self, hold: Hold, model: Model, task: Task[T], key: str) -> None:
         self._hold = hold
@@ -122,10 +122,10 @@ class _Inquiry(Generic[T]):
         second = self._asked(words.repaired(prompt, first.text, first.fault))
         if isinstance(second, Consulted):
             return second
-        return Unhelped(f"twice, what {self._model.name} answered did not fit: {second.fault}", answered=True)
+        return Unhelped(f"{self._model.name} gave two invalid answers: {second.fault}", answered=True)
 
     def _asked(self, prompt: Prompt) -> Consulted[T] | _Unfit:
-        """One call. What it took is written down, whatever its end."""
+        """Make one call. Its usage is recorded even if it fails."""
         self._hold.progress.check()
         needed = tokens.count(prompt.system) + tokens.count(prompt.whole)
         most = reserved(needed, self._task.most_tokens)
@@ -146,7 +146,7 @@ class _Inquiry(Generic[T]):
         return Consulted(answer, completion.model, cached=False)
 
     def _reserve(self, most: int) -> str:
-        """Set tokens of the day aside before they are used, whoever else does so at the same time."""
+        """Reserve tokens of the daily budget before the call, atomically across processes."""
         hold, task, model = self._hold, self._task.name, self._model.name
         id, now = hold.new_id(), hold.now()
         with hold.store.writing() as session:
@@ -161,7 +161,7 @@ class _Inquiry(Generic[T]):
         return Took(used.model, given + made, given, made, used.cached_tokens, cost, outcome)
 
     def _settle(self, id: str, took: Took, answer: T | None = None) -> None:
-        """Write down what a call took, and keep its answer in the same transaction."""
+        """Record the usage of a call and cache its answer in one transaction."""
         with self._hold.store.writing() as session:
             consulted.settle(session, id, took)
             if answer is not None:
@@ -169,14 +169,14 @@ class _Inquiry(Generic[T]):
 
 
 def _understood(text: str, answer: type[T]) -> T:
-    """What a model answered, without keys and passwords that it may have made up or known."""
+    """Parse an answer and redact secrets in it."""
     given = words.understood(text, answer)
     plain = msgspec.to_builtins(given)
     return words.understood(words.written(secrets.cleaned(plain)), answer) if secrets.within("", plain) else given
 
 
 def _counted(completion: Completion, input_tokens: int) -> Completion:
-    """With what it took as we count it, where the provider does not say."""
+    """Fill in token counts that the provider did not report with our own."""
     given = completion.input_tokens or input_tokens
     made = completion.output_tokens or tokens.count(completion.text)
     return completion._replace(input_tokens=given, output_tokens=made)

@@ -1,4 +1,4 @@
-"""The model that may help: whether it works, and what it took."""
+"""Operations: test the model, report its usage."""
 
 from typing import Annotated, Literal
 
@@ -18,14 +18,14 @@ class ModelReport(Struct, frozen=True, kw_only=True):
     status: Literal["ok", "critical"]
     provider: str
     model: str
-    """The one that is set."""
+    """The configured model."""
     answered_by: str | UnsetType = UNSET
-    """Who says that it answered."""
+    """The model named in the response."""
     host: str | UnsetType = UNSET
     reachable: bool
-    """Whether its host answered, be it with a refusal: `status` says whether it works."""
+    """Whether its host responded, even with an error; see `status`."""
     json: bool
-    """Whether its answer fitted the schema."""
+    """Whether its answer matched the schema."""
     latency_ms: int
     problem: str | UnsetType = UNSET
     daily_tokens: int
@@ -42,9 +42,9 @@ class ModelReport(Struct, frozen=True, kw_only=True):
     examples=(Example({}, error="MODEL_FAILED"),),
 )
 def llm_test(hold: Hold, request: Nothing) -> ModelReport:
-    """Ask the model that is set a small question, and say whether that works and how long it took.
+    """Test the configured model with a small question.
 
-    It takes a few hundred tokens of the day's budget. Everything works without a model as well.
+    Uses a few hundred tokens of the daily budget. Every feature also works without a model.
     """
     model, tried = try_model.try_model(hold)
     budget = try_model.budget(hold)
@@ -64,7 +64,7 @@ def llm_test(hold: Hold, request: Nothing) -> ModelReport:
 
 
 class LlmUsage(Request, frozen=True):
-    days: Annotated[int, Meta(ge=1, le=LEDGER_DAYS, description="Of the last so many days, today among them.")] = 30
+    days: Annotated[int, Meta(ge=1, le=LEDGER_DAYS, description="Number of days, including today.")] = 30
 
 
 class UsageView(Struct, frozen=True, kw_only=True):
@@ -73,15 +73,15 @@ class UsageView(Struct, frozen=True, kw_only=True):
     model: str
     calls: int
     answered: int
-    """Those whose answer could be used."""
+    """Calls with a valid answer."""
     input_tokens: int
     output_tokens: int
     cached_tokens: int
-    """Those of the input that the provider had in its cache."""
+    """Input tokens read from the provider's cache."""
     spent_tokens: int
-    """What counts against the day: of a call that broke off, the most that it can have taken."""
+    """Tokens counted against the daily budget; for an aborted call, the maximum it can have used."""
     cost: str
-    """In your currency, by the prices that are set; exact."""
+    """Exact cost in your currency, by the configured prices."""
 
 
 class UsagePage(Struct, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ class UsagePage(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"days": 1}), Example({"days": 0}, error="VALIDATION_FAILED")),
 )
 def llm_usage(hold: Hold, request: LlmUsage) -> UsagePage:
-    """Say what models took, by day, task and model, and what is left of today's budget."""
+    """Show model usage by day, task and model, and today's remaining budget."""
     with hold.reading() as session:
         found = consulted.usage(session, hold.now(), request.days)
         budget = budget_of(hold)

@@ -8,10 +8,10 @@ delete from llm_answer where created_at < :before
 -- name: llm_answer_count
 select count(*) from llm_answer
 -- name: llm_answer_excess
--- The oldest go first.
+-- Oldest first.
 delete from llm_answer where key in (select a.key from llm_answer a order by a.created_at, a.key limit :excess)
 -- name: llm_answer_forgotten
--- Any answer may quote what was purged.
+-- Any answer may quote purged text.
 delete from llm_answer
 -- name: llm_spent
 select cast(coalesce(sum(spent), 0) as bigint) from llm_call where day = :day

@@ -1,4 +1,4 @@
-"""Models over HTTP: what speaks as OpenAI does, Anthropic, and Ollama. Nothing they say is believed unchecked."""
+"""Models over HTTP: OpenAI-compatible, Anthropic and Ollama. Every response is validated."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NamedTuple
@@ -14,22 +14,22 @@ from holdfast.kernel.net.http_client import Post
 from holdfast.kernel.text import token_count as tokens
 
 MOST_TOKENS = 10_000_000
-"""That are believed of one call."""
+"""Larger reported token counts of one call are clamped to this."""
 LONGEST_MODEL = 128
 FEWEST_CONTEXT = 8192
-"""Tokens that Ollama is told to have room for: it cuts what is longer than its own default in silence."""
+"""Context size requested from Ollama, at least: it silently truncates input beyond its own default."""
 
 Count = Annotated[int, Meta(ge=0)]
 Asked = dict[str, Any]
 
 
 class Words(NamedTuple):
-    """What providers of a kind are asked, and how they answer."""
+    """The wire protocol of a kind of provider."""
 
     provider: str
     path: str
     forms: tuple[Callable[[str, Prompt, int], Asked], ...]
-    """Ways to ask, the best first: a provider that does not know one is asked in the next."""
+    """Request forms, best first: if a provider rejects one, the next is tried."""
     read: Callable[[bytes], Completion]
 
 
@@ -62,7 +62,7 @@ class _OpenAi(Struct):
 
 
 def _openai(tokens_word: str, *, held: bool) -> Callable[[str, Prompt, int], Asked]:
-    """A way to ask: by which word the answer is bounded, and whether it is held to the schema."""
+    """Build a request form: the name of its token limit, and whether it sends the schema."""
 
     def asked(model: str, prompt: Prompt, most_tokens: int) -> Asked:
         messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.whole}]
@@ -95,10 +95,10 @@ class _Anthropic(Struct):
 
 
 def _as_anthropic(model: str, prompt: Prompt, most_tokens: int) -> Asked:
-    """The rules and the materials are marked to be kept, so that the next task on the same text costs less.
+    """Build the request, with instructions and materials marked for prompt caching.
 
-    Holding it to the schema would put that before the materials, and nothing of them would be kept: the schema is in
-    the task, and the answer is checked here as every other.
+    Native structured output would put the schema before the materials and defeat caching, so the schema is part of the
+    task, and the answer is validated here like any other.
     """
     kept = {"cache_control": {"type": "ephemeral"}}
     text = {"type": "text", "text": prompt.text} | kept
@@ -109,7 +109,7 @@ def _as_anthropic(model: str, prompt: Prompt, most_tokens: int) -> Asked:
 
 
 def _of_anthropic(body: bytes) -> Completion:
-    """What was read from or written to the cache is not among its input tokens: it is added, so that it is counted."""
+    """Add cache reads and writes to the input tokens: Anthropic reports them separately."""
     found = msgspec.json.decode(body, type=_Anthropic)
     used = found.usage
     cached = used.cache_read_input_tokens or 0
@@ -132,7 +132,7 @@ def _as_ollama(model: str, prompt: Prompt, most_tokens: int) -> Asked:
 
 
 def _context(prompt: Prompt, most_tokens: int) -> int:
-    """Room for all of it, in steps that are powers of two: Ollama loads the model anew for each."""
+    """Compute the context size, rounded up to a power of two: Ollama reloads the model for each new size."""
     needed = (tokens.count(prompt.system) + tokens.count(prompt.whole)) * 5 // 4 + most_tokens
     return max(FEWEST_CONTEXT, 1 << (needed - 1).bit_length())
 
@@ -157,7 +157,7 @@ OLLAMA = Words("ollama", "/api/chat", (_as_ollama,), _of_ollama)
 
 
 class Remote:
-    """A model at a provider. It is asked in the best way that the provider knows, which is found out once."""
+    """A model at a provider. Finds out once which request form the provider supports."""
 
     remote = True
 
@@ -176,7 +176,7 @@ class Remote:
             raise self._unanswered(failure) from None
 
     def complete(self, prompt: Prompt, *, most_tokens: int) -> Completion:
-        """What the model says, or ModelFailed."""
+        """Return the model's completion; raise ModelFailed."""
         form = self._form
         while True:
             try:
@@ -196,9 +196,9 @@ class Remote:
         try:
             found = self._words.read(body)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            raise self._failed("answered with something else than its protocol says") from None
+            raise self._failed("sent a response that does not match its protocol") from None
         if not found.text.strip():
-            raise self._failed("answered with nothing")
+            raise self._failed("sent an empty answer")
         return _believed(found, self.name)
 
     def _unanswered(self, failure: Failure) -> ModelFailed:
@@ -213,7 +213,7 @@ class Remote:
 
 
 def _believed(found: Completion, asked: str) -> Completion:
-    """Numbers and a name within bounds, whatever the provider says."""
+    """Clamp the token counts and the model name that the provider reports."""
     name = found.model if 0 < len(found.model) <= LONGEST_MODEL and found.model.isprintable() else asked
     given, made, cached = (
         min(number, MOST_TOKENS) for number in (found.input_tokens, found.output_tokens, found.cached_tokens)

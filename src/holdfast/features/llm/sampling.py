@@ -1,4 +1,4 @@
-"""The model of the connected agent, asked through its MCP session."""
+"""MCP sampling: the model of the connected agent."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from holdfast.kernel.language_model import Completion, Prompt
 from holdfast.kernel.msgspec_lock import learn
 
 Ask = Callable[[dict[str, Any], float], Mapping[str, Any]]
-"""Sends what `sampling/createMessage` takes, and gives its result within so many seconds, or raises ModelFailed."""
+"""Sends a `sampling/createMessage` request with a timeout in seconds; raises ModelFailed."""
 
 LONGEST_MODEL = 128
-NO_CLIENT = "No agent is connected over MCP whose model could be asked."
+NO_CLIENT = "No agent with sampling support is connected over MCP."
 
 _asks: ContextVar[Ask | str] = ContextVar("holdfast_sampling", default=NO_CLIENT)
 
 
 @contextmanager
 def through(ask: Ask | str) -> Iterator[None]:
-    """Within this, a client's model is asked in this way, or cannot be asked for this reason."""
+    """Within this context, send sampling requests with `ask`, or fail with it as the reason."""
     token = _asks.set(ask)
     try:
         yield
@@ -43,7 +43,7 @@ class _Message(Struct):
 
 
 class Sampling:
-    """Whatever model the client of this request uses; it may ask its user first, and may decline."""
+    """The model of the client of this request. The client may ask its user first and may decline."""
 
     remote = True
     name = provider = "sampling"
@@ -57,7 +57,7 @@ class Sampling:
         self._way()
 
     def complete(self, prompt: Prompt, *, most_tokens: int) -> Completion:
-        """What the client's model says, or ModelFailed."""
+        """Return the completion of the client's model; raise ModelFailed."""
         return _completion(self._way()(self._params(prompt, most_tokens), self._seconds))
 
     def _way(self) -> Ask:
@@ -78,15 +78,15 @@ class Sampling:
 
 
 def _completion(result: Mapping[str, Any]) -> Completion:
-    """How many tokens it took, a client does not say."""
+    """Parse the result; clients do not report token counts."""
     learn(_Message)
     try:
         found = msgspec.convert(result, _Message)
     except (msgspec.ValidationError, RecursionError):
-        raise ModelFailed("The connected agent answered with something else than a message.", answered=True) from None
+        raise ModelFailed("The connected agent sent a response that is not a message.", answered=True) from None
     parts = found.content if isinstance(found.content, list) else [found.content]
     text = "".join(part.text for part in parts)
     if not text.strip():
-        raise ModelFailed("The connected agent's model answered with nothing.", answered=True)
+        raise ModelFailed("The connected agent's model sent an empty answer.", answered=True)
     known = 0 < len(found.model) <= LONGEST_MODEL and found.model.isprintable()
     return Completion(text, found.model if known else Sampling.name)

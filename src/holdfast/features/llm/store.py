@@ -1,4 +1,4 @@
-"""What models were asked: their answers for a while, and what each call took. Of this store alone, never journalled."""
+"""Cache of model answers and log of model usage. Local to this store, never journalled."""
 
 from typing import Literal, NamedTuple
 
@@ -6,24 +6,24 @@ from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import DAY
 
 KEEP_DAYS = 7
-"""So long an answer is kept; less, if something is purged."""
+"""Lifetime of a cached answer; any purge clears the cache."""
 MOST_ANSWERS = 10_000
 ROOM = MOST_ANSWERS // 10
-"""So many are taken out together when there are more."""
+"""Number of answers evicted at once when the cache is full."""
 LEDGER_DAYS = 400
 
 Outcome = Literal["answered", "unfit", "failed"]
 
 
 class Answered(NamedTuple):
-    """An answer as it is kept."""
+    """A cached answer."""
 
     model: str
     answer: str
 
 
 class Took(NamedTuple):
-    """What a call took in the end."""
+    """The usage of a finished call."""
 
     model: str
     spent: int
@@ -35,7 +35,7 @@ class Took(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What a task took of a model on a day, which is a number of days since 1970."""
+    """Usage of a model by task and day; `day` counts from 1970-01-01."""
 
     day: int
     task: str
@@ -55,7 +55,7 @@ def answer(session: Session, key: str, now: int) -> Answered | None:
 
 
 def keep(session: Session, key: str, model: str, answer: str, now: int) -> None:
-    """Keep an answer, and no more of them than there is room for."""
+    """Cache an answer; evict the oldest if the cache is full."""
     session.do("llm_answer_put", key=key, model=model, answer=answer, now=now)
     ((count,),) = session.rows("llm_answer_count")
     if count > MOST_ANSWERS:
@@ -63,13 +63,13 @@ def keep(session: Session, key: str, model: str, answer: str, now: int) -> None:
 
 
 def spent(session: Session, now: int) -> int:
-    """The tokens of the day, with those that are reserved."""
+    """Read the tokens spent today, reserved ones included."""
     ((tokens,),) = session.rows("llm_spent", day=now // DAY)
     return int(tokens)
 
 
 def reserve(session: Session, *, id: str, agent: str, task: str, model: str, tokens: int, now: int) -> None:
-    """Count a call against its day before it is made. If nobody tells its end, what was reserved stays counted."""
+    """Reserve tokens for a call before it is made. They stay counted if the call is never finished."""
     session.do("llm_call_add", id=id, day=now // DAY, agent=agent, task=task, model=model, spent=tokens)
 
 
@@ -78,16 +78,16 @@ def settle(session: Session, id: str, took: Took) -> None:
 
 
 def usage(session: Session, now: int, days: int) -> list[Usage]:
-    """What the last days took, today first."""
+    """Read the usage of the last days, newest first."""
     return [Usage(*row) for row in session.rows("llm_usage", since=now // DAY - days + 1)]
 
 
 def forget(session: Session) -> None:
-    """Forget every answer: each may quote what is to be gone."""
+    """Clear the cache: any answer may quote purged text."""
     session.do("llm_answer_forgotten")
 
 
 def prune(session: Session, now: int) -> None:
-    """Take out what is kept no longer."""
+    """Delete cached answers and usage past their retention."""
     session.do("llm_answer_aged", before=now - KEEP_DAYS * DAY)
     session.do("llm_call_aged", before=now // DAY - LEDGER_DAYS)

@@ -1,4 +1,4 @@
-"""Find out whether the model that is set works."""
+"""Test whether the configured model works."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from holdfast.kernel.language_model import Model
 
 
 class Repeated(Struct, frozen=True):
-    """What the model is to answer."""
+    """The expected answer."""
 
     word: str
 
 
-TASK = Task("test", "Answer with the word that the material consists of.", Repeated, most_tokens=256)
+TASK = Task("test", "Answer with the single word in the material.", Repeated, most_tokens=256)
 
 
 NONE = "No model is set: set `llm` to openai, anthropic, ollama or sampling."
 
 
 class Tried(NamedTuple):
-    """What became of a small question."""
+    """The outcome of a test call."""
 
     answered: bool
     fits: bool
@@ -37,7 +37,7 @@ class Tried(NamedTuple):
 
 
 def try_model(hold: Hold) -> tuple[Model, Tried]:
-    """Ask the model something that nobody asked before: what is kept would prove nothing."""
+    """Ask the model a new question: a cached answer would prove nothing."""
     if hold.model is None:
         raise ModelFailed(NONE)
     began = perf_counter()
@@ -45,15 +45,13 @@ def try_model(hold: Hold) -> tuple[Model, Tried]:
     found = consult(hold, TASK, [Material("word", word)])
     took = round((perf_counter() - began) * 1000)
     if isinstance(found, Consulted):
-        problem = (
-            None if found.answer.word == word else "It answered, in the right form, but not what it was asked for."
-        )
+        problem = None if found.answer.word == word else "The answer has the right form but is wrong."
         return hold.model, Tried(True, True, took, found.model, problem)
     return hold.model, Tried(found.answered, False, took, None, found.reason)
 
 
 class Budget(NamedTuple):
-    """Tokens of today."""
+    """Today's token budget."""
 
     daily: int
     spent: int

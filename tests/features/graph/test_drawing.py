@@ -1,4 +1,4 @@
-"""Drawings: whatever a title says, it is only ever a label."""
+"""Diagrams: a title is only ever a label."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Entities: one thing, many names."""
+"""Entities and aliases."""
 
 import pytest
 from msgspec import UNSET

@@ -1,4 +1,4 @@
-"""Walks, paths, lineage and surroundings against a plain model: links that hold, between memories that show."""
+"""Walks, paths, lineage and subgraphs against a simple model of valid links between visible memories."""
 
 from collections.abc import Callable, Iterable
 from itertools import count, pairwise, permutations
@@ -23,7 +23,7 @@ numbers = count()
 
 
 class Line(NamedTuple):
-    """A link between two nodes, from one day until another."""
+    """A link between two nodes, valid from one day to another."""
 
     source: int
     target: int
@@ -36,7 +36,7 @@ class Drawn(NamedTuple):
     lines: list[Line]
     hidden: set[int]
     day: int | None
-    """On which it is looked at; None: long after all of it."""
+    """The day of the query; None: long after everything."""
 
     def held(self, relations: Iterable[Relation] = RELATIONS) -> list[Line]:
         day = 1000 if self.day is None else self.day
@@ -47,7 +47,7 @@ class Drawn(NamedTuple):
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Drawn:
-    """Any links, but nothing is derived from itself."""
+    """Random links without derivation cycles."""
     ends = st.permutations(NODES).map(lambda order: (order[0], order[1]))
     days = st.tuples(st.integers(1, 9), st.none() | st.integers(1, 9))
     found: dict[tuple[int, int, str], Line] = {}
@@ -63,12 +63,12 @@ def graphs(draw: st.DrawFn) -> Drawn:
 class Kept(NamedTuple):
     ids: list[str]
     order: Callable[[Line], tuple[int, str]]
-    """In which links are told."""
+    """The order of links in results."""
     asked: Callable[..., Any]
 
 
 def kept(hold: holdfast.Holdfast, drawn: Drawn) -> Kept:
-    """A graph in the store, looked at by one who does not see what is hidden."""
+    """Store a graph; query it as a caller who may not see the hidden nodes."""
     with hold.hold.writing() as write:
         place = f"graph/{next(numbers)}"
         drafts = [
@@ -90,14 +90,14 @@ def kept(hold: holdfast.Holdfast, drawn: Drawn) -> Kept:
 
 
 def again(test: Any) -> Any:
-    """With many graphs, all in one store."""
+    """Many graphs in one store."""
     fixture = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
     return settings(max_examples=40, deadline=None, suppress_health_check=fixture)(test)
 
 
 @pytest.fixture
 def hold(timed: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> holdfast.Holdfast:
-    """One whose first looks for paths often do not reach far enough, and for which few links are many."""
+    """A store whose first search rounds are often too short, and with a low limit for wide ends."""
     monkeypatch.setattr(relate, "ROUNDS", ((3, 3), (4, 8), (7, relate.WIDEST)))
     monkeypatch.setattr(relate, "WIDE", 3)
     return timed

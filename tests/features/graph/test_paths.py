@@ -1,4 +1,4 @@
-"""Paths through a graph, compared with every path there is."""
+"""Path search compared with exhaustive enumeration."""
 
 from itertools import combinations, pairwise, permutations
 
@@ -20,7 +20,7 @@ def neighbours(edges: list[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def every_path(near: dict[str, list[str]], source: str, target: str, depth: int) -> list[tuple[str, ...]]:
-    """All simple paths by trying every order of the nodes between the ends."""
+    """All simple paths, by trying every order of the nodes between the ends."""
     between = [node for node in NODES if node not in (source, target)]
     tried = [
         (source, *middle, target)

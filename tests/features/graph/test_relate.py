@@ -1,4 +1,4 @@
-"""Links: made, ended, made again; who sees them; and the ways they make."""
+"""Links: create, end, create again, visibility, and paths."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ Remember = Callable[..., str]
 
 
 class Clock:
-    """A clock that stands still until it is moved."""
+    """A clock that only moves explicitly."""
 
     def __init__(self) -> None:
         self.at = START
@@ -418,7 +418,7 @@ Join = Callable[..., dict[str, str]]
 @pytest.fixture
 def link_all(hold: holdfast.Holdfast) -> Join:
     def link_all(*arrows: str) -> dict[str, str]:
-        """Memories whose ids are in the order of their names, and links between them that began one after another."""
+        """Store memories whose ids are in the order of their names, and links with increasing start times."""
         from holdfast.features.graph import service as relate
         from holdfast.features.memories import store_memory as remember
         from holdfast.kernel.records.validate import Draft

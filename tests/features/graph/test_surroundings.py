@@ -1,4 +1,4 @@
-"""What hangs together with a memory or within a namespace, shown as a list or as a drawing, and what cuts it short."""
+"""The subgraph of a memory or namespace, as a list or diagram, and its limits."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -21,7 +21,7 @@ def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
 
 @pytest.fixture
 def chain(hold: Any, clock: Any) -> Chain:
-    """Makes memories of one letter each that are linked one after another, in that order."""
+    """Store one-letter memories linked in a chain."""
 
     def chain(titles: str, relation: str = "related_to", **more: Any) -> list[str]:
         ids = [hold.store(title=title, content="x", tier="long", **more).id for title in titles]

@@ -1,4 +1,4 @@
-"""The last tokens of a day, and processes that all want them at once."""
+"""Concurrent processes compete for the last tokens of a day."""
 
 import subprocess
 import sys
@@ -36,7 +36,7 @@ with opened(settings=Settings(db=db, **values), once=True) as hold:
 @pytest.mark.full
 @pytest.mark.parametrize("engine", ENGINES_BY_RING)
 def test_no_more_is_asked_at_once_than_the_day_has_left(db: str) -> None:
-    """Each call reserves between 10,000 and 11,000 tokens; those that were let pass wait until all others gave up."""
+    """Each call reserves 10,000 to 11,000 tokens; admitted calls wait until all others gave up."""
     go = Event()
 
     def behave(handler: Handler, asked: Asked) -> None:

@@ -1,4 +1,4 @@
-"""Consulting a model: checked, kept, paid for once, within the day's budget, and never needed."""
+"""Model calls: validated, cached, within the daily budget, and optional."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -54,7 +54,7 @@ Open = Callable[..., Holdfast]
 
 @pytest.fixture
 def open_store(db: str, clock: Clock) -> Iterator[Open]:
-    """Opens the store with a model behind a server."""
+    """Open the store with a model behind a test server."""
     held: list[Holdfast] = []
 
     def open_with(server: Provider, **settings: Any) -> Holdfast:

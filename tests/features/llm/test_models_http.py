@@ -1,4 +1,4 @@
-"""Models over HTTP: what they are asked in each protocol, and that nothing they do can harm."""
+"""Models over HTTP: the request of each protocol, and robustness against any response."""
 
 import socket
 import traceback
@@ -26,7 +26,7 @@ def asking(url: str, **settings: Any) -> Model:
 
 
 def failure(model: Model) -> ModelFailed:
-    """Why there is no answer. The key is in nothing that could be shown or logged."""
+    """Return the failure; check that it does not contain the key."""
     with pytest.raises(ModelFailed) as failed:
         model.complete(PROMPT, most_tokens=50)
     assert KEY not in "".join(traceback.format_exception(failed.value)) + str(failed.value.body())
@@ -98,7 +98,7 @@ def test_ollama_is_asked_in_its_own_way_with_room_for_all_of_it() -> None:
 
 
 def picky(refuses: str) -> Behaviour:
-    """A provider that does not know a field."""
+    """A provider that rejects a field."""
 
     def behave(handler: Handler, asked: Asked) -> None:
         if refuses in asked.body:

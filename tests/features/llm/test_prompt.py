@@ -1,4 +1,4 @@
-"""What a model is asked: no text can end its fence, pose as a result or give a task."""
+"""Prompts: no text can end its fence, pose as a result or give a task."""
 
 import re
 
@@ -27,7 +27,7 @@ def asked(*materials: Material, secret: bytes = SECRET) -> Prompt:
 
 
 def marks(prompt: Prompt) -> list[str]:
-    """The lines that count, without their code."""
+    """The delimiter lines without their code."""
     lines = [line for line in prompt.whole.splitlines() if prompt.code in line]
     return [line.replace(f" {prompt.code}", "") for line in lines[1:]]
 

@@ -1,4 +1,4 @@
-"""Changing a memory in place: the optimistic lock, tiers that only rise, titles that stay unique."""
+"""Update a memory: optimistic locking, tiers that only rise, unique titles."""
 
 import threading
 from typing import Any
@@ -261,7 +261,7 @@ def test_a_private_memory_of_another_is_not_found_or_forbidden(
 
 
 def test_only_the_owner_and_who_decides_for_it_changes_who_may_see_a_memory(hold: Any, plan: Any, seen_by: Any) -> None:
-    """A grant to write is no licence to publish."""
+    """A write grant does not allow publishing."""
     hold.update(plan.id, scope="private")
     other = seen_by("ai:other@here")
     hold.grant(plan.id, agent_id="ai:other@here", permission="write")

@@ -1,4 +1,4 @@
-"""A memory that is stored without a tier never expires, unless the setting `default_tier` says otherwise."""
+"""A memory stored without a tier never expires, unless the setting `default_tier` is changed."""
 
 from collections.abc import Callable
 from pathlib import Path

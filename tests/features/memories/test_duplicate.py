@@ -1,4 +1,4 @@
-"""Is this remembered already? Only among what the caller may see."""
+"""check_duplicate, limited to what the caller may see."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Reading memories back: one by its id, a page, those that hold all of some words."""
+"""Read memories by id, in pages and by keyword search."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a store does about what is there already, nearly there, just recalled, secret, or an order in disguise."""
+"""Checks on write: duplicates, near-duplicates, echoes, secrets and prompt injections."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A transaction of very many changes is journalled whole and in order, and knows what it wrote itself."""
+"""A very large transaction is journalled completely, in order, and reads its own writes."""
 
 from typing import Any
 

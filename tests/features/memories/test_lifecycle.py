@@ -1,4 +1,4 @@
-"""The end of a memory: archived, brought back, forgotten, deleted, collected, purged."""
+"""Archive, restore, forget, delete, collect and purge."""
 
 import threading
 from typing import Any
@@ -189,7 +189,7 @@ def test_forgetting_leaves_what_another_has_not_granted_and_names_it(hold: Any, 
 
 
 def test_forgetting_is_all_or_nothing(hold: Any) -> None:
-    """Whoever gives up half-way has forgotten nothing."""
+    """A cancelled forget changes nothing."""
     hold.bulk_store(memories=[{"title": f"{n}", "content": "deploy"} for n in range(5)])
     stop = threading.Event()
     progress = Progress(lambda done, total, what: stop.set() if done == 3 else None, stop)
@@ -260,7 +260,7 @@ def test_purging_erases_what_a_memory_said_and_the_chain_still_holds(hold: Any, 
 
 
 def test_a_store_that_was_read_before_a_purge_is_found_sound_after_it(hold: Any, plan: Any) -> None:
-    """FTS5 remembers, per connection, what its index looked like."""
+    """FTS5 caches the structure of its index per connection."""
     assert hold.recall("deploy").count == 1
     hold.archive(ids=[plan.id])
     hold.archive_purge(ids=[plan.id])
@@ -268,7 +268,7 @@ def test_a_store_that_was_read_before_a_purge_is_found_sound_after_it(hold: Any,
 
 
 def everything_in(db: str) -> str:
-    """Every value of every table, the full-text index's words included."""
+    """Every value of every table, including the full-text index's words."""
     if db.startswith("postgresql:"):
         with past_holdfast(db) as connection:
             tables = connection.execute("select tablename from pg_tables where schemaname = current_schema")
@@ -309,7 +309,7 @@ def test_purging_without_a_filter_is_refused(hold: Any, plan: Any, nothing: dict
 
 
 def test_purging_by_age_counts_from_when_a_memory_was_put_away(hold: Any, clock: Any) -> None:
-    """One that was written long ago and expired yesterday is a day old in the archive."""
+    """A memory written long ago that expired yesterday has been archived for one day."""
     hold.store(title="expires in 60 days", content="x", expires_at=clock.after(days=60))
     archived = hold.store(title="archived today", content="x", tier="long")
     hold.archive(ids=[archived.id])

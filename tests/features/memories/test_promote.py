@@ -1,4 +1,4 @@
-"""Promotion upwards: to a namespace above."""
+"""Promotion to a parent namespace."""
 
 from typing import Any
 

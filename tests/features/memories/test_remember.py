@@ -1,4 +1,4 @@
-"""Keeping a memory: what a title means, what storing onto it does, and that it is kept once."""
+"""Store a memory: titles, merging, and durability."""
 
 import subprocess
 import sys

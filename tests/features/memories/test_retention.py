@@ -1,4 +1,4 @@
-"""What agents used, tried and finished is let go by the settings, and never while something needs it."""
+"""Usage and run records are pruned by the settings, and never while they are needed."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from holdfast.settings import Settings
 
 @pytest.fixture
 def short(db: str, clock: Any) -> Iterator[holdfast.Holdfast]:
-    """A store that keeps a day of everything."""
+    """A store with a retention of one day for everything."""
     settings = Settings(db=db, keep_usage=1, keep_task_runs=1, keep_runs=1, embedder="none")
     with holdfast.open(settings=settings, now=clock) as hold:
         yield hold

@@ -1,4 +1,4 @@
-"""Secrets are told by their shapes, and what only looks long and random is not."""
+"""Secrets are detected by their format; long random strings are not."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Text that gives orders or poses as something else is told; text about such things is not."""
+"""Prompt injections are labelled; text about such things is not."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What being recalled does to a memory: counted in a batch afterwards, never to its harm."""
+"""Access counts: flushed in batches, and they only extend lifetimes."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def recall_and_write_down(hold: Any, question: str = "deploy", times: int = 1) -
 
 
 def lives(hold: Any, clock: Any, *, hours: int) -> bool:
-    """Whether anything is alive in so many hours."""
+    """Whether any memory is live after this many hours."""
     clock.move(hours=hours)
     alive = hold.list().count > 0
     clock.move(hours=-hours)
@@ -74,7 +74,7 @@ def test_reading_in_any_other_way_is_no_use(hold: Any) -> None:
 
 
 def test_only_what_was_given_is_used(hold: Any) -> None:
-    """What the limit or the budget left out was not used."""
+    """Memories cut by the limit or budget do not count as accessed."""
     first = hold.store(title="first", content="deploy " * 15)
     hold.store(title="large", content="deploy " * 20 + "noise " * 300)
     hold.recall("deploy", budget_tokens=60)
@@ -113,7 +113,7 @@ def test_lifetimes_and_the_number_of_uses_can_be_set(db: str, clock: Any) -> Non
 
 
 def test_a_use_does_not_revive_what_was_collected_since(hold: Any, clock: Any) -> None:
-    """Its title may be another's by now."""
+    """Its title may be taken by now."""
     hold.store(title="x", content="deploy", tier="short")
     clock.move(hours=5, seconds=3599)
     hold.recall("deploy")

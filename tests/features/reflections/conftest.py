@@ -1,4 +1,4 @@
-"""A store in which memories and reflections on them are made by their titles."""
+"""Fixtures: observations and reflections, by title."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
 
 @pytest.fixture
 def observe(hold: holdfast.Holdfast) -> Callable[..., str]:
-    """Keep an observation by its title; its id."""
+    """Store an observation; return its id."""
 
     def observe(title: str, **more: Any) -> str:
         return str(hold.store(title=title, content=f"{title} is so.", **more).id)
@@ -27,7 +27,7 @@ def observe(hold: holdfast.Holdfast) -> Callable[..., str]:
 
 @pytest.fixture
 def reflect(hold: holdfast.Holdfast) -> Callable[..., str]:
-    """Keep a reflection by its title; its id."""
+    """Store a reflection; return its id."""
 
     def reflect(title: str, *sources: str, **more: Any) -> str:
         answer = hold.reflect(source_ids=list(sources), title=title, content=f"{title} follows.", **more)
@@ -38,7 +38,7 @@ def reflect(hold: holdfast.Holdfast) -> Callable[..., str]:
 
 @pytest.fixture
 def depth(hold: holdfast.Holdfast) -> Callable[[str], int]:
-    """How deep a memory is, in whatever state."""
+    """The depth of a memory in any state."""
 
     def depth(id: str) -> int:
         with hold.hold.reading() as session:
@@ -50,7 +50,7 @@ def depth(hold: holdfast.Holdfast) -> Callable[[str], int]:
 
 @pytest.fixture
 def ground(hold: holdfast.Holdfast) -> Callable[[str], set[str]]:
-    """What a memory reflects on now."""
+    """The current sources of a reflection."""
 
     def ground(id: str) -> set[str]:
         with hold.hold.reading() as session:

@@ -1,4 +1,4 @@
-"""Reflections that somebody else has to allow."""
+"""Reflections that require approval."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ Make = Callable[..., str]
 
 @pytest.fixture
 def first(hold: holdfast.Holdfast, observe: Make, reflect: Make) -> str:
-    """A reflection above which approval is needed."""
+    """A reflection; deeper ones require approval."""
     made = reflect("first", observe("ground"))
     hold.policy_set(namespace="global", require_approval_above_depth=1)
     return made
@@ -21,7 +21,7 @@ def first(hold: holdfast.Holdfast, observe: Make, reflect: Make) -> str:
 
 @pytest.fixture
 def other(seen_by: Callable[..., Any]) -> Any:
-    """Another agent, who may write."""
+    """Another agent with write access."""
     return seen_by("ai:other@here", right="write")
 
 
@@ -73,7 +73,7 @@ def test_what_was_rejected_is_not_made_and_not_decided_again(hold: holdfast.Hold
 def test_an_approval_goes_by_what_is_there_when_it_is_given(
     hold: holdfast.Holdfast, observe: Make, first: str, other: Any, reflect: Make
 ) -> None:
-    """The depth that is approved is the one that is kept: it is computed in the same transaction, once."""
+    """The approved depth is the stored one: it is computed once, in the same transaction."""
     asked, stated = ask(hold, first), ask(hold, first, title="stated", depth=2)
     hold.policy_set(namespace="global", inherit=["require_approval_above_depth"])
     hold.link(source_id=first, target_id=reflect("other first", observe("more")), relation="reflects_on")
@@ -148,7 +148,7 @@ def test_a_source_that_is_gone_is_named_only_to_an_approver_who_may_see_it(
 def test_who_asked_gains_no_sight_by_an_approval(
     hold: holdfast.Holdfast, observe: Make, first: str, seen_by: Callable[..., Any]
 ) -> None:
-    """Sources that were hidden from who asked since are not reflected on, whoever approves."""
+    """Sources that the requester may no longer see are not used, whoever approves."""
     mine = observe("mine")
     asked = seen_by("ai:other@here").reflect(source_ids=[first, mine], title="so", content="It follows.")
     hold.update(mine, scope="private")

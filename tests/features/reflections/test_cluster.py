@@ -1,4 +1,4 @@
-"""Texts that have to do with one another, found the same way every time."""
+"""Clusters of similar texts, deterministic."""
 
 from hypothesis import given
 from hypothesis import strategies as st

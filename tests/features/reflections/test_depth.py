@@ -1,4 +1,4 @@
-"""A depth is never laundered: by no link, undo, import, move, merge or summary."""
+"""No link, undo, import, move, merge or summary lowers a depth."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ Depth = Callable[[str], int]
 
 @pytest.fixture
 def tower(observe: Make, reflect: Make) -> list[str]:
-    """An observation, and three reflections one on another."""
+    """An observation and a chain of three reflections."""
     ids = [observe("ground")]
     for title in ("first", "second", "third"):
         ids.append(reflect(title, ids[-1]))
@@ -84,7 +84,7 @@ def test_a_depth_stays_when_what_it_stood_on_falls(
 
 
 def test_a_circle_is_refused_however_long_it_is(hold: holdfast.Holdfast) -> None:
-    """What comes from elsewhere may be deeper than is allowed here, so that chains may be long."""
+    """Imported memories may exceed the depth limit, so chains may be long."""
     rows = [{"id": f"m-{n}", "title": f"m {n}", "content": "It is so.", "tier": "long"} for n in range(60)]
     chain = [{"source_id": f"m-{n + 1}", "target_id": f"m-{n}", "relation": "reflects_on"} for n in range(59)]
     assert hold.call("import", {"envelope": {"memories": rows, "links": chain}}).rejected == 0

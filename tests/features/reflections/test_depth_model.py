@@ -1,5 +1,4 @@
-"""Whatever is done to what stands on what, in whatever order: no circle, no depth but the one that follows, on both
-engines."""
+"""Any sequence of link changes creates no cycle and only the expected depths, on both engines."""
 
 from collections.abc import Callable
 from itertools import count
@@ -40,11 +39,11 @@ STEPS = st.one_of(
 
 _numbers = count(1)
 Edge = tuple[str, str, str]
-"""What stands on what, and how."""
+"""Source links with their relations."""
 
 
 class State(NamedTuple):
-    """What a namespace holds: how deep each memory is, in which state, and what stands on what."""
+    """A namespace: the depth and state of each memory, and the source links."""
 
     depths: dict[str, int]
     states: dict[str, str]
@@ -59,7 +58,7 @@ class State(NamedTuple):
 
 
 class World:
-    """A namespace of its own in a store, and what is done in it."""
+    """A namespace of a store, and the steps applied to it."""
 
     def __init__(self, hold: holdfast.Holdfast, clock: Any) -> None:
         self.hold, self.clock = hold, clock
@@ -91,7 +90,7 @@ class World:
         return None
 
     def do(self, here: State, step: tuple[Any, ...]) -> Any:
-        """One step; what a place means depends on what is there."""
+        """Apply one step; places are resolved against the current state."""
         self.clock.move(seconds=1)
         match step:
             case "reflect", places:
@@ -125,13 +124,13 @@ class World:
         return self.hold.link(source_id=here.live(source), target_id=here.live(target), relation=relation)
 
     def reimport(self, id: str, depth: int) -> Any:
-        """Take a memory in again, as a file says that it is now and how deep."""
+        """Import a memory again with a given depth."""
         rows = [dict(one) for one in self.hold.export(namespace=self.namespace)["memories"]]
         given = [one | {"reflection_depth": depth, "updated_at": self.clock.after()} for one in rows if one["id"] == id]
         return self.hold.call("import", {"envelope": {"memories": given}})
 
     def take_in(self, source: str, target: str, relation: str) -> None:
-        """Take a link in, as a file says that it holds now; the error that it was rejected with, if it was."""
+        """Import a valid link; raise the error that it was rejected with."""
         link = {"source_id": source, "target_id": target, "relation": relation, "updated_at": self.clock.after()}
         taken = self.hold.call("import", {"envelope": {"memories": [], "links": [link]}})
         for one in taken.errors:
@@ -139,8 +138,7 @@ class World:
 
 
 def settled(depths: dict[str, int], edges: set[Edge]) -> dict[str, int]:
-    """The least depths that are no less than these and let each reflection lie above what it stands on, and what is
-    derived no lower."""
+    """The minimum depths, at least these, such that reflections are deeper than their sources, derivations as deep."""
     found, changed = dict(depths), True
     for _ in range(len(found) + 1):
         changed = False
@@ -155,7 +153,7 @@ def settled(depths: dict[str, int], edges: set[Edge]) -> dict[str, int]:
 
 
 def below(edges: set[Edge], start: str) -> set[str]:
-    """A memory and all that it stands on."""
+    """A memory and all its direct and indirect sources."""
     seen, following = {start}, {start}
     while following:
         following = {target for source, target, _ in edges if source in following} - seen
@@ -164,7 +162,7 @@ def below(edges: set[Edge], start: str) -> set[str]:
 
 
 def reflects_on_itself(edges: set[Edge]) -> bool:
-    """Whether a reflection is in any circle."""
+    """Whether any cycle contains a reflection."""
     return any(relation == "reflects_on" and source in below(edges, target) for source, target, relation in edges)
 
 
@@ -174,7 +172,7 @@ def world(timed: holdfast.Holdfast, clock: Any) -> Callable[[], World]:
 
 
 def may_be_refused(before: State, step: tuple[Any, ...], error: HoldfastError) -> bool:
-    """Whether a link was refused for a reason that there is."""
+    """Whether a refusal is justified."""
     if step[0] not in ("link", "take in") or not isinstance(error, CycleDetected | DepthExceeded):
         return True
     source, target = before.live(step[1]), before.live(step[2])
@@ -186,13 +184,13 @@ def may_be_refused(before: State, step: tuple[Any, ...], error: HoldfastError) -
 
 
 def may_be_made(before: State, after: State, step: tuple[Any, ...]) -> bool:
-    """Whether a link that was made here closes no circle, of whatever kind."""
+    """Whether a new link closes no cycle."""
     fresh = after.edges - before.edges
     return step[0] != "link" or all(source not in below(before.edges, target) for source, target, _ in fresh)
 
 
 def follows(before: State, after: State, step: tuple[Any, ...]) -> dict[str, int]:
-    """The depths that are to be after a step: what stands lower than it must is raised, nothing else changes."""
+    """The expected depths after a step: those that are too low are raised, nothing else changes."""
     held = {id: before.depths.get(id, 0) for id in after.depths}
     fresh = next(iter(after.depths.keys() - before.depths.keys()), "")
     if step[0] == "consolidate" and fresh:

@@ -1,4 +1,4 @@
-"""What counts as a fall, and what as coming back."""
+"""Which changes invalidate a memory, and which restore it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where a reflection was made stays known, wherever it goes."""
+"""The origin of a reflection survives export and import."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ Make = Callable[..., str]
 
 
 def carried(hold: holdfast.Holdfast, to: Path) -> holdfast.Holdfast:
-    """Another store that took everything in."""
+    """Copy everything into another store."""
     other = holdfast.open(str(to), agent_id="ai:importer@there", now=hold.hold.now)
     assert other.call("import", {"envelope": hold.export()}).rejected == 0
     return other

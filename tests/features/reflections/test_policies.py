@@ -1,4 +1,4 @@
-"""What a namespace allows: rule by rule, from the nearest that decides."""
+"""Each rule comes from the nearest namespace that sets it."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Reflections: what they follow from, how deep they are, and what is refused."""
+"""Reflections: sources, depth, and refusals."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Reflections as files: whole, within their folder, kept in step, and back again without loss."""
+"""Reflection files: atomic, inside their folder, up to date, and lossless on import."""
 
 import os
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def test_what_did_not_change_is_not_written_again(
 
 
 def test_a_file_is_replaced_as_a_whole(hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path) -> None:
-    """Who has it open reads on what it was; what an export that was cut off left behind is taken away."""
+    """An open file keeps its old content; leftovers of an interrupted export are removed."""
     so = reflect("so", observe("a"))
     hold.export_reflections(out_dir=str(folder))
     file = folder / "global" / f"{so}.md"
@@ -217,7 +217,7 @@ CONTENTS = st.one_of(
 def test_nothing_is_lost_on_the_way_through_files(
     tmp_path_factory: pytest.TempPathFactory, contents: list[str], metadata: dict[str, Any], tags: list[str]
 ) -> None:
-    """An empty store that takes the files in writes the very same files."""
+    """An empty store that imports the files exports identical files."""
     place = tmp_path_factory.mktemp("way")
     with holdfast.open(str(place / "one.db")) as one, holdfast.open(str(place / "two.db")) as two:
         ground = one.store(title="ground", content="It is so.").id

@@ -1,4 +1,4 @@
-"""A reflection as a text that people and every reader of YAML understand."""
+"""Reflection Markdown is readable by people and by every YAML parser."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Proposals of what to reflect on: the same for the same observations, each made once, without a model."""
+"""Proposals: deterministic, each made once, without a model."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ OTHERS = ["Soup is served at noon.", "The printer on the third floor hums.", "An
 
 @pytest.fixture
 def store_observations(hold: holdfast.Holdfast) -> Callable[..., list[str]]:
-    """Keep texts as observations of a namespace; their ids."""
+    """Store texts as observations of a namespace; return their ids."""
 
     def store_observations(texts: list[str], namespace: str = "team", **more: Any) -> list[str]:
         rows = [{"title": text, "content": text, "namespace": namespace, **more} for text in texts]

@@ -1,4 +1,4 @@
-"""Memories that were superseded: what took their place is told, and in a ring nothing runs for ever."""
+"""Superseded memories show their replacement; a cycle terminates."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
 
 
 def ring(hold: Any, *cities: str) -> list[str]:
-    """Of each city a memory, which supersedes the one before it, the first the last."""
+    """A cycle: each city memory supersedes the one before it."""
     ids = [hold.store(title=city, content=f"The office is in {city}.", tier="long").id for city in cities]
     for old, new in zip(ids, [*ids[1:], ids[0]], strict=True):
         hold.link(new, old, relation="supersedes")

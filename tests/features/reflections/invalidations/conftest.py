@@ -1,4 +1,4 @@
-"""Memories that stand on others, made by their titles."""
+"""Fixtures: memories derived from others, by title."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ import holdfast
 @pytest.fixture
 def remember(timed: holdfast.Holdfast) -> Remember:
     def remember(title: str, *sources: str, relation: str = "derived_from", **more: Any) -> str:
-        """Keep a memory that stands on some others."""
+        """Store a memory derived from some others."""
         given = {"title": title, "content": f"about {title}", "tier": "long", "namespace": "team"} | more
         id = str(timed.store(**given).id)
         for source in sources:

@@ -1,4 +1,4 @@
-"""How something falls, and what was told of it."""
+"""Ways to invalidate a memory, and reading the notices."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,11 +9,11 @@ from holdfast.kernel.journal import journal
 
 Remember = Callable[..., str]
 Told = tuple[str, str, str, int, str, str]
-"""What fell, what took its place, who is told, how far away, why, and what became of it."""
+"""Source, replacement, dependent, distance, cause and status."""
 
 
 def told(hold: holdfast.Holdfast) -> set[Told]:
-    """Every invalidation that there is: fallen, heir, dependent, hop, cause, status."""
+    """Read all live invalidations."""
     with hold.hold.reading() as session:
         rows = [INVALIDATION.load(row) for row in session.rows("invalidation_all", after="", limit=10_000)]
     return {

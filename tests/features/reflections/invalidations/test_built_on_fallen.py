@@ -1,4 +1,4 @@
-"""What is built on something that fell, or on what is stale, is stale from the start."""
+"""A memory derived from an invalidated or stale one is stale from the start."""
 
 from typing import Any
 

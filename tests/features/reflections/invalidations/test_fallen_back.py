@@ -1,4 +1,4 @@
-"""What comes back resolves what it made stale."""
+"""A restored source resolves its notices."""
 
 import pytest
 from falling import WAYS, Remember, told

@@ -1,4 +1,4 @@
-"""What stands on something that fell is told, whichever way it fell."""
+"""Dependents are notified for every cause."""
 
 from typing import Any
 

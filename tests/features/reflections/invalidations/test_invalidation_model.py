@@ -1,4 +1,4 @@
-"""Whatever is linked, superseded, deleted and brought back, in whichever order: a plain model says who is told."""
+"""Any sequence of links, supersessions, deletions and restores notifies the same dependents as a simple model."""
 
 import random
 import tempfile
@@ -21,7 +21,7 @@ from holdfast.kernel.journal.kinds import MEMORY
 NODES = 5
 GROUNDS = ("reflects_on", "derives_from", "derived_from")
 Key = tuple[int, int, int]
-"""What fell, what took its place, who is told."""
+"""Source, replacement and dependent."""
 
 
 LIFE = ("delete", "archive", "end", "back", "back", "change")
@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
 
 def steps() -> st.SearchStrategy[list[Step]]:
-    """Something is built, and then much happens to it."""
+    """Build a graph, then apply many changes to it."""
     node = st.integers(0, NODES - 1)
     ground = st.builds(Step, st.just("link"), node, node, st.sampled_from(GROUNDS))
     again = st.builds(Step, st.sampled_from(["unlink", "relink"]), node, st.integers(0, 20), st.just(""))
@@ -48,16 +48,16 @@ def steps() -> st.SearchStrategy[list[Step]]:
 
 
 class Model:
-    """The rules, by sets and loops."""
+    """The rules, implemented with sets and loops."""
 
     def __init__(self) -> None:
         self.away: dict[int, str] = {}
         self.edges: dict[tuple[int, int, str], bool] = {}
-        """Every link that was ever made, and whether it holds."""
+        """Every link ever made, and whether it is valid."""
         self.told: dict[Key, tuple[str, str]] = {}
 
     def standing(self, root: int, without: int | None = None) -> dict[int, int]:
-        """What stands on a memory, and how far away, step by step."""
+        """The dependents of a memory with their distances."""
         far, following, hop = {root: 0}, {root}, 0
         while following:
             hop += 1
@@ -86,7 +86,7 @@ class Model:
                 self.told[x, by, dependent] = (cause, "resolved")
 
     def build_on(self, source: int, target: int) -> None:
-        """What newly stands on a fallen or a stale memory is stale for the same reasons."""
+        """A new dependent of an invalidated or stale memory is stale for the same reasons."""
         waits = ("open", "acknowledged")
         why = [(x, by, cause) for (x, by, d), (cause, status) in self.told.items() if d == target and status in waits]
         heirs = [s for (s, t, r), holds in self.edges.items() if holds and r == "supersedes" and t == target]
@@ -133,7 +133,7 @@ _worlds = count()
 
 
 class World:
-    """A store beside the model."""
+    """A store and the model."""
 
     def __init__(self, hold: holdfast.Holdfast) -> None:
         self.hold, self.model = hold, Model()
@@ -164,7 +164,7 @@ class World:
                 self.settle(step.verb, step.one)
 
     def meant(self, step: Step) -> Step:
-        """A step on one of the links that were made, whichever they are."""
+        """Map a step to one of the existing links."""
         if step.verb not in ("unlink", "relink") or not self.model.edges:
             return step
         edges = list(self.model.edges)
@@ -192,14 +192,14 @@ class World:
                     write.local(ChangeSet).changed.add(one)
 
     def bring_back(self, id: str) -> None:
-        """Live, and without an end, whatever it was."""
+        """Restore a memory and remove its expiry."""
         with self.hold.hold.writing() as write:
             memory = write.get(MEMORY, id)
             assert memory is not None
             write.change(MEMORY, memory, replace(memory, state="live", valid_until=None), "restore")
 
     def settle(self, verb: str, dependent: int) -> None:
-        """All that one memory was told; what is settled is not acknowledged."""
+        """Change all notices of one memory; closed ones cannot be acknowledged."""
         status = {"acknowledge": "acknowledged", "dismiss": "dismissed", "resolve": "resolved"}[verb]
         with self.hold.hold.reading() as session:
             rows = session.rows("invalidation_ever", dependent=self.ids[dependent])

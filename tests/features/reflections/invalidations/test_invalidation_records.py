@@ -1,4 +1,4 @@
-"""Invalidations are exported, imported, purged and undone as every record is."""
+"""Invalidations are exported, imported, purged and undone like every record."""
 
 from typing import Any
 

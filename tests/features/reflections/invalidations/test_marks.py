@@ -1,4 +1,4 @@
-"""What is stale is marked where it is read."""
+"""Stale memories are marked wherever they are read."""
 
 from collections.abc import Callable
 from typing import Any

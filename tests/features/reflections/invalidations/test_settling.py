@@ -1,4 +1,4 @@
-"""Somebody acknowledges, resolves or dismisses what was told."""
+"""Acknowledge, resolve and dismiss notices."""
 
 from typing import Any
 

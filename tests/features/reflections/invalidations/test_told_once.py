@@ -1,4 +1,4 @@
-"""Everybody is told once, all or nobody, as far as the policy says."""
+"""Each dependent is notified once, all or none, up to the hop limit."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Whoever owns a dependent is told, and nobody learns of what is not his to see."""
+"""The owner of a dependent is notified; nobody learns of memories that they may not see."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What stands on a memory whose time is over is stale at once, before anybody collects it; reading writes nothing."""
+"""Dependents of an expired memory are stale at once, before it is collected; reads write nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ Made = tuple[str, str, str]
 
 @pytest.fixture(params=["its life", "what it says"])
 def expired_chain(request: pytest.FixtureRequest, timed: holdfast.Holdfast, clock: Any) -> Made:
-    """A ground that ends within the hour, a reflection on it, and one on that; the hour is over."""
+    """A source that has expired, a reflection on it, and a reflection on that."""
     ends = {"its life": {"expires_at": clock.after(hours=1)}, "what it says": {"valid_until": clock.after(hours=1)}}
     ground = timed.store(title="Ground", content="The road is closed.", **ends[request.param]).id
     near = timed.reflect(source_ids=[ground], title="Near", content="Take the tram.", tier="long").id

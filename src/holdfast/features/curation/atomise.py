@@ -62,12 +62,12 @@ def atomise(hold: Hold, id: str, *, most_tokens: int = 200, force: bool = False)
         if source.content != read.content:
             raise VersionConflict
         _must_be_ours(hold, write, source)
-        made = [_keep(hold, write, atom) for atom in _atoms(hold, write, source, most_tokens, breaks, how)]
-        superseded, kept = _replace_older(hold, write, source, made)
-        for atom in made:
+        new_atoms = [_keep(hold, write, atom) for atom in _atoms(hold, write, source, most_tokens, breaks, how)]
+        archived, edited = _replace_older(hold, write, source, new_atoms)
+        for atom in new_atoms:
             tie(hold, write, atom.id, source.id, "derives_from")
         source = _put_away(write, source)
-        return Atomised(source, made, superseded, kept, how)
+        return Atomised(source, new_atoms, archived, edited, how)
 
 
 def _put_away(write: Transaction, source: Memory) -> Memory:
@@ -195,17 +195,17 @@ def _place(source: Memory, span: tuple[int, int]) -> tuple[str, Span]:
 
 def _keep(hold: Hold, write: Transaction, atom: Memory) -> Memory:
     """Write an atom. A live one is left unchanged; an archived or deleted one is revived."""
-    known = write.get(MEMORY, atom.id)
-    if known is not None and known.state == "live":
-        return known
+    existing = write.get(MEMORY, atom.id)
+    if existing is not None and existing.state == "live":
+        return existing
     atom = replace(atom, title=_free_title(write, atom))
-    if known is None:
+    if existing is None:
         return write.add(MEMORY, atom, "atomise")
     again: dict[str, Any] = {
         name: getattr(atom, name) for name in ("title", "content", "tags", "metadata", "citations")
     }
     there = {"source_uri": atom.source_uri, "source_span": atom.source_span, "expires_at": atom.expires_at}
-    return write.change(MEMORY, known, replace(known, **again, **there, state="live", reason=None), "atomise")
+    return write.change(MEMORY, existing, replace(existing, **again, **there, state="live", reason=None), "atomise")
 
 
 def _free_title(write: Transaction, atom: Memory) -> str:
@@ -230,19 +230,19 @@ def _older(hold: Hold, session: Session, source: Memory, now: int) -> list[Memor
 def _replace_older(hold: Hold, write: Transaction, source: Memory, made: list[Memory]) -> tuple[list[str], list[str]]:
     """Archive the atoms of an earlier split, superseded by the new atoms that overlap them; edited ones are kept."""
     fresh = {atom.id for atom in made}
-    superseded, kept = list[str](), list[str]()
+    archived, edited = list[str](), list[str]()
     for old in _older(hold, write.session, source, write.now):
         if old.id in fresh:
             continue
         if not _as_cut(source, old) or not memories.may_change(write.session, hold.caller, old.id):
-            kept.append(old.id)
+            edited.append(old.id)
             continue
         put_away(write, old, SUPERSEDED, "atomise")
         for atom in made:
             if _overlap(atom, old):
                 tie(hold, write, atom.id, old.id, "supersedes")
-        superseded.append(old.id)
-    return superseded, kept
+        archived.append(old.id)
+    return archived, edited
 
 
 def _as_cut(source: Memory, atom: Memory) -> bool:

@@ -50,18 +50,18 @@ def auto_tag(hold: Hold, id: str, *, apply: bool = False, expected_version: int 
     with hold.reading() as session:
         memory = memories.resolve(session, hold.caller, id, hold.now())
         must_be_version(memory, expected_version)
-    tagged = labelled(hold, memory)
-    if apply and tagged.new:
-        tagged = tagged._replace(memory=add(hold, memory, tagged.new), applied=True)
-    return tagged
+    result = labelled(hold, memory)
+    if apply and result.new:
+        result = result._replace(memory=add(hold, memory, result.new), applied=True)
+    return result
 
 
 def labelled(hold: Hold, memory: Memory, in_use: InUse | None = None) -> Tagged:
     """Suggest tags for a memory; `in_use` returns those of a namespace. Never call it inside a transaction."""
     with hold.reading() as session:
-        known = in_use(session, memory.namespace) if in_use else used(hold, session, memory.namespace)
-        found = _by_rules(session, known, memory.title, memory.content, memory.tags)
-    new, how = _by_model(hold, memory.title, memory.content, found, known, memory.tags)
+        in_namespace = in_use(session, memory.namespace) if in_use else used(hold, session, memory.namespace)
+        found = _by_rules(session, in_namespace, memory.title, memory.content, memory.tags)
+    new, how = _by_model(hold, memory.title, memory.content, found, in_namespace, memory.tags)
     new = new[: door.MOST_TAGS - len(memory.tags)]
     return Tagged(memory, new, [*memory.tags, *new], False, how)
 
@@ -70,9 +70,9 @@ def suggest(hold: Hold, title: str, content: str, namespace: str) -> Tagged:
     """Suggest tags for a text that is not stored."""
     title, content, namespace = door.title(title), door.content(content), door.namespace(namespace)
     with hold.reading() as session:
-        known = used(hold, session, namespace)
-        found = _by_rules(session, known, title, content, ())
-    new, how = _by_model(hold, title, content, found, known, ())
+        in_namespace = used(hold, session, namespace)
+        found = _by_rules(session, in_namespace, title, content, ())
+    new, how = _by_model(hold, title, content, found, in_namespace, ())
     return Tagged(None, new, new, False, how)
 
 
@@ -118,10 +118,10 @@ def _by_model(
     answer, how = aid(hold, task, material)
     if answer is None:
         return found, how
-    taken = {fold(tag) for tag in had}
-    clean = {fold(tag): tag for tag in map(_clean, reversed(answer.tags)) if tag and fold(tag) not in taken}
-    chosen = list(reversed(clean.values()))[:MOST]
-    return (chosen, how) if chosen else (found, unfit("the model returned no usable tag"))
+    seen_tags = {fold(tag) for tag in had}
+    clean = {fold(tag): tag for tag in map(_clean, reversed(answer.tags)) if tag and fold(tag) not in seen_tags}
+    tags = list(reversed(clean.values()))[:MOST]
+    return (tags, how) if tags else (found, unfit("the model returned no usable tag"))
 
 
 def _clean(tag: str) -> str:

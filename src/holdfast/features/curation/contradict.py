@@ -92,5 +92,5 @@ def _by_model(hold: Hold, a: Memory, b: Memory, found: list[Evidence]) -> tuple[
 
 
 def _quoted(sentence: str, memory: Memory) -> bool:
-    said = " ".join(sentence.split()).casefold()
-    return bool(said) and said in " ".join(f"{memory.title} {memory.content}".split()).casefold()
+    quote = " ".join(sentence.split()).casefold()
+    return bool(quote) and quote in " ".join(f"{memory.title} {memory.content}".split()).casefold()

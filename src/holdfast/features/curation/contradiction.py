@@ -173,8 +173,8 @@ def _other_value(one: _Sentence, other: _Sentence) -> Evidence | None:
         against = theirs.get((value.sort, value.of))
         mine = {again.means for again in one.values if (again.sort, again.of) == (value.sort, value.of)}
         if against and not mine & against:
-            said = next(v.said for v in other.values if (v.sort, v.of) == (value.sort, value.of))
-            return Evidence(value.sort, one.text, other.text, f"{value.said} vs {said}")
+            other_text = next(v.said for v in other.values if (v.sort, v.of) == (value.sort, value.of))
+            return Evidence(value.sort, one.text, other.text, f"{value.said} vs {other_text}")
     return None
 
 

@@ -63,11 +63,11 @@ def _decided(hold: Hold, id: str, *, accept: bool) -> Decided:
     try:
         with hold.writing() as write:
             offer = curation.offer(write.session, hold.caller, id, write.now)
-            made = _accepted(hold, write, offer) if accept else None
+            memory_id = _accepted(hold, write, offer) if accept else None
             status: Status = "accepted" if accept else "dismissed"
             if not curation.decide(write.session, id, status, hold.caller.agent, write.now):
                 raise Conflict(f"The proposal {id} is already {offer.status}.", id=id)
-            return Decided(id, made=made)
+            return Decided(id, made=memory_id)
     except Skip as skip:
         return Decided(id, Conflict(f"The proposal cannot be applied: {skip}."))
     except StoreError:
@@ -111,8 +111,8 @@ def _accepted(hold: Hold, write: Transaction, offer: Offer) -> str:
     must_change(hold, write, first)
     match offer.step:
         case "tags":
-            wanted = tuple(dict.fromkeys((*first.tags, *_labels(offer))))[: door.MOST_TAGS]
-            return write.change(MEMORY, first, replace(first, tags=door.tags(wanted)), "tag").id
+            tags = tuple(dict.fromkeys((*first.tags, *_labels(offer))))[: door.MOST_TAGS]
+            return write.change(MEMORY, first, replace(first, tags=door.tags(tags)), "tag").id
         case "duplicate":
             return merge(hold, write, changeable(hold, write, [one.id for one in several])).id
         case "update":
@@ -131,12 +131,12 @@ def rollback(hold: Hold, run_id: str) -> RolledBack:
         raise Conflict(f"The run {run.id} is still running: wait until it ends.", id=run.id)
     owner = f"rollback {hold.new_id()}"
     with alone(hold, owner):
-        taken = [_taken(hold, owner, run.id, step) for step in steps]
-        status = "partly taken back" if any(one.error for one in taken) else "taken back"
+        results = [_taken(hold, owner, run.id, step) for step in steps]
+        status = "partly taken back" if any(one.error for one in results) else "taken back"
         with hold.store.writing() as session:
             withdrawn = curation.withdraw(session, run.id, hold.caller.agent, hold.now())
             curation.take_back(session, run.id, status)
-    return RolledBack(run.id, taken, withdrawn)
+    return RolledBack(run.id, results, withdrawn)
 
 
 def parts_of_rollback(hold: Hold, run_id: str) -> Parts:

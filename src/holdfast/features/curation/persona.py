@@ -99,15 +99,15 @@ def generate(
         entity = _entity(hold, session, entity_id, namespace)
         sources = _sources(hold, session, entity, namespace, hold.now())
         before = _current(hold, session, entity, namespace, hold.now())
-        known = _read(hold, session, before) if before else None
+        current = _read(hold, session, before) if before else None
     if not sources:
         raise NotFound(f"No visible memory mentions {entity.name!r}.", entity_id=entity_id)
-    if known is not None and known.memory.metadata.get("sources_hash") == _hash(sources):
-        return Generated(known, regenerated=False)
+    if current is not None and current.memory.metadata.get("sources_hash") == _hash(sources):
+        return Generated(current, regenerated=False)
     text, how = _portrait(hold, entity, sources)
     with (writing or hold.writing)() as write:
-        made = _keep(hold, write, entity, namespace, sources, text, how)
-    return Generated(made, regenerated=True)
+        persona = _keep(hold, write, entity, namespace, sources, text, how)
+    return Generated(persona, regenerated=True)
 
 
 def _entity(hold: Hold, session: Session, entity_id: str, namespace: str | None) -> Entity:
@@ -119,12 +119,12 @@ def _entity(hold: Hold, session: Session, entity_id: str, namespace: str | None)
     except (NotFound, Invalid):
         memory = None
     if memory is None or memory.kind != "entity":
-        known = named(hold, session, name, place) or named(hold, session, name)
-        memory = known.entity.memory if known else None
+        match = named(hold, session, name, place) or named(hold, session, name)
+        memory = match.entity.memory if match else None
     if memory is None:
         return Entity(fold(name), name, (name,), None)
-    known = named(hold, session, memory.title, memory.namespace)
-    aliases = known.entity.aliases if known and known.entity.memory.id == memory.id else ()
+    match = named(hold, session, memory.title, memory.namespace)
+    aliases = match.entity.aliases if match and match.entity.memory.id == memory.id else ()
     return Entity(memory.id, memory.title, tuple(dict.fromkeys([memory.title, *aliases])), memory)
 
 
@@ -153,8 +153,8 @@ def _current(hold: Hold, session: Session, entity: Entity, namespace: str | None
 
 def _is_of(memory: Memory, entity: Entity, namespace: str | None) -> bool:
     scope = EVERYWHERE if namespace is None else namespace
-    told = memory.metadata.get("entity_id"), memory.metadata.get("namespace_scope")
-    return memory.kind == "persona" and told == (entity.key, scope)
+    subject = memory.metadata.get("entity_id"), memory.metadata.get("namespace_scope")
+    return memory.kind == "persona" and subject == (entity.key, scope)
 
 
 def _read(hold: Hold, session: Session, memory: Memory) -> Persona:
@@ -186,15 +186,15 @@ def _not_superseded(hold: Hold, session: Session, found: list[Memory], now: int)
 
 def _mentioning(hold: Hold, session: Session, entity: Entity, which: Filter, now: int) -> list[Memory]:
     """Find memories that may mention an entity, by keywords of its names and by links."""
-    wanted: list[str] = []
+    candidate_ids: list[str] = []
     for name in entity.names:
         words = asking.question(session, asked(name)) if asked(name) else None
         hits = asking.candidates(session, hold.caller, words, which, now, limit=MOST_LOOKED_AT) if words else []
-        wanted += [hit.id for hit in hits]
+        candidate_ids += [hit.id for hit in hits]
     if entity.memory is not None:
         edges = links.at(session, hold.caller, entity.memory.id, links.Which(), now, limit=MOST_LOOKED_AT)
-        wanted += [edge.id for edge in edges]
-    found = memories.by_ids(session, hold.caller, dict.fromkeys(wanted), now)
+        candidate_ids += [edge.id for edge in edges]
+    found = memories.by_ids(session, hold.caller, dict.fromkeys(candidate_ids), now)
     return [memory for memory in found.values() if which.namespace in (None, memory.namespace)]
 
 
@@ -206,10 +206,10 @@ def _mentions(memory: Memory, entity: Entity) -> bool:
 
 
 def _named(text: str, name: str) -> bool:
-    said, wanted = fold(text), fold(name)
-    if may_lack_blanks(wanted):
-        return wanted in said
-    return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", said) is not None
+    folded_text, folded_name = fold(text), fold(name)
+    if may_lack_blanks(folded_name):
+        return folded_name in folded_text
+    return re.search(rf"(?<!\w){re.escape(folded_name)}(?!\w)", folded_text) is not None
 
 
 def _hash(sources: Sequence[Memory]) -> str:
@@ -219,7 +219,9 @@ def _hash(sources: Sequence[Memory]) -> str:
 
 def _portrait(hold: Hold, entity: Entity, sources: Sequence[Memory]) -> tuple[str, How]:
     """Write the portrait, each sentence with its source number: quoted sentences, or the answer of a model."""
-    rules = "\n".join(f"- {told} [{number}]" for number, one in enumerate(sources, 1) for told in _told(one, entity))
+    rules = "\n".join(
+        f"- {sentence} [{number}]" for number, one in enumerate(sources, 1) for sentence in _told(one, entity)
+    )
     if hold.model is None:
         return rules, BY_RULES
     task = Task(
@@ -243,10 +245,10 @@ def _portrait(hold: Hold, entity: Entity, sources: Sequence[Memory]) -> tuple[st
 
 def _told(source: Memory, entity: Entity) -> list[str]:
     """Pick the most relevant sentences of a source; those that name the entity come first."""
-    said = [one for one in weighed(source.content) if len(one.text) <= LONGEST_SENTENCE]
-    best = sorted(said, key=lambda one: (not any(_named(one.text, n) for n in entity.names), -one.weight, one.place))
-    chosen = sorted(best[:SENTENCES], key=lambda one: one.place)
-    return [" ".join(one.text.split()) for one in chosen] or [source.title]
+    short = [one for one in weighed(source.content) if len(one.text) <= LONGEST_SENTENCE]
+    best = sorted(short, key=lambda one: (not any(_named(one.text, n) for n in entity.names), -one.weight, one.place))
+    quotes = sorted(best[:SENTENCES], key=lambda one: one.place)
+    return [" ".join(one.text.split()) for one in quotes] or [source.title]
 
 
 def _keep(

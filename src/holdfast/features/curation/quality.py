@@ -96,20 +96,20 @@ class Collection:
             return
         if kinds := {secret.kind for secret in secrets.find(f"{text.title}\n{text.content}")}:
             self.secrets.add(Example((text.id,), ", ".join(sorted(kinds))))
-        if told := suspicions(f"{text.title}\n{text.content}"):
-            self.untrusted.add(Example((text.id,), ", ".join(told)))
+        if signs := suspicions(f"{text.title}\n{text.content}"):
+            self.untrusted.add(Example((text.id,), ", ".join(signs)))
         if not text.spoken:
             self._keep(text)
 
     def _keep(self, text: Text) -> None:
-        said = plain(text.content)
-        if not said:
+        normalized = plain(text.content)
+        if not normalized:
             return
         means = {term.means for term in read(text.content[:MOST_KEPT]) if term.sort != "filler"}
         place = hashed(text.place)
         few = len(means) < FEWEST_WORDS
         near = (NOT_LOOKED_FOR,) * (WIDTH - 1) if few else (place ^ band for band in bands(means))
-        self._bands.extend((place ^ hashed(said), *near))
+        self._bands.extend((place ^ hashed(normalized), *near))
         self._texts.append(text._replace(content=text.content[:MOST_KEPT]))
 
     def alike(self) -> tuple[Finding, Finding, Finding]:
@@ -151,14 +151,14 @@ class Collection:
     def _candidates(self) -> Iterator[tuple[int, int]]:
         """Yield each text with the previous text of each of its bands, up to the comparison limit."""
         last: dict[int, int] = {}
-        compared = 0
+        pairs = 0
         for number in range(len(self._texts)):
             own, *others = self._bands[number * WIDTH + 1 : (number + 1) * WIDTH]
             if own == NOT_LOOKED_FOR:
                 continue
             for other in sorted({last[band] for band in (own, *others) if band in last}):
-                if compared < MOST_COMPARED:
-                    compared += 1
+                if pairs < MOST_COMPARED:
+                    pairs += 1
                     yield other, number
             last[own] = number
 
@@ -198,5 +198,5 @@ class _Groups:
 
 def score(total: int, counts: Iterable[tuple[Trouble, int | None]]) -> int:
     """Compute the score: 100 minus, for each problem, its share of the texts times its weight."""
-    lost = sum(WEIGHTS[trouble] * count / total for trouble, count in counts if count) if total else 0.0
-    return round(100 * max(0.0, 1 - lost))
+    deducted = sum(WEIGHTS[trouble] * count / total for trouble, count in counts if count) if total else 0.0
+    return round(100 * max(0.0, 1 - deducted))

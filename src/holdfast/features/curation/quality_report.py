@@ -40,14 +40,14 @@ def of_store(hold: Hold, namespace: str | None) -> Audit:
     """Report on the live memories of the store or a namespace."""
     which = normal(Filter(namespace=namespace))
     with hold.reading() as session:
-        looked = _Looked(hold, session)
+        scan = _Looked(hold, session)
         total = memories.count(session, hold.caller, which, hold.now())
         for page in _pages(hold, session, which):
-            looked.page(page)
-            hold.progress(min(looked.texts.total, total), total, "auditing")
-        same, near, against = looked.texts.alike()
-        loops = looked.loops()
-    return Audit(looked.texts.total, looked.findings(same, near, against, loops), [])
+            scan.page(page)
+            hold.progress(min(scan.texts.total, total), total, "auditing")
+        same, near, against = scan.texts.alike()
+        loops = scan.loops()
+    return Audit(scan.texts.total, scan.findings(same, near, against, loops), [])
 
 
 def _pages(hold: Hold, session: Session, which: Filter) -> Iterator[list[Memory]]:
@@ -74,15 +74,15 @@ class _Looked:
         ids = [memory.id for memory in page]
         uses = memories.uses(self._session, ids)
         stale = invalidations.stale(self._session, self._hold.caller, ids, self._now)
-        tied = self._tied(ids)
+        linked = self._tied(ids)
         for memory in page:
             self.texts.add(_text(memory))
-            if why := self._outlived(memory, stale, tied["supersedes"]):
+            if why := self._outlived(memory, stale, linked["supersedes"]):
                 self._stale.add(Example((memory.id,), f"{memory.title}: {why}"))
             if uses.get(memory.id, (0, 0))[0] == 0:
                 self._unread.add(Example((memory.id,), memory.title))
-            if memory.id in tied["contradicts"]:
-                self._contradicted.add(Example((memory.id, tied["contradicts"][memory.id]), memory.title))
+            if memory.id in linked["contradicts"]:
+                self._contradicted.add(Example((memory.id, linked["contradicts"][memory.id]), memory.title))
             if memory.agent == self._hold.caller.agent and self._recalls_before(memory):
                 self._after.append(memory)
 
@@ -115,13 +115,13 @@ class _Looked:
             older = [one for one in read.values() if one.created_at < memory.created_at]
             texts = [f"{one.title}\n{one.content}" for one in older]
             near = worth_reading(texts, memory.content)
-            if said := echoes([texts[at] for at in near], memory.content, [older[at] for at in near]):
-                found.add(Example((memory.id, *(one.id for one in said)), memory.title))
+            if repeated := echoes([texts[at] for at in near], memory.content, [older[at] for at in near]):
+                found.add(Example((memory.id, *(one.id for one in repeated)), memory.title))
         return found.finding()
 
     def findings(self, same: Finding, near: Finding, against: Finding, loops: Finding) -> dict[Trouble, Finding]:
-        told = self._contradicted.finding()
-        both = Finding((against.many or 0) + (told.many or 0), told.examples + against.examples)
+        linked = self._contradicted.finding()
+        both = Finding((against.many or 0) + (linked.many or 0), linked.examples + against.examples)
         return {
             "duplicates": same,
             "near_duplicates": near,
@@ -137,13 +137,13 @@ class _Looked:
 def _recalls(hold: Hold, session: Session) -> list[recalls.Logged]:
     """List the recalls of the calling agent, newest first."""
     logged = recalls.page(session, hold.caller.agent, before="", limit=MOST_RECALLS_READ)
-    noted = [one.logged(whole=False) for one in hold.local(Recalls).all() if one.agent == hold.caller.agent]
-    return [*noted[::-1], *logged]
+    buffered = [one.logged(whole=False) for one in hold.local(Recalls).all() if one.agent == hold.caller.agent]
+    return [*buffered[::-1], *logged]
 
 
 def _text(memory: Memory) -> Text:
-    spoken = memory.thread is not None or memory.kind == "conversation"
-    return Text(memory.id, memory.namespace, memory.title, memory.content, spoken)
+    is_spoken = memory.thread is not None or memory.kind == "conversation"
+    return Text(memory.id, memory.namespace, memory.title, memory.content, is_spoken)
 
 
 def of_records(records: Iterator[Record], keep_going: Callable[[], None]) -> Audit:

@@ -24,17 +24,21 @@ def render_curation(answer: Any) -> Iterator[str]:
     for one in answer.done:
         yield f"{one.outcome:>8}  {shorten(one.what, 160)}"
     rows = [
-        (step, str(told.looked_at), str(told.changed), str(told.proposed), shorten(_format_skipped(told.skipped), 60))
-        for step, told in answer.steps.items()
+        (
+            step,
+            str(counts.looked_at),
+            str(counts.changed),
+            str(counts.proposed),
+            shorten(_format_skipped(counts.skipped), 60),
+        )
+        for step, counts in answer.steps.items()
     ]
     yield from render_table(rows, ("STEP", "CHECKED", "CHANGED", "PROPOSED", "SKIPPED"))
-    ended = "" if answer.ended == "all was looked at" else f" Stopped at {answer.ended}; the next run continues."
+    stop = "" if answer.ended == "all was looked at" else f" Stopped at {answer.ended}; the next run continues."
     if answer.dry_run:
-        yield style(f"Dry run. Add --apply to write.{ended}", fg="yellow")
+        yield style(f"Dry run. Add --apply to write.{stop}", fg="yellow")
     else:
-        yield style(
-            f"Run {answer.run_id} applied. Undo: `holdfast curate rollback {answer.run_id}`.{ended}", fg="green"
-        )
+        yield style(f"Run {answer.run_id} applied. Undo: `holdfast curate rollback {answer.run_id}`.{stop}", fg="green")
 
 
 def _format_skipped(reasons: dict[str, int]) -> str:
@@ -75,5 +79,5 @@ def _render_finding(finding: AuditFinding) -> Iterator[str]:
     share = finding.share if isinstance(finding.share, float) else 0.0
     yield f"{finding.count:>6} {what} ({share:.1%}, -{finding.points} points)"
     for example in finding.examples[:MAX_EXAMPLES]:
-        named = " ".join(example.ids[:4]) + (" ..." if len(example.ids) > 4 else "")
-        yield f"         {escape(named)}  {escape(example.what)[:80]}"
+        ids = " ".join(example.ids[:4]) + (" ..." if len(example.ids) > 4 else "")
+        yield f"         {escape(ids)}  {escape(example.what)[:80]}"

@@ -23,15 +23,15 @@ MOST, LEAST = 10, 1
 def united(texts: Sequence[str]) -> str:
     """Merge texts: the longest one, followed by sentences of the others that it lacks."""
     first, *others = sorted(texts, key=lambda text: (-len(text), text))
-    said = [first[start:end] for start, end in sentences(first)]
-    known = {_spelled(one) for one in said}
+    lines = [first[start:end] for start, end in sentences(first)]
+    normalized = {_spelled(one) for one in lines}
     added: list[str] = []
     for text in others:
         for start, end in sentences(text):
             one = text[start:end]
-            if _spelled(one) not in known and not _told(one, said):
-                known.add(_spelled(one))
-                said.append(one)
+            if _spelled(one) not in normalized and not _told(one, lines):
+                normalized.add(_spelled(one))
+                lines.append(one)
                 added.append(one)
     return "\n".join([first, *added])
 

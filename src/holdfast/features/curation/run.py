@@ -130,8 +130,8 @@ def alone(hold: Hold, owner: str) -> Iterator[None]:
 def take_lease(session: Session, owner: str, now: int) -> None:
     """Take or extend the lease. Raises if another curator holds it."""
     if not leases.take(session, LEASE, owner, now + LEASE_MICROSECONDS, now):
-        held = leases.held(session, LEASE, now)
-        until = f" Its lease lasts until {to_text(held.ends_at)}." if held else ""
+        lease = leases.held(session, LEASE, now)
+        until = f" Its lease lasts until {to_text(lease.ends_at)}." if lease else ""
         raise CuratorBusy(f"Another curator is running in this store: try again later.{until}", retryable=True)
 
 
@@ -230,11 +230,11 @@ class Run:
         now = self.hold.now()
         with self.hold.reading() as session:
             found = curation.page(session, self.hold.caller, after, now, limit=PAGE)
-            known = [memory.id for memory in found]
-            done = {step: curation.done(session, step, known) for step in self.asked.steps}
-            uses = memories.uses(session, known)
+            page_ids = [memory.id for memory in found]
+            marks = {step: curation.done(session, step, page_ids) for step in self.asked.steps}
+            uses = memories.uses(session, page_ids)
         hashes = {memory.id: hash_of(memory) for memory in found}
-        return Page(found, hashes, done, uses, {}) if found else None
+        return Page(found, hashes, marks, uses, {}) if found else None
 
     def _turn(self, page: Page, place: str) -> None:
         """Store marks, proposals and the cursor."""
@@ -252,8 +252,8 @@ class Run:
 
     @property
     def _cursor(self) -> str:
-        asked = (*sorted(self.asked.include), "\x00", *sorted(self.asked.exclude), "\x00", *sorted(self.asked.steps))
-        return ids.derived("curate", self.hold.caller.agent, *asked)
+        parts = (*sorted(self.asked.include), "\x00", *sorted(self.asked.exclude), "\x00", *sorted(self.asked.steps))
+        return ids.derived("curate", self.hold.caller.agent, *parts)
 
     def _place(self) -> str:
         with self.hold.reading() as session:
@@ -318,8 +318,8 @@ class Run:
             status="open",
         )
         with self.hold.reading() as session:
-            known = curation.proposed(session, [offer.id])
-        if known or offer.id in self._proposed:
+            exists = curation.proposed(session, [offer.id])
+        if exists or offer.id in self._proposed:
             raise Skip("proposed before")
         if self._full:
             raise Full

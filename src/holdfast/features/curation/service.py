@@ -25,12 +25,12 @@ def curate(hold: Hold, asked: Asked) -> Curated:
         with hold.store.writing() as session:
             curation.begin(session, run.id, hold.caller.agent, hold.now())
         try:
-            curated = run.over_all()
+            report = run.over_all()
         except BaseException as error:
             run.close("stopped" if isinstance(error, Cancelled) else "failed")
             raise
         run.close("done")
-        return curated
+        return report
 
 
 def parts_of_curating(hold: Hold, asked: Asked) -> Parts:

@@ -37,17 +37,17 @@ def _parts(text: str, start: int, end: int, most: int) -> Iterator[Span]:
     if count(text[start:end], most) <= most:
         yield start, end
         return
-    opened = start
+    begin = start
     for word in _WORD.finditer(text, start, end):
-        if count(text[opened : word.end()].rstrip(), most) > most and word.start() > opened:
-            yield opened, opened + len(text[opened : word.start()].rstrip())
-            opened = word.start()
-        while count(text[opened : word.end()].rstrip(), most) > most:
-            cut = _longest(text, opened, word.end(), most)
-            yield opened, cut
-            opened = cut
-    if text[opened:end].strip():
-        yield opened, opened + len(text[opened:end].rstrip())
+        if count(text[begin : word.end()].rstrip(), most) > most and word.start() > begin:
+            yield begin, begin + len(text[begin : word.start()].rstrip())
+            begin = word.start()
+        while count(text[begin : word.end()].rstrip(), most) > most:
+            cut = _longest(text, begin, word.end(), most)
+            yield begin, cut
+            begin = cut
+    if text[begin:end].strip():
+        yield begin, begin + len(text[begin:end].rstrip())
 
 
 def _longest(text: str, start: int, end: int, most: int) -> int:

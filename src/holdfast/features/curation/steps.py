@@ -71,8 +71,8 @@ def _compared(run: Run, memory: Memory) -> list[tuple[Memory, Likeness]]:
     """Compare a memory with its candidates, the later of each pair against the earlier."""
     words = frozenset(runs(memory.content))
     near = [other for other in _near(run, memory) if jaccard(words, frozenset(runs(other.content))) >= SHARED]
-    compared = [(other, _in_time(memory, other)) for other in near]
-    alike = [pair for pair in compared if pair[1].relation != "other"]
+    pairs = [(other, _in_time(memory, other)) for other in near]
+    alike = [pair for pair in pairs if pair[1].relation != "other"]
     return sorted(alike, key=lambda pair: (-pair[1].score, pair[0].id))
 
 
@@ -86,8 +86,8 @@ def _near(run: Run, memory: Memory) -> list[Memory]:
             words = asking.question(session, telling)
             hits = asking.candidates(session, run.hold.caller, words, which, now, limit=MOST_COMPARED)
             found += [hit.id for hit in hits]
-        wanted = [id for id in dict.fromkeys(found) if id != memory.id]
-        read = memories.by_ids(session, run.hold.caller, wanted, now) if wanted else {}
+        ids = [id for id in dict.fromkeys(found) if id != memory.id]
+        read = memories.by_ids(session, run.hold.caller, ids, now) if ids else {}
     return [other for other in read.values() if other.namespace == memory.namespace]
 
 
@@ -107,11 +107,11 @@ def _duplicates(run: Run, memory: Memory) -> None:
     if len(members) < 2:
         return
     with run.hold.reading() as session:
-        bound = curation.bound(session, [one.id for one in members], run.hold.now())
-    members = [one for one in members if not bound.get(one.id, set()) & {"granted", "standard", "superseded"}]
+        referrers = curation.bound(session, [one.id for one in members], run.hold.now())
+    members = [one for one in members if not referrers.get(one.id, set()) & {"granted", "standard", "superseded"}]
     if memory not in members:
         raise Skip("it is granted, a standard or superseded")
-    free = [one for one in members if one.id not in bound]
+    free = [one for one in members if one.id not in referrers]
     if memory in free and len(free) > 1:
         _make_one(run, free)
     elif len(members) > 1 and (memory in free or not free):
@@ -120,13 +120,13 @@ def _duplicates(run: Run, memory: Memory) -> None:
 
 def _members(run: Run, memory: Memory) -> list[Memory]:
     """Find the group of near-duplicates that may all be merged with each other."""
-    chosen = [memory]
+    members = [memory]
     for other, likeness in _likes(run, memory):
-        if len(chosen) == MOST_MEMBERS:
+        if len(members) == MOST_MEMBERS:
             break
-        if likeness.relation in ("same", "near") and _may_join(run, chosen, other):
-            chosen.append(other)
-    return chosen
+        if likeness.relation in ("same", "near") and _may_join(run, members, other):
+            members.append(other)
+    return members
 
 
 def _may_join(run: Run, chosen: Sequence[Memory], other: Memory) -> bool:
@@ -266,14 +266,14 @@ def _contradictions(run: Run, memory: Memory) -> None:
         found = _set_against(run, memory, other)
         evidence = [one._asdict() for one in found.evidence]
         key = key_of(memory, other)
-        told = {"evidence": evidence, "method": found.how.method, "model": found.how.model}
+        body = {"evidence": evidence, "method": found.how.method, "model": found.how.model}
         if evidence:
             what = f"{memory.title!r} contradicts {other.title!r}: {found.evidence[0].difference}"
-            _propose(run, "contradiction", memory, other, key, told, what)
+            _propose(run, "contradiction", memory, other, key, body, what)
         elif likeness.relation == "update":
             earlier, later = sorted((memory, other), key=lambda one: (one.created_at, one.id))
             what = f"{later.title!r} says all of {earlier.title!r} and more"
-            _propose(run, "update", later, earlier, key, told, what)
+            _propose(run, "update", later, earlier, key, body, what)
 
 
 def _propose(run: Run, sort: str, one: Memory, other: Memory, key: str, body: dict[str, Any], what: str) -> None:
@@ -330,8 +330,8 @@ def _persona(run: Run, memory: Memory) -> None:
     if memory.kind != "persona" or memory.agent != run.hold.caller.agent or not isinstance(entity, str):
         return
     place = scope if isinstance(scope, str) and scope != persona.EVERYWHERE else None
-    made = persona.generate(run.hold, entity, place, lambda: run.changing("personas", memory.id))
-    if made.regenerated:
+    result = persona.generate(run.hold, entity, place, lambda: run.changing("personas", memory.id))
+    if result.regenerated:
         run.gone.add(memory.id)
-        run.made.add(made.persona.memory.id)
-        run.changed("personas", (made.persona.memory.id, memory.id), f"regenerated {memory.title!r}")
+        run.made.add(result.persona.memory.id)
+        run.changed("personas", (result.persona.memory.id, memory.id), f"regenerated {memory.title!r}")

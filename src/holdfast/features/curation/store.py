@@ -163,8 +163,8 @@ def offer_id(step: str, key: str) -> str:
 def propose(session: Session, offer: Offer) -> bool:
     """Add a proposal. False if it exists already, whatever was decided."""
     values = offer._asdict()
-    made = session.row("curate_offer_add", **{name: values[name] for name in Offer._fields[:9]})
-    return made is not None
+    row = session.row("curate_offer_add", **{name: values[name] for name in Offer._fields[:9]})
+    return row is not None
 
 
 def proposed(session: Session, ids: Sequence[str]) -> dict[str, str]:
@@ -199,8 +199,8 @@ def offers(session: Session, caller: Caller, status: Status, now: int, *, limit:
 
 def _seen(session: Session, caller: Caller, offers: Sequence[Offer], now: int) -> list[Offer]:
     ids = {id for offer in offers for id in (offer.memory, offer.other) if id is not None}
-    seen = memories.by_ids(session, caller, ids, now, view="kept") if ids else {}
-    return [offer for offer in offers if offer.memory in seen and (offer.other is None or offer.other in seen)]
+    visible = memories.by_ids(session, caller, ids, now, view="kept") if ids else {}
+    return [offer for offer in offers if offer.memory in visible and (offer.other is None or offer.other in visible)]
 
 
 def decide(session: Session, id: str, status: Status, agent: str, now: int) -> bool:

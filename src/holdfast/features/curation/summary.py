@@ -23,9 +23,9 @@ class Weighed(NamedTuple):
 
 def summary(text: str, most: int = 3, rarity: Callable[[str], float] = lambda term: 1.0) -> str:
     """Extract the most relevant sentences, verbatim and in order; the whole text if it has no more."""
-    said = weighed(text, rarity)
-    chosen = sorted(said, key=lambda one: (-one.weight, one.place))[:most]
-    return " ".join(one.text for one in sorted(chosen, key=lambda one: one.place))
+    weights = weighed(text, rarity)
+    best = sorted(weights, key=lambda one: (-one.weight, one.place))[:most]
+    return " ".join(one.text for one in sorted(best, key=lambda one: one.place))
 
 
 def fitting(text: str, most: int, size: Callable[[str], int]) -> str:
@@ -33,15 +33,15 @@ def fitting(text: str, most: int, size: Callable[[str], int]) -> str:
 
     If none fits, the most relevant one is truncated.
     """
-    said = sorted(weighed(text), key=lambda one: (-one.weight, one.place))
+    ranked = sorted(weighed(text), key=lambda one: (-one.weight, one.place))
     chosen: list[Weighed] = []
     room = most
-    for one in said:
+    for one in ranked:
         if (needs := size(one.text) + 1) <= room:
             chosen.append(one)
             room -= needs
-    if not chosen and said:
-        return _cut(said[0].text, most, size)
+    if not chosen and ranked:
+        return _cut(ranked[0].text, most, size)
     return " ".join(one.text for one in sorted(chosen, key=lambda one: one.place))
 
 
@@ -53,12 +53,12 @@ def _cut(text: str, most: int, size: Callable[[str], int]) -> str:
 
 def weighed(text: str, rarity: Callable[[str], float] = lambda term: 1.0) -> list[Weighed]:
     """Weigh each distinct sentence by words frequent in the text and rare elsewhere, and by position."""
-    said = list(dict.fromkeys(text[start:end] for start, end in sentences(text)))
-    words = [meant(one) for one in said]
+    distinct = list(dict.fromkeys(text[start:end] for start, end in sentences(text)))
+    words = [meant(one) for one in distinct]
     counts = Counter(word for many in words for word in many)
     return [
-        Weighed(place, one, _weight(words[place], counts, rarity) * _early(place, len(said)))
-        for place, one in enumerate(said)
+        Weighed(place, one, _weight(words[place], counts, rarity) * _early(place, len(distinct)))
+        for place, one in enumerate(distinct)
     ]
 
 

@@ -52,25 +52,25 @@ def labels(
 
     `rarity` weighs a word by its rarity elsewhere; `without` are the tags the text already has.
     """
-    counts, headed = Counter(_phrases(content[:MOST_READ])), Counter(_phrases(title))
-    weights = _weights(counts, headed, rarity)
+    counts, title_counts = Counter(_phrases(content[:MOST_READ])), Counter(_phrases(title))
+    weights = _weights(counts, title_counts, rarity)
     had = {fold(tag) for tag in without}
-    found = {fold(label.tag): label for label in _fresh(weights, counts, headed)}
+    found = {fold(label.tag): label for label in _fresh(weights, counts, title_counts)}
     found |= {fold(label.tag): label for label in _known(title, content, weights, known or {})}
-    chosen = sorted(
+    ranked = sorted(
         (label for name, label in found.items() if name not in had),
         key=lambda one: (not one.known, -one.weight, one.tag),
     )
-    return _distinct(chosen, without)[:most]
+    return _distinct(ranked, without)[:most]
 
 
 def _distinct(labels: list[Label], had: Collection[str]) -> list[Label]:
     """Drop new tags whose words are a subset or superset of a better or existing tag."""
-    kept: list[Label] = []
+    result: list[Label] = []
     for label in labels:
-        if label.known or not any(_overlap(label.tag, tag) for tag in (*had, *(one.tag for one in kept))):
-            kept.append(label)
-    return kept
+        if label.known or not any(_overlap(label.tag, tag) for tag in (*had, *(one.tag for one in result))):
+            result.append(label)
+    return result
 
 
 def _overlap(one: str, other: str) -> bool:
@@ -112,8 +112,8 @@ def _known(title: str, content: str, weights: Mapping[str, float], known: Mappin
     words = set(runs(text))
     for tag in known:
         parts = _parts(tag)
-        meant = [part for part in parts if not _is_common(part)]
-        if meant and all(part in words or (may_lack_blanks(part) and part in text) for part in parts):
+        content_parts = [part for part in parts if not _is_common(part)]
+        if content_parts and all(part in words or (may_lack_blanks(part) and part in text) for part in parts):
             yield Label(tag, max(1.0, *(weights.get(part, 1.0) for part in parts)), True)
 
 

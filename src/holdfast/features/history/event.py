@@ -98,18 +98,18 @@ class Wanted(NamedTuple):
 
 def admit(events: list[str], namespace: str | None, agent: str | None) -> Wanted:
     """Validate an event filter. Raises if a name or pattern matches no existing event."""
-    wanted = tuple(dict.fromkeys(event for event in events if event)) or (ANY,)
-    for event in wanted:
+    names = tuple(dict.fromkeys(event for event in events if event)) or (ANY,)
+    for event in names:
         if event == "approval_requested":
             raise Invalid(
                 "events: approval_requested is not a change event; use `pending_list` instead", fields=["events"]
             )
         if not _PATTERN.fullmatch(event) or not any(is_match(event, one) for one in EVENTS):
             raise Invalid(f"events: unknown event {event!r}; choose from *, {', '.join(EVENTS)}", fields=["events"])
-    if len(wanted) > MOST_EVENTS:
-        raise Invalid(f"events must have at most {MOST_EVENTS} items (got {len(wanted)})", fields=["events"])
+    if len(names) > MOST_EVENTS:
+        raise Invalid(f"events must have at most {MOST_EVENTS} items (got {len(names)})", fields=["events"])
     if namespace == EVERYTHING:
         namespace = None
     if namespace is not None:
         admit_patterns([namespace], "namespace")
-    return Wanted(wanted, namespace, agent)
+    return Wanted(names, namespace, agent)

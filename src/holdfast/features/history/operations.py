@@ -85,14 +85,14 @@ def _parts(hold: Hold, request: Undo) -> Parts:
 )
 def undo(hold: Hold, request: Undo) -> Undone:
     """Undo a change. The undo is a new change and can be undone too."""
-    done = past.undo(hold, request.change, together=request.together)
+    outcome = past.undo(hold, request.change, together=request.together)
     return Undone(
-        undone=done.entry.seq,
-        change=done.place,
-        kind=done.entry.kind,
-        record=done.entry.record,
-        version=done.record.version,
-        count=done.changes,
+        undone=outcome.entry.seq,
+        change=outcome.place,
+        kind=outcome.entry.kind,
+        record=outcome.entry.record,
+        version=outcome.record.version,
+        count=outcome.changes,
         invalidation_notified=notified(hold),
     )
 
@@ -189,7 +189,7 @@ class EventPage(Struct, frozen=True, kw_only=True):
 )
 def events(hold: Hold, request: Events) -> EventPage:
     """List changes by sequence number, with the same filters as subscriptions."""
-    wanted = event.admit(request.events, request.namespace, request.agent_filter)
+    event_filter = event.admit(request.events, request.namespace, request.agent_filter)
     with hold.reading() as session:
-        entries, reached = past.wanted_feed(hold, session, wanted, after=request.after, limit=request.limit)
+        entries, reached = past.wanted_feed(hold, session, event_filter, after=request.after, limit=request.limit)
     return EventPage(events=[change_of(entry) for entry in entries], count=len(entries), next=reached)

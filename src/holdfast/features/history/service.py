@@ -83,21 +83,21 @@ def entries_of(hold: Hold, session: Session, id: str, *, after: int, limit: int)
 
 def folded_before(session: Session, entry: journal.Entry) -> int | None:
     """Return the commit time of an entry that replaces all earlier ones (compaction), else None."""
-    folded = floors.folding_of(session, entry.kind, entry.record)
-    return entry.kept_at if folded is not None and folded.seq == entry.seq else None
+    checkpoint_entry = floors.folding_of(session, entry.kind, entry.record)
+    return entry.kept_at if checkpoint_entry is not None and checkpoint_entry.seq == entry.seq else None
 
 
 def _readable(hold: Hold, session: Session, entry: journal.Entry) -> journal.Entry:
     """Remove the body of an entry whose memory the caller could not see, or whose invalidated memories it cannot."""
     if entry.kind == "invalidation" and entry.body is not None:
-        told = records.body_of(INVALIDATION, entry)
-        fell = {told.invalidated, told.invalidating}
-        seen = invalidations.seen(session, hold.caller, fell) == fell
-        return entry if seen else entry._replace(body=None, delta=None)
+        notice = records.body_of(INVALIDATION, entry)
+        invalidated = {notice.invalidated, notice.invalidating}
+        is_visible = invalidations.seen(session, hold.caller, invalidated) == invalidated
+        return entry if is_visible else entry._replace(body=None, delta=None)
     if entry.kind != "memory" or entry.body is None:
         return entry
-    seen = memories.was_visible(session, hold.caller, records.body_of(MEMORY, entry))
-    return entry if seen else entry._replace(body=None, delta=None)
+    is_visible = memories.was_visible(session, hold.caller, records.body_of(MEMORY, entry))
+    return entry if is_visible else entry._replace(body=None, delta=None)
 
 
 def feed(hold: Hold, session: Session, *, after: int, limit: int) -> tuple[list[journal.Entry], int]:
@@ -190,9 +190,9 @@ def _add_part(hold: Hold, session: Session, entry: journal.Entry, parts: Parts) 
         link = records.body_of(LINK, entry)
         parts.add("link", places_of(hold, session, [link.source, link.target]))
         return
-    made, before = records.body_of(MEMORY, entry), _before(hold, session, entry)
-    places = [*places_of(hold, session, [entry.record]), made.namespace]
-    if before is None or before.state == "deleted" != made.state:
+    after, before = records.body_of(MEMORY, entry), _before(hold, session, entry)
+    places = [*places_of(hold, session, [entry.record]), after.namespace]
+    if before is None or before.state == "deleted" != after.state:
         parts.add("delete", places if before is None else [*places, before.namespace])
     else:
         parts.add("store", [*places, before.namespace], said_by(before))
@@ -239,9 +239,9 @@ def take_back(hold: Hold, write: records.Transaction, seq: int) -> tuple[journal
     record: Any = write.get(kind, entry.record)
     if entry.body is None or record is None:
         raise _gone(seq)
-    made, before = records.body_of(kind, entry), _before(hold, write.session, entry)
-    touched = _touched(kind, before, made)
-    _must_be_untouched(entry, touched, cells.flatten(kind.shape, made), cells.flatten(kind.shape, record))
+    after, before = records.body_of(kind, entry), _before(hold, write.session, entry)
+    touched = _touched(kind, before, after)
+    _must_be_untouched(entry, touched, cells.flatten(kind.shape, after), cells.flatten(kind.shape, record))
     undone = replace(record, state="deleted") if before is None else _put_back(kind, record, before, touched)
     undone = _as_high(seq, record, undone)
     if cells.changed(kind.shape, record, undone) == {}:
@@ -254,10 +254,10 @@ def _as_high(seq: int, record: Any, undone: Any) -> Any:
     """Keep the reflection depth: it only rises, even on undo."""
     if not isinstance(record, Memory):
         return undone
-    kept = never_lower(record, undone)
-    if kept is not undone and cells.changed(MEMORY.shape, record, kept) == {}:
+    deepened = never_lower(record, undone)
+    if deepened is not undone and cells.changed(MEMORY.shape, record, deepened) == {}:
         raise ChangedSince(f"Change {seq} raised a reflection depth, which cannot be undone.", change=seq)
-    return kept
+    return deepened
 
 
 def _touched(kind: Kind[Any], before: Any, made: Any) -> list[str]:

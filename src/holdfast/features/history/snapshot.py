@@ -120,8 +120,8 @@ def _states(session: Session, caller: Caller, when: Then, which: Filter, ids: Se
 
 def _as_they_were(session: Session, caller: Caller, when: Then, ids: Sequence[str]) -> list[State]:
     parts, params = memories.visible(caller)
-    seen = session.assembled(("past_seen", *parts, "memory.some"), params | {"ids": list(ids)})
-    hashes = {row[0]: row[1] for row in seen}
+    visible = session.assembled(("past_seen", *parts, "memory.some"), params | {"ids": list(ids)})
+    hashes = {row[0]: row[1] for row in visible}
     found = []
     for row in session.rows("past_bodies", ids=list(hashes), known=when.known):
         memory = _true(session, when, journal.Entry(*row))

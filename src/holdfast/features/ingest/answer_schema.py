@@ -23,8 +23,8 @@ def answer_type(schema: Any, where: str) -> type[Struct]:
 
     Cached per schema, because msgspec never frees a type once used.
     """
-    made = _object(schema, where, 0)
-    return _known.setdefault(msgspec.json.encode(schema, order="sorted"), made)
+    type_ = _object(schema, where, 0)
+    return _known.setdefault(msgspec.json.encode(schema, order="sorted"), type_)
 
 
 def faulty(where: str, what: str) -> Invalid:
@@ -51,12 +51,12 @@ def _object(schema: Any, where: str, depth: int) -> type[Struct]:
     if not isinstance(required, list) or not set(map(str, required)) <= set(properties):
         raise faulty(f"{where}.required", "must be a list of property names")
     fields: list[Any] = []
-    for name, said in properties.items():
+    for name, property_schema in properties.items():
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", name):
             raise faulty(
                 f"{where}.properties.{name}", "the name must start with a letter and contain only letters, digits and _"
             )
-        type_ = _type(said, f"{where}.properties.{name}", depth + 1)
+        type_ = _type(property_schema, f"{where}.properties.{name}", depth + 1)
         fields.append((name, type_) if name in required else (name, type_ | None, None))
     return msgspec.defstruct(_name(where), fields, kw_only=True, frozen=True, omit_defaults=True)
 

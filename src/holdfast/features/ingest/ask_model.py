@@ -99,8 +99,8 @@ def _shown(pipeline: Pipeline, index: int, part: Part, seen: Seen) -> Iterator[M
         stage = pipeline.stages[one.stage_index]
         if isinstance(stage, Helping):
             yield Material(one.label, _json(_computed(stage, part, seen)), trusted=True)
-        elif (said := part.said.get(one.stage_index)) and said.answer is not None:
-            yield Material(one.label, _json(said.answer))
+        elif (reply := part.said.get(one.stage_index)) and reply.answer is not None:
+            yield Material(one.label, _json(reply.answer))
 
 
 def _computed(stage: Helping, part: Part, seen: Seen) -> list[Answer]:
@@ -156,7 +156,7 @@ def added(judged: Collection[Judged], parts: Sequence[Part]) -> Added:
         return Added(judged, [], [], None, None, None)
     by_place = {one.piece.place: one for one in judged}
     further: list[Piece] = []
-    repeated: list[Judged] = []
+    repetitions: list[Judged] = []
     titles: list[str] = []
     summaries: list[str] = []
     models: list[str] = []
@@ -177,10 +177,10 @@ def added(judged: Collection[Judged], parts: Sequence[Part]) -> Added:
             if piece is not None:
                 place += 1
                 again = _says_again(piece, part)
-                repeated += [again] if again else []
+                repetitions += [again] if again else []
                 further += [] if again else [piece]
     title, summary = next(iter(titles), None), "\n".join(summaries) or None
-    return Added(list(by_place.values()), further, repeated, title, summary, next(iter(models), None))
+    return Added(list(by_place.values()), further, repetitions, title, summary, next(iter(models), None))
 
 
 def _enriched(piece: Piece, tags: tuple[str, ...], kind: FactKind | None, model: str) -> Piece:
@@ -199,9 +199,21 @@ def _sentence(place: int, text: str, part: Part, tags: tuple[str, ...], model: s
         return None
     first, last = part.pieces[0].piece, part.pieces[-1].piece
     title = lead_of(text) or f"claim, line {first.line}"
-    said = helpers.classified(text)
+    classification = helpers.classified(text)
     return Piece(
-        place, title, text, digest(text), "claim", (), first.line, first.begins, last.ends, said, "llm", model, tags
+        place,
+        title,
+        text,
+        digest(text),
+        "claim",
+        (),
+        first.line,
+        first.begins,
+        last.ends,
+        classification,
+        "llm",
+        model,
+        tags,
     )
 
 
@@ -243,11 +255,11 @@ def _lists(answers: Sequence[Answer], name: str) -> list[str]:
 
 def stage_of(index: int, stage: Asking, parts: Sequence[Part]) -> dict[str, Any]:
     """Build the report row of a model stage."""
-    said = [part.said[index] for part in parts]
-    answers = [one.answer for one in said if one.answer is not None]
-    cached = sum(one.cached for one in said)
-    reasons = list(dict.fromkeys(one.reason for one in said if one.reason))
-    summary = f"{len(answers)} of {len(said)} parts answered, {cached} from cache"
+    replies = [part.said[index] for part in parts]
+    answers = [one.answer for one in replies if one.answer is not None]
+    cached = sum(one.cached for one in replies)
+    reasons = list(dict.fromkeys(one.reason for one in replies if one.reason))
+    summary = f"{len(answers)} of {len(replies)} parts answered, {cached} from cache"
     row: dict[str, Any] = {
         "index": index,
         "type": "llm_call",
@@ -256,7 +268,7 @@ def stage_of(index: int, stage: Asking, parts: Sequence[Part]) -> dict[str, Any]
         "method": "llm" if answers else "heuristic",
         "payload": answers[0] if len(answers) == 1 else {"parts": answers},
     }
-    if model := next((one.model for one in said if one.model), None):
+    if model := next((one.model for one in replies if one.model), None):
         row["model"] = model
     if reasons:
         row["reason"] = "; ".join(reasons)

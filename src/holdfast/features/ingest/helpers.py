@@ -75,9 +75,9 @@ def contained(one: frozenset[str], other: frozenset[str]) -> float:
 
 def jaccard_overlap(content: str, candidates: Iterable[MemoryHandle], *, compat: bool = False) -> HelperOutput:
     """Compute the word overlap of a text with each candidate, highest first."""
-    said = tokens(content, compat=compat)
-    held = [(one, tokens(one.body, compat=compat)) for one in candidates]
-    scored = sorted(((jaccard(said, words), one, words) for one, words in held), key=lambda found: -found[0])
+    own_words = tokens(content, compat=compat)
+    token_sets = [(one, tokens(one.body, compat=compat)) for one in candidates]
+    scored = sorted(((jaccard(own_words, words), one, words) for one, words in token_sets), key=lambda found: -found[0])
     top = scored[:TOP]
     counted = top if compat else scored
     above = sum(overlap >= OVERLAPS for overlap, *_ in counted)
@@ -91,7 +91,7 @@ def jaccard_overlap(content: str, candidates: Iterable[MemoryHandle], *, compat:
     if not compat:
         payload |= {"candidates_above": above, "candidates_left_out": len(scored) - len(top)}
         for row, (_, _, words) in zip(payload["top_candidates"], top, strict=True):
-            row["contained"] = contained(said, words)
+            row["contained"] = contained(own_words, words)
     return HelperOutput("jaccard_overlap", f"{above} of {len(scored)} candidates overlap by {OVERLAPS:.2f}", payload)
 
 
@@ -120,17 +120,17 @@ def pre_filtered(
         }
         for id, body, score in scored
     ]
-    kept = sum(row["above_threshold"] for row in rows)
+    passed = sum(row["above_threshold"] for row in rows)
     payload = {
         "helper": "cosine_pre_filter",
         "threshold": threshold,
         "candidates_scored": len(rows),
-        "candidates_kept": kept,
+        "candidates_kept": passed,
         "candidates": rows,
     }
     if not compat:
         payload["candidates_without_score"] = sum(row["score"] is None for row in rows)
-    return HelperOutput("cosine_pre_filter", f"{kept}/{len(rows)} candidates kept at {threshold:.2f}", payload)
+    return HelperOutput("cosine_pre_filter", f"{passed}/{len(rows)} candidates kept at {threshold:.2f}", payload)
 
 
 def _score(one: Sequence[float] | None, other: Sequence[float] | None, *, compat: bool) -> float | None:
@@ -269,10 +269,10 @@ def fts_classifier(content: str, *, namespace: str | None = None, compat: bool =
 
 def literal_kind(content: str) -> FactKind:
     """Classify as ai-memory does: by substrings, even inside other words."""
-    said = content.lower()
-    if any(part in said for part in ("step ", "first, ", "then ")):
+    lowered = content.lower()
+    if any(part in lowered for part in ("step ", "first, ", "then ")):
         return "procedural"
-    if any(part in said for part in ("yesterday", "today", "happened", "event")):
+    if any(part in lowered for part in ("yesterday", "today", "happened", "event")):
         return "episodic"
     return "declarative"
 

@@ -283,9 +283,9 @@ class IngestedMultistep(Struct, frozen=True, kw_only=True):
 )
 def ingest_multistep(hold: Hold, request: IngestMultistep, progress: Progress) -> IngestedMultistep:
     """Ingest a text with the arguments of ai-memory's tool; prefer `ingest`."""
-    asked = Ingest(content=request.content, namespace=request.namespace)
+    single = Ingest(content=request.content, namespace=request.namespace)
     pipeline = _pipeline(hold, request.pipeline_variant, request.pipeline_override)
-    report = taking.ingest(hold, _source(hold, asked), pipeline)
+    report = taking.ingest(hold, _source(hold, single), pipeline)
     stages = [StageOutcome(**stage) for stage in report.stages]
     last = next((one for one in reversed(stages) if one.method == "llm"), stages[-1] if stages else None)
     return IngestedMultistep(
@@ -341,8 +341,8 @@ class PipelinesListed(Struct, frozen=True, kw_only=True):
 def pipelines(hold: Hold, request: Pipelines) -> PipelinesListed:
     """List ingest pipelines, or validate a pipeline file."""
     found = built_in().values() if request.name is None else [_pipeline(hold, request.name, None)]
-    shown = [_pipeline_view(one) for one in found]
-    return PipelinesListed(pipelines=shown, count=len(shown))
+    views = [_pipeline_view(one) for one in found]
+    return PipelinesListed(pipelines=views, count=len(views))
 
 
 def _pipeline_view(pipeline: "Pipeline") -> PipelineView:

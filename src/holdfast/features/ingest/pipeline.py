@@ -87,8 +87,8 @@ class Pipeline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     @property
     def version(self) -> str:
         """Return a digest of everything the result depends on; name and description do not count."""
-        said = msgspec.json.encode([RULES, self.stages, self.system_prompt], order="deterministic")
-        return sha256(said).hexdigest()[:16]
+        encoded = msgspec.json.encode([RULES, self.stages, self.system_prompt], order="deterministic")
+        return sha256(encoded).hexdigest()[:16]
 
     @property
     def segmenting(self) -> Segmenting:
@@ -132,12 +132,12 @@ def from_data(data: Any, name: str | None = None) -> Pipeline:
     """Build a pipeline from parsed TOML or JSON. Errors name the stage and the field."""
     if not isinstance(data, dict):
         raise Invalid("pipeline: must be an object with stages", fields=["pipeline"])
-    given = dict(data)
-    if variant := given.pop("variant", None):
-        given.setdefault("name", variant)
-    given.setdefault("name", name or "own")
+    values = dict(data)
+    if variant := values.pop("variant", None):
+        values.setdefault("name", variant)
+    values.setdefault("name", name or "own")
     try:
-        found = msgspec.convert(given, Pipeline, strict=True)
+        found = msgspec.convert(values, Pipeline, strict=True)
     except RecursionError:
         raise Invalid("pipeline: nested too deeply", fields=["pipeline"]) from None
     except msgspec.ValidationError as error:
@@ -179,12 +179,12 @@ def _check(pipeline: Pipeline) -> None:
 
 def _check_asking(pipeline: Pipeline, index: int, stage: Asking) -> None:
     where = f"stages[{index}]"
-    for number, seen in enumerate(stage.trust_inputs or ()):
-        if seen.stage_index >= index:
-            what = f"must be an earlier stage than this one, {index} (got {seen.stage_index})"
+    for number, input_stage in enumerate(stage.trust_inputs or ()):
+        if input_stage.stage_index >= index:
+            what = f"must be an earlier stage than this one, {index} (got {input_stage.stage_index})"
             raise faulty(f"{where}.trust_inputs[{number}].stage_index", what)
-        if not isinstance(pipeline.stages[seen.stage_index], Helping | Asking):
-            what = f"stage {seen.stage_index} has no result to pass on"
+        if not isinstance(pipeline.stages[input_stage.stage_index], Helping | Asking):
+            what = f"stage {input_stage.stage_index} has no result to pass on"
             raise faulty(f"{where}.trust_inputs[{number}].stage_index", what)
     answer_of(stage, where)
 

@@ -127,21 +127,21 @@ def parted(text: str, pipeline: Pipeline) -> Parted:
     block_at = _BlockAt(text)
     pieces = Aside(Piece)
     for place, one in enumerate(found.segments):
-        said = text[one.start : one.end]
+        content = text[one.start : one.end]
         begins, ends = before(one.start), before(one.end)
         line = line_of(one.start)
         pieces.append(
             Piece(
                 place,
-                title_of(one, said, line),
-                said,
-                digest(said),
+                title_of(one, content, line),
+                content,
+                digest(content),
                 one.kind,
                 one.path,
                 line,
                 begins,
                 ends,
-                helpers.classified(said),
+                helpers.classified(content),
                 pasted=block_at(one.start, one.end),
             )
         )
@@ -182,9 +182,9 @@ def _lonely_returns(text: str, start: int, end: int) -> int:
 
 def digest(text: str, path: Sequence[str] = ()) -> str:
     """Hash a text, ignoring case and whitespace. A very short text is hashed together with its headings."""
-    said = " ".join(text.casefold().split())
+    normalized = " ".join(text.casefold().split())
     where = "" if says_enough(text) else "\n".join(path)
-    return sha256(f"{where}\x00{said}".encode()).hexdigest()
+    return sha256(f"{where}\x00{normalized}".encode()).hexdigest()
 
 
 def says_enough(text: str) -> bool:
@@ -206,9 +206,9 @@ def printable(text: str) -> str:
 
 def fitted(title: str) -> str:
     """Truncate a title to the byte limit, which leaves room for a distinguishing suffix."""
-    if len(said := title.encode()) <= LONGEST_TITLE:
+    if len(encoded := title.encode()) <= LONGEST_TITLE:
         return title
-    return said[:LONGEST_TITLE].decode(errors="ignore").rstrip() + "…"
+    return encoded[:LONGEST_TITLE].decode(errors="ignore").rstrip() + "…"
 
 
 def lead_of(text: str) -> str:
@@ -260,8 +260,8 @@ def _united(one: Sequence[Memory], other: Sequence[Memory]) -> list[Memory]:
 
 def _closest(piece: Piece, found: Sequence[Memory]) -> list[Memory]:
     """Return the memories that share most words with a piece. A total order, so that both engines agree."""
-    said = helpers.tokens(piece.text)
-    rank = {one.id: -helpers.jaccard(said, helpers.tokens(one.content)) for one in found}
+    own_words = helpers.tokens(piece.text)
+    rank = {one.id: -helpers.jaccard(own_words, helpers.tokens(one.content)) for one in found}
     return sorted(found, key=lambda one: (rank[one.id], one.title, one.id))[:LOOKED_AT]
 
 
@@ -309,42 +309,42 @@ class Planner:
 
     def judged(self, pieces: Collection[Piece]) -> Iterator[Judged]:
         """Judge each piece, in order."""
-        said = {one.digest for one in pieces}
-        self._said |= said
-        self._still |= {self._known[digest].memory or "" for digest in said if digest in self._known}
-        left, done = iter(pieces), 0
-        while batch := list(islice(left, BATCH)):
+        digests = {one.digest for one in pieces}
+        self._said |= digests
+        self._still |= {self._known[digest].memory or "" for digest in digests if digest in self._known}
+        remaining, done = iter(pieces), 0
+        while batch := list(islice(remaining, BATCH)):
             self._hold.progress(done, len(pieces), "comparing")
             yield from self._batch(batch)
             done += len(batch)
 
     def _batch(self, pieces: Sequence[Piece]) -> list[Judged]:
-        decided: dict[int, Judged] = {}
-        looked: dict[int, list[Memory]] = {}
+        judgements: dict[int, Judged] = {}
+        by_words: dict[int, list[Memory]] = {}
         with self._hold.reading() as session:
             live = self._live(session, [self._known[one.digest].memory for one in pieces if one.digest in self._known])
-            decided |= {piece.place: judged for piece in pieces if (judged := self._known_already(piece, live))}
-            unknown = [piece for piece in pieces if piece.place not in decided]
-            decided |= {piece.place: judged for piece in unknown if (judged := self._pasted(session, piece))}
-            unknown = [piece for piece in unknown if piece.place not in decided]
-            decided |= {piece.place: judged for piece in unknown if (judged := self._recalled(session, piece))}
-            unknown = [piece for piece in unknown if piece.place not in decided]
+            judgements |= {piece.place: judged for piece in pieces if (judged := self._known_already(piece, live))}
+            unknown = [piece for piece in pieces if piece.place not in judgements]
+            judgements |= {piece.place: judged for piece in unknown if (judged := self._pasted(session, piece))}
+            unknown = [piece for piece in unknown if piece.place not in judgements]
+            judgements |= {piece.place: judged for piece in unknown if (judged := self._recalled(session, piece))}
+            unknown = [piece for piece in unknown if piece.place not in judgements]
             rare = self._rare(session, unknown) if self._asks_for_words(session) else {}
             for piece in unknown:
-                looked[piece.place] = self._by_words(session, piece, rare.get(piece.place, ()))
-                if judged := self._same(piece, looked[piece.place]):
-                    decided[piece.place] = judged
-        left = [piece for piece in pieces if piece.place not in decided]
-        made = self._embedded(left)
+                by_words[piece.place] = self._by_words(session, piece, rare.get(piece.place, ()))
+                if judged := self._same(piece, by_words[piece.place]):
+                    judgements[piece.place] = judged
+        left = [piece for piece in pieces if piece.place not in judgements]
+        embeddings = self._embedded(left)
         with self._hold.reading() as session:
-            close = self._by_vector(session, made)
+            close = self._by_vector(session, embeddings)
             for piece in left:
-                both = _united(looked[piece.place], close.get(piece.place, ()))
-                near = self._measured(session, piece, both, _said(made.get(piece.place, ())))
-                decided[piece.place] = self._decided(piece, near)
+                both = _united(by_words[piece.place], close.get(piece.place, ()))
+                near = self._measured(session, piece, both, _said(embeddings.get(piece.place, ())))
+                judgements[piece.place] = self._decided(piece, near)
         for piece in left:
-            self._keep(piece, decided[piece.place], made)
-        return [decided[piece.place] for piece in pieces]
+            self._keep(piece, judgements[piece.place], embeddings)
+        return [judgements[piece.place] for piece in pieces]
 
     def _live(self, session: Session, ids: Iterable[str | None]) -> set[str]:
         return set(memories.by_ids(session, self._hold.caller, [id for id in ids if id], self._hold.now()))
@@ -354,13 +354,13 @@ class Planner:
         first = self._repeated.setdefault(piece.digest, piece.place)
         if first != piece.place:
             return Judged(piece, "duplicate", "repeats an earlier segment of the document", repeats=first)
-        known = self._known.get(piece.digest)
-        if known is None or known.memory is None:
+        outcome = self._known.get(piece.digest)
+        if outcome is None or outcome.memory is None:
             return None
-        if known.memory in live:
-            return Judged(piece, "duplicate", KEPT_BEFORE, known.memory)
+        if outcome.memory in live:
+            return Judged(piece, "duplicate", KEPT_BEFORE, outcome.memory)
         if not self._again:
-            return Judged(piece, "duplicate", GONE, known.memory)
+            return Judged(piece, "duplicate", GONE, outcome.memory)
         return None
 
     def _pasted(self, session: Session, piece: Piece) -> Judged | None:
@@ -392,9 +392,9 @@ class Planner:
         words = {piece.place: sorted(asked(piece.text), key=len)[-LONGEST_WORDS:] for piece in pieces}
         stems = {word: tokens.stems(word) for many in words.values() for word in many}
         held_by = session.holding([stem for many in stems.values() for stem in many], session.newest_row())
-        held = {word: min((held_by.get(stem, 0) for stem in many), default=0) for word, many in stems.items()}
+        counts = {word: min((held_by.get(stem, 0) for stem in many), default=0) for word, many in stems.items()}
         return {
-            place: list(_fitting(sorted((word for word in many if held[word]), key=held.__getitem__), held))
+            place: list(_fitting(sorted((word for word in many if counts[word]), key=counts.__getitem__), counts))
             for place, many in words.items()
         }
 
@@ -444,21 +444,21 @@ class Planner:
             return {}
         texts = [(piece.place, *text) for piece in pieces for text in embed.texts(piece.title, piece.text)]
         try:
-            made = self._made(self._embedder, [text for *_, text in texts])
+            embeddings = self._made(self._embedder, [text for *_, text in texts])
         except EmbedderFailed as error:
             self._embedder, self.without_vectors = None, error.message
             return {}
         found: dict[int, list[Made]] = {}
-        for (place, begins, ends, _), vector in zip(texts, made, strict=True):
+        for (place, begins, ends, _), vector in zip(texts, embeddings, strict=True):
             found.setdefault(place, []).append((begins, ends, vector))
         return found
 
     def _made(self, embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
-        made: list[Vector] = []
+        embeddings: list[Vector] = []
         for start in range(0, len(texts), embed.TEXTS):
             self._hold.progress.check()
-            made += embedder.embed(texts[start : start + embed.TEXTS])
-        return made
+            embeddings += embedder.embed(texts[start : start + embed.TEXTS])
+        return embeddings
 
     def _by_vector(self, session: Session, made: Mapping[int, Sequence[Made]]) -> dict[int, list[Memory]]:
         """Find memories of the namespace with a passage close to the beginning of a piece."""

@@ -34,11 +34,11 @@ def render_ingestion(answer: Any) -> Iterator[str]:
 
 def _render_segments(answer: Any) -> Iterator[str]:
     notable = [one for one in answer.segments if answer.total <= MAX_LISTED or one.decision in NOTABLE_DECISIONS]
-    shown = notable[: 5 * MAX_LISTED]
-    if shown:
-        yield from render_table(map(_build_row, shown), ("LINE", "DECISION", "MEMORY", "TITLE OR REASON"))
-    if len(shown) < answer.total:
-        left = f"{answer.total - len(shown)} more" if shown else "Nothing to review"
+    listed = notable[: 5 * MAX_LISTED]
+    if listed:
+        yield from render_table(map(_build_row, listed), ("LINE", "DECISION", "MEMORY", "TITLE OR REASON"))
+    if len(listed) < answer.total:
+        left = f"{answer.total - len(listed)} more" if listed else "Nothing to review"
         yield f"{left}. Use --json to list all segments."
 
 

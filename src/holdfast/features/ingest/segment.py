@@ -77,8 +77,8 @@ def outline(text: str, longest: int = LONGEST, most: int | None = None) -> Outli
     front, begins = front_matter(text)
     reading = _Reading(text, longest)
     segments = list(islice(reading.segments(begins), most))
-    named = _TITLE.search(text, *front) if front else None
-    title = named[1].strip().strip("\"'") if named else ""
+    title_line = _TITLE.search(text, *front) if front else None
+    title = title_line[1].strip().strip("\"'") if title_line else ""
     first = next((one for one in reading.headings if one.level == 1), None)
     return Outline(front, title or (first.text if first else None), reading.headings, segments)
 
@@ -101,9 +101,9 @@ def front_matter(text: str) -> tuple[tuple[int, int] | None, int]:
 
 def _without_closing_marks(title: str) -> str:
     """Remove closing number signs after a space from a heading."""
-    said = title.rstrip(" \t")
-    before = said.rstrip("#")
-    return before if before[-1:] in (" ", "\t") else said
+    stripped = title.rstrip(" \t")
+    before = stripped.rstrip("#")
+    return before if before[-1:] in (" ", "\t") else stripped
 
 
 class _Reading:
@@ -117,16 +117,16 @@ class _Reading:
         """Headings of the current position, each with a flag whether it has content."""
 
     def segments(self, begins: int) -> Iterator[Segment]:
-        held: Segment | None = None
+        pending: Segment | None = None
         for block in self._blocks(begins):
-            if held and block.kind in ("list", "table", "code") and self._introduces(held, block):
-                held = Segment(held.start, block.end, block.kind, held.path)
+            if pending and block.kind in ("list", "table", "code") and self._introduces(pending, block):
+                pending = Segment(pending.start, block.end, block.kind, pending.path)
                 continue
-            if held:
-                yield from self._sized(held)
-            held = block
-        if held:
-            yield from self._sized(held)
+            if pending:
+                yield from self._sized(pending)
+            pending = block
+        if pending:
+            yield from self._sized(pending)
 
     def _introduces(self, before: Segment, block: Segment) -> bool:
         """Whether a paragraph ends with a colon and belongs to the block after it."""
@@ -298,17 +298,17 @@ def _cut(text: str, start: int, end: int, longest: int, finer: Finer) -> Iterato
         cuts = (found.end() for found in finer[0].finditer(text, start, end))
     else:
         cuts = range(start + longest, end, longest)
-    opened = last = start
+    begin = last = start
     for at in chain(cuts, (end,)):
-        if at - opened > longest and last > opened:
-            yield opened, last
-            opened = last
-        if at - opened > longest:
-            yield from _cut(text, opened, at, longest, finer[1:])
-            opened = at
+        if at - begin > longest and last > begin:
+            yield begin, last
+            begin = last
+        if at - begin > longest:
+            yield from _cut(text, begin, at, longest, finer[1:])
+            begin = at
         last = at
-    if opened < end:
-        yield opened, end
+    if begin < end:
+        yield begin, end
 
 
 def places(text: str) -> Callable[[int], int]:

@@ -113,8 +113,8 @@ class Report(NamedTuple):
     @property
     def told(self) -> Iterable[Outcome]:
         """Decisions to report: for an unchanged document, stored segments are duplicates."""
-        gone = {one.memory for one in self.gone}
-        return (_once(one, gone) for one in self.outcomes) if self.known else self.outcomes
+        missing = {one.memory for one in self.gone}
+        return (_once(one, missing) for one in self.outcomes) if self.known else self.outcomes
 
     @property
     def counts(self) -> Counter[str]:
@@ -131,8 +131,8 @@ def ingest(hold: Hold, source: Source, pipeline: Pipeline, *, dry_run: bool = Fa
     source = _admitted(hold, source)
     hash = sha256(source.text.encode()).hexdigest()
     id = ids.derived("ingest", source.namespace, source.uri, hash, pipeline.version, hold.caller.agent)
-    if not again and (known := _known(hold, source, pipeline, id, dry_run)):
-        return known
+    if not again and (unchanged := _known(hold, source, pipeline, id, dry_run)):
+        return unchanged
     return _Taking(hold, source, pipeline, hash, id, again=again).take(dry_run)
 
 
@@ -145,25 +145,25 @@ def _admitted(hold: Hold, source: Source) -> Source:
     if not source.text.strip("\ufeff \t\r\n"):
         raise Invalid("content must not be empty", fields=["content"])
     with hold.reading() as session:
-        told, _ = permitted(session, namespace, {"source_uri": source.uri, "tags": door.tags(source.tags)})
-    return source._replace(namespace=namespace, uri=door.uri("source_uri", told["source_uri"]), tags=told["tags"])
+        values, _ = permitted(session, namespace, {"source_uri": source.uri, "tags": door.tags(source.tags)})
+    return source._replace(namespace=namespace, uri=door.uri("source_uri", values["source_uri"]), tags=values["tags"])
 
 
 def _known(hold: Hold, source: Source, pipeline: Pipeline, id: str, dry_run: bool) -> Report | None:
     with hold.reading() as session:
-        taken = _said_last(hold, session, source, id)
-        if taken is None:
+        record = _said_last(hold, session, source, id)
+        if record is None:
             return None
         outcomes = ingests.outcomes(session, id)
-        kept = ingests.kept(session, hold.caller, _memories(outcomes), hold.now())
-    lost = [one for one in outcomes if one.memory and not (one.memory in kept and kept[one.memory].live)]
-    gone = {one.memory: Gone(one.memory, _title(kept, one.memory), one.place) for one in lost if one.memory}
+        statuses = ingests.kept(session, hold.caller, _memories(outcomes), hold.now())
+    dead = [one for one in outcomes if one.memory and not (one.memory in statuses and statuses[one.memory].live)]
+    missing = {one.memory: Gone(one.memory, _title(statuses, one.memory), one.place) for one in dead if one.memory}
     notes = ["Unchanged since it was last ingested: nothing was done."]
-    if gone:
-        notes.append(f"{len(gone)} of its memories were deleted or archived since; --again stores them again.")
+    if missing:
+        notes.append(f"{len(missing)} of its memories were deleted or archived since; --again stores them again.")
     return Report(
-        source, pipeline, taken.content_hash, True, dry_run, taken.document, outcomes, _titles(kept, outcomes), [],
-        [*gone.values()], taken.stages, notes,
+        source, pipeline, record.content_hash, True, dry_run, record.document, outcomes,
+        _titles(statuses, outcomes), [], [*missing.values()], record.stages, notes,
     )  # fmt: skip
 
 
@@ -176,9 +176,9 @@ def _once(one: Outcome, gone: Container[str]) -> Outcome:
 
 def _said_last(hold: Hold, session: Session, source: Source, id: str) -> Taken | None:
     """Find the record of a document, unless its source changed since."""
-    taken = ingests.get(session, id)
+    record = ingests.get(session, id)
     last = ingests.before(session, source.uri, source.namespace, hold.caller.agent, limit=1)
-    return taken if taken and last[0].content_hash == taken.content_hash else None
+    return record if record and last[0].content_hash == record.content_hash else None
 
 
 def _memories(outcomes: Iterable[Outcome]) -> list[str]:
@@ -237,18 +237,20 @@ class _Taking:
             keep_seen=self._pipeline.asking,
         )
         with planner.vectors:
-            judged = Aside(Judged, planner.judged(text.pieces))
-            parts = ingest_model.asked(self._hold, self._pipeline, judged, planner.seen)
-            added = ingest_model.added(judged, parts)
+            judgements = Aside(Judged, planner.judged(text.pieces))
+            parts = ingest_model.asked(self._hold, self._pipeline, judgements, planner.seen)
+            additions = ingest_model.added(judgements, parts)
             if parts:
-                several = (*added.judged, *planner.judged(added.further), *added.repeated)
-                judged = Aside(Judged, sorted(several, key=lambda one: one.piece.place))
+                several = (*additions.judged, *planner.judged(additions.further), *additions.repeated)
+                judgements = Aside(Judged, sorted(several, key=lambda one: one.piece.place))
             if planner.without_vectors:
                 self._notes.append(f"Some segments were compared without embeddings: {planner.without_vectors}")
-            stages = self._stages(judged, planner, parts)
-            helped = self._helped(judged, planner)
-            report = self._written(text, judged, planner, added, stages, dry_run)
-        return report._replace(parts=len(parts), alike=all(len(part.keys) <= 1 for part in parts), helped=helped)
+            stages = self._stages(judgements, planner, parts)
+            helper_results = self._helped(judgements, planner)
+            report = self._written(text, judgements, planner, additions, stages, dry_run)
+        return report._replace(
+            parts=len(parts), alike=all(len(part.keys) <= 1 for part in parts), helped=helper_results
+        )
 
     def _written(
         self,
@@ -285,15 +287,15 @@ class _Taking:
             found = (one._replace(memory=None) if one.memory in self._made else one for one in outcomes)
             outcomes = Aside(Outcome, found)
         except _Overtaken:
-            known = _known(self._hold, self._source, self._pipeline, self._id, dry_run)
-            assert known is not None
-            return known
+            report = _known(self._hold, self._source, self._pipeline, self._id, dry_run)
+            assert report is not None
+            return report
         self._note_secrets()
-        kept = self._last.document if self._last else None
+        document_id = self._last.document if self._last else None
         if document is not None:
-            kept = None if dry_run and document.id != kept else document.id
+            document_id = None if dry_run and document.id != document_id else document.id
         return Report(
-            self._source, self._pipeline, self._hash, False, dry_run, kept, outcomes, self._titles, vanished, [],
+            self._source, self._pipeline, self._hash, False, dry_run, document_id, outcomes, self._titles, vanished, [],
             stages, self._notes,
         )  # fmt: skip
 
@@ -308,8 +310,8 @@ class _Taking:
     def _note_titles(self, write: Transaction, outcomes: Iterable[Outcome]) -> None:
         left = iter(outcomes)
         while some := list(islice(left, STEP)):
-            kept = ingests.kept(write.session, self._hold.caller, _memories(some), write.now)
-            self._titles |= _titles(kept, some)
+            statuses = ingests.kept(write.session, self._hold.caller, _memories(some), write.now)
+            self._titles |= _titles(statuses, some)
 
     def _taken(self, document: str | None, stages: list[dict[str, Any]], now: int) -> Taken:
         return Taken(
@@ -335,8 +337,8 @@ class _Taking:
 
     def _document(self, write: Transaction, text: Parted, added: ingest_model.Added, segments: int) -> Memory:
         """Store the memory that represents the document. Its text is short, so that searches find the pieces."""
-        named = (added.title, text.title, self._source.name, self._source.uri)
-        title = fitted(helpers.preview(next(filter(None, (printable(one or "") for one in named))), 200))
+        candidates = (added.title, text.title, self._source.name, self._source.uri)
+        title = fitted(helpers.preview(next(filter(None, (printable(one or "") for one in candidates))), 200))
         about = f"A document of {segments} segments: {self._source.uri}"
         content = f"{about}\n{added.summary}" if added.summary else about
         metadata = {
@@ -346,14 +348,14 @@ class _Taking:
             "segments": segments,
         }
         metadata |= {"method": "llm", "model": added.model} if added.model else {"method": "heuristic"}
-        given: dict[str, Any] = {"content": content, "metadata": metadata}
-        given, _ = permitted(write.session, self._source.namespace, given)
-        content, metadata = given["content"], given["metadata"]
+        values: dict[str, Any] = {"content": content, "metadata": metadata}
+        values, _ = permitted(write.session, self._source.namespace, values)
+        content, metadata = values["content"], values["metadata"]
         old = self._last.document if self._last else None
-        known = memories.by_ids(write.session, self._hold.caller, [old], write.now) if old else {}
-        if old and old in known and memories.may_change(write.session, self._hold.caller, old):
-            changed = replace(known[old], content=content, metadata=door.metadata(known[old].metadata | metadata))
-            return write.change(MEMORY, known[old], door.check(changed), "ingest")
+        existing = memories.by_ids(write.session, self._hold.caller, [old], write.now) if old else {}
+        if old and old in existing and memories.may_change(write.session, self._hold.caller, old):
+            changed = replace(existing[old], content=content, metadata=door.metadata(existing[old].metadata | metadata))
+            return write.change(MEMORY, existing[old], door.check(changed), "ingest")
         draft = self._draft(title, content, metadata, "summary", None, (DOCUMENT_TAG,))
         return put(self._hold, write, replace(draft, priority=1), "version", force=True).memory
 
@@ -369,7 +371,7 @@ class _Taking:
         span: Span | None,
         tags: tuple[str, ...],
     ) -> Draft:
-        cited = Citation(self._source.uri, to_text(self._hold.now()), self._hash, span)
+        citation = Citation(self._source.uri, to_text(self._hold.now()), self._hash, span)
         return Draft(
             title=title,
             content=content,
@@ -380,7 +382,7 @@ class _Taking:
             scope=self._source.scope or UNSET,
             tags=(*self._source.tags, *(tag for tag in tags if tag not in self._source.tags))[: door.MOST_TAGS],
             metadata=metadata,
-            citations=(cited,),
+            citations=(citation,),
             source_uri=self._source.uri,
             source_span=span,
             speaker=None,
@@ -394,13 +396,13 @@ class _Taking:
         piece, memory = judged.piece, judged.other
         if judged.decision in ingest_model.KEPT:
             try:
-                kept = self._brought_back(write, judged.back) or self._stored(write, piece)
+                stored = self._brought_back(write, judged.back) or self._stored(write, piece)
             except StoreError:
                 raise
             except HoldfastError as error:
                 return _outcome(judged._replace(decision="rejected", reason=error.message), None)
-            memory = kept.id
-            self._link(write, judged, kept)
+            memory = stored.id
+            self._link(write, judged, stored)
         elif judged.repeats is not None:
             memory = self._kept.get(judged.repeats)
         elif judged.other and judged.other not in self._ours:
@@ -428,8 +430,8 @@ class _Taking:
 
     def _tied(self, write: Transaction, document: Memory, outcomes: Iterable[Outcome]) -> None:
         """Link new memories to their document (`derives_from`), and the document to near-duplicates."""
-        made = iter(self._made)
-        while links := [_derived(self._hold, write, id, document.id) for id in islice(made, STEP)]:
+        new_ids = iter(self._made)
+        while links := [_derived(self._hold, write, id, document.id) for id in islice(new_ids, STEP)]:
             for link in links if document.reflection_depth else ():
                 stand(write, None, link)
             write.add_all(LINK, links, "link")
@@ -453,19 +455,19 @@ class _Taking:
         if not sure.weak:
             kind = _KINDS.get(sure.fact_kind, kind)
         draft = self._draft(title, piece.text, metadata, kind, Span(piece.begins, piece.ends), piece.tags)
-        remembered = put(self._hold, write, draft, "version", force=True)
-        kept = remembered.memory
-        self._made[kept.id] = piece.place
-        if remembered.secrets.kinds:
-            self._secrets.append(f"line {piece.line}: {_told_of(remembered.secrets)}")
-        if (kept.title, kept.content) == (piece.title, piece.text):
-            self._as_planned[piece.place] = kept
-        return kept
+        result = put(self._hold, write, draft, "version", force=True)
+        memory = result.memory
+        self._made[memory.id] = piece.place
+        if result.secrets.kinds:
+            self._secrets.append(f"line {piece.line}: {_told_of(result.secrets)}")
+        if (memory.title, memory.content) == (piece.title, piece.text):
+            self._as_planned[piece.place] = memory
+        return memory
 
     def _free(self, piece: Piece) -> str:
         """Choose a title for a piece that differs from earlier ones."""
-        taken = sha256(piece.title.encode()).digest()[:8] in self._taken_titles
-        title = f"{piece.title} [{piece.digest[:8]}]" if taken else piece.title
+        is_taken = sha256(piece.title.encode()).digest()[:8] in self._taken_titles
+        title = f"{piece.title} [{piece.digest[:8]}]" if is_taken else piece.title
         self._taken_titles.add(sha256(title.encode()).digest()[:8])
         return title
 
@@ -502,11 +504,11 @@ class _Taking:
 
     def _vanished(self, write: Transaction, outcomes: Iterable[Outcome]) -> list[Gone]:
         """Find memories from the last ingest whose text is neither in the document nor replaced."""
-        said = {id for one in outcomes for id in (one.memory, one.other) if id}
-        kept = [one for one in self._before if one.memory and one.decision in (*ingest_model.KEPT, "duplicate")]
+        mentioned = {id for one in outcomes for id in (one.memory, one.other) if id}
+        previous = [one for one in self._before if one.memory and one.decision in (*ingest_model.KEPT, "duplicate")]
         stays = _Unchanged(self._before, {one.digest for one in outcomes})
-        left = [one for one in kept if one.kind != "claim" or not stays(one.begins, one.ends)]
-        found = {one.memory: one for one in left if one.memory not in said}
+        candidates = [one for one in previous if one.kind != "claim" or not stays(one.begins, one.ends)]
+        found = {one.memory: one for one in candidates if one.memory not in mentioned}
         there = memories.by_ids(write.session, self._hold.caller, [id for id in found if id], write.now)
         own = {id: one for id, one in there.items() if one.source_uri == self._source.uri}
         return [Gone(id, own[id].title, one.place) for id, one in found.items() if id in own]
@@ -617,29 +619,29 @@ def _summed(
             return f"{like} of {len(judged)} segments resemble a memory", {"segments": len(judged), "like": like}
         case Helping(kind="fts_classifier", params=params) if params.compat:
             kinds = Counter(helpers.literal_kind(one.piece.text) for one in judged)
-            told = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-            return told, {"helper": stage.kind, "fact_kind": kinds.most_common(1)[0][0], "fact_kinds": kinds}
+            summary = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+            return summary, {"helper": stage.kind, "fact_kind": kinds.most_common(1)[0][0], "fact_kinds": kinds}
         case Helping(kind="fts_classifier"):
             kinds = Counter(one.piece.classified.fact_kind for one in judged)
             weak = sum(one.piece.classified.weak for one in judged)
-            told = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+            summary = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
             payload: dict[str, Any] = {
                 "helper": stage.kind,
                 "fact_kind": kinds.most_common(1)[0][0],
                 "fact_kinds": kinds,
             }
-            return f"{told}; {weak} of them weak", payload | {"weak": weak}
+            return f"{summary}; {weak} of them weak", payload | {"weak": weak}
         case Helping(kind="jaccard_overlap"):
             scored, above = counts["jaccard_scored"], counts["jaccard_above"]
             payload = {"helper": stage.kind, "candidates_scored": scored, "candidates_above": above}
             return f"{above} of {scored} candidates overlap by {helpers.OVERLAPS:.2f}", payload
         case _:
-            scored, kept = counts["cosine_scored"], counts["cosine_kept"]
+            scored, passed = counts["cosine_scored"], counts["cosine_kept"]
             payload = {
                 "helper": stage.kind,
                 "threshold": stage.params.cosine_threshold,
                 "candidates_scored": scored,
-                "candidates_kept": kept,
+                "candidates_kept": passed,
                 "candidates_without_score": counts["cosine_without"],
             }
-            return f"{kept}/{scored} candidates kept at {stage.params.cosine_threshold:.2f}", payload
+            return f"{passed}/{scored} candidates kept at {stage.params.cosine_threshold:.2f}", payload

@@ -58,16 +58,16 @@ def teach(hold: Hold, place: Place, rule: str, evidence: tuple[str, ...] = ()) -
     """Add a lesson, or strengthen the existing one that states the same rule."""
     with hold.writing() as write:
         there = _lessons(hold, write.session, place)
-        known = next((lesson for lesson in there if rules.same_rule(lesson.content, rule)), None)
-        if known is not None:
-            lesson = _restated(hold, write, known, rule, max(1, len(evidence)))
-            created, gone = False, []
+        existing = next((lesson for lesson in there if rules.same_rule(lesson.content, rule)), None)
+        if existing is not None:
+            lesson = _restated(hold, write, existing, rule, max(1, len(evidence)))
+            created, archived = False, []
         else:
             lesson = _new(hold, write, place, rule, max(1, len(evidence)))
             created = True
-            gone = [put_away(write, one, WEAKEST, "archive") for one in rules.weakest([*there, lesson], lesson.id)]
+            archived = [put_away(write, one, WEAKEST, "archive") for one in rules.weakest([*there, lesson], lesson.id)]
         outcomes.learned(write.session, evidence, lesson.id)
-    return Learned(lesson, created, gone)
+    return Learned(lesson, created, archived)
 
 
 def _new(hold: Hold, write: Transaction, place: Place, rule: str, times: int) -> Memory:
@@ -92,8 +92,8 @@ def _restated(hold: Hold, write: Transaction, known: Memory, rule: str, times: i
     evidence = evidence._replace(positive=evidence.positive + times)
     metadata = {**known.metadata, **evidence._asdict(), "occurrences": int(known.metadata.get("occurrences", 1)) + 1}
     if rule != known.content:
-        said = {"rule": rule, "agent_id": hold.caller.agent, "at": to_text(write.now)}
-        metadata["said"] = [*known.metadata.get("said", []), said][-rules.MOST_SAID :]
+        wording = {"rule": rule, "agent_id": hold.caller.agent, "at": to_text(write.now)}
+        metadata["said"] = [*known.metadata.get("said", []), wording][-rules.MOST_SAID :]
     return keep(hold, write, known, replace(known, metadata=metadata, confidence=evidence.confidence), "lesson")
 
 
@@ -123,10 +123,10 @@ def tell(hold: Hold, place: Place, score: Score, what: str, source: str, lesson:
 
 def _borne_on(hold: Hold, write: Transaction, place: Place, what: str, lesson: str | None) -> Memory | None:
     if lesson is not None:
-        named = memories.resolve(write.session, hold.caller, lesson, write.now)
-        if named.kind != "lesson":
+        memory = memories.resolve(write.session, hold.caller, lesson, write.now)
+        if memory.kind != "lesson":
             raise NotFound(f"{lesson!r} is not a lesson.")
-        return named
+        return memory
     there = _lessons(hold, write.session, place)
     return next((one for one in there if rules.same_rule(one.content, what)), None)
 

@@ -54,15 +54,15 @@ def revise(hold: Hold, id: str, title: str | None, category: Category | None, pa
     with hold.writing() as write:
         memory = _observation(hold, write, id)
         must_change(hold, write, memory)
-        told = {name: memory.metadata[name] for name in PARTS if isinstance(memory.metadata.get(name), str)}
-        said = {name: text for name, text in {**told, **parts}.items() if text is not None}
+        current = {name: memory.metadata[name] for name in PARTS if isinstance(memory.metadata.get(name), str)}
+        merged = {name: text for name, text in {**current, **parts}.items() if text is not None}
         others = {name: value for name, value in memory.metadata.items() if name not in PARTS}
         changed = replace(
             memory,
             title=title or memory.title,
             category=category or memory.category,
-            content=text_of(title or memory.title, said),
-            metadata={**others, **said},
+            content=text_of(title or memory.title, merged),
+            metadata={**others, **merged},
         )
         return keep(hold, write, memory, changed, "update")
 
@@ -109,8 +109,8 @@ class Lacking(NamedTuple):
 def lack(hold: Hold, title: str, description: str, plan: str, namespace: str, evidence: str | None) -> Lacking:
     """Add a limitation, or add evidence to an existing one and reopen it."""
     with hold.writing() as write:
-        known = _lacking(hold, write.session, namespace, title)
-        if known is None:
+        existing = _lacking(hold, write.session, namespace, title)
+        if existing is None:
             metadata = {"plan": plan, "status": "open", "evidence": _evidence(hold, write, [], evidence or description)}
             draft = Draft(
                 title=title,
@@ -122,14 +122,14 @@ def lack(hold: Hold, title: str, description: str, plan: str, namespace: str, ev
                 metadata=metadata,
             )
             return Lacking(put(hold, write, draft, "error", force=True).memory, created=True)
-        must_change(hold, write, known)
+        must_change(hold, write, existing)
         metadata = {
-            **known.metadata,
+            **existing.metadata,
             "status": "open",
-            "evidence": _evidence(hold, write, known.metadata.get("evidence", []), evidence or description),
+            "evidence": _evidence(hold, write, existing.metadata.get("evidence", []), evidence or description),
         }
         metadata |= {"plan": plan} if plan else {}
-        return Lacking(keep(hold, write, known, replace(known, metadata=metadata), "limitation"), created=False)
+        return Lacking(keep(hold, write, existing, replace(existing, metadata=metadata), "limitation"), created=False)
 
 
 def _evidence(hold: Hold, write: Transaction, before: list[Any], said: str) -> list[Any]:
@@ -152,8 +152,13 @@ def resolve(hold: Hold, id: str, how: str) -> Memory:
         if memory.metadata.get("status") == "resolved":
             raise Conflict(f"The limitation {memory.title!r} is already resolved.")
         must_change(hold, write, memory)
-        done = {"status": "resolved", "resolved_by": hold.caller.agent, "resolved_at": to_text(write.now), "how": how}
-        return keep(hold, write, memory, replace(memory, metadata={**memory.metadata, **done}), "limitation")
+        resolution = {
+            "status": "resolved",
+            "resolved_by": hold.caller.agent,
+            "resolved_at": to_text(write.now),
+            "how": how,
+        }
+        return keep(hold, write, memory, replace(memory, metadata={**memory.metadata, **resolution}), "limitation")
 
 
 def lacking(hold: Hold, namespace: str | None, status: str | None, limit: int) -> list[Memory]:

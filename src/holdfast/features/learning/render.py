@@ -60,8 +60,8 @@ def render_outcomes(answer: Any) -> Iterator[str]:
 def render_observation(answer: Any) -> Iterator[str]:
     yield style(f"{escape(answer.title)}  ({answer.type})", bold=True)
     for name in ("what", "why", "where", "learned"):
-        if isinstance(said := getattr(answer, name), str):
-            yield f"  {name}: {shorten(said, 200)}"
+        if isinstance(part := getattr(answer, name), str):
+            yield f"  {name}: {shorten(part, 200)}"
     yield f"  {answer.id}"
 
 
@@ -82,8 +82,8 @@ def render_limitation(answer: Any) -> Iterator[str]:
     yield style(f"{escape(answer.title)}  ({answer.status}, seen {answer.seen} times)", bold=True)
     yield f"  {shorten(answer.description, 200)}"
     for name in ("plan", "how"):
-        if isinstance(said := getattr(answer, name), str):
-            yield f"  {name}: {shorten(said, 200)}"
+        if isinstance(part := getattr(answer, name), str):
+            yield f"  {name}: {shorten(part, 200)}"
 
 
 def render_limitations(answer: Any) -> Iterator[str]:

@@ -110,14 +110,14 @@ def curate(hold: Hold, request: Curate, progress: Progress) -> Curated:
     regenerates stale personas. A run ends when its budget is spent; the next one continues. `curate rollback` undoes a
     run.
     """
-    done = curating.curate(hold, _asked(request))
+    report = curating.curate(hold, _asked(request))
     return Curated(
-        run_id=done.run,
-        dry_run=done.run is None,
-        scanned=done.scanned,
-        ended=done.ended,
-        changed=sum(tally.changed for tally in done.tallies.values()),
-        proposed=sum(tally.proposed for tally in done.tallies.values()),
+        run_id=report.run,
+        dry_run=report.run is None,
+        scanned=report.scanned,
+        ended=report.ended,
+        changed=sum(tally.changed for tally in report.tallies.values()),
+        proposed=sum(tally.proposed for tally in report.tallies.values()),
         steps={
             step: StepTold(
                 looked_at=tally.looked_at,
@@ -125,9 +125,9 @@ def curate(hold: Hold, request: Curate, progress: Progress) -> Curated:
                 proposed=tally.proposed,
                 skipped=dict(sorted(tally.skipped.items())),
             )
-            for step, tally in done.tallies.items()
+            for step, tally in report.tallies.items()
         },
-        done=[DoneView(step=one.step, outcome=one.outcome, ids=list(one.ids), what=one.what) for one in done.done],
+        done=[DoneView(step=one.step, outcome=one.outcome, ids=list(one.ids), what=one.what) for one in report.done],
     )
 
 
@@ -160,7 +160,7 @@ def curate_runs(hold: Hold, request: CurateRuns) -> Runs:
     """List your curator runs; admins see all runs."""
     with hold.reading() as session:
         found = curation.runs(session, hold.caller, limit=request.limit)
-    shown = [
+    views = [
         RunView(
             run_id=run.id,
             agent_id=run.agent,
@@ -171,7 +171,7 @@ def curate_runs(hold: Hold, request: CurateRuns) -> Runs:
         )
         for run in found
     ]
-    return Runs(runs=shown, count=len(shown))
+    return Runs(runs=views, count=len(views))
 
 
 class CurateRollback(Request, frozen=True):
@@ -215,11 +215,11 @@ def curate_rollback(hold: Hold, request: CurateRollback, progress: Progress) -> 
     """
     from holdfast.features.curation import decide as curate_decide
 
-    done = curate_decide.rollback(hold, request.run_id)
+    result = curate_decide.rollback(hold, request.run_id)
     outcomes = [
-        TakenBack(change=one.seq, step=one.step, memory_id=one.memory, **_outcome(one.error)) for one in done.steps
+        TakenBack(change=one.seq, step=one.step, memory_id=one.memory, **_outcome(one.error)) for one in result.steps
     ]
-    return RunTakenBack(run_id=done.run, outcomes=outcomes, withdrawn=done.withdrawn)
+    return RunTakenBack(run_id=result.run, outcomes=outcomes, withdrawn=result.withdrawn)
 
 
 def _outcome(error: HoldfastError | None) -> dict[str, Any]:
@@ -263,7 +263,7 @@ def curate_proposals(hold: Hold, request: CurateProposals) -> Proposals:
     """List curator proposals about memories that you may see."""
     with hold.reading() as session:
         found = curation.offers(session, hold.caller, request.status, hold.now(), limit=request.limit)
-    shown = [
+    views = [
         Proposal(
             id=one.id,
             kind=one.step,
@@ -277,7 +277,7 @@ def curate_proposals(hold: Hold, request: CurateProposals) -> Proposals:
         )
         for one in found
     ]
-    return Proposals(proposals=shown, count=len(shown))
+    return Proposals(proposals=views, count=len(views))
 
 
 class CurateDecide(Request, frozen=True):
@@ -321,10 +321,10 @@ def _accepted(hold: Hold, request: CurateDecide) -> Parts:
 )
 def curate_decide(hold: Hold, request: CurateDecide) -> ProposalsDecided:
     """Accept or dismiss proposals, each separately; outdated ones are rejected."""
-    done = deciding.decide(hold, request.ids, accept=request.decision == "accept")
+    decisions = deciding.decide(hold, request.ids, accept=request.decision == "accept")
     return ProposalsDecided(
         outcomes=[
             DecidedView(id=one.id, memory_id=UNSET if one.made is None else one.made, **_outcome(one.error))
-            for one in done
+            for one in decisions
         ]
     )

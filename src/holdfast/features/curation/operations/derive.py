@@ -40,8 +40,8 @@ class Reasoned(Struct, frozen=True, kw_only=True):
 
 def reasoned(how: How) -> dict[str, Any]:
     """Build the fields of `Reasoned`."""
-    known = {"model": how.model, "reason": how.reason}
-    return {"method": how.method, **{name: value for name, value in known.items() if value is not None}}
+    optional = {"model": how.model, "reason": how.reason}
+    return {"method": how.method, **{name: value for name, value in optional.items() if value is not None}}
 
 
 class AutoTag(Request, frozen=True):
@@ -86,24 +86,24 @@ def _tagged(hold: Hold, request: AutoTag) -> Parts:
 )
 def auto_tag(hold: Hold, request: AutoTag) -> AutoTagged:
     """Suggest tags for a memory or text; `--apply` adds them."""
-    given = request.title is not None and request.content is not None
-    if (request.id is None) is not given or (request.id is not None and request.title is not None):
+    has_text = request.title is not None and request.content is not None
+    if (request.id is None) is not has_text or (request.id is not None and request.title is not None):
         raise Invalid("Give either an id, or a title and content.", fields=["id", "title", "content"])
     if request.id is not None:
-        done = tagging.auto_tag(hold, request.id, apply=request.apply, expected_version=request.expected_version)
+        result = tagging.auto_tag(hold, request.id, apply=request.apply, expected_version=request.expected_version)
     else:
         assert request.title is not None
         assert request.content is not None
         if request.apply:
             raise Invalid("apply needs the id of a memory", fields=["apply"])
-        done = tagging.suggest(hold, request.title, request.content, request.namespace or hold.namespace)
+        result = tagging.suggest(hold, request.title, request.content, request.namespace or hold.namespace)
     return AutoTagged(
-        id=done.memory.id if done.memory else UNSET,
-        new_tags=done.new,
-        all_tags=done.all,
-        applied=done.applied and bool(done.new),
-        version=done.memory.version if done.memory else UNSET,
-        **reasoned(done.how),
+        id=result.memory.id if result.memory else UNSET,
+        new_tags=result.new,
+        all_tags=result.all,
+        applied=result.applied and bool(result.new),
+        version=result.memory.version if result.memory else UNSET,
+        **reasoned(result.how),
     )
 
 
@@ -223,15 +223,15 @@ def atomise(hold: Hold, request: Atomise) -> Atomised:
 
     Each atom is a verbatim piece with its source span, and inherits tags, tier and priority. One transaction.
     """
-    done = cutting.atomise(hold, request.memory_id, most_tokens=request.max_atom_tokens, force=request.force)
+    result = cutting.atomise(hold, request.memory_id, most_tokens=request.max_atom_tokens, force=request.force)
     return Atomised(
-        source_id=done.source.id,
-        atom_ids=[atom.id for atom in done.atoms],
-        atom_count=len(done.atoms),
-        archived_at=str(text(done.source.updated_at)),
-        superseded_ids=done.superseded,
-        kept_ids=done.kept,
-        **reasoned(done.how),
+        source_id=result.source.id,
+        atom_ids=[atom.id for atom in result.atoms],
+        atom_count=len(result.atoms),
+        archived_at=str(text(result.source.updated_at)),
+        superseded_ids=result.superseded,
+        kept_ids=result.kept,
+        **reasoned(result.how),
     )
 
 
@@ -305,12 +305,12 @@ def persona_generate(hold: Hold, request: PersonaGenerate) -> PersonaGenerated:
 
     The previous version is archived. If no source changed, nothing is written.
     """
-    made = knowing.generate(hold, request.entity_id, request.namespace)
+    result = knowing.generate(hold, request.entity_id, request.namespace)
     return PersonaGenerated(
-        persona=_persona(made.persona),
-        regenerated=made.regenerated,
+        persona=_persona(result.persona),
+        regenerated=result.regenerated,
         namespace_scope=request.namespace,
-        **reasoned(made.persona.how),
+        **reasoned(result.persona.how),
     )
 
 

@@ -91,8 +91,10 @@ def lesson_add(hold: Hold, request: LessonAdd) -> LessonAdded:
     A domain keeps ten lessons: the weakest beyond that are archived, never the one just added.
     """
     place = lessons.place(hold, request.principal, request.namespace, request.domain)
-    done = lessons.teach(hold, place, request.rule, tuple(request.outcomes))
-    return LessonAdded(lesson=_lesson(done.memory), created=done.created, archived=[one.id for one in done.archived])
+    result = lessons.teach(hold, place, request.rule, tuple(request.outcomes))
+    return LessonAdded(
+        lesson=_lesson(result.memory), created=result.created, archived=[one.id for one in result.archived]
+    )
 
 
 class LessonList(Request, frozen=True):
@@ -215,11 +217,11 @@ def outcome_record(hold: Hold, request: OutcomeRecord) -> OutcomeRecorded:
     """Record an outcome; it strengthens or weakens the matching lesson."""
     place = lessons.place(hold, request.principal, request.namespace, request.domain)
     score: Any = request.score
-    done = lessons.tell(hold, place, score, request.what, request.source, request.lesson_id)
+    result = lessons.tell(hold, place, score, request.what, request.source, request.lesson_id)
     return OutcomeRecorded(
-        id=done.outcome.id,
-        lesson=UNSET if done.lesson is None else _lesson(done.lesson),
-        proposes=UNSET if done.proposed is None else _proposal(done.proposed),
+        id=result.outcome.id,
+        lesson=UNSET if result.lesson is None else _lesson(result.lesson),
+        proposes=UNSET if result.proposed is None else _proposal(result.proposed),
     )
 
 
@@ -253,7 +255,7 @@ def outcome_list(hold: Hold, request: OutcomeList) -> Outcomes:
         Which(tuple(request.principal), request.namespace, request.domain, since, archived=request.archived),
         request.limit,
     )
-    shown = [
+    views = [
         OutcomeView(
             id=one.id,
             at=str(text(one.at)),
@@ -268,4 +270,4 @@ def outcome_list(hold: Hold, request: OutcomeList) -> Outcomes:
         )
         for one in found
     ]
-    return Outcomes(outcomes=shown, count=len(shown))
+    return Outcomes(outcomes=views, count=len(views))

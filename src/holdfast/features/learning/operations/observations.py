@@ -77,9 +77,9 @@ class ObservationSave(Request, frozen=True):
 )
 def observation_save(hold: Hold, request: ObservationSave) -> ObservationView:
     """Store a typed observation: what, why, where, and the lesson from it."""
-    parts = {name: said for name in observations.PARTS if (said := getattr(request, name)) is not None}
-    seen = observations.Seen(request.type, request.title, parts, request.namespace or hold.namespace)
-    return _observation(observations.observe(hold, seen))
+    parts = {name: part for name in observations.PARTS if (part := getattr(request, name)) is not None}
+    draft = observations.Seen(request.type, request.title, parts, request.namespace or hold.namespace)
+    return _observation(observations.observe(hold, draft))
 
 
 class ObservationUpdate(Request, frozen=True):
@@ -107,10 +107,10 @@ class ObservationUpdate(Request, frozen=True):
 )
 def observation_update(hold: Hold, request: ObservationUpdate) -> ObservationView:
     """Change parts of an observation; an empty value removes a part."""
-    given = {name: said for name in observations.PARTS if (said := getattr(request, name)) is not None}
-    if not given and request.title is None and request.type is None:
+    changes = {name: part for name in observations.PARTS if (part := getattr(request, name)) is not None}
+    if not changes and request.title is None and request.type is None:
         raise Invalid("Nothing to change: give at least one field.")
-    parts = {name: said or None for name, said in given.items()}
+    parts = {name: part or None for name, part in changes.items()}
     return _observation(observations.revise(hold, request.id, request.title, request.type, parts))
 
 
@@ -211,10 +211,10 @@ class LimitationAdded(Struct, frozen=True, kw_only=True):
 )
 def limitation_add(hold: Hold, request: LimitationAdd) -> LimitationAdded:
     """Add a limitation, or add evidence to the existing one."""
-    done = observations.lack(
+    result = observations.lack(
         hold, request.title, request.description, request.plan, request.namespace or hold.namespace, request.evidence
     )
-    return LimitationAdded(limitation=_limitation(done.memory), created=done.created)
+    return LimitationAdded(limitation=_limitation(result.memory), created=result.created)
 
 
 class LimitationResolve(Request, frozen=True):

@@ -106,7 +106,7 @@ def test_what_is_nested_too_deeply_is_refused_for_that(hold: holdfast.Holdfast, 
 def test_a_damaged_store_is_refused_with_a_word_on_it(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     path = exports.ai_memory(tmp_path / "ai.db")
     path.write_bytes(path.read_bytes()[:2000])
-    with pytest.raises(Invalid, match=r"cannot be read as a database|is not an ai-memory store"):
+    with pytest.raises(Invalid, match=r"is not a readable SQLite database|is not an ai-memory store"):
         hold.mine(str(path), format="ai-memory")
 
 

@@ -22,12 +22,12 @@ def take_in(hold: Hold, rows: Rows, report: Report, *, dry_run: bool) -> None:
         return
     decides = hold.caller.may("admin")
     options = Options(trust_source=decides, check_rights=not decides)
-    taken = intake.take(hold, {"memories": [], **rows.envelope}, options, dry_run=dry_run)
-    for name in taken.counts.keys() & {"memories", "archived"}:
-        counts = taken.counts[name]
-        for outcome, told in _TAKEN.items():
-            report.outcomes[outcome] += counts[told]
+    result = intake.take(hold, {"memories": [], **rows.envelope}, options, dry_run=dry_run)
+    for name in result.counts.keys() & {"memories", "archived"}:
+        counts = result.counts[name]
+        for outcome, import_outcome in _TAKEN.items():
+            report.outcomes[outcome] += counts[import_outcome]
         report.kinds["memory"] += counts["imported"]
-    report.links += taken.counts["links"]["imported"] if "links" in taken.counts else 0
-    for one in taken.rejected:
+    report.links += result.counts["links"]["imported"] if "links" in result.counts else 0
+    for one in result.rejected:
         report.error(f"{rows.where} {one.array}[{one.index}]", one.error)

@@ -140,22 +140,22 @@ def _cut(data: bytes, start: int, most: int) -> int:
 
 def without_recalled(text: str) -> str:
     """Remove recalled text, which stands between our markers."""
-    kept, at = list[str](), 0
+    pieces, at = list[str](), 0
     for start, end in recalled_in(text):
-        kept.append(text[at:start])
+        pieces.append(text[at:start])
         at = end
-    return "".join((*kept, text[at:]))
+    return "".join((*pieces, text[at:]))
 
 
 def recalled_in(text: str) -> list[tuple[int, int]]:
     """Find the ranges of recalled text, including our markers."""
     ends: dict[tuple[str, str], list[re.Match[str]]] = {}
-    for closed in _CLOSED.finditer(text):
-        ends.setdefault((closed[1], closed[2]), []).append(closed)
+    for closing in _CLOSED.finditer(text):
+        ends.setdefault((closing[1], closing[2]), []).append(closing)
     found, at = list[tuple[int, int]](), 0
-    for opened in _openings(text) if ends else ():
-        if opened.start >= at and (end := _end_of(opened, ends)) is not None:
-            found.append((opened.start, end))
+    for opening in _openings(text) if ends else ():
+        if opening.start >= at and (end := _end_of(opening, ends)) is not None:
+            found.append((opening.start, end))
             at = end
     return found
 
@@ -172,18 +172,18 @@ class _Opening(NamedTuple):
 def _openings(text: str) -> Iterator[_Opening]:
     """Find opening markers. Each ends with `>` at the end of its line."""
     at = 0
-    while opened := _OPENED.search(text, at):
-        at, rest = opened.start() + 1, opened.end()
+    while match := _OPENED.search(text, at):
+        at, rest = match.start() + 1, match.end()
         end = text.find("\n", rest, rest + MAX_MARK_REST + 3)
         if end > rest and text[end - 1] == ">" and (text[rest] == " " or end == rest + 1):
             at = end + 1
-            yield _Opening(opened.start(), at, opened["kind"], opened["id"])
+            yield _Opening(match.start(), at, match["kind"], match["id"])
 
 
 def _end_of(opened: _Opening, ends: dict[tuple[str, str], list[re.Match[str]]]) -> int | None:
     """End of the first closing marker that matches an opening one."""
     found = ends.get((opened.kind, opened.id), [])
-    place = bisect_left(found, opened.end, key=lambda closed: closed.start())
+    place = bisect_left(found, opened.end, key=lambda closing: closing.start())
     return found[place].end() if place < len(found) else None
 
 

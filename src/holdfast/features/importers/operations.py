@@ -144,11 +144,11 @@ def mine(hold: Hold, request: Mine, progress: Progress) -> MineAnswer:
         raise Invalid("path, content: set exactly one.", fields=["path", "content"])
     if request.path is not None:
         must_be_local(hold, "path")
-        done = mining.from_path(hold, local_path(request.path), form, options)
+        result = mining.from_path(hold, local_path(request.path), form, options)
     else:
         assert request.content is not None
-        done = mining.from_text(hold, request.content, form, options)
-    return MineAnswer(**_answer(done, options.namespace, request.tier, request.dry_run))
+        result = mining.from_text(hold, request.content, form, options)
+    return MineAnswer(**_answer(result, options.namespace, request.tier, request.dry_run))
 
 
 def must_be_local(hold: Hold, field: str) -> None:
@@ -157,10 +157,10 @@ def must_be_local(hold: Hold, field: str) -> None:
         raise Invalid(f"{field}: only available in the command line and the library; send content", fields=[field])
 
 
-def _answer(done: "Mined", namespace: str, tier: str, dry_run: bool) -> dict[str, Any]:
-    report = done.report
+def _answer(result: "Mined", namespace: str, tier: str, dry_run: bool) -> dict[str, Any]:
+    report = result.report
     return {
-        "format": done.form,
+        "format": result.form,
         "namespace": namespace,
         "tier": tier,
         "imported": report.outcomes["stored"],
@@ -170,8 +170,8 @@ def _answer(done: "Mined", namespace: str, tier: str, dry_run: bool) -> dict[str
         "skipped": report.short,
         "kinds": dict(sorted(report.kinds.items())),
         "left_out": dict(sorted(report.left_out.items())),
-        "files": done.files,
-        "passed_over": done.passed_over,
+        "files": result.files,
+        "passed_over": result.passed_over,
         "rejected": report.rejected,
         "noted": report.noted,
         "problems": [MinedProblem(where=one.where, what=one.what, rejected=one.rejected) for one in report.problems],
@@ -227,16 +227,16 @@ def recover(hold: Hold, request: Recover, progress: Progress) -> RecoverAnswer:
         include=tuple(request.include),
         dry_run=request.dry_run,
     )
-    wanted = recovering.Wanted(
+    query = recovering.Wanted(
         host=None if request.host == "auto" else request.host,
         transcript=None if request.transcript is None else local_path(request.transcript),
         since=moment(request.since, "since"),
         limit=request.limit,
         sessions=request.sessions,
     )
-    done = recovering.recover(hold, wanted, options)
-    told = _answer(done.mined, options.namespace, options.tier, request.dry_run)
-    return RecoverAnswer(transcripts=[str(path) for path in done.transcripts], **told)
+    result = recovering.recover(hold, query, options)
+    fields = _answer(result.mined, options.namespace, options.tier, request.dry_run)
+    return RecoverAnswer(transcripts=[str(path) for path in result.transcripts], **fields)
 
 
 class ToolCall(Struct, frozen=True, forbid_unknown_fields=True):
@@ -304,7 +304,7 @@ def capture_turn(hold: Hold, request: CaptureTurn) -> Captured:
     moment(request.timestamp_iso, "timestamp_iso")
     calls = [{"tool": one.tool} | ({"brief": one.brief} if one.brief else {}) for one in request.tool_calls]
     host = {"host": request.host_kind} | ({"host_version": request.host_version} if request.host_version else {})
-    told = capturing.Told(
+    turn = capturing.Told(
         session=request.host_session_id,
         index=request.host_turn_index,
         role=request.role,
@@ -317,11 +317,11 @@ def capture_turn(hold: Hold, request: CaptureTurn) -> Captured:
     options = Options(
         namespace=request.namespace or hold.namespace, tier=request.tier or hold.default_tier, route="capture"
     )
-    done = capturing.capture(hold, told, options)
+    result = capturing.capture(hold, turn, options)
     return Captured(
-        memory_id=done.memory,
-        dedup_hit=done.outcome not in ("stored", "left_out"),
+        memory_id=result.memory,
+        dedup_hit=result.outcome not in ("stored", "left_out"),
         layer="L4",
-        outcome=done.outcome,
-        notes=done.notes,
+        outcome=result.outcome,
+        notes=result.notes,
     )

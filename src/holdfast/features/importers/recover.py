@@ -64,18 +64,18 @@ def _form(path: Path) -> Host:
 
 def _last(records: Iterable[Record], wanted: Wanted, options: Options, now: int) -> Iterator[Record]:
     """Keep the last turns since a time; pass other records through."""
-    kept: deque[Turn] = deque()
+    turns: deque[Turn] = deque()
     for record in records:
         if not isinstance(record, Turn) or (record.sort != "message" and record.sort not in options.include):
             yield record
         elif wanted.since is not None and (known_moment(record.at, now)[0] or 0) < wanted.since:
             yield LeftOut(sort="before")
         else:
-            kept.append(record)
-            if len(kept) > wanted.limit:
-                kept.popleft()
+            turns.append(record)
+            if len(turns) > wanted.limit:
+                turns.popleft()
                 yield LeftOut(sort="before")
-    yield from kept
+    yield from turns
 
 
 def newest(host: Host | None, folder: Path, number: int) -> list[Path]:

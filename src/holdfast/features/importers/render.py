@@ -17,15 +17,15 @@ _OUTCOME_LABELS = {
 def render_mining(answer: MineAnswer) -> Iterator[str]:
     """Print what was imported, what was skipped, and why."""
     would = "Would be " if answer.dry_run else ""
-    told = [f"{number} {what}" for name, what in _OUTCOME_LABELS.items() if (number := getattr(answer, name))]
-    yield f"{answer.format} into {answer.namespace}. {would}{', '.join(told) or 'nothing new'}."
-    counted = [
+    outcomes = [f"{number} {what}" for name, what in _OUTCOME_LABELS.items() if (number := getattr(answer, name))]
+    yield f"{answer.format} into {answer.namespace}. {would}{', '.join(outcomes) or 'nothing new'}."
+    counts = [
         pluralize(answer.total_conversations, "conversation") if answer.total_conversations else "",
         f"{answer.skipped} of them too short" if answer.skipped else "",
         pluralize(answer.links, "link") if answer.links else "",
     ]
-    if any(counted):
-        yield f"{', '.join(filter(None, counted))}."
+    if any(counts):
+        yield f"{', '.join(filter(None, counts))}."
     if answer.kinds:
         yield "By kind: " + ", ".join(f"{number} {kind}" for kind, number in answer.kinds.items()) + "."
     if answer.left_out:

@@ -55,8 +55,8 @@ class Report:
     @property
     def empty(self) -> bool:
         """Whether the source contained nothing, not even problems."""
-        counted = (*self.outcomes.values(), *self.left_out.values())
-        return not any((*counted, self.threads, self.short, self.older, self.links, self.rejected, self.noted))
+        counts = (*self.outcomes.values(), *self.left_out.values())
+        return not any((*counts, self.threads, self.short, self.older, self.links, self.rejected, self.noted))
 
     def problem(self, problem: Problem) -> None:
         self.rejected += problem.rejected

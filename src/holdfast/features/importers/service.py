@@ -33,7 +33,7 @@ def from_text(hold: Hold, text: str, form: Format | None, options: Options) -> M
 
 
 def _from_place(hold: Hold, place: Place, form: Format | None, options: Options) -> Mined:
-    named = form is not None
+    is_explicit = form is not None
     if form is None:
         form, pieces = formats.detect(place)
     else:
@@ -41,20 +41,20 @@ def _from_place(hold: Hold, place: Place, form: Format | None, options: Options)
     keeper = Keeper(hold, form, options)
     for problem in place.problems:
         keeper.report.problem(problem)
-    told = _counted(hold, sum(piece.size for piece in pieces), form)
-    report = keeper.take(formats.read(form, pieces, told))
-    if named and report.empty:
+    on_read = _counted(hold, sum(piece.size for piece in pieces), form)
+    report = keeper.take(formats.read(form, pieces, on_read))
+    if is_explicit and report.empty:
         formats.must_not_be_empty(form)
     return Mined(form, len(pieces), len(place.pieces) - len(pieces), report)
 
 
 def _counted(hold: Hold, total: int, form: str) -> Callable[[int], None]:
     """Build a callback that reports the bytes read so far as progress."""
-    done = 0
+    bytes_read = 0
 
     def told(number: int) -> None:
-        nonlocal done
-        done = min(done + number, total)
-        hold.progress(done, total, f"importing {form}")
+        nonlocal bytes_read
+        bytes_read = min(bytes_read + number, total)
+        hold.progress(bytes_read, total, f"importing {form}")
 
     return told

@@ -89,12 +89,12 @@ class Keeper:
         if turn.sort != "message" and turn.sort not in self._options.include:
             self.report.left_out[turn.sort] += 1
             return
-        said = reading.without_recalled(turn.content)
-        if said != turn.content:
+        content = reading.without_recalled(turn.content)
+        if content != turn.content:
             self.report.left_out["recalled"] += 1
-            if not said.strip():
+            if not content.strip():
                 return
-        for one in self._long_enough(replace(turn, content=said)):
+        for one in self._long_enough(replace(turn, content=content)):
             self._batch.extend(self._planner.turn(one))
 
     def _long_enough(self, turn: Turn) -> Iterator[Turn]:
@@ -128,9 +128,9 @@ class Keeper:
         if batch and batch[0].key in known:
             self.report.first = self.report.first or known[batch[0].key].memory
         if self._options.dry_run:
-            noted: list[Mined] = []
+            records: list[Mined] = []
             for one in fresh.values():
-                self._tried(None, one, known.get(one.key), noted)
+                self._tried(None, one, known.get(one.key), records)
         elif fresh:
             self._keep_fresh(list(fresh.values()))
 
@@ -138,10 +138,10 @@ class Keeper:
         with self._hold.writing() as write:
             known = mined.known(write.session, [one.key for one in fresh])
             self._there = mined.there(write.session, [_id(one) for one in fresh if one.key not in known])
-            noted: list[Mined] = []
+            records: list[Mined] = []
             for one in fresh:
-                self._tried(write, one, known.get(one.key), noted)
-            mined.put(write.session, noted)
+                self._tried(write, one, known.get(one.key), records)
+            mined.put(write.session, records)
 
     def _tried(self, write: Transaction | None, one: Planned, known: Mined | None, noted: list[Mined]) -> None:
         """Write or dry-run one memory. An error rejects only this one."""
@@ -218,9 +218,9 @@ class Keeper:
         """Find the memory of the same turn that arrived by the other route and is not paired yet."""
         if one.said is None or self._form not in HOSTS:
             return None
-        alike = [*mined.saying(session, one.said), *(note for note in noted if note.said == one.said)]
-        taken = {note.memory for note in alike if note.route == self._options.route}
-        return next((note.memory for note in alike if note.memory not in taken), None)
+        candidates = [*mined.saying(session, one.said), *(note for note in noted if note.said == one.said)]
+        paired_ids = {note.memory for note in candidates if note.route == self._options.route}
+        return next((note.memory for note in candidates if note.memory not in paired_ids), None)
 
     def _joined(self, write: Transaction, one: Planned, twin: str, noted: list[Mined]) -> Outcome:
         """Pair a turn with its twin. The transcript has the better position."""
@@ -274,26 +274,28 @@ class Keeper:
 
     def _changed(self, write: Transaction, one: Planned, there: Memory, noted: list[Mined]) -> Outcome:
         """Write the current text of the source to its memory."""
-        given = self._admitted(write.session, one, there.id, write.origin, write.now)
+        fresh = self._admitted(write.session, one, there.id, write.origin, write.now)
         fields = ("title", "content", "speaker", "occurred_at", "thread", "place", "source_span", "state", "reason")
-        said = {name: getattr(given, name) for name in fields}
+        changes = {name: getattr(fresh, name) for name in fields}
         if one.updated is not None:
-            said["metadata"] = {**there.metadata, UPDATED: given.metadata[UPDATED]}
+            changes["metadata"] = {**there.metadata, UPDATED: fresh.metadata[UPDATED]}
         if self._form == "slack":
             others = {name: value for name, value in there.metadata.items() if name != ORIGINAL}
-            said["metadata"] = others | {name: given.metadata[name] for name in (ORIGINAL,) if name in given.metadata}
-        after = self._put(write, there, replace(there, **said, **self._longer(write, there)))
+            changes["metadata"] = others | {
+                name: fresh.metadata[name] for name in (ORIGINAL,) if name in fresh.metadata
+            }
+        after = self._put(write, there, replace(there, **changes, **self._longer(write, there)))
         noted.append(self._note(one, after))
         return "unchanged" if after.version == there.version else "updated"
 
     def _shed(self, write: Transaction, key: str, noted: list[Mined]) -> None:
         """Archive the parts that no longer exist. They return if the text grows again."""
-        while (gone := mined.known(write.session, [key]).get(key)) is not None:
-            memory = write.get(MEMORY, gone.memory)
+        while (extra := mined.known(write.session, [key]).get(key)) is not None:
+            memory = write.get(MEMORY, extra.memory)
             if memory is not None and memory.state == "live":
                 must_change(self._hold, write, memory)
                 put_away(write, memory, SHORTER, "archive")
-                noted.append(gone._replace(digest=""))
+                noted.append(extra._replace(digest=""))
             base, _, number = key.rpartition(".")
             key = f"{base}.{int(number) + 1}"
 

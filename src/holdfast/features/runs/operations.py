@@ -89,8 +89,8 @@ def _phase(phase: "Phase") -> PhaseView:
 
 
 def _whole(run: "Run", phases: "list[Phase]", **more: Any) -> RunWhole:
-    left = next((phase.name for phase in phases if phase.state != "completed"), None)
-    return RunWhole(run=_run(run), phases=[_phase(phase) for phase in phases], next=known(left), **more)
+    remaining = next((phase.name for phase in phases if phase.state != "completed"), None)
+    return RunWhole(run=_run(run), phases=[_phase(phase) for phase in phases], next=known(remaining), **more)
 
 
 class RunOpen(Request, frozen=True):
@@ -129,7 +129,7 @@ def run_open(hold: Hold, request: RunOpen) -> RunWhole:
     A run resumes only with the same plan and inputs. Completed phases keep their output.
     """
     shape = Shape(request.topology, tuple(request.phases), request.definition)
-    opened = runs.open_run(
+    result = runs.open_run(
         hold,
         runs.Wanted(
             shape,
@@ -141,7 +141,7 @@ def run_open(hold: Hold, request: RunOpen) -> RunWhole:
             inputs=request.inputs,
         ),
     )
-    return _whole(opened.run, opened.phases, token=opened.run.token, resumed=opened.resumed)
+    return _whole(result.run, result.phases, token=result.run.token, resumed=result.resumed)
 
 
 class RunStep(Request, frozen=True):
@@ -362,10 +362,10 @@ def session_get(hold: Hold, request: SessionGet) -> SessionFound:
     found = runs.session_of(hold, scope, request.provider)
     if found is None:
         return SessionFound(session=None)
-    shown = SessionView(
+    view = SessionView(
         provider=found.provider, session_id=found.session, **found.scope._asdict(), expires_at=text(found.expires_at)
     )
-    return SessionFound(session=shown)
+    return SessionFound(session=view)
 
 
 class SessionClear(Request, frozen=True):

@@ -48,9 +48,9 @@ def open_run(hold: Hold, wanted: Wanted) -> Opened:
         run = runs.seen(session, hold.caller, known.id)
         _must_be_same(run, wanted)
         _must_be_free(run, wanted.owner, hold.now())
-        taken = _held(replace(run, state="running", error=None), wanted.owner, wanted.seconds, hold.now())
-        runs.put(session, taken)
-        return Opened(taken, runs.phases(session, run.id), resumed=True)
+        leased_run = _held(replace(run, state="running", error=None), wanted.owner, wanted.seconds, hold.now())
+        runs.put(session, leased_run)
+        return Opened(leased_run, runs.phases(session, run.id), resumed=True)
 
 
 def _begun(hold: Hold, session: Session, wanted: Wanted) -> Opened:
@@ -72,11 +72,11 @@ def _begun(hold: Hold, session: Session, wanted: Wanted) -> Opened:
         updated_at=now,
     )
     run = _held(fresh, wanted.owner, wanted.seconds, now)
-    made = [Phase(name, place, "pending", 0, None, None, None, now) for place, name in enumerate(wanted.shape.phases)]
+    phases = [Phase(name, place, "pending", 0, None, None, None, now) for place, name in enumerate(wanted.shape.phases)]
     runs.put(session, run)
-    for phase in made:
+    for phase in phases:
         runs.put_phase(session, run.id, phase)
-    return Opened(run, made, resumed=False)
+    return Opened(run, phases, resumed=False)
 
 
 def _held(run: Run, owner: str, seconds: int, now: int) -> Run:
@@ -120,9 +120,9 @@ def step(
         _must_be_next(list(found.values()), name)
         phase = stepped(found[name], state, now, output=output, error=error)
         runs.put_phase(session, id, phase)
-        kept = replace(run, lease_until=now + seconds * SECOND, updated_at=now)
-        runs.put(session, kept)
-    return kept, phase
+        updated_run = replace(run, lease_until=now + seconds * SECOND, updated_at=now)
+        runs.put(session, updated_run)
+    return updated_run, phase
 
 
 def _must_be_next(phases: list[Phase], name: str) -> None:
@@ -137,9 +137,11 @@ def beat(hold: Hold, id: str, token: int, seconds: int) -> Run:
     """Extend the lease of a run."""
     with hold.store.writing(hold.progress.commit) as session:
         now = hold.now()
-        kept = replace(_holding(session, hold, id, token, now), lease_until=now + seconds * SECOND, updated_at=now)
-        runs.put(session, kept)
-    return kept
+        updated_run = replace(
+            _holding(session, hold, id, token, now), lease_until=now + seconds * SECOND, updated_at=now
+        )
+        runs.put(session, updated_run)
+    return updated_run
 
 
 def close(hold: Hold, id: str, token: int, error: str | None) -> tuple[Run, list[Phase]]:
@@ -148,13 +150,13 @@ def close(hold: Hold, id: str, token: int, error: str | None) -> tuple[Run, list
         now = hold.now()
         run = _holding(session, hold, id, token, now)
         found = runs.phases(session, id)
-        left = [phase.name for phase in found if phase.state != "completed"]
-        if error is None and left:
-            raise Conflict(f"Not completed yet: {', '.join(left)}", id=id)
+        remaining = [phase.name for phase in found if phase.state != "completed"]
+        if error is None and remaining:
+            raise Conflict(f"Not completed yet: {', '.join(remaining)}", id=id)
         state: RunState = "completed" if error is None else "failed"
-        ended = replace(run, state=state, error=error, owner=None, lease_until=None, updated_at=now)
-        runs.put(session, ended)
-    return ended, found
+        ended_run = replace(run, state=state, error=error, owner=None, lease_until=None, updated_at=now)
+        runs.put(session, ended_run)
+    return ended_run, found
 
 
 def _holding(session: Session, hold: Hold, id: str, token: int, now: int) -> Run:

@@ -176,7 +176,7 @@ def task_add(hold: Hold, request: TaskAdd) -> TaskAdded:
 
     Adding an identical task again returns the existing one. Similar tasks are listed, never dropped.
     """
-    added = tasks.add(
+    result = tasks.add(
         hold,
         tasks.Draft(
             title=request.title,
@@ -197,8 +197,8 @@ def task_add(hold: Hold, request: TaskAdd) -> TaskAdded:
             unique_key=request.unique_key,
         ),
     )
-    similar = [TaskLike(id=one.id, title=one.title, due_at=str(text(one.due_at))) for one in added.similar]
-    return TaskAdded(task=task_view(added.task), created=added.created, similar=similar)
+    similar = [TaskLike(id=one.id, title=one.title, due_at=str(text(one.due_at))) for one in result.similar]
+    return TaskAdded(task=task_view(result.task), created=result.created, similar=similar)
 
 
 class TaskList(Request, frozen=True):
@@ -440,8 +440,8 @@ def task_claim(hold: Hold, request: TaskClaim) -> Claimed:
     Each claim counts as an attempt. Tasks with a handler are left to workers.
     """
     which = Which(principals=tuple(request.principal), handlers=("none",))
-    taken = tasks.claim(hold, request.owner or hold.caller.agent, request.limit, request.seconds, which)
-    return Claimed(claimed=[ClaimedView(token=one.token, task=task_view(one)) for one in taken], count=len(taken))
+    claims = tasks.claim(hold, request.owner or hold.caller.agent, request.limit, request.seconds, which)
+    return Claimed(claimed=[ClaimedView(token=one.token, task=task_view(one)) for one in claims], count=len(claims))
 
 
 class TaskBeat(Request, frozen=True):

@@ -85,12 +85,12 @@ class Schedule(NamedTuple):
 
 def schedule(repeat: str | None, zone: str, first: int) -> Schedule:
     """Parse a rule. Raises Invalid if it is malformed or has no occurrence."""
-    made = Schedule(rule_of(repeat), zone_of(zone), first)
-    if isinstance(made.rule, Every) and made.rule.seconds > LONGEST_EVERY:
+    result = Schedule(rule_of(repeat), zone_of(zone), first)
+    if isinstance(result.rule, Every) and result.rule.seconds > LONGEST_EVERY:
         raise Invalid(f"repeat: {repeat!r} is too long: the maximum is 36525 days", fields=["repeat"])
-    if made.rule is not None and after(made, first - 1) is None:
+    if result.rule is not None and after(result, first - 1) is None:
         raise Invalid("repeat: this rule never comes due", fields=["repeat"])
-    return made
+    return result
 
 
 _NO_ZONES = ("right/", "posix", "Factory", "localtime")
@@ -110,17 +110,17 @@ def zone_of(name: str) -> ZoneInfo:
 
 def due(text: str, zone: str) -> int:
     """Parse a time; without an offset it is local time in the zone."""
-    given = text.strip()
+    value = text.strip()
     try:
-        wall = datetime.fromisoformat(given)
+        wall = datetime.fromisoformat(value)
     except ValueError:
-        return from_text(given, "due_at")
+        return from_text(value, "due_at")
     if wall.tzinfo is not None:
-        return from_text(given, "due_at")
+        return from_text(value, "due_at")
     try:
         return on_the_wall(wall, zone_of(zone))
     except OverflowError:
-        raise Invalid(f"due_at: {given} in {zone} is outside the years 1 to 9999", fields=["due_at"]) from None
+        raise Invalid(f"due_at: {value} in {zone} is outside the years 1 to 9999", fields=["due_at"]) from None
 
 
 def rule_of(repeat: str | None) -> Rule | None:
@@ -131,8 +131,8 @@ def rule_of(repeat: str | None) -> Rule | None:
         raise _unreadable(repeat[:40])
     if found := _EVERY.fullmatch(repeat):
         return Every(int(found[1]) * _SECONDS[found[2][0]])
-    if (said := WORDS.get(repeat, repeat)).upper().startswith("FREQ="):
-        return _calendar(said.upper())
+    if (rule_text := WORDS.get(repeat, repeat)).upper().startswith("FREQ="):
+        return _calendar(rule_text.upper())
     if len(repeat.split()) == 5:
         return _cron(repeat)
     raise _unreadable(repeat)
@@ -179,12 +179,12 @@ def wall_of(moment: int, zone: ZoneInfo) -> datetime:
 def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
     """Find the end of a clock gap by bisection between the old and the new offset."""
     early, late = (wall.replace(tzinfo=zone, fold=fold).utcoffset() or timedelta() for fold in (0, 1))
-    before, gone = (wall - late).replace(tzinfo=UTC), (wall - early).replace(tzinfo=UTC)
-    while gone - before > timedelta(microseconds=1):
-        middle = before + (gone - before) / 2
-        changed = middle.astimezone(zone).utcoffset() == late
-        before, gone = (before, middle) if changed else (middle, gone)
-    return gone
+    low, high = (wall - late).replace(tzinfo=UTC), (wall - early).replace(tzinfo=UTC)
+    while high - low > timedelta(microseconds=1):
+        middle = low + (high - low) / 2
+        is_after = middle.astimezone(zone).utcoffset() == late
+        low, high = (low, middle) if is_after else (middle, high)
+    return high
 
 
 def _unreadable(repeat: str) -> Invalid:
@@ -275,17 +275,17 @@ def _times(rule: Calendar, schedule: Schedule, moment: int) -> Iterator[int]:
     """Occurrences in order, starting near a time, or at the first one if COUNT is set."""
     try:
         start = wall_of(schedule.first, schedule.zone)
-        reached = start if rule.most else max(start, wall_of(moment, schedule.zone))
+        search_from = start if rule.most else max(start, wall_of(moment, schedule.zone))
     except OverflowError:
         return
-    counted = 0
-    for day in _days(rule, start, reached):
+    count = 0
+    for day in _days(rule, start, search_from):
         at = on_the_wall(day, schedule.zone)
         if at < schedule.first:
             continue
-        if (rule.until is not None and at > rule.until) or (rule.most is not None and counted >= rule.most):
+        if (rule.until is not None and at > rule.until) or (rule.most is not None and count >= rule.most):
             return
-        counted += 1
+        count += 1
         yield at
 
 
@@ -337,8 +337,8 @@ def _in_month(rule: Calendar, start: datetime, year: int, month: int) -> set[int
     """Days of a month that match a rule; a missing day becomes the last of the month."""
     first, length = calendar.monthrange(year, month)
     if not rule.weekdays:
-        given = rule.monthdays or (start.day,)
-        return {min(day, length) if day > 0 else max(1, length + 1 + day) for day in given}
+        monthdays = rule.monthdays or (start.day,)
+        return {min(day, length) if day > 0 else max(1, length + 1 + day) for day in monthdays}
     found: set[int] = set()
     for nth, weekday in rule.weekdays:
         days = list(range(1 + (weekday - first) % 7, length + 1, 7))

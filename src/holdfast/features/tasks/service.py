@@ -72,16 +72,16 @@ def add(hold: Hold, draft: Draft) -> Added:
     """Add a task, or return the identical one or the one with the same key. Similar tasks are listed."""
     if draft.handler != "none" and not hold.caller.may("admin"):
         raise Forbidden("Tasks with a handler run with the worker's privileges; creating one requires an admin key.")
-    made = drafted(hold, draft)
+    task = drafted(hold, draft)
     with _writing(hold) as session:
-        if known := _known(session, made):
+        if known := _known(session, task):
             return Added(known, created=False, similar=[])
         around = tasks.near(
-            session, made.principal, made.due_at - rules.LIKE_WITHIN, made.due_at + rules.LIKE_WITHIN, NEAR
+            session, task.principal, task.due_at - rules.LIKE_WITHIN, task.due_at + rules.LIKE_WITHIN, NEAR
         )
-        tasks.put(session, made)
+        tasks.put(session, task)
     return Added(
-        made, created=True, similar=[one for one in around if rules.alike(one, made.title, made.due_at)][:SUGGESTED]
+        task, created=True, similar=[one for one in around if rules.alike(one, task.title, task.due_at)][:SUGGESTED]
     )
 
 
@@ -89,8 +89,8 @@ def drafted(hold: Hold, draft: Draft) -> Task:
     """Build a task. Raises Invalid if its schedule never comes due."""
     now = hold.now()
     first = plan.due(draft.due_at, draft.zone)
-    made = plan.schedule(draft.repeat, draft.zone, first)
-    due = plan.after(made, first - 1)
+    recurrence = plan.schedule(draft.repeat, draft.zone, first)
+    due = plan.after(recurrence, first - 1)
     assert due is not None, "a schedule without occurrences is rejected above"
     return Task(
         id=str(uuid.uuid4()),
@@ -160,22 +160,22 @@ def amend(hold: Hold, id: str, principals: Sequence[str], changes: dict[str, Any
     with _writing(hold) as session:
         task = tasks.named(session, hold.caller, id, principals)
         _must_wait(task)
-        changed = _changed(task, changes, hold.now())
-        tasks.put(session, changed)
-    return changed
+        changed_task = _changed(task, changes, hold.now())
+        tasks.put(session, changed_task)
+    return changed_task
 
 
 def _changed(task: Task, changes: dict[str, Any], now: int) -> Task:
     """Apply changes; recompute the due time if the schedule is among them."""
     due_at = changes.pop("due_at", None)
-    said = replace(task, updated_at=now, **changes)
-    if said.repeat == "once":
-        said = replace(said, repeat=None)
+    result = replace(task, updated_at=now, **changes)
+    if result.repeat == "once":
+        result = replace(result, repeat=None)
     if due_at is None and not changes.keys() & {"repeat", "zone"}:
-        return said
-    first = plan.due(due_at, said.zone) if due_at is not None else said.due_at
-    due = plan.after(plan.schedule(said.repeat, said.zone, first), first - 1)
-    return replace(said, first_at=first, due_at=due or first, ready_at=due or first, attempts=0)
+        return result
+    first = plan.due(due_at, result.zone) if due_at is not None else result.due_at
+    due = plan.after(plan.schedule(result.repeat, result.zone, first), first - 1)
+    return replace(result, first_at=first, due_at=due or first, ready_at=due or first, attempts=0)
 
 
 def defer(hold: Hold, id: str, principals: Sequence[str], until: str) -> Task:
@@ -196,13 +196,13 @@ def cancel(hold: Hold, id: str, principals: Sequence[str]) -> Task:
     with _writing(hold) as session:
         task = tasks.named(session, hold.caller, id, principals)
         if task.state == "running":
-            ended = replace(task, cancel_asked=True, updated_at=hold.now())
+            result = replace(task, cancel_asked=True, updated_at=hold.now())
         elif task.state in ("pending", "failed"):
-            ended = replace(task, state="cancelled", ready_at=None, updated_at=hold.now())
+            result = replace(task, state="cancelled", ready_at=None, updated_at=hold.now())
         else:
             raise Conflict(f"The task is already {task.state}.", state=task.state)
-        tasks.put(session, ended)
-    return ended
+        tasks.put(session, result)
+    return result
 
 
 def retry(hold: Hold, id: str, principals: Sequence[str]) -> Task:
@@ -230,17 +230,17 @@ def claim(hold: Hold, owner: str, limit: int, seconds: int, which: Which = tasks
     """
     with _writing(hold) as session:
         by = Claimant(owner, hold.now(), seconds)
-        taken: list[Task] = []
-        while len(taken) < limit:
-            found = tasks.claimable(session, hold.caller, which, by.now, limit - len(taken))
+        claims: list[Task] = []
+        while len(claims) < limit:
+            found = tasks.claimable(session, hold.caller, which, by.now, limit - len(claims))
             fit = [task for task in found if _is_fit(session, task, by.now)]
             if fit:
                 until = by.now + seconds * SECOND
                 session.do("task_claim", ids=[task.id for task in fit], owner=owner, now=by.now, until=until)
-                taken += [rules.claimed(task, by) for task in fit]
+                claims += [rules.claimed(task, by) for task in fit]
             if len(fit) == len(found):
                 break
-    return taken
+    return claims
 
 
 def _is_fit(session: Session, task: Task, now: int) -> bool:

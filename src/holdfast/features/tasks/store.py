@@ -73,8 +73,8 @@ def named(session: Session, caller: Caller, id: str, principals: Sequence[str] =
     if len(id) < SHORTEST_PREFIX:
         raise Invalid(f"id: must have at least {SHORTEST_PREFIX} characters", fields=["id"])
     parts, params = _narrowed(session, caller, Which(principals=tuple(principals)))
-    asked = params | {"prefix": id, "beyond": id + LONGEST_TEXT}
-    rows = session.assembled(("task_select", *parts, "task.begins"), asked)
+    query_params = params | {"prefix": id, "beyond": id + LONGEST_TEXT}
+    rows = session.assembled(("task_select", *parts, "task.begins"), query_params)
     if not rows:
         raise NotFound(f"You have no task {id!r}.")
     if len(rows) > 1 and rows[0][0] != id:
@@ -104,12 +104,12 @@ def near(session: Session, principal: str, earliest: int, latest: int, limit: in
 def claimable(session: Session, caller: Caller, which: Which, now: int, limit: int) -> list[Task]:
     """Tasks that can be claimed: expired leases first, then due ones, each longest overdue first."""
     parts, params = _narrowed(session, caller, which)
-    asked = params | {"now": now, "limit": limit}
-    left = session.assembled(("task_select", *parts, "task.abandoned"), asked)
-    if len(left) < limit:
-        asked["limit"] = limit - len(left)
-        left += session.assembled(("task_select", *parts, "task.claimable"), asked)
-    return [task_of(row) for row in left]
+    query_params = params | {"now": now, "limit": limit}
+    rows = session.assembled(("task_select", *parts, "task.abandoned"), query_params)
+    if len(rows) < limit:
+        query_params["limit"] = limit - len(rows)
+        rows += session.assembled(("task_select", *parts, "task.claimable"), query_params)
+    return [task_of(row) for row in rows]
 
 
 def runs(session: Session, task: str, limit: int) -> list[Run]:

@@ -71,17 +71,17 @@ class Worker:
 
     def work(self, *, once: bool = False) -> int:
         """Run until stopped or, with `once`, until nothing is due. Returns the number of claimed tasks."""
-        taken = 0
+        count = 0
         while not self._stop.is_set():
             got = self._take()
-            taken += got
+            count += got
             if once and not got and not self._busy:
                 break
             if not got:
                 self._changed.wait(self._pause())
                 self._changed.clear()
         self._drain()
-        return taken
+        return count
 
     def _take(self) -> int:
         """Claim as many tasks as there are free slots and start them."""
@@ -169,9 +169,9 @@ class _Pulse:
     def _beat(self) -> None:
         while not self._over.wait(self._lease / 3):
             try:
-                asked = tasks.beat(self._hold, self._task.id, self._task.token, self._lease)
+                is_cancelled = tasks.beat(self._hold, self._task.id, self._task.token, self._lease)
                 self._until = monotonic() + self._lease
-                if asked:
+                if is_cancelled:
                     self.why = "The task was cancelled."
             except LeaseLost:
                 self.why, self.lost = "The lease was lost.", True
@@ -206,7 +206,7 @@ def _job(task: Task) -> list[str]:
     """Command of a job, plus `arguments` from the payload."""
     more = task.payload.get("arguments", [])
     if task.target not in JOBS or not isinstance(more, list) or not all(isinstance(word, str) for word in more):
-        raise Misconfigured(f"Unknown job {task.target!r}: choose among {', '.join(JOBS)}.")
+        raise Misconfigured(f"target: a job must be one of {', '.join(JOBS)} (got {task.target!r}).")
     return [*JOBS[task.target], *more]
 
 
@@ -220,12 +220,12 @@ def _posted(task: Task) -> str:
 
 
 def _ran(task: Task, argv: list[str], environment: Mapping[str, str], stop: Callable[[], str | None]) -> Finish:
-    ended = child.run(argv, words=told(task), environment=environment, timeout=task.timeout, stop=stop)
-    if ended.stopped is not None:
-        return Finish(error=ended.stopped, result=ended.output or None)
-    if ended.code != 0:
-        return Finish(error=ended.errors.strip() or f"Exit code {ended.code}.", result=ended.output or None)
-    return Finish(result=ended.output)
+    result = child.run(argv, words=told(task), environment=environment, timeout=task.timeout, stop=stop)
+    if result.stopped is not None:
+        return Finish(error=result.stopped, result=result.output or None)
+    if result.code != 0:
+        return Finish(error=result.errors.strip() or f"Exit code {result.code}.", result=result.output or None)
+    return Finish(result=result.output)
 
 
 def _unprivileged() -> dict[str, str]:

@@ -51,7 +51,7 @@ def export(hold: Hold, session: Session, under: str | None = None) -> Row:
 def told(hold: Hold, session: Session, under: str | None = None) -> Row:
     """Fields of an export. Arrays are iterators that read the store lazily."""
     whole = under is None and "*" in hold.caller.namespaces
-    beside, held = Beside(session), _held(hold, session, under)
+    extras, scope = Beside(session), _held(hold, session, under)
     fields = {
         "schema_version": envelope.SCHEMA,
         "source": f"holdfast-v{__version__}",
@@ -59,31 +59,31 @@ def told(hold: Hold, session: Session, under: str | None = None) -> Row:
         "db_schema_version": envelope.DB_SCHEMA,
         "memories": (row for row in _memory_rows(hold, session, under) if "archived_at" not in row),
         "archived": (row for row in _memory_rows(hold, session, under) if "archived_at" in row),
-        **_around(hold, session, beside, held),
+        **_around(hold, session, extras, scope),
         "agents": _rows(
-            beside,
+            extras,
             "agents",
             envelope.agent_row,
-            (agent for agent in _records(session, AGENT) if whole or agent.id in held.owners),
+            (agent for agent in _records(session, AGENT) if whole or agent.id in scope.owners),
         ),
-        "namespaces": _namespace_rows(hold, session, under, held, beside),
+        "namespaces": _namespace_rows(hold, session, under, scope, extras),
         "notices": _rows(
-            beside,
+            extras,
             "notices",
             envelope.notice_row,
             (notice_of(row) for row in _pages(session, "notice_all")) if whole else iter(()),
         ),
         "policies": _rows(
-            beside,
+            extras,
             "policies",
             envelope.policy_row,
             (one for one in _records(session, POLICY) if _within(hold, one.id, under)),
         ),
         "principals": _rows(
-            beside, "principals", envelope.principal_row, _records(session, PRINCIPAL) if whole else iter(())
+            extras, "principals", envelope.principal_row, _records(session, PRINCIPAL) if whole else iter(())
         ),
         "interactions": _rows(
-            beside,
+            extras,
             "interactions",
             envelope.interaction_row,
             (
@@ -92,10 +92,10 @@ def told(hold: Hold, session: Session, under: str | None = None) -> Row:
                 if interactions.may_see(session, hold.caller, one) and _within(hold, one.namespace, under)
             ),
         ),
-        **_skills(hold, session, under, beside),
-        **{name: _ledger_rows(hold, session, under, beside, held, ledger) for name, ledger in LEDGERS.items()},
+        **_skills(hold, session, under, extras),
+        **{name: _ledger_rows(hold, session, under, extras, scope, ledger) for name, ledger in LEDGERS.items()},
     }
-    return {**_kept_before(fields, beside), **fields} if whole else fields
+    return {**_kept_before(fields, extras), **fields} if whole else fields
 
 
 class Held(NamedTuple):
@@ -107,12 +107,12 @@ class Held(NamedTuple):
 
 
 def _held(hold: Hold, session: Session, under: str | None) -> Held:
-    held = Held(set(), set(), set())
+    scope = Held(set(), set(), set())
     for row in _memory_rows(hold, session, under):
-        held.ids.add(row["id"])
-        held.owners.add(row["metadata"]["agent_id"])
-        held.namespaces.add(row["namespace"])
-    return held
+        scope.ids.add(row["id"])
+        scope.owners.add(row["metadata"]["agent_id"])
+        scope.namespaces.add(row["namespace"])
+    return scope
 
 
 def _within(hold: Hold, namespace: str, under: str | None) -> bool:
@@ -170,28 +170,28 @@ def name_of(ledger: Ledger, kept: Kept) -> str:
 
 def _kept_before(fields: Row, beside: "Beside") -> Row:
     """Envelope fields of other programs. If such a field is a known array today, its rows follow ours."""
-    for name, rows in (said := beside.top()).items():
+    for name, rows in (unknown := beside.top()).items():
         if name in fields and isinstance(rows, list) and isinstance(fields[name], Iterator):
             fields[name] = _with_others(fields[name], rows)
-    return {name: value for name, value in said.items() if name not in fields}
+    return {name: value for name, value in unknown.items() if name not in fields}
 
 
 def _with_others(own: Iterator[Row], others: list[Row]) -> Iterator[Row]:
     """Own rows, then the other rows that are not among them."""
-    left = {canonical(row): row for row in others}
+    remaining = {canonical(row): row for row in others}
     for row in own:
-        left.pop(canonical(row), None)
+        remaining.pop(canonical(row), None)
         yield row
-    yield from left.values()
+    yield from remaining.values()
 
 
 def simple(exported: Row) -> Row:
     """Reduce an export to live memories and the links between them."""
-    held = {row["id"] for row in exported["memories"]}
+    ids = {row["id"] for row in exported["memories"]}
     return {
-        "count": len(held),
+        "count": len(ids),
         "exported_at": exported["exported_at"],
-        "links": [link for link in exported["links"] if {link["source_id"], link["target_id"]} <= held],
+        "links": [link for link in exported["links"] if {link["source_id"], link["target_id"]} <= ids],
         "memories": exported["memories"],
     }
 
@@ -246,9 +246,9 @@ def _invalidations(hold: Hold, session: Session, held: set[str]) -> list[Invalid
     if "*" in hold.caller.namespaces:
         return found
     parts, params = memories.reached(hold.caller)
-    fallen = sorted({id for one in found for id in (one.invalidated, one.invalidating)})
-    reached = {row[0] for row in session.assembled(("memory_ids", *parts, "memory.some"), params | {"ids": fallen})}
-    return [one for one in found if {one.invalidated, one.invalidating} <= reached]
+    source_ids = sorted({id for one in found for id in (one.invalidated, one.invalidating)})
+    visible = {row[0] for row in session.assembled(("memory_ids", *parts, "memory.some"), params | {"ids": source_ids})}
+    return [one for one in found if {one.invalidated, one.invalidating} <= visible]
 
 
 def _records(session: Session, kind: Kind[Any]) -> Iterator[Any]:
@@ -267,21 +267,21 @@ def _pages(session: Session, statement: str) -> Iterator[Any]:
 def _namespace_rows(hold: Hold, session: Session, under: str | None, held: Held, beside: Beside) -> Iterator[Row]:
     """Namespaces with a memory, a standard or unknown fields."""
     standards = {standard.id: standard for standard in _records(session, STANDARD) if standard.memory in held.ids}
-    told = held.namespaces | standards.keys()
+    names = held.namespaces | standards.keys()
     if under is None:
-        told |= {name for name in beside.ids("namespaces") if hold.caller.reaches(name)}
-    unsaid = {"parent_namespace": None, "updated_at": None}
+        names |= {name for name in beside.ids("namespaces") if hold.caller.reaches(name)}
+    defaults = {"parent_namespace": None, "updated_at": None}
     return (
-        {**unsaid, **beside.added("namespaces", name, envelope.namespace_row(name, standards.get(name)))}
-        for name in sorted(told)
+        {**defaults, **beside.added("namespaces", name, envelope.namespace_row(name, standards.get(name)))}
+        for name in sorted(names)
     )
 
 
 def _skills(hold: Hold, session: Session, under: str | None, beside: Beside) -> dict[str, Iterator[Row]]:
     """Current skills and all their versions with file contents, read lazily."""
-    shown = list(skills.every(session, hold.caller, under))
-    versions = {one.version.id: one.version for one in shown}
-    there = {one.skill.id: one.skill for one in shown}
+    current_skills = list(skills.every(session, hold.caller, under))
+    versions = {one.version.id: one.version for one in current_skills}
+    by_id = {one.skill.id: one.skill for one in current_skills}
 
     def said(version: SkillVersion) -> Row:
         return envelope.skill_version_row(version, {file.path: skills.content(session, file) for file in version.files})
@@ -292,6 +292,6 @@ def _skills(hold: Hold, session: Session, under: str | None, beside: Beside) -> 
             beside,
             "skills",
             lambda one: envelope.skill_row(one, versions[one.current].digest),
-            iter(sorted(there.values(), key=lambda skill: skill.id)),
+            iter(sorted(by_id.values(), key=lambda skill: skill.id)),
         ),
     }

@@ -79,7 +79,7 @@ def read_export(hold: Hold, file: str, options: Options, *, dry_run: bool = Fals
     Each batch is durable before the next, so an interrupted import can be repeated to continue.
     """
     must_be_local(hold, "file")
-    with opened(file) as given, _spooled(given) as spooled:
+    with opened(file) as source, _spooled(source) as spooled:
         envelope.must_be_envelope({**spooled.fields, **{name: [] for name in spooled.lists}})
         with rehearsed(hold) if dry_run else nullcontext(hold) as there:
             return _Taking(there, options, spooled).all()
@@ -148,13 +148,13 @@ class _Taking:
 
     def _others(self) -> None:
         """Store fields that this release does not know, unchanged."""
-        given = {name: value for name, value in self._spooled.fields.items() if name not in envelope.HEAD}
+        values = {name: value for name, value in self._spooled.fields.items() if name not in envelope.HEAD}
         for name in self._spooled.lists.keys() - {*envelope.ARRAYS}:
-            given[name] = [_decoded(line) for _, line in self._spooled.rows(name)]
+            values[name] = [_decoded(line) for _, line in self._spooled.rows(name)]
         with self._hold.writing() as write:
             self._intake.writes(write)
-            for name in sorted(given):
-                self._intake.tried(self._taken, name, 0, given[name])
+            for name in sorted(values):
+                self._intake.tried(self._taken, name, 0, values[name])
 
 
 def _decoded(line: bytes) -> Any:
@@ -239,8 +239,8 @@ class _Reader:
                 continue
             if end < len(self._text) or not self._more():
                 break
-        said, self._at = self._text[self._at : end], end
-        return said.replace("\n", " ").replace("\r", " ").encode()
+        text, self._at = self._text[self._at : end], end
+        return text.replace("\n", " ").replace("\r", " ").encode()
 
     def _next(self) -> str:
         """The next character that is not whitespace; empty at the end."""

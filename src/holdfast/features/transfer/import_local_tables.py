@@ -96,9 +96,9 @@ def _authored(taking: Taking, ledger: Ledger, given: Kept) -> Kept:
     """Set the author: from the file if it is trusted, else the importer."""
     if ledger.author is None:
         return given
-    named = given[ledger.author]
-    who = named if named in RESERVED_AGENTS else admit_agent(named, ledger.author)
-    return {**given, ledger.author: who if taking.options.trust_source else taking.hold.caller.agent}
+    author = given[ledger.author]
+    trusted_author = author if author in RESERVED_AGENTS else admit_agent(author, ledger.author)
+    return {**given, ledger.author: trusted_author if taking.options.trust_source else taking.hold.caller.agent}
 
 
 def _alone(taking: Taking, ledger: Ledger, given: Kept) -> Kept:
@@ -110,8 +110,8 @@ def _alone(taking: Taking, ledger: Ledger, given: Kept) -> Kept:
             others = [row for row in session.rows("conversation_going_on", **scope) if row[0] != given["id"]]
             return {**given, "state": "closing"} if others else given
         case "tasks" if given["unique_key"] is not None:
-            asked = {"principals": [given["principal"]], "unique_key": given["unique_key"]}
-            rows = session.assembled(("task_select", "task.of_principal", "task.keyed"), asked)
+            params = {"principals": [given["principal"]], "unique_key": given["unique_key"]}
+            rows = session.assembled(("task_select", "task.of_principal", "task.keyed"), params)
             _must_be_free("unique_key", rows[0][0] if rows else None, given["id"])
         case "usage" if given["unique_key"] is not None:
             known = usage.keyed(session, given["agent"], given["unique_key"])

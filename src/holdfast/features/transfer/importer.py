@@ -88,7 +88,7 @@ def take(hold: Hold, given: Row, options: Options, *, dry_run: bool = False) -> 
     envelope.must_be_envelope(given)
     arrays = {name: given[name] for name in envelope.ARRAYS if name in given}
     total, done = sum(map(len, arrays.values())), 0
-    taken = Taken({name: Counter() for name in arrays}, [], 0, [])
+    report = Taken({name: Counter() for name in arrays}, [], 0, [])
     try:
         with hold.writing() as write:
             intake = Intake(hold, write, options)
@@ -96,15 +96,15 @@ def take(hold: Hold, given: Row, options: Options, *, dry_run: bool = False) -> 
                 for index, raw in enumerate(rows):
                     if done % STEP == 0:
                         hold.progress(done, total, "importing")
-                    intake.tried(taken, name, index, raw)
+                    intake.tried(report, name, index, raw)
                     done += 1
             for name in given.keys() - {*envelope.ARRAYS, *envelope.HEAD}:
-                intake.tried(taken, name, 0, given[name])
+                intake.tried(report, name, 0, given[name])
             if dry_run:
                 raise Rehearsed
     except Rehearsed:
         pass
-    return taken._replace(restamped=intake.restamped, kept=sorted(taken.kept))
+    return report._replace(restamped=intake.restamped, kept=sorted(report.kept))
 
 
 class Intake:
@@ -164,16 +164,16 @@ class Intake:
             taken.rejected.append(Rejected(name, index, error))
 
     def _memory(self, raw: Any, state: Literal["live", "archived"]) -> Outcome:
-        given, used = self._given(raw, state)
-        stored = self._write.get(MEMORY, given.id)
-        return self._new(given, used) if stored is None else self._known(stored, given, used)
+        incoming, used = self._given(raw, state)
+        stored = self._write.get(MEMORY, incoming.id)
+        return self._new(incoming, used) if stored is None else self._known(stored, incoming, used)
 
     def read_memory(self, raw: Any) -> Memory:
         """Build the memory that importing a new row would store."""
         return self._owned(self._given(raw, "live")[0])
 
     def _given(self, raw: Any, state: Literal["live", "archived"]) -> tuple[Memory, tuple[int, int]]:
-        given, used = envelope.memory_of(
+        memory, used = envelope.memory_of(
             raw,
             state,
             agent=self._hold.caller.agent,
@@ -182,8 +182,8 @@ class Intake:
             now=self._write.now,
             times=self._hold.lifetimes,
         )
-        self.must_reach(given.namespace)
-        return self._timed(hygiene.taken_in(self._write.session, given)), used
+        self.must_reach(memory.namespace)
+        return self._timed(hygiene.taken_in(self._write.session, memory)), used
 
     def _timed(self, record: R) -> R:
         """Keep the times and version of a record, or reset them to now."""
@@ -191,15 +191,15 @@ class Intake:
             return record
         return replace(record, created_at=self._write.now, updated_at=self._write.now, version=1)
 
-    def _new(self, given: Memory, used: tuple[int, int]) -> Outcome:
-        given = self._owned(given)
-        if self._claims(given, used):
-            holder = title_holder(self._write, given.namespace, given.title)
+    def _new(self, incoming: Memory, used: tuple[int, int]) -> Outcome:
+        incoming = self._owned(incoming)
+        if self._claims(incoming, used):
+            holder = title_holder(self._write, incoming.namespace, incoming.title)
             if holder is not None and self._options.on_conflict == "merge":
-                return self._merge(holder, given, used)
-            given = self._titled(given)
-        self._write.add(MEMORY, given, "import")
-        self._count(given, used)
+                return self._merge(holder, incoming, used)
+            incoming = self._titled(incoming)
+        self._write.add(MEMORY, incoming, "import")
+        self._count(incoming, used)
         return "imported"
 
     def _claims(self, memory: Memory, used: tuple[int, int]) -> bool:
@@ -230,40 +230,42 @@ class Intake:
                 return replace(memory, title=door.title(title))
         raise Conflict(f"There are already {MOST_VERSIONS} versions of {memory.title!r}.")
 
-    def _merge(self, holder: Memory, given: Memory, used: tuple[int, int]) -> Outcome:
+    def _merge(self, holder: Memory, incoming: Memory, used: tuple[int, int]) -> Outcome:
         """Merge into the memory with this title. Never across different sets of readers."""
-        if holder.scope != given.scope or (given.scope == "private" and holder.agent != given.agent):
+        if holder.scope != incoming.scope or (incoming.scope == "private" and holder.agent != incoming.agent):
             raise TitleTaken(
-                f"The title {given.title!r} in {given.namespace!r} belongs to {holder.id}, which has other readers: "
+                f"The title {incoming.title!r} in {incoming.namespace!r} belongs to {holder.id} for other readers: "
                 "import with on_conflict version.",
                 existing_id=holder.id,
             )
-        ends = None if given.expires_at is None else lives_until(given, self._kept_until(given, used))
-        merged = put(self._hold, self._write, _draft(replace(given, expires_at=ends)), "merge", imported=True).memory
-        merged = self._write.change(MEMORY, merged, replace(merged, extra={**given.extra, **merged.extra}), "import")
-        lift(self._write, merged.id, given.reflection_depth, capped=False)
+        ends = None if incoming.expires_at is None else lives_until(incoming, self._kept_until(incoming, used))
+        merged = put(self._hold, self._write, _draft(replace(incoming, expires_at=ends)), "merge", imported=True).memory
+        merged = self._write.change(MEMORY, merged, replace(merged, extra={**incoming.extra, **merged.extra}), "import")
+        lift(self._write, merged.id, incoming.reflection_depth, capped=False)
         self._told(holder, merged)
         self._count(merged, used)
-        self._stands_for[given.id] = holder.id
+        self._stands_for[incoming.id] = holder.id
         return "unchanged" if merged.version == holder.version else "merged"
 
-    def _known(self, stored: Memory, given: Memory, used: tuple[int, int]) -> Outcome:
+    def _known(self, stored: Memory, incoming: Memory, used: tuple[int, int]) -> Outcome:
         if not self._hold.caller.reaches(stored.namespace):
-            raise Forbidden(f"The memory {given.id} is in a namespace outside this key's reach.")
+            raise Forbidden(f"The memory {incoming.id} is in a namespace outside this key's reach.")
         if self._options.check_rights:
             self._must_write(stored)
-            must_agree(self._hold, self._write, stored, given)
-        given = never_lower(stored, given)
+            must_agree(self._hold, self._write, stored, incoming)
+        incoming = never_lower(stored, incoming)
         if stamp := stored.metadata.get("imported_from_agent_id"):
-            given = replace(given, metadata={"imported_from_agent_id": stamp, **given.metadata})
-        if self._options.on_conflict == "version" and self._claims(given, used):
-            given = self._titled(given)
-        outcome = self._settled(MEMORY, stored, given, lambda _: self._claims(given, used) and self._titled(given))
+            incoming = replace(incoming, metadata={"imported_from_agent_id": stamp, **incoming.metadata})
+        if self._options.on_conflict == "version" and self._claims(incoming, used):
+            incoming = self._titled(incoming)
+        outcome = self._settled(
+            MEMORY, stored, incoming, lambda _: self._claims(incoming, used) and self._titled(incoming)
+        )
         if outcome == "merged":
-            lift(self._write, stored.id, given.reflection_depth, capped=False)
-            self._told(stored, given)
+            lift(self._write, stored.id, incoming.reflection_depth, capped=False)
+            self._told(stored, incoming)
         if outcome != "older":
-            self._count(given, used)
+            self._count(incoming, used)
         return outcome
 
     def _told(self, before: Memory, after: Memory) -> None:
@@ -272,19 +274,19 @@ class Intake:
             self._write.local(ChangeSet).changed.add(before.id)
 
     def _settled(
-        self, kind: Kind[R], known: R | None, given: R, check: Callable[[Any], object] = lambda wanted: None
+        self, kind: Kind[R], known: R | None, incoming: R, check: Callable[[Any], object] = lambda wanted: None
     ) -> Outcome:
         """Add a record, or replace an older state. Restores a deleted record, except a grant."""
         if known is None:
-            check(given)
-            self._write.add(kind, given, "import")
+            check(incoming)
+            self._write.add(kind, incoming, "import")
             return "imported"
         before: Any = known
-        after: Any = replace(known, **{name: getattr(given, name) for name in _changeable(kind)})
+        after: Any = replace(known, **{name: getattr(incoming, name) for name in _changeable(kind)})
         if not cells.changed(kind.shape, before, after):
             return "unchanged"
         revived = before.state == "deleted" and kind.name != GRANT.name
-        if given.updated_at < before.updated_at and not revived:  # type: ignore[attr-defined]
+        if incoming.updated_at < before.updated_at and not revived:  # type: ignore[attr-defined]
             return "older"
         if self._options.on_conflict == "error":
             raise Conflict(f"The {kind.name} {before.id} exists with other contents.", id=before.id)
@@ -352,12 +354,12 @@ class Intake:
 
     def _times(self, row: envelope.Row, created: str | None) -> dict[str, Any]:
         """Times, origin and version of a row."""
-        made = moment(created, "created_at")
-        made = self._write.now if made is None else made
-        changed = moment(row.updated_at, "updated_at")
+        created_at = moment(created, "created_at")
+        created_at = self._write.now if created_at is None else created_at
+        updated_at = moment(row.updated_at, "updated_at")
         return {
-            "created_at": made,
-            "updated_at": made if changed is None else changed,
+            "created_at": created_at,
+            "updated_at": created_at if updated_at is None else updated_at,
             "origin": row.origin or self._write.origin,
             "version": row.version,
         }
@@ -368,13 +370,13 @@ class Intake:
         if source == target:
             raise Invalid("target_id: must differ from source_id", fields=["target_id"])
         times = self._times(row, row.created_at)
-        begun = moment(row.valid_from, "valid_from")
+        valid_from = moment(row.valid_from, "valid_from")
         link = Link(
             id=relate.id_of(source, target, row.relation),
             source=source,
             target=target,
             relation=row.relation,
-            valid_from=times["created_at"] if begun is None else begun,
+            valid_from=times["created_at"] if valid_from is None else valid_from,
             valid_until=moment(row.valid_until, "valid_until"),
             agent=self._hold.caller.agent,
             **times,
@@ -401,12 +403,12 @@ class Intake:
     def _invalidation(self, raw: Any) -> Outcome:
         """Import a notice. Its source may be missing: deleted memories are not exported."""
         row, rest = self._read(envelope.InvalidationRow, raw)
-        fell, heir = (self._stands_for.get(id, id) for id in (row.invalidated_id, row.invalidating_id))
+        invalidated, invalidating = (self._stands_for.get(id, id) for id in (row.invalidated_id, row.invalidating_id))
         dependent = self._written_end(row.dependent_id, "dependent_id")
         one = Invalidation(
-            id=id_of(fell, heir, dependent),
-            invalidated=fell,
-            invalidating=heir,
+            id=id_of(invalidated, invalidating, dependent),
+            invalidated=invalidated,
+            invalidating=invalidating,
             dependent=dependent,
             hop=row.hop,
             cause=row.cause,
@@ -470,11 +472,11 @@ class Intake:
         """Import an interaction unchanged. An existing one is not modified."""
         self._must_trust("interactions")
         row, rest = self._read(envelope.InteractionRow, raw)
-        told = {name: getattr(row, name) for name in Interaction.__struct_fields__ if hasattr(row, name)}
+        fields = {name: getattr(row, name) for name in Interaction.__struct_fields__ if hasattr(row, name)}
         at = moment(row.at, "at")
         assert at is not None, "required in a row"
-        told |= {"agent": admit_agent(row.agent_id), "at": at, **self._times(row, row.created_at)}
-        one = admit_interaction(Interaction(**told))
+        fields |= {"agent": admit_agent(row.agent_id), "at": at, **self._times(row, row.created_at)}
+        one = admit_interaction(Interaction(**fields))
         self.must_reach(one.namespace)
         if self._write.get(INTERACTION, one.id) is not None:
             return self._aside("interactions", one.id, rest, "unchanged")
@@ -485,8 +487,8 @@ class Intake:
         name = row.namespace if row.namespace == EVERYWHERE else door.namespace(row.namespace)
         self.must_reach(name)
         if row.standard_id is None:
-            told = {"parent_namespace": row.parent_namespace, "updated_at": row.updated_at}
-            rest |= {field: value for field, value in told.items() if value is not None}
+            unknown = {"parent_namespace": row.parent_namespace, "updated_at": row.updated_at}
+            rest |= {field: value for field, value in unknown.items() if value is not None}
             return self._aside("namespaces", name, rest, "unchanged")
         parent = row.parent_namespace if row.parent_namespace is None else door.namespace(row.parent_namespace)
         if parent is not None and self._options.check_rights:
@@ -603,9 +605,9 @@ class Intake:
             lambda id: self._stands_for.get(id, id),
             self._end,
         )
-        given = intake_ledger.admitted(taking, ledger, ledger.kept(row))
-        outcome = intake_ledger.take(taking, ledger, given)
-        return self._aside(ledger.array, name_of(ledger, given), rest, outcome)
+        record = intake_ledger.admitted(taking, ledger, ledger.kept(row))
+        outcome = intake_ledger.take(taking, ledger, record)
+        return self._aside(ledger.array, name_of(ledger, record), rest, outcome)
 
     def _registrar(self, agent: str) -> str:
         """Who registered a skill: from the file if it is trusted, else the importer."""

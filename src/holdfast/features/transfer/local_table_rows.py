@@ -248,8 +248,8 @@ class Ledger(NamedTuple):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        told = (_COLUMNS.get(name, name) for name in self.shape.__struct_fields__ if name != "phases")
-        return tuple(dict.fromkeys((*told, *self.untold)))
+        names = (_COLUMNS.get(name, name) for name in self.shape.__struct_fields__ if name != "phases")
+        return tuple(dict.fromkeys((*names, *self.untold)))
 
     @property
     def author(self) -> str | None:
@@ -284,11 +284,11 @@ class Ledger(NamedTuple):
 
     def kept(self, row: Struct) -> Kept:
         """Convert an envelope row to a record. Raises Invalid if the store would reject it."""
-        kept = dict(self.untold)
+        record = dict(self.untold)
         for name in self.shape.__struct_fields__:
             value = getattr(row, name)
-            kept[_COLUMNS.get(name, name)] = None if value is None else self._read(name, value)
-        return self.free(self.admitted(kept))
+            record[_COLUMNS.get(name, name)] = None if value is None else self._read(name, value)
+        return self.free(self.admitted(record))
 
     def _told(self, name: str, value: Any) -> Any:
         if name in self.money:
@@ -337,8 +337,8 @@ def parts(text: str, field: str) -> int:
 
 
 def _phase_told(phase: Kept) -> dict[str, Any]:
-    known = {name: value for name, value in phase.items() if value is not None and name != "place"}
-    return {name: to_text(value) if _is_moment(name) else value for name, value in known.items()}
+    values = {name: value for name, value in phase.items() if value is not None and name != "place"}
+    return {name: to_text(value) if _is_moment(name) else value for name, value in values.items()}
 
 
 def _phase_kept(phase: PhaseRow, place: int) -> Kept:

@@ -50,10 +50,10 @@ def _table(ledger: Ledger) -> Table:
 
 
 def _loaded(session: Session, table: Table, row: Row) -> Kept:
-    kept = {name: _read(name, value) for name, value in zip(table.columns, row, strict=True)}
+    record = {name: _read(name, value) for name, value in zip(table.columns, row, strict=True)}
     if table.name == "run":
-        kept["phases"] = [asdict(phase) for phase in runs.phases(session, kept["id"])]
-    return kept
+        record["phases"] = [asdict(phase) for phase in runs.phases(session, record["id"])]
+    return record
 
 
 def _read(name: str, value: Any) -> Any:

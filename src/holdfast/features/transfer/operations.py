@@ -73,8 +73,8 @@ class Envelope(TypedDict):
 def export(hold: Hold, request: Export, progress: Progress) -> Envelope:
     """Export the store as JSON (ai-memory v1 format), private memories included."""
     with hold.reading() as session:
-        exported = transfer.export(hold, session, request.namespace)
-    return cast(Envelope, transfer.simple(exported) if request.simple else exported)
+        envelope = transfer.export(hold, session, request.namespace)
+    return cast(Envelope, transfer.simple(envelope) if request.simple else envelope)
 
 
 KeepTimes = Annotated[bool, Meta(description="Keep times and versions of the file.")]
@@ -151,8 +151,8 @@ def import_(hold: Hold, request: Import, progress: Progress) -> Imported:
 
     Importing the same export again changes nothing. Of two states of a record the later one is kept.
     """
-    taken = intake.take(hold, request.envelope, _options(request), dry_run=request.dry_run)
-    return _imported(request, taken, len(taken.rejected))
+    report = intake.take(hold, request.envelope, _options(request), dry_run=request.dry_run)
+    return _imported(request, report, len(report.rejected))
 
 
 def _options(request: "Import | ImportFile") -> "Options":
@@ -213,8 +213,8 @@ def export_file(hold: Hold, request: ExportFile, progress: Progress) -> ExportWr
 
     The file is readable by its owner only and appears when it is complete.
     """
-    done = write_export(hold, request.file, request.namespace)
-    return ExportWritten(file=request.file, bytes=done.bytes, arrays=done.counts)
+    result = write_export(hold, request.file, request.namespace)
+    return ExportWritten(file=request.file, bytes=result.bytes, arrays=result.counts)
 
 
 class ImportFile(Request, frozen=True):
@@ -240,5 +240,5 @@ def import_file(hold: Hold, request: ImportFile, progress: Progress) -> Imported
 
     The file is read completely first. Each batch is durable before the next: repeat an interrupted import to continue.
     """
-    done = read_export(hold, request.file, _options(request), dry_run=request.dry_run)
-    return _imported(request, done.taken, done.rejected)
+    result = read_export(hold, request.file, _options(request), dry_run=request.dry_run)
+    return _imported(request, result.taken, result.rejected)

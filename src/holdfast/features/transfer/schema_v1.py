@@ -301,15 +301,13 @@ def memory_of(
     if not isinstance(owner, str):
         raise Invalid("metadata.agent_id: must be a string", fields=["metadata.agent_id"])
     draft = _draft(row, namespace)
-    admitted = admit(
-        draft, id=row.id, agent=owner, origin=row.origin or origin, now=now, lifetimes=times, imported=True
-    )
+    base = admit(draft, id=row.id, agent=owner, origin=row.origin or origin, now=now, lifetimes=times, imported=True)
     created = _or(moment(row.created_at, "created_at"), now)
     updated = _or(moment(row.updated_at, "updated_at"), created)
     if state == "archived":
         updated, rest = _archival(row, updated, rest)
     memory = replace(
-        admitted,
+        base,
         tier=row.original_tier or row.tier,
         expires_at=moment(row.original_expires_at or row.expires_at, "expires_at"),
         state=state,
@@ -502,13 +500,13 @@ def agent_row(agent: Agent) -> dict[str, Any]:
 
 
 def principal_row(principal: Principal) -> dict[str, Any]:
-    said = {"name": principal.name, "stands_for": principal.stands_for, "display": principal.display}
-    return {**said, **_stamps(principal)}
+    fields = {"name": principal.name, "stands_for": principal.stands_for, "display": principal.display}
+    return {**fields, **_stamps(principal)}
 
 
 def interaction_row(one: Interaction) -> dict[str, Any]:
-    said = {name: getattr(one, name) for name in _INTERACTION if getattr(one, name) not in (None, "")}
-    return {"agent_id": one.agent, "at": to_text(one.at), **said, **_stamps(one)}
+    fields = {name: getattr(one, name) for name in _INTERACTION if getattr(one, name) not in (None, "")}
+    return {"agent_id": one.agent, "at": to_text(one.at), **fields, **_stamps(one)}
 
 
 _INTERACTION = (

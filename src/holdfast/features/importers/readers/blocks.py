@@ -78,8 +78,8 @@ def _block(one: dict[str, Any]) -> Block:
 
 def called(name: str, given: Any) -> str:
     """Format a tool call: name and arguments."""
-    told = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, separators=(",", ":"))
-    return f"{name} {told}"
+    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, separators=(",", ":"))
+    return f"{name} {text}"
 
 
 def result_of(content: Any) -> str:

@@ -37,11 +37,11 @@ def conversation(raw: Any, where: str) -> Iterator[Record]:
     for key, node in raw["mapping"].items():
         if not isinstance(node, dict) or not isinstance(node.get("message"), dict | None):
             yield Problem(where=f"{where}.{key}", what="not a message")
-    shown = list(_branch(raw["mapping"], raw.get("current_node")))
-    if len(shown) < len(raw["mapping"]):
-        others = sum(map(_said, raw["mapping"].values())) - sum(map(_said, shown))
+    visible = list(_branch(raw["mapping"], raw.get("current_node")))
+    if len(visible) < len(raw["mapping"]):
+        others = sum(map(_said, raw["mapping"].values())) - sum(map(_said, visible))
         yield LeftOut(sort="other branches", number=others)
-    for place, node in enumerate(shown):
+    for place, node in enumerate(visible):
         message = node.get("message")
         if isinstance(message, dict):
             id = text_of(message.get("id")) or text_of(node.get("id"))
@@ -145,10 +145,10 @@ def _misfits(content: Any, where: str) -> Iterator[Problem]:
     if not isinstance(content, str | dict | None):
         yield Problem(where=where, what="neither text nor parts")
     for name in ("parts", "thoughts"):
-        given = dict_of(content).get(name)
-        if not isinstance(given, list | None):
+        value = dict_of(content).get(name)
+        if not isinstance(value, list | None):
             yield Problem(where=f"{where}.{name}", what="not a list")
-        for number, one in enumerate(list_of(given)):
+        for number, one in enumerate(list_of(value)):
             if not isinstance(one, str | dict | None):
                 yield Problem(where=f"{where}.{name}[{number}]", what="neither text nor a part")
     for name in _TEXTS:

@@ -51,12 +51,14 @@ def is_project(raw: Any) -> bool:
 def _memory(raw: dict[str, Any], where: str) -> Iterator[Record]:
     """Read Claude's memory, in general and per project."""
     account = text_of(raw.get("account_uuid")) or "account"
-    told: dict[str, tuple[str, Any]] = {f"{account}/memory": ("What Claude remembers", raw.get("conversations_memory"))}
+    texts: dict[str, tuple[str, Any]] = {
+        f"{account}/memory": ("What Claude remembers", raw.get("conversations_memory"))
+    }
     if not isinstance(raw.get("project_memories"), dict | None):
         yield Problem(where=f"{where}.project_memories", what="not a mapping of texts")
     for project, text in dict_of(raw.get("project_memories")).items():
-        told[f"project/{project}/memory"] = (f"What Claude remembers of project {project[:8]}", text)
-    for key, (title, text) in told.items():
+        texts[f"project/{project}/memory"] = (f"What Claude remembers of project {project[:8]}", text)
+    for key, (title, text) in texts.items():
         yield from no_text(text, f"{where} {key}")
         if text_of(text).strip():
             yield _note(key, title, text, where, kind="summary")
@@ -80,10 +82,10 @@ def _project(raw: dict[str, Any], where: str) -> Iterator[Record]:
             yield Problem(where=spot, what="empty" if id else "document without a uuid", rejected=not id)
             continue
         title = f"{name}: {text_of(document.get('filename')) or id}"
-        made = _note(f"{key}/{id}", title, text, spot, at=document.get("created_at"))
-        yield made
+        note = _note(f"{key}/{id}", title, text, spot, at=document.get("created_at"))
+        yield note
         if about:
-            yield Tie(source=made.key, target=f"claude/{key}", where=spot)
+            yield Tie(source=note.key, target=f"claude/{key}", where=spot)
 
 
 def _note(key: str, title: str, content: str, where: str, *, kind: Kind = "observation", at: Any = None) -> Note:
@@ -153,5 +155,7 @@ def _sorted(found: list[Block]) -> Iterator[tuple[Sort, str]]:
 
 def _files(message: dict[str, Any]) -> list[str]:
     """Names of attachments; their contents are not imported."""
-    given = [*list_of(message.get("attachments")), *list_of(message.get("files"))]
-    return [text_of(one.get("file_name"))[:256] for one in given if isinstance(one, dict) and one.get("file_name")][:20]
+    attachments = [*list_of(message.get("attachments")), *list_of(message.get("files"))]
+    return [
+        text_of(one.get("file_name"))[:256] for one in attachments if isinstance(one, dict) and one.get("file_name")
+    ][:20]

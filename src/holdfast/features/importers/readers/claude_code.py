@@ -63,10 +63,10 @@ class Session:
         self._note_ours(found)
         for sort in SORTS:
             of_sort = [block for block in found if block.sort == sort]
-            kept = [block for block in of_sort if not block.call or block.call not in self._ours]
-            if len(kept) < len(of_sort):
-                yield LeftOut(sort="recalled", number=len(of_sort) - len(kept))
-            text = joined(kept)
+            visible = [block for block in of_sort if not block.call or block.call not in self._ours]
+            if len(visible) < len(of_sort):
+                yield LeftOut(sort="recalled", number=len(of_sort) - len(visible))
+            text = joined(visible)
             if text.strip():
                 yield self._turn(where, raw, message, sort, text)
 
@@ -115,19 +115,19 @@ class Session:
 
 def _sorted(raw: dict[str, Any], text: str) -> tuple[Sort, str]:
     """Classify a text as message, sidechain or system text of the host."""
-    said = _without_reminders(text)
-    if any(map(raw.get, _BY_THE_HOST)) or _NOISE.match(said) or not said.strip():
+    visible_text = _without_reminders(text)
+    if any(map(raw.get, _BY_THE_HOST)) or _NOISE.match(visible_text) or not visible_text.strip():
         return "system", text
-    return ("sidechains" if raw.get("isSidechain") else "message"), said
+    return ("sidechains" if raw.get("isSidechain") else "message"), visible_text
 
 
 def _without_reminders(text: str) -> str:
     """Remove system reminders of the host."""
-    kept, at = list[str](), 0
+    pieces, at = list[str](), 0
     while (start := text.find(_REMINDER[0], at)) != -1 and (end := text.find(_REMINDER[1], start)) != -1:
-        kept.append(text[at:start])
+        pieces.append(text[at:start])
         at = end + len(_REMINDER[1])
-    return "".join((*kept, text[at:])).strip() if at else text
+    return "".join((*pieces, text[at:])).strip() if at else text
 
 
 def _name(folder: str) -> str:

@@ -130,8 +130,8 @@ def _said(item: dict[str, Any]) -> tuple[Sort, str, str]:
             texts = [text_of(one.get("text")) for one in parts if isinstance(one, dict)]
             return "thinking", "assistant", "\n\n".join(filter(None, texts))
         case "function_call" | "custom_tool_call":
-            given = item.get("arguments", item.get("input"))
-            return "tools", "assistant", called(text_of(item.get("name")), given)
+            arguments = item.get("arguments", item.get("input"))
+            return "tools", "assistant", called(text_of(item.get("name")), arguments)
         case "function_call_output" | "custom_tool_call_output":
             output = item.get("output")
             return "tools", "tool", result_of(output.get("content") if isinstance(output, dict) else output)

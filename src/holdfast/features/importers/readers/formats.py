@@ -60,13 +60,13 @@ def detect(place: Place) -> tuple[Format, list[Piece]]:
     counts = Counter(form for form, _ in found if form is not None)
     forms = _of_notes_and_others(counts)
     if len(forms) > 1:
-        told = ", ".join(f"{form} ({counts[form]})" for form in forms)
-        raise Invalid(f"format: files of several formats: {told}. Choose one with --format.", fields=["format"])
+        summary = ", ".join(f"{form} ({counts[form]})" for form in forms)
+        raise Invalid(f"format: files of several formats: {summary}. Choose one with --format.", fields=["format"])
     if not forms:
         unread = next((f"{one.where}: {one.what}" for one in place.problems if one.rejected), None)
         raise _unknown(unread or _hint(place) or "unknown format")
-    wanted = _NOTES if forms[0] == "markdown" else (forms[0],)
-    return forms[0], [piece for form, piece in found if form in wanted]
+    accepted = _NOTES if forms[0] == "markdown" else (forms[0],)
+    return forms[0], [piece for form, piece in found if form in accepted]
 
 
 def _of_notes_and_others(counts: Counter[Format]) -> list[Format]:
@@ -94,8 +94,8 @@ def of_format(place: Place, form: Format) -> list[Piece]:
     """Files of an export in a given format. A single file is not checked."""
     if form == "slack" or place.whole:
         return place.pieces
-    wanted = _NOTES if form == "markdown" else (form,)
-    found = [piece for piece in place.pieces if _looked_at(place, piece) in wanted]
+    accepted = _NOTES if form == "markdown" else (form,)
+    found = [piece for piece in place.pieces if _looked_at(place, piece) in accepted]
     if not found:
         raise _unknown(f"no file of format {form}")
     return found
@@ -137,8 +137,8 @@ def _unknown(what: str) -> Invalid:
 def _is_slack(pieces: Sequence[Piece]) -> bool:
     """Whether there are folders with a file per day, and a list of users or channels."""
     days = [piece for piece in pieces if slack.DAY.fullmatch(piece.name)]
-    listed = any(piece.name.rpartition("/")[2] in ("users.json", *slack.LISTS) for piece in pieces)
-    if not days or not listed:
+    has_list = any(piece.name.rpartition("/")[2] in ("users.json", *slack.LISTS) for piece in pieces)
+    if not days or not has_list:
         return False
     return any(isinstance(one, dict) and "ts" in one for piece in days[:LOOKED_AT] for one in _firsts(piece))
 

@@ -29,9 +29,9 @@ def read(piece: Piece, told: Told) -> Iterator[Record]:
 
 def _entries(piece: Piece, told: Told) -> Iterator[tuple[str, dict[str, Any]] | Problem]:
     """Entries of the server's JSON lines file, or of the two arrays of `read_graph`."""
-    lined = any(map(is_entry, first_lines(piece, LOOKED_AT)))
+    is_lines = any(map(is_entry, first_lines(piece, LOOKED_AT)))
     with watched(piece, told) as source:
-        if lined:
+        if is_lines:
             yield from objects(source, piece.name)
             return
         for place, name, raw in named(source, piece.name):
@@ -44,9 +44,9 @@ def _entries(piece: Piece, told: Told) -> Iterator[tuple[str, dict[str, Any]] | 
 def _entry(graph: "Graph", raw: dict[str, Any], where: str) -> Iterator[Record]:
     name, source, target = (text_of(raw.get(field)) for field in ("name", "from", "to"))
     if raw.get("type") == "entity" and name.strip():
-        observed, odd = _observed(raw.get("observations"), where)
+        observations, odd = _observed(raw.get("observations"), where)
         yield from odd
-        yield graph.entity(name, text_of(raw.get("entityType")), observed, where)
+        yield graph.entity(name, text_of(raw.get("entityType")), observations, where)
     elif raw.get("type") == "relation" and source and target:
         yield from graph.relation(source, text_of(raw.get("relationType")) or "related to", target, where)
     else:
@@ -95,10 +95,10 @@ class Graph:
             yield self.entity(name, "", [], where)
 
     def relation(self, source: str, relation: str, target: str, where: str) -> Iterator[Record]:
-        told = f"{source} {relation} {target}"
+        text = f"{source} {relation} {target}"
         key = f"{self._form}/relation/{source}\x00{relation}\x00{target}"
         yield Note(
-            key=key, title=line(told), content=told, kind="relation", uri=f"uri:{self._form}:{line(told)}", where=where
+            key=key, title=line(text), content=text, kind="relation", uri=f"uri:{self._form}:{line(text)}", where=where
         )
         self._ties.append(Tie(source=self._key(source), target=self._key(target), where=where))
         self._ties += [Tie(source=key, target=self._key(end), where=where) for end in dict.fromkeys((source, target))]

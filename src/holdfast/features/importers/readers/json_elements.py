@@ -179,7 +179,7 @@ class _Text:
 
     def value(self, name: str | None) -> Element | Fault:
         """Read the value at this position, or its fault. Scanning continues after it either way."""
-        self.begun = begun = self.at
+        self.begun = start = self.at
         size, deepest, pieces = 0, 0, list[bytes]()
         for piece, depth in self._pieces():
             size, deepest = size + len(piece), max(deepest, depth)
@@ -188,10 +188,10 @@ class _Text:
             else:
                 pieces.append(piece)
         if deepest > MOST_DEPTH:
-            return Fault(begun, f"nested {deepest} levels deep; the maximum is {MOST_DEPTH}")
+            return Fault(start, f"nested {deepest} levels deep; the maximum is {MOST_DEPTH}")
         if size > self._most:
-            return Fault(begun, f"has {size} bytes; the maximum is {self._most}")
-        return Element(name, begun, b"".join(pieces))
+            return Fault(start, f"has {size} bytes; the maximum is {self._most}")
+        return Element(name, start, b"".join(pieces))
 
     def _pieces(self) -> Iterator[tuple[bytes, int]]:
         """Bytes of a value in chunks, each with the depth reached so far."""
@@ -251,9 +251,9 @@ class _Text:
             self._must_have_more(left)
 
     def _taken(self, upto: int) -> bytes:
-        taken = self._held[self._from : upto]
+        data = self._held[self._from : upto]
         self._from = upto
-        return taken
+        return data
 
     def _must_have_more(self, left: bytes = b"") -> None:
         if not self._more(left):

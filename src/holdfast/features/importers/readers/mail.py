@@ -51,25 +51,25 @@ def read(piece: Piece, told: Told) -> Iterator[Record]:
 
 def mails(source: IO[bytes], most: int = MOST_MESSAGE) -> Iterator[Mail]:
     """Split an mbox into messages. Of a message that is too long only the size is kept."""
-    number, at, begun, size = -1, 0, 0, 0
-    held: list[bytes] = []
+    number, at, start, size = -1, 0, 0, 0
+    lines: list[bytes] = []
     blank = True
     while data := source.readline(STEP):
         if blank and data.startswith(b"From "):
             if number >= 0:
-                yield Mail(number, begun, b"".join(held), size)
-            number, begun, size = number + 1, at, 0
-            held = []
+                yield Mail(number, start, b"".join(lines), size)
+            number, start, size = number + 1, at, 0
+            lines = []
         else:
             size += len(data)
             if size <= most:
-                held.append(data)
+                lines.append(data)
             else:
-                held.clear()
+                lines.clear()
         blank = data in (b"\n", b"\r\n")
         at += len(data)
     if number >= 0:
-        yield Mail(number, begun, b"".join(held), size)
+        yield Mail(number, start, b"".join(lines), size)
 
 
 def _turn(mail: Mail, where: str) -> Record:
@@ -119,11 +119,11 @@ def _header(message: EmailMessage, name: str) -> str:
 
 def _sent(message: EmailMessage) -> float | str | None:
     """Date of a message; the raw text if it is not a date."""
-    given = _header(message, "Date").strip()
+    date = _header(message, "Date").strip()
     try:
-        return parsedate_to_datetime(given).timestamp() if given else None
+        return parsedate_to_datetime(date).timestamp() if date else None
     except (ValueError, OverflowError, TypeError):
-        return given
+        return date
 
 
 def _body(message: EmailMessage) -> str:
@@ -143,10 +143,10 @@ def _body(message: EmailMessage) -> str:
 
 
 def _shown(text: str) -> str:
-    shown = _Shown()
-    shown.feed(text)
-    shown.close()
-    return re.sub(r"\n{3,}", "\n\n", "".join(shown.parts)).strip()
+    parser = _Shown()
+    parser.feed(text)
+    parser.close()
+    return re.sub(r"\n{3,}", "\n\n", "".join(parser.parts)).strip()
 
 
 class _Shown(HTMLParser):

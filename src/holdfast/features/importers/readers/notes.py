@@ -38,10 +38,10 @@ class Front(NamedTuple):
 def read(pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
     """Read each file as one note, and links between notes."""
     names: dict[str, str] = {}
-    wanted: list[tuple[str, str, str]] = []
+    targets: list[tuple[str, str, str]] = []
     for piece in pieces:
-        yield from guarded(piece.name, _read(piece, told, names, wanted))
-    yield from _ties(names, wanted)
+        yield from guarded(piece.name, _read(piece, told, names, targets))
+    yield from _ties(names, targets)
 
 
 def _read(piece: Piece, told: Told, names: dict[str, str], wanted: list[tuple[str, str, str]]) -> Iterator[Record]:
@@ -71,10 +71,10 @@ def _note(piece: Piece, text: str, names: dict[str, str], wanted: list[tuple[str
     front = _front(text) if path.suffix.lower() in MARKDOWN or piece.path is None else Front({}, None)
     if front.fault:
         yield Problem(where=piece.name, what=front.fault, rejected=False)
-    marked = path.suffix.lower() not in TEXT
-    prose = _prose(text) if marked else ""
-    called = line(text.strip().splitlines()[0], 80) if piece.name == places.INLINE else path.stem
-    title = line(_text(front.said.get("title"))) or _heading(prose) or called
+    is_markdown = path.suffix.lower() not in TEXT
+    prose = _prose(text) if is_markdown else ""
+    fallback_title = line(text.strip().splitlines()[0], 80) if piece.name == places.INLINE else path.stem
+    title = line(_text(front.said.get("title"))) or _heading(prose) or fallback_title
     key, uri = _named(piece, text)
     _call(names, key, (path.with_suffix("").as_posix(), _text(front.said.get("permalink")), title, path.stem))
     _call(names, key, _listed(front.said.get("aliases")))
@@ -109,10 +109,10 @@ def _front(text: str) -> Front:
     import yaml
 
     try:
-        said = yaml.safe_load(found[1])
+        fields = yaml.safe_load(found[1])
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         return Front({}, f"invalid YAML front matter ({type(error).__name__}); the text was imported")
-    return Front(said if isinstance(said, dict) else {}, None)
+    return Front(fields if isinstance(fields, dict) else {}, None)
 
 
 def _text(value: Any) -> str:
@@ -128,7 +128,7 @@ def _listed(value: Any) -> list[str]:
 def _prose(text: str) -> str:
     """Remove front matter and code, where tags and links have no meaning."""
     found = _FRONT.match(text)
-    kept, fence = list[str](), ""
+    lines, fence = list[str](), ""
     for one in text[found.end() if found else 0 :].splitlines(keepends=True):
         mark = _FENCE.match(one)
         if fence:
@@ -136,8 +136,8 @@ def _prose(text: str) -> str:
         elif mark:
             fence = mark[1]
         else:
-            kept.append(_INLINE.sub("", one))
-    return "".join(kept)
+            lines.append(_INLINE.sub("", one))
+    return "".join(lines)
 
 
 def _heading(prose: str) -> str:
@@ -147,8 +147,8 @@ def _heading(prose: str) -> str:
 
 def _tags(said: dict[str, Any], prose: str) -> Iterable[str]:
     """Tags of a note: front matter, `#tags`, and categories of observations."""
-    given = [*_listed(said.get("tags")), *_TAG.findall(prose), *_CATEGORY.findall(prose)]
-    clean = (line(tag.strip().lstrip("#").replace(",", " "), 64) for tag in given)
+    names = [*_listed(said.get("tags")), *_TAG.findall(prose), *_CATEGORY.findall(prose)]
+    clean = (line(tag.strip().lstrip("#").replace(",", " "), 64) for tag in names)
     return list(dict.fromkeys(tag for tag in clean if tag))[:MOST_TAGS]
 
 

@@ -116,10 +116,10 @@ def _message(raw: dict[str, Any], where: str, channel: Channel, people: dict[str
         if raw.get("ts") in (None, ""):
             yield Problem(where=where, what="message without ts")
         return
-    replied = text_of(raw.get("thread_ts"))
+    thread_stamp = text_of(raw.get("thread_ts"))
     yield Turn(
         key=f"slack/{channel.id}/{stamp}",
-        thread=f"{channel.id}/{replied}" if replied else channel.id,
+        thread=f"{channel.id}/{thread_stamp}" if thread_stamp else channel.id,
         name=channel.called(people),
         speaker=_speaker(raw, people),
         content=text,
@@ -143,22 +143,22 @@ def _misfits(raw: dict[str, Any], where: str) -> Iterator[Problem]:
 
 def _original(given: str, text: str) -> dict[str, str]:
     """Original text, if it differs from the rendered text and is not too long."""
-    kept = given and given != text and len(msgspec.json.encode(given)) <= MOST_ORIGINAL
-    return {ORIGINAL: given} if kept else {}
+    fits = given and given != text and len(msgspec.json.encode(given)) <= MOST_ORIGINAL
+    return {ORIGINAL: given} if fits else {}
 
 
 def _written(text: str, people: dict[str, str]) -> str:
     """Render a text as users see it: names instead of ids, links written out."""
 
     def shown(mark: re.Match[str]) -> str:
-        sign, named, label = mark[1], mark[2], mark[3] or ""
+        sign, target, label = mark[1], mark[2], mark[3] or ""
         if sign == "@":
-            return f"@{people.get(named) or label or named}"
+            return f"@{people.get(target) or label or target}"
         if sign:
-            return label if sign == "!" and label else f"{'@' if sign == '!' else '#'}{label or named}"
-        plain = named.removeprefix("mailto:")
+            return label if sign == "!" and label else f"{'@' if sign == '!' else '#'}{label or target}"
+        plain = target.removeprefix("mailto:")
         said_already = not label or (plain.rstrip("/").endswith(label.rstrip("/")) and "." in label)
-        return plain if said_already else f"{label} ({named})"
+        return plain if said_already else f"{label} ({target})"
 
     return html.unescape(_MARK.sub(shown, text))
 
@@ -211,5 +211,7 @@ def _speaker(raw: dict[str, Any], people: dict[str, str]) -> str:
 
 def _attached(raw: dict[str, Any]) -> str:
     """Text of the attachments, for messages of apps without text."""
-    given = list_of(raw.get("attachments"))
-    return "\n".join(text_of(one.get("text")) or text_of(one.get("fallback")) for one in given if isinstance(one, dict))
+    attachments = list_of(raw.get("attachments"))
+    return "\n".join(
+        text_of(one.get("text")) or text_of(one.get("fallback")) for one in attachments if isinstance(one, dict)
+    )

@@ -45,7 +45,7 @@ def test_a_transcript_of_codex_is_read_and_nothing_else_is(tmp_path: Path) -> No
     assert (found.host, [turn.text for turn in found.turns]) == ("codex", ["Build it.", "Built."])
     notes = tmp_path / "notes.md"
     notes.write_text("# Notes\n\nNothing.")
-    with pytest.raises(Invalid, match="no transcript"):
+    with pytest.raises(Invalid, match="not a transcript"):
         read_transcript(notes)
 
 

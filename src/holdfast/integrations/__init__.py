@@ -1,7 +1,7 @@
-"""What frameworks for agents keep, kept in Holdfast: each adapter follows the contract of its framework.
+"""Storage adapters for agent frameworks; each implements the contract of its framework.
 
-They stand on the library alone, so that what goes through them is journalled, recalled and synced like all else. The
-framework of an adapter is imported when the adapter is asked for, and comes with the extra of its name.
+They use only the public library, so their data is journalled, recalled and synced like everything else. A framework is
+imported when its adapter is first used; install it with the extra of the same name.
 """
 
 from importlib import import_module
@@ -33,7 +33,7 @@ _HOME = {
     "read_transcript": "transcripts",
 }
 _NEEDS = {"anthropic_memory": "anthropic", "openai_agents": "agents", "langgraph": "langgraph"}
-"""Which package each adapter is for."""
+"""The package each adapter needs."""
 _EXTRA = {"anthropic_memory": "anthropic", "openai_agents": "openai-agents", "langgraph": "langgraph"}
 
 

@@ -1,4 +1,4 @@
-"""The memory tool of Anthropic's models: a folder of files, of which each is a memory of one namespace."""
+"""Anthropic's memory tool: a folder of files, each a memory of one namespace."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 ROOT = "/memories"
 PAGE = 1000
 TRIES = 5
-"""How often a change is tried again that another one came before."""
+"""How often to retry after a concurrent change."""
 SHOWN_LEVELS = 2
 SHOWN_AROUND = 2
 """Lines shown before and after a change."""
 LEFT_OUT = "node_modules"
 BLANK = "(a file without words)"
-"""What a memory says of a file that is empty, or blank."""
+"""Content of a memory whose file is empty or blank."""
 TEXT = "file_text"
-"""Under which its metadata have what the file says then."""
+"""Metadata key of such a file's text."""
 
 _STEPS = re.compile(r"[/\\]")
 R = TypeVar("R")
 
 
 class File(NamedTuple):
-    """A file, and the memory that it is."""
+    """A file and its memory."""
 
     id: str
     version: int
@@ -54,7 +54,7 @@ class File(NamedTuple):
 
 
 class Files:
-    """The commands of the memory tool over one namespace; what they say is as it is documented."""
+    """The commands of the memory tool over one namespace, with the documented messages."""
 
     def __init__(self, hold: Holdfast, namespace: str) -> None:
         self._hold = hold
@@ -100,8 +100,8 @@ class Files:
         self._write(file, text)
         first = max(1, found[0] - SHOWN_AROUND)
         shown = text.split("\n")[first - 1 : found[0] + SHOWN_AROUND]
-        told = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
-        return "\n".join([told, *_with_numbers(shown, first)])
+        message = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
+        return "\n".join([message, *_with_numbers(shown, first)])
 
     def insert(self, path: str, line: int, text: str) -> str:
         file = self._file(path, f"Error: The path {path} does not exist")
@@ -157,7 +157,7 @@ class Files:
         self._hold.update(id=file.id, expected_version=file.version, **_said(text))
 
     def _files(self) -> dict[str, File]:
-        """Every memory of the namespace whose title can be the path of a file."""
+        """Return every memory of the namespace whose title is a valid file path."""
         files: dict[str, File] = {}
         skip = 0
         while page := self._hold.list(namespace=self._namespace, limit=PAGE, offset=skip).memories:
@@ -170,7 +170,7 @@ class Files:
 
 
 def _normal(path: str) -> str:
-    """A path without what does not count; one that leads out of the folder is refused, however it is written."""
+    """Normalise a path; reject one that leaves the folder, in any encoding."""
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         raise ToolError(f"Path must start with /memories, got: {path}")
     if any(".." in _STEPS.split(form) for form in (path, unquote(path), unquote(unquote(path)))):
@@ -191,7 +191,7 @@ def _title(at: str) -> str:
 
 
 def _said(text: str) -> dict[str, Any]:
-    """What a memory says of a file."""
+    """Return content and metadata of a file's memory."""
     return {"content": text} if text.strip() else {"content": BLANK, "metadata": {TEXT: text}}
 
 
@@ -201,7 +201,7 @@ def _text_of(memory: Any) -> str:
 
 
 def _under(at: str, files: dict[str, File]) -> dict[str, File]:
-    """A file, or everything in a folder."""
+    """Return a file, or all files in a folder."""
     return {path: file for path, file in files.items() if path == at or path.startswith(f"{at}/")}
 
 
@@ -218,7 +218,7 @@ def _must_lie_in_folders(at: str, files: dict[str, File]) -> None:
 
 
 def _listed(folder: str, files: dict[str, File], levels: int) -> Iterator[str]:
-    """What lies in a folder, by name, each folder with what lies in it."""
+    """List a folder by name, with the contents of subfolders."""
     inside = {path[len(folder) + 1 :].split("/")[0] for path in files if path.startswith(f"{folder}/")}
     for name in sorted(inside):
         at = f"{folder}/{name}"
@@ -237,14 +237,14 @@ def _weight(at: str, files: dict[str, File]) -> int:
 
 
 def _size(number: int) -> str:
-    """Bytes, or thousands and millions of them with one digit behind the point."""
+    """Format a size in bytes, K or M."""
     if number < 1024:
         return f"{number}B"
     return f"{number / 1024:.1f}K" if number < 1 << 20 else f"{number / (1 << 20):.1f}M"
 
 
 def _numbered(path: str, text: str, view: list[int] | None) -> str:
-    """A file with the numbers of its lines, or those from one to another; -1 is the last one."""
+    """Number the lines of a file, or of a range; -1 is the last line."""
     lines, first, last = text.split("\n"), 1, -1
     if view and len(view) == 2:
         first, last = max(1, view[0]), view[1]
@@ -257,7 +257,7 @@ def _with_numbers(lines: list[str], first: int) -> Iterator[str]:
 
 
 def _lines_with(text: str, part: str) -> list[int]:
-    """On which line each occurrence of a text begins."""
+    """Return the line number of each occurrence of a text."""
     found = []
     at = text.find(part) if part else -1
     while at != -1:
@@ -267,7 +267,7 @@ def _lines_with(text: str, part: str) -> list[int]:
 
 
 def _done(work: Callable[[], R]) -> R:
-    """Do what a command asks; again, if another change came between. What is wrong is told as tools tell it."""
+    """Run a command, retrying after concurrent changes; convert errors to tool errors."""
     for _ in range(TRIES):
         try:
             return work()
@@ -281,7 +281,7 @@ def _done(work: Callable[[], R]) -> R:
 
 
 class HoldfastMemoryTool(BetaAbstractMemoryTool):
-    """The memory tool, whose files are the memories of a namespace: a file's path is the title of its memory."""
+    """The memory tool with its files in a namespace: a file's path is the title of its memory."""
 
     def __init__(
         self, hold: Holdfast, *, namespace: str = "memories", cache_control: CacheControl | None = None
@@ -308,12 +308,12 @@ class HoldfastMemoryTool(BetaAbstractMemoryTool):
         return _done(lambda: self._files.rename(command.old_path, command.new_path))
 
     def clear_all_memory(self) -> str:
-        """Put every file into the archive."""
+        """Archive every file."""
         return _done(self._files.clear)
 
 
 class AsyncHoldfastMemoryTool(BetaAsyncAbstractMemoryTool):
-    """The same for clients that are asynchronous."""
+    """The memory tool for asynchronous clients."""
 
     def __init__(
         self, hold: Holdfast, *, namespace: str = "memories", cache_control: CacheControl | None = None

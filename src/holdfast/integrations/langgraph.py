@@ -1,4 +1,4 @@
-"""The long-term memory of LangGraph: every item is a memory, under the namespace and the key that it was put under."""
+"""A LangGraph store: every item is a memory, addressed by its namespace and key."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 PAGE = 1000
 MOST_HITS = 50
-"""That many items have a score at most; the others follow without one."""
+"""At most this many items have a score; the others follow without one."""
 MOST_TEXT = 60_000
 MOST_TITLE = 400
 UNINDEXED = "(not indexed)"
 MARK = "langgraph"
-"""Under which a memory's metadata say which item it is."""
+"""Metadata key of the item's namespace, key and value."""
 
 Path = tuple[str, ...]
 
@@ -50,10 +50,10 @@ class Held(NamedTuple):
 
 
 class HoldfastStore(BaseStore):
-    """A store of LangGraph that outlives the process and is recalled like all else.
+    """A persistent LangGraph store, searchable like all memories.
 
-    `fields` are the paths within a value by whose texts an item is found, unless `put` names others; without them it
-    is the whole value. Items do not expire by a time of their own.
+    `fields` are the paths in a value that are indexed, unless `put` sets others; by default the whole value is
+    indexed. A per-item TTL is not supported.
     """
 
     def __init__(self, hold: Holdfast, *, namespace: str = "langgraph", fields: list[str] | None = None) -> None:
@@ -63,7 +63,7 @@ class HoldfastStore(BaseStore):
         self._room = MOST_SEGMENTS - namespace.count("/") - 1
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do what is asked. Reads see what was before; of several puts of one item the last one counts."""
+        """Run a batch. Reads see the state before it; of several puts of an item the last one wins."""
         results: list[Result] = []
         puts: dict[tuple[Path, str], PutOp] = {}
         for op in list(ops):
@@ -95,7 +95,7 @@ class HoldfastStore(BaseStore):
             done = self._hold.bulk_store(memories=drafts[start : start + PAGE], on_conflict="merge")
             if done.errors:
                 wrong = done.errors[0]
-                raise Invalid(f"The item {drafts[start + wrong.index]['title']!r} cannot be kept: {wrong.error}")
+                raise Invalid(f"The item {drafts[start + wrong.index]['title']!r} cannot be stored: {wrong.error}")
         for op in ops:
             if op.value is None:
                 self._delete(op)
@@ -128,7 +128,7 @@ class HoldfastStore(BaseStore):
         }
 
     def _text(self, value: dict[str, Any], index: Any) -> str:
-        """The texts by which an item is found."""
+        """Return the indexed text of an item."""
         if index is False:
             return UNINDEXED
         texts = [text for path in index or self._fields for text in get_text_at_path(value, path)]
@@ -136,13 +136,13 @@ class HoldfastStore(BaseStore):
         return text if text.strip() else UNINDEXED
 
     def _place(self, path: Path) -> str:
-        """The namespace of a path. What is deeper than namespaces go is joined in the last segment."""
+        """Return the namespace of a path; levels beyond the maximum depth are joined in the last segment."""
         segments = [segment(label) for label in path]
         whole, rest = segments[: self._room - 1], segments[self._room - 1 :]
         return "/".join([self._root, *whole, *([":".join(rest)] if rest else [])])
 
     def _path(self, place: str) -> Path:
-        """The path of a namespace."""
+        """Return the path of a namespace."""
         segments = place.removeprefix(self._root).split("/")[1:]
         return tuple(name_of(label) for segment in segments for label in segment.split(":"))
 
@@ -150,7 +150,7 @@ class HoldfastStore(BaseStore):
         return f"{self._below(path)}#{_title(key)}"
 
     def _below(self, path: Path) -> str:
-        """With what the addresses of everything at and below a path begin."""
+        """Return the prefix of the URIs of all items at or below a path."""
         return "uri:" + "".join(f"{part}/" for part in (self._root, *map(segment, path)))
 
     def _memory(self, path: Path, key: str) -> Any:
@@ -171,7 +171,7 @@ class HoldfastStore(BaseStore):
         )
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
-        """What bears on a question comes first, the best before the others; then the rest, the latest first."""
+        """Return the items that match the query, best first, then the rest, latest first."""
         found = list(self._hits(op, op.query)) if op.query else []
         if len(found) < op.offset + op.limit:
             seen = {held.memory.id for held in found}
@@ -183,7 +183,7 @@ class HoldfastStore(BaseStore):
         return [held.item for held in found[op.offset : op.offset + op.limit]]
 
     def _hits(self, op: SearchOp, query: str) -> Iterator[Held]:
-        """The items that bear on a question; what says the same as another has its score."""
+        """Recall the items for a query; near-duplicates of a hit share its score."""
         below = self._below(op.namespace_prefix)
         for hit in self._hold.recall(context=query, source_uri_prefix=below, limit=MOST_HITS).memories:
             for memory in (hit, *(self._hold.get(id=id) for id in hit.like or ())):
@@ -193,7 +193,7 @@ class HoldfastStore(BaseStore):
                         yield held
 
     def _held(self, prefix: Path) -> Iterator[Held]:
-        """Every item at and below a path."""
+        """Return every item at or below a path."""
         for path, place in self._places():
             if path[: len(prefix)] == prefix:
                 for memory in self._memories(place):
@@ -224,7 +224,7 @@ def _title(key: str) -> str:
 
 
 def _mark(memory: Any) -> dict[str, Any]:
-    """Which item a memory is; nothing if it was not put by LangGraph."""
+    """Return the item metadata of a memory; empty if LangGraph did not put it."""
     mark = memory.metadata.get(MARK)
     return mark if isinstance(mark, dict) else {}
 
@@ -246,7 +246,7 @@ def _is_asked(held: Held, op: SearchOp) -> bool:
 
 
 def _matches(condition: MatchCondition, path: Path) -> bool:
-    """Whether a path begins or ends as a condition says; * stands for any label."""
+    """Return whether a path matches a prefix or suffix condition; * matches any label."""
     wanted = condition.path
     if len(path) < len(wanted):
         return False
@@ -255,7 +255,7 @@ def _matches(condition: MatchCondition, path: Path) -> bool:
 
 
 def _fits(value: Any, wanted: Any) -> bool:
-    """Whether a value is as a filter says: member by member, by operators, or the same."""
+    """Return whether a value matches a filter: by members, by operators, or by equality."""
     match wanted:
         case dict() if any(name.startswith("$") for name in wanted):
             return all(_compares(value, name, other) for name, other in wanted.items())
@@ -282,7 +282,7 @@ def _compares(value: Any, operator: str, other: Any) -> bool:
 
 
 def _orders(value: Any, operator: str, other: Any) -> bool:
-    """Whether numbers, or texts that are numbers, stand in an order; what cannot be compared does not."""
+    """Compare numbers or numeric strings; values that cannot be compared never match."""
     try:
         one, two = float(value), float(other)
     except (TypeError, ValueError):

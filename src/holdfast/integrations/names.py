@@ -1,17 +1,17 @@
-"""Names of other programs as segments of a namespace: any text, told apart and read back exactly."""
+"""Encode names of other programs as namespace segments, reversibly."""
 
 import unicodedata
 from hashlib import sha256
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 SAFE = "-_~@+=$!(),;"
-"""Signs that stay as they are, beside letters and digits; a colon and a slash never do."""
+"""Characters kept unencoded, besides letters and digits; never a colon or a slash."""
 LONGEST = 160
-"""Bytes of a segment that is not cut."""
+"""Longest segment in bytes; a longer one is cut."""
 
 
 def segment(name: str, safe: str = SAFE) -> str:
-    """A name in signs that a namespace may have; what it may not have is written as %XX."""
+    """Encode a name as a namespace segment; invalid characters become %XX."""
     plain = unicodedata.is_normalized("NFC", name)
     kept = "".join(char if _stays(char, plain, safe) else _escaped(char) for char in name)
     return f"%5F{kept[1:]}" if kept.startswith("_") else kept
@@ -28,12 +28,12 @@ def _escaped(char: str) -> str:
 
 
 def name_of(segment: str) -> str:
-    """The name that a segment was made of."""
+    """Decode the name of a segment."""
     return unquote_to_bytes(segment).decode(errors="surrogatepass")
 
 
 def short(name: str, safe: str = SAFE, most: int = LONGEST) -> str:
-    """A segment of a name of any length; a long one is cut, and told from others by a digest that no name has."""
+    """Encode a name of any length; a long one is cut and gets a digest suffix that no encoded name can have."""
     whole = segment(name, safe) or "%"
     if len(whole.encode()) <= most:
         return whole

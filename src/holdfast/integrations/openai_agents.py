@@ -1,4 +1,4 @@
-"""Sessions of the OpenAI Agents SDK: every item is a memory of a thread, in the order in which it was added."""
+"""Sessions of the OpenAI Agents SDK: every item is a memory of a thread, in order."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 PAGE = 1000
 MOST_PART = 30_000
-"""Bytes of an item's JSON in one memory; a longer one goes on in the next. As metadata it may take twice that."""
+"""Bytes of an item's JSON per memory; a longer item is split. Escaped in metadata it may take twice that."""
 MOST_TEXT = 60_000
 _SPEAKERS = {"function_call_output": "tool", "computer_call_output": "tool", "local_shell_call_output": "tool"}
 
 
 class Kept(NamedTuple):
-    """An item, and the memories that it is kept in."""
+    """An item and the memories that store it."""
 
     item: TResponseInputItem
     memories: list[str]
 
 
 class HoldfastSession:
-    """The history of one session, which outlives the process and is recalled like all else.
+    """A persistent session history, searchable like all memories.
 
-    It follows the SDK's Session protocol. Each call of `add_items` is kept whole or not at all.
+    Implements the SDK's Session protocol. Each `add_items` call is stored entirely or not at all.
     """
 
     session_id: str
@@ -51,7 +51,7 @@ class HoldfastSession:
         session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:
         if not session_id:
-            raise Invalid("session_id: name the session", fields=["session_id"])
+            raise Invalid("session_id: must not be empty", fields=["session_id"])
         self.session_id = session_id
         self.session_settings = (
             SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
@@ -62,7 +62,7 @@ class HoldfastSession:
         self._last = 0
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """The latest so many items, in their order; all of them without a limit."""
+        """Return the latest `limit` items in order, or all."""
         most = resolve_session_limit(limit, self.session_settings)
         if most == 0:
             return []
@@ -70,16 +70,16 @@ class HoldfastSession:
         return items if most is None or most < 0 else items[-most:]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Add items after those that are there."""
+        """Append items."""
         if items:
             await in_thread(lambda: self._add(items))
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Take the latest item away and give it back; None if there is none."""
+        """Remove and return the latest item, or None."""
         return await in_thread(self._pop)
 
     async def clear_session(self) -> None:
-        """Put everything into the archive: the session is empty, and recall does not find it."""
+        """Archive all items: the session becomes empty and recall no longer finds them."""
         await in_thread(lambda: self._hold.forget(namespace=self.namespace))
 
     def _add(self, items: Sequence[TResponseInputItem]) -> None:
@@ -93,11 +93,11 @@ class HoldfastSession:
                 ids += done.ids
                 if done.errors:
                     self._drop(ids)
-                    raise Invalid(f"An item cannot be kept: {done.errors[0].error}", fields=["items"])
+                    raise Invalid(f"An item cannot be stored: {done.errors[0].error}", fields=["items"])
             self._last = first + len(placed)
 
     def _after_the_last(self) -> int:
-        """A place beyond every other: the moment, unless a clock went back."""
+        """Return a place after all others: the current time, or more if the clock went back."""
         latest = filter(_is_part, self._hold.list(namespace=self.namespace, limit=100).memories)
         places: list[int] = [memory.place + 1 for memory in latest]
         return max([self._hold.hold.now(), self._last, *places])
@@ -108,15 +108,15 @@ class HoldfastSession:
         return {"title": title, "namespace": self.namespace, "thread": thread, "place": place}
 
     def _kept(self) -> list[Kept]:
-        """Every item in its order. Of one that is taken away just now, nothing."""
+        """Return all items in order; skip one that is just being removed."""
         found = sorted(self._memories(), key=lambda memory: (memory.place, memory.id))
         kept: list[Kept] = []
         for number, memory in enumerate(found):
             many = memory.metadata["item"]["of"]
             parts = found[number : number + many]
             if [one.metadata["item"]["part"] for one in parts] == list(range(1, many + 1)):
-                told = "".join(one.metadata["item"]["json"] for one in parts)
-                kept.append(Kept(cast("TResponseInputItem", json.loads(told)), [one.id for one in parts]))
+                text = "".join(one.metadata["item"]["json"] for one in parts)
+                kept.append(Kept(cast("TResponseInputItem", json.loads(text)), [one.id for one in parts]))
         return kept
 
     def _memories(self) -> Iterator[Any]:
@@ -128,7 +128,7 @@ class HoldfastSession:
                 return
 
     def _pop(self) -> TResponseInputItem | None:
-        """Whoever deletes the latest item has it; another one takes the one before."""
+        """Delete and return the latest item. If another process deletes it first, take the one before."""
         with self._lock:
             while kept := self._kept():
                 try:
@@ -145,12 +145,12 @@ class HoldfastSession:
 
 
 def _is_part(memory: Any) -> bool:
-    """Whether a memory was kept here: others may have stored something beside it."""
+    """Return whether a memory belongs to an item; others may store memories in the namespace."""
     return isinstance(memory.place, int) and isinstance(memory.metadata.get("item"), dict)
 
 
 def _drafts(item: TResponseInputItem) -> Iterator[dict[str, Any]]:
-    """What an item is kept as: its words, so that recall finds them, and its JSON in as many parts as it takes."""
+    """Build the memories of an item: its text, for recall, and its JSON, in parts if it is long."""
     speaker, text = _said(cast("dict[str, Any]", item))
     parts = list(_parts(_json(item)))
     for number, part in enumerate(parts, 1):
@@ -165,12 +165,12 @@ def _drafts(item: TResponseInputItem) -> Iterator[dict[str, Any]]:
 
 
 def _json(item: Any) -> str:
-    told = json.dumps(item, ensure_ascii=False)
+    text = json.dumps(item, ensure_ascii=False)
     try:
-        told.encode()
+        text.encode()
     except UnicodeEncodeError:
         return json.dumps(item)
-    return told
+    return text
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -184,7 +184,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _said(item: dict[str, Any]) -> tuple[str, str]:
-    """Who says something with an item, and in which words."""
+    """Return the speaker and the text of an item."""
     sort = str(item.get("type") or "message")
     speaker = str(item.get("role") or _SPEAKERS.get(sort, "assistant"))
     text = "\n".join(_texts(item)).replace("\x00", "").encode(errors="replace")[:MOST_TEXT].decode(errors="ignore")

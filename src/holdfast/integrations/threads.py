@@ -1,4 +1,4 @@
-"""The library is synchronous: what asynchronous frameworks ask of it is done in a thread."""
+"""Run synchronous library calls in a thread, for asynchronous frameworks."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,7 @@ R = TypeVar("R")
 
 
 async def in_thread(work: Callable[[], R]) -> R:
-    """Do something in a thread. One that is cancelled waits for its end, so that nothing is written behind its back."""
+    """Run work in a thread. When cancelled, wait for its end, so nothing is written after this returns."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)

@@ -1,4 +1,4 @@
-"""Transcripts that Claude Code and Codex write, as turns in their order. Nothing is kept of them here."""
+"""Read transcripts of Claude Code and Codex as ordered turns. Nothing is stored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOSTS: tuple[Host, ...] = ("claude-code", "codex")
 
 
 class TranscriptTurn(Struct, frozen=True, kw_only=True):
-    """Something that was said or done in a session."""
+    """A message or action in a session."""
 
     session: str
     place: int | None
@@ -28,30 +28,32 @@ class TranscriptTurn(Struct, frozen=True, kw_only=True):
     role: str
     text: str
     at: str | None
-    """When, as RFC 3339 text; None: the transcript does not say it."""
+    """RFC 3339 time; None if the transcript has none."""
     sort: Sort = "message"
-    """A message, or what programs and models do in between: tools, system, thinking, sidechains."""
+    """A message, or other output: tools, system, thinking, sidechains."""
 
 
 class Transcript(Struct, frozen=True, kw_only=True):
-    """What a transcript holds, and what of it could not be read."""
+    """The turns of a transcript, and its problems."""
 
     host: Host
     turns: list[TranscriptTurn]
     left_out: dict[str, int]
-    """How many turns were not asked for, by their sort."""
+    """Number of turns not included, by sort."""
     problems: list[str]
-    """Where something is wrong, and what; the other turns are there all the same."""
+    """Problems with their location; the other turns are included."""
 
 
 def read_transcript(
     path: str | os.PathLike[str], *, include: Collection[Sort] = (), host: Host | None = None
 ) -> Transcript:
-    """The turns of a transcript: what people and the model said, and of the rest what is asked for with `include`."""
+    """Read the messages of a transcript, plus the sorts of turns in `include`."""
     with places.at(Path(path)) as place:
         form, pieces = formats.detect(place) if host is None else (host, formats.of_format(place, host))
         if form not in HOSTS:
-            raise Invalid(f"path: {Path(path).name} is {form}, no transcript of {' or '.join(HOSTS)}", fields=["path"])
+            raise Invalid(
+                f"path: {Path(path).name} is {form}, not a transcript of {' or '.join(HOSTS)}", fields=["path"]
+            )
         found = Transcript(host=form, turns=[], left_out={}, problems=[])
         for record in formats.read(form, pieces, lambda _: None):
             _take(found, record, include)

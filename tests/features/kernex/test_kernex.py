@@ -114,7 +114,7 @@ def test_decisions_are_taken_as_the_policy_lets_them_be_kept_and_what_is_lost_is
     done = hold.import_kernex(path=str(path))
     (audit,) = (one for one in done.tables if one.table == "audit_log")
     assert (audit.stored, list(audit.reasons.values())) == (2, [2])
-    assert ("audit_log row 2", "input_text: only its first part is kept") in [
+    assert ("audit_log row 2", "input_text: too long, only its first part is stored") in [
         (one.where, one.what) for one in done.problems
     ]
     found = {one.status: one for one in hold.interaction_list(namespace="kernex").interactions}
@@ -194,7 +194,7 @@ def test_only_a_file_of_kernex_is_taken_and_older_ones_are(hold: holdfast.Holdfa
         hold.import_kernex(path=str(other))
     with closing(sqlite3.connect(tmp_path / "empty.db")) as file:
         file.execute("create table memories (id)")
-    with pytest.raises(Invalid, match="no store of kernex"):
+    with pytest.raises(Invalid, match="is not a kernex store"):
         hold.import_kernex(path=str(tmp_path / "empty.db"))
     with pytest.raises(NotFound):
         hold.import_kernex(path=str(tmp_path / "none.db"))

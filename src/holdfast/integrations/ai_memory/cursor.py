@@ -1,4 +1,4 @@
-"""A place in a journal, written as a moment: for peers whose only cursor is the time of the last row they were told."""
+"""A journal position encoded in a timestamp, for peers whose only cursor is the time of the last row they received."""
 
 import re
 from typing import NamedTuple
@@ -10,19 +10,19 @@ _PLACE = re.compile(rf"(.+\.[0-9]{{6}})([0-9]{{{DIGITS}}})(Z|[+-]00:00)")
 
 
 class Since(NamedTuple):
-    """A moment, and the place in the journal that was told with it, if there was one."""
+    """A time, and the journal position encoded in it, if any."""
 
     at: int
     seq: int | None
 
 
 def written(kept_at: int, seq: int) -> str:
-    """A moment to the microsecond, whose further digits are the place: in order, and no two the same."""
+    """Format a time with the journal position as digits after the microseconds: ordered and unique."""
     return f"{to_text(kept_at)[:-1]}{seq:0{DIGITS}d}Z"
 
 
 def read(text: str, field: str = "since") -> Since:
-    """What somebody sends back, whoever wrote it; a space is a plus that a query has turned into one."""
+    """Parse a cursor or a plain time; a space is a plus decoded from a query."""
     text = text.strip().replace(" ", "+")
     if found := _PLACE.fullmatch(text):
         return Since(from_text(found[1] + "Z", field), int(found[2]))

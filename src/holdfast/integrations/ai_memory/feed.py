@@ -1,4 +1,4 @@
-"""The journal as a list of memories in the order of their last changes, and what a peer said of them."""
+"""The journal as memories in order of their last change, and the last state each peer sent."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -18,20 +18,20 @@ class Last(NamedTuple):
     seq: int
     kept_at: int
     id: str
-    """The memory that is shown; others of its title are shown by it."""
+    """The representative of its title group."""
     by: str | None
-    """The peer that said it so, if nothing has changed since."""
+    """The peer that sent this state, if nothing has changed since."""
 
 
 class Said(NamedTuple):
-    """Which version here became of what a peer said, and of when it was there."""
+    """The version stored for a peer's state, and the peer's time of it."""
 
     version: int
     updated_at: int
 
 
 def place_of(session: Session, since: Since) -> int:
-    """Where to go on: at the place that was told, if this journal has it; else at the moment, rather too early."""
+    """Return where to resume: the cursor's position if this journal has it, else the time, rather too early."""
     if since.seq is not None and since.seq <= journal.head_of(session).seq:
         row = session.row("told_at", seq=since.seq)
         if row is None or row[0] == since.at:
@@ -42,7 +42,7 @@ def place_of(session: Session, since: Since) -> int:
 
 
 def behind(session: Session, caller: Caller, after: int) -> Iterator[list[Last]]:
-    """The last changes behind a place of which the caller may hear, in their order, some at a time."""
+    """Yield the last changes after a position that are visible to the caller, in order, in batches."""
     parts, params = memories.visible(caller)
     asked = ("told_feed", *parts, "told_feed.page")
     while rows := session.assembled(asked, params | {"after": after, "limit": SCAN}):

@@ -1,6 +1,6 @@
-"""What exists only for the published ai-memory clients: other names, more routes, older answers. Nothing else knows it.
+"""Compatibility with the published ai-memory clients: field aliases, extra routes, older answer shapes.
 
-An entry for an operation that is not there is not used.
+Entries for unknown operations are ignored.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ ALIASES: dict[str, dict[str, str]] = {
     "subscription_replay": {"subscription_id": "id"},
     "skill_promote_from_reflection": {"name": "skill_name", "description": "skill_description"},
 }
-"""A field's other names."""
+"""Aliases of fields, by operation."""
 
 ROUTES: dict[str, tuple[str, ...]] = {
     "recall": ("GET /api/v1/recall",),
@@ -51,33 +51,33 @@ ROUTES: dict[str, tuple[str, ...]] = {
     "subscription_deliveries": ("POST /api/v1/memory_subscription_dlq_list",),
     "subscription_replay": ("POST /api/v1/memory_subscription_replay",),
 }
-"""More routes of an operation."""
+"""Additional routes, by operation."""
 
 DEFAULTS: dict[str, Json] = {
     "POST /api/v1/memories": {"on_conflict": "error"},
     "DELETE /api/v1/links": {"relation": "related_to"},
     "POST /api/v1/memory_subscription_dlq_list": {"state": ["dead"]},
 }
-"""Defaults that are others on a route: these clients expect a taken title to be refused."""
+"""Different defaults per route: these clients expect an error for an existing title, for example."""
 
 LISTS: dict[str, tuple[str, ...]] = {"recall": ("tags", "kinds"), "subscribe": ("events",)}
-"""Lists that may come as one text with commas."""
+"""Lists that may be sent as comma-separated text."""
 
 
 class Asked(NamedTuple):
-    """The request to which an answer is shaped."""
+    """The request, as far as the shape of the answer depends on it."""
 
     body: bytes
     get: Callable[[str], MemoryView]
 
     @property
     def listed(self) -> bool:
-        """Whether the body was a bare array."""
+        """Whether the body was a JSON array."""
         return self.body.lstrip()[:1] == b"["
 
 
 def named(operation: str, given: Mapping[str, V]) -> dict[str, V]:
-    """Fields under the names that the operation knows."""
+    """Rename aliases to the operation's field names."""
     aliases = ALIASES.get(operation)
     if not aliases:
         return dict(given)
@@ -85,12 +85,12 @@ def named(operation: str, given: Mapping[str, V]) -> dict[str, V]:
     for name, value in given.items():
         known = aliases.get(name, name)
         if fields.setdefault(known, value) is not value:
-            raise Invalid(f"{known}: given twice", fields=[known])
+            raise Invalid(f"{known}: given twice with different values; send it once", fields=[known])
     return fields
 
 
 def fields(operation: str, given: Json) -> Json:
-    """A JSON body's fields as the operation knows them."""
+    """Convert the fields of a JSON body to the operation's fields."""
     if operation == "notify":
         given = _message(given)
     found = named(operation, given)
@@ -101,7 +101,7 @@ def fields(operation: str, given: Json) -> Json:
 
 
 def _message(given: Json) -> Json:
-    """A message's text is in `body`; what else it carries goes with its metadata."""
+    """Convert a message: its text is in `body`; other fields go to its metadata."""
     aside: list[str] = [name for name in ("namespace", "memory_id") if name in given]
     if isinstance(given.get("payload"), dict):
         aside.append("payload")
@@ -119,7 +119,7 @@ def defaults(method: str, path: str) -> Json:
 
 
 def shaped(operation: str, answer: Any, asked: Asked) -> Any:
-    """The answer with what these clients look for; always a superset of what every surface answers."""
+    """Add what these clients expect to an answer; always a superset of the normal answer."""
     shape = ANSWERS.get(operation)
     return shape(answer, asked) if shape else answer
 
@@ -130,7 +130,7 @@ def _plain(answer: Any) -> Json:
 
 
 def memory(view: Any) -> Json:
-    """A memory whose metadata also say whose it is and who may see it."""
+    """Add owner and scope to a memory's metadata."""
     shown = _plain(view)
     shown["metadata"] = {**shown["metadata"], "agent_id": shown["agent_id"], "scope": shown["scope"]}
     return shown
@@ -163,7 +163,7 @@ def _archived(answer: Any, _: Asked) -> Json:
 
 
 def _bulk(answer: Any, asked: Asked) -> Any:
-    """One client sends an array and reads a number; the other sends an object and reads the memories."""
+    """One client sends an array and expects a count; the other sends an object and expects memories."""
     if asked.listed:
         return answer
     return {**_plain(answer), "created": [memory(asked.get(id)) for id in answer.ids]}
@@ -252,14 +252,14 @@ ANSWERS: dict[str, Callable[[Any, Asked], Any]] = {
     "subscription_deliveries": _letters,
     "unsubscribe": _unsubscribed,
 }
-"""Answers in the older shape."""
+"""Functions that shape the answers, by operation."""
 
 SCHEMAS: dict[str, Json] = {
     "BulkStored": {
         "created": {
             "anyOf": [{"type": "integer"}, {"type": "array", "items": {"$ref": "#/components/schemas/MemoryView"}}],
-            "description": "How many, if an array was sent; else the memories themselves.",
+            "description": "The count if an array was sent, else the memories.",
         }
     }
 }
-"""Where an older shape is not merely more than the declared one: properties of a schema that replace its own."""
+"""Schema properties to replace where an older shape is not a superset of the declared one."""

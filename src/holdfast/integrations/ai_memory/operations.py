@@ -1,4 +1,4 @@
-"""The exchange of ai-memory, answered as a view of this store: for peers that speak nothing else."""
+"""The ai-memory sync protocol as a view of this store, for peers that speak only it."""
 
 from collections import Counter
 from typing import Annotated, Any, Literal
@@ -18,14 +18,14 @@ class SyncPush(Request, frozen=True):
     batch: Annotated[
         dict[str, Any],
         Meta(
-            description="sender_agent_id, and lists of at most 1000: memories, deletions, archives, restores, links, "
+            description="sender_agent_id and lists of up to 1000: memories, deletions, archives, restores, links, "
             "namespace_meta, namespace_meta_clears; dry_run."
         ),
     ]
 
 
 class PushedItem(Struct, frozen=True, kw_only=True):
-    """What became of one item of a list."""
+    """The outcome of one item."""
 
     list: str
     index: int
@@ -36,7 +36,7 @@ class PushedItem(Struct, frozen=True, kw_only=True):
 
 
 class SyncPushed(Struct, frozen=True, kw_only=True):
-    """How much was taken, and an outcome for each item."""
+    """Counts, and an outcome for each item."""
 
     applied: int
     deleted: int
@@ -49,18 +49,18 @@ class SyncPushed(Struct, frozen=True, kw_only=True):
     namespace_meta_cleared: int
     noop: int
     skipped: int
-    """Rejected ones; the outcomes say why."""
+    """Rejected items; the outcomes have the reasons."""
     conflicts: int
-    """Not taken, because what is here is later."""
+    """Not applied, because the state here is later."""
     quota_refused: int
     dry_run: bool
     receiver_agent_id: str
     receiver_clock: dict[str, Any]
     ids: list[str]
-    """The memories of the batch that are here now as they were sent."""
+    """Memories of the batch that are stored as sent."""
     outcomes: list[PushedItem]
     ignored: list[str]
-    """Fields of the batch that this release does not know."""
+    """Unknown fields of the batch."""
 
 
 def _parts(hold: Hold, request: SyncPush) -> Parts:
@@ -93,7 +93,7 @@ def _parts(hold: Hold, request: SyncPush) -> Parts:
     ),
 )
 def sync_push(hold: Hold, request: SyncPush) -> SyncPushed:
-    """Take what a peer of the ai-memory kind tells, in one transaction, with an outcome for each item."""
+    """Apply a batch from an ai-memory peer in one transaction; each item has an outcome."""
     push = taking.read(request.batch)
     items = taking.take(hold, push)
     done = Counter((one.array, one.outcome) for one in items)
@@ -133,24 +133,24 @@ def _item(one: "Item") -> PushedItem:
 
 
 class SyncSince(Request, frozen=True):
-    since: Annotated[str, Meta(min_length=4, max_length=64, description="The updated_at of the last row.")] | None = (
-        None
-    )
-    limit: Annotated[int, Meta(ge=1, le=10_000, description="At most this many memories.")] = 500
-    peer: Annotated[str, Meta(min_length=1, max_length=128, description="Who asks, as it calls itself.")] | None = None
+    since: (
+        Annotated[str, Meta(min_length=4, max_length=64, description="updated_at of the last row received.")] | None
+    ) = None
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="Most memories to return.")] = 500
+    peer: Annotated[str, Meta(min_length=1, max_length=128, description="Name of the calling peer.")] | None = None
 
 
 class Told(Struct, frozen=True, kw_only=True):
-    """What changed, in the order in which it came here."""
+    """Changes in the order in which they arrived here."""
 
     count: int
     limit: int
     memories: list[dict[str, Any]]
-    """Each with the place of its last change as the digits of its updated_at behind the microseconds."""
+    """Each has its journal position as the digits after the microseconds of updated_at."""
     deletions: list[dict[str, Any]]
     archives: list[dict[str, Any]]
     excluded_for_scope: int
-    """Always 0: what the caller may not see is not read, and so not counted."""
+    """Always 0: memories the caller may not see are not read, so not counted."""
     excluded_for_scope_private: int
     scope_status: str
     has_more: bool
@@ -158,7 +158,7 @@ class Told(Struct, frozen=True, kw_only=True):
     earliest_updated_at: str | UnsetType = UNSET
     latest_updated_at: str | UnsetType = UNSET
     next_cursor: str | UnsetType = UNSET
-    """Where to go on: behind all that was read for this answer."""
+    """Where to continue: after everything read for this answer."""
 
 
 @operation(
@@ -174,7 +174,7 @@ class Told(Struct, frozen=True, kw_only=True):
     ),
 )
 def sync_since(hold: Hold, request: SyncSince) -> Told:
-    """Tell a peer of the ai-memory kind what changed behind a place; what is deleted is told as deleted."""
+    """Return changes after a cursor to an ai-memory peer, including deletions."""
     behind = since(hold, request.since, limit=request.limit, peer=request.peer)
     places = [row["updated_at"] for row in behind.memories]
     return Told(

@@ -1,4 +1,4 @@
-"""What a peer tells that speaks as ai-memory does: every item through the door of whoever sends it, with an outcome."""
+"""Apply a push from an ai-memory peer: every item is checked with the sender's rights and gets an outcome."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
@@ -31,7 +31,7 @@ from holdfast.kernel.records.validate import normal
 from holdfast.kernel.registry.stages import Parts, Stage
 
 MOST = 1000
-SHARED = "Its title is held by another memory: both are shown as one."
+SHARED = "Another memory has this title: both are shown as one."
 Outcome = Literal["applied", "noop", "conflict", "rejected"]
 LISTS = (
     "memories",
@@ -44,15 +44,15 @@ LISTS = (
     "namespace_meta",
     "namespace_meta_clears",
 )
-"""In the order in which they are taken."""
+"""In the order in which they are applied."""
 
 
 STAGES: dict[str, Stage] = {"memories": "store", "deletions": "delete", "restores": "store", "links": "link"}
-"""Of what the items of a list are a part, for hooks."""
+"""The hook stage of the items of each list."""
 
 
 class Push(Struct, frozen=True, kw_only=True):
-    """A batch as it is sent; a field of a later release is named in the answer."""
+    """A batch as sent; unknown fields are listed in the answer."""
 
     sender_agent_id: str
     sender_clock: Any = None
@@ -70,7 +70,7 @@ class Push(Struct, frozen=True, kw_only=True):
 
 
 class Item(NamedTuple):
-    """What became of one item."""
+    """The outcome of one item."""
 
     array: str
     place: int
@@ -81,20 +81,20 @@ class Item(NamedTuple):
 
 
 def read(given: dict[str, Any]) -> Push:
-    """The batch in its form. Raises before anything of it is done."""
+    """Parse and validate a batch before anything is applied."""
     learn(Push)
     try:
         push = msgspec.convert(given, Push)
     except msgspec.ValidationError as error:
-        raise Invalid(f"The batch cannot be read: {error}") from None
+        raise Invalid(f"The batch is not valid: {error}") from None
     if long := [name for name in LISTS if len(getattr(push, name)) > MOST]:
-        raise Invalid(f"{', '.join(long)}: at most {MOST} items a batch", fields=long)
+        raise Invalid(f"{', '.join(long)}: at most {MOST} items per batch", fields=long)
     admit_agent(push.sender_agent_id, "sender_agent_id")
     return push
 
 
 def take(hold: Hold, push: Push) -> list[Item]:
-    """Take a batch in one transaction; an item that is rejected leaves the others be. A dry run is rolled back."""
+    """Apply a batch in one transaction; a rejected item does not affect the others. A dry run is rolled back."""
     items: list[Item] = []
     try:
         with hold.writing() as write:
@@ -107,7 +107,7 @@ def take(hold: Hold, push: Push) -> list[Item]:
 
 
 def parts_of_push(hold: Hold, push: Push) -> Parts:
-    """What a batch does, as hooks know it: where its memories go, and where those lie that it names."""
+    """Return the stages and namespaces that a batch touches, for hooks."""
     parts = Parts()
     if push.dry_run:
         return parts
@@ -115,19 +115,19 @@ def parts_of_push(hold: Hold, push: Push) -> Parts:
         for name, stage in STAGES.items():
             if items := getattr(push, name):
                 named = [id for raw in items for id in _ids(raw)]
-                told = [_place(hold, raw) for raw in items if name == "memories"]
-                parts.add(stage, [*told, *places_of(hold, session, named)])
+                targets = [_place(hold, raw) for raw in items if name == "memories"]
+                parts.add(stage, [*targets, *places_of(hold, session, named)])
     return parts
 
 
 def _place(hold: Hold, raw: Any) -> str:
-    """Where a memory goes that is told."""
+    """Return the namespace of a pushed memory."""
     said = raw.get("namespace") if isinstance(raw, dict) else None
     return normal(said) if isinstance(said, str) and said else hold.namespace
 
 
 class Receiving:
-    """One batch under way."""
+    """The application of one batch."""
 
     def __init__(self, hold: Hold, write: Transaction, push: Push) -> None:
         self._hold = hold
@@ -160,14 +160,14 @@ class Receiving:
                     yield Item(name, index, id, "rejected", error.message, error.code)
 
     def _memory(self, raw: Any) -> tuple[Outcome, str | None]:
-        """The later of two states stays; what this store told comes back as an echo, however old it is by now."""
+        """Apply a memory if it is later than the stored one; skip an echo of what this store sent."""
         row, _ = envelope.read(envelope.MemoryRow, raw)
         at = places.read(row.updated_at or "", "updated_at") if row.updated_at else places.Since(0, None)
         stored = self._write.get(MEMORY, row.id)
         if stored is None:
             return self._new(row, raw, at.at)
         if at.seq is not None:
-            return "noop", "It is as it was told from here."
+            return "noop", "This state was sent from here."
         must_change(self._hold, self._write, stored)
         self._intake.must_reach(stored.namespace)
         raw = {**raw, "namespace": row.namespace or stored.namespace, "scope": row.scope or stored.scope}
@@ -185,13 +185,13 @@ class Receiving:
         return outcome
 
     def _beside(self, raw: dict[str, Any]) -> tuple[Outcome, str | None]:
-        """A title that is held here is shared, as between any two stores: neither memory becomes the other."""
+        """Add a memory whose title exists here; both are kept and shown as one, as between any two stores."""
         memory = self._intake.read_memory(raw)
         titles.add_beside(self._write, memory, "import")
         return "applied", SHARED
 
     def _is_later(self, stored: Memory, at: int) -> bool:
-        """By the sender's own clock if only it has spoken since; else by this store's."""
+        """Compare by the sender's clock if only it changed the memory since, else by this store's."""
         before = told.said(self._write.session, stored.id)
         if before is not None and before.version == stored.version:
             return at > before.updated_at
@@ -199,9 +199,9 @@ class Receiving:
 
     def _earlier(self, stored: Memory, row: envelope.MemoryRow) -> tuple[Outcome, str | None]:
         if stored.state == "deleted":
-            return "conflict", "It was deleted here since, and stays so."
+            return "conflict", "It has been deleted here since."
         same = (stored.title, stored.content) == (row.title, row.content)
-        return ("noop", None) if same else ("conflict", "A later state of it is here, which stays.")
+        return ("noop", None) if same else ("conflict", "A later state exists here.")
 
     def _later(
         self, stored: Memory, row: envelope.MemoryRow, raw: dict[str, Any], at: int
@@ -222,7 +222,7 @@ class Receiving:
             case "imported" | "merged":
                 return "applied", None
             case "older":
-                return "conflict", "A later state of it is here, which stays."
+                return "conflict", "A later state exists here."
             case _:
                 return "noop", None
 
@@ -233,10 +233,10 @@ class Receiving:
             told.note(self._write.session, id, sender, told.Said(memory.version, at))
 
     def _named(self, raw: Any) -> Memory | None:
-        """The memory that an item names, if it is here; whole ids only, since this takes something away."""
+        """Return the memory an item names, if it exists; only full ids are accepted, since it may be removed."""
         id = _id(raw)
         if id is None:
-            raise Invalid("An id, or an object with one, is needed.")
+            raise Invalid("id: required, as a string or in an object")
         memory = memories.by_ids(self._write.session, self._hold.caller, [id], self._write.now, "any").get(id)
         if memory is not None:
             must_change(self._hold, self._write, memory)
@@ -244,27 +244,27 @@ class Receiving:
         return memory
 
     def _deletion(self, raw: Any) -> tuple[Outcome, str | None]:
-        """A tombstone, which other stores hear of. One that says when it was made loses to a later edit."""
+        """Delete a memory; the tombstone replicates. A dated deletion loses to a later edit."""
         memory = self._named(raw)
         if memory is None or memory.state == "deleted":
-            return "noop", "It is not here." if memory is None else None
+            return "noop", "There is no such memory." if memory is None else None
         said = raw.get("deleted_at") if isinstance(raw, dict) else None
         if isinstance(said, str) and places.read(said, "deleted_at").at < memory.updated_at:
-            return "conflict", "It was changed here since, and stays."
+            return "conflict", "It has been changed here since."
         self._write.change(MEMORY, memory, replace(memory, state="deleted"), "delete")
         return "applied", None
 
     def _archive(self, raw: Any) -> tuple[Outcome, str | None]:
         memory = self._named(raw)
         if memory is None or memory.state != "live":
-            return "noop", "It is not here." if memory is None else None
+            return "noop", "There is no such memory." if memory is None else None
         lifecycle.put_away(self._write, memory, "archive", "archive")
         return "applied", None
 
     def _restore(self, raw: Any) -> tuple[Outcome, str | None]:
         memory = self._named(raw)
         if memory is None:
-            raise NotFound("It is not here.")
+            raise NotFound("There is no such memory.")
         if memory.state != "archived":
             return "noop", None
         must_be_free(self._hold, self._write, memory)
@@ -278,7 +278,7 @@ class Receiving:
     def _clear(self, raw: Any) -> tuple[Outcome, str | None]:
         self._must_govern()
         if not isinstance(raw, str):
-            raise Invalid("The name of a namespace is needed.")
+            raise Invalid("A namespace name is required.")
         self._intake.must_reach(raw)
         known = self._write.get(STANDARD, raw)
         if known is None or known.state != "live":
@@ -290,19 +290,19 @@ class Receiving:
     def _must_govern(self) -> None:
         caller = self._hold.caller
         if not (self._scope.admin if caller.peer else caller.may("admin")):
-            raise Forbidden("What governs a namespace is taken from an admin peer only.")
+            raise Forbidden("Namespace standards are accepted from admin peers only.")
 
     def _undecided(self, _: Any) -> tuple[Outcome, str | None]:
-        raise Forbidden("What waits for consent is decided where it waits: nothing of it is taken from a peer.")
+        raise Forbidden("Approvals are decided in the store that requires them; peers cannot push them.")
 
 
 def _ids(raw: Any) -> list[str]:
-    """The ids of memories that an item names: its own, or those of both ends."""
+    """Return the memory ids in an item: its own, or both ends of a link."""
     ends = [raw.get("source_id"), raw.get("target_id")] if isinstance(raw, dict) else []
     return [id for id in (_id(raw), *ends) if isinstance(id, str)]
 
 
 def _id(raw: Any) -> str | None:
-    """The id that an item names, if it names one."""
+    """Return the id of an item, if any."""
     id = raw.get("id") if isinstance(raw, dict) else raw
     return id if isinstance(id, str) else None

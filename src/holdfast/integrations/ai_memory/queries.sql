@@ -1,5 +1,5 @@
 -- name: told_feed
--- Memories with their last changes behind a place, who stands for each, and what a peer said of it; who may see it follows.
+-- Memories with their last change after a position, their representative and the last peer state; a visibility filter follows.
 select j.seq, j.kept_at, m.id, m.shown, m.version, t.peer, t.version
 from journal j join memory m on m.id = j.record left join told t on t.memory = j.record
 where j.seq > :after and j.kind = 'memory' and j.seq = (
@@ -7,7 +7,7 @@ where j.seq > :after and j.kind = 'memory' and j.seq = (
 -- name: told_feed.page
  order by j.seq limit :limit
 -- name: told_before
--- The last place that surely lies before a moment.
+-- The last position that is certainly before a time.
 select coalesce(max(seq), 0) from journal where kept_at < :at
 -- name: told_at
 select kept_at from journal where seq = :seq

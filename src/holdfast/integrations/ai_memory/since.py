@@ -1,4 +1,4 @@
-"""What changed behind a place, for peers that speak as ai-memory does."""
+"""Changes after a cursor, for ai-memory peers."""
 
 from typing import Any, NamedTuple
 
@@ -18,26 +18,26 @@ Row = dict[str, Any]
 
 
 class Now(NamedTuple):
-    """How a memory is now, and what is told of it."""
+    """The current state of a memory, and the row to send."""
 
     state: str
     row: Row
 
 
 class Behind:
-    """What is told; of what is no longer live only that it is so."""
+    """A page of changes; of a memory that is not live, only its state."""
 
     def __init__(self) -> None:
         self.memories: list[Row] = []
         self.deletions: list[Row] = []
         self.archives: list[Row] = []
         self.next: str | None = None
-        """Where to go on; None if nothing was read."""
+        """Where to continue; None if nothing was read."""
         self.more = False
         self._told: set[str] = set()
 
     def add(self, last: Last, now: Now | None, *, echo: bool) -> None:
-        """One more; what has expired is over everywhere by itself, and a peer does not hear again what it said."""
+        """Add a change. Skip expired memories, which expire everywhere, and echoes of what the peer sent."""
         self.next = written(last.kept_at, last.seq)
         if now is None or echo or last.id in self._told:
             return
@@ -52,9 +52,9 @@ class Behind:
 
 
 def since(hold: Hold, text: str | None, *, limit: int, peer: str | None) -> Behind:
-    """Memories in the order in which their last changes came here: what comes later never lies before a place.
+    """Read changed memories in order of their last change here, so later changes never precede a cursor.
 
-    Only memories count towards the limit, so that one who goes on at the last of them always gets further.
+    Only memories count towards the limit, so a peer that continues after the last one always advances.
     """
     behind = Behind()
     asker = None if peer is None else sender_of(hold.caller, peer)
@@ -72,18 +72,18 @@ def since(hold: Hold, text: str | None, *, limit: int, peer: str | None) -> Behi
 
 
 def scope_of(hold: Hold, session: Session) -> Scope:
-    """What goes over to the caller and what is taken: all that it may see, if it is no peer."""
+    """Return the namespaces exchanged with the caller: its peer filter, or everything if it is not a peer."""
     peer = peers.by_name(session, hold.caller.peer) if hold.caller.peer is not None else None
     return peer.scope if peer else ALL
 
 
 def sender_of(caller: Caller, peer: str) -> str:
-    """A peer as one of those for whom the caller speaks: nobody passes for another by the name that it gives."""
+    """Return the sender's name qualified by the caller, so a caller cannot pose as another's peer."""
     return f"{caller.agent} {peer}"
 
 
 def _shown(hold: Hold, session: Session, some: list[Last], scope: Scope) -> dict[str, Now]:
-    """Those that the caller may hear of, as they are now."""
+    """Return the current states of the memories that the caller may see."""
     ids = list(dict.fromkeys(last.id for last in some))
     kept = memories.by_ids(session, hold.caller, ids, hold.now(), "any")
     live = memories.by_ids(session, hold.caller, ids, hold.now())

@@ -1,4 +1,4 @@
-"""What a store of kernex holds, taken in."""
+"""Import a kernex store."""
 
 from typing import Annotated
 
@@ -15,26 +15,26 @@ from holdfast.kernel.registry.operation import Effect, Example, Request, operati
 
 
 class ImportKernex(Request, frozen=True):
-    path: Annotated[OwnPath, Meta(description="Its file, such as ~/.kernex/memory.db.")]
-    namespace: Annotated[Namespace, Meta(description="Where it goes; a project goes below it.")] = "kernex"
+    path: Annotated[OwnPath, Meta(description="The kernex database, such as ~/.kernex/memory.db.")]
+    namespace: Annotated[Namespace, Meta(description="Target namespace; projects go below it.")] = "kernex"
     dry_run: DryRun = False
     agent_id: Actor | None = None
 
 
 class TableTaken(Struct, frozen=True, kw_only=True):
-    """What became of the rows of a table."""
+    """Results for the rows of a table."""
 
     table: str
     rows: int
     stored: int
     unchanged: int
-    """Here already."""
+    """Already imported."""
     left: int
-    """Changed here or there since, and left as they are here."""
+    """Changed since an earlier import, here or there; not changed here."""
     left_out: int
     rejected: int
     reasons: dict[str, int]
-    """Why rows were not taken, or not whole, and how many."""
+    """Number of rows not imported, or only in part, by reason."""
 
 
 class KernexImported(Struct, frozen=True, kw_only=True):
@@ -58,14 +58,15 @@ class KernexImported(Struct, frozen=True, kw_only=True):
     examples=(Example({"path": "no-such-memory.db"}, error="NOT_FOUND"),),
 )
 def import_kernex(hold: Hold, request: ImportKernex, progress: Progress) -> KernexImported:
-    """Take in a memory of kernex: conversations, facts, lessons, tasks, usage and all else that it has.
+    """Import a kernex store: conversations, facts, lessons, tasks, usage and more.
 
-    The file is only read. Doing it again takes in what is new; a row that cannot be taken is told and stops no other.
+    The file is only read. A repeated import adds what is new. A row that cannot be imported is reported; the others
+    are imported.
     """
     must_be_local(hold, "path")
     path = local_path(request.path)
     if not path.is_file():
-        raise NotFound(f"{path} is no file.", fields=["path"])
+        raise NotFound(f"There is no file {path}.", fields=["path"])
     report = kernex.take(hold, path, kernex.Options(request.namespace, request.dry_run))
     tables = [_table(name, report) for name in report.tables]
     return KernexImported(

@@ -9,11 +9,11 @@ from holdfast.kernel.terminal import escape
 
 def render_kernex_import(answer: KernexImported) -> Iterator[str]:
     """Print the counts of each table, and why rows were left out or rejected."""
-    yield f"Into {answer.namespace}. {'Would be ' if answer.dry_run else ''}{answer.stored} stored."
+    yield f"{answer.stored} {'would be stored' if answer.dry_run else 'stored'} in {answer.namespace}."
     for one in answer.tables:
-        counts = {"stored": one.stored, "here already": one.unchanged, "left": one.left}
+        counts = {"stored": one.stored, "already stored": one.unchanged, "unchanged": one.left}
         counts |= {"left out": one.left_out, "rejected": one.rejected}
-        told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
-        yield f"  {escape(one.table)}: {told or 'no rows'}"
+        summary = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
+        yield f"  {escape(one.table)}: {summary or 'no rows'}"
         yield from (f"    {number}: {escape(why)}" for why, number in one.reasons.items())
     yield from render_problems(answer.problems, answer.rejected + answer.noted)

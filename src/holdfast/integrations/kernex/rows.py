@@ -1,4 +1,4 @@
-"""Rows of a kernex store as they are read: nothing in them is taken on trust."""
+"""Rows of a kernex store; every value is validated when read."""
 
 from collections.abc import Iterable
 from decimal import Decimal
@@ -14,9 +14,9 @@ from holdfast.kernel.storage.read_only_sqlite import ForeignFile
 from holdfast.kernel.timestamps import SECOND, from_text
 
 MADE_OF = {"conversations": {"id", "channel", "sender_id"}, "messages": {"id", "conversation_id", "role", "content"}}
-"""Tables and columns that every release of kernex has."""
+"""Tables and columns present in every release of kernex."""
 OWN = ("_migrations",)
-"""Tables that say nothing but how the file was made."""
+"""Tables with internal state of the file."""
 NEVER = (None, "")
 LONGEST_LABEL = 256
 END = 253_402_300_800
@@ -25,7 +25,7 @@ MOST_COST = 1_000_000
 
 
 class Row(NamedTuple):
-    """A row of a table: where it stands, and its values by their columns."""
+    """A row of a table: its number and its values by column."""
 
     table: str
     number: int
@@ -36,18 +36,18 @@ class Row(NamedTuple):
         return f"{self.table} row {self.number}"
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text that must be there, unless there is one for when it is not."""
+        """Return a required text, or the default."""
         value = self.values.get(name)
         if value is None and default is not None:
             return default
         if not isinstance(value, str):
-            raise Invalid(f"{name}: is no text")
+            raise Invalid(f"{name}: must be text")
         if "\x00" in value:
             raise Invalid(f"{name}: must not contain NUL")
         return value
 
     def label(self, name: str, default: str | None = None) -> str:
-        """A short text by which something is looked up."""
+        """Return a short text used as a key."""
         value = self.text(name, default)
         return value if value == default else label(name, value, LONGEST_LABEL)
 
@@ -63,36 +63,36 @@ class Row(NamedTuple):
         if value is None and default is not None:
             return default
         if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 1 << 53:
-            raise Invalid(f"{name}: is no whole number")
+            raise Invalid(f"{name}: must be an integer")
         return value
 
     def one_of(self, name: str, allowed: Iterable[str], default: str | None = None) -> str:
         value = self.text(name, default)
         if value not in allowed:
-            raise Invalid(f"{name}: {value[:40]!r} is none of {', '.join(allowed)}")
+            raise Invalid(f"{name}: {value[:40]!r} is not one of {', '.join(allowed)}")
         return value
 
     def moment(self, name: str) -> int:
-        """A time as kernex writes it: a text in UTC, or seconds since 1970."""
+        """Return a time, written by kernex as UTC text or as seconds since 1970."""
         if not isinstance(self.values.get(name), int):
             return from_text(self.text(name), name)
         seconds = self.number_of(name)
         if not 0 <= seconds < END:
-            raise Invalid(f"{name}: is no time")
+            raise Invalid(f"{name}: must be a time before the year 10000")
         return seconds * SECOND
 
     def cost(self, name: str) -> int:
-        """Money, in the smallest parts."""
+        """Return an amount of money in its smallest unit."""
         value = self.values.get(name) or 0
         if not isinstance(value, int | float) or not 0 <= value < MOST_COST:
-            raise Invalid(f"{name}: is no amount of money")
+            raise Invalid(f"{name}: must be an amount of 0 to {MOST_COST:,}")
         return int(Decimal(str(value)) * PARTS)
 
     def maybe_moment(self, name: str) -> int | None:
         return None if self.values.get(name) in NEVER else self.moment(name)
 
     def remains(self, *used: str) -> dict[str, Any]:
-        """What the row says beyond some columns, for the record that it becomes."""
+        """Return the remaining columns, for the metadata of the imported record."""
         return {name: value for name, value in self.values.items() if name not in used and value not in NEVER}
 
     @property
@@ -101,17 +101,19 @@ class Row(NamedTuple):
 
 
 def place_under(namespace: str, project: str) -> str:
-    """Where a project's records go; what is of no project goes to the namespace itself."""
+    """Return the namespace of a project; without a project, the base namespace."""
     return f"{namespace}/{quote(project, safe=':@+~!$&,;=()')}" if project else namespace
 
 
 def must_be_kernex(file: ForeignFile, name: str) -> None:
     for table, columns in MADE_OF.items():
         if not columns <= set(file.tables.get(table, ())):
-            raise Invalid(f"path: {name} is no store of kernex: it has no such table {table}", fields=["path"])
+            raise Invalid(
+                f"path: {name} is not a kernex store: table {table} is missing or incomplete", fields=["path"]
+            )
 
 
 def is_own(table: str, tables: Iterable[str]) -> bool:
-    """Whether a table is of SQLite, of a full-text index, or of the other program's migrations."""
+    """Return whether a table belongs to SQLite, a full-text index, or kernex's migrations."""
     indexed = [one for one in tables if one.endswith("_fts")]
     return table.startswith("sqlite_") or table in OWN or any(table.startswith(one) for one in indexed)

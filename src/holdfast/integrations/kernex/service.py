@@ -1,4 +1,4 @@
-"""A store of kernex, taken in: each table becomes what there is for it here, and what could not be is told."""
+"""Import a kernex store: each table becomes the matching records here; rows that cannot are reported."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -50,19 +50,19 @@ from holdfast.kernel.storage.read_only_sqlite import ForeignFile, reading
 from holdfast.kernel.timestamps import DAY, to_text
 
 BATCH = 200
-"""Rows of one transaction."""
+"""Rows per transaction."""
 MOST_PROBLEMS = 200
 SYSTEM = "__system__"
-"""Under whose name the other program keeps its own state as facts."""
+"""Sender under which kernex stores its own state as facts."""
 GONE = "deleted in kernex"
-"""Why a memory lies in the archive."""
-WORDS_NOT_KEPT = "taken without its words, as the policy interaction_text of the namespace says"
-NO_STATE = "state of the other program"
+"""Reason of an archived memory."""
+WORDS_NOT_KEPT = "stored without its text, because of the namespace's policy interaction_text"
+NO_STATE = "internal state of kernex"
 
 Result = Literal["stored", "unchanged", "left", "left_out", "rejected"]
-"""New here; here already; left as it is here; left out on purpose; or refused, with a reason."""
+"""New; already imported; changed since and kept as it is here; omitted on purpose; or rejected with a reason."""
 Keep = Callable[[Transaction, Row], str | None]
-"""Keeps a row and tells what it became; None: it is here by itself already."""
+"""Store a row and return its new id; None if it already exists here."""
 
 
 class Options(NamedTuple):
@@ -71,7 +71,7 @@ class Options(NamedTuple):
 
 
 class Left(Exception):
-    """A row is not taken, and nothing is wrong with it."""
+    """Skip a valid row."""
 
     def __init__(self, why: str, result: Result = "left") -> None:
         super().__init__(why)
@@ -80,12 +80,12 @@ class Left(Exception):
 
 
 class Report:
-    """What became of every table, in numbers of rows."""
+    """Row counts for every table."""
 
     def __init__(self) -> None:
         self.tables: dict[str, Counter[Result]] = {}
         self.reasons: dict[str, Counter[str]] = {}
-        """Why rows of a table were not taken, or not whole, and how many."""
+        """Number of rows not imported, or only in part, by table and reason."""
         self.problems: list[Problem] = []
         self.rejected = 0
         self.noted = 0
@@ -104,7 +104,7 @@ class Report:
 
 
 def take(hold: Hold, path: Path, options: Options) -> Report:
-    """Take in everything that a file holds; a second time, only what is new. A dry run is the same, taken back."""
+    """Import a file; a repeated import adds only what is new. A dry run is rolled back."""
     hold.caller.must_reach(options.namespace)
     with reading(path) as file:
         must_be_kernex(file, path.name)
@@ -115,7 +115,7 @@ def take(hold: Hold, path: Path, options: Options) -> Report:
 
 
 class Taking:
-    """One file as far as it was taken."""
+    """The import of one file."""
 
     def __init__(self, hold: Hold, file: ForeignFile, options: Options) -> None:
         self.report = Report()
@@ -123,12 +123,12 @@ class Taking:
         self._file = file
         self._options = options
         self._places: dict[int, int] = {}
-        """The first place of each message in its conversation, by the number of its row."""
+        """First place of each message in its conversation, by row number."""
         self._said: Counter[str] = Counter()
-        """How many turns each conversation has."""
+        """Number of turns per conversation."""
         self._of: dict[str, Row] = {}
         self._phases: dict[str, list[str]] = {}
-        """The phases of each run, in the order in which they were begun."""
+        """Phases of each run, in start order."""
         self._tasks: set[str] = set()
         self._ran: set[tuple[str, int]] = set()
 
@@ -162,7 +162,7 @@ class Taking:
             number = 0 if is_own(table, self._file.tables) else sum(1 for _ in self._file.rows(table))
             if number:
                 self.report.done(table, "left_out", number)
-                self.report.told(table, "a table that kernex does not have", number)
+                self.report.told(table, "not a kernex table", number)
 
     def _rows(self, table: str) -> Iterator[tuple[int, dict[str, Any] | None]]:
         for number, values in self._file.rows(table):
@@ -175,11 +175,11 @@ class Taking:
             self._batch(table, batch, keep)
 
     def _batch(self, table: str, batch: list[tuple[int, dict[str, Any] | None]], keep: Keep) -> None:
-        """Keep some rows in one transaction; what is wrong with one is its own matter."""
+        """Import some rows in one transaction; an invalid row does not affect the others."""
         given = [Row(table, number, values) for number, values in batch if values is not None]
         for number, values in batch:
             if values is None:
-                self._reject(table, f"{table} row {number}", "is not UTF-8")
+                self._reject(table, f"{table} row {number}", "not UTF-8")
         with self._hold.writing() as write:
             known = mined.known(write.session, [self._key(row) for row in given])
             noted: list[Mined] = []
@@ -211,7 +211,7 @@ class Taking:
             noted.append(Mined(self._key(row), became or "", "mine", None, row.digest, ""))
 
     def _again(self, row: Row, known: Mined) -> None:
-        """A row that was taken before. What was changed there since is not changed here."""
+        """Count a row that was imported before; later changes in kernex are not applied."""
         if row.table == "scheduled_tasks":
             self._tasks.add(known.memory)
         if row.table == "conversations":
@@ -220,7 +220,7 @@ class Taking:
             self.report.done(row.table, "unchanged")
         else:
             self.report.done(row.table, "left")
-            self.report.told(row.table, "changed there since it was taken; here it stays as it is")
+            self.report.told(row.table, "changed in kernex since its import; not changed here")
 
     def _reject(self, table: str, where: str, why: str) -> None:
         self.report.done(table, "rejected")
@@ -228,7 +228,7 @@ class Taking:
         self.report.problem(where, why, rejected=True)
 
     def _key(self, row: Row) -> str:
-        """By what a row is known again. Numbers that the other file counts are of that file alone."""
+        """Return the key that identifies a row; serial numbers are not unique across files, so the digest is used."""
         own = row.values.get("id") or row.values.get("alias_sender_id")
         named = row.digest if isinstance(own, int) else str(own)
         return digest("kernex", self._options.namespace, row.table, named)
@@ -245,7 +245,7 @@ class Taking:
         return principals.merge_in(write, alias, whose).principal
 
     def _order_messages(self) -> None:
-        """Number the messages of every conversation by their time, and those of one second as they were written."""
+        """Number the messages of every conversation by time, then by row order."""
         spoken: dict[str, list[tuple[str, int, int]]] = {}
         for number, values in self._rows("messages"):
             content = (values or {}).get("content")
@@ -296,11 +296,11 @@ class Taking:
         )
 
     def _standing(self, write: Transaction, row: Row, fresh: Conversation) -> Conversation:
-        """Whether a conversation goes on, is over, or is still to be summarised, which is left to the reaper."""
+        """Set the state: active, closed, or closing, which `conversation reap` summarises later."""
         summary = row.maybe("summary")
         if summary is not None and summary.strip():
-            told = self._summary(write, fresh, summary)
-            return fresh._replace(state="closed", covered=fresh.turns, summary=told.id)
+            stored = self._summary(write, fresh, summary)
+            return fresh._replace(state="closed", covered=fresh.turns, summary=stored.id)
         if not fresh.turns:
             return fresh._replace(state="closed")
         scope = Scope(fresh.channel, fresh.principal, fresh.namespace)
@@ -316,13 +316,13 @@ class Taking:
     def _message(self, write: Transaction, row: Row) -> str | None:
         conversation = self._of.get(row.text("conversation_id"))
         if conversation is None:
-            raise Invalid("conversation_id: its conversation is not among those that were taken")
+            raise Invalid("conversation_id: the conversation was not imported")
         channel, sender = conversation.text("channel"), conversation.text("sender_id")
         at, role = row.moment("timestamp"), row.one_of("role", ("user", "assistant"))
         about = {"principal": sender, "channel": channel, "kernex": row.remains("conversation_id", "role", "content")}
         pieces = list(parts(row.text("content")))
         if not pieces:
-            raise Invalid("content: says nothing")
+            raise Invalid("content: must not be empty")
         kept = [
             self._put(
                 write,
@@ -355,7 +355,7 @@ class Taking:
         return put(self._hold, write, draft, on_conflict, force=True).memory
 
     def _fact(self, write: Transaction, row: Row) -> str | None:
-        """A fact of somebody. What is known otherwise here, and was told later, stays."""
+        """Import a fact about a person. A different, later value here is kept."""
         sender, key, value = row.sender, row.text("key"), row.text("value")
         if sender == SYSTEM:
             raise Left(NO_STATE, "left_out")
@@ -366,7 +366,7 @@ class Taking:
         if any(memory.content == value and gone is None for memory in held):
             return None
         if any(gone is not None or memory.updated_at > told for memory in held):
-            raise Left("known otherwise here, and later")
+            raise Left("a later value exists here")
         learned = row.maybe("source_message_id")
         about = {"kernex": row.remains("sender_id", "key", "value"), **({"learned_from": learned} if learned else {})}
         if held:
@@ -384,7 +384,7 @@ class Taking:
         return self._if_gone(write, memory, gone, facts.DELETED)
 
     def _if_gone(self, write: Transaction, memory: Memory, gone: int | None, why: str) -> str:
-        """What was deleted there lies in the archive here, from where it can be brought back."""
+        """Archive a memory that was deleted in kernex; it can be restored."""
         return memory.id if gone is None else put_away(write, memory, why, "archive").id
 
     def _observation(self, write: Transaction, row: Row) -> str | None:
@@ -464,7 +464,7 @@ class Taking:
         repeat = self._repeat(row)
         schedule(repeat, "UTC", at)
         if not row.text("description").strip():
-            raise Invalid("description: says nothing")
+            raise Invalid("description: must not be empty")
         made = row.moment("created_at")
         task = Task(
             id=row.label("id"),
@@ -504,18 +504,20 @@ class Taking:
         return task.id
 
     def _repeat(self, row: Row) -> str | None:
-        """The rule of a task; a word that kernex did not know meant daily to it."""
+        """Return the repeat rule of a task; kernex treats an unknown word as daily."""
         repeat = row.maybe("repeat")
         if repeat in (None, "", "once"):
             return None
         if repeat not in WORDS:
-            self.report.problem(row.where, f"repeat: {repeat!r} is taken as daily, as kernex did", rejected=False)
+            self.report.problem(
+                row.where, f"repeat: {repeat!r} is unknown and imported as daily, as in kernex", rejected=False
+            )
             return "daily"
         return repeat
 
     def _task_run(self, write: Transaction, row: Row) -> str | None:
         if (task := row.text("task_id")) not in self._tasks:
-            raise Invalid("task_id: its task is not among those that were taken")
+            raise Invalid("task_id: the task was not imported")
         started = row.moment("started_at")
         while (task, started) in self._ran:
             started += 1
@@ -548,20 +550,20 @@ class Taking:
         if here is not None:
             if here[1] == named:
                 return None
-            raise Left("another session goes on there")
+            raise Left("another session is active there")
         given = {"agent": self._hold.caller.agent, "provider": "kernex", "session": named, "expires_at": None}
         now = row.moment("updated_at")
         write.session.do("provider_session_put", principal=sender, now=now, **scope, **given)
         return named
 
     def _usage(self, write: Transaction, row: Row) -> str | None:
-        """One call. Without a breakdown all tokens count as read by the model; the cost is what kernex noted."""
+        """Import a model call. Without a breakdown all tokens count as input; the cost is kernex's."""
         kinds = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
         counts = [row.number_of(name, 0) for name in kinds]
         if not any(counts):
             counts[0] = row.number_of("tokens", 0)
         if min(counts) < 0:
-            raise Invalid("tokens: are less than none")
+            raise Invalid("tokens: must not be negative")
         at, cost = row.moment("timestamp"), row.cost("cost_usd")
         use = Use(
             id=self._id(row),
@@ -582,12 +584,12 @@ class Taking:
         return use.id
 
     def _checkpoint(self, write: Transaction, row: Row) -> str | None:
-        """A phase of a run. The run is made with its first phase, and stands where its phases stand."""
+        """Import a phase of a run; the first one creates the run, and the phases decide its state."""
         id, name, now = row.label("run_id"), row.label("phase_name"), row.moment("updated_at")
         status = cast(PhaseState, row.one_of("status", get_args(PhaseState), "pending"))
         run = runs.get(write.session, id) or self._run(row, id, now)
         if run.token:
-            raise Conflict("run_id: the run goes on here already")
+            raise Conflict("run_id: the run has continued here")
         phase = Phase(
             name=name,
             place=self._phases[id].index(name),
@@ -621,7 +623,7 @@ class Taking:
         )
 
     def _audited(self, write: Transaction, row: Row) -> str | None:
-        """A decision, with as much of its words as the policy of the namespace lets be kept."""
+        """Import an audit entry as an interaction, with the text that the namespace's policy allows."""
         told = Told(
             status=cast(Decision, row.one_of("status", get_args(Decision), "ok")),
             principal=row.sender,
@@ -643,11 +645,11 @@ class Taking:
         return kept.id if new else None
 
     def _short(self, row: Row, name: str, most: int = MOST_PART) -> str | None:
-        """A text, or the first part of it if it is too long to be kept as one, which is told."""
+        """Return a text, cut to its first part if it is too long; a cut is reported."""
         text = row.maybe(name)
         first = next(parts(text, most), None) if text else None
         if text and first and first.text != text:
-            self.report.problem(row.where, f"{name}: only its first part is kept", rejected=False)
+            self.report.problem(row.where, f"{name}: too long, only its first part is stored", rejected=False)
         return first.text if first else None
 
 
@@ -658,11 +660,11 @@ _STATES: dict[str, State] = {
     "failed": "failed",
     "cancelled": "cancelled",
 }
-"""What a task is here; who had claimed one there does not do it here."""
+"""Task states here; a claimed task becomes pending, since its claimant does not run here."""
 
 
 def _stands(run: Run, phases: list[Phase], now: int) -> Run:
-    """A run as its phases make it: over, failed, or to be taken up."""
+    """Set a run's state from its phases: completed, failed or running."""
     states = {phase.state for phase in phases}
     state: RunState = "failed" if "failed" in states else "completed" if states == {"completed"} else "running"
     error = next((phase.error for phase in phases if phase.error), None)

@@ -85,7 +85,7 @@ def test_what_is_told_twice_under_a_key_is_recorded_once(timed: holdfast.Holdfas
 def test_nobody_takes_a_decision_back_nor_reads_anothers(timed: holdfast.Holdfast, seen_by: Callable[..., Any]) -> None:
     kept = timed.interaction_record(**EVERY)
     (change,) = [one for one in timed.events(limit=100).events if one.kind == "interaction"]
-    with pytest.raises(Conflict, match="stays recorded"):
+    with pytest.raises(Conflict, match="cannot be undone"):
         timed.undo(change.seq)
     for snoop in (seen_by("ai:snoop@here", right="write"), seen_by("ai:snoop@here", namespaces=("open",))):
         with pytest.raises(NotFound):

@@ -152,9 +152,11 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module", params=[PRIVATE, OUTSIDE])
-def buried(engine: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buried]:
+def hidden_store(
+    engine: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Buried]:
     if engine == "sqlite":
-        yield burial(str(tmp_path_factory.mktemp("buried") / "memory.db"), request.param)
+        yield burial(str(tmp_path_factory.mktemp("hidden_store") / "memory.db"), request.param)
         return
     postgres = request.getfixturevalue("postgres")
     with postgres.new_store() as url:
@@ -192,31 +194,31 @@ def burial(address: str, how: str) -> Buried:
 
 
 @pytest.fixture
-def world(engine: str, buried: Buried, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
-    """Every test has what was buried anew."""
-    with opened(engine, buried, tmp_path, request) as world:
+def world(engine: str, hidden_store: Buried, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
+    """Every test has what was hidden_store anew."""
+    with opened(engine, hidden_store, tmp_path, request) as world:
         yield world
 
 
 @pytest.fixture(scope="module")
 def read_world(
-    engine: str, buried: Buried, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+    engine: str, hidden_store: Buried, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[World]:
-    """What was buried, for all those who only read."""
-    with opened(engine, buried, tmp_path_factory.mktemp("read"), request) as world:
+    """What was hidden_store, for all those who only read."""
+    with opened(engine, hidden_store, tmp_path_factory.mktemp("read"), request) as world:
         yield world
 
 
 @contextmanager
-def opened(engine: str, buried: Buried, folder: Path, request: pytest.FixtureRequest) -> Iterator[World]:
-    """A copy of what was buried; a database is put back afterwards instead."""
-    address = buried.address
+def opened(engine: str, hidden_store: Buried, folder: Path, request: pytest.FixtureRequest) -> Iterator[World]:
+    """A copy of what was hidden_store; a database is put back afterwards instead."""
+    address = hidden_store.address
     server = request.getfixturevalue("postgres") if engine == "postgres" else None
     if server is None:
         address = str(shutil.copytree(Path(address).parent, folder / "copy") / "memory.db")
     try:
         with holdfast.open(address, agent_id="ai:tester@here", now=lambda: LATER) as hold:
-            yield World(hold, *buried[1:])
+            yield World(hold, *hidden_store[1:])
     finally:
         if server is not None:
             server.put_back(address)
@@ -319,11 +321,11 @@ def test_nothing_hidden_comes_out_of_reading(read_world: World) -> None:
 
 
 def test_nothing_hidden_comes_out_of_writing_or_is_changed_by_it(
-    engine: str, buried: Buried, tmp_path: Path, request: pytest.FixtureRequest
+    engine: str, hidden_store: Buried, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     leaking, changing = {}, []
     for op in unprivileged(Effect.WRITE, Effect.DESTROY):
-        with opened(engine, buried, tmp_path / op.name, request) as world:
+        with opened(engine, hidden_store, tmp_path / op.name, request) as world:
             before = hidden_rows(world)
             if found := list(leaks(world, op)):
                 leaking[op.name] = found
@@ -332,7 +334,7 @@ def test_nothing_hidden_comes_out_of_writing_or_is_changed_by_it(
     assert (leaking, changing) == ({}, [])
 
 
-@pytest.mark.parametrize("buried", [OUTSIDE], indirect=True)
+@pytest.mark.parametrize("hidden_store", [OUTSIDE], indirect=True)
 def test_nothing_outside_its_namespaces_is_read_with_an_admin_key(read_world: World) -> None:
     admin = read_world._replace(caller=Caller("ai:snoop@here", right="admin", bound=True, namespaces=("open",)))
     reading = [op for op in REGISTRY if op.admin and op.effect is Effect.READ]

@@ -1,4 +1,4 @@
-"""Who remembers here: registration, messages between agents, and grants on private memories."""
+"""Register agents, send messages between agents, and manage grants on private memories."""
 
 import msgspec
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ MOST_AGENTS = 10_000
 
 
 def register(hold: Hold, agent_id: str, agent_type: str, capabilities: tuple[str, ...]) -> Agent:
-    """Record an agent; registering again changes what it says of itself."""
+    """Register an agent; registering again updates its type and capabilities."""
     admit_agent(agent_id), admit_agent_type(agent_type)
     capabilities = tuple(dict.fromkeys(door.label("capabilities", name, 128) for name in capabilities))
     with hold.writing() as write:
@@ -35,7 +35,7 @@ def register(hold: Hold, agent_id: str, agent_type: str, capabilities: tuple[str
 
 
 def registered(session: Session) -> list[tuple[Agent, int | None]]:
-    """Every agent, and when it last changed something here."""
+    """List the agents with the time of their last change here."""
     agents = [agent_of(row) for row in session.rows("agent_all", after="", limit=MOST_AGENTS)]
     return [(agent, _last_seen(session, agent.id)) for agent in agents if agent.state == "live"]
 
@@ -63,7 +63,7 @@ def notify(hold: Hold, notice: Notice) -> Notice:
 
 
 def inbox(hold: Hold, session: Session, *, unread_only: bool, limit: int) -> list[Notice]:
-    """The caller's own messages, newest first."""
+    """List the caller's messages, newest first."""
     statement = "notice_unread" if unread_only else "notice_list"
     return [notice_of(row) for row in session.rows(statement, recipient=hold.caller.agent, limit=limit)]
 
@@ -75,7 +75,7 @@ def notice_of(row: Row) -> Notice:
 
 
 def mark_read(hold: Hold, notices: list[str]) -> tuple[list[str], list[str]]:
-    """Mark messages of the caller as read; which ones were unread, and which ones there are not."""
+    """Mark messages of the caller as read; return those that were unread and the ids that do not exist."""
     with hold.writing() as write:
         mine = {row[0] for row in write.session.rows("notice_some", recipient=hold.caller.agent, ids=notices)}
         rows = write.session.rows("notice_read", recipient=hold.caller.agent, ids=notices, now=write.now)
@@ -88,7 +88,7 @@ def grant(hold: Hold, memory_id: str, agent_id: str, permission: Permission) -> 
     with hold.writing() as write:
         memory = _managed(hold, write, memory_id)
         if agent_id == memory.agent:
-            raise Invalid("agent_id: the owner needs no grant", fields=["agent_id"])
+            raise Invalid("agent_id: is the owner, who needs no grant", fields=["agent_id"])
         id = ids.derived("grant", memory.id, agent_id)
         known = write.get(GRANT, id)
         if known is None:
@@ -98,7 +98,7 @@ def grant(hold: Hold, memory_id: str, agent_id: str, permission: Permission) -> 
 
 
 def revoke(hold: Hold, memory_id: str, agent_id: str) -> Grant:
-    """Take a grant back; it is refused from the next call on."""
+    """Revoke a grant; effective from the next call."""
     with hold.writing() as write:
         memory = _managed(hold, write, memory_id)
         known = write.get(GRANT, ids.derived("grant", memory.id, agent_id))
@@ -108,7 +108,7 @@ def revoke(hold: Hold, memory_id: str, agent_id: str) -> Grant:
 
 
 def _managed(hold: Hold, write: Transaction, id: str) -> Memory:
-    """A memory whose grants the caller decides on: its owner, or an agent with an admin grant."""
+    """Return a memory whose grants the caller may manage: as its owner or with an admin grant."""
     memory = memories.resolve(write.session, hold.caller, id, write.now, view="kept")
     must_decide(hold, write, memory)
     return memory

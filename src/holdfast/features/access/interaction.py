@@ -1,4 +1,4 @@
-"""What an agent was asked and what was decided about it, for whoever looks into it later."""
+"""Interactions: audit records of requests to an agent and its decisions."""
 
 from hashlib import sha256
 from typing import Literal, get_args
@@ -16,7 +16,7 @@ from holdfast.kernel.records.field_versions import Shape
 
 Decision = Literal["ok", "error", "denied"]
 Texts = Literal["keep", "hash", "omit"]
-"""What becomes of the words of an interaction: kept, only a digest of them, or nothing."""
+"""How the text of an interaction is stored: in full, as a digest, or not at all."""
 
 LONGEST_REASON = 2048
 LONGEST_LABEL = 256
@@ -24,22 +24,22 @@ LABELS = ("name", "channel", "action", "provider", "model", "conversation")
 
 
 class Interaction(Struct, frozen=True):
-    """One decision. It is never changed; only what was said can be erased."""
+    """One decision. Immutable, except that its text can be erased."""
 
     id: str
     namespace: str
     agent: str
-    """Who decided, and recorded it."""
+    """The agent that decided and recorded it."""
     principal: str
-    """Who asked."""
+    """The person who asked."""
     name: str
-    """How they are called."""
+    """Their display name."""
     channel: str
     action: str
-    """What was asked for, such as a tool."""
+    """Requested action, such as a tool."""
     status: Decision
     reason: str
-    """Why it was denied, or what went wrong."""
+    """Reason of the denial or error."""
     provider: str
     model: str
     took_ms: int | None
@@ -72,17 +72,17 @@ _SAID = (
 
 
 def admit_interaction(given: Interaction) -> Interaction:
-    """An interaction that can be kept, wherever it comes from; once erased it need not name anybody."""
+    """Validate an interaction from any source; an erased one needs no principal."""
     door.namespace(given.namespace)
     if under(given.namespace, ROOT):
-        raise Invalid("namespace: that of a person holds what is known of them; name a project", fields=["namespace"])
+        raise Invalid("namespace: namespaces of people are for facts. Use that of a project.", fields=["namespace"])
     for name in LABELS:
         if value := getattr(given, name):
             door.label(name, value, LONGEST_LABEL)
     if given.state == "live":
         door.label("principal", given.principal, LONGEST_NAME)
     if given.status not in get_args(Decision) or given.texts not in get_args(Texts):
-        raise Invalid("status: one of ok, error and denied", fields=["status"])
+        raise Invalid("status: must be ok, error or denied", fields=["status"])
     for name in ("input", "output", "reason"):
         if value := getattr(given, name):
             door.content(value, name)
@@ -92,7 +92,7 @@ def admit_interaction(given: Interaction) -> Interaction:
 
 
 def as_allowed(told: Interaction, texts: Texts) -> Interaction:
-    """An interaction with as much of its words as a policy lets be kept."""
+    """Return the interaction with its text as the policy stores it: kept, hashed or omitted."""
     if texts == "keep":
         return replace(told, texts=texts)
     digests = {}
@@ -106,12 +106,12 @@ def as_allowed(told: Interaction, texts: Texts) -> Interaction:
 
 
 def digest_of(id: str, text: str) -> str:
-    """By which who has the words can show that they were these; no two interactions have the same one."""
+    """Hash a text with the interaction id, so that whoever has the text can prove it; unique per interaction."""
     return sha256(f"{id}\x00{text}".encode()).hexdigest()
 
 
 def erased(told: Interaction) -> Interaction:
-    """That something was decided, by whom, when and how; nothing of who asked, nor what."""
+    """Return the interaction without its person and text; agent, time and status remain."""
     gone = dict.fromkeys(_SAID, "") | dict.fromkeys(("input", "output", "input_digest", "output_digest"))
     return replace(told, **gone, texts="omit", state="deleted")
 

@@ -23,7 +23,7 @@ select {interaction.columns} from interaction i where i.id > :after order by i.i
 -- name: interaction_of_people
 select {interaction.columns} from interaction i where i.principal = any(:names) and i.state = 'live'
 -- name: interaction_old
--- What was recorded before a moment and still says something.
+-- Interactions recorded before a time and not erased yet.
 select {interaction.columns} from interaction i where i.created_at < :before and i.state = 'live'
 order by i.created_at, i.id limit :limit
 -- name: interaction_select

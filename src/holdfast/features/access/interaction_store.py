@@ -1,4 +1,4 @@
-"""What was decided about what agents were asked, and who may see it."""
+"""Query interactions that the caller may see."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from holdfast.kernel.storage.port import Part, Session
 
 
 class Which(NamedTuple):
-    """Which interactions are asked for, among those that the caller may see."""
+    """Filter for interactions that the caller may see."""
 
     principals: tuple[str, ...] = ()
     statuses: tuple[Decision, ...] = ()
@@ -20,7 +20,7 @@ class Which(NamedTuple):
 
 
 def select(session: Session, caller: Caller, which: Which, limit: int, skip: int) -> list[Interaction]:
-    """Interactions, the last one first: an agent sees what it recorded and its own, who administers the store all."""
+    """List interactions, latest first. Agents see those they recorded and their own; admins see all."""
     parts, params = _narrowed(session, caller, which)
     rows = session.assembled(
         ["interaction_select", *parts, "interaction.page"], params | {"limit": limit, "skip": skip}
@@ -29,14 +29,14 @@ def select(session: Session, caller: Caller, which: Which, limit: int, skip: int
 
 
 def counts(session: Session, caller: Caller, which: Which) -> dict[str, int]:
-    """How many there are of each decision."""
+    """Count interactions by status."""
     parts, params = _narrowed(session, caller, which)
     rows = session.assembled(["interaction_counts", *parts, "interaction.grouped"], params)
     return {status: int(count) for status, count in rows}
 
 
 def seen(session: Session, caller: Caller, id: str) -> Interaction | None:
-    """One by its id, if the caller may see it."""
+    """Return an interaction if the caller may see it, else None."""
     row = session.row("interaction_get", id=id)
     found = INTERACTION.load(row) if row else None
     return found if found is not None and may_see(session, caller, found) else None

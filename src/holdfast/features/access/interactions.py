@@ -1,4 +1,4 @@
-"""The audit of interactions: each is recorded with its decision, as its namespace lets it be kept, and stays."""
+"""Record, list and erase interactions; each is immutable and stores text as its namespace policy allows."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -32,13 +32,13 @@ from holdfast.kernel.timestamps import DAY
 T = TypeVar("T")
 AuditMode = Literal["denied", "all"]
 DENIALS = (Forbidden, BudgetExceeded, SecretRefused)
-"""Errors that say that somebody may not."""
+"""Errors that count as denials."""
 BATCH = 500
-"""Interactions that are erased in one transaction."""
+"""Interactions erased per transaction."""
 
 
 class Told(NamedTuple):
-    """An interaction, as whoever decided tells it."""
+    """An interaction to record."""
 
     status: Decision
     principal: str | None = None
@@ -58,19 +58,19 @@ class Told(NamedTuple):
 
 
 def record(hold: Hold, told: Told) -> tuple[Interaction, bool]:
-    """Keep a decision, and whether it is new: what is told twice under one key is kept once."""
+    """Record a decision; return it and whether it is new. Idempotent by `unique_key`."""
     with hold.writing() as write:
         return record_in(hold, write, told)
 
 
 def record_in(hold: Hold, write: Transaction, told: Told) -> tuple[Interaction, bool]:
-    """The same, with what else is written."""
+    """Record a decision inside a transaction."""
     made = _made(hold, told, write.now, write.origin)
     hold.caller.must_reach(made.namespace)
     known = write.get(INTERACTION, made.id)
     if known is not None:
         if (known.status, known.action) != (made.status, made.action):
-            raise Conflict("unique_key: another interaction was recorded under it", fields=["unique_key"])
+            raise Conflict("unique_key: already used by a different interaction", fields=["unique_key"])
         return known, False
     clean, _ = hygiene.permitted(write.session, made.namespace, _texts(made))
     rules = policies.resolved(write.session, made.namespace)
@@ -109,7 +109,7 @@ def _made(hold: Hold, told: Told, now: int, origin: str) -> Interaction:
 
 
 def _texts(made: Interaction) -> dict[str, str]:
-    """What may hold a secret."""
+    """Return the texts to check for secrets."""
     return {name: value for name in ("input", "output", "reason") if (value := getattr(made, name))}
 
 
@@ -137,11 +137,11 @@ class AuditInterceptor:
         return call_and_record(ctx, caller, operation.name, proceed, self._mode)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 def call_and_record(hold: Hold, caller: Caller, action: str, run: Callable[[], T], mode: AuditMode) -> T:
-    """Run an operation and record how it ended: a denial in any case, everything if all calls are audited."""
+    """Run an operation and record its outcome: denials always, everything in mode `all`."""
     began = monotonic()
 
     def told(status: Decision, reason: str = "") -> None:
@@ -174,14 +174,14 @@ def show(hold: Hold, id: str) -> Interaction:
     with hold.reading() as session:
         found = interactions.seen(session, hold.caller, id)
     if found is None:
-        raise NotFound(f"There is no interaction {id!r} of yours.")
+        raise NotFound(f"No interaction {id!r}, or it is not yours.")
     return found
 
 
 def erase_older(hold: Hold, days: int) -> int:
-    """Erase what was said in interactions recorded so many days ago; that they were, and how they ended, stays."""
+    """Erase text and person of interactions older than some days; agent, time and status remain."""
     if "*" not in hold.caller.namespaces:
-        raise Forbidden("Interactions are erased everywhere: that takes a key that reaches every namespace.")
+        raise Forbidden("Erasing interactions needs a key that reaches every namespace.")
     before, gone = hold.now() - days * DAY, 0
     while True:
         with hold.writing() as write:

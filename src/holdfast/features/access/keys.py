@@ -1,4 +1,4 @@
-"""Keys: who holds one may do what it says, nowhere else and not for a moment longer."""
+"""API keys: limit a caller to a right, namespaces and an agent until revoked."""
 
 import re
 from collections.abc import Iterable
@@ -14,14 +14,14 @@ from holdfast.kernel.records import validate as admit
 from holdfast.kernel.storage.port import Row, Session
 
 ANY_AGENT = "*"
-"""As a key's agent: whoever the request says it is."""
+"""Agent of a key that takes the agent from the request."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 MOST_NAMESPACES = 32
 
 
 class Key(NamedTuple):
-    """A key as the store knows it: the secret itself is nowhere."""
+    """A key as stored: without the secret, of which only a hash is stored."""
 
     id: str
     name: str
@@ -38,7 +38,7 @@ def key_of(row: Row) -> Key:
 
 
 def new_secret() -> str:
-    """What nobody can guess."""
+    """Generate a random secret."""
     import secrets
 
     return "hf_" + secrets.token_urlsafe(32)
@@ -47,12 +47,12 @@ def new_secret() -> str:
 def create(
     hold: Hold, name: str, right: Right, namespaces: Iterable[str] = ALL_NAMESPACES, agent: str | None = None
 ) -> tuple[Key, str]:
-    """A new key and its secret, which cannot be read again. No key reaches further than who makes it."""
+    """Create a key; return it with its secret, which is not stored. A key never reaches further than its creator."""
     if not _NAME.fullmatch(name):
         raise Invalid("name: 1 to 64 letters, digits or _ . -", fields=["name"])
     paths = admit_paths(namespaces)
     if not within(hold.caller, paths):
-        raise Forbidden("A key cannot reach namespaces that its maker does not.")
+        raise Forbidden("namespaces: a key cannot reach namespaces that its creator does not reach")
     speaks_as = agent or f"key:{name}"
     if speaks_as != ANY_AGENT:
         admit_agent(speaks_as)
@@ -75,54 +75,54 @@ def create(
 
 
 def must_be_own(hold: Hold, agent: str) -> None:
-    """A maker that is confined to some namespaces speaks for itself or for a new agent, not for one of elsewhere."""
+    """Raise unless the agent is the caller or new: a key with limited namespaces cannot impersonate other agents."""
     if agent == hold.caller.agent:
         return
     with hold.reading() as session:
         taken = {key_of(row).agent for row in session.rows("key_list")}
         known = session.row("agent_get", id=agent) or session.row("journal_seen_last", actor=agent)
-        told = session.rows("notice_list", recipient=agent, limit=1)
-    if agent == ANY_AGENT or agent in taken or known or told:
-        raise Forbidden(f"This key cannot make one that speaks as {agent!r}.")
+        messages = session.rows("notice_list", recipient=agent, limit=1)
+    if agent == ANY_AGENT or agent in taken or known or messages:
+        raise Forbidden(f"agent_id: this key cannot create a key for the agent {agent!r}.")
 
 
 def admit_paths(namespaces: Iterable[str]) -> tuple[str, ...]:
-    """Namespace patterns as paths: `team` and `team/*` both mean `team` and what lies below."""
+    """Convert namespace patterns to paths: `team` and `team/*` both mean `team` and everything below."""
     paths = tuple(
         dict.fromkeys(
             path if path == "*" else admit.namespace(path.removesuffix("/*"), "namespaces") for path in namespaces
         )
     )
     if not paths or len(paths) > MOST_NAMESPACES:
-        raise Invalid(f"namespaces: 1 to {MOST_NAMESPACES} of them", fields=["namespaces"])
+        raise Invalid(f"namespaces: must have 1 to {MOST_NAMESPACES} entries", fields=["namespaces"])
     if any("*" in path and path != "*" for path in paths):
-        raise Invalid("namespaces: a * stands alone, or at the end after a /", fields=["namespaces"])
+        raise Invalid("namespaces: * is allowed only alone or after a final /", fields=["namespaces"])
     return ALL_NAMESPACES if "*" in paths else paths
 
 
 def within(caller: Caller, namespaces: Iterable[str]) -> bool:
-    """Whether a caller reaches all that a key does."""
+    """Return whether the caller reaches all of these namespaces."""
     return "*" in caller.namespaces or all(path != "*" and caller.reaches(path) for path in namespaces)
 
 
 def every(hold: Hold, session: Session) -> list[Key]:
-    """The keys that reach no further than the caller, oldest first."""
+    """List the keys that reach no further than the caller, oldest first."""
     keys = [key_of(row) for row in session.rows("key_list")]
     return [key for key in keys if within(hold.caller, key.namespaces)]
 
 
 def revoke(hold: Hold, id: str) -> Key:
-    """End a key: from the moment that this returns it opens nothing."""
+    """Revoke a key; it is invalid when this returns."""
     with hold.writing() as write:
         found = next((key for key in every(hold, write.session) if key.id == id and key.revoked_at is None), None)
         if found is None:
-            raise NotFound(f"There is no active key {id!r}.", id=id)
+            raise NotFound(f"No active key {id!r}.", id=id)
         write.session.do("key_revoke", id=id, now=write.now)
     return found._replace(revoked_at=write.now)
 
 
 def hash_of(secret: str) -> bytes:
-    """What is kept of a secret. It is 256 random bits, so that no salt or slow hash is needed."""
+    """Hash a secret. It has 256 random bits, so it needs no salt or slow hash."""
     return sha256(secret.encode("utf-8", "surrogateescape")).digest()
 
 
@@ -132,13 +132,13 @@ def any_active(session: Session) -> bool:
 
 
 def any_made(session: Session) -> bool:
-    """Whether there ever was a key: from then on one is needed, whatever became of it."""
+    """Return whether a key was ever created: from then on one is required, even if all are revoked."""
     row = session.row("key_count")
     return row is not None and row[0] > 0
 
 
 def caller_of(key: Key, source: str) -> Caller:
-    """Whom a key makes of who holds it. One that leaves its agent open is bound to none."""
+    """Return the caller for a key. A key for any agent is not bound to one."""
     agent = f"key:{key.name}" if key.agent == ANY_AGENT else key.agent
     return Caller(
         agent=agent, right=key.right, namespaces=key.namespaces, key=key.id, bound=key.agent != ANY_AGENT, source=source
@@ -146,7 +146,7 @@ def caller_of(key: Key, source: str) -> Caller:
 
 
 def opened_by(session: Session, secret: str) -> Key | None:
-    """The active key with this secret. It is looked up by its hash, so that time tells nothing of the secret."""
+    """Return the active key with this secret. Lookup by hash, so timing reveals nothing about the secret."""
     row = session.row("key_by_hash", hash=hash_of(secret))
     key = key_of(row) if row else None
     return key if key is not None and key.revoked_at is None else None

@@ -13,7 +13,7 @@ Permission = Literal["read", "write", "admin"]
 
 
 class Grant(Struct, frozen=True):
-    """What one agent may do with another's private memory."""
+    """A grant: what one agent may do with another's private memory."""
 
     id: str
     memory: str
@@ -28,7 +28,7 @@ class Grant(Struct, frozen=True):
 
 
 class Agent(Struct, frozen=True):
-    """Someone who remembers."""
+    """A registered agent."""
 
     id: str
     agent_type: str
@@ -41,7 +41,7 @@ class Agent(Struct, frozen=True):
 
 
 def agent_of(row: Row) -> Agent:
-    """An agent from the columns of its table."""
+    """Build an agent from a row of its table."""
     return Agent(row[0], row[1], tuple(msgspec.json.decode(row[2])), *row[3:])
 
 

@@ -1,4 +1,4 @@
-"""A message from one agent to another. It lives in this store and is no memory."""
+"""Messages between agents. They belong to one store and are not memories."""
 
 from typing import Any
 

@@ -8,14 +8,16 @@ from holdfast.kernel.terminal import escape, render_table, shorten, style
 
 def render_new_key(answer: Any) -> Iterator[str]:
     yield style(answer.key, bold=True)
-    where = "everywhere" if answer.namespaces == ["*"] else "in " + ", ".join(map(escape, answer.namespaces))
-    access = f"{answer.scope} {where}, as {escape(answer.agent_id)}"
-    yield f"The key {escape(answer.name)!r}: {access}. Its id is {answer.id}."
-    yield "Copy it now: it is kept nowhere and cannot be shown again."
+    where = (
+        "all namespaces" if answer.namespaces == ["*"] else "namespaces " + ", ".join(map(escape, answer.namespaces))
+    )
+    access = f"{answer.scope}, {where}, agent {escape(answer.agent_id)}"
+    yield f"Key {escape(answer.name)!r}: {access}, id {answer.id}."
+    yield "Copy the key now: it cannot be shown again."
 
 
 def render_grant(answer: Any) -> Iterator[str]:
-    has = f"now has a grant ({answer.permission})" if answer.granted else "has no grant any more"
+    has = f"now has a grant ({answer.permission})" if answer.granted else "no longer has a grant"
     yield f"{escape(answer.agent_id)} {has} on {answer.id}."
 
 
@@ -29,13 +31,13 @@ def render_inbox(answer: Any) -> Iterator[str]:
 
 
 def render_recorded_interaction(answer: Any) -> Iterator[str]:
-    yield f"{'Recorded' if answer.recorded else 'Recorded before'}: {answer.id} ({answer.status})"
+    yield f"{'Recorded' if answer.recorded else 'Already recorded'}: {answer.id} ({answer.status})"
 
 
 def render_interactions(answer: Any) -> Iterator[str]:
     """Print one row for each interaction, then the totals by status."""
     if not answer.interactions:
-        yield "Nothing was recorded."
+        yield "No interactions."
         return
     rows = [
         (
@@ -48,7 +50,7 @@ def render_interactions(answer: Any) -> Iterator[str]:
         )
         for one in answer.interactions
     ]
-    yield from render_table(rows, ("AT", "DECISION", "WHO", "WHERE", "WHAT", "ABOUT"))
+    yield from render_table(rows, ("AT", "STATUS", "PERSON", "CHANNEL", "ACTION", "ABOUT"))
     yield ", ".join(f"{count:,} {status}" for status, count in answer.totals.items())
 
 

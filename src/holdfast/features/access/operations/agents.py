@@ -15,8 +15,11 @@ from holdfast.kernel.timestamps import to_text
 
 class AgentRegister(Request, frozen=True):
     agent_id: AgentId
-    agent_type: Annotated[str, Meta(min_length=1, max_length=64, description="human, system or ai:<name>.")]
-    capabilities: Annotated[list[Annotated[str, Meta(min_length=1, max_length=128)]], Meta(max_length=64)] = []
+    agent_type: Annotated[str, Meta(min_length=1, max_length=64, description="Type: human, system or ai:<name>.")]
+    capabilities: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=128)]],
+        Meta(max_length=64, description="Capabilities, such as search."),
+    ] = []
 
 
 class AgentView(Struct, frozen=True, kw_only=True):
@@ -44,7 +47,7 @@ class Registered(AgentView, frozen=True, kw_only=True):
     ),
 )
 def agent_register(hold: Hold, request: AgentRegister) -> Registered:
-    """Record an agent and what it can do."""
+    """Register an agent with its capabilities."""
     agent = agents.register(hold, request.agent_id, request.agent_type, tuple(request.capabilities))
     return Registered(
         registered=True,
@@ -84,7 +87,8 @@ class Notify(Request, frozen=True):
     target_agent_id: AgentId
     title: Title
     payload: Annotated[
-        str, Meta(min_length=1, max_length=65_536, description="The message.", extra={"short": "c", "stdin": True})
+        str,
+        Meta(min_length=1, max_length=65_536, description="Text of the message.", extra={"short": "c", "stdin": True}),
     ]
     priority: Priority = 5
     metadata: Metadata = {}
@@ -110,7 +114,7 @@ class Notified(Struct, frozen=True, kw_only=True):
     ),
 )
 def notify(hold: Hold, request: Notify) -> Notified:
-    """Leave a message for another agent."""
+    """Send a message to another agent."""
     notice = agents.notify(
         hold,
         Notice(
@@ -136,8 +140,8 @@ def notify(hold: Hold, request: Notify) -> Notified:
 
 class Inbox(Request, frozen=True):
     agent_id: Actor | None = None
-    unread_only: Annotated[bool, Meta(description="Only what was not marked as read.")] = False
-    limit: Annotated[int, Meta(ge=1, le=500)] = 50
+    unread_only: Annotated[bool, Meta(description="Only unread messages.")] = False
+    limit: Annotated[int, Meta(ge=1, le=500, description="Maximum number of messages.")] = 50
 
 
 class NoticeView(Struct, frozen=True, kw_only=True):
@@ -167,7 +171,7 @@ class InboxPage(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"limit": 501}, error="VALIDATION_FAILED")),
 )
 def inbox(hold: Hold, request: Inbox) -> InboxPage:
-    """Read the messages that were left for you."""
+    """List your messages."""
     with hold.reading() as session:
         found = agents.inbox(hold, session, unread_only=request.unread_only, limit=request.limit)
     shown = [
@@ -187,21 +191,21 @@ def inbox(hold: Hold, request: Inbox) -> InboxPage:
     return InboxPage(agent_id=hold.caller.agent, messages=shown, count=len(shown), unread_only=request.unread_only)
 
 
-NoticeId = Annotated[str, Meta(min_length=1, max_length=128, description="A message's id.")]
+NoticeId = Annotated[str, Meta(min_length=1, max_length=128, description="Id of a message.")]
 
 
 class InboxRead(Request, frozen=True):
     ids: Annotated[
-        list[NoticeId], Meta(min_length=1, max_length=500, description="Which messages.", extra={"argument": True})
+        list[NoticeId], Meta(min_length=1, max_length=500, description="Ids of messages.", extra={"argument": True})
     ]
     agent_id: Actor | None = None
 
 
 class Read(Struct, frozen=True, kw_only=True):
     read: list[str]
-    """Those that were unread until now."""
+    """Ids that were unread."""
     missing: list[str]
-    """Those that are no messages of yours."""
+    """Ids that are not messages of yours."""
     count: int
 
 
@@ -212,7 +216,7 @@ class Read(Struct, frozen=True, kw_only=True):
     examples=(Example({"ids": ["no-such-message"]}), Example({"ids": []}, error="VALIDATION_FAILED")),
 )
 def inbox_read(hold: Hold, request: InboxRead) -> Read:
-    """Mark messages that were left for you as read."""
+    """Mark your messages as read."""
     read, missing = agents.mark_read(hold, request.ids)
     return Read(read=read, missing=missing, count=len(read))
 
@@ -220,7 +224,7 @@ def inbox_read(hold: Hold, request: InboxRead) -> Read:
 class GrantRequest(Request, frozen=True):
     id: Id
     agent_id: AgentId
-    permission: Annotated[Permission, Meta(description="read, write, or decide on grants too.")] = "read"
+    permission: Annotated[Permission, Meta(description="read, write, or admin (manage grants).")] = "read"
 
 
 class GrantAnswer(Struct, frozen=True, kw_only=True):
@@ -239,7 +243,7 @@ class GrantAnswer(Struct, frozen=True, kw_only=True):
     examples=(Example({"id": "no-such-memory", "agent_id": "ai:scout@laptop"}, error="NOT_FOUND"),),
 )
 def grant(hold: Hold, request: GrantRequest) -> GrantAnswer:
-    """Let another agent see, or change, one of your private memories."""
+    """Let another agent read or change one of your private memories."""
     made = agents.grant(hold, request.id, request.agent_id, request.permission)
     return GrantAnswer(id=made.memory, agent_id=made.agent, permission=made.permission, granted=True, revoked=False)
 
@@ -257,6 +261,6 @@ class RevokeRequest(Request, frozen=True):
     examples=(Example({"id": "no-such-memory", "agent_id": "ai:scout@laptop"}, error="NOT_FOUND"),),
 )
 def revoke(hold: Hold, request: RevokeRequest) -> GrantAnswer:
-    """Take a grant back."""
+    """Revoke another agent's grant on a memory."""
     gone = agents.revoke(hold, request.id, request.agent_id)
     return GrantAnswer(id=gone.memory, agent_id=gone.agent, permission=gone.permission, granted=False, revoked=True)

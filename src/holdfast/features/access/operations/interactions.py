@@ -1,4 +1,4 @@
-"""The audit of interactions: what agents were asked, and what was decided about it."""
+"""Operations on the audit log of interactions."""
 
 from typing import Annotated, Literal
 
@@ -15,12 +15,12 @@ from holdfast.kernel.timestamps import from_text
 
 Decision = Literal["ok", "error", "denied"]
 Label = Annotated[str, Meta(max_length=256)]
-Who = Annotated[str, Meta(min_length=1, max_length=128, description="Who asked; otherwise the agent itself.")]
+Who = Annotated[str, Meta(min_length=1, max_length=128, description="Person who asked [default: the agent].")]
 Words = Annotated[str, Meta(min_length=1, max_length=65_536)]
 
 
 class InteractionView(Struct, frozen=True, kw_only=True):
-    """One decision. What was not told, and what the policy of its namespace left out, is not there."""
+    """One decision. Fields that were not given, or that the namespace policy omits, are missing."""
 
     id: str
     at: str
@@ -28,7 +28,7 @@ class InteractionView(Struct, frozen=True, kw_only=True):
     agent_id: str
     namespace: str
     texts: Literal["keep", "hash", "omit"]
-    """What became of the words."""
+    """How the text is stored."""
     principal: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
     channel: str | UnsetType = UNSET
@@ -41,10 +41,10 @@ class InteractionView(Struct, frozen=True, kw_only=True):
     input: str | UnsetType = UNSET
     output: str | UnsetType = UNSET
     input_digest: str | UnsetType = UNSET
-    """SHA-256 of the id, a zero byte and the words: who has them can show that it were these."""
+    """SHA-256 of the id, a zero byte and the text: proves the text to whoever has it."""
     output_digest: str | UnsetType = UNSET
     erased: bool | UnsetType = UNSET
-    """Whether what was said, and by whom, was erased since."""
+    """Whether text and person were erased."""
 
 
 _TOLD = ("principal", "name", "channel", "action", "reason", "provider", "model", "input", "output")
@@ -68,21 +68,26 @@ def _view(one: "Interaction") -> InteractionView:
 
 
 class InteractionRecord(Request, frozen=True):
-    status: Annotated[Decision, Meta(description="What was decided: ok, error or denied.", extra={"argument": True})]
+    status: Annotated[Decision, Meta(description="Decision: ok, error or denied.", extra={"argument": True})]
     principal: Who | None = None
-    name: Annotated[Label, Meta(description="How they are called.")] = ""
-    channel: Annotated[Label, Meta(description="Where, such as cli or slack.")] = ""
-    action: Annotated[Label, Meta(description="What was asked for, such as a tool.")] = ""
-    reason: Annotated[str, Meta(max_length=2048, description="Why it was denied, or what went wrong.")] = ""
-    input: Annotated[Words, Meta(description="What was asked; kept as the policy of the namespace says.")] | None = None
-    output: Annotated[Words, Meta(description="What was answered; likewise.")] | None = None
-    provider: Annotated[Label, Meta(description="Whose model answered.")] = ""
-    model: Annotated[Label, Meta(description="Which model.")] = ""
-    took_ms: Annotated[int, Meta(ge=0, le=10**12, description="Milliseconds that it took.")] | None = None
-    conversation_id: Annotated[str, Meta(max_length=64, description="To which conversation it belongs.")] = ""
-    at: Annotated[Moment, Meta(description="When it was; otherwise now.")] | None = None
+    name: Annotated[Label, Meta(description="Display name of the person.")] = ""
+    channel: Annotated[Label, Meta(description="Channel, such as cli or slack.")] = ""
+    action: Annotated[Label, Meta(description="Requested action, such as a tool.")] = ""
+    reason: Annotated[str, Meta(max_length=2048, description="Reason of the denial or error.")] = ""
+    input: Annotated[Words, Meta(description="Text of the request; stored as the namespace policy allows.")] | None = (
+        None
+    )
+    output: Annotated[Words, Meta(description="Text of the answer; stored as the namespace policy allows.")] | None = (
+        None
+    )
+    provider: Annotated[Label, Meta(description="Provider of the model.")] = ""
+    model: Annotated[Label, Meta(description="Model that answered.")] = ""
+    took_ms: Annotated[int, Meta(ge=0, le=10**12, description="Duration in milliseconds.")] | None = None
+    conversation_id: Annotated[str, Meta(max_length=64, description="Id of the conversation.")] = ""
+    at: Annotated[Moment, Meta(description="Time [default: now].")] | None = None
     unique_key: (
-        Annotated[str, Meta(min_length=1, max_length=256, description="What has the same one is recorded once.")] | None
+        Annotated[str, Meta(min_length=1, max_length=256, description="Idempotency key: repeats are recorded once.")]
+        | None
     ) = None
     namespace: Namespace | None = None
     agent_id: Actor | None = None
@@ -90,7 +95,7 @@ class InteractionRecord(Request, frozen=True):
 
 class InteractionRecorded(InteractionView, frozen=True, kw_only=True):
     recorded: bool
-    """False: it was recorded before, under the same key."""
+    """False: it was already recorded under the same key."""
 
 
 @operation(
@@ -108,9 +113,9 @@ class InteractionRecorded(InteractionView, frozen=True, kw_only=True):
     ),
 )
 def interaction_record(hold: Hold, request: InteractionRecord) -> InteractionRecorded:
-    """Write down what an agent was asked and what was decided about it, in the journal, for good.
+    """Record a request to an agent and its decision in the journal.
 
-    The policy of the namespace says what becomes of the words: they are kept, hashed or left out.
+    The policy of the namespace decides whether text is kept, hashed or omitted.
     """
     told = interactions.Told(
         status=request.status,
@@ -135,12 +140,12 @@ def interaction_record(hold: Hold, request: InteractionRecord) -> InteractionRec
 
 
 class InteractionList(Request, frozen=True):
-    status: Annotated[list[Decision], Meta(max_length=3, description="Only these.")] = []
-    principal: Annotated[list[str], Meta(max_length=20, description="Only theirs.")] = []
-    channel: Annotated[Label, Meta(description="Only there.")] | None = None
+    status: Annotated[list[Decision], Meta(max_length=3, description="Only these decisions.")] = []
+    principal: Annotated[list[str], Meta(max_length=20, description="Only these people.")] = []
+    channel: Annotated[Label, Meta(description="Only this channel.")] | None = None
     namespace: Namespace | None = None
-    since: Annotated[Moment, Meta(description="From then on.")] | None = None
-    until: Annotated[Moment, Meta(description="Before then.")] | None = None
+    since: Annotated[Moment, Meta(description="From this time on.")] | None = None
+    until: Annotated[Moment, Meta(description="Before this time.")] | None = None
     limit: Limit = 50
     offset: Skip = 0
 
@@ -149,7 +154,7 @@ class Interactions(Struct, frozen=True, kw_only=True):
     interactions: list[InteractionView]
     count: int
     totals: dict[str, int]
-    """How many of each decision there are in all."""
+    """Total number by decision."""
 
 
 @operation(
@@ -161,9 +166,9 @@ class Interactions(Struct, frozen=True, kw_only=True):
     examples=(Example({}), Example({"status": ["denied"]}), Example({"status": ["maybe"]}, error="VALIDATION_FAILED")),
 )
 def interaction_list(hold: Hold, request: InteractionList) -> Interactions:
-    """List what was decided, the last one first.
+    """List interactions, latest first.
 
-    An agent sees what it recorded and its own; who administers the store sees all.
+    Agents see those they recorded and their own; admins of the store see all.
     """
     which = Which(
         principals=tuple(request.principal),
@@ -178,7 +183,9 @@ def interaction_list(hold: Hold, request: InteractionList) -> Interactions:
 
 
 class InteractionShow(Request, frozen=True):
-    id: Annotated[str, Meta(min_length=1, max_length=128, description="Its id.", extra={"argument": True})]
+    id: Annotated[
+        str, Meta(min_length=1, max_length=128, description="Id of the interaction.", extra={"argument": True})
+    ]
 
 
 @operation(
@@ -190,12 +197,12 @@ class InteractionShow(Request, frozen=True):
     examples=(Example({"id": "no-such-interaction"}, error="NOT_FOUND"),),
 )
 def interaction_show(hold: Hold, request: InteractionShow) -> InteractionView:
-    """Show one decision, with everything that was recorded of it."""
+    """Show one interaction in full."""
     return _view(interactions.show(hold, request.id))
 
 
 class InteractionErase(Request, frozen=True):
-    older_than_days: Annotated[int, Meta(ge=0, le=36_500, description="Recorded so many days ago, or earlier.")]
+    older_than_days: Annotated[int, Meta(ge=0, le=36_500, description="Minimum age in days.")]
     agent_id: Actor | None = None
 
 
@@ -217,5 +224,5 @@ class InteractionsErased(Struct, frozen=True, kw_only=True):
     ),
 )
 def interaction_erase(hold: Hold, request: InteractionErase, progress: Progress) -> InteractionsErased:
-    """Erase what was said in old interactions, and who asked; that and how they were decided stays."""
+    """Erase text and person of old interactions; decisions remain."""
     return InteractionsErased(erased=interactions.erase_older(hold, request.older_than_days))

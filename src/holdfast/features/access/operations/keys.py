@@ -1,4 +1,4 @@
-"""Keys: made, listed, revoked."""
+"""Operations on API keys."""
 
 from typing import Annotated
 
@@ -14,18 +14,27 @@ from holdfast.kernel.timestamps import to_text
 
 
 class KeyCreate(Request, frozen=True):
-    name: Annotated[str, Meta(min_length=1, max_length=64, description="What to call it.", extra={"argument": True})]
-    scope: Annotated[Right, Meta(description="read; write as well; or everything, keys included.")] = "write"
+    name: Annotated[str, Meta(min_length=1, max_length=64, description="Name of the key.", extra={"argument": True})]
+    scope: Annotated[Right, Meta(description="Right: read, write, or admin (everything, keys included).")] = "write"
     namespaces: (
         Annotated[
             list[Annotated[str, Meta(min_length=1, max_length=514)]],
-            Meta(min_length=1, max_length=32, description="team/project or team/project/*: it and below. Else all."),
+            Meta(
+                min_length=1,
+                max_length=32,
+                description="Namespaces with everything below: team/project or team/project/* [default: all].",
+            ),
         ]
         | None
     ) = None
     agent_id: (
         Annotated[
-            str, Meta(min_length=1, max_length=128, description="Whom it speaks as: else key:NAME. *: whoever it says.")
+            str,
+            Meta(
+                min_length=1,
+                max_length=128,
+                description="Agent of the key [default: key:NAME]. *: taken from the request.",
+            ),
         ]
         | None
     ) = None
@@ -43,7 +52,7 @@ class KeyView(Struct, frozen=True, kw_only=True):
 
 class KeyMade(KeyView, frozen=True, kw_only=True):
     key: str
-    """The secret, shown this once."""
+    """The secret, shown only once."""
 
 
 def key_view(key: Key) -> KeyView:
@@ -73,7 +82,7 @@ def key_view(key: Key) -> KeyView:
     ),
 )
 def key_create(hold: Hold, request: KeyCreate) -> KeyMade:
-    """Make a key; its secret is shown this once and kept nowhere."""
+    """Create an API key; its secret is shown only once."""
     key, secret = keys.create(hold, request.name, request.scope, request.namespaces or ALL_NAMESPACES, request.agent_id)
     view = key_view(key)
     return KeyMade(**{name: getattr(view, name) for name in view.__struct_fields__}, key=secret)
@@ -88,14 +97,14 @@ class KeyPage(Struct, frozen=True, kw_only=True):
     Effect.READ, "GET /api/v1/keys", family="governance", admin=True, cli=("keys", "list"), examples=(Example({}),)
 )
 def key_list(hold: Hold, request: Nothing) -> KeyPage:
-    """List the keys, revoked ones too, without their secrets."""
+    """List API keys, including revoked ones."""
     with hold.reading() as session:
         found = [key_view(key) for key in keys.every(hold, session)]
     return KeyPage(keys=found, count=len(found))
 
 
 class KeyRevoke(Request, frozen=True):
-    id: Annotated[str, Meta(min_length=1, max_length=128, description="The key's id.", extra={"argument": True})]
+    id: Annotated[str, Meta(min_length=1, max_length=128, description="Id of the key.", extra={"argument": True})]
 
 
 @operation(
@@ -107,5 +116,5 @@ class KeyRevoke(Request, frozen=True):
     examples=(Example({"id": "no-such-key"}, error="NOT_FOUND"),),
 )
 def key_revoke(hold: Hold, request: KeyRevoke) -> KeyView:
-    """Revoke a key, at once and for good."""
+    """Revoke a key permanently, effective immediately."""
     return key_view(keys.revoke(hold, request.id))

@@ -69,7 +69,7 @@ class MinedProblem(Struct, frozen=True, kw_only=True):
     where: str
     what: str
     rejected: bool
-    """Something is missing because of it; otherwise it is only said."""
+    """True: data is missing because of it. False: a note."""
 
 
 class MinedSample(Struct, frozen=True, kw_only=True):

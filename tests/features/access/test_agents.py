@@ -1,4 +1,4 @@
-"""Who remembers here: agents, their messages, and the grants on private memories."""
+"""Agents, their messages, and grants on private memories."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What was decided is recorded in the journal, with as much of the words as a policy allows, and read by who may."""
+"""Interactions are journalled with text as the policy allows, and visible only to permitted callers."""
 
 from collections.abc import Callable
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""A key's namespaces are part of every statement that reads memories: nothing out of reach leaves the database."""
+"""Every statement that reads memories filters by the key's namespaces."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def engine() -> str:
 
 @contextmanager
 def listening_in(postgres: Postgres) -> Iterator[list[str]]:
-    """Every statement that the server is sent meanwhile, as it tells it in its log."""
+    """Collect the statements in the server log meanwhile."""
     heard: list[str] = []
     with postgres.admin() as connection:
         ((folder,),) = connection.execute("show data_directory").fetchall()
@@ -40,7 +40,7 @@ def listening_in(postgres: Postgres) -> Iterator[list[str]]:
 
 
 def shows_memories(statement: str) -> bool:
-    """Whether a statement reads what memories or skills say, or how many there are."""
+    """Return whether a statement reads or counts memories or skills."""
     return bool(re.search(r"\bm\.content\b|\b(from|join) (memory|skill_version) m\b", statement))
 
 
@@ -110,7 +110,7 @@ def test_a_keys_namespaces_are_in_every_statement_that_reads_memories(postgres: 
 
 
 def memory_statements(postgres: Postgres, db: str, op: Operation, folder: Path) -> list[str]:
-    """The statements that read memories when a confined caller asks for an operation."""
+    """Return the statements that read memories when a confined caller runs an operation."""
     with holdfast.open(db, agent_id="ai:tester@here") as hold:
         needed = prepare(hold, op, folder)
     with holdfast.open(db) as fresh, listening_in(postgres) as heard:

@@ -1,4 +1,4 @@
-"""What is not the caller's to see comes out of no operation, whichever there are."""
+"""No operation reveals what its caller may not see."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ class World(NamedTuple):
 
 
 def bury(hold: Any, let_time_pass: Callable[[], Any], owner: Caller, **how: Any) -> list[str]:
-    """Memories in every state and with everything around them, all of them hidden; their ids."""
+    """Store hidden memories in every state, with related records; return their ids."""
 
     def call(name: str, **arguments: Any) -> Any:
         return hold.call(name, arguments, caller=owner)
@@ -91,7 +91,7 @@ def bury(hold: Any, let_time_pass: Callable[[], Any], owner: Caller, **how: Any)
 
 
 def bury_what_is_curated(call: Callable[..., Any], store: Callable[..., str]) -> list[str]:
-    """A persona, and memories about which a curator has something to propose."""
+    """Store a hidden persona and memories with curation proposals."""
     said = f"the {WORD} of {CANARY} sleeps for ten hours in each of its trees"
     odd = [store(f"sleep {how}", content=said.replace("ten", how)) for how in ("nine", "eleven")]
     persona = call("persona_generate", entity_id=WORD).persona.id
@@ -100,7 +100,7 @@ def bury_what_is_curated(call: Callable[..., Any], store: Callable[..., str]) ->
 
 
 def bury_for_agents(hold: Any, owner: Caller, namespace: str) -> list[str]:
-    """What an agent keeps beside memories, all of it its own; ids of what has one."""
+    """Store hidden agent records other than memories; return their ids."""
 
     def call(name: str, **arguments: Any) -> Any:
         return hold.call(name, arguments, caller=owner)
@@ -132,7 +132,7 @@ def bury_for_agents(hold: Any, owner: Caller, namespace: str) -> list[str]:
 
 
 class Buried(NamedTuple):
-    """A closed store in which much is hidden from one caller and one memory is not."""
+    """A closed store where one caller can see a single memory."""
 
     address: str
     caller: Caller
@@ -166,7 +166,7 @@ def hidden_store(
 
 
 def burial(address: str, how: str) -> Buried:
-    """Links lead from what is shown to what is hidden, and back; what is shown stands on something hidden that fell."""
+    """Create the store: the visible memory has links to hidden ones and a deleted hidden source."""
     owner, moments = Caller("ai:owner@here", bound=True), [LATER, START]
     with holdfast.open(address, agent_id="ai:tester@here", now=lambda: moments[-1]) as hold:
         if how == PRIVATE:
@@ -195,7 +195,7 @@ def burial(address: str, how: str) -> Buried:
 
 @pytest.fixture
 def world(engine: str, hidden_store: Buried, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
-    """Every test has what was hidden_store anew."""
+    """A fresh copy for every test."""
     with opened(engine, hidden_store, tmp_path, request) as world:
         yield world
 
@@ -204,14 +204,14 @@ def world(engine: str, hidden_store: Buried, tmp_path: Path, request: pytest.Fix
 def read_world(
     engine: str, hidden_store: Buried, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[World]:
-    """What was hidden_store, for all those who only read."""
+    """A shared copy for tests that only read."""
     with opened(engine, hidden_store, tmp_path_factory.mktemp("read"), request) as world:
         yield world
 
 
 @contextmanager
 def opened(engine: str, hidden_store: Buried, folder: Path, request: pytest.FixtureRequest) -> Iterator[World]:
-    """A copy of what was hidden_store; a database is put back afterwards instead."""
+    """Open a copy of the store; a server database is restored afterwards instead."""
     address = hidden_store.address
     server = request.getfixturevalue("postgres") if engine == "postgres" else None
     if server is None:
@@ -225,7 +225,7 @@ def opened(engine: str, hidden_store: Buried, folder: Path, request: pytest.Fixt
 
 
 def probes(world: World, name: str, type_: Any) -> list[Any]:
-    """What a snoop would try in a field: told by its name, or else by its type."""
+    """Return values that a snoop would try in a field, by its name or type."""
     ids = [*world.hidden, world.hidden[0][:30], world.shown]
     known: dict[str, list[Any]] = {
         "id": [*ids, *world.others],
@@ -284,7 +284,7 @@ def probes(world: World, name: str, type_: Any) -> list[Any]:
 
 
 def calls(world: World, op: Operation) -> Iterator[dict[str, Any]]:
-    """The required fields in every combination, and every other field added to each."""
+    """Yield every combination of required fields, and each with every other field."""
     required = [field for field in op.fields if field.required]
     others = [field for field in op.fields if not field.required]
     tries = [probes(world, field.encode_name, field.type) for field in required]
@@ -305,7 +305,7 @@ def answer_to(world: World, op: Operation, arguments: dict[str, Any]) -> str:
 
 
 def leaks(world: World, op: Operation) -> Iterator[tuple[dict[str, Any], str]]:
-    """Every call whose answer tells of something hidden that was not in the question."""
+    """Yield calls whose answer reveals hidden data that the arguments did not contain."""
     for arguments in calls(world, op):
         answer, asked = answer_to(world, op, arguments), str(arguments)
         if CANARY in answer or any(id in answer and id[:30] not in asked for id in world.hidden):
@@ -342,7 +342,7 @@ def test_nothing_outside_its_namespaces_is_read_with_an_admin_key(read_world: Wo
 
 
 def hidden_rows(world: World) -> list[str]:
-    """Every memory that is hidden, and what waits to be one, as its owner sees it."""
+    """Return hidden memories and pending ones, as their owner sees them."""
     owner = Caller("ai:owner@here", bound=True)
     *memories, waits, fallen = world.hidden
     asked = [("history", {"id": id, "limit": 1000}) for id in (*memories, fallen)]
@@ -352,7 +352,7 @@ def hidden_rows(world: World) -> list[str]:
 
 
 def test_the_probe_finds_what_the_owner_may_see(world: World) -> None:
-    """Were it blind, the tests above would prove nothing."""
+    """Without this the tests above would prove nothing."""
     owner = world._replace(caller=Caller("ai:owner@here", bound=True))
     seeing = {op.name for op in REGISTRY if op.effect is Effect.READ and not op.admin and any(leaks(owner, op))}
     blind = {"stats", "archive_stats", "capabilities", "agent_list", "inbox", "namespaces", "get_taxonomy", "verify"}

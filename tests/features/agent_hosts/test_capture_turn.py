@@ -1,4 +1,4 @@
-"""What a host tells while it happens, and what its transcript holds afterwards: each turn once."""
+"""Turns captured live and recovered from transcripts are stored once."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def kept(hold: Any) -> list[tuple[int, str, str]]:
 
 
 def transcript(path: Path, *texts: str) -> Path:
-    """A session of Claude Code in which the user and the assistant speak in turns."""
+    """Write a Claude Code transcript with alternating turns."""
     roles = ("user", "assistant")
     return exports.lined(path, *(exports.code_entry(roles[n % 2], f"x-{n}", text) for n, text in enumerate(texts)))
 

@@ -1,4 +1,4 @@
-"""The prompt hook speaks where something bears on a prompt, and holds its tongue elsewhere: measured, with floors."""
+"""The prompt hook adds context only for relevant memories: measured, with minimum scores."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is said into a session and kept of it: once, what bears on it, and nothing of our own again."""
+"""Host hooks add relevant memories once per session and capture turns without our own output."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def tell(event: Event, folder: Path | None = None, **said: Any) -> Happened:
 
 @pytest.fixture
 def web(timed: holdfast.Holdfast, tmp_path: Path) -> Path:
-    """The folder of a project that something is known of."""
+    """The folder of a project that has memories."""
     folder = tmp_path / "web"
     folder.mkdir()
     (folder / ".holdfast.toml").write_text(f'namespace = "{WEB}"\n')
@@ -32,7 +32,7 @@ def web(timed: holdfast.Holdfast, tmp_path: Path) -> Path:
 
 
 def turns(hold: holdfast.Holdfast) -> list[Any]:
-    """What was kept of sessions, in its order."""
+    """Return the captured turns in order."""
     found = [one for one in hold.list(namespace=WEB).memories if one.memory_kind == "conversation"]
     return sorted(found, key=lambda one: one.place)
 

@@ -1,4 +1,4 @@
-"""Which project a remote names, and what a file may say of a folder."""
+"""Namespaces of projects from remotes, and validation of override files."""
 
 import pytest
 from hypothesis import given

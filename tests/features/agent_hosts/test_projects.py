@@ -1,4 +1,4 @@
-"""The project of a folder: by real repositories, made by git itself."""
+"""The project of a folder, tested on real git repositories."""
 
 import os
 import subprocess

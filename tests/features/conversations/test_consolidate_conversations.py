@@ -1,4 +1,4 @@
-"""What agents heard is consolidated when it is time and enough is new, by one at a time; archived before it goes."""
+"""Conversations are consolidated when enough is new, by one process at a time; archived before deletion."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ SAID = [
 
 
 def talk(hold: holdfast.Holdfast, clock: Any, times: int) -> None:
-    """Conversations that nobody goes on with."""
+    """Store idle conversations."""
     for _ in range(times):
         hold.conversation_say(turns=SAID, principal="ann")
         clock.move(hours=3)

@@ -1,4 +1,4 @@
-"""Conversations: one goes on until nobody does, its turns in their order, summarised before anything is put away."""
+"""Conversations stay active until idle, keep turns in order, and are summarised before turns are archived."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from holdfast.kernel.errors import Conflict, Invalid, NotFound
 
 
 def say(hold: Any, *said: str, **more: Any) -> Any:
-    """Turns of a user and an assistant, one after the other."""
+    """Append turns, alternately of a user and an assistant."""
     roles = ("user", "assistant")
     turns = [{"role": roles[number % 2], "content": text} for number, text in enumerate(said)]
     return hold.conversation_say(turns=turns, **more)

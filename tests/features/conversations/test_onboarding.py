@@ -1,4 +1,4 @@
-"""Steps of getting to know one another come one at a time, when what they take is there."""
+"""Onboarding steps come one at a time, when their condition is met."""
 
 import pytest
 

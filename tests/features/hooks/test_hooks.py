@@ -1,4 +1,4 @@
-"""Hooks before and after operations: the strictest word counts, and none outlives its time."""
+"""Lifecycle hooks: the strictest decision wins, and no hook exceeds its timeout."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def engine() -> str:
 
 
 def saying(answer: dict[str, Any] | str, log: Path | None = None) -> list[str]:
-    """A program that answers so, and notes what it is told."""
+    """Return a command that prints an answer and logs its input."""
     said = answer if isinstance(answer, str) else json.dumps(answer)
     keeps = f"cat >> '{log}'; echo >> '{log}'" if log else "cat > /dev/null"
     return ["/bin/sh", "-c", f"{keeps}; printf '%s' \"$1\"", "sh", said]
@@ -84,7 +84,7 @@ def test_the_strictest_decision_wins_in_whatever_order(open_with: Open, decision
 
 
 def refusal(ask: Callable[[], Any]) -> tuple[str, bool] | None:
-    """The code of an error, and whether it gives the reason of the hook."""
+    """Return the error code and whether the message has the reason of the hook."""
     try:
         ask()
     except HoldfastError as error:
@@ -170,7 +170,7 @@ def test_a_hook_that_is_late_is_ended_with_all_that_it_started(open_with: Open, 
 
 
 def look_for_ever(pid: int) -> None:
-    """Until there is no such process."""
+    """Wait until the process is gone."""
     while True:
         os.kill(pid, 0)
         os.sched_yield()
@@ -432,7 +432,7 @@ def test_an_answer_does_not_wait_for_what_hears_of_it(open_with: Open, tmp_path:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An installed package that gives hooks."""
+    """Install a package that provides hooks."""
     info = tmp_path / "site" / "given-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: given\nVersion: 1.0\n")

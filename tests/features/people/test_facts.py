@@ -1,4 +1,4 @@
-"""What is known of somebody: one value for a key, all that it was before, under every name that they have."""
+"""Facts: one value per key, with history, under every name of a person."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""A person is forgotten: nothing of them is left anywhere in the store, and that can be shown."""
+"""Erasing a person leaves no data in any table, and a record of the erasure."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ WORDS = ("quetzalcoatlus", "xochitl", "tlaloc", "cuauhtemoc")
 
 @pytest.fixture
 def people_store(timed: holdfast.Holdfast, clock: Any) -> holdfast.Holdfast:
-    """Everything that can be kept of a person, under two names, beside what is another's."""
+    """A store with every kind of record about a person, under two names, and about another person."""
     timed.principal_merge(alias=NAMES[1], principal=NAMES[0])
     timed.principal_describe(name=NAMES[0], display="cuauhtemoc")
     for who in (*NAMES, "bob"):
@@ -30,7 +30,7 @@ def people_store(timed: holdfast.Holdfast, clock: Any) -> holdfast.Holdfast:
 
 
 def dump(hold: holdfast.Holdfast) -> str:
-    """Everything that any table holds, as text."""
+    """Return the contents of all tables as text."""
     with hold.hold.store.reading() as session:
         return "\n".join(str(row).lower() for name in TABLES for row in session.ask(f"select * from {name}", {}))
 

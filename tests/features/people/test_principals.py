@@ -1,4 +1,4 @@
-"""One person across channels: names that stand for one another, on every way in, and apart again."""
+"""Aliases of a person are merged, resolved by every operation, and split again."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_no_circle_and_no_second_master(timed: holdfast.Holdfast) -> None:
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.sampled_from("abcdef")))
 def test_whatever_stores_made_of_it_together_every_name_of_a_circle_means_one(stands_for: dict[str, str]) -> None:
-    """Two stores that were apart may each point at the other."""
+    """Two separate stores may each merge one name into the other."""
     whose = {name: canonical(chain_of(name, stands_for)) for name in "abcdef"}
     for name, other in stands_for.items():
         assert whose[name] == whose[other]

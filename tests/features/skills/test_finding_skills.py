@@ -1,4 +1,4 @@
-"""Skills are found by what they are about, where they are, and by id or name."""
+"""Skills are found by query, by namespace, and by id or name."""
 
 import pytest
 from written import TEXT, text

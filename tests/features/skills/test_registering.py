@@ -1,4 +1,4 @@
-"""A skill is registered whole or not at all, each version named by what it says."""
+"""A skill is registered completely or not at all; each version is identified by its digest."""
 
 import threading
 from hashlib import sha256

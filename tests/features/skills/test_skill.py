@@ -1,4 +1,4 @@
-"""What a version of a skill is named by."""
+"""The digest that identifies a skill version."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Skills on the command line, in a process of its own: what a pipe gets."""
+"""Skills on the command line, in a subprocess: output to a pipe."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ TEXT = b"---\nname: deploy\ndescription: How we deploy.\n---\n# Deploy\n"
 
 @pytest.fixture
 def engine() -> str:
-    """What is written to a pipe does not depend on where it was kept."""
+    """Output to a pipe does not depend on the engine."""
     return "sqlite"
 
 

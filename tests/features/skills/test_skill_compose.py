@@ -1,4 +1,4 @@
-"""A skill with the reflections that belong to it: valid, visible, relevant and within the budget."""
+"""Composed skills: reflections are valid, visible, relevant and within the budget."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ def seen(hold: Any, title: str, namespace: str = "team", **more: Any) -> str:
 
 
 def lesson(hold: Any, title: str, sources: list[str] | None = None, content: str = "", **more: Any) -> str:
-    """A reflection, on an observation of its own unless another is named."""
+    """Store a reflection, by default on a new observation."""
     more = {"namespace": "team", "tier": "long", **more}
     found = sources or [seen(hold, f"{title} once", scope="collective", namespace=more["namespace"])]
     made = hold.reflect(source_ids=found, title=title, content=content or f"{title}: be careful.", **more)
@@ -47,7 +47,7 @@ def dropped(answer: Any) -> dict[str, int]:
     return {one.reason: one.count for one in answer.dropped}
 
 
-# What belongs to it
+# Which reflections
 
 
 def test_a_skill_brings_the_reflections_of_its_namespaces(timed: holdfast.Holdfast) -> None:
@@ -123,7 +123,7 @@ def test_an_old_version_says_that_it_is_old(timed: holdfast.Holdfast) -> None:
     assert timed.skill_compositional_context("deploy").superseded_by is msgspec.UNSET
 
 
-# What does not hold any more
+# Invalid reflections
 
 
 def test_what_was_superseded_is_left_out_and_told(timed: holdfast.Holdfast) -> None:
@@ -201,7 +201,7 @@ def test_many_that_do_not_hold_do_not_hide_those_that_do(timed: holdfast.Holdfas
     assert len(answer.dropped[0].ids) == 50
 
 
-# Who asks
+# Visibility
 
 
 def test_a_skill_reads_nothing_that_its_caller_cannot(timed: holdfast.Holdfast, seen_by: Callable[..., Any]) -> None:
@@ -248,7 +248,7 @@ def test_whoever_registers_a_skill_gains_no_sight_by_it(timed: holdfast.Holdfast
         confined.skill_compositional_context("skills/deploy")
 
 
-# In which order
+# Ranking
 
 
 def test_the_newer_and_the_more_used_come_first(timed: holdfast.Holdfast, clock: Any) -> None:
@@ -303,7 +303,7 @@ def test_a_query_finds_by_meaning_where_there_are_vectors(db: str) -> None:
         assert (answer.reflections[0].title, answer.degraded) == ("Animals", msgspec.UNSET)
 
 
-# How much
+# Budget
 
 
 def test_a_budget_counts_what_is_really_sent(timed: holdfast.Holdfast) -> None:

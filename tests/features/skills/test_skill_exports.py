@@ -1,4 +1,4 @@
-"""What is exported is what was registered."""
+"""An export equals what was registered."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A skill's files: only plain ones come in, all of one moment, and go out as they came."""
+"""Files of skills: only regular files, read as one snapshot, exported unchanged."""
 
 import gzip
 import io
@@ -24,7 +24,7 @@ TEXT = b"---\nname: deploy\ndescription: How we deploy.\n---\n# Deploy\n"
 
 @pytest.fixture
 def engine() -> str:
-    """None of this has to do with a store."""
+    """These tests use no store."""
     return "sqlite"
 
 
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 WHOLE = {"SKILL.md": TEXT, "scripts/run.sh": b"make\n"}
 
 
-# In from a folder
+# Reading a folder
 
 
 def test_a_folder_comes_in_whole(folder: Path) -> None:
@@ -117,7 +117,7 @@ def plugged(folder: Path) -> None:
 def device(folder: Path) -> None:
     try:
         os.mknod(folder / "null", 0o020666, os.makedev(1, 3))
-    except PermissionError:  # only root makes devices: a pipe is as good
+    except PermissionError:  # only root can create devices; use a pipe instead
         os.mkfifo(folder / "null")
 
 
@@ -209,7 +209,7 @@ def test_a_place_without_a_skill_is_named(folder: Path, tmp_path: Path) -> None:
         skill_files.at(folder / "scripts" / "run.sh")
 
 
-# In from an archive
+# Reading an archive
 
 
 def zipped(files: dict[str, bytes], **more: int) -> bytes:
@@ -350,7 +350,7 @@ def test_a_damaged_archive_is_refused_or_read_but_never_breaks_anything(data: by
         assert isinstance(error, Invalid)  # noqa: PT017 - it may as well be read
 
 
-# Out
+# Writing a folder
 
 
 def known(files: dict[str, bytes]) -> set[File]:
@@ -441,7 +441,7 @@ def test_nothing_is_written_outside(tmp_path: Path, path: str) -> None:
     assert not list(tmp_path.iterdir())
 
 
-# What is packed
+# Compression
 
 
 @given(st.binary(max_size=2000))

@@ -1,4 +1,4 @@
-"""Where a file of a skill may lie."""
+"""Path rules for files of skills."""
 
 import pytest
 from hypothesis import given

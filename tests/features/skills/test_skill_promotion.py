@@ -1,4 +1,4 @@
-"""A reflection that holds becomes a skill, which says so when it does not hold any more."""
+"""A valid reflection can be promoted to a skill, which turns stale when the reflection becomes invalid."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -76,7 +76,7 @@ def test_what_is_private_becomes_no_part_of_a_skill(hold: holdfast.Holdfast) -> 
 
 
 def fell(hold: Any, clock: Any, how: str, reflection: str, source: str) -> str:
-    """Let a reflection fall; the reason that is given then."""
+    """Invalidate a reflection; return the expected reason."""
     if how == "superseded":
         newer = reflected(hold, [observed(hold, "Newer")], "It is fine now")
         hold.link(source_id=newer, target_id=reflection, relation="supersedes")

@@ -1,4 +1,4 @@
-"""What was done to a skill behind its back is found."""
+"""Tampering with stored skills is detected."""
 
 from contextlib import suppress
 

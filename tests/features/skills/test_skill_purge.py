@@ -1,4 +1,4 @@
-"""A purge erases a skill for good."""
+"""A purge erases a skill permanently."""
 
 from hashlib import sha256
 from typing import Any

@@ -1,4 +1,4 @@
-"""SKILL.md: what makes a skill, the same as the reference validator has it, and errors that say where."""
+"""SKILL.md: accepted exactly as by the reference validator; errors have line numbers."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ PLAIN = "---\nname: deploy\ndescription: How we deploy.\n---\n# Deploy\n"
 
 
 def faults(text: str | bytes, folder: str | None = None) -> list[tuple[str, int]]:
-    """The fields that are wrong, with their lines."""
+    """Return the invalid fields with their lines."""
     try:
         skill_text.read(text if isinstance(text, bytes) else text.encode(), folder)
     except Invalid as error:
@@ -222,7 +222,7 @@ def test_valid_is_what_the_reference_validator_takes(
 
 
 def _refused(folder: Path) -> list[str]:
-    """What the reference says; on some texts it breaks down, which is no acceptance."""
+    """Return the errors of the reference; a crash counts as an error."""
     try:
         return validate(folder)
     except Exception as error:  # noqa: BLE001 - whatever it is

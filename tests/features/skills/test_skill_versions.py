@@ -1,4 +1,4 @@
-"""A version before is used again; a skill is deleted, and its history stays."""
+"""Rollback to an earlier version; deletion keeps the history."""
 
 from typing import Any
 

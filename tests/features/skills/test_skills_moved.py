@@ -1,4 +1,4 @@
-"""Skills go along with exports, imports and backups."""
+"""Exports, imports and backups contain skills."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Skills as they are written, and who asks for them."""
+"""Sample skills and helpers for tests."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Events go to those who subscribed: at least once, in order, signed, and no more than they may see."""
+"""Webhooks deliver visible events at least once, in order and signed."""
 
 import hmac
 from base64 import b64decode, b64encode
@@ -34,7 +34,7 @@ def taking(handler: Handler, _: Asked) -> None:
 
 
 def answering(*statuses: int) -> Behaviour:
-    """Answer with each status in turn, and take everything from then on."""
+    """Answer with each status in turn, then accept everything."""
     left = list(statuses)
     return lambda handler, _: handler.reply(b"no", left.pop(0) if left else 204)
 
@@ -239,7 +239,7 @@ def test_what_nobody_takes_becomes_a_dead_letter_and_is_sent_again_on_request(
 
 
 class Warned(NamedTuple):
-    """What who watches a store hears of its subscriptions."""
+    """What doctor and metrics report about subscriptions."""
 
     facts: dict[str, int]
     said: list[str]

@@ -129,7 +129,7 @@ def _forget_names(write: Transaction, names: tuple[str, ...], order: Erasure) ->
 
 
 def is_reached(write: Transaction, order: Erasure, one: OfSomebody) -> bool:
-    """Return whether an order covers a record. A name counts by its last write: it may have been written anew."""
+    """Return whether an order covers a record. A name counts by its last write: it may have been written again."""
     if isinstance(one, Principal):
         return is_written(write, order, one, "name")
     return order.reaches(one.created_at, one.origin)

@@ -128,7 +128,7 @@ def _once_ordered(write: Transaction, id: str) -> Erasure:
 
 
 def _sweep(write: Transaction, kind: Kind[Any], id: str, back: Mapping[str, int]) -> bool:
-    """Erase content that peers unaware of the order added to an erased record. Names written anew are kept."""
+    """Erase content that peers unaware of the order added to an erased record. Names written again later are kept."""
     record = write.get(kind, id)
     if record is None or (isinstance(record, Principal) and record.name):
         return False

@@ -50,7 +50,7 @@ def render_facts(answer: Any) -> Iterator[str]:
     yield from render_table(rows, ("KEY", "VALUE", "CONFIDENCE"))
 
 
-def render_facts_of_everybody(answer: Any) -> Iterator[str]:
+def render_facts_of_all(answer: Any) -> Iterator[str]:
     if not answer.facts:
         yield "No facts."
         return

@@ -44,5 +44,5 @@ def headers(secret: str, id: str, at: int, body: bytes) -> dict[str, str]:
 
 
 def _key(secret: str) -> bytes:
-    """Return the key bytes: a `whsec_` secret is base64, any other is used as it is."""
+    """Return the key bytes: a `whsec_` secret is base64, any other is used unchanged."""
     return b64decode(secret.removeprefix(PREFIX)) if secret.startswith(PREFIX) else secret.encode()

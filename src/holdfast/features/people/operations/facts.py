@@ -148,7 +148,7 @@ class FactEverybody(Request, frozen=True):
     "GET /api/v1/people/facts",
     family="power",
     cli=("fact", "everybody"),
-    human="holdfast.features.people.render:render_facts_of_everybody",
+    human="holdfast.features.people.render:render_facts_of_all",
     examples=(Example({"key": "city"}), Example({}), Example({"key": ""}, error="VALIDATION_FAILED")),
 )
 def fact_everybody(hold: Hold, request: FactEverybody) -> Facts:

@@ -41,7 +41,7 @@ def test_a_full_text_index_that_differs_from_the_rows_is_found(filled: holdfast.
 def test_a_row_that_points_to_nothing_is_found(filled: holdfast.Holdfast, db: str) -> None:
     by_hand(db, "pragma foreign_keys=off; insert into access values ('nobody', 'x', 1, 1)")
     assert severities(filled)["storage"] == "critical"
-    assert "a row of access points to nothing in memory" in said(filled)
+    assert "a row of access references a missing row of memory" in said(filled)
 
 
 def overwrite(db: str, name: str) -> None:

@@ -1,1 +1,1 @@
-"""Where it is kept: one SQL, behind a port that an engine implements."""
+"""Storage: shared SQL behind a port, implemented by two engines."""

@@ -1,4 +1,4 @@
-"""Moving a store: every row of every table, from any engine to any other, compared on both sides at the end."""
+"""Copy a store row by row between any two engines, and compare both sides at the end."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -14,23 +14,23 @@ from holdfast.kernel.storage.port import Row, Session, Store, Texts
 from holdfast.kernel.vector import Vector
 
 PAGE = 250
-"""Rows at a time: at worst, with the longest texts, some tens of megabytes."""
+"""Rows per page: at most some tens of megabytes with the longest texts."""
 PASSES = 3
-"""Every row is read when it is copied, when it is compared with the source at rest, and for the digests."""
+"""Each row is read three times: to copy it, to compare it with the locked source, and for the digests."""
 
 HEAD = "chain"
-"""The table whose one row is the journal's head."""
+"""Table with the journal's head as its only row."""
 SHOWN = "shown"
-"""The column by which a title is taken."""
+"""Column that makes a title unique."""
 VECTOR = "vector"
-"""The column that engines keep in ways of their own."""
+"""Column that each engine stores in its own format."""
 
 Report = Callable[[int, int, str], None]
-"""Told how many rows of how many are done, and of which table."""
+"""Called with rows done, rows in total, and the table."""
 
 
 class Table(NamedTuple):
-    """A table by the schema's own names, which are all that its statements are made from."""
+    """A table. Its statements are built only from names in the schema."""
 
     name: str
     columns: tuple[str, ...]
@@ -43,7 +43,7 @@ class Table(NamedTuple):
         return int(session.ask(f"select count(*) from {self.name}", {})[0][0])
 
     def rows(self, session: Session, after: Row | None, upto: Row | None = None, limit: int | None = None) -> list[Row]:
-        """Rows in the order of their keys: those after one, up to another, so many."""
+        """Read rows in key order, after a key, up to a key, at most `limit`."""
         key, where, params = ", ".join(self.key), list[str](), dict[str, object]()
         for sign, name, bound in ((">", "after", after), ("<=", "upto", upto)):
             if bound is not None:
@@ -55,7 +55,7 @@ class Table(NamedTuple):
         return session.ask(asked if limit is None else f"{asked} limit :limit", params | {"limit": limit})
 
     def row(self, session: Session, key: Row) -> Row | None:
-        """The row of a key."""
+        """Read the row of a key."""
         where = " and ".join(f"{name} = :{name}" for name in self.key)
         found = session.ask(
             f"select {', '.join(self.columns)} from {self.name} where {where}", dict(zip(self.key, key, strict=True))
@@ -69,7 +69,7 @@ class Table(NamedTuple):
             after = self.key_of(page[-1])
 
     def put(self, session: Session, rows: Sequence[Row]) -> None:
-        """Write whole rows, whatever was there under their keys. Memories can be found by their words then."""
+        """Write rows, replacing those with the same keys, and index the texts of memories."""
         others = [name for name in self.columns if name not in self.key]
         what = f"update set {', '.join(f'{name} = excluded.{name}' for name in others)}" if others else "nothing"
         session.tell(
@@ -84,7 +84,7 @@ class Table(NamedTuple):
             session.do("memory_numbered")
 
     def _named(self, row: Row) -> dict[str, Any]:
-        """A row's values by their columns; a vector is bound as such."""
+        """Return a row as a dict by column, with vectors as Vector."""
         named = dict(zip(self.columns, row, strict=True))
         return {**named, VECTOR: Vector(named[VECTOR])} if VECTOR in named else named
 
@@ -94,32 +94,32 @@ class Table(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What is where a store is to go."""
+    """What exists at the destination of a copy."""
 
     state: Literal["nothing", "unfinished", "store"]
     node: str = ""
     identity: str = ""
     key: bytes | None = None
-    """A private key that lies there already."""
+    """An existing private key."""
 
 
 class Target(NamedTuple):
-    """A store that is being filled. To everybody else it is none until it is finished."""
+    """A store that is being filled. Other processes do not accept it as a store until it is finished."""
 
     store: Store
     mark: object
-    """By which whoever began last knows that nobody began after."""
+    """Identifies this copy: a later one overwrites the mark."""
     resumed: bool
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
         with self.store.writing() as session:
             if session.rows("engine_mark") != [(self.mark,)]:
-                raise StoreBusy(f"Another move to {self.store.path} was begun: this one ends here.")
+                raise StoreBusy(f"Another migration to {self.store.path} was started: this one stops.")
             yield session
 
     def finish(self, key: bytes | None) -> None:
-        """Make it a store, with the key that signed its journal."""
+        """Turn it into a store, with the key that signed its journal."""
         with self.writing() as session:
             if key is not None:
                 self.store.make_signing_key(session, key)
@@ -127,20 +127,20 @@ class Target(NamedTuple):
 
 
 class Place(Protocol):
-    """Where a store could be moved to."""
+    """A possible destination of a store."""
 
     path: str
-    """As it may be shown to anybody."""
+    """Without secrets."""
 
     def look(self) -> Found:
-        """What is there; leaves no trace. What is neither ours nor free is refused."""
+        """Return what exists there, without side effects; raises if it belongs to another program."""
 
     def begin(self, head: journal.Head, admit: Callable[[Found], None]) -> Target:
-        """An unfinished store with this head and empty tables, or the one that is there, if `admit` raises nothing."""
+        """Create an unfinished store with this head, or resume the existing one, unless `admit` raises."""
 
 
 class Copied(NamedTuple):
-    """What of a table is in the target, and what it and the source's have in common."""
+    """Number of rows and digest of a copied table."""
 
     table: str
     rows: int
@@ -148,7 +148,7 @@ class Copied(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A page, and the keys between which it lies: every key that there could be is in one."""
+    """A page of rows with its range of keys; the ranges cover all possible keys."""
 
     after: Row | None
     upto: Row | None
@@ -161,7 +161,7 @@ class Moved(NamedTuple):
 
 
 class _Steps:
-    """Counts rows for whoever watches."""
+    """Counts rows and reports progress."""
 
     def __init__(self, total: int, report: Report) -> None:
         self.total, self.done, self._report = total, 0, report
@@ -176,24 +176,28 @@ def counts(session: Session, tables: Sequence[Table]) -> dict[str, int]:
 
 
 def admitted(found: Found, place: Place, source: Store, session: Session) -> None:
-    """Nothing is written over: a place is free, or holds what an unfinished move of the same store left there."""
+    """Raise unless the destination is empty or has an unfinished copy of the same store."""
     if found.state == "store" and found.identity == source.identity():
-        raise Invalid("The source and the target are the same store.", fields=["to"])
+        raise Invalid("to: is the same store as the source", fields=["to"])
     if found.state == "store":
         raise Conflict(
-            f"There is a memory at {place.path} already; it was left as it is. "
-            "Name a new place, or remove that one first."
+            f"A store already exists at {place.path}; it was not changed. "
+            "Choose another destination, or remove that store first."
         )
     if found.state == "unfinished" and found.node != journal.head_of(session).node:
-        raise Conflict(f"Another store is being moved to {place.path}; it was left as it is. Name a new place.")
+        raise Conflict(
+            f"Another store is being migrated to {place.path}; it was not changed. Choose another destination."
+        )
     if found.key not in (None, source.signing_key(session)):
-        raise Conflict(f"Beside {place.path} lies the key of another store; it was left as it is. Name a new place.")
+        raise Conflict(
+            f"The key of another store is next to {place.path}; it was not changed. Choose another destination."
+        )
 
 
 def move(source: Store, place: Place, tables: Sequence[Table], report: Report) -> Moved:
-    """Copy a store while it is in use, then what has changed since while nobody can write, and compare both.
+    """Copy a store while it is in use, then lock it, copy later changes, and compare both sides.
 
-    What was copied stays when this is interrupted: the next time only what differs is copied.
+    If interrupted, the next run copies only the differences.
     """
     with source.reading() as session:
         steps = _Steps(PASSES * sum(counts(session, tables).values()), report)
@@ -208,11 +212,11 @@ def move(source: Store, place: Place, tables: Sequence[Table], report: Report) -
 
 
 def _align(source: Session, target: Target, tables: Sequence[Table], steps: _Steps) -> None:
-    """Make the target's rows those of the source, which stands still."""
+    """Copy the differences from the source, which does not change during this."""
     with target.writing() as session:
         then, now = journal.head_of(session), journal.head_of(source)
         if then.origin != now.origin or then.seq > now.seq:
-            # The source was put back since, so that rows may be gone that others in the target point to.
+            # The source was restored since: rows that others in the target reference may be missing.
             empty(session, tables)
         hides = session.row("memory_last_row") != (0,)
     for table in tables:
@@ -220,7 +224,7 @@ def _align(source: Session, target: Target, tables: Sequence[Table], steps: _Ste
 
 
 def _align_table(source: Session, target: Target, table: Table, steps: _Steps, *, hides: bool) -> None:
-    """Page by page. A title may have gone from one memory to another: they are shown once all have their own."""
+    """Copy page by page. A title may have moved to another memory, so they become visible only after all are copied."""
     hides, hidden = hides and SHOWN in table.columns, list[Span]()
     for span in _spans(source, table):
         with target.writing() as session:
@@ -240,7 +244,7 @@ def _spans(session: Session, table: Table) -> Iterator[Span]:
 
 
 def _fix(session: Session, table: Table, span: Span, *, hides: bool) -> bool:
-    """Make a page what it is in the source; whether there was anything to do."""
+    """Copy the differences of a page; return whether there were any."""
     there = {table.key_of(row): row for row in table.rows(session, span.after, span.upto)}
     wanted = {table.key_of(row): row for row in span.rows}
     differing = [row for key, row in wanted.items() if there.get(key) != row]
@@ -254,19 +258,18 @@ def _fix(session: Session, table: Table, span: Span, *, hides: bool) -> bool:
 
 
 def _verified(source: Session, target: Target, tables: Sequence[Table], steps: _Steps) -> list[Copied]:
-    """What both sides have in common, which must be everything."""
+    """Compare all tables of both sides; raises StoreDamaged if they differ."""
     with target.store.reading() as session:
         both = [_compared(table, source, session, steps) for table in tables]
     if differing := [ours.table for ours, theirs in both if ours != theirs]:
         raise StoreDamaged(
-            f"What was copied is not what the source has ({', '.join(differing)}): "
-            f"remove {target.store.path} and move again."
+            f"The copy differs from the source ({', '.join(differing)}): remove {target.store.path} and migrate again."
         )
     return [ours for ours, _ in both]
 
 
 def _compared(table: Table, source: Session, target: Session, steps: _Steps) -> tuple[Copied, Copied]:
-    """In step, for a database ends a transaction in which nothing is asked for a while."""
+    """Compare page by page on both sides in step: a database ends idle transactions."""
     digests, found = (sha256(), sha256()), [0, 0]
     none: list[Row] = []
     for pages in zip_longest(table.pages(source), table.pages(target), fillvalue=none):
@@ -283,7 +286,7 @@ _encode = msgspec.msgpack.Encoder(enc_hook=bytes).encode
 
 
 def empty(session: Session, tables: Sequence[Table]) -> None:
-    """Take out all rows but the head, by which writers wait for one another."""
+    """Delete all rows except the head, which writers lock."""
     session.do("memory_text_emptied")
     for table in reversed(tables):
         if table.name != HEAD:
@@ -291,7 +294,7 @@ def empty(session: Session, tables: Sequence[Table]) -> None:
 
 
 def fill(session: Session, source: Session, tables: Sequence[Table]) -> None:
-    """Put in all that another store has, where there is nothing but perhaps a head."""
+    """Copy all rows of another store into an empty one."""
     for table in tables:
         if table.name == HEAD:
             _fix(session, table, Span(None, None, table.rows(source, None)), hides=False)

@@ -1,4 +1,4 @@
-"""What a migration cannot say in SQL."""
+"""Data migrations: the Python part of migrations."""
 
 from holdfast.kernel.journal.columns import findable, order_columns, texts_of
 from holdfast.kernel.journal.kinds import memory_of
@@ -11,7 +11,7 @@ PAGE = 500
 
 
 def after(migration: int, session: Session) -> None:
-    """Fill what a migration has added."""
+    """Run the Python part of a migration, if it has one."""
     if migration == 3:
         _parse(session)
     if migration == 11:
@@ -21,7 +21,7 @@ def after(migration: int, session: Session) -> None:
 
 
 def _parse(session: Session) -> None:
-    """Take every text apart."""
+    """Compute the index terms of every memory."""
     last = 0
     while page := session.rows("memory_unparsed", after=last, limit=PAGE):
         for _, id, title, content, tags in page:
@@ -33,7 +33,7 @@ def _parse(session: Session) -> None:
 
 
 def _find_alike(session: Session) -> None:
-    """Let every memory be found by what nearly equal ones share."""
+    """Compute the MinHash bands of every memory."""
     last = ""
     while page := session.assembled(("memory_parsed", "transfer.page"), {"after": last, "limit": PAGE}):
         for *row, parsed in page:
@@ -43,7 +43,7 @@ def _find_alike(session: Session) -> None:
 
 
 def _name_emoji(session: Session) -> None:
-    """Let every memory be found by the emoji in it."""
+    """Index the emoji of every memory."""
     last = 0
     while page := session.rows("memory_unparsed", after=last, limit=PAGE):
         held = [id for _, id, *texts in page if any(map(emoji.names, texts))]

@@ -1,4 +1,4 @@
-"""FTS5's own tokens, without a store: every engine indexes and asks for the same words."""
+"""FTS5's tokenizer without a store, so that every engine indexes and queries the same words."""
 
 import threading
 from collections.abc import Collection
@@ -14,24 +14,24 @@ _local = threading.local()
 
 
 def tokens(text: str, *, query: bool = False) -> list[str]:
-    """The tokens of a text, in order."""
+    """Return the tokens of a text, in order."""
     why = apsw.FTS5_TOKENIZE_QUERY if query else apsw.FTS5_TOKENIZE_DOCUMENT
     found = _tokenizer()(text.encode(), why, None, include_offsets=False, include_colocated=False)
     return list(map(str, found))
 
 
 def found_by(text: str) -> list[str]:
-    """All that a text is found by: its tokens, and the pairs of characters of what is written in it without blanks."""
+    """Return all index tokens of a text: its tokens, and bigrams of scripts without blanks."""
     return tokens(text) if text.isascii() else tokens(text) + tokens(spelled(text))
 
 
 def stems(text: str) -> list[str]:
-    """The distinct tokens of a text that is asked for."""
+    """Return the distinct tokens of a query."""
     return list(dict.fromkeys(tokens(text, query=True)))
 
 
 def standing(text: str, stems: Collection[str]) -> dict[str, list[str]]:
-    """The words of a text by which it has each of the stems, as they stand there; however spelled, each once."""
+    """Return the words of a text that match each stem, as written, without case duplicates."""
     said = text.encode()
     found: dict[str, dict[str, str]] = {}
     for token in _tokenizer()(said, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False):

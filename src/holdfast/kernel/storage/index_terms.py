@@ -1,7 +1,7 @@
-"""A memory's text taken apart when it is kept, so that a question need not do it: its passages and their stems.
+"""Index terms: the passages of a memory and their stems, computed once when it is stored.
 
-A line for each passage, with two blanks between stems: each has its own on both sides, so that counting one is
-counting a piece of text. The first line is for the title and the tags.
+One line per passage. Stems are separated by two blanks, so that each has its own on both sides and can be counted as a
+substring. The first line is for title and tags.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from holdfast.kernel.text.passages import Passage, asks, head, passages
 
 
 class Line(Struct, frozen=True, gc=False):
-    """A passage as it is kept: where it stands, who says it, and its stems."""
+    """Index terms of a passage: its position, speaker and stems."""
 
     begins: int
     ends: int
@@ -24,12 +24,12 @@ class Line(Struct, frozen=True, gc=False):
 
 class Parsed(Struct, frozen=True, gc=False):
     text: str
-    """All of it, as it is kept."""
+    """The stored text."""
     asks: bool
     length: int
-    """Stems of all passages."""
+    """Number of stems in all passages."""
     labels: str
-    """The stems of the title, as far as it says more than the content, of the tags and of a name at the head."""
+    """Stems of the title (if not part of the content), of the tags and of a name at the head."""
     lines: list[Line]
 
 
@@ -42,7 +42,7 @@ def pad(stem: str) -> str:
 
 @lru_cache(maxsize=2)
 def parse(title: str, content: str, tags: str) -> str:
-    """Take a text apart. The last ones are kept: who looks for what is like a memory needs it before it is written."""
+    """Compute the index terms of a memory. Recent ones are cached: deduplication needs them before the write."""
     length, lines, cut = 0, [], passages(content)
     for begins, ends, speaker in cut:
         stems = tokens.found_by(content[begins:ends])
@@ -52,16 +52,16 @@ def parse(title: str, content: str, tags: str) -> str:
 
 
 def in_one_line(content: str) -> Parsed:
-    """A text that stands nowhere in its memory, taken apart: no passage of it can be pointed at."""
+    """Compute the terms of a text that is not part of the memory, so that it has no passage positions."""
     stems = tokens.found_by(content)
     said = Line(0, 0, None, _joined(stems))
     return Parsed(text=said.stems, asks=False, length=len(stems), labels="", lines=[said])
 
 
 def _labels(title: str, content: str, tags: str, cut: Sequence[Passage]) -> list[str]:
-    """What a title says that the content does not, the tags, and the name at the content's head: it may be none.
+    """Return the stems of title (if not in the content), tags, and a name at the head of the content.
 
-    In a transcript, where each passage has its speaker, it is one.
+    In a transcript, every passage has its own speaker, so the head is not a label.
     """
     name = head(content).speaker if not any(passage.speaker for passage in cut[:1]) else None
     said = ["" if title in content else title, "" if tags == "[]" else tags, name or ""]
@@ -69,7 +69,7 @@ def _labels(title: str, content: str, tags: str, cut: Sequence[Passage]) -> list
 
 
 def read(text: str) -> Parsed:
-    """What `parse` made of a text."""
+    """Decode stored index terms."""
     if not text:
         return NOTHING
     first, *others = text.split("\n")
@@ -82,12 +82,12 @@ def read(text: str) -> Parsed:
 
 
 def length_of(text: str) -> int:
-    """How many stems there are, without reading all of it."""
+    """Return the number of stems, without decoding everything."""
     return int(text.split("\t", 2)[1]) if text else 0
 
 
 def is_asking(text: str) -> bool:
-    """Whether it asks something, without reading all of it."""
+    """Whether the memory is a question, without decoding everything."""
     return text.startswith("1")
 
 

@@ -1,4 +1,4 @@
-"""Who alone may do something for a while. A holder that dies keeps nobody waiting for longer than its time."""
+"""Leases: exclusive rights with an end, so that a crashed owner blocks others only until then."""
 
 from typing import NamedTuple
 
@@ -11,16 +11,16 @@ class Lease(NamedTuple):
 
 
 def take(session: Session, name: str, owner: str, until: int, now: int) -> bool:
-    """Have a lease, or have it for longer: whether it was free, over, or the owner's already."""
+    """Acquire or extend a lease; return whether it was free, ended, or already the owner's."""
     return session.row("lease_take", name=name, owner=owner, ends_at=until, now=now) is not None
 
 
 def release(session: Session, name: str, owner: str) -> None:
-    """Let go of a lease; another's stays."""
+    """Release a lease, if it is the owner's."""
     session.do("lease_release", name=name, owner=owner)
 
 
 def held(session: Session, name: str, now: int) -> Lease | None:
-    """Who has a lease that is not over."""
+    """Return a lease that has not ended, else None."""
     row = session.row("lease_get", name=name)
     return Lease(*row) if row is not None and row[1] > now else None

@@ -1,4 +1,4 @@
-"""Which engine a store's address means."""
+"""Open a store by its address, a path or a URL, with the right engine."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _DATABASE = re.compile(
     r"|(?=\s*\w+\s*=)(.*\s)?(host|hostaddr|dbname|password|service)\s*=",
     re.IGNORECASE | re.DOTALL,
 )
-"""What somebody writes who means a database: a URL, rightly or not, or libpq's keywords."""
+"""Matches attempts at a database address: a URL, valid or not, or libpq keywords."""
 
 
 def data_folder() -> Path:
-    """Where the platform keeps a user's data."""
+    """Return the platform's folder for user data."""
     if os.environ.get("HOME") == "":
         raise RuntimeError("HOME is empty")  # else Path.home() is the root directory
     home = Path.home()
@@ -39,12 +39,12 @@ def data_folder() -> Path:
 
 
 def open_store(address: str | None) -> Store:
-    """The store at a path or URL; without one, the user's own."""
+    """Open the store at a path or URL, by default the user's own; create it if missing."""
     return _opened(address, make=True)
 
 
 def open_existing(address: str | None) -> Store:
-    """The store at a path or URL. Raises StoreNotFound if there is none, and makes nothing."""
+    """Open the store at a path or URL; raises StoreNotFound if there is none."""
     return _opened(address, make=False)
 
 
@@ -54,7 +54,7 @@ def _opened(address: str | None, *, make: bool) -> Store:
 
 
 def place_at(address: str | None) -> Place:
-    """A path or URL as the place that a store could be moved to."""
+    """Return a path or URL as the destination of a copy."""
     file = _file(address)
     if file is not None:
         from holdfast.kernel.storage.sqlite.copy_store import SqlitePlace
@@ -67,14 +67,14 @@ def place_at(address: str | None) -> Place:
 
 
 def tables() -> Sequence[Table]:
-    """Every table that a store has, whatever its engine."""
+    """Return all tables of a store, the same for every engine."""
     from holdfast.kernel.storage.sqlite.copy_store import tables as of_sqlite
 
     return of_sqlite()
 
 
 class Later:
-    """The store at an address, opened when it is first asked for something, and never made."""
+    """An existing store, opened on first use."""
 
     def __init__(self, address: str | None) -> None:
         self._address = address
@@ -91,35 +91,33 @@ class Later:
 
 
 def _file(address: str | None) -> Path | None:
-    """The file that an address means; None: it is a database's."""
+    """Return the file of an address; None for a database."""
     if address is None:
         return _data() / "holdfast.db"
     if not address or any(letter == "\x00" or "\ud800" <= letter <= "\udfff" for letter in address):
-        raise Misconfigured("The store's path is empty, or holds what no path in Unicode does.")
+        raise Misconfigured("The store's path is empty or contains invalid characters.")
     if address.startswith(("postgresql://", "postgres://")):
         return None
     if _DATABASE.match(address):
-        # It is not repeated: a password may be in it.
+        # Never repeat it: it may contain a password.
         raise Misconfigured(
-            "This looks like the address of a database: write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE. "
-            "If it is the name of a file, put ./ before it."
+            "This looks like a database address: write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE. "
+            "If it is a file name, put ./ before it."
         )
     path = address.removeprefix("sqlite://")
     if path == address and "://" in address:
-        raise Misconfigured(
-            "A memory is kept in a SQLite file, named by its path, or in a database at postgresql://..."
-        )
+        raise Misconfigured("A store is a SQLite file, given by its path, or a database at postgresql://...")
     try:
         return Path(path).expanduser()
     except RuntimeError:
-        raise Misconfigured("The path begins with the home directory of somebody who is not known here.") from None
+        raise Misconfigured("The path starts with the home directory of an unknown user.") from None
 
 
 def _data() -> Path:
     try:
         return data_folder()
     except RuntimeError:
-        raise Misconfigured("There is no home directory: name a store with --db or HOLDFAST_DB.") from None
+        raise Misconfigured("There is no home directory: set --db or HOLDFAST_DB.") from None
 
 
 def _sqlite(path: Path, *, make: bool) -> Store:
@@ -141,12 +139,12 @@ def _postgres_there() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise Misconfigured(
-            f"A memory in PostgreSQL needs {error.name}: install it with `pip install 'holdfast[postgres]'`."
+            f"A store in PostgreSQL needs {error.name}: install it with `pip install 'holdfast[postgres]'`."
         ) from None
 
 
 def open_copy(path: Path) -> Store:
-    """The store in a snapshot, brought up to this release; a file that is none is refused."""
+    """Open a snapshot as a store and migrate it to this version; other files are rejected."""
     from holdfast.kernel.storage.sqlite.open_store import open_copy as open_sqlite_copy
 
     return open_sqlite_copy(path.absolute())

@@ -1,4 +1,4 @@
-"""What an engine promises. Everything above speaks only this."""
+"""The storage port, implemented by every engine."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -9,145 +9,147 @@ from holdfast.kernel.vector import Vector
 
 Row = tuple[Any, ...]
 Part = str | tuple[str, int]
-"""A fragment's name, or that and a number."""
+"""Name of an SQL fragment, or name and number."""
 
 
 class Fault(NamedTuple):
-    """Something wrong with what an engine keeps."""
+    """A defect of an engine's files, tables or full-text index."""
 
     part: Literal["storage", "full_text"]
     what: str
 
 
 class Texts(NamedTuple):
-    """What of a memory can be found by its words."""
+    """The searchable texts of a memory."""
 
     title: str
     content: str
     tags: str
     spelled: str = ""
-    """Pairs of characters of what is written without blanks."""
+    """Character bigrams of scripts without blanks."""
 
 
 class Session(Protocol):
-    """Statements by name, inside one transaction."""
+    """Runs named statements inside one transaction."""
 
     def rows(self, name: str, /, **params: Any) -> list[Row]:
-        """Every row of a statement."""
+        """Return all rows of a statement."""
 
     def row(self, name: str, /, **params: Any) -> Row | None:
-        """The first row of a statement, or None."""
+        """Return the first row of a statement, or None."""
 
     def do(self, name: str, /, **params: Any) -> None:
         """Run a statement for its effect."""
 
     def many(self, name: str, /, params: Iterable[Mapping[str, Any]]) -> None:
-        """Run a statement once for each set of parameters."""
+        """Run a statement for each set of parameters."""
 
     def assembled(self, parts: Sequence[Part], params: Mapping[str, Any]) -> list[Row]:
-        """Rows of a statement joined from named fragments; a number makes a fragment's `_n` parameters its own."""
+        """Return all rows of a statement joined from fragments; a number makes a fragment's `_n` parameters unique."""
 
     def ask(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
-        """Rows of a statement that is made from the schema's own names; for whole tables."""
+        """Return all rows of an SQL text built from schema names, to read whole tables."""
 
     def tell(self, sql: str, params: Iterable[Mapping[str, Any]]) -> None:
-        """Run such a statement for its effect, once for each set of parameters."""
+        """Run an SQL text built from schema names for each set of parameters."""
 
     def index(self, id: str, texts: Texts | None) -> None:
-        """Make a memory findable by the words of its texts, or by none; done when the transaction is."""
+        """Index a memory's texts for keyword search, or remove it from the index; takes effect on commit."""
 
     def asking(self, words: Sequence[str], *, every: bool) -> tuple[list[Part], dict[str, Any]]:
-        """The beginning of a statement that finds every one, or any, of some words; filters follow."""
+        """Build the start of a full-text statement that matches all or any of some words; filters follow."""
 
     def match(self, word: str) -> str:
-        """A word as the full-text index is asked for it."""
+        """Build the full-text query of one word."""
 
     def nearest(self, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int) -> list[Row]:
-        """Rows of id and cosine of the memories that have a passage nearest by a model; filters before the limit. Of
-        equals, the lesser id first. A vector of what a memory said before does not count."""
+        """Return rows of id and cosine of the nearest memories by their nearest passage, filtered before the limit.
+
+        Ties are ordered by id; outdated vectors are ignored.
+        """
 
     def close(
         self, many: Sequence[Vector], parts: Sequence[Part], params: Mapping[str, Any], limit: int
     ) -> list[list[Row]] | None:
-        """For each vector what `nearest` finds, as far as it is very near, and a few others: cheap enough for thousands
-        of texts. None: there is no such look here; the nearest are to be asked for."""
+        """Return for each vector the very near memories and possibly a few others, cheap enough for thousands of
+        vectors. None: not supported here, use `nearest`."""
 
     def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
-        """Rows of id, from and to which character, vector, and the hash of what it was made of, in their order."""
+        """Return rows of id, start, end, vector and text hash, in order."""
 
     def forget_words(self) -> None:
-        """Rid what finds memories of all that it remembers only from what is gone, if that is ours to do."""
+        """Remove deleted words from the search indexes, if the engine does not do that itself."""
 
     def newest_row(self) -> int:
-        """The number of the memory added last: about how many there are."""
+        """Return the row number of the newest memory, about the number of memories."""
 
     def holding(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
-        """In how many memories each stem stands; of the very common ones, in about how many."""
+        """Return the document frequency of each stem, approximate for very common ones."""
 
 
 class Store(Protocol):
-    """One memory, kept."""
+    """One store."""
 
     path: str
-    """Where it is, as it may be shown to anybody."""
+    """Its path or URL, without secrets."""
 
     def reading(self) -> AbstractContextManager[Session]:
-        """One consistent view of the store, shared by one within another. Never waits for a writer, never writes."""
+        """Open a consistent read transaction; nested ones share it. Never waits for writers, never writes."""
 
     def writing(self, before_commit: Callable[[], None] = ...) -> AbstractContextManager[Session]:
-        """One transaction, alone among the writers of every process.
+        """Open a write transaction, exclusive among the writers of all processes.
 
-        When it ends without an exception everything in it is durable; otherwise nothing of it happened. A statement
-        that failed ends it, whoever caught the error. `before_commit` may still raise to leave nothing behind.
+        Without an exception, everything is durable at the end; otherwise nothing happened. A failed statement aborts
+        it, even if the error is caught. `before_commit` can still raise to roll back.
         """
 
     def inside(self) -> bool:
-        """Whether this thread is within a transaction, reading or writing."""
+        """Whether this thread has an open transaction."""
 
     def signing_key(self, session: Session) -> bytes | None:
-        """The node's private key, kept apart from what it signs, if there is one."""
+        """Return the node's private key, stored separately from the data, or None."""
 
     def lacks_key(self) -> bool:
-        """Whether it was copied without its key, as far as can be told without asking it."""
+        """Whether the key is missing, as far as this is known without a query."""
 
     def public_key(self, session: Session) -> bytes | None:
-        """The other half of it, by which what it signed is verified."""
+        """Return the node's public key, or None."""
 
     def make_signing_key(self, session: Session, key: bytes) -> None:
-        """Keep a new private key, readable by the owner alone."""
+        """Store a new private key, readable only by the owner."""
 
     def identity(self) -> str:
-        """Which copy of the store this is: differs after it was copied or moved to another machine."""
+        """Return the identity of this copy; it changes when the store is copied or moved to another machine."""
 
     def beside(self, what: str) -> Path:
-        """Where on this machine something is kept that belongs to the store."""
+        """Return the path of a file on this machine that belongs to the store."""
 
     def size(self) -> int:
-        """Bytes that the store takes."""
+        """Return the size of the store in bytes."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait until something may have been committed by anybody, and say whether that is so or the time has passed.
+        """Wait for a commit of any process; return whether there may have been one before the time was over.
 
-        Nothing is missed that was committed since this thread came back from here before; the first time is at once.
+        No commit since this thread's previous call is missed; the first call returns at once.
         """
 
     def snapshot(self, to: Path) -> None:
-        """Write one consistent copy to a new file, durable when this returns, while others go on writing."""
+        """Write a consistent, durable copy to a new file, without blocking writers."""
 
     def replace(self, by: Path, prepare: Callable[[], None]) -> None:
-        """Take over the whole content of a copy, in one step for every process that has the store open.
+        """Replace the content of the store with a copy, atomically for all processes.
 
-        `prepare` runs when nobody can write any more and nothing is taken over yet; if it raises, nothing is.
+        `prepare` runs while writers are blocked and before anything is replaced; if it raises, nothing is.
         """
 
     def faults(self) -> list[Fault]:
-        """What the engine finds wrong with its own files, tables and full-text index. Changes nothing, locks nobody."""
+        """Check files, tables and full-text index, without changes or locks."""
 
     def facts(self) -> dict[str, Any]:
-        """Where it is kept, how much it takes, and what else an operator wants to know of it."""
+        """Return path, size and other facts for operators."""
 
     def private_files(self) -> list[Path]:
-        """The files of the store that are for its owner alone."""
+        """Return the files that only the owner should access."""
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close all connections."""

@@ -1,4 +1,4 @@
-"""SQLite files of other programs: opened to be read, and never changed."""
+"""Read SQLite files of other programs without changing them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.kernel.errors import Invalid
 
 
 class ForeignFile:
-    """A file of tables that are asked for by name."""
+    """A read-only SQLite file."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -22,7 +22,7 @@ class ForeignFile:
         }
 
     def rows(self, table: str) -> Iterator[tuple[int, dict[str, Any] | None]]:
-        """The rows of a table, each with its number and its values by their columns; None if its text is no UTF-8."""
+        """Iterate over the rows of a table with their numbers, as dicts; None if a text is not UTF-8."""
         columns, number = self.tables[table], 0
         asked = f"select {', '.join(map(_quoted, columns))} from {_quoted(table)} limit -1 offset ?"
         while True:
@@ -38,7 +38,7 @@ class ForeignFile:
 
 @contextmanager
 def reading(path: Path) -> Iterator[ForeignFile]:
-    """A file as it is now: it is not written, not even to tidy up after a program that crashed."""
+    """Open a file read-only; never writes, not even to recover after a crash."""
     import apsw
 
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -58,7 +58,7 @@ def reading(path: Path) -> Iterator[ForeignFile]:
         apsw.SQLError,
         UnicodeDecodeError,
     ) as error:
-        raise Invalid(f"path: {path.name} cannot be read as a database: {error}", fields=["path"]) from None
+        raise Invalid(f"path: {path.name} is not a readable SQLite database: {error}", fields=["path"]) from None
 
 
 def _quoted(name: str) -> str:

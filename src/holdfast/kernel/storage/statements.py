@@ -1,4 +1,4 @@
-"""Named SQL: every statement is written once, in a file, and asked for by name."""
+"""Named SQL statements, loaded from `.sql` files."""
 
 import os
 import re
@@ -16,13 +16,13 @@ _TOKEN = re.compile(
 
 
 SHARED = Path(__file__).parents[2]
-"""The package: the statements of both engines stand in `.sql` files beside the code that runs them."""
+"""The package folder: shared statements are in `.sql` files next to the code that runs them."""
 _OWN = frozenset({"migrations", "sqlite", "postgres"})
-"""Folders that hold no shared statements: what one engine overrides, and migrations."""
+"""Folders without shared statements: engine overrides and migrations."""
 
 
 def sql_files(folder: Path) -> list[Path]:
-    """The files below a folder that hold statements."""
+    """Return the statement files below a folder."""
     found: list[Path] = []
     for path, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in _OWN]
@@ -32,7 +32,7 @@ def sql_files(folder: Path) -> list[Path]:
 
 @cache
 def load(*folders: Path) -> dict[str, str]:
-    """Every statement by name; a later folder overrides an earlier one, twice in one folder is an error."""
+    """Load all statements by name. A later folder overrides an earlier one; a duplicate in one folder is an error."""
     found: dict[str, str] = {}
     for folder in folders:
         _, *parts = _NAME.split("\n".join(file.read_text("utf-8") for file in sql_files(folder)))
@@ -46,22 +46,22 @@ def load(*folders: Path) -> dict[str, str]:
 
 
 def joined(named: Mapping[str, str], parts: Sequence[Part]) -> str:
-    """One statement from named fragments; a number makes a fragment's `_n` parameters its own."""
+    """Join named fragments to one statement; a number makes a fragment's `_n` parameters unique."""
     return "\n".join(named[part] if isinstance(part, str) else numbered(named[part[0]], part[1]) for part in parts)
 
 
 def numbered(sql: str, number: int) -> str:
-    """A fragment for use several times in one statement: `:p_n` becomes `:p_0`, `:p_1`, ..."""
+    """Number the parameters of a fragment that is used several times: `:p_n` becomes `:p_0`, `:p_1`, ..."""
     return sql.replace("_n ", f"_{number} ").replace("_n)", f"_{number})")
 
 
 def for_sqlite(sql: str) -> str:
-    """The door binds a list as JSON text."""
+    """Convert a statement for SQLite, where lists are bound as JSON."""
     return _TOKEN.sub(lambda m: f"in (select value from json_each(:{m[2]}))" if m[2] else m[0], sql)
 
 
 def for_psycopg(sql: str) -> str:
-    """Quotes, comments, casts and a literal % stay what they are."""
+    """Convert a statement for psycopg; quotes, comments, casts and literal % are kept."""
     return _TOKEN.sub(
         lambda m: m[1].replace("%", "%%") if m[1] else f"= any(%({m[2]})s)" if m[2] else f"%({m[3]})s", sql
     )

@@ -1,4 +1,4 @@
-"""In how many memories words stand: counted now and then, not for every question."""
+"""Cached document frequencies of common stems."""
 
 from collections.abc import Mapping
 from time import monotonic
@@ -7,27 +7,27 @@ RECENT_SECONDS = 1.0
 
 
 class Counts:
-    """What was counted of the commoner stems. It is forgotten when the store has grown by an eighth.
+    """Document frequencies of common stems. Dropped when the store has grown by an eighth.
 
-    A rare one is counted each time: that is quick, and the next memory may change it by half.
+    Rare stems are counted each time: that is fast, and one more memory can change their frequency a lot.
     """
 
     def __init__(self, common: int) -> None:
         self.common = common
         self._at, self._known = 0, dict[str, int]()
         self.usual_length = 0.0
-        """Words of a memory, if the engine asks for that; 0: not counted."""
+        """Average words per memory, if the engine needs it; 0: unknown."""
         self._row, self._row_at = 0, -RECENT_SECONDS
 
     def recent_row(self) -> int | None:
-        """The newest row of a moment ago, which is near enough for how rare a word is."""
+        """Return the newest row if it is recent enough for frequencies, else None."""
         return self._row if monotonic() - self._row_at < RECENT_SECONDS else None
 
     def note_row(self, row: int) -> None:
         self._row, self._row_at = row, monotonic()
 
     def grow(self) -> None:
-        """There may be a newer row."""
+        """Expire the newest row, because there may be a newer one."""
         self._row_at = -RECENT_SECONDS
 
     def known(self, last_row: int) -> dict[str, int]:

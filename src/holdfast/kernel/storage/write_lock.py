@@ -1,4 +1,4 @@
-"""The writers of one process take turns, and none of them waits for ever."""
+"""Per-process write lock with a timeout."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -8,15 +8,15 @@ from time import monotonic
 from holdfast.kernel.errors import StoreBusy
 
 LOCK_SECONDS = 30.0
-"""How long a writer waits for its turn: for the threads of its own process and for all other processes together."""
+"""How long a writer waits, for other threads and other processes together."""
 
 
 @contextmanager
 def turn(lock: "threading.RLock") -> Iterator[Callable[[], float]]:
-    """A thread's turn among those of its process. Tells how many seconds are left to wait for other processes."""
+    """Hold the process's write lock. Yields a function that returns the seconds left to wait for other processes."""
     until = monotonic() + LOCK_SECONDS
     if not lock.acquire(timeout=LOCK_SECONDS):
-        raise StoreBusy("Another writer held the store for too long: try again.")
+        raise StoreBusy("Another writer locked the store for too long: try again.")
     try:
         yield lambda: max(0.001, until - monotonic())
     finally:

@@ -1,1 +1,1 @@
-"""Text: words, chunks, similarity, token counts. Pure functions."""
+"""Text functions: words, passages, similarity, token counts."""

@@ -1,4 +1,4 @@
-"""Scripts that put no blanks between words: pairs of characters stand for the words there."""
+"""Character bigrams for scripts without blanks between words, such as Chinese and Thai."""
 
 import re
 import unicodedata
@@ -15,10 +15,10 @@ _THAI_LAO = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u0edc-\u0edf"
 _TIBETAN_MYANMAR_KHMER = "\u0f40-\u0fbc\u1000-\u103f\u1050-\u109d\ua9e0-\ua9ef\uaa60-\uaa7f\u1780-\u17d3"
 
 UNSEGMENTED = _HAN + _KANA + _THAI_LAO + _TIBETAN_MYANMAR_KHMER
-"""Letters and marks that follow one another without a blank, for use inside the brackets of a regular expression."""
+"""Letters and marks of scripts without blanks, for use inside the brackets of a regular expression."""
 
 HANGUL = "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uffa1-\uffdc"
-"""Its words have blanks between them, but carry endings: a part of a word must be found too."""
+"""Hangul has blanks between words, but words carry endings, so parts of words must match too."""
 
 _BLOCKS = (
     ("\u0e01", "\u17d3"),
@@ -27,13 +27,13 @@ _BLOCKS = (
     ("\uff66", "\uffdc"),
     ("\U00020000", "\U0003fffd"),
 )
-"""Where these letters are found, with others among them; quotes, dashes, arrows and emoji are elsewhere."""
+"""Ranges that contain these letters, and some others, but no quotes, dashes, arrows or emoji."""
 
 _WORD = re.compile(r"[^\W_]+")
 
 
 class _Patterns(NamedTuple):
-    """What takes long to compile and is seldom needed."""
+    """Patterns that are slow to compile and rarely needed."""
 
     paired: re.Pattern[str]
     run: re.Pattern[str]
@@ -49,15 +49,14 @@ def _patterns() -> _Patterns:
 
 
 def may_lack_blanks(text: str) -> bool:
-    """Whether letters of such a script may be in a text; wrong at times about a rare sign, never about a letter."""
+    """Whether a text may contain letters of such a script; no false negatives."""
     return not text.isascii() and any(first <= sign <= last for sign in set(text) for first, last in _BLOCKS)
 
 
 def spelled(text: str) -> str:
-    """What an index keeps beside a text so that a part of a sentence is found; empty if blanks part its words.
+    """Return additional index terms of a text; empty if blanks separate its words.
 
-    Pairs of characters, and each by itself: it may be a word. Words of other scripts that touch them stand there too,
-    and the names of emoji.
+    Bigrams and single characters, which may be words; also adjacent words of other scripts, and names of emoji.
     """
     if not may_lack_blanks(text):
         return " ".join(emoji.names(text))
@@ -67,7 +66,7 @@ def spelled(text: str) -> str:
 
 
 def terms(text: str) -> list[str]:
-    """The lower-case words of a text, and pairs of characters where words are not told apart."""
+    """Return the lower-case words of a text, and bigrams where words are not separated."""
     if not may_lack_blanks(text):
         return [word.lower() for word in _WORD.findall(text)]
     return [term for part in _patterns().part.findall(text) for term in _pairs(part)]
@@ -78,7 +77,7 @@ def _letters(run: str) -> list[str]:
 
 
 def _pairs(part: str) -> list[str]:
-    """Marks are left out, because full-text parsers take them for blanks."""
+    """Split a run into bigrams without marks, which full-text parsers treat as blanks."""
     if not _patterns().paired.match(part):
         return [part.lower()]
     letters = "".join(letter for letter in unicodedata.normalize("NFKC", part) if letter.isalnum())

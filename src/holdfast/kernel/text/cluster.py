@@ -1,4 +1,4 @@
-"""Which texts have to do with one another: by the words that they share, the same way every time."""
+"""Deterministic clustering of texts by shared words."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,17 +9,17 @@ TOLD_WORDS = 5
 
 class Group(NamedTuple):
     ids: tuple[str, ...]
-    """In their order."""
+    """Sorted ids."""
     likeness: float
-    """How alike the least alike of them is to the one in the middle."""
+    """Lowest similarity of a member to the centre."""
     shared: tuple[str, ...]
-    """Words that most of them have, the most shared first."""
+    """Words that most members have, most frequent first."""
 
 
 def groups(words: Mapping[str, frozenset[str]], *, alike: float, least: int, most: int) -> list[Group]:
-    """Groups of texts around the one that is like most others, each text in one group at most.
+    """Group texts around those with most similar texts; each text is in at most one group.
 
-    Who has as many likenesses as another comes first by its id, so that the same texts make the same groups.
+    Ties are broken by id, so that the same texts make the same groups.
     """
     near = _near(words, alike)
     found, taken = list[Group](), set[str]()
@@ -35,7 +35,7 @@ def groups(words: Mapping[str, frozenset[str]], *, alike: float, least: int, mos
 
 
 def _near(words: Mapping[str, frozenset[str]], alike: float) -> dict[str, list[tuple[float, str]]]:
-    """What is like what."""
+    """Return the similar texts of each text."""
     near: dict[str, list[tuple[float, str]]] = {id: [] for id in words}
     ids = sorted(words)
     for place, one in enumerate(ids):
@@ -47,7 +47,7 @@ def _near(words: Mapping[str, frozenset[str]], alike: float) -> dict[str, list[t
 
 
 def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    """The share of all their words that both have."""
+    """Return the Jaccard similarity of two word sets."""
     both = len(one & other)
     return both / (len(one) + len(other) - both) if both else 0.0
 

@@ -1,4 +1,4 @@
-"""How seldom words are in a store: what is rare says more."""
+"""Inverse document frequency of words in a store."""
 
 from collections.abc import Callable, Iterable
 from math import log
@@ -10,7 +10,7 @@ MOST_WORDS = 512
 
 
 def rarity(session: Session, words: Iterable[str]) -> Callable[[str], float]:
-    """What each of some words weighs: 1 for one that is nowhere else, next to nothing for one that is everywhere."""
+    """Return a weight function: 1 for a word that is in no memory, near 0 for one in every memory."""
     known = {word: stems(word) for word in list(dict.fromkeys(words))[:MOST_WORDS]}
     last = session.newest_row()
     held = session.holding([stem for many in known.values() for stem in many], last) if last else {}

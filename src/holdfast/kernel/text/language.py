@@ -1,4 +1,4 @@
-"""In which language a text is written, if that can be told: who is not sure says nothing."""
+"""Language detection by common words and scripts; None if uncertain."""
 
 import re
 from collections import Counter
@@ -7,7 +7,7 @@ from functools import cache
 
 DEFAULT = "en"
 CODE = 2
-"""Letters of a language's code; a script that several languages share has a longer name."""
+"""Length of a language code; scripts shared by several languages have longer names."""
 
 _COMMON = {
     "en": "the and of to is are was were have has had will would can could should that this these those with "
@@ -42,7 +42,7 @@ _COMMON = {
     "tr": "ve veya ama değil bir bu şu o ben sen biz siz onlar benim senin ile için gibi çok daha ne kim nerede "
     "nasıl niçin neden var yok evet hayır lütfen teşekkürler merhaba mi mı da de",
 }
-"""Words that are common in a language; those that another one writes alike are named with both."""
+"""Common words of each language; words shared by several languages are listed in each."""
 _SIGNS = {
     "ß": "de",
     "ñ": "es",
@@ -70,19 +70,19 @@ _SCRIPTS = (
     ("th", "\u0e00-\u0e7f"),
     ("hi", "\u0900-\u097f"),
 )
-"""The more particular first: kana make Chinese characters Japanese."""
+"""More specific scripts first: kana make Chinese characters Japanese."""
 _WORD = re.compile(r"[^\W\d_]+")
 _IN_A_NAME = re.compile(r"\b(?:El|La|Las|Los|Le|Les|De|Da|Di|Del)(?= [^\W\d_a-zß-ÿ])")
-"""An article with a capital before another one is part of a name, which any language may speak of."""
+"""A capitalized article before a capitalized word is part of a name, and says nothing about the language."""
 FEWEST = 2.0
-"""So many common words tell a language; of a text of a few words, one of three does."""
+"""Common words needed to detect a language; a short text needs one in three."""
 FEW_WORDS = 4
 CLEARLY = 1.5
-"""So many times as many as of any other."""
+"""Required ratio to the second-best language."""
 
 
 def tongue(text: str) -> str | None:
-    """The code of the language of a text; None if its words do not tell."""
+    """Detect the language code of a text; None if uncertain."""
     words = _WORD.findall(text.lower())
     script = next((code for code, among in _SCRIPTS if re.search(f"[{among}]", "".join(words))), None)
     if script is not None and _is_most(script, "".join(words)):
@@ -91,7 +91,7 @@ def tongue(text: str) -> str | None:
 
 
 def _is_most(code: str, letters: str) -> bool:
-    """Whether most letters are of the script of a language."""
+    """Whether most letters are in the script of a language."""
     alike = {"ja": "han", "zh": "han", "uk": "cyrillic", "ru": "cyrillic", "fa": "ar"}
     ranges = "".join(among for other, among in _SCRIPTS if alike.get(other, other) == alike.get(code, code))
     return 2 * len(re.findall(f"[{ranges}]", letters)) > len(letters)
@@ -99,7 +99,7 @@ def _is_most(code: str, letters: str) -> bool:
 
 @cache
 def _languages() -> dict[str, tuple[str, ...]]:
-    """By which languages a word is used."""
+    """Return the languages of each common word."""
     users: dict[str, tuple[str, ...]] = {}
     for code, words in _COMMON.items():
         for word in dict.fromkeys(words.split()):
@@ -108,7 +108,7 @@ def _languages() -> dict[str, tuple[str, ...]]:
 
 
 def _shares(words: Iterable[str]) -> dict[str, float]:
-    """What words say for each language."""
+    """Score each language by the words that it shares with few others."""
     found: dict[str, float] = dict.fromkeys(_COMMON, 0.0)
     for word in words:
         for code in (users := _languages().get(word, ())):
@@ -117,10 +117,10 @@ def _shares(words: Iterable[str]) -> dict[str, float]:
 
 
 def _by_words(text: str, words: list[str], unnamed: list[str]) -> str | None:
-    """A word that several languages have counts for each of them in part.
+    """Detect the language by its common words; a word of several languages counts in part for each.
 
-    One letter may as well be a name in mathematics or code: each counts once, and never without a longer word. What
-    is part of a name speaks against other languages alone.
+    Single letters may be symbols: each counts once, and only together with a longer word. Parts of names count only
+    against other languages.
     """
     said = _shares([word for word in unnamed if len(word) > 1])
     for sign, code in _SIGNS.items():

@@ -1,4 +1,4 @@
-"""Numbers by which nearly equal memories of one namespace are found, kept with every memory that says something."""
+"""MinHash: LSH bands that find near-duplicate memories of a namespace."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,17 +13,17 @@ from holdfast.kernel.text.similarity import bands, hashed
 from holdfast.kernel.text.words import STOP
 
 FEWEST = 4
-"""A text of fewer different stems says too little to be told from others by them."""
+"""Minimum number of different stems for a meaningful hash."""
 NEWEST = 8
-"""So many of those that share a number are looked at."""
+"""Newest matches to return per band."""
 DEPTH = 512
-"""So many are looked through for one that says the very same."""
+"""Newest matches to search for an identical text."""
 
 
 def numbers(memory: Memory, parsed: str) -> tuple[int, ...]:
-    """The numbers of a memory: one that equal texts alone share, its own, and those it asks for. None, if not live.
+    """Return the hashes of a memory: of the exact text, its own band, and further bands to query. Empty if not live.
 
-    What was said in a conversation has none: that somebody says the same again is something else that happened.
+    Conversation turns have none: repeating a sentence is a new event, not a duplicate.
     """
     if memory.state != "live" or memory.kind == "conversation":
         return ()
@@ -32,7 +32,7 @@ def numbers(memory: Memory, parsed: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=2)
 def of_text(namespace: str, parsed: str) -> tuple[int, ...]:
-    """The numbers of a text that was taken apart. The last ones are kept: who looks by them may write them next."""
+    """Return the hashes of a text, given its index terms. Recent ones are cached for a following write."""
     said = [line.rpartition("\t")[2] for line in parsed.split("\n")[1:]]
     stems = set(" ".join(said).split()) - _stop()
     if len(stems) < FEWEST:
@@ -43,7 +43,7 @@ def of_text(namespace: str, parsed: str) -> tuple[int, ...]:
 
 @cache
 def _stop() -> frozenset[str]:
-    """The stems of the words that every text has."""
+    """Return the stems of stop words."""
     return frozenset(tokens(" ".join(STOP)))
 
 
@@ -53,7 +53,7 @@ def _place(namespace: str) -> int:
 
 
 def keep(session: Session, memory: str, before: Sequence[int], after: Sequence[int]) -> None:
-    """Let a memory be found by its own number and by the one of equal texts, and no longer by those it had."""
+    """Replace the stored hashes of a memory."""
     if before == after:
         return
     if before:
@@ -63,12 +63,12 @@ def keep(session: Session, memory: str, before: Sequence[int], after: Sequence[i
 
 
 class Sharing(NamedTuple):
-    """Memories that share numbers with a text; whether they may be seen is not asked."""
+    """Memories that share hashes with a text, without access checks."""
 
     same: list[str]
-    """The newest few that say the very same, the oldest of them first."""
+    """Newest memories with the identical text, oldest first."""
     near: list[str]
-    """Others, those that share the most first."""
+    """Others, most shared bands first."""
 
     @property
     def all(self) -> list[str]:
@@ -76,7 +76,7 @@ class Sharing(NamedTuple):
 
 
 def sharing(session: Session, sought: Sequence[int]) -> Sharing:
-    """The memories that share a number: an equal text is among them however many others are."""
+    """Find memories that share a hash; identical texts are found however many others match."""
     if not sought:
         return Sharing([], [])
     asked = {f"band_{place}": band for place, band in enumerate(sought[1:])}

@@ -1,4 +1,4 @@
-"""A text in passages: pieces short enough to have one meaning, each with its place in the text."""
+"""Split a text into passages, short enough for one embedding each, with their positions."""
 
 import re
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ from holdfast.kernel.text.bigrams import UNSEGMENTED, may_lack_blanks
 from holdfast.kernel.timestamps import SECOND, from_text
 
 LONGEST = 32
-"""Words of a passage."""
+"""Maximum number of words of a passage."""
 
 MOST_ASKED = 60
-"""Words of a text that only asks; a longer one also tells."""
+"""Maximum number of words of a pure question."""
 
 ROLES = frozenset("user assistant system human ai bot agent tool model developer function".split())
-"""Speakers that are not people."""
+"""Speaker names that are roles, not people."""
 
 _NAME = r"(?P<name>[A-Z][\w.'’-]{0,63}(?: [A-Z][\w.'’-]{0,63})?|user|assistant|system|human|ai|bot|agent|tool): "
 _HEAD = re.compile(rf"\s*(?:\[(?P<time>[^\]\n]{{4,40}})\]\s*)?(?:{_NAME})?")
@@ -26,11 +26,11 @@ _SPOKEN_TIMES = ("%I:%M %p on %d %B, %Y", "%Y-%m-%d %H:%M", "%Y/%m/%d (%a) %H:%M
 _LINE = re.compile(r"[^\n\r]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?…؟۔])[\"'”’»)\]]*\s+|(?<=[。！？｡।॥།။។])[」』”’）》】\s]*|[\n\r]+")
 _WORD = re.compile(r"\S{1,64}")
-"""So many characters of a run count as a word, if it is none at all."""
+"""Longer runs count as one word per 64 characters."""
 
 
 class Passage(NamedTuple):
-    """From where to where in the text, and who says it there, if it is a transcript."""
+    """Start, end and, in a transcript, speaker of a passage."""
 
     start: int
     end: int
@@ -38,7 +38,7 @@ class Passage(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What may stand before a text, a time in brackets, a name and a colon, and where the text itself begins."""
+    """The head of a text (time in brackets, name and colon), and where the text itself starts."""
 
     at: int | None
     speaker: str | None
@@ -46,7 +46,7 @@ class Head(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A line of a text: who speaks, if it says so, and where the spoken begins and ends."""
+    """A line of a text: speaker, if given, and start and end of its content."""
 
     speaker: str | None
     start: int
@@ -54,9 +54,9 @@ class _Line(NamedTuple):
 
 
 def passages(text: str) -> list[Passage]:
-    """The passages of a text, in order. What stands before them, a time and a name, is left out.
+    """Split a text into passages, in order, without the head.
 
-    In a transcript every line is a passage of its own speaker's. A text that is not blank has at least one passage.
+    In a transcript, each line has its own passages and speaker. A non-blank text has at least one passage.
     """
     word = _word(text)
     if (short := _short(text, word)) is not None:
@@ -71,7 +71,7 @@ def passages(text: str) -> list[Passage]:
 
 
 def _short(text: str, word: re.Pattern[str]) -> list[Passage] | None:
-    """The one passage of a single line that is short enough for it; None if it is not."""
+    """Return the single passage of a short one-line text, else None."""
     if "\n" in text or "\r" in text or len(text) > 20 * LONGEST:
         return None
     start, end = _trimmed(text, head(text).end, len(text))
@@ -81,16 +81,16 @@ def _short(text: str, word: re.Pattern[str]) -> list[Passage] | None:
 
 
 def _are_turns(names: list[str], lines: int) -> bool:
-    """Half of the lines of a transcript begin with a name, and someone speaks twice or has a role.
+    """Whether a text is a transcript: half of its lines start with a name, and a name recurs or is a role.
 
-    Many names that stand once each are not speakers: they are what the lines of a list tell about.
+    Names that occur only once each are list items, not speakers.
     """
     recur = len(set(names)) < len(names) or any(name.lower() in ROLES for name in names)
     return lines > 1 and 2 * len(names) >= lines and recur
 
 
 def asks(text: str) -> bool:
-    """Whether a text ends with a question and tells little besides."""
+    """Whether a text is a short text that ends with a question mark."""
     if not ends_in_question_mark(text):
         return False
     return _count(_word(text).finditer(text), MOST_ASKED + 1) <= MOST_ASKED
@@ -101,7 +101,7 @@ def ends_in_question_mark(text: str) -> bool:
 
 
 def head(text: str) -> Head:
-    """Who says a text and when, as far as its beginning tells. Other words in brackets belong to the text."""
+    """Parse time and speaker at the start of a text. Other bracketed words belong to the text."""
     found = _HEAD.match(text)
     at = spoken_time(found["time"]) if found and found["time"] else None
     if not found or (at is None and found["name"] is None):
@@ -110,7 +110,7 @@ def head(text: str) -> Head:
 
 
 def spoken_time(text: str) -> int | None:
-    """A time as transcripts write it; None if it reads as something else."""
+    """Parse a time in the formats of transcripts; None if it is something else."""
     try:
         return from_text(text, "occurred_at")
     except Invalid:
@@ -125,18 +125,18 @@ def spoken_time(text: str) -> int | None:
 
 
 def _word(text: str) -> re.Pattern[str]:
-    """What counts as a word of a text."""
+    """Return the pattern of a word for a text."""
     return _word_or_two_letters() if may_lack_blanks(text) else _WORD
 
 
 @cache
 def _word_or_two_letters() -> re.Pattern[str]:
-    """Two characters count as a word where no blank parts words. It takes long to compile and is seldom needed."""
+    """Pattern that counts two characters of scripts without blanks as a word. Slow to compile and rarely needed."""
     return re.compile(rf"[{UNSEGMENTED}]{{1,2}}|[^\s{UNSEGMENTED}]{{1,64}}")
 
 
 def _count(words: Iterator[re.Match[str]], most: int) -> int:
-    """How many words there are, counted up to the most that matter."""
+    """Count words, up to a limit."""
     return sum(1 for _ in islice(words, most))
 
 
@@ -150,7 +150,7 @@ def _lines(text: str) -> list[_Line]:
 
 
 def _pieces(text: str, line: _Line, word: re.Pattern[str]) -> list[Passage]:
-    """Whole sentences together up to the longest passage; a longer sentence is cut."""
+    """Join whole sentences up to the maximum length; split longer sentences."""
     found: list[tuple[int, int]] = []
     opened, words = line.start, 0
     for first, last in _sentences(text, line.start, line.end):
@@ -174,7 +174,7 @@ def _sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _cut(words: list[int], end: int) -> list[tuple[int, int]]:
-    """Even pieces of a sentence that is too long, given where its words begin."""
+    """Split a long sentence into even pieces, given the starts of its words."""
     pieces = -(-len(words) // LONGEST)
     return list(pairwise([*(words[number * len(words) // pieces] for number in range(pieces)), end]))
 

@@ -1,6 +1,6 @@
-"""Text that tries to give orders to whoever reads it: told, so that it can be labelled. It is no protection by itself.
+"""Detect possible prompt injections, to label them. This is not a protection by itself.
 
-What protects is that recalled text is given as data; this only says where to look twice.
+The protection is that recalled text is passed as data; this only shows where to look twice.
 """
 
 import re
@@ -102,7 +102,7 @@ _SIGNS = (
 
 
 def suspicions(text: str) -> list[str]:
-    """What in a text looks like an order or a forgery, each named once."""
+    """Return the distinct labels of possible injections in a text."""
     low = text[:MOST_CHARACTERS].lower() if text.isascii() else text[:MOST_CHARACTERS].translate(_UNSEEN).lower()
     marked = [hints for mark, hints in _HINTS.items() if mark in low]
     hinted = sorted({number for hints in marked for hint, number in hints if hint in low})
@@ -110,12 +110,12 @@ def suspicions(text: str) -> list[str]:
 
 
 _UNSEEN = dict.fromkeys([0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF])
-"""Characters nobody sees, which would part a word for a pattern and not for a reader."""
+"""Invisible characters, which would split a word for a pattern but not for a reader."""
 _MARKS = "<[#=_"
 
 
 def _by_mark() -> dict[str, list[tuple[str, int]]]:
-    """The hints by a mark that several of them have, or by themselves: a text without the mark has none of them."""
+    """Group hints by a shared character, so that a text without it needs no further checks."""
     found: dict[str, list[tuple[str, int]]] = {}
     for number, sign in enumerate(_SIGNS):
         for hint in sign.hints:

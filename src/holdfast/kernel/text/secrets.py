@@ -1,7 +1,7 @@
-"""Secrets in a text: keys, tokens and passwords, told by the shapes that their makers publish.
+"""Detect secrets in a text: keys, tokens and passwords, by their published formats.
 
-Every pattern has bounded repetitions or begins only where a run of its signs does, and is tried only where a part of
-it occurs, so that the time grows with the text and with nothing else.
+Every pattern has bounded repetitions or starts only at the start of a run of its characters, and runs only if a hint
+occurs, so that the time is linear in the text.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 
 class Secret(NamedTuple):
-    """What sort of secret stands where; never the secret itself."""
+    """Kind and position of a secret; never the secret itself."""
 
     kind: str
     start: int
@@ -67,7 +67,7 @@ _PREFIXED = (
     ("twilio key", ("twilio", "Twilio", "TWILIO"), r"SK[0-9a-f]{32}(?![0-9A-Za-z])"),
     ("azure storage key", "AccountKey=", r"AccountKey=[A-Za-z0-9+/]{60,100}={0,2}"),
 )
-"""What a secret is called, what must occur for it to be looked for, and its shape; a group is the secret alone."""
+"""Name, hints and pattern of each kind of secret; a group is the secret itself."""
 
 _URL = r"[a-z][a-z0-9+.-]{1,20}://[^\s/:@'\"]{0,128}:(?P<value>[^\s/@'\"]{3,256})@"
 _NAMES = (
@@ -98,13 +98,13 @@ _PLACEHOLDER = (
 )
 _PLAIN = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 SHORTEST = 15
-"""Signs in a row that a key of any shape has at least."""
+"""Minimum length of a run of characters in any key."""
 LEAST_BITS = 3.0
-"""Of a value that is assigned to the name of a secret: less is a word."""
+"""Minimum bits per character of a value assigned to a secret's name: less is a word."""
 
 
 def find(text: str) -> list[Secret]:
-    """The secrets of a text, in their order; of two that overlap, the one that is told by its own shape."""
+    """Find the secrets of a text, in order; of two that overlap, the one with a known format wins."""
     starts, found = list[int](), list[Secret]()
     for secret in (*_by_shape(text), *_by_name(text)):
         at = bisect(starts, secret.start)
@@ -154,7 +154,7 @@ def _by_name(text: str) -> Iterator[Secret]:
 
 
 def _is_pair(value: str) -> bool:
-    """Whether base64 stands for a name and a password, as HTTP sends them."""
+    """Whether a base64 value is a user and password of HTTP Basic authentication."""
     try:
         name, colon, password = a2b_base64(value, strict_mode=True).decode().partition(":")
     except ValueError:
@@ -163,9 +163,9 @@ def _is_pair(value: str) -> bool:
 
 
 def is_secret(value: str, *, spoken: bool = False, short: bool = False) -> bool:
-    """Whether a value that has the name of a secret looks like one: letters and digits without a pattern.
+    """Whether a value assigned to a secret's name looks like one: random letters and digits.
 
-    `spoken`: nothing but a blank stands between the name and the value, so that it may be any next word.
+    `spoken`: only a blank separates name and value, so that it may be any next word.
     """
     if re.search(_PLACEHOLDER, value, re.I) or re.fullmatch(_PLAIN, value, re.I):
         return False
@@ -179,7 +179,7 @@ def is_secret(value: str, *, spoken: bool = False, short: bool = False) -> bool:
 
 
 def _bits(value: str) -> float:
-    """How many bits each sign of a text carries."""
+    """Return the entropy of a text in bits per character."""
     size = len(value)
     return -sum(count / size * log2(count / size) for count in Counter(value).values())
 
@@ -190,7 +190,7 @@ def _called(name: str) -> str:
 
 
 def redacted(text: str) -> tuple[str, list[str]]:
-    """A text with a remark in the place of each secret, and what sorts of secrets there were."""
+    """Replace each secret by a remark; return the text and the kinds of secrets."""
     kinds, parts, end = [], [], 0
     for secret in find(text):
         parts += [text[end : secret.start], remark(secret.kind)]
@@ -204,14 +204,14 @@ def remark(kind: str) -> str:
 
 
 class Place(NamedTuple):
-    """A secret inside a record: in which field, by its path, and where in its text."""
+    """A secret in a record: path of the field, and position in its text."""
 
     field: str
     secret: Secret
 
 
 def within(field: str, value: Any) -> list[Place]:
-    """The secrets of a JSON value; one that stands under a telling name is told by that, too."""
+    """Find the secrets of a JSON value, also by the names of its keys."""
     match value:
         case str():
             return [Place(field, secret) for secret in find(value)]
@@ -228,7 +228,7 @@ def within(field: str, value: Any) -> list[Place]:
 
 
 def cleaned(value: Any) -> Any:
-    """A JSON value without its secrets."""
+    """Redact the secrets of a JSON value."""
     match value:
         case str():
             return redacted(value)[0]

@@ -1,4 +1,4 @@
-"""Where the sentences of a text are: exact places, so that what is cut out of it is still the text."""
+"""Split a text into sentences, with exact positions."""
 
 import re
 from itertools import pairwise
@@ -9,12 +9,12 @@ _END = re.compile(r"(?<=[.!?…؟۔])[\"'”’»)\]]*\s+|(?<=[。！？｡।�
 _SHORT = re.compile(
     r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|cf|No|Nr|approx|ca|Inc|Ltd|Co|Fig|e\.g|i\.e|z\.B|d\.h))\.\s+\Z"
 )
-"""What ends with a full stop and is no sentence's end."""
+"""Abbreviations, whose full stop does not end a sentence."""
 LONGEST_SHORT = 12
 
 
 def sentences(text: str) -> list[Span]:
-    """From where to where each sentence or line is, blanks around it left out; together they are all that is said."""
+    """Return start and end of each sentence or line, without blanks; together they cover the text."""
     ends = [found.end() for found in _END.finditer(text) if not _is_short(text, found)]
     bounds = [0, *ends, len(text)]
     spans = (trimmed(text, start, end) for start, end in pairwise(bounds))
@@ -28,7 +28,7 @@ def _is_short(text: str, end: re.Match[str]) -> bool:
 
 
 def trimmed(text: str, start: int, end: int) -> Span:
-    """A span without the blanks at its ends."""
+    """Trim the blanks at both ends of a span."""
     said = text[start:end]
     start += len(said) - len(said.lstrip())
     return start, start + len(said.strip())

@@ -1,4 +1,4 @@
-"""How two texts stand to each other: the same, nearly the same, newer, at odds, or about something else."""
+"""Near-duplicate classifier: two texts are the same, near, an update, in conflict, or other."""
 
 import re
 from collections import Counter
@@ -19,7 +19,7 @@ Relation = Literal["same", "near", "update", "conflict", "other"]
 
 
 class Likeness(NamedTuple):
-    """How two texts stand to each other, how much they share, 0 to 1, and what that was decided by."""
+    """Relation of two texts, similarity from 0 to 1, and the reason."""
 
     relation: Relation
     score: float
@@ -28,17 +28,17 @@ class Likeness(NamedTuple):
 
 _WEIGHT = {"word": 1.0, "name": 1.5, "value": 1.5, "not": 1.0, "filler": 0.1}
 SUBJECT = 0.55
-"""So much of one text must stand in the other for both to be about the same."""
+"""Minimum share of one text in the other for the same subject."""
 NEAR = 0.8
 EXCHANGED = 0.93
-"""So much must be shared by texts in which a word stands in the place of another, which may be another thing."""
+"""Minimum share if a word was replaced by another, which may be another thing."""
 LITTLE = 0.12
-"""So much may be added without being news."""
+"""Maximum share of added words that is not news."""
 MEANT = 0.95
-"""Vectors as near as this mean the same in other words."""
+"""Minimum cosine of paraphrases."""
 
 MOST_PAIRS = 2500
-"""So many words are held against one another: texts that differ in more are not the same misspelt."""
+"""Maximum pairs of words to compare for misspellings."""
 
 _OPPOSED = """enabled/disabled enable/disable on/off true/false yes/no allow/deny allowed/denied allowed/forbidden
     always/never must/may increase/decrease include/exclude open/closed public/private before/after more/less
@@ -52,7 +52,7 @@ _COUNTED = "invoice issue ticket order flight build case pr pull bug room chapte
 
 @cache
 def _meant(words: str) -> frozenset[str]:
-    """What some words mean; read when they are needed, because every process loads this."""
+    """Return the meanings of some words; computed on first use, because every process imports this module."""
     return frozenset(term.means for term in read(words))
 
 
@@ -62,7 +62,7 @@ def _opposed() -> frozenset[frozenset[str]]:
 
 
 def compare(old: str, new: str, cosine: float | None = None) -> Likeness:
-    """How a new text stands to one that is there."""
+    """Classify a new text against an existing one."""
     if _letters(old) == (letters := _letters(new)):
         if letters or old.split() == new.split():
             return Likeness("same", 1.0, "the same but for case, blanks and punctuation")
@@ -71,7 +71,7 @@ def compare(old: str, new: str, cosine: float | None = None) -> Likeness:
 
 
 def _letters(text: str) -> list[str]:
-    """What is left of a text without case, blanks and such punctuation as changes nothing."""
+    """Return the tokens of a text without case, blanks and insignificant punctuation."""
     return re.findall(_LETTERS, normalize("NFKC", visible(text)).casefold())
 
 
@@ -79,7 +79,7 @@ _LETTERS = r"[^\W_]+|[<>≤≥≠]|!=|(?<![\w)])-(?=\d)|\+\+|(?<=\w)#|(?<=\d)[.,
 
 
 class _Change:
-    """What a new text lacks of an old one, and what it has instead; words that are only misspelt are in both."""
+    """Terms that a new text lost and gained against an old one; misspellings count as equal."""
 
     def __init__(self, before: list[Term], after: list[Term]) -> None:
         self.before, self.after = before, after
@@ -97,7 +97,7 @@ class _Change:
         self.score = 1 - (_weight(self.lost) + _weight(self.gained)) / max(sum(weights), 1e-9)
 
     def _pair_off(self) -> None:
-        """Take out the words that are the same but for an ending or a slip of the pen."""
+        """Remove pairs of words that differ only by an ending or a typo."""
         for one in [term for term in self.lost if term.sort in ("word", "name")]:
             for other in self.gained:
                 if other.sort in ("word", "name") and _misspelt(one.means, other.means):
@@ -106,11 +106,11 @@ class _Change:
                     break
 
     def has(self, sort: str) -> tuple[bool, bool]:
-        """Whether something of a sort was lost, and gained."""
+        """Whether terms of a sort were lost, and gained."""
         return any(term.sort == sort for term in self.lost), any(term.sort == sort for term in self.gained)
 
     def counts_another(self) -> bool:
-        """Whether a value that differs is the number of a thing."""
+        """Whether a different value is the number of a thing, such as an issue."""
         values = [term for term in self.gained if term.sort == "value"]
         return any(
             self.after[max(0, at - 2) : at]
@@ -121,7 +121,7 @@ class _Change:
 
 
 def _related(change: _Change, cosine: float | None) -> Likeness:
-    """The first that holds."""
+    """Return the first matching relation."""
     score = max(0.0, change.score)
     if min(change.left_out, change.added) > 1 - SUBJECT and not (cosine is not None and cosine >= MEANT):
         return Likeness("other", score, "they share too little")
@@ -138,7 +138,7 @@ def _related(change: _Change, cosine: float | None) -> Likeness:
 
 
 def _valued(change: _Change, score: float) -> Likeness:
-    """Two texts with different values: two things, or one of which something else is said."""
+    """Classify texts with different values: two things, or two claims about one."""
     if change.counts_another():
         return Likeness("other", score, "they count different things")
     if all(change.has("word")) and change.score < 1 - 2 * LITTLE:
@@ -149,7 +149,7 @@ def _valued(change: _Change, score: float) -> Likeness:
 
 
 def _grown(change: _Change, score: float) -> Likeness:
-    """Two texts of which neither denies the other: one may say more."""
+    """Classify texts that do not contradict: one may say more."""
     news = change.added > LITTLE or change.has("value")[1] or change.has("name")[1]
     if change.left_out <= LITTLE and news:
         return Likeness("update", score, "the new one says all of the old one and more")
@@ -170,7 +170,7 @@ def _opposite(one: str, other: str) -> bool:
 
 
 def _misspelt(one: str, other: str) -> bool:
-    """Whether two words are one, with another ending or with a letter wrong, left out, put in or exchanged."""
+    """Whether two words differ only by an ending or a single typo."""
     if one[:1] != other[:1]:
         return False
     short, long = (one, other) if len(one) < len(other) else (other, one)
@@ -189,7 +189,7 @@ def _misspelt(one: str, other: str) -> bool:
 
 
 def compare_titled(old_title: str, old: str, new_title: str, new: str, cosine: float | None = None) -> Likeness:
-    """How a new text stands to one that is there, if both have titles that may tell what they are about."""
+    """Classify a new text against an existing one, taking their titles into account."""
     found = compare(old, new, cosine)
     if found.relation == "other":
         return found
@@ -207,9 +207,9 @@ _LABELS = frozenset(
 
 
 def distinct(old: str, new: str, said: str, *, surely: bool = True) -> bool:
-    """Whether titles tell apart what is said under them: by a value or a name in the place of another, or altogether.
+    """Whether titles indicate different subjects: by a different value or name, or altogether.
 
-    Not `surely`: also by any other word, or by a name beside what is said.
+    Not `surely`: also by any other word, or by a name that is not in the text.
     """
     known = {term.means for measured in (True, False) for term in read(said, measured=measured)}
     ours, theirs = _telling(old), _telling(new)
@@ -227,7 +227,7 @@ def distinct(old: str, new: str, said: str, *, surely: bool = True) -> bool:
 
 
 def _telling(title: str) -> set[Term]:
-    """What a title tells, beyond being a title: nothing, if it is only a letter or a number."""
+    """Return the significant terms of a title; empty if it is only a letter or a number."""
     terms = {
         term for term in read(f"It is {title}") if term.sort not in ("filler", "not") and term.means not in _LABELS
     }
@@ -235,7 +235,7 @@ def _telling(title: str) -> set[Term]:
 
 
 def plain(text: str) -> str:
-    """A text without what does not count if it is given twice: case, blanks, and a stop at its end."""
+    """Normalize a text for comparison: case, blanks and a final full stop are ignored."""
     return " ".join(normalize("NFKC", visible(text)).casefold().split()).rstrip(" .!。")
 
 
@@ -245,10 +245,10 @@ _SENTENCES = r"(?<=[.!?])\s+|(?<=[。！？])|\n+"
 
 
 def echoes(recalled: Sequence[str], new: str, names: Sequence[T]) -> list[T]:
-    """Which of some recalled texts a new one repeats, if it says nothing else; none if it says anything else.
+    """Return the names of recalled texts that a new one repeats, if it adds nothing; else none.
 
-    Nine tenths of its triples of terms stand in them, no term is new, and nothing that is denied, named or counted
-    stands beside something else than before.
+    Nine tenths of its triples of terms are in them, no term is new, and no negation, name or value occurs in a new
+    triple.
     """
     own = [(text, _triples(text), {term.means for term in read(text)}) for text in recalled]
     said = {shingle for _, shingles, _ in own for shingle in shingles}
@@ -264,14 +264,14 @@ def echoes(recalled: Sequence[str], new: str, names: Sequence[T]) -> list[T]:
 
 
 MOST_MARKS = 64
-"""So many words of a text are looked for in others before they are read closely."""
+"""Words of a text to look for in others before a closer comparison."""
 MOST_READ = 30
 
 
 def worth_reading(recalled: Sequence[str], new: str) -> list[int]:
-    """Which of many recalled texts a new one may repeat, those that share the most of its words first; quickly.
+    """Preselect quickly the recalled texts that a new one may repeat, most shared words first.
 
-    None if a third of its words stand in none of those: then it says something else.
+    Empty if a third of its words are in none of them.
     """
     marks = sorted(_marks(new) - _marks(_FRAME), key=lambda mark: (-len(mark), mark))[:MOST_MARKS]
     held = [[mark for mark in marks if mark in said] for said in map(str.casefold, recalled)]
@@ -282,7 +282,7 @@ def worth_reading(recalled: Sequence[str], new: str) -> list[int]:
 
 
 def _marks(text: str) -> set[str]:
-    """How the words of a text begin; of such as are written without blanks, every two letters."""
+    """Return prefixes of the words of a text; bigrams in scripts without blanks."""
     found = set[str]()
     for word in runs(text):
         found.update((word[:5],) if word.isascii() else (word[at : at + 2] for at in range(len(word) - 1)))
@@ -290,7 +290,7 @@ def _marks(text: str) -> set[str]:
 
 
 def _triples(text: str) -> set[tuple[Term, ...]]:
-    """Every three terms in a row of each sentence, or the whole sentence if it has fewer."""
+    """Return all triples of consecutive terms per sentence; a shorter sentence as a whole."""
     found = set[tuple[Term, ...]]()
     frame = read(_FRAME)
     for sentence in re.split(_SENTENCES, text):
@@ -303,16 +303,16 @@ _MASK = (1 << 63) - 1
 
 
 def gist(text: str) -> tuple[int, ...]:
-    """Numbers by which nearly equal texts are found: one that only equal texts share, and those of `bands`."""
+    """Return hashes for near-duplicate search: of the exact text, and its bands."""
     means = [term.means for term in read(text) if term.sort != "filler"]
     return (hashed("\n".join(means)), *bands(set(means))) if means else ()
 
 
 def bands(terms: Iterable[str]) -> tuple[int, ...]:
-    """Numbers of the pairs among the four terms of the least hashes; the first of them is a text's own.
+    """Return LSH bands: hashes of pairs among the four terms with the smallest hashes; the first is the text's own.
 
-    A text is kept under its own, and asked for by all: so one is found by another in which one or two of its terms
-    are gone or others came in, at the price of one row.
+    A text is stored under its own band and queried by all: it is found despite one or two changed terms, with only one
+    row per text.
     """
     least = sorted([crc32(term.encode("utf-8", "replace")) for term in terms])[:4]
     pairs = combinations(least, 2) if len(least) > 1 else [(one, one) for one in least]
@@ -320,5 +320,5 @@ def bands(terms: Iterable[str]) -> tuple[int, ...]:
 
 
 def hashed(text: str) -> int:
-    """A number that only this text has."""
+    """Hash a text to a 63-bit number."""
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big") >> 1

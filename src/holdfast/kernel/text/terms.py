@@ -1,4 +1,4 @@
-"""The terms of a text as they are compared: values by what they mean, words without their endings, names as names."""
+"""Terms of a text for comparison: normalized values, stemmed words, names."""
 
 import re
 import unicodedata
@@ -12,18 +12,18 @@ from holdfast.kernel.text.words import STOP, visible
 Sort = Literal["word", "name", "value", "not", "filler"]
 
 MOST_CHARACTERS = 65_536
-"""Of a longer text, so much is compared."""
+"""Characters compared of a longer text."""
 
 
 class Term(NamedTuple):
-    """What a term means, and what sort of term it is."""
+    """Meaning and sort of a term."""
 
     means: str
     sort: Sort
 
 
 def stemmed(word: str) -> str:
-    """An English word without its commonest endings; good enough to compare by, not to show."""
+    """Stem an English word, for comparison only."""
     for ending, instead in (
         ("ies", "y"),
         ("sses", "ss"),
@@ -159,13 +159,13 @@ _ALIKE = {
 
 
 def read(text: str, *, measured: bool = True) -> list[Term]:
-    """The terms of a text, in order; numbers with their units are one if they are `measured`."""
+    """Return the terms of a text, in order; `measured` joins numbers with their units."""
     found = _lately_read(text) if len(text) <= SHORT else _read(text)
     return _quantities(found) if measured else list(found)
 
 
 SHORT = 2000
-"""What is no longer is remembered for a while: it is compared with one text after another."""
+"""Texts up to this length are cached: they are compared with many others."""
 
 
 def _read(text: str) -> tuple[Term, ...]:
@@ -203,7 +203,7 @@ def _date(shape: re.Match[str]) -> Term:
 
 
 def _number(digits: str) -> str:
-    """8,080 is 8080, and 5.0 is 5; 3.10 is not 3.1, because it may be a version."""
+    """Normalize a number: 8,080 is 8080, 5.0 is 5; 3.10 stays, because it may be a version."""
     if re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d+)?", digits):
         digits = digits.replace(",", "")
     if re.fullmatch(r"\d{1,2}:\d{2}", digits):
@@ -226,7 +226,7 @@ def _words(shape: re.Match[str], text: str) -> list[Term]:
 
 
 def _is_name(word: str, at: int, text: str) -> bool:
-    """A word that is written large though no sentence begins with it, or all of whose letters are."""
+    """Whether a word is capitalized inside a sentence, or all upper case."""
     if not word[0].isupper():
         return False
     before = text[max(0, at - 8) : at].rstrip(" \t\"'“‘(*_`#>-")[-1:] if at else ""
@@ -255,7 +255,7 @@ def _word(low: str, *, named: bool) -> Term:
 
 
 def _bare(word: str) -> str:
-    """Without accents."""
+    """Remove accents."""
     if word.isascii():
         return word
     return unicodedata.normalize(
@@ -264,7 +264,7 @@ def _bare(word: str) -> str:
 
 
 def _quantities(found: Iterable[Term]) -> list[Term]:
-    """Numbers with their units as one value, in one unit: 90 seconds are 1.5 minutes."""
+    """Join numbers with their units to one value in a base unit: 90 seconds equal 1.5 minutes."""
     made: list[Term] = []
     for term in found:
         last = made[-1] if made else None

@@ -1,7 +1,7 @@
-"""How many tokens a text has, in cl100k: counted, not estimated.
+"""Count the tokens of a text in cl100k, exactly.
 
-The vocabulary ships with the package and is searched where it lies, so that the first count takes milliseconds; the
-tokeniser's own library needs a third of a second to start. What looks like a special token is text like any other.
+The vocabulary is bundled and searched in place, so that the first count takes milliseconds; the tokenizer's own library
+needs 0.3 seconds to start. Special tokens are treated as plain text.
 """
 
 import re
@@ -16,29 +16,29 @@ from pathlib import Path
 from typing import NamedTuple
 
 LONGEST_TOKEN = 128
-"""Bytes: no text has fewer tokens than this goes into its length."""
+"""Length of the longest token in bytes."""
 LONGEST_PIECE = 1024
-"""Characters: a run longer than this is cut here before it is counted, which may count a token more for each cut."""
+"""Longer runs are split at this many characters, which may count one token more per split."""
 
 PIECE = re.compile(
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\w]?+[^\W\d]++|\d{1,3}+| ?[^\s\w]++[\r\n]*+|\s++\Z|\s*[\r\n]|\s+(?!\S)|\s"
 )
-"""How cl100k divides a text: in words with what stands before them, up to three digits, signs, blanks."""
+"""How cl100k splits a text: words with a preceding character, up to three digits, symbols, blanks."""
 ASCII_PIECE = re.compile(
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\nA-Za-z0-9]?+[A-Za-z]++|[0-9]{1,3}+| ?[^\t-\r A-Za-z0-9]++[\r\n]*+"
     r"|[\t-\r ]++\Z|[\t-\r ]*[\r\n]|[\t-\r ]+(?![^\t-\r ])|[\t-\r ]",
     re.ASCII,
 )
-"""The same of a text in ASCII, which is most of what is counted: nothing has to be put in the place of its signs."""
+"""The same for ASCII texts, which are most common and need no character mapping."""
 TOGETHER = 512
-"""Pieces that are counted at once."""
+"""Pieces per batch."""
 _OUR_SPACES = "\x1c\x1d\x1e\x1f"
-"""Blanks for Python's expressions, but not for those of cl100k."""
+"""Characters that are blanks for Python but not for cl100k."""
 _ALIKE = {ord("_"): "-"} | dict.fromkeys(map(ord, _OUR_SPACES), "\x00")
 
 
 class _Tokens(NamedTuple):
-    """The tokens of one length, sorted, and their ranks."""
+    """Sorted tokens of one length, with their ranks."""
 
     length: int
     ranks: memoryview
@@ -49,7 +49,7 @@ class _Tokens(NamedTuple):
 
 
 def count(text: str, most: int | None = None) -> int:
-    """The tokens of a text. Given `most`, counts no further than past it: then the answer is only known to be more."""
+    """Count the tokens of a text. With `most`, stop above it: the result is then only a lower bound."""
     if most is not None and len(text) > most * LONGEST_TOKEN:
         return most + 1
     found, pieces = 0, _pieces(text)
@@ -61,40 +61,40 @@ def count(text: str, most: int | None = None) -> int:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """What is counted by itself: words, digits, signs, blanks."""
+    """Split a text into pieces: words, digits, symbols, blanks."""
     if text.isascii():
         return map(re.Match.group, ASCII_PIECE.finditer(text))
     return (text[found.start() : found.end()] for found in PIECE.finditer(_alike(text)))
 
 
 def _of_piece(piece: str) -> int:
-    """A run that has no end is counted in parts."""
+    """Count a piece; very long ones in parts."""
     if len(piece) <= LONGEST_TOKEN:
         return _of_word(piece)
     return sum(_of_run(piece[at : at + LONGEST_PIECE]) for at in range(0, len(piece), LONGEST_PIECE))
 
 
 def _alike(text: str) -> str:
-    """A text that Python's expressions divide as cl100k divides this one, character by character."""
+    """Map characters so that Python's patterns split the text as cl100k does."""
     others = {ord(sign): "0" for sign in set(text) if sign > "\x7f" and unicodedata.category(sign)[0] == "N"}
     return text.translate(_ALIKE | others)
 
 
 @lru_cache(1 << 16)
 def _of_word(word: str) -> int:
-    """Remembered, because texts are made of the same words."""
+    """Count a word. Cached, because words repeat."""
     token = word.encode(errors="replace")
     return 1 if _rank(token) is not None else _joined(token)
 
 
 @lru_cache(1 << 8)
 def _of_run(run: str) -> int:
-    """Remembered too, because whoever cuts a text to fit counts its beginning again and again."""
+    """Count a run. Cached, because fitting a text to a budget counts its start repeatedly."""
     return _joined(run.encode(errors="replace"))
 
 
 def _joined(piece: bytes) -> int:
-    """Joins the two neighbours that are the token of lowest rank, the leftmost first, until none are."""
+    """Count tokens by byte-pair merges: the pair with the lowest rank first, leftmost on ties."""
     end = list(range(1, len(piece) + 1))
     start = list(range(-1, len(piece)))
     parts = len(piece)
@@ -116,7 +116,7 @@ def _joined(piece: bytes) -> int:
 
 @lru_cache(1 << 16)
 def _rank(token: bytes) -> int | None:
-    """The rank of a token; None for what is none."""
+    """Return the rank of a token, or None."""
     known = _vocabulary().get(len(token))
     if known is None:
         return None
@@ -126,7 +126,7 @@ def _rank(token: bytes) -> int | None:
 
 @cache
 def _vocabulary() -> dict[int, _Tokens]:
-    """The tokens by their length, as tools/make_cl100k.py wrote them."""
+    """Load the tokens by length, as written by tools/make_cl100k.py."""
     data = Path(__file__).with_name("cl100k.vocabulary").read_bytes()
     (lengths,) = struct.unpack_from("<I", data)
     sizes = list(struct.iter_unpack("<II", data[4 : 4 + 8 * lengths]))

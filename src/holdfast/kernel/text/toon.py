@@ -1,6 +1,6 @@
-"""Answers as TOON (Token-Oriented Object Notation), which costs an agent fewer tokens than JSON.
+"""Encode answers as TOON (Token-Oriented Object Notation), which needs fewer tokens than JSON.
 
-The notation is that of https://github.com/toon-format/spec, written by its own library.
+Uses the library of https://github.com/toon-format/spec.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,16 +10,16 @@ import msgspec
 
 
 def encode(value: Any) -> str:
-    """The TOON text of any JSON value; it holds the same as the JSON and can be read back."""
+    """Encode any JSON value as TOON, without loss."""
     import toon_format
 
     return toon_format.encode(value)
 
 
 def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows that all have the same plain columns, so that they are written as one table with its names said once.
+    """Convert rows to uniform plain columns, so that TOON writes them as one table.
 
-    A list becomes its items with commas between, an object its JSON, and what a row does not have is null.
+    Lists are joined with commas, objects are JSON, missing values are null.
     """
     return [{column: _cell(row.get(column)) for column in columns} for row in rows]
 

@@ -1,4 +1,4 @@
-"""Wildcards in names, matched without a regular expression, which some patterns would keep busy for hours."""
+"""Wildcard matching without regular expressions, which some patterns would make exponentially slow."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 def is_match(
     pattern: Sequence[str], parts: Sequence[str], wildcard: str = "*", is_equal: Callable[[str, str], bool] = str.__eq__
 ) -> bool:
-    """Whether the parts fit a pattern in which a wildcard stands for any number of parts, also none.
+    """Whether parts match a pattern, in which a wildcard matches any number of parts, including none.
 
-    Takes at most as many steps as there are pairs of one element of the pattern and one part: where a part does not
-    fit, only the last wildcard takes one more, because the earlier ones already took as little as they can.
+    Takes at most len(pattern) * len(parts) steps: after a mismatch only the last wildcard is extended, because the
+    earlier ones already match as little as possible.
     """
     at = place = after = 0
     resume = -1

@@ -1,4 +1,4 @@
-"""Words of a text: what a query means, and how alike two texts are."""
+"""Words of a text: query words and letter similarity."""
 
 import re
 import unicodedata
@@ -21,31 +21,31 @@ def visible(text: str) -> str:
 
 
 def runs(text: str) -> list[str]:
-    """Runs of letters and digits, folded to lower case, invisible characters left out."""
+    """Return runs of letters and digits in lower case, without invisible characters."""
     return [run.lower() for run in _RUN.findall(visible(text))]
 
 
 def asked(text: str) -> list[str]:
-    """The distinct words of a question that carry its meaning; all of them if it has only common ones."""
+    """Return the distinct significant words of a query; all words if it has only stop words."""
     words = list(dict.fromkeys(runs(text)))
     return ([word for word in words if word not in STOP] or words)[:MOST_TERMS]
 
 
 def fold(name: str) -> str:
-    """What two spellings of a name have in common: case, width and inner blanks do not count."""
+    """Normalize a name: case, width and inner blanks are ignored."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def triples(text: str) -> Counter[str]:
-    """Every three letters of a text's words in a row, blanks between and around them included."""
+    """Count the letter trigrams of a text's words, with blanks between and around them."""
     spelled = f" {' '.join(runs(text))} "
     return Counter(spelled[at : at + 3] for at in range(len(spelled) - 2))
 
 
 def likeness(a: str, b: str) -> float:
-    """How alike two texts are, 0 to 1: the share of letter triples that they have in common.
+    """Return the similarity of two texts, 0 to 1: their share of common letter trigrams.
 
-    Letters rather than words, so that a text in other words or with a slip of the pen is still nearly the same.
+    Letters instead of words tolerate inflections and typos.
     """
     one, other = triples(a), triples(b)
     both = one.total() + other.total()

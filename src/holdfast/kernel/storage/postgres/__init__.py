@@ -1,1 +1,1 @@
-"""PostgreSQL: one memory for many machines."""
+"""The PostgreSQL engine: one store for many machines."""

@@ -1,4 +1,4 @@
-"""Where a database is: what is said of it, and how one gets there."""
+"""Parse the address of a database."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from holdfast.kernel.errors import Misconfigured
 SCHEMA = "holdfast"
 POOL_SIZE = 10
 FEWEST = 2
-"""A change may read through a second connection."""
+"""A write may read through a second connection."""
 WAIT_SECONDS = 10.0
 _NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 _OWN = ("schema", "pool_size", "prepare")
@@ -27,28 +27,28 @@ _NUMBERS = (
     "keepalives_count",
     "tcp_user_timeout",
 )
-"""What libpq takes as whole numbers, and looks at only when it connects."""
+"""Integer options that libpq checks only when it connects."""
 _UNREADABLE = (
-    "The address of the database cannot be read: postgresql://USER:PASSWORD@HOST:PORT/DATABASE; "
+    "The database address is not valid: write postgresql://USER:PASSWORD@HOST:PORT/DATABASE; "
     "in a password, write @ as %40, : as %3A, / as %2F, ? as %3F, # as %23, & as %26 and % as %25."
 )
 
 
 class Address(NamedTuple):
-    """A database, a schema in it, and how it is to be used."""
+    """A database, a schema in it, and connection options."""
 
     conninfo: str
-    """For the driver; it may hold a password and is never shown."""
+    """For the driver. May contain a password and is never shown."""
     shown: str
-    """For people: without a password."""
+    """For people, without a password."""
     schema: str
     pool_size: int
     prepares: bool
     folder: Path
-    """Where what belongs to a store on this machine is, each under the store's own name."""
+    """Folder for the local files of stores, each under the store's name."""
     wait_seconds: float = WAIT_SECONDS
     vector_schema: str = "public"
-    """Where the database has pgvector's types."""
+    """Schema of pgvector's types."""
 
     def __repr__(self) -> str:
         return self.shown
@@ -63,49 +63,49 @@ def _quoted(name: str) -> str:
 
 
 def address_of(url: str, data: Path) -> Address:
-    """A PostgreSQL URL, with `schema`, `pool_size` and `prepare` beside what libpq knows."""
+    """Parse a PostgreSQL URL with our options `schema`, `pool_size` and `prepare` in addition to libpq's."""
     try:
         given, known, conninfo = _read(url)
     except (psycopg.Error, ValueError):
-        # What libpq says of it may repeat a part of it.
+        # libpq's message may repeat a part of it.
         raise Misconfigured(_UNREADABLE) from None
     schema, pool_size = given.get("schema", SCHEMA), given.get("pool_size", str(POOL_SIZE))
     prepare = given.get("prepare", "on")
     if not _NAME.fullmatch(schema):
         raise Misconfigured(
-            "The schema in the database's address is no name of yours: small letters, digits and _, not pg_ first."
+            "schema in the database address: use lower-case letters, digits and _, not starting with pg_"
         )
     if not pool_size.isascii() or not pool_size.isdigit() or not FEWEST <= int(pool_size) <= 1000:
-        raise Misconfigured(f"The pool_size in the database's address is no number from {FEWEST} to 1000.")
+        raise Misconfigured(f"pool_size in the database address: must be {FEWEST} to 1000")
     if prepare not in ("on", "off"):
-        raise Misconfigured("The prepare in the database's address is on or off.")
+        raise Misconfigured("prepare in the database address: must be on or off")
     shown = _shown(known, schema)
     return Address(conninfo, shown, schema, int(pool_size), prepare == "on", data / "postgresql")
 
 
 def _read(url: str) -> tuple[dict[str, str], Mapping[str, object], str]:
-    """What a URL says to us, what it says to libpq, and the same as the driver takes it."""
+    """Split a URL into our options, libpq's parsed options, and the driver's connection string."""
     parts = urlsplit(url)
     if parts.netloc.count("@") > 1 or "@" in parts.path + parts.fragment:
-        raise ValueError("a password that is not written as it must be would be taken for a host or a database")
+        raise ValueError("an unescaped password would be parsed as a host or a database")
     where, _, query = url.partition("?")
     options = [(part.partition("=")[0], part) for part in query.split("&") if part]
     _must_be_known([name for name, _ in options], query)
     own = {name: unquote(part.partition("=")[2]) for name, part in options if name in _OWN}
-    # libpq takes all that stands before an @ for a user, even here.
+    # libpq parses everything before an @ as a user, even here.
     theirs = "&".join(part for name, part in options if name not in _OWN).replace("@", "%40")
     conninfo = f"{where}?{theirs}" if theirs else where
     known = conninfo_to_dict(conninfo)
     if not re.fullmatch(r"[0-9,]*", str(known.get("port") or "")):
-        raise ValueError("a password without a host would be taken for a port")
+        raise ValueError("a password without a host would be parsed as a port")
     for name in _NUMBERS:
         if not re.fullmatch(r"-?[0-9]{1,9}", str(known.get(name, 0))):
-            raise Misconfigured(f"The {name} in the database's address is no whole number.")
+            raise Misconfigured(f"{name} in the database address: must be an integer")
     return own, known, conninfo
 
 
 def _must_be_known(names: Sequence[str], query: str) -> None:
-    """A mistyped option is named, unless it may be a piece of a password."""
+    """Raise for an unknown option; name it unless it may be part of a password."""
     known = {*_OWN, "ssl", *(option.keyword.decode() for option in pq.Conninfo.get_defaults())}
     unknown = next((name for name in names if name not in known), None)
     if unknown is None:
@@ -114,9 +114,7 @@ def _must_be_known(names: Sequence[str], query: str) -> None:
         raise Misconfigured(f"{_UNREADABLE} Or one of its options is unknown.")
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,63}", unknown):
         raise Misconfigured(_UNREADABLE)
-    raise Misconfigured(
-        f"There is no option {unknown} for the address of a database: it takes libpq's, and {', '.join(_OWN)}."
-    )
+    raise Misconfigured(f"Unknown option {unknown} in the database address: use libpq's options, or {', '.join(_OWN)}.")
 
 
 def _shown(known: Mapping[str, object], schema: str) -> str:

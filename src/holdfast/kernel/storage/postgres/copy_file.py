@@ -1,4 +1,4 @@
-"""Copies of a store in a file, and a file in the place of a store."""
+"""Copy a store to a file, and replace a store with a file."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -14,12 +14,12 @@ from holdfast.kernel.storage.sqlite.copy_store import new_copy, tables
 from holdfast.kernel.storage.sqlite.open_store import open_copy
 
 REPLACING_SECONDS = 3600
-"""How long the copy of what was there may take before a store is replaced."""
+"""Time limit for the backup before a store is replaced."""
 
 
 @contextmanager
 def alone(address: Address, seconds: float) -> Iterator[tuple[Connection, PostgresSession]]:
-    """A transaction alone among the writers, however long it takes, on a connection that no reader misses."""
+    """Open an exclusive write transaction without idle timeout, on a connection outside the pool."""
     with translated(), connect(address) as connection:
         connection.execute(
             f"begin; set local idle_in_transaction_session_timeout = '{REPLACING_SECONDS}s'; "
@@ -29,13 +29,13 @@ def alone(address: Address, seconds: float) -> Iterator[tuple[Connection, Postgr
 
 
 def write_copy(session: Session, to: Path) -> None:
-    """All that a session sees, as a SQLite store in a new file."""
+    """Write everything a session sees to a new file, as a SQLite store."""
     with new_copy(to) as copy:
         moving.fill(copy, session, tables())
 
 
 def take_over(session: Session, by: Path) -> None:
-    """All that a copy holds in the place of everything. The head stays where it is, for others wait for it."""
+    """Replace everything with the content of a copy. The head row stays, because other writers wait for its lock."""
     with closing(open_copy(by)) as copy, copy.reading() as source:
         moving.empty(session, tables())
         moving.fill(session, source, tables())

@@ -1,4 +1,4 @@
-"""A schema that a store is copied into, and copies of a store in a file."""
+"""A PostgreSQL schema as the destination of a copy."""
 
 import os
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from holdfast.kernel.storage.postgres.store import PostgresStore
 
 
 class PostgresPlace:
-    """A schema that is not there, is empty, or holds what an unfinished move left."""
+    """A schema that is missing, empty, or has an unfinished copy."""
 
     def __init__(self, address: Address) -> None:
         self.path = address.shown
@@ -57,7 +57,7 @@ class PostgresPlace:
                 session = PostgresSession(connection)
                 if session.row("chain_head") is None:
                     session.do("chain_begin", **head._asdict())
-                # Whoever is in the midst of a page of an earlier move ends it first.
+                # Wait until an earlier copy has finished its current page.
                 session.rows("engine_alone")
                 connection.execute(sql.SQL("comment on table migration is {}").format(mark))
                 about = about_of(connection, address)
@@ -73,7 +73,7 @@ class PostgresPlace:
         return Found("unfinished", journal.head_of(PostgresSession(connection)).node, identity)
 
     def _must_be_possible(self, connection: Connection) -> None:
-        """Whether the tables could be made here."""
+        """Raise unless the tables can be created here."""
         ((here, anywhere, vector),) = connection.execute(
             """select (select has_schema_privilege(oid, 'create') from pg_namespace where nspname = %s),
                       has_database_privilege(current_database(), 'create'),
@@ -81,6 +81,8 @@ class PostgresPlace:
             (self._address.schema,),
         ).fetchall()
         if not (anywhere if here is None else here):
-            raise errors.StoreUnreachable("This database user may make no tables there: name another, or grant it.")
+            raise errors.StoreUnreachable(
+                "This database user cannot create tables there: grant it that right, or use another user."
+            )
         if not vector and found_vector(connection) is None:
-            raise errors.StoreUnreachable("The database server has no pgvector: install it there first.")
+            raise errors.StoreUnreachable("The database server has no pgvector: install it first.")

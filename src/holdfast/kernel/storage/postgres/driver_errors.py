@@ -1,4 +1,4 @@
-"""What the driver and the database call an error, in our words. Nothing of an address but its host gets out."""
+"""Translate driver errors to ours. Of an address, only the host is ever shown."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from holdfast.kernel import errors
 
 
 class Meaning(NamedTuple):
-    """What an error is called here, and whether the same request may succeed later."""
+    """Our error class and message for a driver error, and whether a retry may succeed."""
 
     ours: type[errors.StoreError]
     message: str | None = None
@@ -21,44 +21,39 @@ class Meaning(NamedTuple):
         return self.ours(self.message, retryable=self.retryable)
 
 
-FULL_OF_CLIENTS = Meaning(errors.StoreBusy, "The database takes no more connections: try again, or allow more.")
-REFUSED = Meaning(errors.StoreUnreachable, "The database refused the user or the password.")
+FULL_OF_CLIENTS = Meaning(errors.StoreBusy, "The database has no free connections: try again, or allow more.")
+REFUSED = Meaning(errors.StoreUnreachable, "The database rejected the user or the password.")
 NO_DATABASE = Meaning(errors.StoreUnreachable, "There is no such database: create it first.")
-TURNING = Meaning(errors.StoreUnreachable, "The database is being stopped or started: try again.", retryable=True)
+TURNING = Meaning(errors.StoreUnreachable, "The database is stopping or starting: try again.", retryable=True)
 BROKEN = Meaning(
-    errors.StoreUnreachable, "The connection to the database broke; nothing was written: try again.", retryable=True
+    errors.StoreUnreachable, "The connection to the database broke; nothing was written. Try again.", retryable=True
 )
 POOLED = Meaning(
-    errors.StoreError, "A pooler stands before the database: add `prepare=off` to the query of its address."
+    errors.StoreError, "The database is behind a connection pooler: add `prepare=off` to the query of its address."
 )
 
 _BY_STATE: tuple[tuple[str, Meaning], ...] = (
     ("53100", Meaning(errors.StoreFull)),
     ("53200", Meaning(errors.StoreBusy, "The database is out of memory: try again.")),
     ("53300", FULL_OF_CLIENTS),
-    ("55P03", Meaning(errors.StoreBusy, "Another writer held the store for too long: try again.")),
-    ("57014", Meaning(errors.StoreBusy, "The statement took too long, or was stopped in the database: try again.")),
-    ("40", Meaning(errors.StoreBusy, "Another change came between: try again.")),
+    ("55P03", Meaning(errors.StoreBusy, "Another writer locked the store for too long: try again.")),
+    ("57014", Meaning(errors.StoreBusy, "The statement took too long or was cancelled in the database: try again.")),
+    ("40", Meaning(errors.StoreBusy, "A concurrent change conflicted: try again.")),
     ("28", REFUSED),
     ("3D000", NO_DATABASE),
-    (
-        "25006",
-        Meaning(
-            errors.StoreUnreachable, "The database takes no changes here: it is a replica, or set to be read only."
-        ),
-    ),
+    ("25006", Meaning(errors.StoreUnreachable, "The database is read-only: it is a replica, or configured so.")),
     (
         "42501",
         Meaning(
             errors.StoreUnreachable,
-            "The database user may not do this: to write, it needs every right on the tables of the store.",
+            "The database user has no right to do this: to write, it needs all rights on the store's tables.",
         ),
     ),
     ("57P", TURNING),
     (
         "25P03",
         Meaning(
-            errors.StoreUnreachable, "The transaction was idle for too long and was ended: try again.", retryable=True
+            errors.StoreUnreachable, "The transaction was idle for too long and was aborted: try again.", retryable=True
         ),
     ),
     ("08", BROKEN),
@@ -66,9 +61,9 @@ _BY_STATE: tuple[tuple[str, Meaning], ...] = (
     ("42P05", POOLED),
     ("XX001", Meaning(errors.StoreDamaged)),
     ("XX002", Meaning(errors.StoreDamaged)),
-    ("3F000", Meaning(errors.StoreDamaged, "The schema of the store is gone.")),
-    ("42P01", Meaning(errors.StoreDamaged, "A table of the store is gone.")),
-    ("42703", Meaning(errors.StoreDamaged, "A column of the store is gone.")),
+    ("3F000", Meaning(errors.StoreDamaged, "The schema of the store is missing.")),
+    ("42P01", Meaning(errors.StoreDamaged, "A table of the store is missing.")),
+    ("42703", Meaning(errors.StoreDamaged, "A column of the store is missing.")),
 )
 
 _BY_WORDS: tuple[tuple[str, Meaning], ...] = (
@@ -78,15 +73,15 @@ _BY_WORDS: tuple[tuple[str, Meaning], ...] = (
     ("too many (clients|connections)|connection slots are reserved", FULL_OF_CLIENTS),
     ("starting up|shutting down|in recovery mode|not (yet )?accepting connections", TURNING),
 )
-"""Who is not let in is told why in words alone."""
+"""Connection errors have no SQLSTATE, only a message."""
 
 _FINAL = re.compile("could not translate host name|invalid|unrecognized|certificate|does not support")
-"""What no other try will change."""
+"""Messages of errors that a retry cannot fix."""
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """No error of the driver leaves this package."""
+    """Translate every driver error inside the block."""
     try:
         yield
     except psycopg.Error as error:
@@ -94,18 +89,18 @@ def translated() -> Iterator[None]:
 
 
 def foreign(error: Exception) -> errors.StoreError:
-    """What an error of the driver is called here."""
+    """Translate a driver error."""
     if state := getattr(error, "sqlstate", None):
         for begin, meaning in _BY_STATE:
             if state.startswith(begin):
                 return meaning.error()
     elif isinstance(error, psycopg.OperationalError) or type(error) is psycopg.DatabaseError:
-        return _away(error)  # no state: not the database said it, but the client's library, of the connection
-    return errors.StoreError(f"The database refused this ({state or type(error).__name__}: {_plain(error)}).")
+        return _away(error)  # without a SQLSTATE, the error is the client library's, about the connection
+    return errors.StoreError(f"The database reported an error ({state or type(error).__name__}: {_plain(error)}).")
 
 
 def _away(error: Exception) -> errors.StoreError:
-    """No connection, or none any more."""
+    """Translate a connection error by its message."""
     said = str(error)
     for words, meaning in _BY_WORDS:
         if re.search(words, said):
@@ -115,7 +110,7 @@ def _away(error: Exception) -> errors.StoreError:
 
 
 def _plain(error: Exception) -> str:
-    """The line of what libpq says that tells most; it never repeats a password."""
+    """Return the most informative line of libpq's message; it never contains a password."""
     lines = [line.strip(" \t-") for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__

@@ -1,4 +1,4 @@
-"""PostgreSQL through psycopg: one writer at a time for the whole database, readers that never wait."""
+"""PostgreSQL through psycopg: one writer at a time per store; readers never wait."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,30 +25,30 @@ from holdfast.kernel.vector import Vector
 
 HERE = Path(__file__).parent
 FOLDERS = (HERE.parent / "sql", HERE / "sql")
-"""Where the migrations are."""
+"""Folders of the migrations."""
 STATEMENTS = (statements.SHARED, HERE / "sql")
 
 DURABLE = "select set_config('synchronous_commit', 'on', true) where current_setting('synchronous_commit') = 'off'"
-"""Acknowledged means durable, whatever the server does for others."""
+"""A commit is durable, whatever the server's default."""
 IDLE_SECONDS = 20
-"""How long a client that was stopped in the middle of a change may hold up all others: they wait for longer."""
+"""How long a stopped client can block other writers; they wait longer than this."""
 VIEW_SECONDS = 600
-"""How long a client may stop in the middle of reading."""
+"""Idle timeout of read transactions."""
 CONNECT_SECONDS = 10
 GONE_SECONDS = 30
-"""How long a machine that does not answer any more is believed to be there."""
+"""How long until an unresponsive machine is considered gone."""
 BEGINNINGS = 3
 MANY = 256
-"""So many rows do not wait for the next statement: one way to the database is little beside them."""
+"""Rows that are sent at once: a round trip is cheap compared to them."""
 IN_LINE_SECONDS = 0.1
-"""Who waits in line and then for the head waits twice: both together end so long after one wait would."""
+"""Extra time for the whole statement, because a writer may wait twice: in the queue and for the head."""
 PLANNING = ("set local jit = off", "set local max_parallel_workers_per_gather = 0", "set local random_page_cost = 1.1")
-"""Statements are short: compiling one, or starting workers for it, takes longer than it does. And an index is better
-than reading a table from end to end, which would take every memory's words apart."""
+"""Statements are short: JIT and parallel workers cost more than they save. Indexes are preferred to table scans, which
+would parse every memory's words."""
 COMMON = 100
-"""Counting a word takes a microsecond for each memory that holds it."""
+"""Document frequency from which counts are cached: counting takes a microsecond per memory."""
 USUAL_LENGTH = 30.0
-"""Words of a memory, as long as there are none to count."""
+"""Assumed words per memory, while the store is empty."""
 
 ADAPTERS = AdaptersMap(psycopg.adapters)
 ADAPTERS.register_dumper(int, Int8Dumper)
@@ -66,7 +66,7 @@ def joined(parts: tuple[Part, ...]) -> str:
 
 
 def holding_the_head(seconds: float) -> str:
-    """Statements that hold the head, once it is free, and wait for it only so long; a shorter limit of theirs stays."""
+    """Build statements that lock the head within a time limit; a shorter server limit stays in force."""
     one, whole = (f"{round(limit * 1000)}ms" for limit in (seconds, seconds + IN_LINE_SECONDS))
     return (
         f"set local lock_timeout = '{one}'; {DURABLE}; select set_config('statement_timeout', '{whole}', true) "
@@ -76,16 +76,16 @@ def holding_the_head(seconds: float) -> str:
 
 
 def bound(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Parameters whose tuples are lists, as the driver binds an array."""
+    """Convert tuples to lists, which the driver binds as arrays."""
     lists = {name: list(value) for name, value in params.items() if isinstance(value, tuple)}
     return {**params, **lists} if lists else params
 
 
 class PostgresSession:
-    """Statements by name on one connection.
+    """Runs named statements on one connection.
 
-    What a writer does only for its effect waits for the next statement that answers, and goes with it: a database far
-    away is asked half as often, and other writers wait half as long.
+    Writes are queued and sent in one pipeline with the next statement that returns rows: this halves the round trips
+    to a remote database, and the time other writers wait.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class PostgresSession:
         self._last_row: int | None = None
         self._counted: dict[str, int] = {}
         self.key = key
-        """The node's key, for a session that writes."""
+        """The node's key, in write sessions."""
 
     def rows(self, name: str, /, **params: Any) -> list[Row]:
         return self._run(sql_of(name), params)
@@ -137,7 +137,7 @@ class PostgresSession:
     def _run(self, text: str, params: Mapping[str, Any]) -> list[Row]:
         with self._whole():
             if self._waiting:
-                # What it answers is fetched after the pipeline's end, which waits for it: before, each would wait.
+                # Rows are fetched after the end of the pipeline; a fetch inside it would wait for each statement.
                 with self._connection.pipeline():
                     self._send_waiting()
                     self._cursor.execute(text, bound(params))
@@ -154,7 +154,7 @@ class PostgresSession:
                 self._connection.cursor().executemany(text, given)
 
     def finish(self, last: str = "") -> None:
-        """Do what waits, and one thing more."""
+        """Send queued statements and optionally one more."""
         with self._whole(), self._connection.pipeline():
             self._send_waiting()
             if last:
@@ -168,11 +168,11 @@ class PostgresSession:
         except (psycopg.Error, UnicodeError) as error:
             self._failed = foreign(error)
             if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
-                raise KeyError(str(error)) from error  # a statement that was given too little: our own mistake
+                raise KeyError(str(error)) from error  # a missing parameter: a bug of ours
             raise self._failed from error
 
     def must_be_whole(self) -> None:
-        """A statement that failed ends its transaction, whoever caught the error."""
+        """Raise if a statement failed: it aborts the transaction even if the error was caught."""
         if self._failed is not None:
             raise self._failed
 
@@ -226,7 +226,7 @@ class PostgresSession:
         return {**{stem: count for stem, count in self._counted.items() if count}, **known}
 
     def _look_around(self) -> None:
-        """Which stems are common, as the database found out for its planner some time ago; how long memories are."""
+        """Load common stems from the planner's statistics, and the average length of memories."""
         stems, shares, memories = self.row("word_statistics") or (None, None, 0)
         self._counts.learn(
             {stem: round(share * memories) for stem, share in zip(stems or (), shares or (), strict=False)}
@@ -251,11 +251,11 @@ class PostgresSession:
             return cursor.execute(sql_of("embedding_of"), {"ids": list(ids), "model": model}).fetchall()
 
     def forget_words(self) -> None:
-        """The database does, when it next vacuums."""
+        """Nothing to do: vacuum does it."""
 
 
 def last_row(cursor: psycopg.Cursor[Row]) -> Row | None:
-    """Of all that a script answered."""
+    """Return the last row of all results of a script."""
     row = cursor.fetchone() if cursor.description else None
     while cursor.nextset():
         row = cursor.fetchone() if cursor.description else row
@@ -263,7 +263,7 @@ def last_row(cursor: psycopg.Cursor[Row]) -> Row | None:
 
 
 def options(address: Address) -> dict[str, Any]:
-    """How every connection is made. Settings go with each transaction, for poolers share connections between them."""
+    """Build the options of every connection. Settings are per transaction, because poolers share connections."""
     patience = {
         "connect_timeout": CONNECT_SECONDS,
         "keepalives_idle": GONE_SECONDS,

@@ -1,4 +1,4 @@
-"""Words as PostgreSQL keeps and finds them: a tsvector of FTS5's tokens, and a score as near to BM25 as it allows."""
+"""Full text in PostgreSQL: a tsvector of FTS5 tokens, and a score close to BM25."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -8,22 +8,22 @@ from holdfast.kernel.storage.fts_tokens import tokens
 from holdfast.kernel.storage.port import Texts
 
 LONGEST_WORD = 2046
-"""Bytes of a lexeme. A longer word is known by its digest."""
+"""Size limit of a lexeme in bytes. Longer words are stored as a digest."""
 LAST_PLACE = 16_383
-"""A word that stands later is found too, but not as a part of several in a row."""
+"""Last position in a tsvector. Later words are found too, but not in phrases."""
 GAP = 2
-"""Between two fields, so that no phrase goes from one into the other."""
+"""Positions between two fields, so that no phrase spans both."""
 
 
 def lexeme(token: str) -> str:
-    """A token, quoted."""
+    """Quote a token as a lexeme."""
     if len(token.encode()) > LONGEST_WORD:
         token = sha256(token.encode()).hexdigest()
     return "'" + token.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def vector_of(texts: Texts) -> str:
-    """What a memory is found by, as a tsvector is written: each word with its places, a title's weighing most."""
+    """Build the tsvector of a memory: each word with its positions and weights, the title's the highest."""
     places: dict[str, list[str]] = {}
     place = 0
     for text, weight in ((texts.title, "A"), (f"{texts.tags} {texts.spelled}", "B"), (texts.content, "")):
@@ -35,16 +35,16 @@ def vector_of(texts: Texts) -> str:
 
 
 def query_of(word: str) -> str:
-    """What finds a word: its token, or its tokens in a row. A word without any is found nowhere."""
+    """Build the tsquery of a word: its tokens as a phrase; empty without tokens."""
     return " <-> ".join(map(lexeme, tokens(word, query=True)))
 
 
 def queries_of(words: Sequence[str], *, every: bool) -> str:
-    """What finds every one, or any, of some words; one without a token does not count."""
+    """Build the tsquery of all or any of some words; words without tokens are ignored."""
     found = [f"({query})" for query in map(query_of, words) if query]
     return (" & " if every else " | ").join(found)
 
 
 def rarity(held: int, memories: int) -> float:
-    """How much a word says that so many of the memories hold: BM25's measure, as FTS5 takes it."""
+    """Return the inverse document frequency of a word by BM25, as FTS5 computes it."""
     return max(log((memories - held + 0.5) / (held + 0.5)), 1e-6)

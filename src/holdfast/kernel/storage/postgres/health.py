@@ -1,4 +1,4 @@
-"""What can be wrong with a store in a database: its schema, its full text, the server it is on."""
+"""Health of a store in PostgreSQL: schema, full text and server."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,14 +20,14 @@ SCRATCH = "holdfast_as_it_should_be"
 
 
 def faults(address: Address) -> list[Fault]:
-    """Every table that is not as this release makes it, and every memory that is not found by its words."""
+    """Find tables that differ from this version's, and memories whose full-text index is wrong."""
     with translated(), connect(address) as connection:
         return [*altered(connection, address), *_text_faults(connection, address)]
 
 
 def altered(connection: Connection, address: Address) -> Iterator[Fault]:
-    """What differs from what the migrations make; made once more beside it, and taken back."""
-    # A user that may not make a schema, or a replica, leaves this to the owner.
+    """Find differences from a scratch schema built by the migrations, which is rolled back."""
+    # Skipped on a replica, or if the user cannot create a schema.
     refused = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)
     with suppress(*refused), connection.transaction(force_rollback=True):
         connection.execute(sql.SQL("create schema {}").format(sql.Identifier(SCRATCH)))
@@ -36,11 +36,11 @@ def altered(connection: Connection, address: Address) -> Iterator[Fault]:
         for migration in migrate.known(*FOLDERS):
             connection.execute(migrate.portable(migration.script), prepare=False)
         for name in sorted(_catalog(connection, SCRATCH) ^ _catalog(connection, address.schema)):
-            yield Fault("storage", f"the {name[0]} is not as this release makes it")
+            yield Fault("storage", f"the {name[0]} differs from this version's schema")
 
 
 def _catalog(connection: Connection, schema: str) -> set[tuple[str, str]]:
-    """Every column, constraint, index, trigger and function of a schema, and how it is defined."""
+    """Return the definitions of all columns, constraints, indexes, triggers and functions of a schema."""
     rows = PostgresSession(connection).rows("engine_catalog", schema=schema)
     return {(str(name), str(made).replace(f"{schema}.", "")) for name, made in rows}
 
@@ -56,14 +56,14 @@ def _text_faults(connection: Connection, address: Address) -> Iterator[Fault]:
             ids = {rowno: id for rowno, id, *_ in page}
             differing = session.rows("engine_text_differs", rows=list(expected), words=list(expected.values()))
             for (rowno,) in differing:
-                yield Fault("full_text", f"the memory {ids[rowno]} is not found by its own words")
+                yield Fault("full_text", f"the memory {ids[rowno]} is indexed incorrectly")
             after = page[-1][0]
         for (rowno,) in session.rows("engine_text_strays"):
-            yield Fault("full_text", f"words are kept of row {rowno}, which is deleted")
+            yield Fault("full_text", f"the index still has words of row {rowno}, which is deleted")
 
 
 def facts(session: PostgresSession, address: Address) -> dict[str, Any]:
-    """What is to be known of the server."""
+    """Return facts about the store and its server."""
     ((version, vector, replica, fsync, used, most, size, compares),) = session.rows("engine_facts")
     return {
         "path": address.shown,

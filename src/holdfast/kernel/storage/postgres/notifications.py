@@ -1,4 +1,4 @@
-"""Who waits for a change anywhere is woken by the database, and by the clock where that does not come through."""
+"""Wait for commits of any process: by LISTEN, and by polling where notifications do not arrive."""
 
 import socket
 import threading
@@ -12,13 +12,13 @@ from psycopg import sql
 from holdfast.kernel.storage.postgres.pool import Connection
 
 LOOK_SECONDS = 1.0
-"""A pooler, or a replica, passes no word on: so often the database is asked whether anything was committed."""
+"""Polling interval: poolers and replicas do not forward notifications."""
 LINGER_SECONDS = 2.0
-"""Who waits in a loop comes back within this; if nobody does, nothing listens any more."""
+"""How long to keep listening after a wait, for callers that wait in a loop."""
 
 
 class Listener:
-    """One connection, and a thread that reads it, for all who wait in this process; none while nobody waits."""
+    """One connection and thread for all waiters of this process; none while nobody waits."""
 
     def __init__(self, connect: Callable[[], Connection], channel: str) -> None:
         self._connect = connect
@@ -31,9 +31,9 @@ class Listener:
         self._connection: Connection | None = None
 
     def wait(self, seconds: float) -> bool:
-        """Whether something may have been committed since this thread last returned from here; it waits for that.
+        """Wait for a commit since this thread's previous call; return whether there may have been one.
 
-        The first time this is as soon as there is somebody who listens.
+        The first call returns as soon as the listener runs.
         """
         with self._changed:
             self._wanted_until = max(self._wanted_until, monotonic() + seconds + LINGER_SECONDS)
@@ -47,7 +47,7 @@ class Listener:
             return moved
 
     def close(self) -> None:
-        """End the listening: its thread is gone when this returns."""
+        """Stop listening; the thread has ended when this returns."""
         with self._changed:
             self._wanted_until = 0.0
             thread, connection = self._thread, self._connection
@@ -66,7 +66,7 @@ class Listener:
                 self._changed.wait_for(lambda: self._wanted_until == 0, LOOK_SECONDS if self._thread else 0)
 
     def _is_wanted(self) -> bool:
-        """Whether to go on; if not, the next who waits begins anew."""
+        """Whether to continue; if not, the next waiter starts a new thread."""
         with self._changed:
             if monotonic() < self._wanted_until:
                 return True
@@ -74,7 +74,7 @@ class Listener:
             return False
 
     def _follow(self) -> None:
-        """Tell of changes until nobody wants to know or the connection breaks."""
+        """Report commits until nobody waits or the connection breaks."""
         with self._connect() as connection:
             with self._changed:
                 self._connection = connection
@@ -87,7 +87,7 @@ class Listener:
                     self._connection = None
 
     def _tell(self, connection: Connection) -> None:
-        """What was committed before the snapshot is seen by whoever looks after being told of it."""
+        """Count commits; everything before the snapshot is visible to waiters when they wake."""
         told, seen = True, None
         while True:
             now = connection.execute("select cast(pg_current_snapshot() as text)").fetchone()
@@ -102,7 +102,7 @@ class Listener:
 
 
 def _hang_up(connection: Connection) -> None:
-    """Wake whoever waits at a connection: it finds that there is none any more."""
+    """Shut down a connection's socket; this wakes a thread that waits on it."""
     with suppress(psycopg.Error, OSError), socket.socket(fileno=connection.pgconn.socket) as own:
         try:
             own.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""Opening a store in a database: ours, whole, and of this release."""
+"""Open a store in PostgreSQL: check that it is ours and complete, and migrate it."""
 
 import re
 
@@ -19,15 +19,15 @@ from holdfast.kernel.timestamps import now
 
 OLDEST = 14
 MARK = "A memory of Holdfast."
-"""The comment on the table of migrations, by which a store is known."""
+"""Comment on the migration table that identifies a store."""
 UNFINISHED = "A memory of Holdfast, being moved here: "
-"""How that comment begins in a store that is being filled; the rest is the move's own."""
+"""Prefix of that comment while a store is being filled; the rest identifies the copy."""
 
 
 def open_store(address: Address, *, make: bool = True) -> PostgresStore:
-    """The store at this address; if its schema is empty one is made, or nothing is.
+    """Open the store at an address; create it in an empty schema, all or nothing.
 
-    Any number of servers may do this at once.
+    Safe to run on several servers at once.
     """
     with translated(), connect(address) as connection:
         if not make and found_mark(connection, address) is None:
@@ -42,13 +42,13 @@ def open_store(address: Address, *, make: bool = True) -> PostgresStore:
 
 
 def usable(connection: Connection, address: Address) -> Address:
-    """The address with the schema of pgvector's types; a database that cannot be used is refused."""
+    """Check the database and return the address with the schema of pgvector's types."""
     version = connection.info.server_version // 10_000
     if version < OLDEST:
-        raise errors.StoreUnreachable(f"This is PostgreSQL {version}: {OLDEST} or later is needed.")
+        raise errors.StoreUnreachable(f"PostgreSQL {version} is not supported: {OLDEST} or later is required.")
     ((encoding,),) = connection.execute("show server_encoding").fetchall()
     if encoding != "UTF8":
-        raise errors.StoreUnreachable(f"The database is encoded in {encoding}: make one with `encoding 'UTF8'`.")
+        raise errors.StoreUnreachable(f"The database has the encoding {encoding}: create one with `encoding 'UTF8'`.")
     with connection.transaction():
         connection.execute("select pg_advisory_xact_lock(hashtext('holdfast'))")
         row = found_vector(connection)
@@ -64,16 +64,15 @@ def usable(connection: Connection, address: Address) -> Address:
 
 
 def must_be_apart(address: Address, vector_schema: str) -> None:
-    """No store is where pgvector is: every other store looks there too, for types, and would find its tables."""
+    """Raise if the store's schema is pgvector's: other stores search it for types and would find the tables."""
     if address.schema == vector_schema:
         raise errors.Misconfigured(
-            f"The schema {address.schema} is where this database has pgvector: "
-            "name one of the memory's own, `?schema=NAME`."
+            f"The schema {address.schema} contains pgvector: use a schema of its own for the store, `?schema=NAME`."
         )
 
 
 def found_vector(connection: Connection) -> tuple[str, int] | None:
-    """The schema and the number of pgvector's type."""
+    """Return schema and oid of pgvector's type."""
     return connection.execute(
         """select n.nspname, t.oid from pg_extension e join pg_namespace n on n.oid = e.extnamespace
            join pg_type t on t.typnamespace = n.oid and t.typname = 'vector' where e.extname = 'vector'"""
@@ -91,13 +90,13 @@ def add_vector(connection: Connection) -> None:
         ) from None
     except refusals.InsufficientPrivilege:
         raise errors.StoreUnreachable(
-            "pgvector is not switched on in this database, and this user may not do it: "
+            "pgvector is not enabled in this database, and this user cannot enable it: "
             "run `create extension vector` there as a superuser."
         ) from None
 
 
 def found_mark(connection: Connection, address: Address) -> str | None:
-    """By what the schema is known; None if nothing is in it. What another program keeps there is refused untouched."""
+    """Return the mark of a schema, None if it is empty; raises NotAStore if it belongs to another program."""
     there, mark = connection.execute(
         """select (select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace
                    where n.nspname = %(schema)s and c.relkind in ('r', 'p', 'v', 'm', 'S', 'f')),
@@ -108,19 +107,19 @@ def found_mark(connection: Connection, address: Address) -> str | None:
         return None
     if mark != MARK and not str(mark).startswith(UNFINISHED):
         raise errors.NotAStore(
-            f"The schema {address.schema} of this database belongs to another program; it was left as it is. "
-            "Name another one: `?schema=NAME` at the end of the address."
+            f"The schema {address.schema} of this database belongs to another program; it was not changed. "
+            "Use another one: `?schema=NAME` at the end of the address."
         )
     return str(mark)
 
 
 def current(connection: Connection, address: Address) -> bool:
-    """Whether the store is ours and complete."""
+    """Whether the schema has a complete store of this version."""
     mark = found_mark(connection, address)
     if mark is None:
         return False
     if mark != MARK:
-        raise errors.NotAStore(f"A move to {address.shown} was not finished: run it again.")
+        raise errors.NotAStore(f"The migration to {address.shown} was not finished: run it again.")
     return not migrate.pending(recorded(connection), migrate.known(*FOLDERS))
 
 
@@ -129,7 +128,7 @@ def recorded(connection: Connection) -> dict[int, str]:
 
 
 def bring_up(connection: Connection, address: Address) -> None:
-    """Apply what is missing, all of it or nothing. Whoever comes second finds it done."""
+    """Apply missing migrations, all or nothing, once among concurrent processes."""
     connection.execute("select pg_advisory_xact_lock(hashtext(%s))", (f"holdfast {address.schema}",))
     if current(connection, address):
         return
@@ -142,13 +141,13 @@ def bring_up(connection: Connection, address: Address) -> None:
 
 
 def build(connection: Connection, address: Address, mark: str) -> None:
-    """The tables of this release, made or brought up to it; new ones under a mark."""
+    """Create or migrate the tables; new ones get the mark."""
     session = PostgresSession(connection)
     try:
-        # A schema that is there may belong to somebody who may make no other: `if not exists` would refuse them.
+        # `if not exists` would fail for a user that owns the schema but cannot create schemas.
         if connection.execute("select 1 from pg_namespace where nspname = %s", (address.schema,)).fetchone() is None:
             connection.execute(sql.SQL("create schema {}").format(sql.Identifier(address.schema)))
-        # Not by its bare name: the schema of pgvector's types may have a table that is called so too.
+        # By its qualified name: pgvector's schema may have a table with this name too.
         fresh = found_mark(connection, address) is None
         if fresh:
             connection.execute(migrate.portable(migrate.TABLE + ";"))
@@ -157,8 +156,8 @@ def build(connection: Connection, address: Address, mark: str) -> None:
             apply(session, connection, migration)
     except refusals.InsufficientPrivilege:
         raise errors.StoreUnreachable(
-            "The tables of the store have to be made or brought up to this release, and this user may not do it: "
-            "open it once as the owner of the schema."
+            "The store's tables must be created or migrated, and this user has no right to do it: "
+            "open the store once as the owner of the schema."
         ) from None
 
 
@@ -171,7 +170,7 @@ def apply(session: PostgresSession, connection: Connection, migration: migrate.M
 
 
 def about_of(connection: Connection, address: Address) -> About:
-    """Which copy of which store this is."""
+    """Read the identity of the store and of this copy."""
     ((cluster, database, schema, chain, timeline, title),) = PostgresSession(connection).rows(
         "engine_place", schema=f'"{address.schema}"'
     )

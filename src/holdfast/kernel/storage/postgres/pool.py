@@ -1,4 +1,4 @@
-"""Connections that are kept for the next one who needs one. No thread of its own: whoever needs one makes it."""
+"""Connection pool without a thread of its own: callers create the connections they need."""
 
 import logging
 import threading
@@ -15,19 +15,19 @@ from holdfast.kernel import errors
 from holdfast.kernel.storage.port import Row
 from holdfast.kernel.storage.postgres.driver_errors import foreign
 
-logging.getLogger("psycopg").addHandler(logging.NullHandler())  # what it says of a broken connection, we say
+logging.getLogger("psycopg").addHandler(logging.NullHandler())  # we report broken connections ourselves
 
 AGAIN_SECONDS = 0.2
-"""Between two tries to reach a database that is away."""
+"""Pause between attempts to reach an unavailable database."""
 IDLE_SECONDS = 300
-"""What was not needed for so long is let go."""
+"""Idle connections are closed after this time."""
 
 
 class Pipeline(psycopg.Pipeline):
-    """Statements that wait for their answers together.
+    """A pipeline without a final flush request.
 
-    The driver's own asks once more to flush after its end, and the database takes that for work: it would never time
-    out who stops then, in the middle of a transaction. Nothing may be fetched inside.
+    The driver's pipeline sends one more flush after its end. The database counts that as activity and would never time
+    out a client that stops then, inside a transaction. Do not fetch inside the pipeline.
     """
 
     def _fetch_gen(self, *, flush: bool) -> Any:
@@ -35,7 +35,7 @@ class Pipeline(psycopg.Pipeline):
 
 
 class Connection(psycopg.Connection[Row]):
-    """One whose pipelines end where they end."""
+    """A connection that uses our Pipeline."""
 
     def pipeline(self) -> Any:
         self._pipeline = self._pipeline or Pipeline(self)
@@ -43,7 +43,7 @@ class Connection(psycopg.Connection[Row]):
 
 
 class Pool:
-    """At most `size` connections, the last given back first. A database that is away is waited for, but not long."""
+    """At most `size` connections, most recently used first. Waits a limited time for an unavailable database."""
 
     def __init__(self, connect: Callable[[], Connection], size: int, wait_seconds: float) -> None:
         self._connect = connect
@@ -54,14 +54,14 @@ class Pool:
         self._idle: list[tuple[float, Connection]] = []
         self._taken = set[Connection]()
         self._away = (0.0, 0.0)
-        """When the database was first and when it was last found to be away."""
+        """First and last failure of the current outage."""
 
     def take(self, seconds: float = inf) -> Connection:
-        """A connection that is nobody else's until it is given back, within so many seconds."""
+        """Acquire a connection within `seconds`; release it with `give_back`."""
         until = monotonic() + min(seconds, self._wait_seconds)
         if not self._places.acquire(timeout=min(seconds, self._wait_seconds)):
             raise errors.StoreBusy(
-                f"All {self._size} connections to the database are taken: try again, or allow more (pool_size)."
+                f"All {self._size} connections to the database are in use: try again, or raise pool_size."
             )
         try:
             connection = self._kept() or self._made(until)
@@ -73,7 +73,7 @@ class Pool:
             raise
 
     def give_back(self, connection: Connection) -> None:
-        """Whatever state it is in: a transaction in it is undone, a broken one is let go, and its like with it."""
+        """Release a connection in any state: a transaction is rolled back; a broken one closes all idle ones too."""
         try:
             with suppress(psycopg.Error):
                 if connection.info.transaction_status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR):
@@ -96,7 +96,7 @@ class Pool:
                 one.close()
 
     def close(self) -> None:
-        """Let go of all of them; one that is in use ends where it is."""
+        """Close all connections, including those in use."""
         with self._lock:
             let_go = [*self._all_idle(), *self._taken]
             for _ in self._taken:
@@ -120,9 +120,9 @@ class Pool:
         return let_go
 
     def _made(self, until: float) -> Connection:
-        """A new one, or one that is given back meanwhile: the database may allow fewer than we would make.
+        """Connect, or take a connection that is released meanwhile: the server's limit may be lower than the pool's.
 
-        Who comes when the database has been away for long already is told so at once.
+        During a long outage this fails at once.
         """
         while True:
             try:
@@ -140,13 +140,13 @@ class Pool:
                 return connection
 
     def _given_back(self) -> Connection | None:
-        """Wait a moment for one."""
+        """Wait briefly for a released connection."""
         with self._lock:
             self._lock.wait_for(lambda: self._idle, AGAIN_SECONDS)
             return self._kept()
 
     def _has_been_away(self) -> float:
-        """For how many seconds; an absence that nobody has noticed for a while is a new one."""
+        """Return the duration of the outage; a failure long after the last one starts a new outage."""
         now = monotonic()
         first, last = self._away
         first = first if now - last < self._wait_seconds else now
@@ -155,9 +155,9 @@ class Pool:
 
 
 def hung_up(connection: Connection) -> bool:
-    """Whether the database has ended a connection on which it was asked nothing."""
+    """Whether the server has closed an idle connection."""
     try:
-        for _ in ("its last words", "the end"):
+        for _ in ("pending messages", "end of stream"):
             connection.pgconn.consume_input()
     except psycopg.Error:
         return True

@@ -1,4 +1,4 @@
-"""A store in a PostgreSQL schema: sessions for readers and one writer at a time, copies, health."""
+"""A store in a PostgreSQL schema: sessions for readers and one writer, copies, health."""
 
 import os
 import threading
@@ -33,13 +33,13 @@ from holdfast.kernel.storage.term_stats import Counts
 
 
 class About(NamedTuple):
-    """What a connection tells of the store behind it."""
+    """Identity of a store, as read through a connection."""
 
     place: str
     timeline: str
     channel: str
     name: str
-    """Of what belongs to the store on a machine: the same for every user, and on every way to the database."""
+    """Name of its local files: the same for every user and every route to the database."""
 
     @property
     def identity(self) -> str:
@@ -47,7 +47,7 @@ class About(NamedTuple):
 
 
 class PostgresStore:
-    """One schema of a database. Connections come from a pool; every thread reads through one of its own at a time."""
+    """A schema of a database. Connections are pooled; each thread reads through one at a time."""
 
     def __init__(self, address: Address, about: About) -> None:
         self.path = address.shown
@@ -80,7 +80,7 @@ class PostgresStore:
     def writing(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[PostgresSession]:
         with turns.turn(self._lock) as left:
             if getattr(self._local, "writes", False):
-                raise RuntimeError("a transaction is open in this thread already")
+                raise RuntimeError("this thread already has an open transaction")
             connection, held = self._begun("begin", IDLE_SECONDS, left)
             try:
                 self._local.writes = True
@@ -113,9 +113,9 @@ class PostgresStore:
     def _begun(
         self, begin: str, idle_seconds: int, left: Callable[[], float] | None = None
     ) -> tuple[Connection, Row | None]:
-        """A connection inside a transaction, and what the head told who holds it, in the time that is left for that.
+        """Begin a transaction; a writer also locks the head, in the time left, and gets its row.
 
-        One that was cut while it lay in the pool has done nothing yet: the next one is tried.
+        If a pooled connection was closed meanwhile, the next one is used.
         """
         self._must_be_ours()
         guard = f"set local idle_in_transaction_session_timeout = '{idle_seconds}s'"
@@ -137,15 +137,15 @@ class PostgresStore:
 
     def _must_be_ours(self) -> None:
         if self._pid != os.getpid():
-            raise errors.StoreError("The store was opened before a fork: open it again in the child.")
+            raise errors.StoreError("The store was opened before a fork: open it again in the child process.")
 
     def close(self) -> None:
         if self._pid != os.getpid():
-            return  # the connections are the parent's
+            return  # the connections belong to the parent
         self._listener.close()
         self._pool.close()
 
-    # What belongs to the store
+    # Files and facts
 
     def signing_key(self, session: Session) -> bytes | None:
         if isinstance(session, PostgresSession) and session.key is not None:

@@ -1,4 +1,4 @@
-"""Vectors as pgvector takes, gives and finds them."""
+"""Vectors in pgvector: encoding and nearest-neighbour search."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -13,20 +13,20 @@ from holdfast.kernel.storage.port import Part, Row, Session
 from holdfast.kernel.vector import Vector
 
 INDEXED = (384, 512, 768, 1024, 1536)
-"""The dimensions that have an index."""
+"""Dimensions with an index."""
 FEW = 1000
-"""So many vectors are measured one by one in less time than an index is walked for those that pass a narrow filter."""
+"""Up to this many filtered vectors, an exact scan is faster than the index."""
 WIDE = frozenset({"memory.visible", "memory.live", "memory.kept"})
-"""Clauses that usually leave most."""
+"""Filters that usually leave most memories."""
 BREADTH = 100
-"""How many vectors a walk through an index keeps in view: more are slower and miss less."""
+"""Minimum of hnsw.ef_search: higher is slower and more exact."""
 MOST_BREADTH = 1000
 PASSAGES = 2
-"""So many times as many passages as memories are asked for: a memory may have several."""
+"""Passages to fetch per requested memory, which may have several."""
 
 
 class VectorDumper(Dumper):
-    """In binary, whose numbers are big-endian. The place where it stands says that it is a vector."""
+    """Dumps to binary, which is big-endian. The context of the parameter determines its type."""
 
     format = pq.Format.BINARY
 
@@ -35,7 +35,7 @@ class VectorDumper(Dumper):
 
 
 class VectorLoader(Loader):
-    """From text, as the server writes it: enough digits for every bit."""
+    """Loads from text, which is exact."""
 
     def load(self, data: Buffer) -> Vector:
         numbers = [float(number) for number in bytes(data)[1:-1].split(b",")]
@@ -43,7 +43,7 @@ class VectorLoader(Loader):
 
 
 class WholeVectorLoader(Loader):
-    """From binary, for whole tables of them: a tenth of the time."""
+    """Loads from binary, ten times faster, for whole tables."""
 
     format = pq.Format.BINARY
 
@@ -52,7 +52,7 @@ class WholeVectorLoader(Loader):
 
 
 def swapped(numbers: bytes) -> bytes:
-    """Numbers of four bytes in the other order."""
+    """Swap the byte order of four-byte numbers."""
     turned = array("I", numbers)
     turned.byteswap()
     return turned.tobytes()
@@ -61,7 +61,7 @@ def swapped(numbers: bytes) -> bytes:
 def nearest(
     session: Session, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int
 ) -> list[Row]:
-    """By the index of the dimension; if there is none, the filters leave few or the index finds too few, one by one."""
+    """Find the nearest memories by the dimension's index; by an exact scan without one, or if filters leave few."""
     asked = {**params, "vector": vector, "limit": PASSAGES * limit}
     if vector.dim in INDEXED and not _few(session, parts, params):
         session.rows("embedding_tuned", breadth=min(max(BREADTH, PASSAGES * limit), MOST_BREADTH))
@@ -77,7 +77,7 @@ def nearest(
 
 
 def _by_memory(found: list[Row]) -> list[Row]:
-    """Each memory once, by the nearest of its passages."""
+    """Reduce passages to memories, each with its nearest passage."""
     best: dict[str, Row] = {}
     for row in found:
         best.setdefault(row[0], row)
@@ -85,7 +85,7 @@ def _by_memory(found: list[Row]) -> list[Row]:
 
 
 def _few(session: Session, parts: Sequence[Part], params: Mapping[str, Any]) -> bool:
-    """Whether filters leave only a few."""
+    """Whether the filters leave only a few vectors."""
     if WIDE.issuperset(parts) or "memory.some" in parts:
         return "memory.some" in parts
     ((count,),) = session.assembled(("embedding_few", *parts, "embedding_few.end"), {**params, "most": FEW})

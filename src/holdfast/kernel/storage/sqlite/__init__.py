@@ -1,1 +1,1 @@
-"""The embedded engine: one SQLite file."""
+"""The SQLite engine: one file."""

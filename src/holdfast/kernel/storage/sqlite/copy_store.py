@@ -1,4 +1,4 @@
-"""A SQLite file that a store is copied into, and the tables that every store has."""
+"""A SQLite file as the destination of a copy, and the list of all tables."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -28,14 +28,14 @@ from holdfast.kernel.storage.sqlite.engine import (
 from holdfast.kernel.storage.sqlite.open_store import SMALLEST, UNFINISHED, build, is_unfinished, make_private, prepared
 
 DERIVED = {"embedding_sign", "embedding_pack", "embedding_gone"}
-"""Tables of one engine that follow from others."""
+"""Tables of one engine that are derived from others."""
 
 
 @cache
 def tables() -> tuple[Table, ...]:
-    """Every table that the migrations make on both engines, those first that others point to.
+    """Return the tables of both engines, referenced tables first.
 
-    The head comes before all: what it says is never older than what is there.
+    The head comes first, so that a copied head is never older than the copied rows.
     """
     with closing(database(":memory:")) as made:
         for migration in migrate.known(*FOLDERS):
@@ -57,7 +57,7 @@ def _table(made: apsw.Connection, name: str) -> Table:
 
 
 class SqlitePlace:
-    """A file that is not there, is empty, or holds what an unfinished move left."""
+    """A file that is missing, empty, or has an unfinished copy."""
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
@@ -70,7 +70,7 @@ class SqlitePlace:
                 _must_be_possible(file)
                 return self._found_nothing()
             if not file.is_file() or 0 < file.stat().st_size < SMALLEST:
-                raise errors.NotAStore(f"{file} is no database; it was left as it is.")
+                raise errors.NotAStore(f"{file} is not a database; it was not changed.")
             if not file.stat().st_size:
                 return self._found_nothing()
             with closing(_connected(file)) as connection:
@@ -107,7 +107,7 @@ class SqlitePlace:
         if not ours and not connection.execute("select 1 from sqlite_schema").fetchall():
             return self._found_nothing()
         if not ours:
-            raise errors.NotAStore(f"{self.path} is a database of another program; it was left as it is.")
+            raise errors.NotAStore(f"{self.path} is a database of another program; it was not changed.")
         if application == APPLICATION_ID:
             return Found("store", identity=SqliteStore(self._file.resolve()).identity())
         return Found("unfinished", journal.head_of(SqliteSession(connection)).node, key=self._key())
@@ -120,20 +120,20 @@ class SqlitePlace:
 def _must_be_possible(file: Path) -> None:
     folder = next(folder for folder in file.parents if folder.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise errors.StoreUnreachable(f"The store {file} cannot be made: {folder} cannot be written to.")
+        raise errors.StoreUnreachable(f"The store {file} cannot be created: {folder} is not writable.")
 
 
 def _connected(file: Path) -> apsw.Connection:
     connection = database(str(file))
     connection.set_busy_handler(wait)
-    # Else closing a database of another program would write its log into it.
+    # Otherwise closing a database of another program would checkpoint its WAL.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(Path(f"{file}-wal").exists()))
     return connection
 
 
 @contextmanager
 def new_copy(to: Path) -> Iterator[SqliteSession]:
-    """A session that fills a new file: a store when this ends, durable and private; else nothing is left."""
+    """Open a session that fills a new file: at the end a durable, private store; after an error nothing."""
     with translated():
         os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         try:

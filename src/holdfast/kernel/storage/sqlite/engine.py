@@ -1,4 +1,4 @@
-"""SQLite through apsw: WAL, full sync, one writer at a time, readers that never wait."""
+"""SQLite through apsw: WAL, full sync, one writer at a time; readers never wait."""
 
 import errno
 import os
@@ -29,12 +29,12 @@ APPLICATION_ID = 0x484F4C44
 LOG_LIMIT = 16 << 20
 POLL_SECONDS = 0.05
 CACHE_KB = 32_000
-"""Of a connection that needs so much: most of what is asked for among ten thousand memories and their vectors."""
+"""Page cache per connection: enough for most of ten thousand memories and their vectors."""
 COMMON = 500
-"""What so many memories hold is not counted for every question: one more hardly changes how rare a word is."""
+"""Document frequency from which counts are cached: one more memory hardly changes them."""
 HERE = Path(__file__).parent
 FOLDERS = (HERE.parent / "sql", HERE / "sql")
-"""Where the migrations are."""
+"""Folders of the migrations."""
 STATEMENTS = (statements.SHARED, HERE / "sql")
 
 _FOREIGN: tuple[tuple[type[apsw.Error], type[errors.StoreError]], ...] = (
@@ -58,7 +58,7 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """No error of the driver or the system leaves this package."""
+    """Translate every error of the driver or the system inside the block."""
     try:
         yield
     except (apsw.Error, OSError, UnicodeDecodeError) as error:
@@ -66,7 +66,7 @@ def translated() -> Iterator[None]:
 
 
 def foreign(error: Exception) -> errors.StoreError:
-    """What an error of the driver or the system is called here."""
+    """Translate an error of the driver or the system."""
     match error:
         case OSError():
             ours: type[errors.StoreError] = errors.StoreFull if error.errno in _NO_SPACE else errors.StoreUnreachable
@@ -78,7 +78,7 @@ def foreign(error: Exception) -> errors.StoreError:
 
 
 def wait(tries: int) -> bool:
-    """Short random waits, for half a minute at least: newcomers do not overtake, and nobody sees 'locked'."""
+    """Busy handler: short random waits for at least half a minute, so that newcomers do not overtake."""
     sleep(0.0005 + os.urandom(1)[0] * 0.002 / 255)
     return tries < 20_000
 
@@ -94,14 +94,14 @@ def joined(parts: tuple[Part, ...]) -> str:
 
 
 def bound(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Parameters with their lists, which most statements do not have, as JSON text."""
+    """Convert list parameters to JSON text."""
     if _LISTS.isdisjoint(map(type, params.values())):
         return params
     return {name: _json.encode(value).decode() if type(value) in _LISTS else value for name, value in params.items()}
 
 
 class SqliteSession:
-    """Statements by name on one connection."""
+    """Runs named statements on one connection."""
 
     def __init__(self, connection: apsw.Connection, counts: Counts | None = None, signs: Signs | None = None) -> None:
         self._connection = connection
@@ -143,17 +143,17 @@ class SqliteSession:
             raise self._broken(error) from error
 
     def _broken(self, error: Exception) -> errors.StoreError:
-        """What a failed statement is told as, from now on by every one that follows."""
+        """Record a failure, so that every following statement raises it."""
         self._failed = foreign(error)
         return self._failed
 
     def must_be_whole(self) -> None:
-        """A statement that failed has undone an unknown part of its transaction: whoever caught the error, it ends."""
+        """Raise if a statement failed: part of the transaction may be rolled back, even if the error was caught."""
         if self._failed is not None:
             raise self._failed
 
     def index(self, id: str, texts: Texts | None) -> None:
-        """Triggers do it."""
+        """Nothing to do: triggers do it."""
 
     def asking(self, words: Sequence[str], *, every: bool) -> tuple[list[Part], dict[str, Any]]:
         return ["memory_found"], {"match": (" " if every else " OR ").join(quoted(word) for word in words)}
@@ -192,14 +192,14 @@ def quoted(word: str) -> str:
 
 
 class Opened(NamedTuple):
-    """A connection, and the device and number of the file that it was opened on."""
+    """A connection, and the device and inode of its file."""
 
     connection: apsw.Connection
     file: tuple[int, int]
 
 
 class SqliteStore:
-    """One file. Opened lazily for writing; every thread reads through a connection of its own."""
+    """A store in a file. Each thread has its own read connection; the writer is opened on first use."""
 
     def __init__(self, path: Path, vfs: str = "", prepare: Callable[[], None] = lambda: None) -> None:
         self.path = str(path)
@@ -238,10 +238,10 @@ class SqliteStore:
             self._writer = self._current(self._writer, "query_only=off")
             connection = self._writer.connection
             if connection.in_transaction:
-                raise RuntimeError("a transaction is open in this thread already")
+                raise RuntimeError("this thread already has an open transaction")
             until = monotonic() + left()
             connection.set_busy_handler(lambda tries: wait(tries) and monotonic() < until)
-            # No signs that are shared: what is undone would stay among them.
+            # Without the shared binary index: a rollback would leave its vectors there.
             session = SqliteSession(connection, self._counts)
             try:
                 with translated():
@@ -271,9 +271,9 @@ class SqliteStore:
                 raise
 
     def _current(self, opened: Opened | None, mode: str) -> Opened:
-        """A connection to the file that is at our path now: another program may have put another one there."""
+        """Return a connection to the file that is now at our path; reconnect if it was replaced."""
         if self._pid != os.getpid():
-            raise errors.StoreError("The store was opened before a fork: open it again in the child.")
+            raise errors.StoreError("The store was opened before a fork: open it again in the child process.")
         with translated():
             status = os.stat(self.path)
         file = (status.st_dev, status.st_ino)
@@ -337,7 +337,7 @@ class SqliteStore:
         return sum(f.stat().st_size for f in (self._file, Path(f"{self._file}-wal")) if f.exists())
 
     def wait(self, seconds: float) -> bool:
-        """A commit leaves its mark in the log's index, in memory: looking there often costs next to nothing."""
+        """Poll the data version, which is cheap: it is in shared memory."""
         until = monotonic() + seconds
         while True:
             self._local.reader = self._current(getattr(self._local, "reader", None), "query_only=on")
@@ -362,21 +362,23 @@ class SqliteStore:
             closing(connect(self._file, self._vfs)) as target,
             target.backup("main", source, "main") as copy,
         ):
-            # The first step takes the write lock and keeps it; the last one commits all pages as one transaction.
+            # The first step takes and keeps the write lock; the last one commits all pages in one transaction.
             step(copy, 0)
             prepare()
             step(copy, -1)
 
     def faults(self) -> list[Fault]:
-        # Through a connection of its own: FTS5 calls its index corrupt where an older one remembers how it was before.
+        # With a new connection: FTS5 reports corruption if an older one has cached a previous index.
         try:
             with closing(connect(self._file, self._vfs)) as fresh:
                 session = SqliteSession(fresh)
                 found = [_fault(text) for (text,) in session.rows("engine_integrity") if text != "ok"]
                 nowhere = session.rows("engine_foreign_keys")
                 altered = _altered(fresh)
-            found += [Fault("storage", f"a row of {table} points to nothing in {to}") for table, _, to, _ in nowhere]
-            found += [Fault("storage", f"the {name} is not as this release makes it") for name in altered]
+            found += [
+                Fault("storage", f"a row of {table} references a missing row of {to}") for table, _, to, _ in nowhere
+            ]
+            found += [Fault("storage", f"the {name} differs from this version's schema") for name in altered]
         except errors.StoreDamaged as error:
             return [Fault("storage", error.message)]
         return found + self._text_faults()
@@ -396,7 +398,7 @@ class SqliteStore:
         return [self._file, self.beside("key")]
 
     def _text_faults(self) -> list[Fault]:
-        """FTS5 compares its index with the rows only by an insert, so a private copy takes it: the store stays free."""
+        """Check the full-text index in a private copy: FTS5 checks it by an insert, which would lock the store."""
         with translated(), closing(apsw.Connection("")) as apart:
             with closing(connect(self._file, self._vfs)) as source, apart.backup("main", source, "main") as copy:
                 step(copy, -1)
@@ -408,10 +410,10 @@ class SqliteStore:
 
     def close(self) -> None:
         if self._pid != os.getpid():
-            return  # the connections are the parent's
+            return  # the connections belong to the parent
         with self._lock, self._opening:
             for connection in self._opened:
-                # One that another thread reads through at this moment is closed when that thread lets go of it.
+                # A connection in use by another thread is closed when that thread releases it.
                 with suppress(apsw.ThreadingViolationError):
                     connection.close(True)
             self._opened.clear()
@@ -420,7 +422,7 @@ class SqliteStore:
 
 
 def _altered(connection: apsw.Connection) -> list[str]:
-    """Tables, indexes, views and triggers that differ from those that the migrations make; one that was added too."""
+    """Find tables, indexes, views and triggers that differ from this version's, or were added."""
     with closing(database(":memory:")) as made:
         made.execute(migrate.strict(migrate.TABLE + ";")).fetchall()
         for migration in migrate.known(*FOLDERS):
@@ -444,7 +446,7 @@ def _machine() -> str:
 
 
 def database(name: str, vfs: str = "") -> apsw.Connection:
-    """A connection that knows what our triggers call."""
+    """Open a connection with the functions that our triggers call."""
     connection = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs or None)
     connection.create_scalar_function("signs_of", lambda *given: signs_of(*given), 1, deterministic=True)
     connection.create_aggregate_function("signs_packed", _packing, 3)
@@ -456,18 +458,18 @@ def _packing() -> tuple[list[Any], Callable[..., None], Callable[[list[Any]], by
 
 
 def connect(file: Path, vfs: str) -> apsw.Connection:
-    """A connection with our settings. The file exists already, readable by its owner alone."""
+    """Open a connection with our settings. The file exists, readable only by its owner."""
     with translated():
         connection = database(str(file), vfs)
         try:
             connection.set_busy_handler(wait)
             connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
             connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
-            # Otherwise a statement is planned anew whenever another limit or bound is given to it.
+            # Otherwise statements are replanned for other values of limits and bounds.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             use_log(connection)
             connection.execute(f"pragma synchronous=full; pragma foreign_keys=on; pragma cache_size=-{CACHE_KB}")
-            # What is purged is overwritten, and a log that a long reader let grow shrinks again.
+            # Deleted content is overwritten, and a WAL that grew during a long read shrinks again.
             connection.execute(f"pragma secure_delete=on; pragma journal_size_limit={LOG_LIMIT}").fetchall()
         except BaseException:
             connection.close(True)
@@ -476,7 +478,7 @@ def connect(file: Path, vfs: str) -> apsw.Connection:
 
 
 def use_log(connection: apsw.Connection) -> None:
-    """Write ahead. The switch answers 'locked' in spite of the busy handler when two processes open a new file."""
+    """Enable WAL. Retries 'locked', which occurs in spite of the busy handler when two processes open a new file."""
     for tries in count():
         try:
             ((mode,),) = connection.execute("pragma journal_mode=wal").fetchall()
@@ -485,13 +487,11 @@ def use_log(connection: apsw.Connection) -> None:
             if not wait(tries):
                 raise
     if mode != "wal":
-        raise errors.StoreUnreachable(
-            "The file system of the store cannot share a log between processes: use a local one."
-        )
+        raise errors.StoreUnreachable("The store's file system does not support WAL: use a local one.")
 
 
 def rolled_back(connection: apsw.Connection) -> bool:
-    """Whether nothing of a transaction remains; a connection that cannot do even that is closed."""
+    """Roll back an open transaction; return False and close the connection if that fails."""
     try:
         if connection.in_transaction:
             connection.execute("rollback")
@@ -502,10 +502,10 @@ def rolled_back(connection: apsw.Connection) -> bool:
 
 
 def take_out_of_the_log(connection: apsw.Connection) -> None:
-    """Put an empty transaction in the place of one whose sync failed.
+    """Overwrite a transaction whose sync failed with an empty one.
 
-    It was written whole and only not synced, so that the next process to read the log anew would find what its writer
-    was told had failed. If this cannot be written either, the next transaction takes the place.
+    It is complete in the WAL and only not synced: the next process to recover the WAL would apply a change that was
+    reported as failed. If this write fails too, the next transaction overwrites it.
     """
     try:
         version = connection.pragma("user_version")
@@ -515,7 +515,7 @@ def take_out_of_the_log(connection: apsw.Connection) -> None:
 
 
 def copy_into(connection: apsw.Connection, to: Path) -> None:
-    """One consistent copy in a new file, durable and for its owner alone; nothing if it cannot be whole."""
+    """Write a consistent, durable, private copy to a new file; after an error nothing is left."""
     os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         connection.execute("vacuum into ?", (str(to),))
@@ -528,7 +528,7 @@ def copy_into(connection: apsw.Connection, to: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """A new name in a folder lasts once the folder itself is written."""
+    """Sync a folder, so that a new file name in it is durable."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -539,7 +539,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def step(copy: apsw.Backup, pages: int) -> None:
-    """One step of a copy, however long another process writes."""
+    """Copy some pages; retry while another process writes."""
     for tries in count():
         try:
             copy.step(pages)
@@ -550,5 +550,5 @@ def step(copy: apsw.Backup, pages: int) -> None:
 
 
 def _fault(text: str) -> Fault:
-    """A finding of the integrity check, which looks into the full-text index too."""
+    """Build a fault from a finding of the integrity check, which includes the full-text index."""
     return Fault("full_text" if "FTS5" in text else "storage", text)

@@ -1,4 +1,4 @@
-"""Opening a store's file: private before its first byte, ours, and migrated."""
+"""Open a store's file: make it private, check that it is ours, and migrate it."""
 
 import os
 import stat
@@ -29,21 +29,21 @@ from holdfast.kernel.storage.sqlite.engine import (
 from holdfast.kernel.timestamps import now
 
 UNFINISHED = 0x484D0000
-"""The mark of a file into which a store is being moved; its lower half is the move's own."""
+"""Application id of a file that is being filled; the lower half identifies the copy."""
 SMALLEST = 512
-"""Bytes of the smallest database. SQLite takes a file of one byte for an empty one and would write over it."""
+"""Size of the smallest database in bytes. SQLite treats smaller files as empty and would overwrite them."""
 
 
 def open_copy(path: Path) -> SqliteStore:
-    """The store in a copy that exists, brought up to this release; anything else is refused."""
+    """Open an existing copy of a store and migrate it; other files are rejected."""
     with translated(), closing(database(str(path))) as connection:
         if connection.pragma("application_id") != APPLICATION_ID:
-            raise errors.NotAStore(f"{path.name} is no copy of a Holdfast store.")
+            raise errors.NotAStore(f"{path.name} is not a copy of a Holdfast store.")
     return open_store(path)
 
 
 def open_store(path: Path, vfs: str = "", *, make: bool = True) -> SqliteStore:
-    """The store in this file; if there is none it is made, or nothing is. Two processes may do this at once."""
+    """Open the store in a file; create it if missing, all or nothing. Safe in concurrent processes."""
     if not make:
         must_hold_something(path)
     path = make_private(path)
@@ -53,7 +53,7 @@ def open_store(path: Path, vfs: str = "", *, make: bool = True) -> SqliteStore:
 
 
 def must_hold_something(path: Path) -> None:
-    """Raise if there is no file, or nothing in it. What else is wrong with it is told by who opens it."""
+    """Raise StoreNotFound if the file is missing or empty. Other errors are found when it is opened."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -69,11 +69,11 @@ def no_store_at(path: Path) -> errors.StoreNotFound:
 
 
 def prepared(path: Path, vfs: str = "", *, make: bool = True) -> None:
-    """The file is ours and of this release when this returns; any other is refused untouched."""
+    """Check and migrate the file; other files are rejected unchanged."""
     latest = migrate.known(*FOLDERS)
     with translated(), closing(database(str(path), vfs)) as file:
         file.set_busy_handler(wait)
-        # Else closing a database of another program would write its log into it.
+        # Otherwise closing a database of another program would checkpoint its WAL.
         file.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(Path(f"{path}-wal").exists()))
         if not found_current(file, path, latest):
             if not make and file.pragma("application_id") != APPLICATION_ID:
@@ -83,9 +83,9 @@ def prepared(path: Path, vfs: str = "", *, make: bool = True) -> None:
 
 
 def make_private(path: Path) -> Path:
-    """The file with mode 0600, and a directory of our own making with 0700, before anything is in them.
+    """Create the file with mode 0600, and new directories with 0700, before anything is written.
 
-    Gives where the file really is, so that what lies beside a store is the same by every link to it.
+    Returns the resolved path, so that every link to a store finds the same files next to it.
     """
     try:
         path = path.resolve()
@@ -94,20 +94,20 @@ def make_private(path: Path) -> Path:
             sync_folder(folder.parent)
         claim(path)
     except RuntimeError:
-        raise errors.StoreUnreachable(f"The store {path} is a link to itself.") from None
+        raise errors.StoreUnreachable(f"The store {path} is a symbolic link to itself.") from None
     except OSError as error:
         raise errors.StoreUnreachable(f"The store {path} cannot be opened: {error.strerror}.") from error
     return path
 
 
 def claim(path: Path) -> None:
-    """A file that exists is not opened: closing it would drop the locks that this process holds on it by SQLite."""
+    """Create the file. An existing one is not opened: closing it would release this process's SQLite locks."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise errors.StoreUnreachable(f"{path} is not a file: name one for the store.") from None
+            raise errors.StoreUnreachable(f"{path} is not a regular file: choose another path for the store.") from None
         if 0 < status.st_size < SMALLEST:
             raise errors.NotAStore from None
         if not status.st_size and status.st_mode & 0o077:
@@ -115,7 +115,7 @@ def claim(path: Path) -> None:
 
 
 def found_current(connection: apsw.Connection, path: Path, latest: Sequence[migrate.Migration]) -> bool:
-    """In one view: between two, a new store of ours would be without its mark and with its tables."""
+    """Check in one read transaction: between two, a new store could have tables but no mark."""
     connection.execute("begin")
     try:
         return current(connection, path, latest)
@@ -128,14 +128,14 @@ def is_unfinished(application: object) -> bool:
 
 
 def current(connection: apsw.Connection, path: Path, latest: Sequence[migrate.Migration]) -> bool:
-    """Whether the store is ours and complete; a foreign file is refused untouched."""
+    """Whether the file is a complete store of this version; raises if it belongs to another program."""
     application, version = connection.pragma("application_id"), connection.pragma("user_version")
     assert isinstance(version, int)
     if is_unfinished(application):
-        raise errors.NotAStore(f"A move to {path} was not finished: run it again.")
+        raise errors.NotAStore(f"The migration to {path} was not finished: run it again.")
     if application != APPLICATION_ID:
         if version or connection.execute("select count(*) from sqlite_schema").fetchall()[0][0]:
-            raise errors.NotAStore(f"{path} is a database of another program; it was left as it is.")
+            raise errors.NotAStore(f"{path} is a database of another program; it was not changed.")
         return False
     if version > latest[-1].number:
         raise errors.NewerStore
@@ -149,7 +149,7 @@ def recorded(connection: apsw.Connection) -> dict[int, str]:
 
 
 def bring_up(connection: apsw.Connection, path: Path, vfs: str, latest: Sequence[migrate.Migration]) -> None:
-    """Apply what is missing, all of it or nothing. Whoever comes second finds it done."""
+    """Apply missing migrations, all or nothing, once among concurrent processes."""
     use_log(connection)
     connection.execute("pragma synchronous=full")
     connection.execute("begin immediate")
@@ -170,7 +170,7 @@ def bring_up(connection: apsw.Connection, path: Path, vfs: str, latest: Sequence
 
 
 def build(connection: apsw.Connection) -> None:
-    """The tables of this release, made or brought up to it."""
+    """Create or migrate the tables."""
     done = recorded(connection)
     if not done:
         connection.execute(migrate.strict(migrate.TABLE + ";"))
@@ -189,6 +189,6 @@ def apply(connection: apsw.Connection, migration: migrate.Migration) -> None:
 
 
 def back_up(path: Path, vfs: str, version: int) -> None:
-    """A copy of the store as it was before the migration, beside it."""
+    """Write a copy of the store before the migration, next to it."""
     with closing(database(str(path), vfs)) as reader:
         copy_into(reader, path.with_name(f"{path.name}.before-v{version + 1}-{now()}"))

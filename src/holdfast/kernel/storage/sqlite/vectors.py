@@ -1,4 +1,4 @@
-"""The nearest of many vectors: first by the signs of their numbers, which fit into memory, then exactly."""
+"""Nearest-neighbour search: first by a binary index in memory (one bit per number), then exactly."""
 
 from __future__ import annotations
 
@@ -22,51 +22,50 @@ if TYPE_CHECKING:
 
 _HIGH_BITS = bytes(b"0"[0] if byte < 0x80 else b"1"[0] for byte in range(256))
 WORD = 8
-"""Bytes that are compared at once."""
+"""Bytes compared at once."""
 TOGETHER = 3
-"""So many words differ in no more signs than a byte can count."""
+"""Words whose differing bits a byte can count."""
 FEW = 20_000
-"""So many memories that a filter leaves are named one by one, and only their vectors looked at."""
+"""Up to this many filtered memories, only their vectors are searched."""
 BREADTH = 2
-"""So many times as many passages as memories are asked for are measured exactly: their order by signs is not exact, and
-a memory may have several."""
+"""Passages to measure exactly per requested memory: the binary order is approximate, and a memory may have several."""
 LEAST = 120
-"""So many are measured however few are asked for."""
+"""Minimum number of vectors to measure exactly."""
 MOST_ALIKE = 10 * LEAST
-"""So many of those that are nearly alike: the filters may leave none of very many."""
+"""Limit of nearly identical vectors to measure: filters may exclude many."""
 NOTHING_NEAR = -2.0
-"""Less than every cosine."""
+"""Lower than every cosine."""
 SLIGHT = 30_000
-"""Among so many numbers a process searches once without numpy: it may never search again."""
+"""Up to this many vectors, a process's first search runs without numpy: it may be the only one."""
 PAGE = 50_000
-"""Signs that are read together."""
+"""Vectors read per statement."""
 BLOCK = 1024
-"""Signs that are packed into one value, as the migration has it."""
+"""Vectors per packed block, as in the migration."""
 BLOCKS = 64
-"""Packed values that are read together."""
+"""Blocks read per statement."""
 DIFFERS = 0.177
-"""Such a part of the signs differs of two vectors with a cosine of 0.85."""
+"""Share of differing bits of two vectors with a cosine of 0.85."""
 PIECE = 16_384
 WIDE = frozenset({"memory.visible", "memory.live", "memory.kept"})
-"""Clauses that usually leave most."""
+"""Filters that usually leave most memories."""
 
 
 def signs_of(vector: Any) -> bytes:
-    """A bit for every number, whether it is below zero; as many bytes as are compared at once, or a multiple."""
+    """Return one bit per number, set if negative, padded to a multiple of a word."""
     bits = vector[3::4].translate(_HIGH_BITS)
     size = -(-len(bits) // (8 * WORD)) * WORD
     return int(bits, 2).to_bytes(size, "little") if bits else b""
 
 
 def packed(rows: Sequence[tuple[int, int, bytes]]) -> bytes:
-    """The numbers, the rows and the signs of a block in one value."""
+    """Encode numbers, rows and bits of a block as one value."""
     ordered = sorted(rows)
     numbers = [*(number for number, _, _ in ordered), *(row for _, row, _ in ordered)]
     return struct.pack(f"<{len(numbers)}q", *numbers) + b"".join(signs for _, _, signs in ordered)
 
 
 class Some(NamedTuple):
-    """Signs that were read together, a row for each."""
+    """Bits of some vectors, one row each."""
 
     numbers: NDArray[numpy.int64]
     rows: NDArray[numpy.int64]
@@ -74,17 +73,17 @@ class Some(NamedTuple):
 
 
 class Table(NamedTuple):
-    """The signs of one model's vectors, a column for each word of them."""
+    """Bits of all vectors of one model, one column per word."""
 
     numbers: NDArray[numpy.int64]
     rows: NDArray[numpy.int64]
     words: NDArray[numpy.uint64]
     used: int
-    """So many places are taken; the others are for what comes."""
+    """Number of used rows; the others are spare."""
 
 
 class Signs:
-    """The signs of a store's vectors as this process has read them. What was added since is read before each search."""
+    """In-memory binary index of a store's vectors. New vectors are read before each search."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -92,10 +91,10 @@ class Signs:
         self._origin = ""
         self._tables: dict[tuple[str, int], Table] = {}
         self._read: dict[tuple[str, int], int] = {}
-        """Up to which number each table was looked for: the last may be another model's."""
+        """Highest number read per table; the last vector may be of another model."""
 
     def current(self, session: Session, model: str, size: int) -> Table:
-        """All that the session sees of a model, and perhaps some that came later or are gone."""
+        """Return all bits of a model that the session sees, possibly with newer and deleted ones."""
         ((origin,),) = session.rows("chain_origin")
         ((last,),) = session.rows("embedding_last")
         with self._lock:
@@ -110,12 +109,12 @@ class Signs:
             return table
 
     def begin(self, session: Session) -> bool:
-        """Whether this is the first search, and among so few that to load numpy would take longer than all of it."""
+        """Whether this is the first search, in a store so small that loading numpy would take longer."""
         first, self._begun = not self._begun, True
         return first and not numpy_loaded() and session.rows("embedding_last")[0][0] <= SLIGHT
 
     def forget(self, model: str, size: int, gone: Sequence[int]) -> None:
-        """Leave out numbers that are not in the store any more."""
+        """Remove numbers that are no longer in the store."""
         import numpy
 
         with self._lock:
@@ -132,7 +131,7 @@ class Signs:
 
 
 def _added(session: Session, model: str, size: int, after: int, last: int) -> Iterator[Some]:
-    """What was added behind a number, in order: packed as far as it is, and by rows what lies between."""
+    """Read vectors added after a number, in order: packed blocks, and single rows in between."""
     import numpy
 
     gone = numpy.array([number for (number,) in session.rows("embedding_gone", after=after)], numpy.int64)
@@ -156,7 +155,7 @@ def _read(session: Session, model: str, size: int, after: int, last: int) -> Ite
 
 
 def _unpacked(value: bytes, size: int, gone: NDArray[numpy.int64]) -> Some:
-    """A block without what is gone since it was packed."""
+    """Decode a block without vectors deleted since."""
     import numpy
 
     many = len(value) // (16 + size)
@@ -167,7 +166,7 @@ def _unpacked(value: bytes, size: int, gone: NDArray[numpy.int64]) -> Some:
 
 
 def _pages(session: Session, model: str, size: int, after: int, last: int) -> Iterator[list[Row]]:
-    """What lies between two numbers, a part at a time: as rows of Python a million would take a gigabyte."""
+    """Read the rows between two numbers in pages: a million Python rows would take a gigabyte."""
     while after < last:
         page = session.rows("embedding_signs", model=model, size=size, after=after, last=last, limit=PAGE)
         if page:
@@ -185,7 +184,7 @@ def _empty(size: int) -> Table:
 
 
 def _grown(table: Table, some: Some) -> Table:
-    """With more behind. Places are never written twice, so that who searches the smaller table may go on."""
+    """Append vectors. Used rows are never overwritten, so that concurrent searches of the old table stay valid."""
     import numpy
 
     used, more = table.used, len(some.numbers)
@@ -210,7 +209,7 @@ def _grown(table: Table, some: Some) -> Table:
 def nearest(
     session: Session, signs: Signs, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int
 ) -> list[Row]:
-    """Rows of id and cosine of the nearest memories, each by its nearest passage; filters apply before the limit."""
+    """Return rows of id and cosine of the nearest memories by their nearest passage, filtered before the limit."""
     if not session.rows("embedding_dim", model=params["model"]):
         return []
     search = Search(session, params["model"], signs_of(vector), _named(session, parts, params))
@@ -230,10 +229,9 @@ def nearest(
 def close(
     session: Session, signs: Signs, many: Sequence[Vector], parts: Sequence[Part], params: Mapping[str, Any], limit: int
 ) -> list[list[Row]] | None:
-    """As `nearest` for each, among those alone whose signs are nearly all the same: one word of them after the other
-    leaves fewer.
+    """Like `nearest` for each vector, but only among those with nearly identical bits, narrowed word by word.
 
-    None, if to load numpy would take longer than to search without it.
+    Returns None if loading numpy would take longer than searching without it.
     """
     if not many or (not numpy_loaded() and session.rows("embedding_last")[0][0] <= SLIGHT):
         return None
@@ -248,7 +246,7 @@ def close(
 def _best(
     session: Session, vector: Vector, numbers: list[int], parts: Sequence[Part], params: Mapping[str, Any], limit: int
 ) -> list[Row]:
-    """The nearest memories among some numbers, which are measured a step at a time until there are enough."""
+    """Return the nearest memories among some numbers, measured in steps until there are enough."""
     best: dict[str, float] = {}
     for start in range(0, min(len(numbers), MOST_ALIKE), LEAST):
         for _, id, cosine in _measured(session, vector, numbers[start : start + LEAST], parts, params):
@@ -263,7 +261,7 @@ def _in_order(best: Mapping[str, float]) -> list[Row]:
 
 
 def _begun_alike(table: Table, asked: Sequence[NDArray[numpy.uint64]]) -> list[NDArray[numpy.int64]]:
-    """For each, the places whose first word is nearly the same; a piece of the table at a time, as fits a cache."""
+    """Return for each query the positions with a nearly identical first word, in cache-sized pieces."""
     import numpy
 
     found: list[list[NDArray[numpy.int64]]] = [[numpy.zeros(0, numpy.int64)] for _ in asked]
@@ -275,7 +273,7 @@ def _begun_alike(table: Table, asked: Sequence[NDArray[numpy.uint64]]) -> list[N
 
 
 def _alike(table: Table, words: NDArray[numpy.uint64], places: NDArray[numpy.int64]) -> list[int]:
-    """The numbers of those places whose further words are nearly the same too, those that differ least first."""
+    """Return the numbers of positions whose other words are nearly identical too, nearest first."""
     import numpy
 
     differ = numpy.bitwise_count(table.words[0, places] ^ words[0]).astype(numpy.uint16)
@@ -289,29 +287,29 @@ def _alike(table: Table, words: NDArray[numpy.uint64], places: NDArray[numpy.int
 
 @cache
 def _may_differ(words: int) -> int:
-    """How many signs of so many words may differ in what is close: three deviations more than usual."""
+    """Return how many bits may differ in a close vector: the mean plus three standard deviations."""
     signs = 8 * WORD * words
     return int(DIFFERS * signs + 3 * sqrt(signs * DIFFERS * (1 - DIFFERS)))
 
 
 class Search(NamedTuple):
-    """What is looked for: numbers of vectors, those with the most signs in common first, a step at a time."""
+    """A search that yields numbers of vectors in steps, most common bits first."""
 
     session: Session
     model: str
     asked: bytes
     rows: list[int] | None
-    """Of which memories; None: of all."""
+    """Rows to search; None: all."""
 
     def scan(self, signs: Signs, width: int) -> Iterator[list[int]]:
-        """Among all signs that are kept in memory."""
+        """Search the binary index in memory."""
         table = signs.current(self.session, self.model, len(self.asked))
         places = _places(table, self.rows)
         for step in _steps(_distances(table, self.asked, places), width):
             yield table.numbers[step if places is None else places[step]].tolist()
 
     def plainly(self, width: int) -> Iterator[list[int]]:
-        """The same without numpy, and with nothing kept."""
+        """Search without numpy, directly in the tables."""
         asked, among = int.from_bytes(self.asked, "little"), None if self.rows is None else set(self.rows)
         ((last,),) = self.session.rows("embedding_last")
         order = sorted(
@@ -326,7 +324,7 @@ class Search(NamedTuple):
             start += start or width
 
     def forget_gone(self, signs: Signs, numbers: Sequence[int], found: Sequence[int]) -> None:
-        """What did not come back because it is not there any more need not be looked at again."""
+        """Remove deleted vectors from the index, if many results were missing."""
         missing = set(numbers).difference(found)
         if len(missing) > len(numbers) // 2:
             there = {number for (number,) in self.session.rows("embedding_numbers", numbers=list(missing))}
@@ -335,7 +333,7 @@ class Search(NamedTuple):
 
 
 def _steps(distances: NDArray[numpy.uint16], width: int) -> Iterator[NDArray[numpy.int64]]:
-    """Which are the nearest, the next after them, and so on: every step but the first is as long as all before it."""
+    """Yield the nearest positions, then the next ones; each further step is as long as all before it."""
     import numpy
 
     yield _least(distances, width)
@@ -347,7 +345,7 @@ def _steps(distances: NDArray[numpy.uint16], width: int) -> Iterator[NDArray[num
 
 
 def _least(distances: NDArray[numpy.uint16], count: int) -> NDArray[numpy.int64]:
-    """Which are the least so many, in order. To count how many there are of each is quicker than to sort them all."""
+    """Return the positions of the smallest distances in order. Counting is faster than a full sort."""
     import numpy
 
     reach = int(numpy.searchsorted(numpy.cumsum(numpy.bincount(distances)), count))
@@ -359,7 +357,7 @@ _NUMBERS = msgspec.json.Decoder(list[int])
 
 
 def _named(session: Session, parts: Sequence[Part], params: Mapping[str, Any]) -> list[int] | None:
-    """The rows that a narrow filter leaves; None: so many that they are not worth naming."""
+    """Return the rows that a narrow filter leaves; None if there are too many."""
     if WIDE.issuperset(parts):
         return None
     ((found,),) = session.assembled(("memory_rows", *parts, "memory_rows.end"), {**params, "limit": FEW + 1})
@@ -368,7 +366,7 @@ def _named(session: Session, parts: Sequence[Part], params: Mapping[str, Any]) -
 
 
 def _places(table: Table, rows: list[int] | None) -> NDArray[numpy.int64] | None:
-    """Where in the table some rows have their signs; None: all of it."""
+    """Return the positions of some rows in the table; None: all."""
     import numpy
 
     if rows is None:
@@ -380,7 +378,7 @@ def _places(table: Table, rows: list[int] | None) -> NDArray[numpy.int64] | None
 
 
 def _distances(table: Table, asked: bytes, places: NDArray[numpy.int64] | None) -> NDArray[numpy.uint16]:
-    """How many signs differ, place by place."""
+    """Return the number of differing bits per position."""
     import numpy
 
     size = table.used if places is None else len(places)
@@ -402,7 +400,7 @@ def _distances(table: Table, asked: bytes, places: NDArray[numpy.int64] | None) 
 def _measured(
     session: Session, vector: Vector, numbers: list[int], parts: Sequence[Part], params: Mapping[str, Any]
 ) -> list[tuple[int, str, float]]:
-    """Numbers, ids and cosines of those that pass the filters and whose vector is current."""
+    """Return numbers, ids and cosines of current vectors that pass the filters."""
     rows = session.assembled(("embedding_found", *parts), {**params, "numbers": numbers})
     return [
         (number, id, cosine)

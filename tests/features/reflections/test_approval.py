@@ -138,7 +138,7 @@ def test_a_source_that_is_gone_is_named_only_to_an_approver_who_may_see_it(
     shown = ask(hold, first, source_ids=[first, open_one], title="third")
     hold.delete(secret)
     hold.delete(open_one)
-    with pytest.raises(NotFound, match="not yours to see") as refused:
+    with pytest.raises(NotFound, match="may not see is gone") as refused:
         other.pending_approve(id=hidden.pending_id)
     assert secret not in str(refused.value.body())
     with pytest.raises(NotFound, match=open_one):

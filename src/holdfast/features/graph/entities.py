@@ -55,8 +55,8 @@ def register(
     with hold.writing() as write:
         given, _ = hygiene.permitted(write.session, door.namespace(namespace), given)
         name = door.title(given["canonical_name"], "canonical_name")
-        spelled = [name, *(door.title(alias, "aliases") for alias in given["aliases"])]
-        names = {fold(known): known for known in reversed(spelled)}
+        given_names = [name, *(door.title(alias, "aliases") for alias in given["aliases"])]
+        names = {fold(known): known for known in reversed(given_names)}
         holder = title_holder(write, door.namespace(namespace), name)
         if holder is not None:
             _must_be_entity(hold, write, holder)
@@ -69,11 +69,11 @@ def register(
             source=hold.caller.source,
             metadata=metadata or UNSET,
         )
-        kept = put(hold, write, draft, "merge", force=True)
-        entity = kept.memory
+        result = put(hold, write, draft, "merge", force=True)
+        entity = result.memory
         for folded, known in names.items():
             call(write, entity, folded, known)
-        return Registered(_with_names(write.session, entity), kept.outcome == "created")
+        return Registered(_with_names(write.session, entity), result.outcome == "created")
 
 
 def _must_be_entity(hold: Hold, write: Transaction, holder: Memory) -> None:
@@ -102,8 +102,8 @@ def _with_names(session: Session, entity: Memory) -> Entity:
 
 def named(hold: Hold, session: Session, alias: str, namespace: str | None = None) -> Named | None:
     """Find the live entity with a name or alias, ignoring case; the newest if there are several."""
-    place = None if namespace is None else door.namespace(namespace)
-    parts, params = memories.narrowed(hold.caller, Filter(namespace=place), hold.now())
+    normalized = None if namespace is None else door.namespace(namespace)
+    parts, params = memories.narrowed(hold.caller, Filter(namespace=normalized), hold.now())
     rows = session.assembled(
         ("entity_named", *parts, "entity.newest_first"),
         params | {"folded": fold(door.title(alias, "alias")), "limit": MOST_HOMONYMS},

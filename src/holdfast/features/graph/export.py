@@ -55,8 +55,8 @@ def dot(nodes: Sequence[Node], arrows: Iterable[Arrow], note: str = "") -> str:
 def label(text: str) -> str:
     """Format a title: one line, no invisible characters, at most LONGEST_LABEL characters."""
     flat = " ".join(text.split())
-    shown = "".join(sign for sign in flat if sign in _JOINS or unicodedata.category(sign) not in _UNSEEN)
-    return shown if len(shown) <= LONGEST_LABEL else shown[: LONGEST_LABEL - 1] + "…"
+    visible = "".join(sign for sign in flat if sign in _JOINS or unicodedata.category(sign) not in _UNSEEN)
+    return visible if len(visible) <= LONGEST_LABEL else visible[: LONGEST_LABEL - 1] + "…"
 
 
 def _in_mermaid(text: str) -> str:

@@ -28,17 +28,17 @@ def around(hold: Hold, session: Session, id: str, which: Which, *, depth: int, m
     """Read the nearest memories along links in either direction, and all links between them."""
     now = hold.now()
     start = memories.resolve(session, hold.caller, id, now)
-    met, edge, cut = {start.id: None}, [start.id], False
+    visited, frontier, truncated = {start.id: None}, [start.id], False
     for _ in range(depth):
-        pairs = links.beside(session, hold.caller, edge, which, now, limit=WIDEST)
-        edge = [id for id in dict.fromkeys(pair.met for pair in pairs) if id not in met]
-        cut = cut or len(pairs) == WIDEST or len(met) + len(edge) > most
-        edge = edge[: most - len(met)]
-        met |= dict.fromkeys(edge)
-        if not edge:
+        pairs = links.beside(session, hold.caller, frontier, which, now, limit=WIDEST)
+        frontier = [id for id in dict.fromkeys(pair.met for pair in pairs) if id not in visited]
+        truncated = truncated or len(pairs) == WIDEST or len(visited) + len(frontier) > most
+        frontier = frontier[: most - len(visited)]
+        visited |= dict.fromkeys(frontier)
+        if not frontier:
             break
-    between = links.among(session, met, which, now, limit=LINKS_EACH * most + 1)
-    return _shown(hold, session, list(met), between, most, cut=cut)
+    between = links.among(session, visited, which, now, limit=LINKS_EACH * most + 1)
+    return _shown(hold, session, list(visited), between, most, cut=truncated)
 
 
 def within(hold: Hold, session: Session, namespace: str, which: Which, *, most: int) -> Surroundings:
@@ -47,10 +47,10 @@ def within(hold: Hold, session: Session, namespace: str, which: Which, *, most: 
         session, hold.caller, door.namespace(namespace), which, hold.now(), limit=LINKS_EACH * most + 1
     )
     ids = list(dict.fromkeys(end for link in found for end in (link.source, link.target)))
-    kept = set(ids[:most])
-    between = [link for link in found if link.source in kept and link.target in kept]
-    cut = len(ids) > most or len(found) > LINKS_EACH * most
-    return _shown(hold, session, ids[:most], between, most, cut=cut)
+    selected = set(ids[:most])
+    between = [link for link in found if link.source in selected and link.target in selected]
+    truncated = len(ids) > most or len(found) > LINKS_EACH * most
+    return _shown(hold, session, ids[:most], between, most, cut=truncated)
 
 
 def _shown(hold: Hold, session: Session, ids: list[str], between: list[Link], most: int, *, cut: bool) -> Surroundings:

@@ -67,7 +67,7 @@ class Linked(LinkView, frozen=True, kw_only=True):
 )
 def link(hold: Hold, request: Link) -> Linked:
     """Create a typed, dated link between two memories."""
-    made, outcome = relate.link(
+    created, outcome = relate.link(
         hold,
         request.source_id,
         request.target_id,
@@ -75,8 +75,8 @@ def link(hold: Hold, request: Link) -> Linked:
         valid_from=moment(request.valid_from, "valid_from"),
         valid_until=moment(request.valid_until, "valid_until"),
     )
-    told = notified(hold) or []
-    return Linked(linked=True, outcome=outcome, invalidation_notified=told, **asdict(link_view(made)))
+    flagged = notified(hold) or []
+    return Linked(linked=True, outcome=outcome, invalidation_notified=flagged, **asdict(link_view(created)))
 
 
 class GetLinks(Request, frozen=True):
@@ -236,13 +236,13 @@ def kg_query(hold: Hold, request: KgQuery) -> KgFound:
         source, steps, truncated = relate.walk(
             hold, session, request.source_id, which, max_depth=request.max_depth, limit=request.limit
         )
-    reached = [target_view(step.edge, Reached, depth=step.depth, path="->".join(step.path)) for step in steps]
+    views = [target_view(step.edge, Reached, depth=step.depth, path="->".join(step.path)) for step in steps]
     return KgFound(
         source_id=source.id,
         max_depth=request.max_depth,
-        memories=reached,
-        paths=[one.path for one in reached],
-        count=len(reached),
+        memories=views,
+        paths=[one.path for one in views],
+        count=len(views),
         truncated=truncated,
     )
 
@@ -313,7 +313,7 @@ def find_paths(hold: Hold, request: FindPaths) -> PathsFound:
     """Find the shortest paths between two memories."""
     valid_at = moment(request.valid_at, "valid_at")
     with hold.reading() as session:
-        ways = relate.find_paths(
+        found = relate.find_paths(
             hold,
             session,
             request.source_id,
@@ -324,11 +324,11 @@ def find_paths(hold: Hold, request: FindPaths) -> PathsFound:
             valid_at=valid_at,
         )
     return PathsFound(
-        source_id=ways.source.id,
-        target_id=ways.target.id,
-        paths=ways.paths,
-        count=len(ways.paths),
-        truncated=ways.truncated,
+        source_id=found.source.id,
+        target_id=found.target.id,
+        paths=found.paths,
+        count=len(found.paths),
+        truncated=found.truncated,
     )
 
 
@@ -451,11 +451,13 @@ def graph(hold: Hold, request: Graph) -> Drawn:
     valid_at = moment(request.valid_at, "valid_at")
     which = Which(valid_at=valid_at, ended_too=request.include_invalidated, relations=tuple(request.relations))
     found = _surroundings(hold, request, which)
-    drawn = Drawn(format=request.format, count=len(found.nodes), link_count=len(found.links), truncated=found.truncated)
+    result = Drawn(
+        format=request.format, count=len(found.nodes), link_count=len(found.links), truncated=found.truncated
+    )
     if request.format in ("mermaid", "dot"):
-        return replace(drawn, text=_drawing(found, request.format, hold.now() if valid_at is None else valid_at))
+        return replace(result, text=_drawing(found, request.format, hold.now() if valid_at is None else valid_at))
     nodes = [NodeView(*node) for node in found.nodes]
-    return replace(drawn, nodes=nodes, links=[link_view(one) for one in found.links])
+    return replace(result, nodes=nodes, links=[link_view(one) for one in found.links])
 
 
 def _surroundings(hold: Hold, request: Graph, which: Which) -> surroundings.Surroundings:

@@ -129,10 +129,10 @@ def tie(
         )
         stand(write, None, _must_be_ordered(fresh))
         return Linked(write.add(LINK, fresh, "link"), "created")
-    again = _must_be_ordered(_held_again(known, write.now, valid_from, valid_until))
-    stand(write, known, again)
-    kept = write.change(LINK, known, again, "link")
-    return Linked(kept, "unchanged" if kept.version == known.version else "revalidated")
+    relinked = _must_be_ordered(_held_again(known, write.now, valid_from, valid_until))
+    stand(write, known, relinked)
+    written = write.change(LINK, known, relinked, "link")
+    return Linked(written, "unchanged" if written.version == known.version else "revalidated")
 
 
 def id_of(source: str, target: str, relation: Relation) -> str:
@@ -250,13 +250,13 @@ def walk(hold: Hold, session: Session, source_id: str, which: Which, *, max_dept
 
 def _steps(source: str, edges: list[Edge]) -> list[Step]:
     """Pair each link, nearest first, with the first path to it; drop links that close a cycle."""
-    ways: dict[str, tuple[str, ...]] = {source: (source,)}
+    path_to: dict[str, tuple[str, ...]] = {source: (source,)}
     steps = list[Step]()
     for edge in edges:
-        way = ways[edge.link.source]
-        if edge.id not in way:
-            steps.append(Step(edge, (*way, edge.id)))
-            ways.setdefault(edge.id, steps[-1].path)
+        path = path_to[edge.link.source]
+        if edge.id not in path:
+            steps.append(Step(edge, (*path, edge.id)))
+            path_to.setdefault(edge.id, steps[-1].path)
     return steps
 
 
@@ -333,9 +333,9 @@ def lineage(
     edges = links.lineage(
         session, hold.caller, memory.id, direction, which, now, depth=max_depth, most=MOST_NODES + 1, limit=WIDEST
     )
-    met: dict[str, tuple[Edge, int]] = {}
+    first_links: dict[str, tuple[Edge, int]] = {}
     for edge, depth in edges:
         if edge.id != memory.id:
-            met.setdefault(edge.id, (edge, depth))
-    nodes = list(met.values())
+            first_links.setdefault(edge.id, (edge, depth))
+    nodes = list(first_links.values())
     return Lineage(memory, nodes[:MOST_NODES], len(nodes) > MOST_NODES or len(edges) == WIDEST)

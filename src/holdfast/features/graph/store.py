@@ -133,12 +133,12 @@ def between(
     bounds = {"source": ends[0], "target": ends[1], "source_last": (depth - 1) // 2, "target_last": depth // 2 - 1}
     bounds |= {"shortest": min(0, depth - 2), "longest": max(0, depth - 2)}
     bounds |= {"wide": wide, "steps": steps, "limit": limit}
-    asked = ("link_between", *parts, "link_between.met", *parts, "link_between.in_order")
-    rows = session.assembled(asked, params | bounds)
-    cut = len(rows) == limit
-    if not cut and (not rows or rows[0][-1] < steps):
+    statement = ("link_between", *parts, "link_between.met", *parts, "link_between.in_order")
+    rows = session.assembled(statement, params | bounds)
+    truncated = len(rows) == limit
+    if not truncated and (not rows or rows[0][-1] < steps):
         return Between([row[:2] for row in rows], depth, True)
-    levels, last = rows[-1][2] + (0 if cut else 1), rows[-1][3]
+    levels, last = rows[-1][2] + (0 if truncated else 1), rows[-1][3]
     return Between([row[:2] for row in rows], min(levels, last + 1) + min(levels, depth - 1 - last), False)
 
 
@@ -153,8 +153,8 @@ class Pair(NamedTuple):
 def beside(session: Session, caller: Caller, ids: Iterable[str], which: Which, now: int, *, limit: int) -> list[Pair]:
     """Read the neighbours of some memories in both directions: only the ends, which is all a path needs."""
     parts, params = _narrowed(caller, which, now)
-    asked = ("link_pairs", *parts, "link_pairs.back", *parts, "link_pairs.in_order")
-    return [Pair(*row[:3]) for row in session.assembled(asked, params | {"ids": list(ids), "limit": limit})]
+    statement = ("link_pairs", *parts, "link_pairs.back", *parts, "link_pairs.in_order")
+    return [Pair(*row[:3]) for row in session.assembled(statement, params | {"ids": list(ids), "limit": limit})]
 
 
 def lineage(
@@ -175,8 +175,8 @@ def lineage(
     """
     parts, params = _narrowed(caller, which, now)
     bounds = {"start": id, "last": depth - 1, "steps": most * depth, "most": most, "limit": limit}
-    asked = (f"link_{direction}", *parts, f"link_{direction}.met", *parts, "link.by_depth")
-    rows = session.assembled(asked, params | bounds)
+    statement = (f"link_{direction}", *parts, f"link_{direction}.met", *parts, "link.by_depth")
+    rows = session.assembled(statement, params | bounds)
     return [(Edge(Link(*row[:LINK_COLUMNS]), *row[LINK_COLUMNS:-1]), row[-1]) for row in rows]
 
 
@@ -191,8 +191,8 @@ def within(session: Session, caller: Caller, under: str, which: Which, now: int,
     """Read the links between live memories of a namespace and its descendants, ordered by start."""
     ends, params = memories.narrowed(caller, Filter(under=under), now)
     parts, more = _holding(which, now)
-    asked = ("link_within", *ends, "link_count.target", *ends, "link_count.end", *parts, "link.in_order")
-    return [Link(*row) for row in session.assembled(asked, params | more | {"limit": limit, "skip": 0})]
+    statement = ("link_within", *ends, "link_count.target", *ends, "link_count.end", *parts, "link.in_order")
+    return [Link(*row) for row in session.assembled(statement, params | more | {"limit": limit, "skip": 0})]
 
 
 def _edges(
@@ -236,10 +236,10 @@ def _holding(which: Which, now: int) -> tuple[list[Part], dict[str, Any]]:
         if value is not None and not (field == "relations" and value == ()):
             parts.append(part)
             params[field] = value
-    held = _held(which)
-    if held:
+    validity = _held(which)
+    if validity:
         params["holds_at"] = now if which.valid_at is None else which.valid_at
-    return [*parts, *held], params
+    return [*parts, *validity], params
 
 
 def _held(which: Which) -> list[Part]:

@@ -67,8 +67,8 @@ def consult(hold: Hold, task: Task[T], material: Sequence[Material]) -> Consulte
     material = [_sendable(one) for one in material]
     schema = words.schema_of(task.answer)
     key = words.key(hold.model.name, hold.caller.agent, task.name, task.instructions, schema, material)
-    if (kept := _kept(hold, task, key)) is not None:
-        return kept
+    if (cached := _kept(hold, task, key)) is not None:
+        return cached
     try:
         hold.model.must_be_ready()
         prompt = words.build(task.instructions, schema, material, _secret())
@@ -156,9 +156,11 @@ class _Inquiry(Generic[T]):
         return id
 
     def _took(self, used: Completion, outcome: Outcome) -> Took:
-        given, made = used.input_tokens, used.output_tokens
-        cost = self._hold.allowance.cost(given, made)
-        return Took(used.model, given + made, given, made, used.cached_tokens, cost, outcome)
+        input_tokens, output_tokens = used.input_tokens, used.output_tokens
+        cost = self._hold.allowance.cost(input_tokens, output_tokens)
+        return Took(
+            used.model, input_tokens + output_tokens, input_tokens, output_tokens, used.cached_tokens, cost, outcome
+        )
 
     def _settle(self, id: str, took: Took, answer: T | None = None) -> None:
         """Record the usage of a call and cache its answer in one transaction."""
@@ -177,6 +179,6 @@ def _understood(text: str, answer: type[T]) -> T:
 
 def _counted(completion: Completion, input_tokens: int) -> Completion:
     """Fill in token counts that the provider did not report with our own."""
-    given = completion.input_tokens or input_tokens
-    made = completion.output_tokens or tokens.count(completion.text)
-    return completion._replace(input_tokens=given, output_tokens=made)
+    prompt_tokens = completion.input_tokens or input_tokens
+    output_tokens = completion.output_tokens or tokens.count(completion.text)
+    return completion._replace(input_tokens=prompt_tokens, output_tokens=output_tokens)

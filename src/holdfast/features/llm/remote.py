@@ -100,11 +100,11 @@ def _as_anthropic(model: str, prompt: Prompt, most_tokens: int) -> Asked:
     Native structured output would put the schema before the materials and defeat caching, so the schema is part of the
     task, and the answer is validated here like any other.
     """
-    kept = {"cache_control": {"type": "ephemeral"}}
-    text = {"type": "text", "text": prompt.text} | kept
-    asks = [text, {"type": "text", "text": prompt.task}] if prompt.task else [text]
-    system = [{"type": "text", "text": prompt.system} | kept]
-    messages = [{"role": "user", "content": asks}]
+    cache = {"cache_control": {"type": "ephemeral"}}
+    text = {"type": "text", "text": prompt.text} | cache
+    parts = [text, {"type": "text", "text": prompt.task}] if prompt.task else [text]
+    system = [{"type": "text", "text": prompt.system} | cache]
+    messages = [{"role": "user", "content": parts}]
     return {"model": model, "max_tokens": most_tokens, "system": system, "messages": messages}
 
 
@@ -202,20 +202,20 @@ class Remote:
         return _believed(found, self.name)
 
     def _unanswered(self, failure: Failure) -> ModelFailed:
-        known = {"retryable": failure.retryable, "unpaid": failure.undone, "answered": failure.answered}
-        return self._failed(failure.what, **known)
+        flags = {"retryable": failure.retryable, "unpaid": failure.undone, "answered": failure.answered}
+        return self._failed(failure.what, **flags)
 
     def _failed(
         self, what: str, *, retryable: bool = False, unpaid: bool = False, answered: bool = True
     ) -> ModelFailed:
-        told = f"The model at {self.host} {what}."
-        return ModelFailed(told, retryable=retryable, unpaid=unpaid, answered=answered)
+        message = f"The model at {self.host} {what}."
+        return ModelFailed(message, retryable=retryable, unpaid=unpaid, answered=answered)
 
 
 def _believed(found: Completion, asked: str) -> Completion:
     """Clamp the token counts and the model name that the provider reports."""
     name = found.model if 0 < len(found.model) <= LONGEST_MODEL and found.model.isprintable() else asked
-    given, made, cached = (
+    input_tokens, output_tokens, cached_tokens = (
         min(number, MOST_TOKENS) for number in (found.input_tokens, found.output_tokens, found.cached_tokens)
     )
-    return Completion(found.text, name, given, made, cached)
+    return Completion(found.text, name, input_tokens, output_tokens, cached_tokens)

@@ -80,17 +80,17 @@ def look(hold: Hold, write: Transaction, memory: Memory) -> Seen:
     """Check a new memory against the visible ones: exact duplicates, near-duplicates, then echoes of recalls."""
     if memory.kind == "conversation":
         return Seen()
-    sought = gists.numbers(memory, order_columns(memory)["parsed"])
-    shared = gists.sharing(write.session, sought)
-    same = said_by(hold, write.session, sought, shared, write.now)
+    numbers = gists.numbers(memory, order_columns(memory)["parsed"])
+    shared = gists.sharing(write.session, numbers)
+    same = said_by(hold, write.session, numbers, shared, write.now)
     if before := _said_before(hold, write, memory, same):
         return Seen("restated", (before,))
     near = _sharing(hold, write, memory, [*same[:MOST_COMPARED], *shared.near])
     for one in near:
         if one.likeness.relation == "same" and _restates(one.memory, memory):
             return Seen("restated", (one,))
-    if said := _recalled(hold, write, memory):
-        return Seen("recalled", tuple(Similar(one, _like(one, memory)) for one in said))
+    if echoed := _recalled(hold, write, memory):
+        return Seen("recalled", tuple(Similar(one, _like(one, memory)) for one in echoed))
     return Seen(None, tuple(near[:MOST_SIMILAR]))
 
 
@@ -239,8 +239,8 @@ class Lately:
         if not self._told or not _tells(content):
             return []
         near = worth_reading(self._texts, content)
-        told = [self._told[place] for place in near]
-        found = echoes([self._texts[place] for place in near], content, told) if near else []
+        candidates = [self._told[index] for index in near]
+        found = echoes([self._texts[index] for index in near], content, candidates) if near else []
         if found and distinct(found[0].title, title, content, surely=False):
             return []
         return [one.id for one in found]
@@ -269,10 +269,10 @@ _CITED = re.compile(r"\[([0-9a-f]{8}[0-9a-f-]{0,28})\]")
 def _recalled_lately(hold: Hold, session: Session, now: int) -> list[str]:
     """Ids of this agent's latest recall hits, newest first, including those not yet flushed."""
     agent, since = hold.caller.agent, now - LATELY
-    asked = [one for one in hold.local(Recalls).all() if one.agent == agent and one.asked_at >= since]
-    noted = [[hit.id for hit in one.hits] for one in asked]
-    kept = recalls.lately(session, agent, since=since, limit=MOST_RECALLS) if len(noted) < MOST_RECALLS else []
-    ids = [id for hits in (noted[::-1] + kept)[:MOST_RECALLS] for id in hits]
+    recent = [one for one in hold.local(Recalls).all() if one.agent == agent and one.asked_at >= since]
+    unflushed = [[hit.id for hit in one.hits] for one in recent]
+    stored = recalls.lately(session, agent, since=since, limit=MOST_RECALLS) if len(unflushed) < MOST_RECALLS else []
+    ids = [id for hits in (unflushed[::-1] + stored)[:MOST_RECALLS] for id in hits]
     return list(dict.fromkeys(ids))[:MOST_RECALLED]
 
 

@@ -62,7 +62,7 @@ def normal(which: Filter) -> Filter:
     """Normalize the namespaces of a filter; raise if its time range is reversed."""
     if which.since is not None and which.until is not None and which.until < which.since:
         raise Invalid("until: must not be before since", fields=["until"])
-    named = {name: value for name in _PLACES if (value := getattr(which, name)) is not None}
-    if named:
-        which = replace(which, **{name: door.namespace(value, name) for name, value in named.items()})
+    given = {name: value for name in _PLACES if (value := getattr(which, name)) is not None}
+    if given:
+        which = replace(which, **{name: door.namespace(value, name) for name, value in given.items()})
     return replace(which, namespaces=tuple(map(door.namespace, which.namespaces))) if which.namespaces else which

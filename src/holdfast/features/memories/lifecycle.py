@@ -44,18 +44,18 @@ def delete(hold: Hold, id: str, expected_version: int | None = None) -> Memory:
 def archive(hold: Hold, ids: list[str], reason: str) -> Put:
     """Archive memories with their links; each succeeds or fails on its own."""
     door.label("reason", reason)
-    put = Put([], [])
+    result = Put([], [])
     with hold.writing() as write:
         for id in dict.fromkeys(ids):
             try:
                 memory = memories.resolve(write.session, hold.caller, id, write.now)
                 must_change(hold, write, memory)
-                put.done.append(put_away(write, memory, reason, "archive"))
+                result.done.append(put_away(write, memory, reason, "archive"))
             except StoreError:
                 raise
             except HoldfastError as error:
-                put.refused.append((id, error))
-    return put
+                result.refused.append((id, error))
+    return result
 
 
 def put_away(write: Transaction, memory: Memory, reason: str, op: str) -> Memory:
@@ -99,12 +99,12 @@ class Gone(NamedTuple):
 def forget(hold: Hold, which: Filter, pattern: str | None, *, dry_run: bool) -> Gone:
     """Archive every writable memory that matches a filter and contains any word of a pattern."""
     with hold.writing() as write:
-        found, kept = _allowed(hold, write, _named(hold, write, which, pattern))
+        found, skipped = _allowed(hold, write, _named(hold, write, which, pattern))
         for number, memory in enumerate(found):
             hold.progress(number, len(found), "forgetting")
             if not dry_run:
                 put_away(write, memory, "forget", "forget")
-    return Gone([memory.id for memory in found], kept)
+    return Gone([memory.id for memory in found], skipped)
 
 
 def _allowed(hold: Hold, write: Transaction, found: list[Memory]) -> tuple[list[Memory], list[str]]:
@@ -175,15 +175,15 @@ def purge(hold: Hold, ids: list[str] | None, older_than_days: int | None) -> Gon
     """Erase archived memories and their history permanently; the id and state remain."""
     with hold.writing() as write:
         before = write.now - door.days("older_than_days", older_than_days or 0)
-        named = None if ids is None else [_put_away(hold, write, id).id for id in ids]
-        found = memories.put_away_before(write.session, hold.caller, write.now, before, named)
-        gone, kept = _allowed(hold, write, found)
-        for memory in gone:
+        selected = None if ids is None else [_put_away(hold, write, id).id for id in ids]
+        found = memories.put_away_before(write.session, hold.caller, write.now, before, selected)
+        purged, skipped = _allowed(hold, write, found)
+        for memory in purged:
             erase(write, memory)
-        if gone:
+        if purged:
             consulted.forget(write.session)
             write.session.forget_words()
-    return Gone([memory.id for memory in gone], kept)
+    return Gone([memory.id for memory in purged], skipped)
 
 
 def erase(
@@ -192,6 +192,8 @@ def erase(
     """Erase a memory, its aliases and its notices; leave a tombstone, or the record `left`."""
     for alias in [ALIAS.load(row) for row in write.session.rows("alias_ever", entity=memory.id)]:
         write.purge(ALIAS, alias)
-    for told in [INVALIDATION.load(row) for row in write.session.rows("invalidation_ever", dependent=memory.id)]:
-        write.purge(INVALIDATION, told)
+    for invalidation in [
+        INVALIDATION.load(row) for row in write.session.rows("invalidation_ever", dependent=memory.id)
+    ]:
+        write.purge(INVALIDATION, invalidation)
     write.purge(MEMORY, memory, left, taken)

@@ -49,8 +49,8 @@ def _render_warnings(answer: Any) -> Iterator[str]:
 
 def format_stale_mark(mark: Any) -> str:
     """Format why a memory is stale, in one line."""
-    fell = f" ({mark.invalidated_id})" if isinstance(mark.invalidated_id, str) else ""
-    return style(f"stale: its source{fell} is {mark.cause} since {mark.since[:10]}", fg="yellow")
+    source = f" ({mark.invalidated_id})" if isinstance(mark.invalidated_id, str) else ""
+    return style(f"stale: its source{source} is {mark.cause} since {mark.since[:10]}", fg="yellow")
 
 
 def render_memories(answer: Any) -> Iterator[str]:

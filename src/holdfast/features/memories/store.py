@@ -203,8 +203,8 @@ def texts(session: Session, caller: Caller, ids: Sequence[str], now: int) -> lis
 def saying(session: Session, caller: Caller, numbers: Sequence[int], now: int) -> list[str]:
     """Ids of the visible memories with the same MinHash numbers, oldest first."""
     parts, params = narrowed(caller, EVERYTHING, now)
-    sought = {"exact": numbers[0], "band": numbers[1]}
-    rows = session.assembled(("memory_ids", *parts, "memory.same"), params | sought)
+    exact_params = {"exact": numbers[0], "band": numbers[1]}
+    rows = session.assembled(("memory_ids", *parts, "memory.same"), params | exact_params)
     return sorted(row[0] for row in rows)
 
 
@@ -214,8 +214,8 @@ def resolve(session: Session, caller: Caller, id: str, now: int, view: View = "l
     rows = session.assembled(("memory_select", *parts, "memory.one"), params | {"id": id})
     if not rows and 0 < len(id) < 36:
         rows = session.assembled(("memory_select", *parts, "memory.prefixed"), params | {"prefix": id})
-    if not rows and (shown := session.row("title_stands_for", id=id)):
-        return resolve(session, caller, shown[0], now, view)
+    if not rows and (representative := session.row("title_stands_for", id=id)):
+        return resolve(session, caller, representative[0], now, view)
     if len(rows) > 1:
         found = [row[0] for row in rows[:10]]
         raise AmbiguousId(f"{id!r} is the prefix of several ids: give more characters.", candidates=found)
@@ -262,12 +262,12 @@ def matching(
     `since_row`: only rows from this one on.
     """
     parts, params = narrowed(caller, which, now)
-    asking, asked = session.asking(words, every=every)
-    params |= asked | {"limit": limit}
+    statement, fts_params = session.asking(words, every=every)
+    params |= fts_params | {"limit": limit}
     if since_row:
         parts.append("memory_found.since_row")
         params["since_row"] = since_row
-    rows = session.assembled((*asking, *parts, "memory_found.best"), params)
+    rows = session.assembled((*statement, *parts, "memory_found.best"), params)
     return [Found(*row) for row in rows]
 
 

@@ -58,10 +58,10 @@ def remember_all(
     """Store many memories in one transaction; each succeeds or fails on its own."""
     outcomes: list[Remembered | HoldfastError] = []
     with hold.writing() as write:
-        for number, drafted in enumerate(drafts):
+        for number, build_draft in enumerate(drafts):
             hold.progress(number, len(drafts), "storing")
             try:
-                draft, on_conflict, embedding, force = drafted()
+                draft, on_conflict, embedding, force = build_draft()
                 outcomes.append(put(hold, write, draft, on_conflict, embedding, force=force))
             except StoreError:
                 raise
@@ -134,9 +134,9 @@ def _add(hold: Hold, write: Transaction, memory: Memory, *, force: bool) -> Reme
     seen = hygiene.Seen() if force else hygiene.look(hold, write, memory)
     if seen.outcome is None:
         return Remembered(write.add(MEMORY, memory, "store"), "created", seen.similar)
-    said = seen.similar[0].memory
-    hygiene.restated(write, said, memory)
-    return Remembered(said, seen.outcome, seen.similar)
+    existing = seen.similar[0].memory
+    hygiene.restated(write, existing, memory)
+    return Remembered(existing, seen.outcome, seen.similar)
 
 
 def title_holder(write: Transaction, namespace: str, title: str) -> Memory | None:
@@ -157,10 +157,10 @@ def must_be_free(hold: Hold, write: Transaction, memory: Memory) -> None:
     holder = title_holder(write, memory.namespace, memory.title)
     if holder is None or holder.id == memory.id:
         return
-    taken = f"The title {memory.title!r} is taken in {memory.namespace!r}"
+    message = f"The title {memory.title!r} is taken in {memory.namespace!r}"
     if memories.by_ids(write.session, hold.caller, [holder.id], write.now):
-        raise TitleTaken(f"{taken} by {holder.id}.", existing_id=holder.id)
-    raise TitleTaken(f"{taken}.")
+        raise TitleTaken(f"{message} by {holder.id}.", existing_id=holder.id)
+    raise TitleTaken(f"{message}.")
 
 
 def must_change(hold: Hold, write: Transaction, memory: Memory) -> None:

@@ -158,16 +158,16 @@ def memory_view(
 
 def memory_views(session: Session, found: Iterable[Memory]) -> list[MemoryView]:
     """Build the views of several memories with their access counts."""
-    shown = list(found)
-    used = memories.uses(session, [memory.id for memory in shown])
-    return [memory_view(memory, used.get(memory.id, (0, 0))) for memory in shown]
+    listed = list(found)
+    used = memories.uses(session, [memory.id for memory in listed])
+    return [memory_view(memory, used.get(memory.id, (0, 0))) for memory in listed]
 
 
 def stale_view(stale: Stale | None) -> StaleView | UnsetType:
     """Build the view of a stale reason."""
     if stale is None:
         return UNSET
-    heir = stale.invalidating if stale.invalidating != stale.invalidated else None
+    replacement = stale.invalidating if stale.invalidating != stale.invalidated else None
     return StaleView(
         cause=stale.cause,
         since=to_text(stale.since),
@@ -175,7 +175,7 @@ def stale_view(stale: Stale | None) -> StaleView | UnsetType:
         hop=stale.hop,
         count=stale.many,
         invalidated_id=known(stale.invalidated),
-        invalidating_id=known(heir),
+        invalidating_id=known(replacement),
     )
 
 

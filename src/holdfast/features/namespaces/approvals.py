@@ -21,12 +21,12 @@ from holdfast.kernel.storage.port import Session
 def approve(hold: Hold, id: str) -> tuple[Waiting, Reflected]:
     """Run a pending request as its requester, under the current rules; the journal records the approver."""
     with hold.writing() as write:
-        asking = _open(hold, write.session, id)
-        _must_be_another(hold, write, asking)
-        asked = asked_of(asking)
-        requester = _requester(hold, asking, asked)
-        reflected = made(requester, write, _planned(hold, requester, write, asked))
-        return _decided(hold, write, asking, "approved", None), reflected
+        pending = _open(hold, write.session, id)
+        _must_be_another(hold, write, pending)
+        request = asked_of(pending)
+        requester = _requester(hold, pending, request)
+        reflected = made(requester, write, _planned(hold, requester, write, request))
+        return _decided(hold, write, pending, "approved", None), reflected
 
 
 def reject(hold: Hold, id: str, reason: str | None = None) -> Waiting:
@@ -44,18 +44,18 @@ def asked_of(asking: Waiting) -> Asked:
 def parts_of_approving(hold: Hold, id: str) -> Parts:
     """Describe for lifecycle hooks what an approval does: it creates the requested reflection."""
     with hold.reading() as session:
-        asking = _open(hold, session, id)
-        asked = asked_of(asking)
-        places = places_of(hold, session, list(asked.source_ids))
-    makes = {"title": asked.title, "content": asked.content, "tags": list(asked.tags)}
-    return Parts().add("reflect", [asking.namespace, *places], makes)
+        pending = _open(hold, session, id)
+        request = asked_of(pending)
+        places = places_of(hold, session, list(request.source_ids))
+    arguments = {"title": request.title, "content": request.content, "tags": list(request.tags)}
+    return Parts().add("reflect", [pending.namespace, *places], arguments)
 
 
 def _open(hold: Hold, session: Session, id: str) -> Waiting:
-    asking = waiting.get(session, hold.caller, id)
-    if asking.status != "pending":
-        raise Conflict(f"The pending action {id} is already {asking.status}.", id=id)
-    return asking
+    pending = waiting.get(session, hold.caller, id)
+    if pending.status != "pending":
+        raise Conflict(f"The pending action {id} is already {pending.status}.", id=id)
+    return pending
 
 
 def _must_be_another(hold: Hold, write: Transaction, asking: Waiting) -> None:
@@ -78,8 +78,8 @@ def _planned(hold: Hold, requester: Hold, write: Transaction, asked: Asked) -> P
     try:
         return plan(requester, write, asked)
     except NotFound as error:
-        seen = memories.by_ids(write.session, hold.caller, asked.source_ids, write.now, view="any")
-        if error.details.get("id") in seen:
+        visible = memories.by_ids(write.session, hold.caller, asked.source_ids, write.now, view="any")
+        if error.details.get("id") in visible:
             raise
     raise NotFound(
         "A source of this reflection that you may not see is gone: reject the request and have it submitted again."
@@ -88,9 +88,9 @@ def _planned(hold: Hold, requester: Hold, write: Transaction, asked: Asked) -> P
 
 def _decided(hold: Hold, write: Transaction, asking: Waiting, status: waiting.Status, reason: str | None) -> Waiting:
     """Record the decision and erase the requested content."""
-    spare = replace(asked_of(asking), content="", metadata={}, tags=())
+    request = replace(asked_of(asking), content="", metadata={}, tags=())
     decided = asking._replace(
-        request=json.encode(spare).decode(),
+        request=json.encode(request).decode(),
         status=status,
         decided_by=hold.caller.agent,
         decided_at=write.now,

@@ -73,7 +73,7 @@ def _newest(session: Session, status: Status | None) -> Iterator[Waiting]:
 
 def decide(session: Session, decided: Waiting) -> None:
     """Write a decision; raise if already decided. `request` replaces the stored one."""
-    made = session.row(
+    updated = session.row(
         "pending_decide",
         id=decided.id,
         status=decided.status,
@@ -82,5 +82,5 @@ def decide(session: Session, decided: Waiting) -> None:
         reason=decided.reason,
         request=decided.request,
     )
-    if made is None:
+    if updated is None:
         raise Conflict(f"The pending action {decided.id} is already decided.", id=decided.id)

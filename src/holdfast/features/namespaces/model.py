@@ -86,12 +86,12 @@ POLICY = register(Kind("policy", Policy, Shape(registers=("state",), maps=("rule
 
 def admit_rules(given: dict[str, Any], field: str = "rules") -> dict[str, Any]:
     """Validate rule names and values; rules that are None are left out."""
-    told = {name: value for name, value in given.items() if value is not None}
+    rules = {name: value for name, value in given.items() if value is not None}
     try:
-        msgspec.convert(told, Rules)
+        msgspec.convert(rules, Rules)
     except msgspec.ValidationError as error:
         raise Invalid(f"{field}: {error}", fields=[field]) from None
-    return told
+    return rules
 
 
 def together(decided: list[dict[str, Any]]) -> Rules:

@@ -24,8 +24,8 @@ def set_policy(hold: Hold, namespace: str, rules: dict[str, Any], inherit: tuple
         if known is None:
             fresh = Policy(place, given, hold.caller.agent, write.now, write.now, write.origin, 1)
             return write.add(POLICY, fresh, "policy")
-        had = known.rules if known.state == "live" else {}
-        wanted = {name: value for name, value in {**had, **given}.items() if name not in inherit}
+        current = known.rules if known.state == "live" else {}
+        wanted = {name: value for name, value in {**current, **given}.items() if name not in inherit}
         return write.change(POLICY, known, replace(known, rules=wanted, state="live"), "policy")
 
 

@@ -15,5 +15,5 @@ def resolved(session: Session, namespace: str) -> Rules:
 def deciding(session: Session, namespace: str) -> list[Policy]:
     """List the policies that apply to a namespace, most general first."""
     places = [EVERYWHERE] if namespace == EVERYWHERE else [EVERYWHERE, *reversed(lineage(namespace))]
-    known = {row[0]: POLICY.load(row) for row in session.rows("policy_some", ids=places)}
-    return [known[place] for place in places if place in known]
+    policies = {row[0]: POLICY.load(row) for row in session.rows("policy_some", ids=places)}
+    return [policies[place] for place in places if place in policies]

@@ -128,14 +128,14 @@ def raise_taken(write: Transaction, links: Iterable[str], grounds: Iterable[str]
 
     Memories in a cycle that two stores closed together are not raised.
     """
-    asked = {"links": sorted(links), "grounds": sorted(grounds)}
-    for (id,) in write.session.rows("reflection_low", **asked, now=write.now) if any(asked.values()) else ():
-        ground = write.get(MEMORY, id)
-        assert ground is not None
-        bounds = {"depth": ground.reflection_depth, "now": write.now, "most": DEEPEST_TAKEN_IN + 1}
+    params = {"links": sorted(links), "grounds": sorted(grounds)}
+    for (id,) in write.session.rows("reflection_low", **params, now=write.now) if any(params.values()) else ():
+        source = write.get(MEMORY, id)
+        assert source is not None
+        bounds = {"depth": source.reflection_depth, "now": write.now, "most": DEEPEST_TAKEN_IN + 1}
         rows = write.session.rows("reflection_higher", id=id, **bounds)
         if all(Raised(*row).depth <= DEEPEST_TAKEN_IN for row in rows):
-            lift(write, id, ground.reflection_depth, capped=False)
+            lift(write, id, source.reflection_depth, capped=False)
 
 
 def _must_rise(write: Transaction, id: str, one: Raised) -> None:

@@ -64,6 +64,6 @@ def _by_rules(hold: Hold, sources: Sequence[Memory], shared: Sequence[str]) -> C
     """Quote the most important sentences of the sources, titled with their shared words."""
     text = "\n".join(source.content[:MOST_CHARACTERS] for source in sources)
     with hold.reading() as session:
-        said = summary(text, SENTENCES, rarity(session, meant(text)))
+        sentences = summary(text, SENTENCES, rarity(session, meant(text)))
     title = ", ".join(shared)[:LONGEST_TITLE].strip(", ")
-    return Conclusion(title or sources[0].title, said, BY_RULES)
+    return Conclusion(title or sources[0].title, sentences, BY_RULES)

@@ -70,17 +70,17 @@ class TakenIn(NamedTuple):
 
 def fields_of(session: Session, hold: Hold, memory: Memory) -> Row:
     """Build the header fields of a reflection's file."""
-    said, ours = envelope.memory_row(memory, (0, 0)), envelope.memory_row(replace(memory, extra={}), (0, 0))
-    own = _spoken({name: said[name] for name in ours if name not in NOT_OF_THE_FILE})
-    more = {name: value for name, value in said.items() if name not in ours and name != MISSING}
-    ground, other = _links_of(session, hold, memory)
+    row, known_fields = envelope.memory_row(memory, (0, 0)), envelope.memory_row(replace(memory, extra={}), (0, 0))
+    own = _spoken({name: row[name] for name in known_fields if name not in NOT_OF_THE_FILE})
+    more = {name: value for name, value in row.items() if name not in known_fields and name != MISSING}
+    sources, others = _links_of(session, hold, memory)
     return {
         "memory_id": memory.id,
         **{name: own.pop(name) for name in FIRST},
         "agent_id": memory.agent,
-        "reflects_on": ground,
+        "reflects_on": sources,
         **own,
-        **({"links": other} if other else {}),
+        **({"links": others} if others else {}),
         **({"more": more} if more else {}),
     }
 
@@ -90,18 +90,18 @@ def _links_of(session: Session, hold: Hold, memory: Memory) -> tuple[list[Row], 
     which = Which(view="kept", ended_too=True)
     edges = links.leaving(session, hold.caller, [memory.id], which, hold.now(), limit=MOST_LINKS)
     rows = [envelope.link_row(edge.link) for edge in edges]
-    ground = [_end(row) for row in rows if row["relation"] == "reflects_on"] + _missing_of(memory)
-    other = [{"relation": row["relation"], **_end(row)} for row in rows if row["relation"] != "reflects_on"]
+    sources = [_end(row) for row in rows if row["relation"] == "reflects_on"] + _missing_of(memory)
+    others = [{"relation": row["relation"], **_end(row)} for row in rows if row["relation"] != "reflects_on"]
     return (
-        sorted(ground, key=lambda end: str(end["target_id"])),
-        sorted(other, key=lambda end: (end["target_id"], end["relation"])),
+        sorted(sources, key=lambda end: str(end["target_id"])),
+        sorted(others, key=lambda end: (end["target_id"], end["relation"])),
     )
 
 
 def _missing_of(memory: Memory) -> list[Row]:
     """Read the missing sources from the memory's extra field; skip malformed entries."""
-    told = memory.extra.get(MISSING)
-    ends = told if isinstance(told, list) else []
+    stored = memory.extra.get(MISSING)
+    ends = stored if isinstance(stored, list) else []
     return [end for end in ends if isinstance(end, dict) and isinstance(end.get("target_id"), str)]
 
 
@@ -177,20 +177,20 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 def _clear(hold: Hold, session: Session, folder: Path, namespace: str | None, written: Written) -> None:
     """Remove files of earlier exports whose reflections are no longer live; record files that are not ours."""
-    there = {*written.written, *written.unchanged}
+    current = {*written.written, *written.unchanged}
     for name in _named(folder):
         if name.endswith(UNFINISHED):
             (folder / name).unlink()
-        elif name.endswith(".md") and name not in there:
+        elif name.endswith(".md") and name not in current:
             _clear_one(hold, session, folder, name, namespace, written)
 
 
 def _clear_one(hold: Hold, session: Session, folder: Path, name: str, namespace: str | None, written: Written) -> None:
-    parted = _told(folder, name)
-    known = memories.by_ids(session, hold.caller, [parted[0]], hold.now(), view="any") if parted else {}
-    if parted is None or name != path_of(parted[1], parted[0]) or not known:
+    identity = _told(folder, name)
+    known = memories.by_ids(session, hold.caller, [identity[0]], hold.now(), view="any") if identity else {}
+    if identity is None or name != path_of(identity[1], identity[0]) or not known:
         written.left.append(name)
-    elif namespace is None or parted[1] == namespace or parted[1].startswith(f"{namespace}/"):
+    elif namespace is None or identity[1] == namespace or identity[1].startswith(f"{namespace}/"):
         (folder / name).unlink()
         written.removed.append(name)
 
@@ -245,11 +245,13 @@ def import_all(hold: Hold, path: str, options: Options, *, dry_run: bool) -> Tak
                 rejected.append((name, error))
     missing = _missing(hold, parts)
     rows = [_row(part, missing) for part in parts]
-    ends = [(part.name, link) for part in parts for link in part.links if link["target_id"] not in missing]
-    taken = intake.take(hold, {"memories": rows, "links": [link for _, link in ends]}, options, dry_run=dry_run)
-    for one in taken.rejected:
-        rejected.append((parts[one.index].name if one.array == "memories" else ends[one.index][0], one.error))
-    return TakenIn(len(parts) + len(rejected) - len(taken.rejected), taken, rejected, sorted(missing))
+    link_files = [(part.name, link) for part in parts for link in part.links if link["target_id"] not in missing]
+    imported = intake.take(
+        hold, {"memories": rows, "links": [link for _, link in link_files]}, options, dry_run=dry_run
+    )
+    for one in imported.rejected:
+        rejected.append((parts[one.index].name if one.array == "memories" else link_files[one.index][0], one.error))
+    return TakenIn(len(parts) + len(rejected) - len(imported.rejected), imported, rejected, sorted(missing))
 
 
 def _parted(folder: Path, name: str) -> Parted:

@@ -46,30 +46,30 @@ class Fall(NamedTuple):
 def settle(write: Transaction, happened: ChangeSet) -> list[Invalidation]:
     """Write notices for the dependents of invalidated sources; resolve those that no longer apply. Idempotent."""
     settled = frozenset(happened.settled)
-    told = _tell(write, [*_falls(write, happened), *_inherited(write, happened)], settled)
+    written = _tell(write, [*_falls(write, happened), *_inherited(write, happened)], settled)
     if happened.back:
         _take_back(write, sorted(happened.back), settled)
-    return told
+    return written
 
 
 def _falls(write: Transaction, happened: ChangeSet) -> Iterable[Fall]:
     """List the sources invalidated by a transaction; one that is available again at its end is left out."""
     pairs = happened.superseded | happened.cut
-    known = _standing(write.session, {*happened.gone, *happened.changed, *(target for target, _ in pairs)})
-    made: dict[str, set[str]] = {}
+    statuses = _standing(write.session, {*happened.gone, *happened.changed, *(target for target, _ in pairs)})
+    replacements_of: dict[str, set[str]] = {}
     for target, source in happened.made:
-        made.setdefault(target, set()).add(source)
+        replacements_of.setdefault(target, set()).add(source)
     replaced = {target for target, _ in happened.superseded}
     for target, source in sorted(happened.superseded):
-        yield _fall(known[target], source, "superseded", frozenset({source, *made.get(target, ())}))
+        yield _fall(statuses[target], source, "superseded", frozenset({source, *replacements_of.get(target, ())}))
     for id in sorted(happened.gone - replaced):
-        if cause := known[id].away(write.now):
-            heirs = frozenset(made.get(id, ()))
-            yield _fall(known[id], min(heirs, default=id), cause, heirs)
+        if cause := statuses[id].away(write.now):
+            replacements = frozenset(replacements_of.get(id, ()))
+            yield _fall(statuses[id], min(replacements, default=id), cause, replacements)
     for id in sorted(happened.changed):
-        yield _fall(known[id], id, "changed")
+        yield _fall(statuses[id], id, "changed")
     for target, source in sorted(happened.cut):
-        yield _fall(known[target], target, "invalidated", only=source)
+        yield _fall(statuses[target], target, "invalidated", only=source)
 
 
 def _fall(
@@ -80,13 +80,13 @@ def _fall(
 
 def _inherited(write: Transaction, happened: ChangeSet) -> Iterable[Fall]:
     """List the reasons that new links inherit: linking to an unavailable or stale memory makes the dependent stale."""
-    fallen = happened.gone | happened.arrived | {target for target, _ in happened.superseded}
-    heirs = {(target, source) for target, source in happened.made if target in fallen}
+    invalidated = happened.gone | happened.arrived | {target for target, _ in happened.superseded}
+    replacements = {(target, source) for target, source in happened.made if target in invalidated}
     reasons = _reasons(write, {target for target, _ in happened.grounded})
     known = _standing(write.session, {id for id, many in reasons.items() for id in (id, *(one.fell for one in many))})
     for target, source in sorted(happened.grounded):
         for why in reasons.get(target, ()):
-            if source not in (why.fell, why.by) and (why.hop or (target, source) not in heirs):
+            if source not in (why.fell, why.by) and (why.hop or (target, source) not in replacements):
                 of = known.get(why.fell, known[target])._replace(id=why.fell)
                 cause = why.cause or of.away(write.now)
                 assert cause is not None
@@ -149,18 +149,18 @@ def _wanted(write: Transaction, falls: Sequence[Fall]) -> list[Invalidation]:
     """Build the notices that must exist, nearest first."""
     hops: dict[str, int] = {}
     for fall in falls:
-        place = fall.namespace
-        if place not in hops:
-            hops[place] = policies.resolved(write.session, place).invalidation_hops
+        namespace = fall.namespace
+        if namespace not in hops:
+            hops[namespace] = policies.resolved(write.session, namespace).invalidation_hops
     found = []
-    for heirs in dict.fromkeys(fall.heirs for fall in falls):
-        together = [fall for fall in falls if fall.heirs == heirs]
+    for replacements in dict.fromkeys(fall.heirs for fall in falls):
+        together = [fall for fall in falls if fall.heirs == replacements]
         roots = [fall.only or fall.of for fall in together]
-        reached = reach(write.session, roots, write.now, without=heirs, hops=max(hops.values()))
+        dependents = reach(write.session, roots, write.now, without=replacements, hops=max(hops.values()))
         for fall in together:
             found += [
                 _new(write, fall, dependent, hop)
-                for dependent, hop in _dependents(fall, reached)
+                for dependent, hop in _dependents(fall, dependents)
                 if hop <= hops[fall.namespace]
             ]
     return sorted(found, key=lambda one: one.hop)
@@ -206,12 +206,12 @@ def reach(
 def _take_back(write: Transaction, back: list[str], settled: frozenset[str]) -> None:
     """Resolve pending notices about restored memories, unless another reason remains."""
     found = [INVALIDATION.load(row) for row in write.session.rows("invalidation_unsettled", ids=back)]
-    waiting = [one for one in found if one.id not in settled]
-    if not waiting:
+    pending = [one for one in found if one.id not in settled]
+    if not pending:
         return
-    still = _Still(write.session, sorted({one.invalidated for one in waiting}), write.now)
-    for one in waiting:
-        if not still.holds(one):
+    checker = _Still(write.session, sorted({one.invalidated for one in pending}), write.now)
+    for one in pending:
+        if not checker.holds(one):
             resolved = replace(one, status="resolved", reason=RESTORED, resolver=write.actor)
             write.change(INVALIDATION, one, resolved, "unflag")
 
@@ -227,10 +227,12 @@ class _Still:
         self._reached = reach(session, [*ids, *(source for _, source in self._cut)], now)
 
     def holds(self, one: Invalidation) -> bool:
-        fell = one.invalidated
-        stands = one.dependent in self._reached.get(fell, {})
-        over = self._standing[fell].away(self._now) is not None or (fell, one.invalidating) in self._superseded
-        return one.cause == "changed" or (stands and over) or self._left(one)
+        source = one.invalidated
+        depends = one.dependent in self._reached.get(source, {})
+        unavailable = (
+            self._standing[source].away(self._now) is not None or (source, one.invalidating) in self._superseded
+        )
+        return one.cause == "changed" or (depends and unavailable) or self._left(one)
 
     def _left(self, one: Invalidation) -> bool:
         """Whether the dependent, or one of its sources, lost its link to the invalidated source."""
@@ -240,12 +242,12 @@ class _Still:
 
 def ended(write: Transaction) -> None:
     """Record memories and links whose validity started or ended since their dependents were last notified."""
-    asked = [write.session.rows(f"invalidation_{name}", now=write.now) for name in ("ended", "begun", "left")]
-    gone, begun, left = asked
-    write.expired(row[0] for row in gone)
+    results = [write.session.rows(f"invalidation_{name}", now=write.now) for name in ("ended", "begun", "left")]
+    expired, started, unlinked = results
+    write.expired(row[0] for row in expired)
     changes = write.local(ChangeSet)
-    changes.superseded.update((row[0], row[1]) for row in begun)
-    changes.cut.update((row[0], row[1]) for row in left)
+    changes.superseded.update((row[0], row[1]) for row in started)
+    changes.cut.update((row[0], row[1]) for row in unlinked)
 
 
 class Which(Struct, frozen=True, kw_only=True):
@@ -330,9 +332,9 @@ def stale(session: Session, caller: Caller, ids: Sequence[str], now: int) -> dic
     """Find which memories are stale and why, including expiries not written yet."""
     if not ids:
         return {}
-    told = [id for (id,) in session.rows("stale_some", ids=list(ids))]
-    why = _why_stale(session, caller, told) if told else {}
-    return _with_untold(session, caller, why, untold.of(session, ids, now))
+    pending = [id for (id,) in session.rows("stale_some", ids=list(ids))]
+    reasons = _why_stale(session, caller, pending) if pending else {}
+    return _with_untold(session, caller, reasons, untold.of(session, ids, now))
 
 
 def _why_stale(session: Session, caller: Caller, ids: Sequence[str]) -> dict[str, Stale]:
@@ -344,10 +346,10 @@ def _why_stale(session: Session, caller: Caller, ids: Sequence[str]) -> dict[str
 
 def _with_untold(session: Session, caller: Caller, told: dict[str, Stale], more: Sequence[Untold]) -> dict[str, Stale]:
     """Merge in expiries not written yet: keep the nearest, newest reason and count all."""
-    names = seen(session, caller, {one.fell for one in more}) if more else set()
+    visible = seen(session, caller, {one.fell for one in more}) if more else set()
     for one in more:
-        fell = one.fell if one.fell in names else None
-        fresh, known = Stale(one.cause, "open", one.hop, one.since, 1, fell, fell), told.get(one.dependent)
+        source = one.fell if one.fell in visible else None
+        fresh, known = Stale(one.cause, "open", one.hop, one.since, 1, source, source), told.get(one.dependent)
         first = fresh if known is None or (fresh.hop, -fresh.since) < (known.hop, -known.since) else known
         told[one.dependent] = first._replace(many=1 if known is None else known.many + 1)
     return told

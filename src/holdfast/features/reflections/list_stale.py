@@ -57,8 +57,8 @@ def browse(hold: Hold, session: Session, which: Which, *, limit: int, skip: int)
         return _shown(
             hold, session, invalidations.select(session, hold.caller, which, now, limit=limit, skip=skip)
         ), total
-    told = invalidations.select(session, hold.caller, which, now, limit=skip + limit, skip=0)
-    return _shown(hold, session, sorted([*told, *more], key=_newest_first)[skip : skip + limit]), total
+    stored = invalidations.select(session, hold.caller, which, now, limit=skip + limit, skip=0)
+    return _shown(hold, session, sorted([*stored, *more], key=_newest_first)[skip : skip + limit]), total
 
 
 def _newest_first(told: Told) -> tuple[int, int, str]:
@@ -69,39 +69,41 @@ def _untold(hold: Hold, session: Session, which: Which, now: int) -> list[Told]:
     """Build the notices of expiries not written yet, for visible dependents."""
     if which.statuses and "open" not in which.statuses:
         return []
-    meant = [
+    notices = [
         one.as_told(one.fell)
         for one in untold.everything(session, now)
         if which.dependent in (None, one.dependent) and which.invalidated in (None, one.fell)
     ]
-    seen = memories.by_ids(session, hold.caller, {one.dependent for one in meant}, now, view="kept") if meant else {}
+    seen = (
+        memories.by_ids(session, hold.caller, {one.dependent for one in notices}, now, view="kept") if notices else {}
+    )
     return [
         Told(one, memory.namespace, memory.title, memory.agent, memory.scope)
-        for one in meant
+        for one in notices
         if (memory := seen.get(one.dependent)) and which.namespace in (None, memory.namespace)
     ]
 
 
 def _resolved(hold: Hold, session: Session, which: Which, now: int) -> Which:
     """Resolve id prefixes in a filter to visible memories."""
-    named = {
+    resolved = {
         name: memories.resolve(session, hold.caller, id, now, view="any").id
         for name, id in (("dependent", which.dependent), ("invalidated", which.invalidated))
         if id is not None
     }
     place = None if which.namespace is None else door.namespace(which.namespace)
-    return replace(which, namespace=place, **named)
+    return replace(which, namespace=place, **resolved)
 
 
 def _shown(hold: Hold, session: Session, found: Sequence[Told]) -> list[Shown]:
-    fallen = {id for told in found for id in (told.one.invalidated, told.one.invalidating)}
-    seen = invalidations.seen(session, hold.caller, fallen)
+    sources = {id for told in found for id in (told.one.invalidated, told.one.invalidating)}
+    seen = invalidations.seen(session, hold.caller, sources)
     return [Shown(told, *_named(told.one, seen)) for told in found]
 
 
 def _named(one: Invalidation, seen: set[str]) -> tuple[str | None, str | None]:
-    heir = one.invalidating if one.invalidating != one.invalidated else None
-    return one.invalidated if one.invalidated in seen else None, heir if heir in seen else None
+    replacement = one.invalidating if one.invalidating != one.invalidated else None
+    return one.invalidated if one.invalidated in seen else None, replacement if replacement in seen else None
 
 
 def viewed(namespace: str | None) -> str | None:
@@ -137,20 +139,20 @@ def _tell_first(hold: Hold, ids: Sequence[str]) -> None:
 
 
 def _settle(hold: Hold, write: Transaction, id: str, status: Status, reason: str | None) -> Settled:
-    told = invalidations.one(write.session, hold.caller, id)
-    if told is None:
+    notice = invalidations.one(write.session, hold.caller, id)
+    if notice is None:
         raise NotFound(f"There is no invalidation {id!r}.", id=id)
-    one = told.one
+    one = notice.one
     if not memories.may_change(write.session, hold.caller, one.dependent):
         raise Forbidden(f"The memory {one.dependent} belongs to another agent: ask its owner for a write grant.")
     if status == "acknowledged" and one.status not in UNSETTLED:
         raise Conflict(f"The invalidation {id} is already {one.status}: it cannot be acknowledged.", id=id)
-    instead = instead_of(hold, write.session, one) if status == "resolved" else []
+    suggested = instead_of(hold, write.session, one) if status == "resolved" else []
     if one.status == status and reason in (None, one.reason):
-        return Settled(id, "unchanged", instead)
-    settled = replace(one, status=status, reason=reason, resolver=hold.caller.agent)
-    write.change(INVALIDATION, one, settled, _VERBS[status])
-    return Settled(id, "applied", instead)
+        return Settled(id, "unchanged", suggested)
+    updated = replace(one, status=status, reason=reason, resolver=hold.caller.agent)
+    write.change(INVALIDATION, one, updated, _VERBS[status])
+    return Settled(id, "applied", suggested)
 
 
 _VERBS: dict[Status, str] = {"acknowledged": "acknowledge", "resolved": "resolve", "dismissed": "dismiss"}
@@ -159,10 +161,10 @@ _VERBS: dict[Status, str] = {"acknowledged": "acknowledge", "resolved": "resolve
 def instead_of(hold: Hold, session: Session, one: Invalidation) -> list[str]:
     """Ids for a new reflection: the dependent's sources, with invalidated ones replaced by their replacements."""
     now = hold.now()
-    grounds = WhichLinks(view=None, relations=GROUNDS)
-    edges = links.leaving(session, hold.caller, [one.dependent], grounds, now, limit=MOST_SOURCES)
-    heirs = {} if one.invalidating == one.invalidated else {one.invalidated: one.invalidating}
-    newest = [_newest(hold, session, edge.id, heirs, now) for edge in edges]
+    source_links = WhichLinks(view=None, relations=GROUNDS)
+    edges = links.leaving(session, hold.caller, [one.dependent], source_links, now, limit=MOST_SOURCES)
+    replacements = {} if one.invalidating == one.invalidated else {one.invalidated: one.invalidating}
+    newest = [_newest(hold, session, edge.id, replacements, now) for edge in edges]
     live = memories.by_ids(session, hold.caller, newest, now)
     return [id for id in dict.fromkeys(newest) if id in live and id != one.dependent]
 
@@ -182,9 +184,9 @@ def dependents(hold: Hold, session: Session, id: str, *, hops: int = MOST_HOPS) 
     """List the visible direct and indirect dependents of a memory, nearest first."""
     now = hold.now()
     root = memories.resolve(session, hold.caller, id, now, view="any").id
-    reached = invalidations.reach(session, [root], now, hops=hops).get(root, {})
-    found = memories.by_ids(session, hold.caller, reached, now, view="kept")
-    return root, sorted((Dependent(one, reached[id]) for id, one in found.items()), key=_nearest)
+    distances = invalidations.reach(session, [root], now, hops=hops).get(root, {})
+    found = memories.by_ids(session, hold.caller, distances, now, view="kept")
+    return root, sorted((Dependent(one, distances[id]) for id, one in found.items()), key=_nearest)
 
 
 def _nearest(one: Dependent) -> tuple[int, str]:
@@ -193,9 +195,9 @@ def _nearest(one: Dependent) -> tuple[int, str]:
 
 def notified(hold: Hold) -> list[str]:
     """Ids of visible memories that the caller's last change flagged stale."""
-    told = dict.fromkeys(one.dependent for one in hold.notified if isinstance(one, Invalidation))
-    if not told:
+    flagged = dict.fromkeys(one.dependent for one in hold.notified if isinstance(one, Invalidation))
+    if not flagged:
         return []
     with hold.reading() as session:
-        seen = invalidations.seen(session, hold.caller, told, kept=True)
-    return [id for id in told if id in seen]
+        visible = invalidations.seen(session, hold.caller, flagged, kept=True)
+    return [id for id in flagged if id in visible]

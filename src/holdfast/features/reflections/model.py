@@ -32,16 +32,16 @@ def never_lower(before: Memory, after: Memory) -> Memory:
     """Keep the greatest depth that a memory ever had: no edit, undo or import lowers it."""
     if after.reflection_depth >= before.reflection_depth:
         return after
-    told = {ORIGIN: before.extra[ORIGIN]} if ORIGIN in before.extra and after.state != "deleted" else {}
-    return replace(after, reflection_depth=before.reflection_depth, extra={**after.extra, **told})
+    recorded = {ORIGIN: before.extra[ORIGIN]} if ORIGIN in before.extra and after.state != "deleted" else {}
+    return replace(after, reflection_depth=before.reflection_depth, extra={**after.extra, **recorded})
 
 
 def with_origin(memory: Memory, original_depth: int) -> Memory:
     """Record the depth at the origin, unless already recorded."""
     if ORIGIN in memory.extra:
         return memory
-    told = {"peer_origin": memory.origin, "original_depth": original_depth}
-    return replace(memory, extra={**memory.extra, ORIGIN: told})
+    recorded = {"peer_origin": memory.origin, "original_depth": original_depth}
+    return replace(memory, extra={**memory.extra, ORIGIN: recorded})
 
 
 def origin_of(memory: Memory) -> Origin | None:

@@ -67,15 +67,15 @@ def _untold(session: Session, found: Sequence[tuple[str, str, int]], now: int) -
     """Drop pairs that are already reported or beyond the policy's hop limit."""
     if not found:
         return []
-    known = _known(session, {fell for _, fell, _ in found})
-    told = _told(session, (id_of(fell, fell, dependent) for dependent, fell, _ in found))
-    hops = {fell: policies.resolved(session, one.namespace).invalidation_hops for fell, one in known.items()}
+    statuses = _known(session, {fell for _, fell, _ in found})
+    written_at = _told(session, (id_of(fell, fell, dependent) for dependent, fell, _ in found))
+    hops = {fell: policies.resolved(session, one.namespace).invalidation_hops for fell, one in statuses.items()}
     return [
         Untold(dependent, fell, hop, cause, since)
         for dependent, fell, hop in found
-        if (cause := known[fell].away(now))
+        if (cause := statuses[fell].away(now))
         and hop <= hops[fell]
-        and told.get(id_of(fell, fell, dependent), -1) < (since := known[fell].over_since(now))
+        and written_at.get(id_of(fell, fell, dependent), -1) < (since := statuses[fell].over_since(now))
     ]
 
 

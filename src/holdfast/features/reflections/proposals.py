@@ -64,11 +64,11 @@ def suggest(hold: Hold, which: Which, *, limit: int, draft: bool, dry_run: bool)
 
 
 def _drafted(hold: Hold, found: list[Offer], *, ask: bool) -> list[Offer]:
-    drafted: list[Offer] = []
+    proposals: list[Offer] = []
     for number, offer in enumerate(found):
         hold.progress(number, len(found), "drafting")
-        drafted.append(offer._replace(draft=conclude(hold, offer.sources, offer.shared, ask=ask)))
-    return drafted
+        proposals.append(offer._replace(draft=conclude(hold, offer.sources, offer.shared, ask=ask)))
+    return proposals
 
 
 def dismiss(hold: Hold, id: str) -> str:
@@ -122,8 +122,8 @@ def _recent(hold: Hold, session: Session, which: Which, now: int) -> dict[str, l
         hold.progress(number, len(names), "reading")
         here = Filter(namespace=name, since=among.since, kinds=among.kinds)
         newest = memories.select(session, hold.caller, here, now, order="by_newest", limit=MOST_LOOKED_AT)
-        done = _reflected_on(session, [memory.id for memory in newest], now)
-        recent[name] = [memory for memory in newest if memory.id not in done]
+        reflected = _reflected_on(session, [memory.id for memory in newest], now)
+        recent[name] = [memory for memory in newest if memory.id not in reflected]
     return recent
 
 
@@ -140,5 +140,5 @@ def _words(memory: Memory) -> frozenset[str]:
 def _noted(session: Session, offer: Offer, now: int) -> bool:
     """Record a proposal; return whether it is new."""
     sources = msgspec.json.encode([source.id for source in offer.sources]).decode()
-    made = session.row("offer_add", id=offer.id, namespace=offer.namespace, sources=sources, offered_at=now)
-    return made is not None
+    added = session.row("offer_add", id=offer.id, namespace=offer.namespace, sources=sources, offered_at=now)
+    return added is not None

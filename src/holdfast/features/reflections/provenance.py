@@ -31,15 +31,19 @@ class Traced(NamedTuple):
 def trace(hold: Hold, session: Session, id: str) -> Traced:
     """Trace a memory's origin from its recorded origin and its first journal entries."""
     memory = memories.resolve(session, hold.caller, id, hold.now(), view="kept")
-    node, told = journal.head_of(session).node, origin_of(memory)
+    node, recorded = journal.head_of(session).node, origin_of(memory)
     rows = session.rows("journal_of", record=memory.id, kind=MEMORY.name, after=0, limit=MOST_CHANGES)
     entries = [journal.Entry(*row) for row in rows]
-    then = _depth(entries[0]) if entries else None
-    authors = (memory.origin, told.peer_origin if told else None)
+    first_depth = _depth(entries[0]) if entries else None
+    authors = (memory.origin, recorded.peer_origin if recorded else None)
     return Traced(
         memory,
         peer_origin=next((author for author in authors if author is not None and not made_by(node, author)), None),
-        original_depth=told.original_depth if told else memory.reflection_depth if then is None else then,
+        original_depth=recorded.original_depth
+        if recorded
+        else memory.reflection_depth
+        if first_depth is None
+        else first_depth,
         depth_at_arrival=_depth(arrived) if (arrived := _arrived(node, entries)) else None,
         agent=_made_as(memory),
     )
@@ -54,8 +58,8 @@ def _arrived(node: str, entries: Sequence[journal.Entry]) -> journal.Entry | Non
     """Find the last entry of a memory's arrival; None if it was created here."""
     if entries and entries[0].op == "import":
         return entries[0]
-    came = takewhile(lambda one: not made_by(node, one.origin) and one.kept_at == entries[0].kept_at, entries)
-    return next(reversed(list(came)), None)
+    arrival = takewhile(lambda one: not made_by(node, one.origin) and one.kept_at == entries[0].kept_at, entries)
+    return next(reversed(list(arrival)), None)
 
 
 def _depth(entry: journal.Entry) -> int | None:

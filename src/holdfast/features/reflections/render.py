@@ -26,8 +26,8 @@ def render_suggestions(answer: Any) -> Iterator[str]:
         if one.draft is not UNSET:
             yield from _render_draft(one.draft)
     if answer.suggestions:
-        told = f"{pluralize(answer.count, 'proposal')}: accept one with reflect, or dismiss it with reflect-dismiss."
-        yield style(told, fg="green")
+        hint = f"{pluralize(answer.count, 'proposal')}: accept one with reflect, or dismiss it with reflect-dismiss."
+        yield style(hint, fg="green")
 
 
 def _render_draft(draft: Any) -> Iterator[str]:
@@ -54,9 +54,9 @@ def render_invalidations(answer: Any) -> Iterator[str]:
         yield "No stale memories."
     for one in answer.invalidations:
         yield style(f"{one.status:<12} {escape(one.title)}", bold=one.status == "open")
-        fell = f" {one.invalidated_id}" if isinstance(one.invalidated_id, str) else ""
-        heir = f" by {one.invalidating_id}" if isinstance(one.invalidating_id, str) else ""
-        yield f"      {one.dependent_id}: source{fell} {one.cause}{heir}  (distance {one.hop})"
+        source = f" {one.invalidated_id}" if isinstance(one.invalidated_id, str) else ""
+        replacement = f" by {one.invalidating_id}" if isinstance(one.invalidating_id, str) else ""
+        yield f"      {one.dependent_id}: source{source} {one.cause}{replacement}  (distance {one.hop})"
         reason = f": {escape(one.reason)}" if isinstance(one.reason, str) else ""
         by = f"  {escape(one.resolver)}{reason}" if isinstance(one.resolver, str) else ""
         yield style(f"      {one.id}  since {one.created_at[:19].replace('T', ' ')}{by}", dim=True)

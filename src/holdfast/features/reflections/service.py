@@ -90,9 +90,9 @@ def made(hold: Hold, write: Transaction, planned: Planned) -> Reflected:
     memory = write.add(MEMORY, planned.memory, "reflect")
     for source in planned.sources:
         tie(hold, write, memory.id, source.id, "reflects_on")
-    found = [source.id for source in planned.sources]
-    write.session.do("offer_decide", id=offer_id(found), status="accepted")
-    return Reflected(memory, found)
+    source_ids = [source.id for source in planned.sources]
+    write.session.do("offer_decide", id=offer_id(source_ids), status="accepted")
+    return Reflected(memory, source_ids)
 
 
 def offer_id(sources: Sequence[str]) -> str:
@@ -162,7 +162,7 @@ def _permitted(write: Transaction, planned: Planned, asked: Asked) -> dict[str, 
 
 def _ask(hold: Hold, write: Transaction, asked: Asked, planned: Planned) -> Waiting:
     """Queue the request for approval with full ids and the resolved namespace."""
-    whole = replace(
+    complete = replace(
         asked,
         title=planned.memory.title,
         content=planned.memory.content,
@@ -172,8 +172,8 @@ def _ask(hold: Hold, write: Transaction, asked: Asked, planned: Planned) -> Wait
         namespace=planned.memory.namespace,
         reach=hold.caller.namespaces,
     )
-    request = msgspec.json.encode(whole).decode()
-    asking = Waiting(
+    request = msgspec.json.encode(complete).decode()
+    pending = Waiting(
         id=planned.memory.id,
         operation=OPERATION,
         namespace=planned.memory.namespace,
@@ -183,5 +183,5 @@ def _ask(hold: Hold, write: Transaction, asked: Asked, planned: Planned) -> Wait
         asked_at=write.now,
         status="pending",
     )
-    waiting.add(write.session, asking)
-    return asking
+    waiting.add(write.session, pending)
+    return pending

@@ -103,7 +103,7 @@ def test_nothing_is_written_into_the_namespace_of_invalidations(timed: holdfast.
         lambda: timed.consolidate(ids=[ground, below], title="Both", summary="Both.", namespace=view),
     ]
     for way in ways:
-        with pytest.raises(Invalid, match="is a view"):
+        with pytest.raises(Invalid, match="read-only view"):
             way()
     row = {"id": "m", "title": "m", "content": "x", "namespace": view}
     answer = timed.call("import", {"envelope": {"memories": [row]}})

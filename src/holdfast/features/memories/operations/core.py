@@ -188,11 +188,11 @@ def store(hold: Hold, request: Store) -> Stored:
 
     It is durable, searchable and journalled when this returns.
     """
-    kept = remember.remember(
+    result = remember.remember(
         hold, request.draft(hold), request.on_conflict or "merge", embedding_of(request.embedding), force=request.force
     )
-    used = (0, 0) if kept.outcome == "created" else used_once(hold, kept.memory.id)
-    return memory_view(kept.memory, used, type=Stored, outcome=kept.outcome, **_seen(hold, kept))
+    used = (0, 0) if result.outcome == "created" else used_once(hold, result.memory.id)
+    return memory_view(result.memory, used, type=Stored, outcome=result.outcome, **_seen(hold, result))
 
 
 def _seen(hold: Hold, kept: remember.Remembered) -> dict[str, Any]:
@@ -264,18 +264,18 @@ class BulkStored(Struct, frozen=True, kw_only=True):
 )
 def bulk_store(hold: Hold, request: BulkStore) -> BulkStored:
     """Store many memories in one transaction, with an outcome for each."""
-    done = remember.remember_all(hold, [partial(drafted, hold, item, request) for item in request.memories])
+    results = remember.remember_all(hold, [partial(drafted, hold, item, request) for item in request.memories])
     outcomes = [
         _kept(index, one)
         if isinstance(one, remember.Remembered)
         else ItemOutcome(index=index, outcome="rejected", error=one.message, code=one.code)
-        for index, one in enumerate(done)
+        for index, one in enumerate(results)
     ]
-    kept = [one.id for one in outcomes if isinstance(one.id, str)]
+    stored_ids = [one.id for one in outcomes if isinstance(one.id, str)]
     return BulkStored(
         created=sum(one.outcome == "created" for one in outcomes),
-        count=len(kept),
-        ids=kept,
+        count=len(stored_ids),
+        ids=stored_ids,
         outcomes=outcomes,
         errors=[one for one in outcomes if one.outcome == "rejected"],
     )
@@ -419,8 +419,8 @@ def update(hold: Hold, request: Update) -> Updated:
     if request.expires_at is not UNSET:
         patch["expires_at"] = from_text(request.expires_at, "expires_at") if request.expires_at else None
     memory = amend.amend(hold, request.id, patch, request.expected_version, embedding_of(request.embedding))
-    told = notified(hold)
-    return memory_view(memory, used_once(hold, memory.id), type=Updated, invalidation_notified=told)
+    flagged = notified(hold)
+    return memory_view(memory, used_once(hold, memory.id), type=Updated, invalidation_notified=flagged)
 
 
 class Browse(Request, frozen=True):
@@ -461,8 +461,8 @@ def browse(hold: Hold, request: Browse) -> Page:
     which = filter_of(request)
     with hold.reading() as session:
         found = find.browse(hold, session, which, limit=request.limit, skip=request.offset)
-        shown = memory_views(session, found)
-    return Page(memories=shown, count=len(shown))
+        views = memory_views(session, found)
+    return Page(memories=views, count=len(views))
 
 
 def invalidations_of(hold: Hold, place: str, request: Browse) -> Page:
@@ -517,10 +517,10 @@ def search(hold: Hold, request: Search) -> Searched:
     which = filter_of(request)
     with hold.reading() as session:
         found = find.search(hold, session, request.query, which, limit=request.limit)
-        shown = memory_views(session, found)
+        views = memory_views(session, found)
     return Searched(
-        results=shown,
-        count=len(shown),
+        results=views,
+        count=len(views),
         query=UNSET if request.query is None else request.query,
         source_uri=UNSET if request.source_uri is None else request.source_uri,
     )

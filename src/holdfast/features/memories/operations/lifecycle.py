@@ -69,8 +69,8 @@ class Promoted(MemoryView, frozen=True, kw_only=True):
 def promote(hold: Hold, request: Promote) -> Promoted:
     """Move a memory to a longer-lived tier, or copy it to a parent namespace."""
     if request.to_namespace is None:
-        raised = promoting.promote(hold, request.id, request.target_tier)
-        return memory_view(raised, type=Promoted, promoted=True, mode="tier")
+        promoted = promoting.promote(hold, request.id, request.target_tier)
+        return memory_view(promoted, type=Promoted, promoted=True, mode="tier")
     source, copy = promoting.promote_to(hold, request.id, request.to_namespace)
     return memory_view(copy, type=Promoted, promoted=True, mode="vertical", source_id=source.id, clone_id=copy.id)
 
@@ -116,14 +116,14 @@ class Forgotten(Struct, frozen=True, kw_only=True):
 def forget(hold: Hold, request: Forget) -> Forgotten:
     """Archive every memory matching a filter."""
     which = Filter(namespace=request.namespace, tier=request.tier)
-    ids, kept = lifecycle.forget(hold, which, request.pattern, dry_run=request.dry_run)
-    gone = 0 if request.dry_run else len(ids)
+    ids, skipped = lifecycle.forget(hold, which, request.pattern, dry_run=request.dry_run)
+    count = 0 if request.dry_run else len(ids)
     return Forgotten(
-        deleted=gone,
-        archived=gone,
+        deleted=count,
+        archived=count,
         dry_run=request.dry_run,
         ids=ids,
-        kept=kept,
+        kept=skipped,
         would_delete=len(ids) if request.dry_run else UNSET,
         invalidation_notified=notified(hold),
     )
@@ -154,13 +154,13 @@ class Collected(Struct, frozen=True, kw_only=True):
 def gc(hold: Hold, request: Gc, progress: Progress) -> Collected:
     """Archive expired memories and delete records past their retention."""
     ids = lifecycle.collect(hold, dry_run=request.dry_run)
-    gone = retention.let_go(hold, dry_run=request.dry_run)
+    pruned = retention.let_go(hold, dry_run=request.dry_run)
     return Collected(
         collected=len(ids),
         expired_deleted=len(ids),
-        usage_dropped=gone.usage,
-        task_runs_dropped=gone.task_runs,
-        runs_dropped=gone.runs,
+        usage_dropped=pruned.usage,
+        task_runs_dropped=pruned.task_runs,
+        runs_dropped=pruned.runs,
         dry_run=request.dry_run,
         invalidation_notified=notified(hold),
     )
@@ -200,13 +200,13 @@ class Archived(Struct, frozen=True, kw_only=True):
 )
 def archive(hold: Hold, request: Archive) -> Archived:
     """Archive memories; restoring them restores their links."""
-    put = lifecycle.archive(hold, request.ids, request.reason)
-    done = [ArchiveOutcome(id=memory.id, outcome="applied") for memory in put.done]
-    refused = [ArchiveOutcome(id=id, outcome="rejected", error=e.message, code=e.code) for id, e in put.refused]
+    result = lifecycle.archive(hold, request.ids, request.reason)
+    done = [ArchiveOutcome(id=memory.id, outcome="applied") for memory in result.done]
+    refused = [ArchiveOutcome(id=id, outcome="rejected", error=e.message, code=e.code) for id, e in result.refused]
     return Archived(
-        archived=[memory.id for memory in put.done],
-        missing=[id for id, _ in put.refused],
-        count=len(put.done),
+        archived=[memory.id for memory in result.done],
+        missing=[id for id, _ in result.refused],
+        count=len(result.done),
         reason=request.reason,
         outcomes=done + refused,
         invalidation_notified=notified(hold),
@@ -245,8 +245,8 @@ def archive_list(hold: Hold, request: ArchiveList) -> ArchivePage:
             skip=request.offset,
             view="put_away",
         )
-        shown = memory_views(session, found)
-    return ArchivePage(archived=shown, count=len(shown))
+        views = memory_views(session, found)
+    return ArchivePage(archived=views, count=len(views))
 
 
 class ArchiveRestore(Request, frozen=True):
@@ -300,8 +300,8 @@ class Purged(Struct, frozen=True, kw_only=True):
 )
 def archive_purge(hold: Hold, request: ArchivePurge) -> Purged:
     """Permanently erase archived memories and their history."""
-    gone = lifecycle.purge(hold, request.ids, request.older_than_days)
-    return Purged(purged=len(gone.ids), kept=gone.kept)
+    result = lifecycle.purge(hold, request.ids, request.older_than_days)
+    return Purged(purged=len(result.ids), kept=result.kept)
 
 
 class NamespaceCount(Struct, frozen=True):

@@ -190,22 +190,22 @@ def pending_list(hold: Hold, request: PendingList) -> PendingFound:
     """List pending and decided requests, newest first."""
     with hold.reading() as session:
         found = waiting.listed(session, hold.caller, request.status, limit=request.limit)
-        shown = [_action(hold, session, one) for one in found]
-    return PendingFound(count=len(shown), pending=shown)
+        views = [_action(hold, session, one) for one in found]
+    return PendingFound(count=len(views), pending=views)
 
 
 def _action(hold: Hold, session: Session, one: waiting.Waiting) -> PendingAction:
-    asked = approve.asked_of(one)
-    seen = memories.by_ids(session, hold.caller, asked.source_ids, hold.now(), view="any")
+    request = approve.asked_of(one)
+    visible = memories.by_ids(session, hold.caller, request.source_ids, hold.now(), view="any")
     payload = {
-        "title": asked.title,
-        "content": asked.content,
-        "tier": asked.tier,
-        "tags": list(asked.tags),
-        "priority": asked.priority,
-        "confidence": asked.confidence,
-        "source_ids": [id for id in asked.source_ids if id in seen],
-        "hidden_sources": sum(id not in seen for id in asked.source_ids),
+        "title": request.title,
+        "content": request.content,
+        "tier": request.tier,
+        "tags": list(request.tags),
+        "priority": request.priority,
+        "confidence": request.confidence,
+        "source_ids": [id for id in request.source_ids if id in visible],
+        "hidden_sources": sum(id not in visible for id in request.source_ids),
     }
     return PendingAction(
         id=one.id,

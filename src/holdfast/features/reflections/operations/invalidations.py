@@ -237,7 +237,7 @@ def dependents(hold: Hold, request: Dependents) -> DependentsFound:
         id, found = invalidation.dependents(hold, session, request.id, hops=request.hops)
         near = found[: request.limit]
         stale = stored.stale(session, hold.caller, [one.memory.id for one in near], hold.now())
-    shown = [
+    views = [
         DependentView(
             id=one.memory.id,
             title=one.memory.title,
@@ -248,7 +248,7 @@ def dependents(hold: Hold, request: Dependents) -> DependentsFound:
         )
         for one in near
     ]
-    return DependentsFound(id=id, dependents=shown, count=len(shown), total=len(found))
+    return DependentsFound(id=id, dependents=views, count=len(views), total=len(found))
 
 
 class DependentsOfInvalidated(Request, frozen=True):
@@ -279,28 +279,28 @@ def dependents_of_invalidated(hold: Hold, request: DependentsOfInvalidated) -> D
             id, found = invalidation.dependents(hold, session, request.memory_id, hops=1)
         except NotFound:
             id, found = request.memory_id, []
-    shown = [DirectDependent(id=one.memory.id, namespace=one.memory.namespace) for one in found]
-    return DirectDependents(memory_id=id, count=len(shown), dependents=shown)
+    views = [DirectDependent(id=one.memory.id, namespace=one.memory.namespace) for one in found]
+    return DirectDependents(memory_id=id, count=len(views), dependents=views)
 
 
 def memory_like(shown: Shown) -> MemoryView:
     """Build the memory view of an invalidation: ai-memory stores each as a memory."""
-    one, told = shown.told.one, shown.told
-    fell = shown.invalidated or "a private memory"
+    one, notice = shown.told.one, shown.told
+    source = shown.invalidated or "a private memory"
     at = to_text(one.created_at)
-    named = {"invalidated_id": shown.invalidated, "invalidating_id": shown.invalidating or shown.invalidated}
+    ids = {"invalidated_id": shown.invalidated, "invalidating_id": shown.invalidating or shown.invalidated}
     return MemoryView(
         id=one.id,
         tier="mid",
-        namespace=f"{told.namespace}/{VIEW}",
-        title=f"invalidation: {fell} -> {one.dependent}",
-        content=f"{told.title!r} is derived from {fell}, which is {one.cause}. Status: {one.status}.",
+        namespace=f"{notice.namespace}/{VIEW}",
+        title=f"invalidation: {source} -> {one.dependent}",
+        content=f"{notice.title!r} is derived from {source}, which is {one.cause}. Status: {one.status}.",
         tags=["_invalidation"],
         priority=7,
         confidence=1.0,
         source="notification",
-        scope=told.scope,
-        agent_id=told.agent,
+        scope=notice.scope,
+        agent_id=notice.agent,
         memory_kind="observation",
         access_count=0,
         created_at=at,
@@ -308,7 +308,7 @@ def memory_like(shown: Shown) -> MemoryView:
         metadata={
             "notification_kind": "reflection_invalidation",
             "dependent_id": one.dependent,
-            **{name: id for name, id in named.items() if id is not None},
+            **{name: id for name, id in ids.items() if id is not None},
             "timestamp": at,
             "cause": one.cause,
             "hop": one.hop,

@@ -94,7 +94,7 @@ def reflect(hold: Hold, request: Reflect) -> Reflected:
 
     Its depth is one more than the deepest source, up to the limit of the namespace's policy. The title must be free.
     """
-    asked = reflecting.Asked(
+    reflection_request = reflecting.Asked(
         source_ids=tuple(request.source_ids),
         title=request.title,
         content=request.content,
@@ -108,17 +108,17 @@ def reflect(hold: Hold, request: Reflect) -> Reflected:
         depth=request.depth,
         source=hold.caller.source,
     )
-    done = reflecting.reflect(hold, asked)
-    if not isinstance(done, reflecting.Reflected):
-        waits, planned = done
+    result = reflecting.reflect(hold, reflection_request)
+    if not isinstance(result, reflecting.Reflected):
+        pending, planned = result
         return Reflected(
-            namespace=waits.namespace,
+            namespace=pending.namespace,
             status="pending",
-            pending_id=waits.id,
+            pending_id=pending.id,
             proposed_depth=planned.memory.reflection_depth,
             require_approval_above_depth=planned.rules.require_approval_above_depth or 0,
         )
-    memory, sources = done
+    memory, sources = result
     return Reflected(
         id=memory.id, reflection_depth=memory.reflection_depth, reflects_on=sources, namespace=memory.namespace
     )
@@ -148,15 +148,15 @@ class OriginFound(Struct, frozen=True, kw_only=True):
 def reflection_origin(hold: Hold, request: ReflectionOrigin) -> OriginFound:
     """Show who created a reflection, on which node, and its depths."""
     with hold.reading() as session:
-        traced = origin.trace(hold, session, request.memory_id)
+        found = origin.trace(hold, session, request.memory_id)
     return OriginFound(
-        memory_id=traced.memory.id,
-        peer_origin=traced.peer_origin,
-        signing_agent=traced.agent,
-        original_depth=traced.original_depth,
-        local_depth_at_arrival=traced.depth_at_arrival,
-        is_reflection=traced.memory.kind == "reflection",
-        reflection_depth=traced.memory.reflection_depth,
+        memory_id=found.memory.id,
+        peer_origin=found.peer_origin,
+        signing_agent=found.agent,
+        original_depth=found.original_depth,
+        local_depth_at_arrival=found.depth_at_arrival,
+        is_reflection=found.memory.kind == "reflection",
+        reflection_depth=found.memory.reflection_depth,
     )
 
 
@@ -221,8 +221,10 @@ def export_reflections(hold: Hold, request: ExportReflections, progress: Progres
     Files are replaced atomically. Files of reflections that are no longer live are removed; files that Holdfast did not
     write are reported and left unchanged.
     """
-    done = reflection_files.export_all(hold, request.out_dir, request.namespace, moment(request.since, "since"))
-    return ReflectionsWritten(out_dir=request.out_dir, count=len(done.written) + len(done.unchanged), **done._asdict())
+    result = reflection_files.export_all(hold, request.out_dir, request.namespace, moment(request.since, "since"))
+    return ReflectionsWritten(
+        out_dir=request.out_dir, count=len(result.written) + len(result.unchanged), **result._asdict()
+    )
 
 
 class ImportReflections(Request, frozen=True):
@@ -268,16 +270,16 @@ def import_reflections(hold: Hold, request: ImportReflections, progress: Progres
     Rejected files are reported; all others are imported. Importing the same files again changes nothing.
     """
     options = Options(trust_source=request.trust_source, on_conflict=request.on_conflict)
-    done = reflection_files.import_all(hold, request.path, options, dry_run=request.dry_run)
-    counts = done.taken.counts
+    result = reflection_files.import_all(hold, request.path, options, dry_run=request.dry_run)
+    counts = result.taken.counts
     linked = counts["links"]
     return ReflectionsTaken(
-        files=done.files,
+        files=result.files,
         **{name: counts["memories"][name] for name in intake.OUTCOMES},
         links=linked["imported"] + linked["merged"],
-        missing_sources=done.missing,
-        rejected=len(done.rejected),
-        errors=[FileFault(file=name, error=error.message, code=error.code) for name, error in done.rejected],
+        missing_sources=result.missing,
+        rejected=len(result.rejected),
+        errors=[FileFault(file=name, error=error.message, code=error.code) for name, error in result.rejected],
         dry_run=request.dry_run,
     )
 
@@ -345,8 +347,8 @@ def reflect_suggest(hold: Hold, request: ReflectSuggest) -> Suggestions:
     """
     which = suggest.Which(request.namespace, request.days, request.min_size, request.max_size, request.again)
     found = suggest.suggest(hold, which, limit=request.limit, draft=request.draft, dry_run=request.dry_run)
-    shown = [_suggestion(offer) for offer in found]
-    return Suggestions(count=len(shown), suggestions=shown, dry_run=request.dry_run)
+    views = [_suggestion(offer) for offer in found]
+    return Suggestions(count=len(views), suggestions=views, dry_run=request.dry_run)
 
 
 def _suggestion(offer: "Offer") -> Suggestion:

@@ -1,4 +1,4 @@
-"""What an agent should know before it answers: parts in their shares, fenced, and only read."""
+"""The context for a reply: parts within their shares, fenced, without writes."""
 
 from typing import Any
 
@@ -108,7 +108,7 @@ def test_only_the_parts_that_are_wanted_are_gathered(furnished: holdfast.Holdfas
 
 
 def long_talk(hold: holdfast.Holdfast, turns: int) -> None:
-    """A conversation that no small budget holds: one thing of weight, and much that has none."""
+    """A conversation that exceeds a small budget: one important turn among many unimportant ones."""
     said = ["The till in Hamburg breaks whenever the printer in Hamburg starts."]
     said += [f"{number * 7919}-{number}?" for number in range(1, turns)]
     for begin in range(0, turns, 10):

@@ -1,4 +1,4 @@
-"""What bears on a question as one block: what it says of the store is true, and its budget is no matter of luck."""
+"""The context for a query: its notes are true, and its size does not depend on chance."""
 
 from collections.abc import Callable, Iterable
 from datetime import date, timedelta
@@ -22,7 +22,7 @@ def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
 
 
 def said_on(hold: Any, days: Iterable[int], namespace: str = "shop", text: str = "The deploy number") -> None:
-    """Memories of so many days after the first."""
+    """Store a memory for each number of days after the first."""
     on = {day: (FIRST + timedelta(days=day)).isoformat() for day in days}
     told = [{"title": f"{namespace} {day}", "content": f"{text} {day}.", "occurred_at": on[day]} for day in on]
     done = hold.bulk_store(memories=[one | {"namespace": namespace, "tier": "long"} for one in told])

@@ -1,4 +1,4 @@
-"""The block to paste before a question: within its budget, in time order, and nothing gets out of its fence."""
+"""The packed block: within its budget, in time order, and nothing escapes its fence."""
 
 import re
 from itertools import pairwise
@@ -56,7 +56,7 @@ def known(hits: list[Hit]) -> set[str]:
 
 
 def lines(found: Block) -> list[str]:
-    """What stands between the marks."""
+    """Return the lines between the markers."""
     return found.text.split("\n")[2:-1]
 
 

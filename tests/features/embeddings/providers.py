@@ -1,4 +1,4 @@
-"""A provider of vectors behind a real socket, which answers as a test wants it to."""
+"""An embedding provider behind a real socket, with scripted answers."""
 
 from collections.abc import Sequence
 from hashlib import shake_128
@@ -23,12 +23,12 @@ DIM = 8
 
 
 def numbers(text: str) -> list[float]:
-    """What this provider's model makes of a text: always the same, and not of length one."""
+    """Embed a text deterministically, without normalising."""
     return [byte - 127.5 for byte in shake_128(text.encode()).digest(DIM)]
 
 
 def as_openai(vectors: Sequence[Sequence[float]]) -> dict[str, Any]:
-    """An answer as OpenAI gives it, the last row first."""
+    """Build an answer in OpenAI's format, last row first."""
     rows = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]
     return {"object": "list", "data": rows[::-1], "model": "m", "usage": {"total_tokens": 1}}
 
@@ -38,7 +38,7 @@ def as_ollama(vectors: Sequence[Sequence[float]]) -> dict[str, Any]:
 
 
 def honest(handler: Handler, asked: Asked) -> None:
-    """Answer as the path says; nothing that providers refuse is taken."""
+    """Answer by path, and refuse what real providers refuse."""
     texts = asked.body["input"]
     assert 1 <= len(texts) <= 64
     assert all(text.strip() for text in texts)

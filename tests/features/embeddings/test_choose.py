@@ -1,4 +1,4 @@
-"""The settings choose an embedder; what cannot be one is refused, and no secret is repeated."""
+"""The settings choose an embedder; invalid ones are refused without repeating a secret."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What every embedder promises, whether it is in this process or behind a socket."""
+"""The contract of every embedder, local or remote."""
 
 import struct
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The model that comes with Holdfast: what it makes, and what happens if a part of it is missing."""
+"""The bundled model: its embeddings, and its errors if a part is missing."""
 
 import _ctypes
 import os
@@ -31,7 +31,7 @@ PUBLISHED = [
     [0.021, 0.000, 0.041, 1.000, 0.592],
     [-0.001, -0.046, -0.100, 0.592, 1.000],
 ]
-"""How like each other the published model finds these texts, in 32 bits."""
+"""Similarities of these texts by the published 32-bit model."""
 
 
 def numbers(vectors: list[Vector]) -> "numpy.typing.NDArray[numpy.float32]":
@@ -100,7 +100,7 @@ def test_a_model_in_a_folder_of_any_name_is_loaded(tmp_path: Path) -> None:
 
 @pytest.fixture
 def no_runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Only what a test puts there can be found."""
+    """Hide onnxruntime; a test may put its own version there."""
     elsewhere = [entry for entry in sys.path if not (Path(entry) / "onnxruntime").exists()]
     monkeypatch.setattr(sys, "path", elsewhere)
     runtime.cache_clear()

@@ -1,4 +1,4 @@
-"""Vectors that a caller brings: stored with a memory, found in recall, stale when the text is another."""
+"""Embeddings given by a caller: stored with a memory, used by recall, stale after a change of the text."""
 
 from collections.abc import Callable
 from math import inf, nan
@@ -26,7 +26,7 @@ def kept(hold: Holdfast) -> list[vectors.Kept]:
         return page(session)
 
 
-# Brought
+# Given embeddings
 
 
 def test_a_memory_is_found_by_its_vector_alone(hold: Holdfast) -> None:
@@ -116,7 +116,7 @@ def test_a_stale_vector_does_not_weigh_on_a_hit_by_words(hold: Holdfast) -> None
     assert recalled(hold, 1, 0, context="sunrise")[0] == "South"
 
 
-# By which model
+# Models
 
 
 def test_a_model_that_the_store_does_not_know_is_answered_by_words_and_said(hold: Holdfast) -> None:
@@ -188,7 +188,7 @@ def test_vectors_of_one_number_and_of_two_thousand_are_taken(hold: Holdfast, dim
     assert recalled(hold, *[1.0] * dim) == ["East"]
 
 
-# Gone
+# Deleted
 
 
 def test_a_purged_memory_leaves_no_vector(hold: Holdfast) -> None:
@@ -216,7 +216,7 @@ def test_an_export_has_no_vectors(hold: Holdfast) -> None:
     assert "0.882352" not in exported
 
 
-# Who sees it
+# Visibility
 
 
 def test_a_private_memory_is_near_for_its_owner_only(timed: Holdfast, seen_by: Callable[..., Any]) -> None:

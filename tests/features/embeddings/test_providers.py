@@ -1,4 +1,4 @@
-"""Providers over HTTP: what they are asked, and that nothing they do can harm."""
+"""Providers over HTTP: requests, and harmless failures."""
 
 import json
 import socket
@@ -32,7 +32,7 @@ def asking(url: str, **settings: Any) -> Embedder:
 
 
 def failure(embedder: Embedder, *texts: str) -> EmbedderFailed:
-    """Why there are no vectors. The key is in nothing that could be shown or logged."""
+    """Return the error of an embedder. The key never appears in anything that could be shown or logged."""
     with pytest.raises(EmbedderFailed) as failed:
         embedder.embed(texts or ["x"])
     assert KEY not in "".join(traceback.format_exception(failed.value)) + str(failed.value.body())
@@ -81,7 +81,7 @@ def replying(body: object, status: int = 200, **headers: str) -> Behaviour:
 
 
 def row(text: str, at: int = 0) -> bytes:
-    """An OpenAI answer whose one vector is written as a text."""
+    """An OpenAI answer with one vector given as raw text."""
     return b'{"data": [{"index": %d, "embedding": [%s]}]}' % (at, text.encode())
 
 
@@ -295,7 +295,7 @@ def test_a_provider_recovers_by_itself() -> None:
 
 @contextmanager
 def secure() -> Iterator[tuple[Provider, trustme.CA]]:
-    """A provider over TLS, and the authority that knows it."""
+    """A provider over TLS, and its certificate authority."""
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)

@@ -1,4 +1,4 @@
-"""Vectors that wait come back as they were, from memory or from a file."""
+"""Spooled embeddings come back unchanged, from memory or from a file."""
 
 import resource
 

@@ -1,4 +1,4 @@
-"""Vectors: any finite numbers become a direction of length one, the same bytes everywhere."""
+"""Vectors: finite numbers are normalised to length one, with the same bytes on every platform."""
 
 from math import hypot, inf, nan
 from struct import unpack

@@ -1,4 +1,4 @@
-"""Vectors follow what is kept: for a question at once, on the side for good, and never in the way of a write."""
+"""Embeddings of new memories: by recall at once, by the background worker permanently, never delaying a write."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("vectors_made")
 
 
 class Letters:
-    """Vectors by how often each letter stands in a text; what it was asked for is kept."""
+    """Embeds a text as its letter counts, and records the texts."""
 
     dim = 26
     remote = False
@@ -59,7 +59,7 @@ class Letters:
 
 @pytest.fixture
 def opened(db: str) -> Iterator[Callable[..., Holdfast]]:
-    """The store with an embedder of the test's own, which makes nothing on the side."""
+    """Open the store with the test's embedder and without a background worker."""
     made: list[Holdfast] = []
 
     def opened(embedder: Embedder | None = None) -> Holdfast:
@@ -73,7 +73,7 @@ def opened(db: str) -> Iterator[Callable[..., Holdfast]]:
 
 
 def kept(hold: Holdfast, model: str = "letters") -> dict[str, list[tuple[int, int]]]:
-    """The passages of every memory that have a current vector."""
+    """Return the passages with a current embedding, by memory."""
     with hold.hold.reading() as session:
         said = dict(session.ask("select id, content_hash from memory", {}))
         found: dict[str, list[tuple[int, int]]] = {}
@@ -285,7 +285,7 @@ def test_a_model_that_gives_other_numbers_than_before_is_not_used_and_this_is_sa
 
 
 def test_a_model_that_fails_for_every_text_is_not_blamed_on_one(opened: Callable[..., Holdfast]) -> None:
-    """A memory that is due alone must not be given up because the model was away."""
+    """A single due memory must not be given up because the model was unavailable."""
     hold = opened(Letters(refuses=""))
     one = hold.store(title="x", content="We sold the old automobile.")
     with pytest.raises(EmbedderFailed):

@@ -1,4 +1,4 @@
-"""Texts become the numbers that the model was trained on."""
+"""The tokenizer gives the ids that the model was trained on."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from holdfast.features.embeddings.minilm.wordpiece import WordPiece
 
 PIECES = WordPiece(HERE / "vocab.txt")
 MADE = json.loads((Path(__file__).parent / "pieces.json").read_text("utf-8"))
-"""Texts in many scripts, and their numbers by the library that the model was published for: `tools/make_pieces.py`."""
+"""Texts in many scripts with their ids by the original tokenizer. Made by `tools/make_pieces.py`."""
 BEGIN, END, UNKNOWN = 101, 102, 100
 
 

@@ -1,4 +1,4 @@
-"""A question's vector is made while its words are looked up, and is the right one whatever it was begun with."""
+"""The query is embedded while its words are looked up; the result is always that of the final text."""
 
 from collections.abc import Sequence
 from threading import current_thread, main_thread
@@ -11,7 +11,7 @@ from holdfast.kernel.vector import Vector, unit
 
 
 class Letters:
-    """Makes a vector of how often `a` and `b` stand in a text."""
+    """Embeds a text as its counts of `a` and `b`."""
 
     model, dim, remote = "letters", 2, False
 
@@ -22,7 +22,7 @@ class Letters:
         return bool(set(text) & set("ab"))
 
     def warm(self) -> None:
-        """There is nothing to load."""
+        """Do nothing: there is nothing to load."""
 
     def embed(self, texts: Sequence[str]) -> list[Vector]:
         self.asked += [(text, current_thread() is main_thread()) for text in texts]

@@ -1,4 +1,4 @@
-"""A budget of tokens is filled greedily, in the order given, with hits as they are sent."""
+"""A token budget is filled greedily and in order, with hits as sent."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Captured prompts: a host keeps what its user asks, and the answer to a question is not the question."""
+"""Captured prompts: the prompt that asked a query is not an answer to it."""
 
 from collections.abc import Callable
 from itertools import count
@@ -36,7 +36,7 @@ def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
 
 
 def captures(hold: Any) -> Capture:
-    """Keeps turns as a hook does."""
+    """Capture turns as a hook does."""
     numbers = count()
 
     def capture(content: str, role: str = "user", session: str = "s-1", **more: Any) -> str:
@@ -195,7 +195,7 @@ def test_prompts_are_left_out_of_what_was_known_at_another_time(hold: Any, captu
 def test_prompts_do_not_crowd_the_answer_out_of_what_is_looked_at(
     hold: Any, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With room for four in each channel."""
+    """Each channel returns at most four."""
     monkeypatch.setattr(gather, "WIDE", gather.Breadth(4, 4, 4))
     vector = {"model": "own", "vector": [1, 0]}
     fact = hold.store(
@@ -231,7 +231,7 @@ def test_prompts_that_ask_the_same_beyond_the_question_are_one_hit(hold: Any, ca
     assert hold.why_not(fact, "who may deploy to production?", limit=2).returned
 
 
-# Every way that an agent asks
+# Every operation that agents call
 
 
 def test_no_context_gives_a_prompt_for_its_own_question(hold: Any, capture: Capture) -> None:
@@ -272,13 +272,13 @@ FORMS = (
 
 
 def ranks(hold: Any, asked: dict[str, str]) -> dict[str, int | None]:
-    """At which place each question's answer is."""
+    """Return the rank of each question's answer."""
     hits = {query: found(hold, query, note=False) for query in asked}
     return {query: hits[query].index(id) + 1 if id in hits[query] else None for query, id in asked.items()}
 
 
 def same_places(hold: Any, sessions: int, *, answered: bool) -> int:
-    """In how many sessions of ten prompts each the answer has the place that it has without them."""
+    """Count the sessions of ten prompts in which the answer has the same rank as without them."""
     asked: dict[str, str] = {}
     for number in range(sessions):
         service, (query, fact) = SERVICES[number // len(KNOWN)], KNOWN[number % len(KNOWN)]
@@ -314,7 +314,7 @@ def test_an_answer_has_the_place_that_it_has_without_hooks_in_a_hundred_answered
     assert same_places(hold, 100, answered=True) >= 99
 
 
-# What hooks say into a session
+# Context from hooks
 
 
 def tell(event: Event, folder: Path, session: str = "s-1", **said: Any) -> Happened:
@@ -323,7 +323,7 @@ def tell(event: Event, folder: Path, session: str = "s-1", **said: Any) -> Happe
 
 @pytest.fixture
 def web(tmp_path: Path) -> Path:
-    """The folder of a project."""
+    """A project folder."""
     folder = tmp_path / "web"
     folder.mkdir()
     (folder / ".holdfast.toml").write_text('namespace = "team/web"\n')

@@ -1,4 +1,4 @@
-"""When a question asks about, and how well a time fits."""
+"""Dates in queries, and how well a time fits them."""
 
 from datetime import date, timedelta
 
@@ -18,7 +18,7 @@ def at(text: str) -> int:
 
 
 def days(text: str, now: int = NOW) -> list[tuple[str, str]]:
-    """From which day to which each period goes."""
+    """Return the first and last day of each period."""
     return [(to_text(period.start)[:10], to_text(period.end)[:10]) for period in periods(text, now)]
 
 

@@ -1,4 +1,4 @@
-"""A question is widened by what it finds."""
+"""Query expansion by the hits of the query."""
 
 from holdfast.features.curation.contradiction import stem
 from holdfast.features.recall.query_expansion import expanded

@@ -1,4 +1,4 @@
-"""Feedback: what became of hits is kept, moves a memory a little, and is nobody else's business."""
+"""Feedback: verdicts are stored, change ranking a little, and stay private to an agent."""
 
 from typing import Any
 

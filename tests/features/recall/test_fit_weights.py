@@ -1,4 +1,4 @@
-"""The script that fits the weights replays what was said of hits."""
+"""The script that fits the weights replays feedback."""
 
 import subprocess
 import sys

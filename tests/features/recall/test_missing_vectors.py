@@ -1,4 +1,4 @@
-"""A memory is found by its own words, whether it, the others, some or none have vectors yet."""
+"""A memory is found by its own words, whichever memories have embeddings."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -55,7 +55,7 @@ def code(random: Random) -> str:
 
 
 def texts(number: int, seed: int) -> list[str]:
-    """Texts of coined words and names that share all but a code, which is among the first eight words of each.
+    """Make texts of invented words and names that share all but a code, which is among the first eight words of each.
 
     Each has a ninth word: a captured prompt that a question repeats whole is no hit.
     """
@@ -83,7 +83,7 @@ def beginning(text: str) -> str:
 
 
 def places(hold: holdfast.Holdfast, asked: Sequence[str]) -> list[int | None]:
-    """The place of each text among the first five hits of a question by its first eight words."""
+    """Return the rank of each text among the first five hits for its first eight words."""
     found: list[int | None] = []
     for text in asked:
         hits = [hit.content for hit in hold.recall(beginning(text), limit=5).memories]
@@ -92,12 +92,12 @@ def places(hold: holdfast.Holdfast, asked: Sequence[str]) -> list[int | None]:
 
 
 def keep(hold: holdfast.Holdfast, many: Sequence[str]) -> None:
-    """Store texts, each as a memory of its own: titles of which two are the same would be one memory."""
+    """Store each text as a memory with its own title: two with the same title would become one memory."""
     hold.bulk_store(memories=[{"title": f"Note {next(NUMBERS)}", "content": text} for text in many])
 
 
 def make_vectors(hold: holdfast.Holdfast, at_least: int) -> None:
-    """Make the next vectors, by steps of the background worker, until so many memories have some."""
+    """Run steps of the background worker until at least this many memories have embeddings."""
     while vectors_kept(hold) < at_least:
         assert hold.hold.embedder is not None
         assert embed.step(hold.hold, hold.hold.embedder) is not None
@@ -109,7 +109,7 @@ def vectors_kept(hold: holdfast.Holdfast) -> int:
 
 @pytest.fixture
 def hold(db: str) -> Iterator[holdfast.Holdfast]:
-    """A store in which no vectors are made on the side: a test says when."""
+    """A store without a background worker: tests compute embeddings themselves."""
     with holdfast.open(db, agent_id="ai:tester@here", once=True) as opened:
         yield opened
 

@@ -1,4 +1,4 @@
-"""Measuring recall: what is read, what is stored, what is asked, and how it is judged."""
+"""Measuring recall: files, storage, questions, measures."""
 
 import json
 import subprocess
@@ -193,7 +193,10 @@ def test_a_session_that_is_too_long_becomes_several_memories_that_are_as_right(t
         ),
         ([spoilt("session_2", "")], "but: conversation boat: session 2: turn 2: content: must not be empty"),
         ([spoilt("session_2", "a\0b")], "conversation boat: session 2: turn 2: content: must not contain NUL"),
-        ([spoilt("session_10", "x" * 70_000)], "conversation boat: session 10: turn 1: content: must be at most 65536 bytes"),
+        (
+            [spoilt("session_10", "x" * 70_000)],
+            "conversation boat: session 10: turn 1: content: must be at most 65536 bytes",
+        ),
         ([spoilt("session_2", 7)], "conversation boat: session 2: Expected `str`, got `int`"),
         ([SHORT | {"question": " "}], "question q1: question: must not be empty"),
         (

@@ -1,4 +1,4 @@
-"""What a question asks: its words, its language, whom it names."""
+"""Parsing a query: words, language, named speakers."""
 
 import pytest
 from hypothesis import given
@@ -182,7 +182,7 @@ def test_what_have_and_would_are_shortened_to_is_as_common_as_they_are() -> None
     assert question("I'd've", NOW).words == ("i", "d", "ve")
 
 
-# Who is to have said it
+# Speakers asked for
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The order of hits: a pure function of the candidates, of which every part can be told."""
+"""Ranking: a pure function of the candidates, explained part by part."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -80,13 +80,13 @@ def ids_of(found: Sequence[Ranked]) -> list[str]:
 
 
 def said(id: str, *, length: int = 10, **more: Any) -> Candidate:
-    """A memory of one passage; what is not a field of a candidate is how often a stem stands in it."""
+    """Make a candidate of one passage; arguments that are stems are their counts."""
     held = {stem: more.pop(stem) for stem in STEMS if stem in more}
     piece = Piece(0, 50, held, cosine=more.pop("cosine", None))
     return Candidate(id, (piece,), length, **{"updated_at": NOW, **more})
 
 
-# What a score is made of
+# Score parts
 
 
 @given(MANY, MANY)
@@ -234,7 +234,7 @@ def test_words_that_the_named_person_says_in_a_conversation_say_more_than_words_
     assert (found[0].parts.speaker, found[0].bm25) == (found[1].parts.speaker, found[1].bm25), "both speak in both"
 
 
-# What speaks for a memory beside its words
+# Features other than words
 
 
 def test_a_reply_without_a_word_of_the_question_is_found_through_what_it_follows() -> None:
@@ -326,7 +326,7 @@ def test_an_event_that_nobody_tells_of_changes_nothing(many: list[Candidate]) ->
     assert ranked(many, (), STEMS, scope, NOW) == order(many)
 
 
-# A candidate without a vector
+# Candidates without an embedding
 
 
 def vectors_of(found: Sequence[Ranked]) -> dict[str, float]:

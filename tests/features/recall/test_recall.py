@@ -1,4 +1,4 @@
-"""Recall: filter, then rank, then the limit, then the budget, then the use; and nothing is written on the way."""
+"""Recall: filter, rank, limit, budget, access counts; nothing is written on the way."""
 
 from itertools import product
 from typing import Any

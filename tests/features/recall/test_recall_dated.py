@@ -1,4 +1,4 @@
-"""A time that a question names brings what was said then, whatever else it has or lacks of the question."""
+"""A date in a query finds memories of that date, whatever words they share."""
 
 from datetime import date, timedelta
 from typing import Any
@@ -10,7 +10,7 @@ DONE = ("walked by the river", "mended a chain", "cooked lentils", "read of Peru
 
 
 def diary(hold: Any, first: str, days: int, said: str = "", namespace: str = "diary") -> None:
-    """An entry for the noon of every day, UTC; of all that was done, unless it is said what."""
+    """Store an entry for noon UTC of every day."""
     start = date.fromisoformat(first)
     entries = [(start + timedelta(number), said or DONE[number % len(DONE)]) for number in range(days)]
     memories = [

@@ -1,4 +1,4 @@
-"""Recall of another time: what this store knew then, and what was true then."""
+"""Recall in the past: what this store knew, and what was true."""
 
 import threading
 from typing import Any
@@ -23,7 +23,7 @@ def hold(timed: holdfast.Holdfast) -> holdfast.Holdfast:
 
 
 def a_day(clock: Any) -> str:
-    """A moment between what was done and what is done next."""
+    """Return a time between the last change and the next one."""
     at = str(clock.move(hours=12))
     clock.move(hours=12)
     return at
@@ -276,7 +276,7 @@ FILTERS = st.builds(
 
 @pytest.fixture
 def shelf(hold: Any, clock: Any) -> Any:
-    """Memories that differ in all that a filter asks for."""
+    """Memories that differ in every field of a filter."""
     cited = [{"uri": "doc:manual", "accessed_at": "2026-01-01"}]
     hold.bulk_store(
         memories=[

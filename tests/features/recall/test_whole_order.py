@@ -1,4 +1,4 @@
-"""What a question finds is what it would find if every memory were a candidate."""
+"""A query finds the same hits as if every memory were a candidate."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -25,12 +25,12 @@ MANY = 100
 
 @pytest.fixture(autouse=True)
 def as_broad_as_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each channel finds as many as there are, so that a word of all of them finds all."""
+    """Each channel returns everything that matches."""
     monkeypatch.setattr(gather, "WIDE", gather.Breadth(MANY, MANY, 50, 50))
 
 
 def turns() -> Iterator[dict[str, Any]]:
-    """Memories of six conversations, notes of nobody, and what was said without a thread."""
+    """Memories of six conversations, notes without a speaker, turns without a thread."""
     random = Random(4)
     for number in range(MANY):
         topic, verb = random.choice(TOPICS), random.choice(VERBS)
@@ -87,7 +87,7 @@ def put_in_order(hold: holdfast.Holdfast, ask: Ask, also: Sequence[str] = ()) ->
 
 
 def bears(one: Ranked) -> bool:
-    """Whether it holds a word or is near; what was only said in the same thread as a hit is no answer by that alone."""
+    """Whether it contains a query word or is near; a memory that is only in the thread of a hit does not count."""
     return bool(one.terms) or (one.cosine is not None and one.cosine >= RELATED)
 
 

@@ -1,4 +1,4 @@
-"""What a question says of who spoke and of when, beside its words: you and I, before and after something."""
+"""Queries that ask for a speaker or a time: you and I, before and after an event."""
 
 from typing import Any
 

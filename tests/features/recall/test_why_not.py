@@ -1,4 +1,4 @@
-"""Why not: what kept a memory out of an answer, said by the code that kept it out."""
+"""why-not: the reason that a memory is not a hit, from the code that excluded it."""
 
 from typing import Any
 
@@ -135,7 +135,7 @@ def test_a_vector_that_is_not_there_is_told_so(hold: Any) -> None:
 
 
 def test_what_others_fit_better_is_told_how_much_better(hold: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With room for three in each channel."""
+    """Each channel returns at most three."""
     monkeypatch.setattr(gather, "WIDE", gather.Breadth(3, 3, 3))
     ids = [
         hold.store(
@@ -218,7 +218,7 @@ def test_what_was_anothers_then_was_not_known_to_the_caller(hold: Any, clock: An
 def test_what_others_fitted_better_then_is_told_its_place(
     hold: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With room for three in each channel."""
+    """Each channel returns at most three."""
     monkeypatch.setattr(gather, "WIDE", gather.Breadth(3, 3, 3))
     own = {"model": "own", "vector": [1, 0]}
     ids = [

@@ -1,4 +1,4 @@
-"""What models took: exact to the last part of a cent, by the price of the day, and held to budgets."""
+"""Model usage: exact costs at the price of the day, and budgets."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -35,7 +35,7 @@ class Planned(NamedTuple):
     key: str
     said: str | None
     digest: str
-    """Digest of the source text and the tier. The position is excluded, because it can differ between files."""
+    """Digest of the source record and the tier. The position is excluded, because it can differ between files."""
     draft: Draft
     where: str
     beyond: str | None

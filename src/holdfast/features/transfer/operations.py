@@ -209,7 +209,7 @@ class ExportWritten(Struct, frozen=True, kw_only=True):
     ),
 )
 def export_file(hold: Hold, request: ExportFile, progress: Progress) -> ExportWritten:
-    """Export a store of any size to a JSON file, in constant memory.
+    """Export a store of any size to a JSON file, row by row.
 
     The file is readable by its owner only and appears when it is complete.
     """

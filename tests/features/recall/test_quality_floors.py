@@ -7,7 +7,8 @@ import pytest
 from engines import ENGINES_BY_RING, Postgres
 from holdfast.surfaces.bench.quality import measure_quality
 
-# Share of the questions: any@1, any@5, any@10, NDCG@10. Slightly below the measured figures; raise it when ranking improves.
+# Shares of the questions: any@1, any@5, any@10, NDCG@10. Slightly below the measured figures; raise them as ranking
+# improves.
 FLOORS = {"minilm": (0.60, 0.90, 0.95, 0.75), "none": (0.50, 0.71, 0.76, 0.60)}
 MODES = {"minilm": "hybrid", "none": "keyword"}
 NO_MODEL = pytest.mark.skipif(find_spec("onnxruntime") is None, reason="the model runs on onnxruntime")

@@ -14,7 +14,7 @@ order by record, kind limit :limit
 insert into folded (record, kind, seq, cells, digest) values (:record, :kind, :seq, :cells, :digest)
 on conflict (record, kind) do update set seq = excluded.seq, cells = excluded.cells, digest = excluded.digest
 -- name: folded_purged
--- What a purged record said is also gone from what was folded; its digest stays.
+-- Erases the content of a purged record; the digest remains.
 update folded set cells = null where record = :id and kind = :kind
 -- name: base_list
 select origin, n, mark, seq from base order by seq, origin, n
@@ -25,13 +25,13 @@ insert into base (origin, n, mark, seq) values (:origin, :n, :mark, :seq) on con
 -- name: base_drop
 delete from base where origin = :origin and n < :n and seq <= :seq
 -- name: base_gapless
--- How far the changes of an origin are all here up to a place, on from a number.
+-- Highest number of an origin's changes without a gap after a number, up to a journal sequence.
 select coalesce(max(g.n), :after) from (
   select j.n, row_number() over (order by j.n) as place from journal j
   where j.origin = :origin and j.n > :after and j.seq <= :upto) g
 where g.n = :after + g.place
 -- name: fold_window
--- Entries behind a place, without what they say.
+-- Entries after a sequence, without content.
 select j.seq, j.origin, j.n, j.batch, j.at, j.kept_at, j.actor, j.op, j.kind, j.record, j.about, null,
   null, j.digest, j.hash
 from journal j where j.seq > :after and j.seq <= :upto and j.kept_at < :before order by j.seq limit :limit
@@ -45,7 +45,7 @@ select count(*) from journal where seq > :after and kept_at < :before
 select count(*), coalesce(sum(length(body)), 0) + coalesce(sum(length(delta)), 0)
   + (select coalesce(sum(length(cells)), 0) from folded) from journal
 -- name: fork_own
--- The changes of an origin behind a number.
+-- Changes of an origin after a number.
 select {journal.columns} from journal j where j.origin = :origin and j.n > :after order by j.seq
 -- name: fork_behind
 select {journal.columns} from journal j where j.seq >= :first order by j.seq

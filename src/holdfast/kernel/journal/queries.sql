@@ -4,12 +4,12 @@ select node, incarnation, origin, identity, public_key, seq, n, hash, kept_at, s
 insert into chain (node, incarnation, origin, identity, public_key, seq, n, hash, kept_at, signature)
 values (:node, :incarnation, :origin, :identity, :public_key, :seq, :n, :hash, :kept_at, :signature)
 -- name: chain_renew
--- A new incarnation: this copy numbers its changes anew.
+-- Starts a new incarnation, whose changes are numbered from 1.
 update chain set node = :node, incarnation = :incarnation, origin = :origin, identity = :identity,
   public_key = :public_key, n = :n, signature = :signature
 where node = :was
 -- name: chain_take
--- Hold the head and take places at its end, last in a transaction; the hash is the one before the new places.
+-- Locks the head and reserves positions at its end, last in a transaction; returns the previous hash.
 update chain set seq = seq + :count, n = n + :own where node = :node returning seq - :count, n - :own, hash,
   kept_at, signature
 -- name: chain_set
@@ -28,7 +28,7 @@ select {journal.columns} from journal j where j.seq > :after order by j.seq limi
 -- name: journal_one
 select {journal.columns} from journal j where j.seq = :seq
 -- name: journal_of
--- The kind is part of a record's name: an agent may be called what a namespace is called.
+-- Ids are unique only within a kind: an agent and a namespace may share one.
 select {journal.columns} from journal j where j.record = :record and j.kind = :kind and j.seq > :after
 order by j.seq limit :limit
 -- name: journal_last
@@ -37,23 +37,23 @@ order by j.seq desc limit 1
 -- name: journal_known
 select {journal.columns} from journal j where j.record = :record and j.kept_at <= :known_at order by j.seq
 -- name: journal_feed
--- What a caller may follow: changes that concern a memory only while that memory is theirs to see.
+-- The feed of a caller: changes about a memory only while the caller can see it.
 select {journal.columns} from journal j left join memory m on m.id = j.about
 where j.seq > :after and (j.about is null or (true
 -- name: journal_feed.end
  )) order by j.seq limit :limit
 -- name: journal_seen_last
--- When an agent last changed something.
+-- Time of an agent's last change.
 select kept_at from journal where actor = :actor order by seq desc limit 1
 -- name: journal_latest
--- The newest entry of each record that says anything, for comparing with the rows. By index for each entry, so that a
+-- Newest entry with content of each record, to compare with the rows. Looked up by index per entry, so that a
 -- page costs a page.
 select {journal.columns} from journal j where j.seq > :after and j.body is not null and not exists (
   select 1 from journal later where later.record = j.record and later.seq > j.seq and later.kind = j.kind
   and later.body is not null)
 order by j.seq limit :limit
 -- name: journal_strays
--- Rows that no entry tells of.
+-- Rows without a journal entry.
 select 'memory', t.id from memory t where not exists (select 1 from journal j where j.record = t.id and j.kind = 'memory')
 union all
 select 'link', t.id from link t where not exists (select 1 from journal j where j.record = t.id and j.kind = 'link')

@@ -65,8 +65,8 @@ def compare(old: str, new: str, cosine: float | None = None) -> Likeness:
     """Classify a new text against an existing one."""
     if _letters(old) == (letters := _letters(new)):
         if letters or old.split() == new.split():
-            return Likeness("same", 1.0, "the same but for case, blanks and punctuation")
-        return Likeness("other", 0.0, "neither says a word")
+            return Likeness("same", 1.0, "identical except for case, blanks and punctuation")
+        return Likeness("other", 0.0, "neither contains a word")
     return _related(_Change(read(old), read(new)), cosine)
 
 
@@ -131,9 +131,9 @@ def _related(change: _Change, cosine: float | None) -> Likeness:
         return _valued(change, score)
     exchanged = all(change.has("word")) or (any(change.has("name")) and bool(change.lost and change.gained))
     if exchanged and not change.opposed and change.score < EXCHANGED and not (cosine is not None and cosine >= MEANT):
-        return Likeness("other", score, "words stand in the place of others")
+        return Likeness("other", score, "words were replaced by others")
     if change.opposed or change.has("not")[0] != change.has("not")[1]:
-        return Likeness("conflict", score, "one denies what the other says")
+        return Likeness("conflict", score, "one contradicts the other")
     return _grown(change, score)
 
 
@@ -142,19 +142,19 @@ def _valued(change: _Change, score: float) -> Likeness:
     if change.counts_another():
         return Likeness("other", score, "they count different things")
     if all(change.has("word")) and change.score < 1 - 2 * LITTLE:
-        return Likeness("other", score, "they share too little besides")
+        return Likeness("other", score, "they share too little else")
     if any(term.means in _meant(_NEWER) for term in change.after):
-        return Likeness("update", score, "the new one gives another value, and says that it is newer")
-    return Likeness("conflict", score, "they give different values")
+        return Likeness("update", score, "the new one has another value and says it is newer")
+    return Likeness("conflict", score, "they have different values")
 
 
 def _grown(change: _Change, score: float) -> Likeness:
     """Classify texts that do not contradict: one may say more."""
     news = change.added > LITTLE or change.has("value")[1] or change.has("name")[1]
     if change.left_out <= LITTLE and news:
-        return Likeness("update", score, "the new one says all of the old one and more")
+        return Likeness("update", score, "the new one contains the old one and adds to it")
     if change.added <= LITTLE and (change.left_out <= SUBJECT or change.score >= NEAR):
-        return Likeness("near", score, "the new one says nothing that the old one does not")
+        return Likeness("near", score, "the new one adds nothing")
     return Likeness("other", score, "they share too little")
 
 

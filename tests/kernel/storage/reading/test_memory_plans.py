@@ -84,7 +84,7 @@ def test_a_page_of_the_most_important_is_read_in_order(plans: Plans, ask: Ask, w
 
 
 def test_the_archive_is_read_without_walking_the_live_memories(plans: Plans, ask: Ask) -> None:
-    steps = plans.steps(ask(*selecting(EVERYTHING, "put_away", "memory.by_archival", limit=10, skip=0)))
+    steps = plans.steps(ask(*selecting(EVERYTHING, "archived", "memory.by_archival", limit=10, skip=0)))
     if isinstance(plans, SqlitePlans):
         assert over_memories(steps) == [
             "SEARCH m USING INDEX memory_archive (state=?)",

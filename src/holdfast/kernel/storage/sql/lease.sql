@@ -1,5 +1,5 @@
 -- name: lease_take
--- The free, the ended and one's own lease is had; another's is not, and no row comes back.
+-- Acquires a free, ended or own lease; returns no row if another owner has it.
 insert into lease (name, owner, ends_at) values (:name, :owner, :ends_at)
 on conflict (name) do update set owner = excluded.owner, ends_at = excluded.ends_at
 where lease.owner = excluded.owner or lease.ends_at <= :now returning owner

@@ -1,23 +1,23 @@
 -- name: embedding_tuned
--- For the rest of the transaction, the index is walked on until enough of what it finds passes the filters. Before
--- pgvector 0.8 it is only searched more broadly.
+-- For this transaction, the index scan continues until enough results pass the filters. Before pgvector 0.8, only the
+-- search breadth is raised.
 select set_config('hnsw.ef_search', cast(:breadth as text), true), case when (
   select string_to_array(extversion, '.')::int[] >= '{0,8}' from pg_extension where extname = 'vector')
   then set_config('hnsw.iterative_scan', 'strict_order', true) end
 -- name: embedding_found.current
--- Said so that the planner does not take it for rare: it knows nothing of how two columns go together.
+-- Written so that the planner does not assume it is selective: it cannot know that the columns correlate.
 case when e.text_hash = m.content_hash then 1 else 0 end <> 0
 -- name: embedding_found
 select m.id, 1 - (e.vector <=> :vector)
 from memory m join embedding e on e.memory = m.id where e.model = :model and e.begins > -2 and {embedding_found.current}
 -- name: embedding_few
--- Whether the filters, which follow, leave only a few.
+-- Counts up to a limit what the filters, which follow, leave.
 select count(*) from (
 select 1 from memory m join embedding e on e.memory = m.id where e.model = :model and e.begins > -2 and {embedding_found.current}
 -- name: embedding_few.end
  limit :most) as left_over
 -- name: embedding_found.exact
--- The measure is not the one of any index, so that every vector is looked at.
+-- No index has this distance operator, so that every vector is measured.
  order by e.vector <=> :vector, m.id limit :limit
 -- name: embedding_found.by_384
  and e.dim = 384 order by (e.vector::vector(384)) <=> :vector, m.id limit :limit

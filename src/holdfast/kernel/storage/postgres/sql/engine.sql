@@ -1,11 +1,11 @@
 -- name: engine_alone
--- Hold the head from the first statement on: one writer at a time, whoever and wherever it is.
+-- Locks the head from the first statement on: one writer at a time among all clients.
 select (select secret from node_key), {engine_place.timeline} from chain for update
 -- name: engine_place.timeline
--- Changes when a replica takes over or the database goes back to an earlier moment.
+-- Changes after a failover or a point-in-time recovery.
 case when pg_is_in_recovery() then '' else substring(pg_walfile_name(pg_current_wal_lsn()) for 8) end
 -- name: engine_place
--- The cluster, the database, the schema and the timeline that a store is in, and the table that tells of changes.
+-- Cluster, database, schema and timeline of a store, and the table that notifies of changes.
 select (select system_identifier from pg_control_system()), (select oid from pg_database where datname = current_database()),
   cast(:schema as regnamespace)::oid, to_regclass('chain')::oid, {engine_place.timeline}, current_database()
 -- name: engine_size
@@ -23,14 +23,14 @@ on conflict (rowno) do update set words = excluded.words
 -- name: memory_text_drop
 delete from memory_text where rowno = (select rowno from memory where id = :id)
 -- name: memory_found
--- Best first by a sum over the words asked for: how rare each is, how often it stands there, how long the memory is. In
--- order before any memory is read: those are read one by one, until enough are there that the filters let through.
+-- Ranked by a BM25-like sum over the query words: rarity, frequency, length of the memory. Sorted before memories are
+-- read: they are read one by one until enough pass the filters.
 select m.id, s.score, m.priority, m.confidence, m.updated_at from (select t.rowno, (cast(0 as float8)
 -- name: memory_found.term
  + :weight_n * ts_rank('{0.5, 0.5, 0.75, 1.0}', t.words, cast(:term_n as tsquery))
 -- name: memory_found.counted
--- The same of a word of which nobody knows how rare it is: it is counted on the way. More may hold it than there were
--- memories a moment ago.
+-- The same for a word with unknown frequency, which is counted here. The count may exceed the slightly older number of
+-- memories.
  + (select greatest(ln((greatest(cast(:last_n as float8), count(*)) - count(*) + 0.5) / (count(*) + 0.5)), 1e-6)
   from memory_text x where x.words @@ cast(:term_n as tsquery))
   * ts_rank('{0.5, 0.5, 0.75, 1.0}', t.words, cast(:term_n as tsquery))
@@ -43,22 +43,22 @@ join memory m on m.rowno = s.rowno where true
 -- name: memory_found.best
 order by s.score desc, s.rowno limit :limit
 -- name: word_held
--- In how many memories a word stands; filters follow.
+-- Document frequency of a word; filters follow.
 select count(*) from memory_text t join memory m on m.rowno = t.rowno where t.words @@ cast(:match as tsquery)
 -- name: word_counts
--- In how many memories a stem stands.
+-- Document frequency of each stem.
 select a.stem, (select count(*) from memory_text t where t.words @@ cast(a.query as tsquery))
 from unnest(cast(:stems as text[]), cast(:queries as text[])) as a(stem, query)
 -- name: word_statistics
--- What the planner knows of the commonest stems: no counting needed. The last three shares are bounds, not of stems.
+-- The planner's statistics of the most common stems. The last three frequencies are bounds, not stems.
 select cast(cast(most_common_elems as text) as text[]), most_common_elem_freqs, (select reltuples from pg_class
   where oid = cast('memory_text' as regclass))
 from pg_stats where schemaname = current_schema and tablename = 'memory_text' and attname = 'words'
 -- name: word_usual
--- How many words a memory has, by its newest ones.
+-- Average words per memory, over the newest ones.
 select avg(length(t.words)) from (select words from memory_text order by rowno desc limit 200) t
 -- name: engine_catalog
--- Everything that a migration makes in a schema, and how it is defined.
+-- Definitions of everything that migrations create in a schema.
 select 'column ' || c.relname || '.' || a.attname, format_type(a.atttypid, a.atttypmod) || ' ' || cast(a.attnotnull as text) || ' '
   || cast(a.attidentity as text) || ' ' || coalesce((select collname from pg_collation where oid = a.attcollation), '') || ' '
   || coalesce(pg_get_expr(d.adbin, d.adrelid), '')

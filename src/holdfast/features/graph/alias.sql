@@ -1,0 +1,19 @@
+-- name: alias_put
+insert into alias (id, entity, name, folded, created_at, updated_at, origin, version, state, cells)
+values (:id, :entity, :name, :folded, :created_at, :updated_at, :origin, :version, :state, :cells)
+on conflict (id) do update set name = excluded.name, folded = excluded.folded, updated_at = excluded.updated_at, version = excluded.version,
+  state = excluded.state, cells = excluded.cells
+where alias.version = :expected returning version
+-- name: alias_cells
+select cells from alias where id = :id
+-- name: alias.columns
+a.id, a.entity, a.name, a.folded, a.created_at, a.updated_at, a.origin, a.version, a.state
+-- name: alias_get
+select {alias.columns} from alias a where a.id = :id
+-- name: alias_of
+select {alias.columns} from alias a where a.entity = :entity and a.state = 'live' order by a.created_at, a.name
+-- name: alias_ever
+-- Including deleted ones.
+select {alias.columns} from alias a where a.entity = :entity order by a.id
+-- name: alias_all
+select {alias.columns} from alias a where a.id > :after order by a.id limit :limit

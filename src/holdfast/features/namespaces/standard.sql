@@ -1,0 +1,14 @@
+-- name: standard_put
+insert into standard (id, memory, parent, created_at, updated_at, origin, version, state, cells)
+values (:id, :memory, :parent, :created_at, :updated_at, :origin, :version, :state, :cells)
+on conflict (id) do update set memory = excluded.memory, parent = excluded.parent, updated_at = excluded.updated_at,
+  version = excluded.version, state = excluded.state, cells = excluded.cells
+where standard.version = :expected returning version
+-- name: standard_cells
+select cells from standard where id = :id
+-- name: standard.columns
+s.id, s.memory, s.parent, s.created_at, s.updated_at, s.origin, s.version, s.state
+-- name: standard_get
+select {standard.columns} from standard s where s.id = :id
+-- name: standard_all
+select {standard.columns} from standard s where s.id > :after order by s.id limit :limit

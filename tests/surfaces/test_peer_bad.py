@@ -104,20 +104,20 @@ def cut(handler: BaseHTTPRequestHandler, path: str, asked: Json) -> None:
 
 BOMB = gzip.compress(b" " * (MOST_BYTES + 1))
 BAD: dict[str, tuple[Answer, str]] = {
-    "a page for people": (sent(b"<html>Hello</html>", Content_Type="text/html"), "not as a Holdfast server does"),
-    "a page that says it is JSON": (sent(b"<html>Hello</html>"), "in a form that this release cannot read"),
-    "another JSON": (sent(b'{"status": "ok"}'), "in a form that this release cannot read"),
+    "a page for people": (sent(b"<html>Hello</html>", Content_Type="text/html"), "is not a Holdfast server"),
+    "a page that says it is JSON": (sent(b"<html>Hello</html>"), "a response that this release cannot read"),
+    "another JSON": (sent(b'{"status": "ok"}'), "a response that this release cannot read"),
     "ten gigabytes, as it says": (sent(b"", Content_Length=str(10**10)), "more than"),
     "more and more": (endless, "more than"),
-    "half an answer": (cut, "broke off|broke the connection off"),
-    "half a packet": (sent(gzip.compress(b"{}" * 999)[:-9], Content_Encoding="gzip"), "cut off"),
-    "a bomb": (sent(BOMB, Content_Encoding="gzip"), "when it is unpacked"),
+    "half an answer": (cut, "incomplete response|closed the connection"),
+    "half a packet": (sent(gzip.compress(b"{}" * 999)[:-9], Content_Encoding="gzip"), "is truncated"),
+    "a bomb": (sent(BOMB, Content_Encoding="gzip"), "when decompressed"),
     "no packet": (sent(b"{}", Content_Encoding="gzip"), "not valid gzip"),
-    "nothing there": (sent(b"", 404), "nothing at this path"),
+    "nothing there": (sent(b"", 404), "does not know this path"),
     "a fault of its own": (sent(b"oh", 500), "HTTP 500"),
     "another way": (sent(b"", 307, Location="http://127.0.0.1:1/"), "redirects"),
     "what it was told": (sent(json.dumps({"code": "NO", "error": SECRET}).encode(), 403), r"\(HTTP 403, NO\)"),
-    "a nest": (sent(b"[" * 100_000), "in a form that this release cannot read"),
+    "a nest": (sent(b"[" * 100_000), "a response that this release cannot read"),
 }
 
 
@@ -165,14 +165,14 @@ def twice(told: Json) -> None:
 
 
 LIES: dict[str, tuple[str, Callable[[Json], None], str]] = {
-    "a place beyond its end": ("feed", lambda told: told.update(upto=10**6), "contradicts itself"),
-    "a place behind": ("feed", lambda told: told.update(upto=-1), "contradicts itself"),
+    "a place beyond its end": ("feed", lambda told: told.update(upto=10**6), "inconsistent journal position"),
+    "a place behind": ("feed", lambda told: told.update(upto=-1), "inconsistent journal position"),
     "the same place for ever": ("feed", lambda told: told.update(upto=0, more=True), "again and again"),
-    "another store": ("feed", lambda told: told.update(origin="another.1"), "became another store"),
-    "less than nothing": ("hello", lambda told: told.update(followed=-1), "contradicts itself"),
-    "an older form": ("hello", lambda told: told.update(protocol=0), "speaks protocol 0"),
-    "no outcomes": ("take", lambda told: told.update(outcomes=[]), "does not say of each change"),
-    "nothing kept": ("take", lambda told: told.update(followed=0), "did not keep"),
+    "another store": ("feed", lambda told: told.update(origin="another.1"), "changed its replica id"),
+    "less than nothing": ("hello", lambda told: told.update(followed=-1), "invalid cursor"),
+    "an older form": ("hello", lambda told: told.update(protocol=0), "uses protocol 0"),
+    "no outcomes": ("take", lambda told: told.update(outcomes=[]), "did not return an outcome for each change"),
+    "nothing kept": ("take", lambda told: told.update(followed=0), "did not store the page"),
 }
 
 
@@ -262,20 +262,32 @@ def test_an_unknown_field_of_a_newer_release_is_passed_over(here: holdfast.Holdf
 
 FEED = "/api/v1/peer/feed"
 MESSAGES: dict[str, tuple[str, str, bytes, int, str]] = {
-    "a bomb": (FEED, "gzip", BOMB, 400, "when it is unpacked"),
-    "half a packet": (FEED, "gzip", gzip.compress(b'{"after": 0}')[:-3], 400, "cut off"),
+    "a bomb": (FEED, "gzip", BOMB, 400, "when decompressed"),
+    "half a packet": (FEED, "gzip", gzip.compress(b'{"after": 0}')[:-3], 400, "is truncated"),
     "no packet": (FEED, "gzip", b"{}", 400, "not valid gzip"),
-    "another packing": (FEED, "br", b"{}", 415, "no such Content-Encoding"),
-    "a packet for another": ("/api/v1/memories", "gzip", gzip.compress(b"{}"), 415, "no such Content-Encoding"),
+    "another packing": (FEED, "br", b"{}", 415, "This Content-Encoding is not supported"),
+    "a packet for another": (
+        "/api/v1/memories",
+        "gzip",
+        gzip.compress(b"{}"),
+        415,
+        "This Content-Encoding is not supported",
+    ),
     "more than fits": (FEED, "identity", b" " * (MOST_BYTES + 1), 413, "at most"),
     "an older form": (
         FEED,
         "identity",
         b'{"protocol": 0, "after": 0, "known": {}, "limit": 1}',
         409,
-        "speaks protocol 0",
+        "uses protocol 0",
     ),
-    "a place behind all": (FEED, "identity", b'{"after": -1, "known": {}, "limit": 1}', 400, "from 0 on"),
+    "a place behind all": (
+        FEED,
+        "identity",
+        b'{"after": -1, "known": {}, "limit": 1}',
+        400,
+        "after must be at least 0",
+    ),
 }
 
 

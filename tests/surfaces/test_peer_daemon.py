@@ -144,10 +144,10 @@ def test_a_peer_that_fails_is_left_alone_longer_each_time_and_not_all_at_the_sam
 @pytest.mark.parametrize(
     ("peers", "access", "said"),
     [
-        ((), Access(), "at least one peer"),
-        (("https://desk",), Access(insecure=True), "both --client-cert and --client-key"),
-        (("https://desk",), Access(insecure=True, client_cert="a.pem"), "both --client-cert and --client-key"),
-        (("https://desk",), Access(client_key="a.key"), "needs its key"),
+        ((), Access(), "at least one address"),
+        (("https://desk",), Access(insecure=True), "needs --client-cert and --client-key"),
+        (("https://desk",), Access(insecure=True, client_cert="a.pem"), "needs --client-cert and --client-key"),
+        (("https://desk",), Access(client_key="a.key"), "--client-cert and --client-key together"),
     ],
 )
 def test_what_nobody_should_begin_with_is_refused(peers: tuple[str, ...], access: Access, said: str) -> None:
@@ -205,8 +205,8 @@ def test_the_command_says_what_it_keeps_in_step_and_ends_when_it_is_told(here: h
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "at least one peer"),
-        (("--peers", "https://desk", "--insecure-skip-server-verify"), "needs both"),
+        ((), "at least one address"),
+        (("--peers", "https://desk", "--insecure-skip-server-verify"), "needs --client-cert"),
         (("--peers", "desk.example:9077"), "http:// or https://"),
         (("--peers", "https://desk", "--interval", "0"), "sync_interval_secs"),
         (("--peers", "https://desk", "--batch-size", "0"), "sync_batch_size"),

@@ -126,7 +126,7 @@ def test_the_status_tells_conflicts_that_were_met_from_those_that_stand(
     assert [(one.conflicts, one.peers[0].conflicts) for one in (before, after)] == [(1, 1), (0, 1)]
     heading, _, last = render_sync_status(after)
     assert "CONFLICTS MET" in heading
-    assert last.startswith("0 conflicts not resolved now")
+    assert last.startswith("0 open conflicts")
 
 
 def test_a_conflict_that_is_settled_within_an_exchange_is_none(

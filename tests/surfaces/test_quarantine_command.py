@@ -18,7 +18,7 @@ def test_what_was_put_aside_is_listed_shown_tried_and_dropped_in_words(tmp_path:
     with holdfast.open(str(there), now=lambda: moment.now() + 30 * moment.DAY) as ahead:
         kept = ahead.store(title="Later", content="It will be.\u202e").id
     holdfast.open(str(here)).close()
-    assert said(here, "quarantine", "list") == (0, "Nothing is in quarantine.\n")
+    assert said(here, "quarantine", "list") == (0, "The quarantine is empty.\n")
     assert said(here, "sync", str(there), "-d", "pull")[0] == 6
     with holdfast.open(str(here)) as hold:
         id = hold.quarantine().quarantined[0].id
@@ -28,6 +28,6 @@ def test_what_was_put_aside_is_listed_shown_tried_and_dropped_in_words(tmp_path:
     assert "It will be." in shown
     assert "\u202e" not in shown
     code, tried = said(here, "quarantine", "retry", id)
-    assert (code, tried.splitlines()[0]) == (6, "0 taken, 1 still in quarantine")
+    assert (code, tried.splitlines()[0]) == (6, "0 applied, 1 still in quarantine")
     code, dropped = said(here, "quarantine", "drop", id, "--yes")
     assert (code, dropped.startswith(f"Dropped memory {kept}, change 1 of ")) == (0, True)

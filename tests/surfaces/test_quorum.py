@@ -263,7 +263,7 @@ def test_a_peer_that_may_not_hear_of_a_namespace_does_not_count_for_it(stores: S
         for namespace in ("open", "closed")
     ]
     assert (said[0]["title"], said[1]["got"], one.stats().total) == ("Port", 1, 1)
-    assert said[1]["peers"] == {at_one: "does not hear of its namespace"}
+    assert said[1]["peers"] == {at_one: "may not read its namespace"}
 
 
 def test_a_peer_that_is_kept_in_step_at_the_same_time_counts_all_the_same(

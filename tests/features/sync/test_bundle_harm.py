@@ -60,11 +60,11 @@ HARM: dict[str, Callable[[bytes], bytes]] = {
 
 
 SAYS = {
-    "longer": "follows its end",
-    "something else": "something else",
+    "longer": "data after its end",
+    "something else": "different kind of file",
     "another word": "altered",
     "one long line": "longer than",
-    "a bomb": "more than any text",
+    "a bomb": "compression ratio",
     "newer": "later release",
 }
 """What some of them are refused for."""

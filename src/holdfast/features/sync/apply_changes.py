@@ -1,4 +1,4 @@
-"""Taking changes of other stores: each joined cell by cell with what is here, and journalled as its author said it."""
+"""Apply changes of other stores: merge each per field with the local record and journal it as its author wrote it."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -49,19 +49,19 @@ Reason = Literal[
 ]
 
 
-OF_ANOTHER_RECORD = "It is about another record than it says."
+OF_ANOTHER_RECORD = "Its content belongs to a different record."
 GOVERNING = (Policy, Grant, Standard, Erasure)
-"""Records that say what others may or must do, or erase what is theirs."""
+"""Records that govern other users, or erase their data."""
 
 UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError)
-"""What reading raises if something is of another form than it must be."""
+"""Errors of decoding malformed input."""
 
 OfSomebody = Memory | Interaction | Principal
-"""Records that may be of a person."""
+"""Records that may belong to a person."""
 
 
 class Refused(Exception):
-    """A change that cannot be taken, now or ever."""
+    """A change is rejected, for now or for good."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(detail)
@@ -70,17 +70,17 @@ class Refused(Exception):
 
 
 class Held(NamedTuple):
-    """A record that is here."""
+    """A record of this store."""
 
     row: Any
-    """What its columns show."""
+    """The record as its columns show it (merged with its title group)."""
     own: Any
-    """What it says itself."""
+    """The record on its own, without its title group."""
     cells: cells.Cells
 
 
 class Taking:
-    """One transaction that takes changes. What shares a title is found out at its end."""
+    """Merge remote changes into one transaction. Title groups are recomputed at its end."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Taking:
         self._write = write
         self._files = files or {}
         self._owner = owner
-        """Whose a memory becomes that is new here; None: its author's."""
+        """The owner of new memories; None keeps the author."""
         self._scope = scope
         self._bounds = Bounds(write.session, scope.takes)
         self._touched: set[str] = set()
@@ -101,83 +101,83 @@ class Taking:
         self._purged = False
         self._skills_changed = False
         self.links: set[str] = set()
-        """Links that were taken."""
+        """Applied links."""
         self.risen: set[str] = set()
-        """Memories that lie deeper than before."""
+        """Memories with a greater reflection depth than before."""
         self.erasures: set[str] = set()
-        """Orders to forget somebody that were taken."""
+        """Applied erasure requests."""
         self.people: dict[str, set[tuple[str, str]]] = {}
-        """Records that were taken, by the names of those of whom they are."""
+        """Applied records, by the names of the people they belong to."""
         self.remains: dict[tuple[str, str], dict[str, int]] = {}
-        """Records of people who were forgotten, with when each origin said what came back of them."""
+        """Records of erased people; per origin, when it wrote data that came back."""
         self.known: dict[str, tuple[str, ...]] = {}
-        """By which names those were known whose names were erased."""
+        """The former names of people whose names were erased."""
         self.lost: dict[tuple[str, str], OfSomebody] = {}
-        """Records of people who were forgotten, as each was here before what was taken erased it."""
+        """Records of erased people, as they were before this transaction erased them."""
         self.came: set[tuple[str, str]] = set()
-        """Records that may be of people and said nothing here before."""
+        """Personal records that had no content here before."""
         self._unproven: dict[tuple[str, str], dict[Name, Change]] = {}
-        """Erased changes, by their records, whose purge has not come."""
+        """Erased changes whose purge has not arrived, by record."""
         self._proven: set[Name] = set()
-        """Those of them that were entered when it came."""
+        """Erased changes that were journalled when their purge arrived."""
         self._was_gone: dict[str, bool] = {}
-        """Whether each memory that was written was deleted before."""
+        """Whether each written memory was deleted before this transaction."""
         self._came_gone: dict[str, bool] = {}
-        """Whether it was deleted when it was written last."""
+        """Whether it was deleted by its last write."""
 
     def take(self, change: Change) -> Outcome:
-        """Take one change that is whole. Raises Refused before it writes anything."""
+        """Apply one well-formed change. Raises Refused before it writes anything."""
         kind = KINDS.get(change.kind)
         if kind is None:
-            raise Refused("unknown_kind", f"This release knows no {change.kind}.")
+            raise Refused("unknown_kind", f"This release does not know the kind {change.kind}.")
         created, written = self._read(kind, change)
         held = self._held(kind, change.record)
         if ahead(change, written, self._write.now // 1000):
             if isinstance(created, SkillVersion):
-                self._admit_files(created)  # what they say does not come again when its time has come
-            raise Refused("future", "It was made by a clock that is more than seven days ahead.")
+                self._admit_files(created)  # the file contents are not sent again later
+            raise Refused("future", "Its clock is more than seven days ahead.")
         if change.erased is not None:
             return self._take_erased(kind, change, held)
         if held is None:
             if change.op == "purge":
                 return self._bury(kind, change, written)
             if created is None:
-                raise Refused("waits", f"The {change.kind} that it edits is not here.")
+                raise Refused("waits", f"The {change.kind} that it edits is missing here.")
             return self._add(kind, change, created, written)
         if created is not None:
-            _must_be_storable(created)  # what it says may lose to what is here, and be kept beside that
+            _must_be_storable(created)  # its values may lose and are kept as conflicts
         return self._join(kind, change, held, written)
 
     def _take_erased(self, kind: Kind[Any], change: Change, held: Held | None) -> Outcome:
-        """Take the number of a change whose words were erased: only the purge that erased them shows that it may."""
+        """Journal an erased change without its text, if the purge that erased it is here; else it waits."""
         name, purge = Name(change.origin, change.n), held.cells.own.get(cells.PURGED) if held else None
         if held is None or purge is None or not _has_seen(purge, change):
             self._unproven.setdefault((change.kind, change.record), {})[name] = change
-            raise Refused("waits", "The purge that erased it is not here.")
+            raise Refused("waits", "The purge that erased it is missing here.")
         _must_be_about(kind, change, held.own)
         if name not in self._proven:
             self._enter(change, None, None)
         return "noop"
 
     def _enter_erased(self, kind: Kind[Any], record: Any, purge: Cell) -> None:
-        """Enter what waited for a purge before the purge itself, as it was at its author's."""
+        """Journal the changes that waited for a purge before the purge, in their author's order."""
         for name, change in self._unproven.pop((kind.name, record.id), {}).items():
             if _has_seen(purge, change) and change.about == kind.about(record):
                 self._enter(change, None, None)
                 self._proven.add(name)
 
     def take_state(self, state: State) -> Outcome:
-        """Join a record that was sent whole. Raises Refused before it writes anything."""
+        """Merge a full record snapshot. Raises Refused before it writes anything."""
         try:
             must_be_whole(state)
         except HoldfastError as error:
             raise Refused("invalid", error.message) from None
         kind = KINDS.get(state.kind)
         if kind is None:
-            raise Refused("unknown_kind", f"This release knows no {state.kind}.")
+            raise Refused("unknown_kind", f"This release does not know the kind {state.kind}.")
         theirs, written = self._read_state(kind, state)
         if state_ahead(state, written, self._write.now // 1000):
-            raise Refused("future", "It was made by a clock that is more than seven days ahead.")
+            raise Refused("future", "Its clock is more than seven days ahead.")
         held = self._held(kind, state.record)
         if held is None:
             return self._add_state(kind, state, theirs, written)
@@ -225,7 +225,7 @@ class Taking:
         return self._outcome(kind, held, record, after, changed=changed)
 
     def _enter_state(self, state: State, record: Any, written: dict[str, Cell], op: str | None = None) -> None:
-        """A state has no number of an author's: its place in this journal is its number."""
+        """Journal a snapshot. It has no number of an author; its sequence here is its number."""
         author = journal.Author(STATE, 0, self._write.actor, 0)
         at = max((stamp.time for cell in written.values() for stamp in cell.values), default=state.at)
         op = op or (STATE if state.covered else "moved")
@@ -233,7 +233,7 @@ class Taking:
         self._write.enter(journal.Pending(at, op, state.kind, state.record, state.about, *said))
 
     def finish(self) -> None:
-        """Show what is live under the titles that were touched; of what was purged no word is left to find."""
+        """Recompute the touched title groups and remove every trace of purged text from indexes and caches."""
         titles.settle(self._write, self._touched, self._left)
         if self._skills_changed:
             skills.sweep(self._write.session)
@@ -242,9 +242,9 @@ class Taking:
             self._write.session.forget_words()
 
     def fates(self) -> tuple[list[str], list[str]]:
-        """The memories that are deleted now and were alive or not here, and those that are alive and were deleted."""
+        """Return the memories that were deleted (or arrived deleted), and those that live again."""
         is_gone = self._came_gone
-        if self.erasures or self.people or self.remains:  # what came of somebody who was forgotten may be erased since
+        if self.erasures or self.people or self.remains:  # an erasure may have deleted more since
             is_gone = {id: self._write.said[id].state == "deleted" for id in self._was_gone}
         lost = [id for id, was in self._was_gone.items() if is_gone[id] and not was]
         return lost, [id for id, was in self._was_gone.items() if was and not is_gone[id]]
@@ -258,11 +258,11 @@ class Taking:
         return Held(row, own, self._write.cells_of(kind, row))
 
     def _shows_more(self, memory: Memory) -> bool:
-        """Whether the columns of a memory may be those of several; who shared its title may just have left it."""
+        """Whether the columns of a memory may merge several; its group may have changed in this transaction."""
         return titles.slot_of(memory) in self._left or bool(self._write.session.row("title_sharers", id=memory.id))
 
     def _read(self, kind: Kind[Any], change: Change) -> tuple[Any, dict[str, Cell]]:
-        """The record that a change creates, if it does, and the cells that it writes."""
+        """Return the record that a change creates, if any, and the fields it writes."""
         if change.erased is not None:
             return None, {}
         try:
@@ -301,7 +301,7 @@ class Taking:
         return "new"
 
     def _bury(self, kind: Kind[Any], change: Change, written: dict[str, Cell]) -> Outcome:
-        """What was purged before it came here leaves its stub, to which other records may point."""
+        """Store the tombstone of a record that was purged before it arrived; other records may point to it."""
         try:
             (left,) = written[cells.PURGED].values.values()
             values = cells.shows(kind.shape, {name: [cell] for name, cell in written.items()})
@@ -318,7 +318,7 @@ class Taking:
         return "new"
 
     def _owned(self, record: Any) -> Any:
-        """A new memory as its author's, or as whose it becomes here; its first author is kept."""
+        """Assign a new memory to the configured owner; its first author is kept in `extra`."""
         if self._owner is None or not isinstance(record, Memory) or record.agent == self._owner:
             return record
         named = (record.extra.get(IMPORTED_FROM), record.metadata.get(IMPORTED_FROM))
@@ -339,7 +339,7 @@ class Taking:
         return self._outcome(kind, held, record, after, changed=changed)
 
     def _put_again(self, kind: Kind[Any], held: Held, record: Any, after: cells.Cells, purge: Cell | None) -> bool:
-        """Write a record that was there, and erase what a purge has seen of it; whether it shows anything else."""
+        """Update an existing record and redact what a purge covers. Return whether its values changed."""
         self._admit(record)
         shows = cells.flatten(kind.shape, record)
         self._put(kind, held.row, held.own, record, cells.pack(cells.least(after, shows), shows))
@@ -356,7 +356,7 @@ class Taking:
         return "updated" if changed else "noop"
 
     def _admit(self, record: Struct) -> None:
-        """The one door in, for what comes from other stores, too."""
+        """Validate a record exactly as local writes are validated, then check its references and scope."""
         _must_be_storable(record)
         try:
             if isinstance(record, Memory):
@@ -366,37 +366,37 @@ class Taking:
         except HoldfastError as error:
             raise Refused("invalid", error.message) from None
         if isinstance(record, Erasure) and self._is_ahead(record):
-            raise Refused("future", "It was ordered by a clock that is more than seven days ahead.")
+            raise Refused("future", "Its clock is more than seven days ahead.")
         for kind, end in ends_of(record):
             if self._write.get(kind, end) is None:
-                raise Refused("waits", f"The {kind.name} {end} is not here.")
+                raise Refused("waits", f"The {kind.name} {end} is missing here.")
         self._must_be_within(record)
         if isinstance(record, SkillVersion) and record.state == "live":
             self._admit_files(record)
 
     def _is_ahead(self, order: Erasure) -> bool:
-        """Whether an order, or a store that is said to have carried it out, is of a clock that must be wrong."""
+        """Whether an erasure request, or an acknowledgement of it, has a timestamp from a wrong clock."""
         moments = [order.ordered_at, *order.heard.values()]
         return any(too_far(moment // 1000 << 16, self._write.now // 1000) for moment in moments)
 
     def _must_be_within(self, record: Struct) -> None:
-        """A peer writes only where it may, before and after; what governs others is an admin peer's to say."""
+        """Raise Refused if the record is outside the peer's namespaces, or is governance from a non-admin peer."""
         if isinstance(record, GOVERNING) and not self._scope.admin:
-            raise Refused("governance", "It decides for others, and the peer that sent it is not marked admin.")
+            raise Refused("governance", "It is a governance record, and the peer that sent it is not marked admin.")
         if EVERYTHING not in self._scope.take and not self._bounds.hold(record):
-            raise Refused("scope", "It belongs to a namespace of which nothing is taken from the peer that sent it.")
+            raise Refused("scope", "The peer that sent it may not write to its namespace.")
 
     def _admit_files(self, version: SkillVersion) -> None:
-        """A version of a skill is what its digest says, down to what every file says."""
+        """Verify the digest of a skill version and of each of its files."""
         named = digest_of(version.namespace, version.frontmatter, version.files)
         if (named, version_id(named)) != (version.digest, version.id):
-            raise Refused("invalid", "It says something else than its digest stands for.")
+            raise Refused("invalid", "Its content does not match its digest.")
         contents = {}
         for file in version.files:
             if file.digest in self._files:
                 contents[file.digest] = _said(self._files[file.digest], file)
             elif skills.kept(self._write.session, file.digest, file.size) is None:
-                raise Refused("waits", f"What {file.path} says is not here.")
+                raise Refused("waits", f"The content of {file.path} is missing here.")
         skills.keep(self._write.session, contents)
 
     def _put(self, kind: Kind[Any], row: Any, own: Any, record: Any, packed: bytes) -> None:
@@ -419,7 +419,7 @@ class Taking:
         self._touched.add(record.id)
 
     def _look_for_people(self, kind: Kind[Any], own: Any, record: Any, packed: bytes) -> None:
-        """Note of whom a record is, before it is written."""
+        """Record which people a record belongs to, before it is written."""
         match record:
             case Erasure():
                 self.erasures.add(record.id)
@@ -448,7 +448,7 @@ class Taking:
         self.remains.setdefault((kind.name, record.id), {})
 
     def _note_before(self, kind: Kind[Any], own: OfSomebody | None, id: str, *, lost: bool) -> None:
-        """Note whether a record said anything here before this transaction, and what, if it does not any more."""
+        """Record whether a record had content before this transaction, and that content if it was erased."""
         if (own is None or not says(own)) and (kind.name, id) not in self.lost:
             self.came.add((kind.name, id))
         elif own is not None and lost and (kind.name, id) not in self.came:
@@ -474,7 +474,7 @@ class Taking:
 
 
 def whose(record: OfSomebody) -> set[str]:
-    """The names of those of whom a record is."""
+    """Return the names of the people a record belongs to."""
     match record:
         case Memory():
             return named(record.namespace, record.metadata)
@@ -490,7 +490,7 @@ def _said(packed: bytes, file: File) -> bytes:
     except HoldfastError as error:
         raise Refused("invalid", error.message) from None
     if sha256(said).hexdigest() != file.digest:
-        raise Refused("forged", f"What {file.path} says is not what its digest stands for.")
+        raise Refused("forged", f"The content of {file.path} does not match its digest.")
     return said
 
 
@@ -502,7 +502,7 @@ def _must_be_storable(record: Struct) -> None:
 
 
 def _decode_body(kind: Kind[Any], body: str) -> dict[str, Any]:
-    """The fields of a record, each of them JSON that every store can hold."""
+    """Decode the fields of a record and validate each as storable JSON."""
     raw = msgspec.json.decode(body, type=dict[str, Any])
     for name, value in raw.items():
         if name not in kind.type.__struct_fields__:
@@ -512,7 +512,7 @@ def _decode_body(kind: Kind[Any], body: str) -> dict[str, Any]:
 
 
 def _must_be_about(kind: Kind[Any], change: Change, record: Any) -> None:
-    """Raise if a change says that it is of another memory than its record is: that decides who may see it."""
+    """Raise Refused if a change claims a different memory than its record belongs to: that decides its visibility."""
     about = kind.about(record)
     differs = (change.about is None) != (about is None) if kind is STANDARD else change.about != about
     if differs:
@@ -520,7 +520,7 @@ def _must_be_about(kind: Kind[Any], change: Change, record: Any) -> None:
 
 
 def _must_leave(kind: Kind[Any], record: str, about: str | None, written: Mapping[str, Cell]) -> None:
-    """Raise if a purge leaves something of another record."""
+    """Raise Refused if the tombstone in a purge belongs to another record."""
     purges = written[cells.PURGED].values.values() if cells.PURGED in written else ()
     for left in [msgspec.convert(value, kind.type) for value in purges if value is not AWAITED]:
         if left.id != record or kind.about(left) != about:
@@ -528,13 +528,13 @@ def _must_leave(kind: Kind[Any], record: str, about: str | None, written: Mappin
 
 
 def _has_seen(purge: Cell, change: Change) -> bool:
-    """Whether a purge has seen a change, under whichever origin its node goes on: one that was mended has a new one."""
+    """Whether a purge covers a change. Compares nodes: a repaired store has a new replica id."""
     node = node_of(change.origin)
     return any(change.at <= time for origin, time in purge.seen.items() if node_of(origin) == node)
 
 
 def _after(kind: Kind[Any], held: Held, written: Mapping[str, Cell], upon: Any) -> tuple[cells.Cells, Any]:
-    """The cells of a record joined with those that were told, and what it says by them."""
+    """Merge written fields into a record; return its new field versions and the resulting record."""
     shows = cells.flatten(kind.shape, held.own)
     try:
         joined = {name: join(held.cells.cell(name, shows.get(name)), cell) for name, cell in written.items()}
@@ -542,7 +542,7 @@ def _after(kind: Kind[Any], held: Held, written: Mapping[str, Cell], upon: Any) 
         values = cells.shows(kind.shape, {name: [cell] for name, cell in after.own.items()})
         return after, cells.rebuilt(kind.shape, upon, values)
     except UNREADABLE as error:
-        raise Refused("invalid", f"It does not fit what is here: {error}") from None
+        raise Refused("invalid", f"It cannot be merged: {error}") from None
 
 
 def _doubtful(before: cells.Cells, after: cells.Cells) -> bool:

@@ -1,4 +1,4 @@
-"""Folding history: what every peer has and nobody will ask for again takes no more room than what came of it."""
+"""Compact history that every peer has, in bounded transactions."""
 
 from contextlib import nullcontext
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from holdfast.kernel.timestamps import DAY
 
 
 class Compacted(NamedTuple):
-    """What was folded, and what holds more of it back."""
+    """What was compacted, and what blocks further compaction."""
 
     dropped: int
     records: int
@@ -22,12 +22,12 @@ class Compacted(NamedTuple):
     after: folding.Size
     floor: floors.Floor | None
     held_back: int
-    """Entries that are old enough, and that a peer does not have yet."""
+    """Entries old enough to compact that a peer does not have yet."""
     slowest: str | None
 
 
 def compact(hold: Hold, older_than_days: int, *, dry_run: bool = False) -> Compacted:
-    """Fold what is older than so many days and what every enrolled peer has, a bounded transaction at a time."""
+    """Compact entries older than `older_than_days` that every enrolled peer has, in bounded transactions."""
     must_reach_all(hold)
     with rehearsed(hold) if dry_run else nullcontext(hold) as there:
         return _fold(there, hold.now() - older_than_days * DAY)
@@ -40,7 +40,7 @@ def _fold(hold: Hold, until: int) -> Compacted:
     dropped, records = 0, set[tuple[str, str]]()
     while step := _step(hold, reach.seq, until):
         dropped, records = dropped + step.dropped, records | step.records
-        hold.progress(step.upto - first, reach.seq - first, "folding")
+        hold.progress(step.upto - first, reach.seq - first, "compacting")
     with hold.reading() as session:
         floor = floors.floor_of(session)
         held_back = folding.older(session, max(reach.seq, _floor_seq(session)), until)

@@ -1,4 +1,4 @@
-"""Folding the journal: of what everybody has and nobody will ask for, only what came of it stays."""
+"""Compact the journal: keep the final state of each record and drop the entries that led to it."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -19,18 +19,18 @@ from holdfast.kernel.records.merge import Cell
 from holdfast.kernel.storage.port import Session
 
 WINDOW = 500
-"""Entries that are folded in one transaction: others wait no longer than that takes."""
+"""Entries compacted in one transaction; limits how long other writers wait."""
 
 
 class Reach(NamedTuple):
-    """Up to where every enrolled peer has taken everything, and whom that waits for."""
+    """The sequence number up to which every enrolled peer has the journal, and the slowest peer."""
 
     seq: int
     slowest: str | None
 
 
 class Step(NamedTuple):
-    """What one transaction folded."""
+    """What one transaction compacted."""
 
     upto: int
     dropped: int
@@ -38,7 +38,7 @@ class Step(NamedTuple):
 
 
 def reach(session: Session, head: int) -> Reach:
-    """How much of the journal every enrolled peer has, and every subscription was told."""
+    """Find how much of the journal every enrolled peer has and every subscription has delivered."""
     heard = status.seen(session)
     waits = [(heard[one.node].followed if one.node in heard else 0, one.name) for one in enrolled(session)]
     if (place := subscriptions.behind(session)) is not None:
@@ -48,7 +48,7 @@ def reach(session: Session, head: int) -> Reach:
 
 
 def fold(write: Transaction, upto: int, before: int) -> Step | None:
-    """Fold the next entries up to a place and kept before a moment; None: there are none. No transaction is cut."""
+    """Compact the next whole transactions up to `upto` that were written before `before`; None if there are none."""
     session = write.session
     floor = floors.floor_of(session) or _none(write)
     window = _window(session, floor.seq, upto, before)
@@ -63,7 +63,7 @@ def _none(write: Transaction) -> Floor:
 
 
 def _window(session: Session, after: int, upto: int, before: int) -> list[Entry]:
-    """Whole transactions: the last one counts only if it ends within the window."""
+    """Read the next whole transactions; one that does not end within the window is left out."""
     limit = WINDOW
     while True:
         rows = session.rows("fold_window", after=after, upto=upto, before=before, limit=limit)
@@ -78,7 +78,7 @@ def _window(session: Session, after: int, upto: int, before: int) -> list[Entry]
 
 
 class _Fold:
-    """One transaction: every record of a window keeps its newest entry there, and its cells as they were then."""
+    """Compact a window: each record keeps its newest entry there and its field versions as of that entry."""
 
     def __init__(self, write: Transaction, floor: Floor, window: Sequence[Entry]) -> None:
         self._write, self._session = write, write.session
@@ -107,7 +107,7 @@ class _Fold:
         return Step(last.seq, self._dropped, frozenset(self._records))
 
     def _gapless(self) -> dict[str, int]:
-        """How far the changes of each origin are all here up to the new floor, which is noted."""
+        """Advance and store the baseline of each origin up to the new compaction point."""
         known: dict[str, int] = {}
         for base in floors.bases(self._session):
             if base.seq <= self._upto:
@@ -124,7 +124,7 @@ class _Fold:
         return exchange.mark_of(self._session, origin, n) or ""
 
     def _fold(self, kind: str, record: str, reached: dict[str, int]) -> None:
-        """One record, if all that it is made of is here, and nothing of it is above a gap."""
+        """Compact one record if all its changes are here and none is above a gap."""
         below = [said for said in changes_of(self._session, kind, record) if said.entry.seq <= self._upto]
         if len(below) < 2 or kind not in KINDS or not all(_is_settled(said.entry, reached) for said in below):
             return
@@ -136,14 +136,14 @@ class _Fold:
         self._records.add((kind, record))
 
     def _cells(self, kind: str, record: str, below: Sequence[Said]) -> dict[str, Cell] | None:
-        """Every cell as it was at the floor; None if a purge took what it was made of."""
+        """Replay the field versions at the compaction point; None if a purge erased its changes."""
         made, whole = replayed(self._session, KINDS[kind], below)
         if not whole or any((said.entry.body, said.entry.delta) == (None, None) for said in below):
             return self._cells_now(kind, record, below[-1].entry.seq)
         return made
 
     def _cells_now(self, kind: str, record: str, newest: int) -> dict[str, Cell] | None:
-        """What was purged since is taken as it is, if nothing was said of it above the floor."""
+        """Return the current field versions of a purged record, if it has no change after the compaction point."""
         last = self._session.row("journal_last", record=record, kind=kind, before=1 << 62)
         now = states.cells_of(self._session, kind, record)
         return now if last is not None and last[0] == newest else None
@@ -157,7 +157,7 @@ class _Fold:
         self._more.append(floors.folded_item(after))
 
     def _drop(self, below: Sequence[Said]) -> None:
-        """All entries of a record but the newest, and what was kept to pass them on."""
+        """Delete all entries of a record but the newest, and their stored signatures."""
         newest = below[-1].entry
         gone = [said.entry for said in below[:-1]]
         self._less += [_item(entry) for entry in gone]
@@ -179,7 +179,7 @@ def _is_settled(entry: Entry, reached: dict[str, int]) -> bool:
 
 
 class Size(NamedTuple):
-    """How much the journal holds: entries, and characters of what they say and of what was folded."""
+    """Size of the journal: entries, and characters of their text and of compacted records."""
 
     entries: int
     said: int
@@ -192,7 +192,7 @@ def size(session: Session) -> Size:
 
 
 def older(session: Session, after: int, before: int) -> int:
-    """How many entries behind a place were kept before a moment."""
+    """Count the entries after `after` that were written before `before`."""
     row = session.row("fold_older", after=after, before=before)
     assert row is not None
     return int(row[0])

@@ -1,4 +1,4 @@
-"""Conflicts: what nobody has knowingly replaced and does not show. Derived from the cells, the same on every node."""
+"""Conflicts: concurrent values that lost. Derived from the field versions, so they are equal on every node."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 LOOKED_AT = 100
-"""Contents that lost among which words are looked for."""
+"""Maximum number of lost contents that are searched."""
 
 
 class Conflict(NamedTuple):
-    """A value of a record that nobody has knowingly replaced and that does not show."""
+    """A concurrent value of a field that lost and that no later edit replaced."""
 
     id: str
     kind: str
@@ -41,7 +41,7 @@ class Conflict(NamedTuple):
 
 
 def page(session: Session, caller: Caller, *, limit: int, skip: int) -> tuple[list[Conflict], int]:
-    """Conflicts of what a caller may see, newest first, and how many there are."""
+    """List the conflicts visible to the caller, newest first, with their total."""
     parts, params = _seen(caller)
     rows = session.assembled(
         ("conflict_select", *parts, "conflict_select.page"), params | {"limit": limit, "skip": skip}
@@ -51,14 +51,14 @@ def page(session: Session, caller: Caller, *, limit: int, skip: int) -> tuple[li
 
 
 class Lost(NamedTuple):
-    """A content that does not show, and the memory that is shown in its place."""
+    """A content that lost, and the memory shown in its place."""
 
     memory: str
     text: str
 
 
 def lost_contents(session: Session, caller: Caller) -> list[Lost]:
-    """The newest contents that lost, of what a caller may see: their words are to be found, too."""
+    """List the newest lost contents visible to the caller, so that search finds them too."""
     parts, params = _seen(caller)
     asked = ("conflict_select", *parts, "conflict_select.contents", "conflict_select.page")
     found = [_of(row) for row in session.assembled(asked, params | {"limit": LOOKED_AT, "skip": 0})]
@@ -73,7 +73,7 @@ def one(session: Session, caller: Caller, id: str) -> Conflict:
     parts, params = _seen(caller)
     rows = session.assembled(("conflict_select", *parts, "conflict_select.one"), params | {"conflict": id})
     if not rows:
-        raise NotFound(f"There is no conflict {id!r}: it may have been settled.", id=id)
+        raise NotFound(f"No conflict {id!r}: it may have been resolved already.", id=id)
     return _of(rows[0])
 
 
@@ -87,7 +87,7 @@ def _of(row: Row) -> Conflict:
 
 
 class Side(NamedTuple):
-    """One of the values of a conflict: what it is, and by whom."""
+    """One value of a conflict and its author."""
 
     record: str
     stamp: Stamp
@@ -101,7 +101,7 @@ class Sides(NamedTuple):
 
 
 def sides(session: Session, caller: Caller, conflict: Conflict) -> Sides:
-    """What shows, and what lost, both of which the caller may see."""
+    """Return the shown and the lost value; both must be visible to the caller."""
     kind = KINDS[conflict.kind]
     if kind is MEMORY:
         others = [row[0] for row in session.rows("title_with", id=conflict.record)]
@@ -125,12 +125,12 @@ def _by(session: Session, kind: str, side: Side) -> Side:
 
 
 def under_title(write: Transaction, conflict: Conflict) -> list[str]:
-    """The memories that are shown as one with that of a conflict."""
+    """List the title group of the memory in a conflict."""
     return [row[0] for row in write.session.rows("title_with", id=conflict.record)]
 
 
 def resolve(write: Transaction, conflict: Conflict, value: Any) -> None:
-    """Put one value in place of all that a name has, in every record under the title."""
+    """Replace all values of the field by one, in every record of the title group."""
     kind = KINDS[conflict.kind]
     if kind is not MEMORY:
         record: Any = write.get(kind, conflict.record)
@@ -143,7 +143,7 @@ def resolve(write: Transaction, conflict: Conflict, value: Any) -> None:
 
 
 def let_go(write: Transaction, ids: Sequence[str], cell: str, lost: Any) -> None:
-    """Take a value out of the conflicts of some memories; what else was said at once stays one."""
+    """Remove one lost value of a field from memories; other concurrent values stay in conflict."""
     held = members(write, ids)
     for member in held:
         mine = getattr(member.own, cell)
@@ -154,7 +154,7 @@ def let_go(write: Transaction, ids: Sequence[str], cell: str, lost: Any) -> None
 
 
 def thin(write: Transaction, record: str, cell: str) -> None:
-    """Keep the newest of what nobody settles; the rest is let go of by a change like any other."""
+    """Keep only the newest unresolved values of a field; drop the rest by an ordinary change."""
     (member,) = members(write, [record])
     shown, *lost = sorted(member.all[cell].values.items(), reverse=True)
     for _, value in lost[MOST_LOST:]:

@@ -1,4 +1,4 @@
-"""What two stores said at once: seen side by side, and settled by whoever knows better."""
+"""Show conflicts between concurrent edits and resolve them."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -25,7 +25,7 @@ class Shown(NamedTuple):
     conflict: Conflict
     sides: Sides
     mine: Literal["shown", "other"] | None
-    """Which of them this store said, if exactly one."""
+    """The value that this store wrote, if it wrote exactly one."""
 
 
 def browse(hold: Hold, session: Session, *, limit: int, skip: int) -> tuple[list[Shown], int]:
@@ -45,9 +45,9 @@ def _shown(hold: Hold, session: Session, conflict: Conflict) -> Shown:
 
 
 def resolve(hold: Hold, id: str, keep: Keep, value: Any = None) -> tuple[Conflict, str | None]:
-    """Settle a conflict. If both are to be kept, the other one gets a memory of its own, whose id is returned."""
+    """Resolve a conflict. With keep `both`, the other value gets its own memory, whose id is returned."""
     if value is not None and keep != "edited":
-        raise Invalid("value: says what is kept only with keep edited", fields=["keep", "value"])
+        raise Invalid("value: only allowed with keep edited", fields=["keep", "value"])
     with hold.writing() as write:
         shown = _shown(hold, write.session, conflicts.one(write.session, hold.caller, id))
         memory = write.get(MEMORY, shown.conflict.about)
@@ -60,7 +60,7 @@ def resolve(hold: Hold, id: str, keep: Keep, value: Any = None) -> tuple[Conflic
 
 
 def parts_of_resolving(hold: Hold, id: str, keep: Keep, value: Any = None) -> Parts:
-    """What settling a conflict does, as hooks know it: a value stands, or two links or memories do."""
+    """Describe a resolution for lifecycle hooks: what it stores, deletes or links."""
     with hold.reading() as session:
         shown = show(hold, session, id)
         conflict, places = shown.conflict, [shown.conflict.namespace]
@@ -81,20 +81,20 @@ def parts_of_resolving(hold: Hold, id: str, keep: Keep, value: Any = None) -> Pa
 def _chosen(shown: Shown, keep: Keep, value: Any) -> Any:
     if keep == "edited":
         if shown.conflict.cell not in ("content", "title") or not isinstance(value, str):
-            raise Invalid("value: only a content or a title can be edited into one, by a text", fields=["value"])
+            raise Invalid("value: keep edited needs a text, and a conflict of content or title", fields=["value"])
         return door.content(value) if shown.conflict.cell == "content" else door.title(value)
     if keep in ("mine", "theirs"):
         if shown.mine is None:
-            raise Invalid("keep: this store said both or neither of them: say shown or other", fields=["keep"])
+            raise Invalid("keep: this store wrote both values or neither: use shown or other", fields=["keep"])
         keep = shown.mine if keep == "mine" else "other" if shown.mine == "shown" else "shown"
     return (shown.sides.shown if keep == "shown" else shown.sides.lost).value
 
 
 def _both(hold: Hold, write: Transaction, shown: Shown) -> str:
-    """Let the other content have a memory of its own: the one that says it, or else a new one."""
+    """Give the other content its own memory: its existing record if it has one, else a new memory."""
     conflict, (winner, lost) = shown.conflict, shown.sides
     if conflict.kind != "memory" or conflict.cell != "content":
-        raise Invalid("keep: only two contents can both be kept, each in a memory of its own", fields=["keep"])
+        raise Invalid("keep: both is only possible for two contents of a memory", fields=["keep"])
     together = conflicts.under_title(write, conflict)
     (own,) = [member.own for member in titles.members(write, [lost.record])]
     title = _free(write, own.namespace, own.title)
@@ -108,7 +108,7 @@ def _both(hold: Hold, write: Transaction, shown: Shown) -> str:
 
 
 def _copy(hold: Hold, write: Transaction, memory: Memory, title: str, content: str) -> Memory:
-    """A new memory like another, by who settles a conflict."""
+    """Add a copy of a memory with its own title and content, owned by the caller."""
     copy = replace(
         memory,
         id=hold.new_id(),

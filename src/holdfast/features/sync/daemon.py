@@ -1,4 +1,4 @@
-"""Keeping a store in step with its peers: each is asked by a thread of its own, at once when there is news here."""
+"""Sync daemon: keep a store in sync with its peers, one thread per peer, immediately after local changes."""
 
 from __future__ import annotations
 
@@ -18,42 +18,43 @@ from holdfast.kernel.journal import journal
 from holdfast.kernel.net.access import Access
 
 LONGEST_PAUSE = 20.0
-"""Seconds between two looks at a peer that fails: after a network is mended, all are level within half a minute."""
+"""Maximum seconds between attempts at a failing peer: after an outage all are in sync within half a minute."""
 WATCH_SECONDS = 0.25
 GATHER_SECONDS = 0.5
-"""From the beginning of one exchange to that of the next, however much is stored: so that it goes over together."""
+"""Minimum time from the start of one exchange to the next, to send changes in batches."""
 GRACE_SECONDS = 1.0
-"""For an answer that is under way when it is stopped."""
+"""Wait for a running request on stop."""
 END_SECONDS = 10.0
 log = logging.getLogger("holdfast")
 
 
 def must_be_set(peers: Sequence[str], access: Access) -> None:
-    """Raise if there is nobody to keep in step with, or under no address, or if neither would know the other."""
+    """Raise Invalid if no peers are given, an address is invalid, or neither side would authenticate the other."""
     if not peers:
         raise Invalid(
-            "Name at least one peer: --peers https://desk.example:9077,https://cloud.example", fields=["peers"]
+            "--peers needs at least one address: --peers https://desk.example:9077,https://cloud.example",
+            fields=["peers"],
         )
     if access.insecure and not (access.client_cert and access.client_key):
         raise Invalid(
-            "--insecure-skip-server-verify needs both --client-cert and --client-key: otherwise neither side would "
-            "know the other.",
+            "--insecure-skip-server-verify needs --client-cert and --client-key: otherwise neither side authenticates "
+            "the other.",
             fields=["insecure_skip_server_verify"],
         )
     if (access.client_cert is None) != (access.client_key is None):
-        raise Invalid("A client certificate needs its key, and the key its certificate.", fields=["client_cert"])
+        raise Invalid("Pass --client-cert and --client-key together.", fields=["client_cert"])
     for url in peers:
         address(url)
 
 
 def pause_after(failures: int, interval: float, chance: float) -> float:
-    """How long a peer is left alone: twice as long with each failure, and not all at the same moment."""
+    """Return the pause before the next attempt: exponential backoff with jitter."""
     longest: float = min(interval * 2 ** min(failures, 20), max(LONGEST_PAUSE, interval))
     return longest * (0.5 + chance / 2)
 
 
 class Daemon:
-    """Exchanges with every peer until it is stopped. Any failure is told, waited out and tried again."""
+    """Exchange with every peer until stopped. Every failure is logged and retried with backoff."""
 
     def __init__(self, hold: Hold, peers: Sequence[str], *, interval: float, batch: int) -> None:
         must_reach_all(hold)
@@ -76,7 +77,7 @@ class Daemon:
             thread.start()
 
     def stop(self) -> None:
-        """End between two pages; who does not answer soon is not waited for. What was taken is durable."""
+        """Stop between two pages without waiting long for a slow peer. Applied pages are durable."""
         self._stopping.set()
         for wake in self._wakes:
             wake.set()
@@ -91,7 +92,7 @@ class Daemon:
             thread.join(max(until - monotonic(), 0.0))
 
     def _watch(self) -> None:
-        """Wake everybody when the journal has grown; other commits are nobody's business."""
+        """Wake all peer threads when the journal grows; other commits do not matter."""
         last = None
         while not self._stopping.is_set():
             try:
@@ -99,7 +100,7 @@ class Daemon:
                 with self._hold.reading() as session:
                     seq = journal.head_of(session).seq
             except HoldfastError:
-                self._stopping.wait(WATCH_SECONDS)  # the peers are looked at by the clock meanwhile
+                self._stopping.wait(WATCH_SECONDS)  # peers are still synced by interval
                 continue
             if seq != last and last is not None:
                 for wake in self._wakes:
@@ -113,9 +114,9 @@ class Daemon:
             begun = monotonic()
             why = self._failed(link, failures)
             if why and not failures:
-                log.warning("%s It is tried again, less and less often.", why)
+                log.warning("%s Retrying with backoff.", why)
             elif failures and not why:
-                log.warning("%s answers again.", link.name)
+                log.warning("%s is reachable again.", link.name)
             failures = failures + 1 if why else 0
             if failures:
                 self._stopping.wait(pause_after(failures, self._interval, random()))  # noqa: S311 - no secret
@@ -124,7 +125,7 @@ class Daemon:
             self._stopping.wait(max(begun + GATHER_SECONDS - monotonic(), 0.0))
 
     def _failed(self, link: Link, failures: int) -> str | None:
-        """Exchange until neither has anything new; why that failed, if it did. After failures less goes at once."""
+        """Exchange until both are in sync; return the error, if any. Pages get smaller after failures."""
         limit = max(self._batch >> failures, 1)
         try:
             while exchange(self._hold, link, "merge", limit=limit, stays=True).moved:
@@ -133,7 +134,7 @@ class Daemon:
             return None
         except HoldfastError as error:
             return error.message
-        except Exception as error:  # noqa: BLE001 - a fault of ours with one peer must not end the others
+        except Exception as error:  # noqa: BLE001 - a bug with one peer must not stop the others
             where = "".join(traceback.format_tb(error.__traceback__))
             return f"The exchange with {link.name} failed with {type(error).__name__}:\n{where}"
         return None

@@ -1,4 +1,4 @@
-"""The two ends of an exchange: each says who it is, tells what the other misses, and takes what it is told."""
+"""The two endpoints of an exchange: each identifies itself, reads changes for the other and applies the other's."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -17,41 +17,41 @@ from holdfast.kernel.records.namespace_patterns import ALL, Scope
 
 
 class End(Protocol):
-    """One side of an exchange, wherever its store is."""
+    """One side of an exchange: a local store or a server."""
 
     def greet(self) -> Greeting:
-        """Who it is and what it has, now."""
+        """Return its current identity and version vector."""
 
     def followed(self, sender: Greeting) -> int:
-        """Up to where it has taken what another store told, by that store's own numbers."""
+        """Return its cursor in the journal of another store."""
 
     def tell(self, after: int, known: Mapping[str, int], limit: int) -> Page:
-        """What is behind a place in its journal and not known."""
+        """Read a page of its journal after a sequence number, without known changes."""
 
     def take(self, page: Page, sender: Greeting, taken: Taken) -> None:
-        """Take a page in one transaction: durable when this returns, with what became of each change noted."""
+        """Apply a page in one transaction, durable on return; record the outcome of each change."""
 
     def rehearsing(self) -> AbstractContextManager["End"]:
-        """The same end, which forgets afterwards whatever it took."""
+        """Return the same endpoint for a dry run: everything applied is rolled back on exit."""
 
     def doubts(self, asker: Greeting) -> frozenset[str]:
-        """Names of which it has other changes than another store says."""
+        """Find the origins whose changes differ between it and another store."""
 
     def anew(self) -> None:
-        """What was said before does not count any more: the other side became another store."""
+        """Forget the cached handshake: the other side changed its replica id."""
 
 
 class StoreEnd:
-    """The end that is a store within reach of this process."""
+    """The endpoint of a store that this process can open."""
 
     def __init__(self, hold: Hold, *, owner: str | None = None, scope: Scope = ALL) -> None:
         self._hold = replace(hold, quorum=None)
-        """What is exchanged waits for nobody else."""
+        """Exchanged changes do not wait for a quorum."""
         self._scope = scope
         self._owner = owner
-        """Whose a memory becomes that is new here; None: its author's."""
+        """The owner of new memories; None keeps the author."""
         self.entered: Sequence[journal.Place] = ()
-        """Where in the journal the last page is that was taken."""
+        """The journal positions of the last applied page."""
 
     @property
     def hold(self) -> Hold:
@@ -59,7 +59,7 @@ class StoreEnd:
 
     @property
     def scope(self) -> Scope:
-        """What goes over to the other end, and what is taken from it."""
+        """The namespaces that the other endpoint may read and write."""
         return self._scope
 
     def doubts(self, asker: Greeting) -> frozenset[str]:
@@ -67,7 +67,7 @@ class StoreEnd:
             return doubtful(session, asker)
 
     def anew(self) -> None:
-        """A store says what it is every time it is asked."""
+        """Do nothing: the handshake is read from the store every time."""
 
     def greet(self) -> Greeting:
         with self._hold.reading() as session:
@@ -79,12 +79,12 @@ class StoreEnd:
         return row[0] if row and row[1] == sender.scope else 0
 
     def tell(self, after: int, known: Mapping[str, int], limit: int) -> Page:
-        """Nothing is written for that: a copy that lies without its key tells what it has whole."""
+        """Read a page without writing; a copy without its signing key sends its own changes as snapshots."""
         with self._hold.reading() as session:
             return telling.feed(session, self._hold.store.signing_key(session), after, known, limit, self._scope)
 
     def take(self, page: Page, sender: Greeting, taken: Taken) -> None:
-        """A page is taken alone; what is in quarantine and may be taken by now follows in transactions of its own."""
+        """Apply the page in its own transaction, then retry quarantined changes in separate transactions."""
         before = len(taken.applied)
         with self._hold.writing() as write:
             take_page(write, page, sender, taken, owner=self._owner, scope=self._scope)

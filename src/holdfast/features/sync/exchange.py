@@ -1,4 +1,4 @@
-"""Two stores, brought to say the same: what one has and the other misses goes over, and nothing else."""
+"""Bring two stores in sync: transfer exactly the changes that each is missing."""
 
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
@@ -15,39 +15,39 @@ PAGE = 500
 
 
 class Synced(NamedTuple):
-    """What went which way."""
+    """The result of an exchange, per direction."""
 
     pulled: Taken
     pushed: Taken
     moved: bool = False
-    """Whether either of them read on in the other's journal."""
+    """Whether a cursor advanced on either side."""
     mended: tuple[Mended, ...] = ()
-    """Which of them was brought back from a copy and goes on under a new name."""
+    """Stores restored from a copy that continue under a new replica id."""
     forked: frozenset[str] = frozenset()
-    """Names under which both have other changes, and which a third store has to settle."""
+    """Forked origins of third stores, which those stores must repair."""
 
     @property
     def conflicts(self) -> int:
-        """How many stand that did not before; one is the same on both sides."""
+        """Count new conflicts; the same conflict on both sides counts once."""
         both = self.pulled.disputes.on | self.pushed.disputes.on
         return max(len(both), self.pulled.conflicts, self.pushed.conflicts)
 
 
 def sync(here: Hold, there: Hold, direction: Direction, *, dry_run: bool = False, trust_source: bool = False) -> Synced:
-    """Bring two stores together that are both within reach."""
+    """Sync two stores that this process can open."""
     mine = StoreEnd(here, owner=owner_of(here, trust_source))
     return together(mine, StoreEnd(there), direction, dry_run=dry_run, progress=here.progress)
 
 
 def owner_of(here: Hold, trust_source: bool) -> str | None:
-    """Whose a memory becomes that is pulled: the caller's own, unless its source is trusted."""
+    """Return the owner of pulled memories: the caller, or None (keep the author) if the source is trusted."""
     return None if trust_source else here.caller.agent
 
 
 def together(
     here: End, there: End, direction: Direction, *, dry_run: bool = False, limit: int = 0, progress: Progress = SILENT
 ) -> Synced:
-    """Bring two ends together, first what is missing here and then what is missing there."""
+    """Sync two endpoints: repair forks, then pull, then push."""
     must_be_another(here.greet(), there.greet())
     mended = () if dry_run else tuple(settled(here, there, only_here=direction == "pull"))
     done = Synced(Taken(), Taken(), mended=mended, forked=forked_between(here, there))
@@ -59,7 +59,7 @@ def together(
 
 
 def bring(source: End, target: End, taken: Taken, limit: int, progress: Progress = SILENT) -> bool:
-    """Everything that the target misses; each page is durable before the next is asked for. Whether there was any."""
+    """Transfer all changes the target is missing; each page is durable before the next. Return whether any moved."""
     moved = False
     for page, sender in _pages(source, target, limit, progress):
         target.take(page, sender, taken)
@@ -68,7 +68,7 @@ def bring(source: End, target: End, taken: Taken, limit: int, progress: Progress
 
 
 def rehearse(source: End, target: End, taken: Taken, limit: int, progress: Progress = SILENT) -> bool:
-    """The same, forgotten at its end. All of it is asked for first: nobody is kept waiting for the source."""
+    """Transfer in a dry run that is rolled back. Reads all pages first, so no transaction waits for the source."""
     pages = list(_pages(source, target, limit, progress))
     with target.rehearsing() as pretended:
         for page, sender in pages:
@@ -77,7 +77,7 @@ def rehearse(source: End, target: End, taken: Taken, limit: int, progress: Progr
 
 
 def _pages(source: End, target: End, limit: int, progress: Progress) -> Iterator[tuple[Page, Greeting]]:
-    """What the target misses, a page at a time, each with what the source says of itself by then."""
+    """Yield the pages that the target is missing, each with the current handshake of the source."""
     known = {origin: reached.n for origin, reached in target.greet().vector.items()}
     after = _place(source, target)
     more = after < source.greet().seq
@@ -90,7 +90,7 @@ def _pages(source: End, target: End, limit: int, progress: Progress) -> Iterator
 
 
 def _place(source: End, target: End) -> int:
-    """Where to go on; from the beginning if the source's journal has no such place, whoever is wrong about it."""
+    """Return the cursor of the target; 0 if it is beyond the end of the source's journal."""
     sender = source.greet()
     followed = target.followed(sender)
     return followed if followed <= sender.seq else 0

@@ -1,8 +1,8 @@
-"""A store that was brought back from a copy: what it said since then is given again under a new name.
+"""Repair a store that was restored from a copy: reissue its later changes under a new replica id.
 
-Its old name goes on elsewhere with other changes under the same numbers. So whatever this copy said past the last
-number that both have in common is renamed, here and in its journal, before anybody else hears of it again; what was
-said under the old name elsewhere then comes back like anybody's.
+Other stores know different changes with the same numbers under the old replica id. So every change after the last
+common number is renamed, in the journal and the field versions, before another store receives it. The changes made
+elsewhere under the old replica id then arrive like those of any other store.
 """
 
 from collections.abc import Callable
@@ -23,22 +23,22 @@ from holdfast.kernel.storage.port import Session, Store
 
 
 class Mended(NamedTuple):
-    """What became of a store that was brought back, or that had heard of one."""
+    """The repair of a restored store, or of a store that had received its changes."""
 
     origin: str
-    """The name under which the changes go on."""
+    """The new replica id."""
     again: int
-    """How many changes were renamed."""
+    """Number of renamed changes."""
 
 
 def mend(write: Transaction, store: Store, common: int) -> Mended:
-    """Begin a new incarnation, under which everything behind the last common number is given again."""
+    """Begin a new incarnation and reissue every own change after the last common number under it."""
     session, head = write.session, journal.head_of(write.session)
     own = _behind(session, head.origin, common)
     if is_folded(session, own):
         raise Conflict(
-            "This store was brought back from a copy and compacted since: what it said in between cannot be told apart "
-            "any more. Bring the copy back once more, or export what you need and import it into a new store."
+            "This store was restored from a copy and compacted since, so its later changes can no longer be separated. "
+            "Restore the copy again, or export what you need and import it into a new store."
         )
     owner = journal.owner_of(session, store)
     renewed = journal.renew(session, owner, head.node, head.incarnation + 1, adopt=False)
@@ -55,9 +55,9 @@ def mend(write: Transaction, store: Store, common: int) -> Mended:
 
 
 def adopt(write: Transaction, store: Store, old: str, new: str, common: int) -> Mended:
-    """Hold what was heard of a copy for what its store gives again under a new name; its numbers are free then.
+    """Treat changes received from a copy as the ones its store reissues under a new replica id; free their numbers.
 
-    Who signed it under the old name cannot be told any more, so that it stays as records that came whole.
+    Their signatures under the old replica id no longer apply, so they stay as record snapshots without a number.
     """
     session, head = write.session, journal.head_of(write.session)
     heard = _behind(session, old, common)
@@ -85,7 +85,7 @@ def is_folded(session: Session, entries: list[Entry]) -> bool:
 
 
 class _Renaming:
-    """The changes of one name behind a number, renamed where they stand."""
+    """Rename the changes of one origin after a number, in place in the journal."""
 
     def __init__(
         self, write: Transaction, old: str, new: str, entries: list[Entry], placed: Callable[[Entry, str | None], Entry]
@@ -95,7 +95,7 @@ class _Renaming:
         self._renamed: dict[int, Entry] = {}
 
     def done(self) -> bytes:
-        """The hash of the last entry of the chain."""
+        """Rename all entries; return the hash of the last entry of the chain."""
         records = dict.fromkeys((entry.kind, entry.record) for entry in self._entries)
         for kind, record in records:
             self._rename(KINDS[kind], record)
@@ -105,7 +105,7 @@ class _Renaming:
         return last
 
     def _rename(self, kind: Kind[Any], record: str) -> None:
-        """Every such change of a record, in the order in which they were made upon one another."""
+        """Rename these changes of one record, in their order."""
         theirs = {entry.seq: entry for entry in self._entries if (entry.kind, entry.record) == (kind.name, record)}
         times = {entry.at for entry in theirs.values()}
         changes = changes_of(self._session, kind.name, record)
@@ -119,7 +119,7 @@ class _Renaming:
                 made[name] = join(made.get(name, Cell({}, {})), cell)
 
     def _given_again(self, entry: Entry, says: dict[str, Cell]) -> Entry:
-        """A creation says all of itself in its body, unless it stands there without its author's name."""
+        """Return the renamed entry. A creation is complete in its body and has no delta, unless it loses its number."""
         if (entry.body, entry.delta) == (None, None):
             return self._placed(entry, None)
         placed = self._placed(entry, cells.encode(says).decode())
@@ -128,7 +128,7 @@ class _Renaming:
         return placed._replace(digest=journal.digest_of(placed.body, placed.delta))
 
     def _cell(self, cell: Cell, before: Cell | None, times: set[int]) -> Cell:
-        """A written cell whose author never bore the old name past the common number."""
+        """Rename the origin in a field version, as if its author had used the new one after the common number."""
         values = {
             Stamp(stamp.time, self._new) if stamp.origin == self._old and stamp.time in times else stamp: value
             for stamp, value in cell.values.items()
@@ -140,13 +140,13 @@ class _Renaming:
         return Cell(values, seen)
 
     def _link_again(self) -> bytes:
-        """The chain from the first renamed entry on. One that was edited before is not made to hold again."""
+        """Recompute the hash chain from the first renamed entry; raise if it was broken before."""
         first = self._entries[0].seq
         row, floor = self._session.row("journal_one", seq=first - 1), floors.floor_of(self._session)
         previous = before = Entry(*row).hash if row else floor.hash if floor else journal.GENESIS
         for there in [Entry(*row) for row in self._session.rows("fork_behind", first=first)]:
             if journal.link_of(before, there[:ABOUT], there.digest) != there.hash:
-                raise StoreDamaged(f"Change {there.seq} was edited past the journal: see what verify says.")
+                raise StoreDamaged(f"Change {there.seq} was modified outside the journal. Run `holdfast verify`.")
             entry, before = self._renamed.get(there.seq, there), there.hash
             previous = journal.link_of(previous, entry[:ABOUT], entry.digest)
             self._session.do(
@@ -162,7 +162,7 @@ class _Renaming:
         return previous
 
     def _put_cells(self, kind: Kind[Any], record: str) -> None:
-        """The cells beside a row, as its renamed changes make them; what it shows stays."""
+        """Store the field versions of the renamed changes; the values of the row stay."""
         changes = changes_of(self._session, kind.name, record)
         made, _ = replayed(self._session, kind, changes)
         row = self._write.get(kind, record)

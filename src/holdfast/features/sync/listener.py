@@ -6,17 +6,17 @@ from holdfast.kernel.journal.transaction import Transaction, TransactionListener
 
 
 class SeenOrigins:
-    """Origins whose changes one transaction applied."""
+    """The origins whose changes one transaction applied."""
 
     def __init__(self) -> None:
         self.learnt: set[str] = set()
         """Origins of single changes."""
         self.rested: dict[str, tuple[int, str]] = {}
-        """Up to which number, with its mark, everything of an origin is in what was applied, as whole records."""
+        """Per origin, the number and mark up to which all its changes were applied as record snapshots."""
 
 
 class VersionVectorListener(TransactionListener):
-    """Keeps the version vector equal to what was applied."""
+    """Keep the version vector equal to the applied changes."""
 
     def appended(self, tx: Transaction) -> None:
         seen = tx.local(SeenOrigins)

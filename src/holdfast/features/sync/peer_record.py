@@ -1,7 +1,7 @@
-"""Check what another store says of a record, before anything is done with it.
+"""Validate records and field values of other stores before they are merged.
 
-Every value that a change writes has the type of its field, whether it shows or loses to another one: what loses can be
-looked at, searched and chosen later.
+Every written value must have the type of its field, even if it loses: lost values can be shown, searched and chosen
+later.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ from holdfast.kernel.records.merge import AWAITED, Cell
 from holdfast.kernel.records.validate import foreign
 
 MAX_TEXT_BYTES = 2048
-"""Of a text that an index holds."""
+"""Limit for indexed text."""
 _IDS = (
     "id",
     "agent",
@@ -46,7 +46,7 @@ _INDEXED = ("name", "folded", "stands_for", "parent")
 
 
 def must_be_typed(kind: type[Struct], shape: Shape, written: Mapping[str, Cell]) -> None:
-    """Raise Invalid unless every written value has the type of its field; those of a later release may be any JSON."""
+    """Raise Invalid unless every written value has the type of its field; unknown fields may hold any JSON."""
     for name, cell in written.items():
         foreign("field", name)
         expected = _type_of(kind, shape, name)
@@ -59,14 +59,14 @@ def must_be_typed(kind: type[Struct], shape: Shape, written: Mapping[str, Cell])
 
 
 def must_be_unknown(shape: Shape, names: Iterable[str]) -> None:
-    """Raise Invalid if fields that this release does not know bear the names of cells that it does."""
+    """Raise Invalid if an unknown field has the name of a merge state field of this release."""
     for name in names:
         if name == PURGED or (":" in name and name.split(":", 1)[0] in (*shape.sets, *shape.maps)):
-            raise Invalid(f"{name}: no field of a record is called so")
+            raise Invalid(f"{name}: not a valid field name")
 
 
 def must_be_storable(record: Struct) -> None:
-    """Raise Invalid if a record cannot be kept under its id, or holds a number or a name that no store can keep."""
+    """Raise Invalid if the id of a record is wrong, or a number or name exceeds what every store can hold."""
     _must_be_in_range(type(record).__name__, record)
     for name in _IDS:
         if len(getattr(record, name, None) or "") > MAX_NAME_CHARS:
@@ -76,7 +76,7 @@ def must_be_storable(record: Struct) -> None:
             raise Invalid(f"{name}: at most {MAX_TEXT_BYTES} bytes", fields=[name])
     match record:
         case Memory() if not isinstance(record.extra.get(IMPORTED_FROM, ""), str):
-            raise Invalid(f"extra: {IMPORTED_FROM} is the name of an agent", fields=["extra"])
+            raise Invalid(f"extra: {IMPORTED_FROM} must be an agent name", fields=["extra"])
         case Policy():
             for rule in RULES:
                 _must_have_type(rule, record.rules.get(rule), _hints(Rules)[rule] | None)
@@ -90,21 +90,21 @@ def must_be_storable(record: Struct) -> None:
 
 def _must_be_id(id: str, expected: str) -> None:
     if id != expected:
-        raise Invalid("id: not the one that follows from what the record says", fields=["id"])
+        raise Invalid("id: does not match the content of the record", fields=["id"])
 
 
 def _must_be_skill_files(version: SkillVersion) -> None:
     together = 0
     for number, file in enumerate(version.files, 1):
         if file.size < 0:
-            raise Invalid("files: a size from 0 on", fields=["files"])
+            raise Invalid("files: a size must be at least 0", fields=["files"])
         together += file.size
         skill_paths.must_be_inside(file.path)
         skill_paths.must_fit(file.path, file.size, number, together)
     skill_paths.must_be_together(file.path for file in version.files)
     manifests = [file for file in version.files if file.kind == "manifest"]
     if len(manifests) != 1 or not is_manifest(manifests[0].path):
-        raise Invalid("files: a skill has one manifest", fields=["files"])
+        raise Invalid("files: a skill needs exactly one manifest", fields=["files"])
 
 
 @cache
@@ -113,7 +113,7 @@ def _hints(kind: type[Struct]) -> dict[str, Any]:
 
 
 def _type_of(kind: type[Struct], shape: Shape, name: str) -> Any:
-    """The type of the values of a cell."""
+    """Return the type of the values of a field."""
     if name == PURGED:
         return kind
     if name in (*shape.registers, *shape.quiet, *shape.highest):
@@ -122,12 +122,12 @@ def _type_of(kind: type[Struct], shape: Shape, name: str) -> Any:
     if field in shape.sets:
         return bool
     if name in shape.here:
-        raise Invalid(f"{name}: is told to no other store", fields=[field])
+        raise Invalid(f"{name}: is not replicated", fields=[field])
     if field in shape.maps:
         expected = _hints(Rules).get(key, Any) if kind is Policy else get_args(_hints(kind)[field])[1]
         return expected | None
     if name in kind.__struct_fields__:
-        raise Invalid(f"{name}: never changes", fields=[name])
+        raise Invalid(f"{name}: cannot be changed", fields=[name])
     return Any
 
 
@@ -143,10 +143,10 @@ def _must_have_type(name: str, value: Any, expected: Any) -> None:
 
 
 def _must_be_in_range(name: str, value: Any) -> None:
-    """Numbers of a field fit into a column; what is nested in an object is kept as JSON."""
+    """Raise Invalid unless the numbers of a field fit into a column; nested objects are stored as JSON."""
     if isinstance(value, int):
         if abs(value) > MAX_NUMBER:
-            raise Invalid(f"{name}: a number that no store can keep", fields=[name])
+            raise Invalid(f"{name}: number out of range", fields=[name])
     elif isinstance(value, Struct):
         for field in value.__struct_fields__:
             _must_be_in_range(field, getattr(value, field))

@@ -8,7 +8,7 @@ select origin, n from heard order by origin
 -- name: heard_put
 insert into heard (origin, n) values (:origin, :n) on conflict (origin) do update set n = excluded.n
 -- name: heard_gapless
--- How far the changes of an origin are all here, on from a number.
+-- The highest number up to which all changes of an origin are here, starting after a number.
 select coalesce(max(g.n), :after) from (
   select j.n, row_number() over (order by j.n) as place from journal j where j.origin = :origin and j.n > :after) g
 where g.n = :after + g.place
@@ -19,7 +19,7 @@ select n from journal where origin = :origin and n = any(:numbers)
 -- name: change_mark
 select at, op, kind, record from journal where origin = :origin and n = :n
 -- name: change_feed
--- The changes behind a place in this store's journal, as they travel; the last says whether others were folded into one.
+-- Journal entries after a sequence number, as they are sent; the last column says whether earlier ones were compacted.
 select j.seq, j.batch, j.origin, j.n, j.at, j.actor, j.op, j.kind, j.record, j.about, j.body, j.delta, r.signature,
   r.digest, r.said,
   case when j.seq <= f.seq then 1 else 0 end
@@ -64,12 +64,12 @@ select id from conflict
 -- name: conflict_records
 select distinct record from conflict where kind = 'memory' and record = any(:ids)
 -- name: title_members
--- Who is live under the titles of some memories, each with what decides who may share it.
+-- Live memories with the titles of the given ones, with the columns that decide their title group.
 select distinct m.id, m.namespace, m.title, case when m.scope = 'private' then m.agent else '' end, m.shown
 from memory n join memory m on m.namespace = n.namespace and m.title = n.title
 where n.id = any(:ids) and n.state = 'live' and m.state = 'live' and m.collected_at is null order by m.id
 -- name: title_at
--- Who is live under one title.
+-- Live memories with one title.
 select m.id, m.namespace, m.title, case when m.scope = 'private' then m.agent else '' end, m.shown from memory m
 where m.namespace = :namespace and m.title = :title and m.state = 'live' and m.collected_at is null order by m.id
 -- name: title_hide
@@ -79,40 +79,40 @@ update memory set shown = id where id = any(:ids)
 -- name: title_stand_for
 update memory set shown = :shown where id = any(:ids)
 -- name: title_mates
--- Who else is, or was until its time was over, under the titles of some memories whose time is over.
+-- Other memories with the titles of the given expired ones, expired or not.
 select distinct m.id from memory n join memory m on m.namespace = n.namespace and m.title = n.title
 where n.id = any(:ids) and m.state = 'live' and m.id <> n.id
 -- name: title_standing
--- Who stands for others.
+-- Representatives of title groups.
 select distinct shown from memory where state = 'live' and shown <> id and shown > '' order by shown
 -- name: title_shown
 select id, shown from memory where id = any(:ids) and shown is not null
 -- name: title_others
--- Who else is shown by a memory.
+-- The other members of the title group that a memory represents.
 select id from memory where state = 'live' and shown <> id and shown = :id order by id
 -- name: title_sharers
--- Who else is shown by a memory; or the memory itself, if another stands for it.
+-- The other members of the title group that a memory represents; or the memory itself, if another represents it.
 select id from memory where state = 'live' and shown <> id and shown = :id
 union all
 select id from memory where id = :id and state = 'live' and shown <> id
 -- name: journal_own
--- What a record says itself: as its last change left it that says anything; one that was erased came to nothing.
+-- A record on its own: the body of its last change that has one.
 select {journal.columns} from journal j where j.record = :record and j.kind = :kind and j.body is not null
 order by j.seq desc limit 1
 -- name: journal_said
--- Every change of a record, and what its author said word for word where that is not in the journal.
+-- Every change of a record, with its author's exact text where the journal has another.
 select {journal.columns}, r.said from journal j left join relayed r on r.origin = j.origin and r.n = j.n
 where j.record = :record and j.kind = :kind order by j.seq
 -- name: record_list
--- Every record that was ever journalled here.
+-- Every record in the journal.
 select distinct j.kind, j.record from journal j order by j.kind, j.record
 -- name: conflict.columns
 c.id, c.kind, c.record, c.about, c.cell, c.at, c.origin, c.found_at
 -- name: conflict_select
--- Conflicts, each with the memory that it concerns; filters on that follow.
+-- Conflicts, each with its memory; append filters on the memory.
 select {conflict.columns}, m.id, m.namespace, m.title from conflict c join memory m on m.id = c.about where true
 -- name: conflict_crowded
--- Where more was said at once than is kept.
+-- Fields with more concurrent values than are kept.
 select record, cell from conflict where kind = 'memory' group by record, cell having count(*) > :most order by record, cell
 -- name: conflict_any
 select 1 from conflict limit 1
@@ -125,13 +125,13 @@ select 1 from conflict limit 1
 -- name: conflict_count
 select count(*) from conflict c join memory m on m.id = c.about where true
 -- name: change_by_stamp
--- Who made the change of a record that has a stamp.
+-- The author of the change of a record with a stamp.
 select actor, op from journal where record = :record and kind = :kind and origin = :origin and at = :at
 -- name: title_with
--- A memory and all that are shown as one with it.
+-- The ids of the title group of a memory, itself included.
 select id from memory where id = :id
 union
 select b.id from memory a join memory b on b.shown = a.shown where a.id = :id and a.state = 'live' and b.state = 'live'
 -- name: title_stands_for
--- Which memory is shown in the place of one.
+-- The representative of a memory, if it is another one.
 select shown from memory where id = :id and state = 'live' and shown <> id

@@ -1,4 +1,4 @@
-"""What a store tells another: who it is, what it has, and the changes that the other one misses."""
+"""Read what a store sends to another: its handshake, its version vector and the missing changes."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -24,22 +24,22 @@ from holdfast.kernel.storage.port import Row, Session
 
 SCAN = 1000
 FULL_BYTES = 2 * 1024 * 1024
-"""Of a page, at which it ends with the transaction that is being told."""
+"""Target size of a page; it ends with the current transaction."""
 MOST_BYTES = 2 * FULL_BYTES
-"""Of a page, at which it ends within one."""
+"""Maximum size of a page; it ends even within a transaction."""
 MOST_READ = 20 * SCAN
-"""Entries of the journal that one page goes over at most: a peer may hear of few of them."""
+"""Maximum journal entries scanned for one page; a peer may be allowed to read few of them."""
 
 
 class Reached(NamedTuple):
-    """Up to which number the changes of an origin are all there, and what the last of them was."""
+    """The number up to which all changes of an origin are present, and a mark of the last of them."""
 
     n: int
     mark: str
 
 
 class Greeting(Struct, frozen=True, kw_only=True):
-    """What a store says of itself before anything is exchanged."""
+    """Identity and version vector of a store at the start of an exchange."""
 
     node: str
     origin: str
@@ -49,23 +49,23 @@ class Greeting(Struct, frozen=True, kw_only=True):
     """Its wall clock, in microseconds."""
     vector: dict[str, Reached]
     authors: dict[str, str]
-    """The public key by which each origin signs that it can tell of."""
+    """Known public keys, by origin."""
     scope: str = ""
-    """Names the patterns of what it tells of, if that is not all: under others its journal is to be read anew."""
+    """Identifies the namespace patterns it sends; empty for all. If it changes, its journal is read from the start."""
 
 
 class Page(NamedTuple):
-    """Changes in the order of their sender's journal, and up to where that was read."""
+    """Changes in the order of their sender's journal, and the sequence number up to which it was read."""
 
     changes: list[Change]
     upto: int
     more: bool
     files: dict[str, bytes] = {}
-    """What the files of skills say that were registered in it, compressed, by the digest of what they say."""
+    """Compressed contents of skill files in the page, by digest."""
     states: list[State] = []
-    """Records whole, whose changes are not told one by one."""
+    """Snapshots of records whose changes are not sent one by one."""
     bases: dict[str, Reached] = {}
-    """Up to which number the changes of some origins are in what was told up to here, states included."""
+    """Baselines: per origin, the number up to which everything sent so far contains all changes, snapshots included."""
 
 
 def greet(session: Session, now: int, scope: Scope = ALL) -> Greeting:
@@ -84,12 +84,12 @@ def greet(session: Session, now: int, scope: Scope = ALL) -> Greeting:
 
 
 def vector(session: Session) -> dict[str, Reached]:
-    """For every origin, how far its changes are all here."""
+    """Return the version vector, with a mark of the last change of each origin."""
     return {origin: Reached(n, mark_of(session, origin, n) or "") for origin, n in numbers(session).items() if n}
 
 
 def numbers(session: Session) -> dict[str, int]:
-    """For every origin, up to which number its changes are all here, in the journal or in what was folded."""
+    """Return per origin the number up to which all changes are here, in the journal or compacted."""
     own, known = journal.head_of(session).origin, dict[str, int]()
     for origin, n in session.rows("own_numbers"):
         known[origin] = n
@@ -101,7 +101,7 @@ def numbers(session: Session) -> dict[str, int]:
 
 
 def numbers_at(session: Session, place: int) -> dict[str, int]:
-    """For every origin, up to which number its changes were all here at a place of the journal, or at its floor."""
+    """Return per origin the number up to which all changes were here at a journal position, or the compaction point."""
     floor = floors.floor_of(session)
     upto = max(place, floor.seq if floor else 0)
     known = dict.fromkeys(numbers(session), 0)
@@ -116,7 +116,7 @@ def numbers_at(session: Session, place: int) -> dict[str, int]:
 
 
 def mark_of(session: Session, origin: str, n: int) -> str | None:
-    """What the change of a number was here."""
+    """Return the mark of a change here, or None."""
     if row := session.row("change_mark", origin=origin, n=n):
         return mark(origin, n, *row)
     row = session.row("base_mark", origin=origin, n=n)
@@ -126,10 +126,10 @@ def mark_of(session: Session, origin: str, n: int) -> str | None:
 def feed(
     session: Session, key: bytes | None, after: int, known: Mapping[str, int], limit: int, scope: Scope = ALL
 ) -> Page:
-    """The changes behind a place that the other one does not have and may see; no transaction of usual size is cut.
+    """Read a page of visible changes after `after` that the peer is missing; keeps transactions together if possible.
 
-    Its vector only spares bytes: what is above a gap there is sent again, and is known there. What was
-    made here under a key that is not here any more cannot be signed: it is told whole, as what was folded is.
+    `known` only saves bytes: changes above a gap are sent again and ignored there. Own changes whose signing key is
+    gone cannot be signed: they are sent as record snapshots, like compacted ones.
     """
     reading = _Reading(session, key, known, scope)
     for row, told in reading.behind(after):
@@ -140,7 +140,7 @@ def feed(
 
 
 class _Reading:
-    """One page while the journal is read."""
+    """Build one page while reading the journal."""
 
     def __init__(self, session: Session, key: bytes | None, known: Mapping[str, int], scope: Scope) -> None:
         self._session, self._key, self._known, self._scope = session, key, known, scope
@@ -160,7 +160,7 @@ class _Reading:
         return size >= limit or self._read >= MOST_READ or self._bytes >= FULL_BYTES
 
     def is_over(self) -> bool:
-        """Whether even a transaction has to be cut: it may be larger than one message can be."""
+        """Whether the page must end within a transaction, which may be larger than a message."""
         return self._bytes >= MOST_BYTES
 
     def behind(self, after: int) -> Iterator[tuple[Row, bool]]:
@@ -170,7 +170,7 @@ class _Reading:
             after = rows[-1][0]
 
     def take(self, row: Row, *, told: bool) -> None:
-        """One entry: as the change that it is, or, if that can be told no more, as all that came of its record."""
+        """Add one entry: as a change, or as a snapshot of its record if the change cannot be sent any more."""
         self._upto, self.batch, self._read = row[0], row[1], self._read + 1
         if not told:
             return
@@ -192,7 +192,7 @@ class _Reading:
         self._bytes += len(state.body) + len(state.cells) + _bytes_of_files(state)
 
     def _tell_whole(self, row: Row) -> None:
-        """A record and what it cannot be without, unless all of that is among the numbers that the other one knows."""
+        """Add the snapshot of a compacted record, unless the peer has all compacted changes."""
         covered = row[2] != STATE or row[6] == STATE
         if not (covered and self._has_all):
             self._add_whole(row, covered=covered)
@@ -209,13 +209,13 @@ class _Reading:
         return Page(self._changes, self._upto, more, files=files, states=whole, bases=self._rested(after))
 
     def _rested(self, after: int) -> dict[str, Reached]:
-        """Up to which numbers all is told by the end of this page; who hears of a part only is never told so."""
+        """Return the baselines reached by the end of this page; none for a peer that may read only a part."""
         passed = [base for base in self._bases if after < base.seq <= self._upto and self._scope.tells_all]
         return {base.origin: Reached(base.n, base.mark) for base in sorted(passed, key=lambda base: base.n)}
 
 
 def _told_whole(session: Session, origins: Collection[str]) -> list[floors.Base]:
-    """Up to where the changes of some names of this store are told by the end of its journal."""
+    """Return the baselines of own origins that are sent as snapshots."""
     last = [(origin, n) for origin, n in session.rows("own_numbers") if n and origin in origins]
     return [
         floors.Base(origin, n, mark_of(session, origin, n) or "", row[0])
@@ -264,7 +264,7 @@ def _change(row: Row, own: set[str], key: bytes | None) -> Change:
 
 
 def advance(session: Session, origins: Sequence[str]) -> None:
-    """Note how far the changes of some origins are all here now: never over a gap."""
+    """Advance the version vector of origins; never over a gap."""
     heard = {row[0]: row[1] for row in session.rows("heard_list")}
     for base in floors.bases(session):
         heard[base.origin] = max(base.n, heard.get(base.origin, 0))
@@ -275,7 +275,7 @@ def advance(session: Session, origins: Sequence[str]) -> None:
 
 
 def digest(session: Session) -> str:
-    """Equal for two stores exactly if every cell of every record is: values, stamps and what was seen."""
+    """Compute the store digest: equal on two stores if and only if all field versions of all records are equal."""
     total = 0
     for name, id in session.rows("record_list"):
         if name not in KINDS or not session.row(f"{name}_cells", id=id):

@@ -1,4 +1,4 @@
-"""Taking what another store tells: checked, joined and journalled in one transaction a page, with an outcome each."""
+"""Receive pages of changes: verify, merge and journal each page in one transaction, with an outcome per change."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,7 +27,7 @@ _SIGNATURE = re.compile(r"[0-9a-f]{128}")
 
 
 class Rejected(NamedTuple):
-    """A change that was not taken, and why."""
+    """A rejected change and its reason."""
 
     change: Change
     reason: Reason
@@ -35,37 +35,37 @@ class Rejected(NamedTuple):
 
 
 class Turned:
-    """What is otherwise after an exchange than before it: what a page turned, a later one may turn back."""
+    """Net changes of an exchange: a later page may reverse what an earlier one did."""
 
     def __init__(self) -> None:
         self.on: set[str] = set()
         self.off: set[str] = set()
 
     def by(self, on: Collection[str], off: Collection[str]) -> None:
-        """What one page turned."""
+        """Add the changes of one page."""
         self.on, self.off = (self.on - set(off)) | (set(on) - self.off), (self.off - set(on)) | (set(off) - self.on)
 
 
 class Taken:
-    """What became of the changes that were told."""
+    """The outcomes of received changes in one direction."""
 
     def __init__(self) -> None:
         self._told_first: set[str] = set()
         self.updated: set[str] = set()
-        """Memories of which a change showed something else, or stands against something, if only for a while."""
+        """Memories that a change updated or brought into conflict, even if only temporarily."""
         self.same: set[str] = set()
         self.fates = Turned()
-        """Memories that are deleted now and were not, unknown ones among them; and those that are not any more."""
+        """Memories deleted now (including those that arrived deleted), and memories that live again."""
         self.links: set[str] = set()
         self.disputes = Turned()
-        """Conflicts that stand now and did not; and those that do not any more."""
+        """New conflicts, and resolved ones."""
         self.met = 0
-        """How many changes met a conflict at a store of a release that does not say which ones stand."""
+        """Conflicting changes at a store whose release does not report the conflicts by id."""
         self.refused: dict[Name, Rejected] = {}
         self.applied: set[Name] = set()
 
     def add(self, later: "Taken") -> None:
-        """Add what a later transaction took."""
+        """Add the outcomes of a later transaction."""
         self._told_first |= later._told_first
         self.updated |= later.updated
         self.same |= later.same
@@ -80,7 +80,7 @@ class Taken:
 
     @property
     def new(self) -> set[str]:
-        """Memories that were not here and are; not those that came deleted."""
+        """New memories, without those that arrived deleted."""
         return self._told_first - self.deleted
 
     @property
@@ -93,7 +93,7 @@ class Taken:
 
     @property
     def rejected(self) -> list[Rejected]:
-        """What was not taken in the end."""
+        """The changes that stayed rejected."""
         return list(self.refused.values())
 
     def note(self, change: Change, outcome: Outcome) -> None:
@@ -113,7 +113,7 @@ class Taken:
 
     @property
     def memories(self) -> int:
-        """How many memories are other than before, for whoever sees them."""
+        """Count new and changed memories."""
         return len(self.new | (self.updated - self._told_first))
 
 
@@ -121,14 +121,14 @@ APPLY_LISTENERS: list[Callable[[Transaction, Taking], None]] = []
 
 
 def on_apply(listener: Callable[[Transaction, Taking], None]) -> None:
-    """Call this after the changes of a page were applied, in the same transaction."""
+    """Register a callback that runs after a page was applied, in the same transaction."""
     APPLY_LISTENERS.append(listener)
 
 
 def take_page(
     write: Transaction, page: Page, sender: Greeting, taken: Taken, *, owner: str | None = None, scope: Scope = ALL
 ) -> None:
-    """Take a page inside a transaction. What cannot be taken is kept in quarantine with its reason."""
+    """Apply a page in a transaction. Rejected changes go to quarantine with their reason."""
     keys = _keys(write.session, sender)
     applier = ChangeApplier(write, taken, keys, sender.node, owner=owner, scope=scope, files=page.files)
     fresh = [*map(as_change, page.states), *_unknown(write.session, applier.well_formed(page.changes))]
@@ -138,7 +138,7 @@ def take_page(
 
 
 class ChangeApplier:
-    """Apply changes of one sender inside a transaction, and note what becomes of each."""
+    """Apply changes of one sender in a transaction and record the outcome of each."""
 
     def __init__(
         self,
@@ -157,10 +157,10 @@ class ChangeApplier:
         self._conflicts = merge_conflicts.all_of(write.session)
         self._dropped = quarantine.dropped(write.session)
         self._verified: set[str] = set()
-        """Origins of which a signature was found to be right."""
+        """Origins with a verified signature."""
 
     def well_formed(self, changes: Sequence[Change]) -> list[Change]:
-        """The changes that can be one, whoever sent them; the others are refused before anything is looked up."""
+        """Return the well-formed changes; reject the others before any lookup."""
         found = []
         for change in changes:
             try:
@@ -171,7 +171,7 @@ class ChangeApplier:
         return found
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """Apply changes in their order; those that wait for others of them come after these."""
+        """Apply changes in order; retry changes that wait for others in the same batch."""
         while changes:
             refused = [(change, why) for change in changes if (why := self._refusal_of(change)) is not None]
             waiting = [change for change, why in refused if why.reason == "waits"]
@@ -183,14 +183,14 @@ class ChangeApplier:
             changes = waiting
 
     def refuse(self, change: Change, why: Refused, *, keep: bool = True) -> None:
-        """Note why a change is not taken, and keep it in quarantine if it has a name to be kept under."""
+        """Record a rejection, and quarantine the change if it has a valid name."""
         self._taken.refused[Name(change.origin, change.n)] = Rejected(change, why.reason, why.detail)
         keep = keep and why.reason != "dropped" and _has_name(change)
         if keep and not self._displaces_better(change, why):
             put_aside(self._write, change, why, self._node)
 
     def finish(self) -> None:
-        """Do what follows from all that was applied."""
+        """Run everything that depends on all applied changes: title groups, depths, listeners, counts."""
         taking, taken = self._taking, self._taken
         taking.finish()
         raise_taken(self._write, taking.links, taking.risen)
@@ -202,7 +202,7 @@ class ChangeApplier:
         self._learn()
 
     def _refusal_of(self, change: Change) -> Refused | None:
-        """Apply a change, or say why it cannot be."""
+        """Apply a change; return the reason if it is rejected."""
         try:
             outcome = self._applied(change)
         except Refused as why:
@@ -213,19 +213,21 @@ class ChangeApplier:
         return None
 
     def _applied(self, change: Change) -> Outcome:
-        """A record that was told whole, for which its sender vouches; or a change, for which its author does."""
+        """Apply a snapshot (vouched for by its sender) or a change (signed by its author)."""
         if self._dropped and quarantine.digest_of(change) in self._dropped:
-            raise Refused("dropped", "Somebody here dropped it from quarantine.")
+            raise Refused("dropped", "It was dropped from quarantine here.")
         if change.origin == STATE:
             return self._taking.take_state(from_change(change))
         if change.origin == self._write.origin:
-            raise Refused("forked", "It bears the name of this store, which did not make it: a copy of its file did.")
+            raise Refused(
+                "forked", "This change uses our replica id but was not made here: the database file was copied."
+            )
         _must_be_signed(change, self._keys)
         self._verified.add(change.origin)
         return self._taking.take(change)
 
     def _displaces_better(self, change: Change, why: Refused) -> bool:
-        """Whether another change is in quarantine under this name whose author vouches for it, and for its words."""
+        """Whether quarantine holds a better change under this name: validly signed, or with its text."""
         row = self.session.row("quarantine_get", origin=change.origin, n=change.n)
         if row is None or row[2] not in VOUCHED:
             return False
@@ -233,7 +235,7 @@ class ChangeApplier:
         return held != change and (why.reason not in VOUCHED or (change.erased is not None and held.erased is None))
 
     def _learn(self) -> None:
-        """Remember who signs for an origin, once a signature was right: the first key that is told counts."""
+        """Store the public key of each origin with a verified signature; the first key is kept."""
         own = {origin for origin, *_ in self.session.rows("signer_list")}
         for origin in sorted(self._verified - own):
             about = {"public_key": self._keys[origin], "node": node_of(origin), "now": self._write.now}
@@ -242,7 +244,7 @@ class ChangeApplier:
 
 
 def _has_name(change: Change) -> bool:
-    """Whether a change, or a whole record in the form of one, has a name that can be kept."""
+    """Whether a change has a storable origin, number and record id."""
     try:
         must_be_named(change)
     except Invalid:
@@ -259,7 +261,7 @@ def apply_quarantined(
     scope: Scope,
     files: Mapping[str, bytes],
 ) -> None:
-    """Apply what is in quarantine of one sender, by the keys that are known by now, as if it had just come."""
+    """Apply quarantined changes of one sender with the keys known now, as if they had just arrived."""
     sender = Greeting(node=held[0].peer, origin="", seq=0, now=write.now, vector={}, authors={})
     keys = _keys(write.session, sender)
     applier = ChangeApplier(write, taken, keys, sender.node, owner=owner, scope=scope, files=files)
@@ -273,7 +275,7 @@ def apply_quarantined(
 
 
 def _unknown(session: Session, changes: Sequence[Change]) -> list[Change]:
-    """Those that are not here yet, each once."""
+    """Return the changes that are not here yet, without duplicates."""
     told: dict[str, set[int]] = {}
     for change in changes:
         told.setdefault(change.origin, set()).add(change.n)
@@ -292,7 +294,7 @@ def _unknown(session: Session, changes: Sequence[Change]) -> list[Change]:
 
 
 def _keys(session: Session, sender: Greeting) -> dict[str, bytes]:
-    """By which each origin signs: as it was told first, and of an enrolled peer by nobody but who enrolled it."""
+    """Return the public key per origin: the first one received; for an enrolled peer, the enrolled key only."""
     peers = {peer.node: peer.public_key for peer in enrolled(session)}
     told = {origin: peers.get(node_of(origin)) or _key(key) for origin, key in sender.authors.items()}
     known = {origin: key for origin, key, _ in session.rows("author_list")}
@@ -308,10 +310,10 @@ def _key(told: str) -> bytes | None:
 
 
 def _without_doubtful(applier: ChangeApplier, changes: list[Change], sender: Greeting) -> list[Change]:
-    """Put aside what is told under a name that two stores bear, until the one whose name it is has settled that."""
+    """Quarantine changes of forked origins until their own store has repaired them."""
     doubted = doubtful(applier.session, sender)
     why = Refused(
-        "forked", "Under this name two stores gave the same numbers: one of them was brought back from a copy."
+        "forked", "Two stores used the same numbers under this replica id: one of them was restored from a copy."
     )
     for change in changes:
         if change.origin in doubted:
@@ -320,14 +322,14 @@ def _without_doubtful(applier: ChangeApplier, changes: list[Change], sender: Gre
 
 
 def doubtful(session: Session, sender: Greeting) -> frozenset[str]:
-    """The names under which a sender has other changes than are here, but for that which this store bears now."""
+    """Find the origins whose changes differ between a sender and this store, except the current own one."""
     current = journal.head_of(session).origin
     others = {origin: told for origin, told in sender.vector.items() if origin != current}
     return frozenset(origin for origin, told in others.items() if differs(session, origin, told))
 
 
 def differs(session: Session, origin: str, told: Reached) -> bool:
-    """Whether the change of a number is another one there; where only what came of it is kept nobody can tell."""
+    """Whether a change differs there. A compacted change cannot be compared and counts as equal."""
     here = mark_of(session, origin, told.n)
     return here is not None and told.mark not in ("", here)
 
@@ -335,20 +337,20 @@ def differs(session: Session, origin: str, told: Reached) -> bool:
 def _must_be_signed(change: Change, keys: Mapping[str, bytes]) -> None:
     key = keys.get(change.origin)
     if key is None:
-        raise Refused("unsigned", f"Nobody has told who signs for {change.origin}.")
+        raise Refused("unsigned", f"No public key is known for {change.origin}.")
     if not is_signed(key, change):
-        raise Refused("forged", "Its signature is not that of its author: it was forged or altered.")
+        raise Refused("forged", "Its signature does not match its author's key: it was forged or altered.")
 
 
 def is_signed(key: bytes, change: Change) -> bool:
-    """Whether a change is its author's, by the author's key."""
+    """Whether a change has a valid signature of its author's key."""
     if not _SIGNATURE.fullmatch(change.signature):
         return False
     return signer.verifies(key, bytes.fromhex(change.signature), signed(change))
 
 
 def put_aside(write: Transaction, change: Change, why: Refused, node: str) -> None:
-    """Keep a change that cannot be taken, with the reason and who sent it."""
+    """Quarantine a change with its reason and sender."""
     write.session.do(
         "quarantine_put",
         origin=change.origin,
@@ -362,9 +364,9 @@ def put_aside(write: Transaction, change: Change, why: Refused, node: str) -> No
 
 
 def _rest(write: Transaction, page: Page, sender: Greeting, scope: Scope) -> None:
-    """Believe who may tell everything up to where all changes of an origin are in what was told.
+    """Record the baselines of a page, from a sender without namespace limits.
 
-    Of another's changes that is believed from an admin peer alone: who overstates it keeps them from being asked for.
+    Baselines of other origins are accepted from admin peers only: a false one would hide their changes.
     """
     if not page.bases or EVERYTHING not in scope.take:
         return
@@ -377,4 +379,4 @@ def _rest(write: Transaction, page: Page, sender: Greeting, scope: Scope) -> Non
 
 def must_be_another(here: Greeting, there: Greeting) -> None:
     if here.origin == there.origin:
-        raise Conflict("Both are the same store: there is nothing to exchange.")
+        raise Conflict("Both are the same store: nothing to sync.")

@@ -1,4 +1,4 @@
-"""Records whole, for those who cannot get their changes any more."""
+"""Read full record snapshots, for peers that can no longer get the single changes."""
 
 from typing import Any
 
@@ -22,13 +22,13 @@ from holdfast.kernel.storage.port import Session
 
 
 def state_of(session: Session, kind: str, id: str) -> State | None:
-    """A record with all its cells, in whatever state it is; None if it is not here."""
+    """Return the snapshot of a record in any state, or None if it is missing."""
     found = _held(session, KINDS[kind], id)
     return _state(KINDS[kind], *found) if found else None
 
 
 def cells_of(session: Session, kind: str, id: str) -> dict[str, Cell] | None:
-    """All that a record's cells hold, in whatever state it is; None if it is not here."""
+    """Return all field versions of a record in any state, or None if it is missing."""
     found = _held(session, KINDS[kind], id)
     return _said(KINDS[kind], *found) if found else None
 
@@ -61,7 +61,7 @@ def _held(session: Session, kind: Kind[Any], id: str) -> tuple[Any, cells.Cells]
 
 
 def _first_said(record: Any) -> Any:
-    """A memory as its first author's: whose it became here is of this store alone."""
+    """Return a memory with its first author; the local owner is not replicated."""
     if not isinstance(record, Memory) or IMPORTED_FROM not in record.extra:
         return record
     extra = {key: value for key, value in record.extra.items() if key != IMPORTED_FROM}
@@ -69,7 +69,7 @@ def _first_said(record: Any) -> Any:
 
 
 def with_ends(session: Session, kind: str, id: str) -> list[State]:
-    """A record whole, after those whole that it cannot be without."""
+    """Return the snapshots of the records that a record requires, then its own."""
     found = _held(session, KINDS[kind], id)
     if found is None:
         return []
@@ -78,7 +78,7 @@ def with_ends(session: Session, kind: str, id: str) -> list[State]:
 
 
 def ends_of(record: Struct) -> list[tuple[Kind[Any], str]]:
-    """What a record cannot be without."""
+    """List the records that a record requires."""
     match record:
         case Link():
             return [(MEMORY, record.source), (MEMORY, record.target)]

@@ -1,4 +1,4 @@
-"""The end of an exchange that is a server: asked over HTTP, and believed no further than can be checked."""
+"""The endpoint of a server: requests over HTTP; every response is verified as far as possible."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def exchange(
     limit: int = 0,
     stays: bool = False,
 ) -> Synced:
-    """Bring this store together with a server, and note for `sync status` how that went; `stays`: it is asked again."""
+    """Sync with a server and record the result for `sync status`. `stays`: the server is synced repeatedly."""
     there = PeerEnd(hold, link, dry_run=dry_run)
     try:
         here = StoreEnd(hold, owner=owner, scope=scope_with(hold, there, link.name))
@@ -56,7 +56,7 @@ def exchange(
     except HoldfastError as error:
         hold.progress.check()
         if not dry_run:
-            with suppress(StoreError):  # why it failed is told either way
+            with suppress(StoreError):  # the original error is raised anyway
                 status.failed(hold, link.name, error, stays=stays)
         raise
     if not dry_run:
@@ -66,32 +66,32 @@ def exchange(
 
 
 def scope_with(hold: Hold, there: End, address: str) -> Scope:
-    """What is exchanged with a server: as it was enrolled; it must be the store that was."""
+    """Return the scope of a server; raises PeerFailed if it is not the store enrolled for its address."""
     node = there.greet().node
     with hold.reading() as session:
         enrolled = peers.by_url(session, address)
         if enrolled is None:
             return peers.scope_of(session, node)
     if enrolled.node != node:
-        raise PeerFailed(f"{address} is not the store that was enrolled as {enrolled.name}: nothing was exchanged.")
+        raise PeerFailed(f"{address} is not the store enrolled as {enrolled.name}. Nothing was exchanged.")
     return enrolled.scope
 
 
 def access_to(hold: Hold, url: str) -> Access:
-    """With what a server is asked: as the settings say, and if its certificate is pinned by its enrolment, by that."""
+    """Return the TLS and key settings for a server; a certificate pinned at enrolment takes precedence."""
     with hold.reading() as session:
         enrolled = peers.by_url(session, url)
     return replace(hold.access, fingerprint=enrolled.fingerprint) if enrolled and enrolled.fingerprint else hold.access
 
 
 def _passing_key(hold: Hold) -> bytes:
-    """The key of this store; a copy that lies without one asks by one that nobody keeps."""
+    """Return the signing key of this store; a copy without its key uses a temporary one."""
     with hold.reading() as session:
         return hold.store.signing_key(session) or signer.new_key()
 
 
 class PeerEnd:
-    """One exchange with a server: what it said of itself counts until the exchange is over."""
+    """One exchange with a server; its handshake is cached until the exchange ends."""
 
     def __init__(self, hold: Hold, link: Link, *, dry_run: bool = False) -> None:
         self._hold = hold
@@ -103,13 +103,13 @@ class PeerEnd:
         self._scope = self._enrolled.scope.told_as if self._enrolled else ""
         self._said: HelloAnswer | None = None
         self._reached = 0
-        """Up to where its journal is known here."""
+        """The sequence number up to which its journal is known here."""
 
     def greet(self) -> Greeting:
         return self._hello().greeting
 
     def followed(self, sender: Greeting) -> int:
-        """As it said; for what is told under other patterns than it was asked for, it is asked again."""
+        """Return its cursor; repeat the hello if the namespace patterns of the sender changed."""
         if sender.scope != self._scope:
             self._scope, self._said = sender.scope, None
         return self._hello().followed
@@ -117,10 +117,10 @@ class PeerEnd:
     def tell(self, after: int, known: Mapping[str, int], limit: int) -> Page:
         answer = self._ask(FEED, Feed(after=after, known=dict(known), limit=limit), FeedAnswer)
         said = self._hello()
-        self._must(answer.origin == said.greeting.origin, "became another store meanwhile: begin again")
-        self._must(after <= answer.upto <= answer.seq, "contradicts itself about the place in its journal")
+        self._must(answer.origin == said.greeting.origin, "changed its replica id during the exchange: start again")
+        self._must(after <= answer.upto <= answer.seq, "sent an inconsistent journal position")
         moved = answer.upto > after or bool(answer.states)
-        self._must(moved or not (answer.more or answer.changes), "tells the same place again and again")
+        self._must(moved or not (answer.more or answer.changes), "sends the same page again and again")
         authors = said.greeting.authors | answer.authors
         self._said = replace(said, greeting=replace(said.greeting, seq=answer.seq, authors=authors))
         self._reached = answer.upto
@@ -144,15 +144,15 @@ class PeerEnd:
             ),
             TakeAnswer,
         )
-        self._must(len(answer.outcomes) == len(told), "does not say of each change what became of it")
-        self._must(answer.followed >= page.upto, "did not keep what it was told")
+        self._must(len(answer.outcomes) == len(told), "did not return an outcome for each change")
+        self._must(answer.followed >= page.upto, "did not store the page")
         _note(answer, told, taken)
         self._said = replace(self._hello(), followed=answer.followed)
         if not page.states:
             self._read_over(answer)
 
     def _read_over(self, answer: TakeAnswer) -> None:
-        """What it entered into its journal of this page, and nothing else, is not to be asked for again."""
+        """Advance the cursor over the entries the server wrote for this page, if it wrote no others."""
         first, last = answer.entered or (0, -1)
         taken = [one for one in answer.outcomes if one not in ("known", "rejected")]
         waited = [one for one in answer.others if one.outcome != "rejected"]
@@ -162,14 +162,14 @@ class PeerEnd:
             self._reached = last
 
     def is_level(self) -> bool:
-        """Whether neither has anything that the other has not looked at, as far as is known."""
+        """Whether both cursors are at the end, as far as known."""
         said = self._hello()
         with self._hold.reading() as session:
             return said.followed == journal.head_of(session).seq and self._reached == said.greeting.seq
 
     @contextmanager
     def rehearsing(self) -> Iterator[End]:
-        """All of it goes over in one message, since nothing of it is there when the next one comes."""
+        """Collect all pages and send them in one message, since the server rolls back after each."""
         pretended = _Rehearsing(self._hold, self._link)
         yield pretended
         pretended.ask()
@@ -181,7 +181,7 @@ class PeerEnd:
         self._said = None
 
     def note(self) -> None:
-        """Write down what it said of itself, and up to where its journal is known."""
+        """Record its handshake and the cursor in its journal."""
         said = self._hello()
         status.heard(
             self._hold, said.greeting, said.followed, release=said.release, kinds=said.kinds, reached=self._reached
@@ -195,14 +195,14 @@ class PeerEnd:
             question = Hello(greeting=mine, kinds=messages.kinds(), reached=reached)
             said = self._ask(HELLO, question, HelloAnswer)
             messages.must_speak(said.protocol, self._link.name)
-            self._must(said.followed >= 0, "contradicts itself about the place in its journal")
+            self._must(said.followed >= 0, "sent an invalid cursor")
             self._said, self._reached = said, StoreEnd(self._hold).followed(said.greeting)
         return self._said
 
     def _ask(self, path: str, question: Hello | Feed | Take, form: type[A]) -> A:
         said = msgspec.json.encode(question)
         if len(said) > MOST_BYTES:
-            raise Invalid(f"This is more than {MOST_BYTES:,} bytes: exchange some of it first.")
+            raise Invalid(f"The message is larger than {MOST_BYTES:,} bytes. For a dry run, sync some changes first.")
         try:
             answer = self._link.ask(path, said, self._sign, self._proves if self._enrolled else None)
             return messages.read(msgspec.json.decode(answer), form)
@@ -210,7 +210,7 @@ class PeerEnd:
             raise PeerFailed(f"{self._link.name} {failure.what}.", retryable=failure.retryable) from None
         except (Invalid, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._link.close()
-            raise PeerFailed(f"{self._link.name} answers in a form that this release cannot read.") from None
+            raise PeerFailed(f"{self._link.name} sent a response that this release cannot read.") from None
 
     def _must(self, holds: bool, what: str) -> None:
         if not holds:
@@ -218,14 +218,14 @@ class PeerEnd:
             raise PeerFailed(f"{self._link.name} {what}.")
 
     def _sign(self, path: str, body: bytes) -> Mapping[str, str]:
-        """Who asks, for this request alone and for the store that is meant."""
+        """Sign one request for its recipient."""
         to = self._said.greeting.node if self._said else self._enrolled.node if self._enrolled else ""
         at, nonce = self._hold.now(), token_urlsafe(18)
         signature = signer.sign(self._key, message("POST", path, body, at, nonce, to=to))
         return headers(Signed(self._node, to, at, nonce, digest(body), signature))
 
     def _proves(self, path: str, sent: Mapping[str, str], mark: str, body: bytes) -> bool:
-        """Whether it is the enrolled store that answers, and to this request."""
+        """Whether the enrolled store signed this response to this request."""
         asked = signed_by(dict(sent))
         assert asked is not None, "every request is signed"
         assert self._enrolled is not None
@@ -235,7 +235,7 @@ class PeerEnd:
 
 
 class _Rehearsing(PeerEnd):
-    """Collects what it is told, to ask at last what would become of it."""
+    """Collect all pages, then send them in one dry-run message."""
 
     def __init__(self, hold: Hold, link: Link) -> None:
         super().__init__(hold, link, dry_run=True)
@@ -259,7 +259,7 @@ class _Rehearsing(PeerEnd):
 
 
 def _note(answer: TakeAnswer, told: list[Change], taken: Taken) -> None:
-    """What became of each change over there. An outcome of a newer release counts as an update."""
+    """Record the server's outcome of each change. An unknown outcome of a newer release counts as an update."""
     by_name = {Name(change.origin, change.n): change for change in told}
     _note_turned(answer, told, taken)
     for change, outcome in zip(told, answer.outcomes, strict=True):
@@ -279,7 +279,7 @@ def _note(answer: TakeAnswer, told: list[Change], taken: Taken) -> None:
 
 
 def _note_turned(answer: TakeAnswer, told: list[Change], taken: Taken) -> None:
-    """What stands there otherwise than before; of an older release, what it was asked for as far as it was taken."""
+    """Record conflicts and deletions on the server; for an older release, derive them from the outcomes."""
     if answer.conflicts is None:
         taken.met += answer.outcomes.count("conflict")
     if answer.deleted is None:

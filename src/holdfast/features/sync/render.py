@@ -13,7 +13,7 @@ def render_sync(answer: Any) -> Iterator[str]:
         for name in ("pull", "push"):
             if (plan := getattr(answer, name)) is not UNSET:
                 links = pluralize(plan.links, "link")
-                yield f"would {name}: {plan.new} new, {plan.update} changed, {plan.noop} the same, {links}"
+                yield f"would {name}: {plan.new} new, {plan.update} changed, {plan.noop} unchanged, {links}"
     elif answer.direction == "pull":
         yield f"pulled {answer.imported} memories from remote"
     elif answer.direction == "push":
@@ -21,11 +21,11 @@ def render_sync(answer: Any) -> Iterator[str]:
     else:
         yield f"merged: pulled {answer.pulled}, pushed {answer.pushed}"
     for name in answer.forked:
-        text = f"two stores gave the same numbers as {escape(name)}: let that store sync, one of them was a copy"
+        text = f"{escape(name)} is forked: a copy of its store was used. Sync that store to repair it."
         yield style(text, fg="red")
     if answer.given_again is not UNSET:
         again = pluralize(answer.given_again, "change")
-        yield f"one of the stores was brought back from a copy: it goes on as a new incarnation, {again} given again"
+        yield f"a store restored from a copy was repaired: new incarnation, {again} reissued"
     yield from _render_other_changes(answer)
 
 
@@ -73,16 +73,16 @@ def render_conflict(answer: Any) -> Iterator[str]:
 def render_conflict_resolution(answer: Any) -> Iterator[str]:
     yield f"Kept {answer.kept} of {escape(answer.field)} in {answer.memory_id}."
     if answer.other_id is not UNSET:
-        yield f"The other is {answer.other_id} now."
+        yield f"The other value is now memory {answer.other_id}."
 
 
 def render_sync_status(answer: Any) -> Iterator[str]:
     if not answer.peers:
-        yield "No peers yet: `holdfast sync-daemon --peers URL` keeps this store in step with others."
+        yield "No peers connected. Sync with others: `holdfast sync-daemon --peers URL`."
     rows = ((escape(one.peer), one.state, *map(_format_optional, _get_columns(one))) for one in answer.peers)
     if answer.peers:
         yield from render_table(
-            rows, ("PEER", "STATE", "BEHIND HERE", "BEHIND THERE", "CONFLICTS MET", "ASIDE", "LAST SUCCESS")
+            rows, ("PEER", "STATE", "BEHIND HERE", "BEHIND THERE", "CONFLICTS MET", "QUARANTINED", "LAST SUCCESS")
         )
     for one in answer.peers:
         if one.last_error is not UNSET:
@@ -90,18 +90,18 @@ def render_sync_status(answer: Any) -> Iterator[str]:
                 f"{escape(one.peer)}: {escape(one.last_error)} ({pluralize(one.failures, 'failure')})", fg="red"
             )
         if one.unknown_there is not UNSET:
-            yield f"{escape(one.peer)}: its release does not know {', '.join(one.unknown_there)}: upgrade it"
+            yield f"{escape(one.peer)}: its release does not support {', '.join(one.unknown_there)}: upgrade it"
         if one.clock_ahead_secs is not UNSET:
-            yield f"{escape(one.peer)}: its clock is {one.clock_ahead_secs:+.0f} seconds from the one here"
-    yield f"{pluralize(answer.conflicts, 'conflict')} not resolved now, {answer.quarantined} in quarantine"
+            yield f"{escape(one.peer)}: its clock differs by {one.clock_ahead_secs:+.0f} seconds"
+    yield f"{pluralize(answer.conflicts, 'open conflict')}, {answer.quarantined} in quarantine"
     if answer.pending_replication:
         pending = pluralize(answer.pending_replication, "change")
-        yield f"{pending} that too few others have, since {answer.pending_since}"
+        yield f"{pending} pending acknowledgement since {answer.pending_since}"
 
 
 def render_bundle_export(answer: Any) -> Iterator[str]:
     """Print the size of the bundle; on standard error if the bundle itself goes to standard output."""
-    whole = f" and {pluralize(answer.states, 'whole record')}" if answer.states else ""
+    whole = f" and {pluralize(answer.states, 'full record')}" if answer.states else ""
     text = f"{pluralize(answer.changes, 'change')}{whole} in {answer.bytes:,} bytes; next time: --since {answer.next}"
     if answer.file == "-":
         print_error(text)
@@ -110,21 +110,21 @@ def render_bundle_export(answer: Any) -> Iterator[str]:
 
 
 def render_bundle_import(answer: Any) -> Iterator[str]:
-    would = "would take" if answer.dry_run else "took"
-    brought = pluralize(answer.imported, "memory", "memories")
-    yield f"{would} {brought} from {escape(answer.node)}, up to its change {answer.next}"
+    verb = "would import" if answer.dry_run else "imported"
+    count = pluralize(answer.imported, "memory", "memories")
+    yield f"{verb} {count} from {escape(answer.node)}, up to its change {answer.next}"
     yield from _render_other_changes(answer)
 
 
 def render_compaction(answer: Any) -> Iterator[str]:
-    would = "would be folded" if answer.dry_run else "folded"
-    said = f"{answer.bytes_before:,} to {answer.bytes_after:,} bytes"
-    yield f"{pluralize(answer.folded, 'entry', 'entries')} of {pluralize(answer.records, 'record')} {would}: {said}"
+    verb = "would compact" if answer.dry_run else "compacted"
+    size = f"{answer.bytes_before:,} to {answer.bytes_after:,} bytes"
+    yield f"{verb} {pluralize(answer.folded, 'entry', 'entries')} of {pluralize(answer.records, 'record')}: {size}"
     if answer.since is not UNSET:
-        yield f"history is whole since {answer.since} (change {answer.floor})"
+        yield f"full history since {answer.since} (change {answer.floor})"
     if answer.waits_for is not UNSET:
         held = pluralize(answer.held_back, "older entry", "older entries")
-        yield f"{held} kept until {escape(answer.waits_for)} has taken them"
+        yield f"{held} kept until {escape(answer.waits_for)} has received them"
 
 
 def _get_columns(one: Any) -> tuple[Any, ...]:

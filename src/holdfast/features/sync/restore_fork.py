@@ -1,4 +1,4 @@
-"""Two histories under one name: found when stores greet, and settled by the one whose name it is."""
+"""Detect and repair forked origins: two histories under one replica id, after a database file was copied."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -19,18 +19,18 @@ PAGE = 500
 
 
 class Told(NamedTuple):
-    """A change of a name, as another store has it."""
+    """A change of an origin, as another store has it."""
 
     n: int
     mark: str
     signed: bool
-    """Whether its author did say that."""
+    """Whether its signature is valid."""
 
 
 def settled(here: End, there: End, *, only_here: bool = False) -> list[Mended]:
-    """Settle whichever of two stores within reach was brought back from a copy, before they tell anything.
+    """Repair whichever local store was restored from a copy, before any change is exchanged.
 
-    `only_here`: one from which is only read is left as it is, if it says nothing but what is known here.
+    `only_here`: leave a source that is only read unchanged, if all its changes are known here.
     """
     found = []
     for mine, other in ((here, there), (there, here)):
@@ -44,7 +44,7 @@ def settled(here: End, there: End, *, only_here: bool = False) -> list[Mended]:
 
 
 def _knows_all_of(here: End, theirs: Greeting) -> bool:
-    """Whether a store has the last change that another one made under its name, and so all before it."""
+    """Whether a store has the last own change of another store, and so all before it."""
     last = theirs.vector.get(theirs.origin)
     if last is None or not isinstance(here, StoreEnd):
         return last is None
@@ -53,7 +53,7 @@ def _knows_all_of(here: End, theirs: Greeting) -> bool:
 
 
 def _adopted(hold: Hold, other: End) -> list[Mended]:
-    """Follow a store that settled what it had said twice: what was heard of its copy is held for what it gave again."""
+    """Follow the repair of another store: treat changes received from its copy as the reissued ones."""
     theirs = other.greet()
     with hold.reading() as session:
         mine, own = telling.greet(session, hold.now()), {origin for origin, *_ in session.rows("signer_list")}
@@ -73,14 +73,14 @@ def _has_settled(theirs: Greeting, name: str) -> bool:
 
 
 def forked_between(here: End, there: End) -> frozenset[str]:
-    """The names of third stores under which two have other changes: one of both heard of a copy."""
+    """Find forked origins of third stores: one of the two endpoints received changes of a copy."""
     return here.doubts(there.greet()) | there.doubts(here.greet())
 
 
 def settle(hold: Hold, other: End, *, believes: bool) -> list[Mended]:
-    """If another store has more of this one's name than this one, or something else: go on under a new name.
+    """Continue under a new replica id if another store has more or different changes of the current one.
 
-    Unless it is believed, it has to show such a change, signed by this store's own key.
+    An untrusted store must prove it with such a change, signed by this store's key.
     """
     theirs = other.greet()
     with hold.reading() as session:
@@ -91,8 +91,8 @@ def settle(hold: Hold, other: End, *, believes: bool) -> list[Mended]:
     told = [one for one in _told(other, mine.origin, theirs.vector, key) if believes or one.signed]
     if not (believes or _is_shown(hold, mine, told)):
         raise Forbidden(
-            f"{theirs.node} says that it has changes of this store that this store does not know, and shows none: "
-            "nothing was exchanged. If this store was brought back from a copy, mark that peer admin and try again."
+            f"{theirs.node} claims changes of this store that are unknown here, but cannot show any. Nothing was "
+            "exchanged. If this store was restored from a copy, mark that peer admin and try again."
         )
     common = _common(hold, mine.origin, mine, theirs, _marks(told))
     with hold.writing() as write:
@@ -107,15 +107,15 @@ def _is_forked(session: Session, mine: Greeting, theirs: Greeting) -> bool:
 
 
 def _is_shown(hold: Hold, mine: Greeting, told: Sequence[Told]) -> bool:
-    """Whether among changes that this store signed there is one that it does not know."""
+    """Whether one of the changes signed by this store is unknown here."""
     with hold.reading() as session:
         return any(telling.mark_of(session, mine.origin, one.n) != one.mark for one in told)
 
 
 def _common(hold: Hold, name: str, mine: Greeting, theirs: Greeting, marks: Mapping[int, str]) -> int:
-    """The last number under which both have the same change of a name, and so the same before it.
+    """Find the last number with the same change on both sides, and so the same changes before it.
 
-    Where one of them kept only what came of its changes, fewer can be compared: better something is given twice.
+    Compacted changes cannot be compared, so the result may be too low: then some changes are reissued twice.
     """
     last = min(mine.vector.get(name, Reached(0, "")).n, theirs.vector[name].n)
     with hold.reading() as session:
@@ -124,7 +124,7 @@ def _common(hold: Hold, name: str, mine: Greeting, theirs: Greeting, marks: Mapp
 
 
 def _told(other: End, origin: str, vector: Mapping[str, Reached], key: bytes) -> list[Told]:
-    """Every change of a name as it is there: nothing else is asked for."""
+    """Fetch every change of one origin from another store, and nothing else."""
     known = {name: reached.n for name, reached in vector.items()} | {origin: 0}
     found: list[Told] = []
     after, more = 0, True

@@ -1,4 +1,4 @@
-"""Retry quarantined changes apart from any page: one that fails undoes nothing that somebody else sent."""
+"""Retry quarantined changes outside of any page, so that a failure cannot roll back other changes."""
 
 import logging
 import traceback
@@ -20,12 +20,12 @@ from holdfast.kernel.records.namespace_patterns import EVERYTHING, Scope
 from holdfast.kernel.storage.port import Session
 
 MAX_OUT_OF_SCOPE = 1000
-"""Changes beyond their sender's namespaces, the newest ones, that are looked at again after each page."""
+"""Maximum number of out-of-scope changes, newest first, that are checked again after each page."""
 log = logging.getLogger("holdfast")
 
 
 class QuarantineRetry:
-    """Retry quarantined changes whose senders all may tell the same."""
+    """Retry quarantined changes of senders with the same scope."""
 
     def __init__(
         self, hold: Hold, taken: Taken, *, owner: str | None, scope: Scope, files: Mapping[str, bytes] | None = None
@@ -33,12 +33,12 @@ class QuarantineRetry:
         self._hold, self._taken = hold, taken
         self._owner, self._scope, self._files = owner, scope, files or {}
         self.places: list[Place] = []
-        """Where in the journal each transaction began and ended."""
+        """The journal positions of each transaction."""
 
     def after_page(self, told: Collection[Name], *, applied: bool) -> None:
-        """Retry what can be taken by now, other than what the page itself told.
+        """Retry changes that may be applicable now, except those of the page itself.
 
-        The page is durable: a store that cannot do this now does it after the next page.
+        Never fails the page, which is durable: on an error the retry happens after the next page.
         """
         try:
             with self._hold.reading() as session:
@@ -46,16 +46,16 @@ class QuarantineRetry:
                 held += self._waiting(session) if applied else []
             self.retry([one for one in held if one.name not in told])
         except (Cancelled, StoreError) as error:
-            log.warning("What is in quarantine was not tried again: %s", error.message)
+            log.warning("Could not retry quarantined changes: %s", error.message)
 
     def due(self) -> None:
-        """Retry what came from clocks that were ahead and whose time has come."""
+        """Retry changes from fast clocks whose time has come."""
         with self._hold.reading() as session:
             held = self._due(session)
         self.retry(held)
 
     def retry(self, held: Sequence[Quarantined]) -> None:
-        """Retry some changes, and then whatever waited for those that were taken."""
+        """Retry changes, then those that waited for the applied ones."""
         while held:
             done = self._apply({one.name: one for one in held})
             done.refused = {name: why for name, why in done.refused.items() if name in self._taken.refused}
@@ -64,7 +64,7 @@ class QuarantineRetry:
                 held = self._waiting(session) if done.applied else []
 
     def _apply(self, held: Mapping[Name, Quarantined]) -> Taken:
-        """Apply all in one transaction, or, if that fails, the halves of them each in their own."""
+        """Apply all in one transaction; if that fails, split them in halves to isolate the failing one."""
         done = type(self._taken)()
         try:
             with self._hold.writing() as write:
@@ -72,7 +72,7 @@ class QuarantineRetry:
                     apply_quarantined(write, list(many), done, owner=self._owner, scope=self._scope, files=self._files)
         except Exception as error:
             if isinstance(error, Cancelled) or (isinstance(error, StoreError) and type(error) is not StoreError):
-                raise  # nothing is wrong with the changes
+                raise  # not the fault of the changes
             return self._apply_apart(held, error)
         self.places.extend(write.places)
         return done
@@ -86,7 +86,7 @@ class QuarantineRetry:
         return done
 
     def _give_up(self, one: Quarantined, error: Exception) -> Taken:
-        """Keep a change that no transaction can hold, as one that is not tried again by itself."""
+        """Mark a change that always fails as invalid, so it is not retried automatically."""
         where = "".join(traceback.format_tb(error.__traceback__))
         log.warning("A change in quarantine could not be applied: %s: %s\n%s", type(error).__name__, error, where)
         why, done = Refused("invalid", f"It could not be applied: {type(error).__name__}."), type(self._taken)()
@@ -96,13 +96,13 @@ class QuarantineRetry:
         return done
 
     def _due(self, session: Session) -> list[Quarantined]:
-        """What came from a clock that was ahead and whose time has come."""
+        """List changes from fast clocks whose time has come."""
         now_ms = self._hold.now() // 1000
         found = self._alike(session, quarantine.of_reasons(session, ["future"]))
         return [one for one in found if not too_far(one.change.at, now_ms)]
 
     def _back_in_scope(self, session: Session) -> list[Quarantined]:
-        """What went beyond its sender's namespaces when it came, of records that lie within them by now."""
+        """List changes that were out of scope and whose records are within the scope now."""
         if EVERYTHING in self._scope.take:
             return []
         bounds = Bounds(session, self._scope.takes)
@@ -113,7 +113,7 @@ class QuarantineRetry:
         return self._alike(session, quarantine.of_reasons(session, RETRIED))
 
     def _alike(self, session: Session, held: list[Quarantined]) -> list[Quarantined]:
-        """Of whom no more is taken than may be here, and no less."""
+        """Select the changes of senders with exactly this scope."""
         alike = {node for node in {one.peer for one in held} if scope_of(session, node) == self._scope}
         return [one for one in held if one.peer in alike]
 

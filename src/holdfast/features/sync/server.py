@@ -1,4 +1,4 @@
-"""What a store answers to another that asks it over a network."""
+"""Server side of the sync protocol: answer hello, feed and take requests."""
 
 from contextlib import nullcontext
 from typing import Any, TypeVar
@@ -22,10 +22,10 @@ MOST_LIMIT = 10_000
 
 
 def hello(hold: Hold, message: dict[str, Any]) -> HelloAnswer:
-    """Who this store is, what it has, and how far it has followed the one that asks."""
+    """Return the handshake of this store and its cursor for the sender."""
     said = _read(message, Hello)
-    protocol = messages.must_speak(said.protocol, "The store that asks")
-    hold.signing_key()  # under the name it tells by: a copy without a key gets a new one
+    protocol = messages.must_speak(said.protocol, "The requesting store")
+    hold.signing_key()  # a copy without its key gets a new replica id first
     end = _end(hold, said.greeting)
     greeting, asker = end.greet(), said.greeting
     if asker.origin != greeting.origin:
@@ -41,11 +41,11 @@ def hello(hold: Hold, message: dict[str, Any]) -> HelloAnswer:
 
 
 def feed(hold: Hold, message: dict[str, Any]) -> FeedAnswer:
-    """What is behind a place in the journal here, and not known there."""
+    """Return a page of changes that the sender is missing."""
     asked = _read(message, Feed)
-    protocol = messages.must_speak(asked.protocol, "The store that asks")
+    protocol = messages.must_speak(asked.protocol, "The requesting store")
     if asked.after < 0 or not 0 < asked.limit <= MOST_LIMIT:
-        raise Invalid(f"after: from 0 on; limit: 1 to {MOST_LIMIT:,}", fields=["after", "limit"])
+        raise Invalid(f"after must be at least 0, limit 1 to {MOST_LIMIT:,}", fields=["after", "limit"])
     end = _end(hold)
     page = end.tell(asked.after, asked.known, asked.limit)
     greeting = messages.introduced(end.greet(), page.changes)
@@ -64,13 +64,13 @@ def feed(hold: Hold, message: dict[str, Any]) -> FeedAnswer:
 
 
 def take(hold: Hold, message: dict[str, Any]) -> TakeAnswer:
-    """What became of each change of a page: durable when this is answered, unless it was a rehearsal."""
+    """Apply a page, durable when this returns (unless a dry run), and return the outcome of each change."""
     told = _read(message, Take)
-    protocol = messages.must_speak(told.protocol, "The store that asks")
+    protocol = messages.must_speak(told.protocol, "The requesting store")
     own, noted, page = _end(hold, told.sender), Noted(), told.page()
     must_be_another(own.greet(), told.sender)
     if not 0 <= told.upto <= told.sender.seq:
-        raise Invalid("upto: a place in the sender's journal", fields=["upto"])
+        raise Invalid("upto: must be within the sender's journal", fields=["upto"])
     with own.rehearsing() if told.dry_run else nullcontext(own) as end:
         end.take(page, told.sender, noted)
         return messages.answered(page, noted, end.followed(told.sender), protocol, own.entered)
@@ -80,18 +80,18 @@ def _read(message: dict[str, Any], form: type[M]) -> M:
     try:
         return messages.read(message, form)
     except msgspec.ValidationError as error:
-        raise Invalid(f"The message cannot be read: {error}") from None
+        raise Invalid(f"The message is malformed: {error}") from None
 
 
 def _end(hold: Hold, sender: Greeting | None = None) -> StoreEnd:
-    """This store, as far as whoever asks may see and change it; a peer speaks for itself alone."""
+    """Return the local endpoint limited to what the caller may read and write; a peer may only act as itself."""
     caller = hold.caller
     if caller.peer is not None:
         with hold.reading() as session:
             peer = peers.by_name(session, caller.peer)
         if peer is None or (sender and {sender.node, node_of(sender.origin)} != {peer.node}):
-            raise Forbidden("A store exchanges under its own name alone.")
+            raise Forbidden("A peer may only exchange under its own identity.")
         return StoreEnd(hold, scope=peer.scope)
     if not caller.may("admin") or "*" not in caller.namespaces:
-        raise Forbidden("Only an enrolled store, or a key with every right, may exchange with this one.")
+        raise Forbidden("Sync needs an enrolled peer or an admin key for all namespaces.")
     return StoreEnd(hold)

@@ -1,4 +1,4 @@
-"""Sync with another store: a server over HTTP, or a store within reach."""
+"""Sync with another store: a server over HTTP, or a store that this process can open."""
 
 import re
 from contextlib import closing
@@ -16,7 +16,7 @@ _URL = re.compile(r"https?://", re.IGNORECASE)
 def sync_with(
     here: Hold, address: str, direction: Direction, *, dry_run: bool = False, trust_source: bool = False
 ) -> Synced:
-    """Bring this store together with a server, or with one within reach, which is not made if there is none."""
+    """Sync this store with a server or another store; never creates a store."""
     must_reach_all(here)
     must_be_local(here, "remote")
     if _URL.match(address):

@@ -1,4 +1,4 @@
-"""How far this store and each of its peers are behind one another, and how the exchanges between them went."""
+"""Record the contacts with peers and report how far each side lags."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,11 +17,11 @@ from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.kinds import KINDS
 
 STALE = 30 * 10**6
-"""Microseconds for which nothing but the time of a success is not written down."""
+"""Microseconds within which a contact without any change is not written."""
 
 
 class Standing(NamedTuple):
-    """How it stands with one peer, as far as is known."""
+    """Replication state of one peer, as far as known."""
 
     name: str
     url: str | None
@@ -29,7 +29,7 @@ class Standing(NamedTuple):
     seen: Seen | None
     attempts: Attempts | None
     behind_here: int | None
-    """Entries of its journal that were not looked at here."""
+    """Entries of its journal not yet pulled."""
     behind_there: int | None
     quarantined: int
 
@@ -47,7 +47,7 @@ class Overview(NamedTuple):
 def heard(
     hold: Hold, greeting: Greeting, followed: int, *, release: str, kinds: Sequence[str], reached: int = 0
 ) -> None:
-    """Note what another store says of itself, and up to where its journal is known, if it is not what was noted."""
+    """Record the handshake of another store and the cursor in its journal, if changed."""
     now = hold.now()
     told = Seen(
         node=greeting.node,
@@ -74,7 +74,7 @@ def _differs(before: Seen, told: Seen) -> bool:
 
 
 def succeeded(hold: Hold, address: str, node: str, done: Synced) -> None:
-    """Note an exchange that came to its end."""
+    """Record a completed exchange."""
     now = hold.now()
     with hold.reading() as session:
         before = kept.attempts_at(session, address) or Attempts(address=address, tried_at=now)
@@ -98,7 +98,7 @@ def succeeded(hold: Hold, address: str, node: str, done: Synced) -> None:
 
 
 def failed(hold: Hold, address: str, error: HoldfastError, *, stays: bool) -> None:
-    """Note an exchange that failed, and why; not of an address that was only mistyped once."""
+    """Record a failed exchange and its error; a first failure only if the address is synced repeatedly."""
     now = hold.now()
     with hold.reading() as session:
         before = kept.attempts_at(session, address)
@@ -111,7 +111,7 @@ def failed(hold: Hold, address: str, error: HoldfastError, *, stays: bool) -> No
 
 
 def overview(hold: Hold) -> Overview:
-    """Everything that is known of the peers: enrolled ones, asked ones, and those that asked."""
+    """Return the state of all peers: enrolled, contacted from here, or contacting this store."""
     with hold.reading() as session:
         known = _Known(
             journal.head_of(session).seq, kept.seen(session), kept.followed(session), kept.quarantined(session)
@@ -131,7 +131,7 @@ def overview(hold: Hold) -> Overview:
 
 
 class _Known(NamedTuple):
-    """What a standing is worked out from."""
+    """The data from which the state of a peer is computed."""
 
     seq: int
     seen: dict[str, Seen]

@@ -1,4 +1,4 @@
-"""How it stands with other stores: what each said of itself, and how the exchanges with it went."""
+"""Tables of the last handshake and the exchange attempts per peer."""
 
 import msgspec
 from msgspec import Struct
@@ -7,26 +7,26 @@ from holdfast.kernel.storage.port import Row, Session
 
 
 class Seen(Struct, frozen=True, kw_only=True):
-    """Another store, as it was when it was last heard."""
+    """Another store as of the last contact."""
 
     node: str
     origin: str
     seq: int
     """The end of its journal."""
     followed: int
-    """Up to where it had taken the journal here."""
+    """Its cursor in the journal here."""
     numbers: dict[str, int]
-    """Up to which number it had all changes of each origin."""
+    """Its version vector."""
     release: str
     unknown: tuple[str, ...]
-    """Kinds of records here that its release does not know: it puts them aside until it is upgraded."""
+    """Record kinds here that its release does not know; it quarantines them until it is upgraded."""
     ahead: int
-    """By how many microseconds its clock was before the one here."""
+    """How far its clock was ahead of the local one, in microseconds."""
     at: int
 
 
 class Attempts(Struct, frozen=True, kw_only=True):
-    """How it went with one server."""
+    """Exchange attempts with one server."""
 
     address: str
     node: str | None = None
@@ -34,9 +34,9 @@ class Attempts(Struct, frozen=True, kw_only=True):
     succeeded_at: int | None = None
     failed_at: int | None = None
     error: str | None = None
-    """Why the last exchange failed; None if it did not."""
+    """Why the last exchange failed; None if it succeeded."""
     failures: int = 0
-    """In a row."""
+    """Consecutive failures."""
     pulled: int = 0
     pushed: int = 0
     conflicts: int = 0
@@ -71,18 +71,18 @@ def note_attempts(session: Session, made: Attempts) -> None:
 
 
 def forget(session: Session, node: str) -> None:
-    """Drop what is known of a store that is a peer no more."""
+    """Delete the status of a removed peer."""
     session.do("peer_seen_forget", node=node)
     session.do("peer_link_forget", node=node)
 
 
 def followed(session: Session) -> dict[str, int]:
-    """Up to where the journal of each other store was taken."""
+    """Return the cursor per origin."""
     return dict(session.rows("followed_list"))
 
 
 def quarantined(session: Session) -> dict[str, int]:
-    """How many changes of each sender are in quarantine."""
+    """Count the quarantined changes per sender."""
     return dict(session.rows("quarantine_by_peer"))
 
 

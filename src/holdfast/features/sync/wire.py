@@ -1,4 +1,4 @@
-"""What two stores say to one another over a network. Fields that a release does not know are passed over."""
+"""Messages of the sync protocol. Unknown fields are ignored."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
@@ -19,9 +19,9 @@ from holdfast.kernel.records.change import MAX_NAME_CHARS, MAX_NUMBER, Change, N
 from holdfast.version import __version__
 
 PROTOCOL = 1
-"""The newest form of these messages that this release speaks."""
+"""The newest protocol version of this release."""
 OLDEST = 1
-"""The oldest one."""
+"""The oldest supported protocol version."""
 NAMES = frozenset({"node", "origin", "record", "about", "kind", "op", "actor", "scope", "release"})
 _NO_CHANGE = Change(origin="", n=0, at=0, actor="", op="", kind="", record="")
 _NO_STATE = State(kind="", record="", at=0, origin="", body="", cells="")
@@ -29,7 +29,7 @@ HELLO, FEED, TAKE = (f"/api/v1/peer/{name}" for name in ("hello", "feed", "take"
 
 
 class Spoken(Struct, frozen=True, kw_only=True):
-    """What every message begins with."""
+    """Base of every message."""
 
     protocol: int = PROTOCOL
 
@@ -40,9 +40,9 @@ M = TypeVar("M", bound=Spoken)
 class Hello(Spoken, frozen=True, kw_only=True):
     greeting: Greeting
     kinds: list[str]
-    """The kinds of records that the sender's release knows."""
+    """The record kinds that the sender's release knows."""
     reached: dict[str, int] = {}
-    """Up to where it has taken the journals of others, by their own numbers."""
+    """Its cursors in the journals of other stores."""
     release: str = __version__
 
 
@@ -50,9 +50,9 @@ class HelloAnswer(Spoken, frozen=True, kw_only=True):
     greeting: Greeting
     kinds: list[str]
     followed: int
-    """Up to where it has taken what the asker told, by the asker's own numbers."""
+    """Its cursor in the journal of the sender."""
     doubted: list[str] = []
-    """Names of which it has other changes than the asker: one of both heard of a copy."""
+    """Forked origins: its changes differ from those of the sender."""
     release: str = __version__
 
 
@@ -66,7 +66,7 @@ class FeedAnswer(Spoken, frozen=True, kw_only=True):
     origin: str
     seq: int
     authors: dict[str, str]
-    """Who signs for the changes of this page."""
+    """Public keys that sign the changes of this page, by origin."""
     changes: list[Change]
     upto: int
     more: bool
@@ -80,7 +80,7 @@ class FeedAnswer(Spoken, frozen=True, kw_only=True):
 
 class Take(Spoken, frozen=True, kw_only=True):
     sender: Greeting
-    """Without a vector, and with those authors alone whose changes are in the page."""
+    """Without a vector, and only with the authors of the changes in the page."""
     changes: list[Change]
     upto: int
     files: dict[str, bytes] = {}
@@ -93,7 +93,7 @@ class Take(Spoken, frozen=True, kw_only=True):
 
 
 class Other(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A change of which something is told that is not in the page, or more than a word."""
+    """The outcome of a change outside the page, or a rejection with its reason."""
 
     origin: str
     n: int
@@ -108,24 +108,23 @@ class Other(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class TakeAnswer(Spoken, frozen=True, kw_only=True):
     followed: int
     outcomes: list[str]
-    """What became of each change and then of each state, in their order: new, updated, noop, conflict, known, or
-    rejected."""
+    """The outcome of each change and then of each state, in order: new, updated, noop, conflict, known or rejected."""
     others: list[Other]
-    """The rejected ones with their reasons, and what had waited for something in this page."""
+    """Rejected changes with their reasons, and earlier changes that waited for this page."""
     entered: tuple[int, int] | None = None
-    """The first and the last place in its journal that the page took, if it took any."""
+    """The first and last journal entry written for the page, if any."""
     conflicts: list[str] | None = None
-    """Which stand that did not before; a release that does not say so has a word for each change that met one."""
+    """New conflicts; an older release reports them only as outcomes."""
     settled: list[str] = []
-    """Which stood before, and do not any more."""
+    """Conflicts that are resolved now."""
     deleted: list[str] | None = None
-    """Memories that are deleted now and were not before; a release that does not say so has told what was asked."""
+    """Memories deleted by the page; an older release does not report them."""
     restored: list[str] = []
-    """Memories that were deleted before, and are not any more."""
+    """Memories that were deleted and are live again."""
 
 
 class Noted(Taken):
-    """What became of the changes that were told, each by its name."""
+    """The outcomes of received changes, by their names."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,9 +141,9 @@ class Noted(Taken):
 
 
 def read(said: Any, form: type[M]) -> M:
-    """A message in its form. A change in it that is none is refused alone, and not the message with it.
+    """Decode a message. A malformed change is rejected on its own, not the whole message.
 
-    What a message has beyond its form is of another release, and passed over.
+    Unknown fields come from another release and are ignored.
     """
     learn(form)
     try:
@@ -157,7 +156,7 @@ def read(said: Any, form: type[M]) -> M:
 
 
 def _without_unreadable(said: Any) -> Any:
-    """A message in which an empty change or state, which is always refused, stands for each that cannot be read."""
+    """Replace each unreadable change or state by an empty one, which is always rejected."""
     if not isinstance(said, dict):
         return said
     for name, empty in (("changes", _NO_CHANGE), ("states", _NO_STATE)):
@@ -176,13 +175,13 @@ def _fits(item: Any, form: type[Change] | type[State]) -> bool:
 
 
 def must_fit(said: Any) -> None:
-    """Raise if anything in a message is what no store can keep: a number beyond all bounds, or a NUL."""
+    """Raise Invalid if a message contains a number out of range, a NUL or an overlong name."""
     match said:
         case bool() | bytes() | None:
             return
         case int():
             if abs(said) > MAX_NUMBER:
-                raise Invalid("The message holds a number that no store can keep.")
+                raise Invalid("The message contains a number out of range.")
         case str():
             if "\x00" in said:
                 raise Invalid("The message must not contain NUL.")
@@ -201,7 +200,7 @@ def must_fit(said: Any) -> None:
 
 def _must_be_short(names: Iterable[str | None]) -> None:
     if any(name and len(name) > MAX_NAME_CHARS for name in names):
-        raise Invalid(f"The message holds a name of more than {MAX_NAME_CHARS} characters.")
+        raise Invalid(f"The message contains a name of more than {MAX_NAME_CHARS} characters.")
 
 
 def kinds() -> list[str]:
@@ -209,27 +208,27 @@ def kinds() -> list[str]:
 
 
 def must_speak(protocol: int, who: str) -> int:
-    """The form in which both speak; raises if there is none."""
+    """Return the newest protocol version both support; raises Conflict if there is none."""
     if protocol < OLDEST:
         raise Conflict(
-            f"{who} speaks protocol {protocol}, and this release {OLDEST} to {PROTOCOL}: upgrade the older of both."
+            f"{who} uses protocol {protocol}, this release supports {OLDEST} to {PROTOCOL}. Upgrade the older one."
         )
     return min(protocol, PROTOCOL)
 
 
 def told_of(page: Page) -> list[Change]:
-    """The changes of a page, and its states in their form."""
+    """Return the changes of a page and its snapshots, wrapped as changes."""
     return [*page.changes, *map(as_change, page.states)]
 
 
 def introduced(sender: Greeting, changes: Sequence[Change]) -> Greeting:
-    """A greeting with no more in it than a page needs."""
+    """Return the handshake reduced to what a page needs."""
     origins = {change.origin for change in changes}
     return replace(sender, vector={}, authors={o: key for o, key in sender.authors.items() if o in origins})
 
 
 def answered(page: Page, noted: Noted, followed: int, protocol: int, entered: Sequence[Place]) -> TakeAnswer:
-    """What became of a page, as it is told to its sender."""
+    """Build the response to a page."""
     names = [Name(change.origin, change.n) for change in told_of(page)]
     rest = [(change, outcome) for name, (change, outcome) in noted.outcomes.items() if name not in set(names)]
     others = [_other(one.change, "rejected", one) for one in noted.rejected]

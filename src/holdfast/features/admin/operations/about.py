@@ -76,7 +76,7 @@ def stats(hold: Hold, request: Nothing) -> Stats:
             total=sum(n for _, n in by_tier),
             by_tier=[TierCount(name, n) for name, n in by_tier],
             by_namespace=[NamespaceCount(name, n) for name, n in by_namespace],
-            archived_total=memories.count(session, caller, EVERYTHING, now, view="put_away"),
+            archived_total=memories.count(session, caller, EVERYTHING, now, view="archived"),
             expiring_soon=soon[0][0],
             links_count=links.count(session, caller),
             embeddings=[EmbeddingCount(*one) for one in vectors.counts(session, caller, now)],

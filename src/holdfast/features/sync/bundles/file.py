@@ -1,7 +1,7 @@
-"""The form of a bundle: what a store tells, as a file that can be checked to its last byte before any of it is taken.
+"""The bundle file format: changes of a store in a file that is verified completely before any of it is applied.
 
-A line that names the form, then, compressed, one JSON value a line: the head, the items of each page with the page's
-end behind them, and at last the digest of all that, signed by the sender.
+One line with the format version, then a compressed stream of JSON lines: the head, the items of each page followed by
+a page end, and finally a signature of the sender over the digest of everything before.
 """
 
 import zlib
@@ -23,32 +23,32 @@ FORM = 1
 MAGIC = b"holdfast bundle "
 CHUNK = 1 << 16
 MOST_LINE = 16 << 20
-"""Bytes of one item: the longest is a record with all that nobody has settled about it."""
+"""Bytes of one item: the largest is a record with all its unresolved conflicts."""
 MOST_PAGE = 256 << 20
-"""Bytes of what was committed at once, which is taken at once."""
+"""Bytes of one page, which is applied in one transaction."""
 MOST_RATIO = 200
-"""No text that anybody wrote gets so much smaller."""
+"""Maximum compression ratio; real text compresses less."""
 FREE = 64 << 20
-"""So much may come out of a small file, whatever its ratio."""
+"""Bytes that a file may unpack to whatever its ratio."""
 
 
 class Head(Struct, frozen=True, kw_only=True):
-    """Whose bundle it is, and what of whose journal is in it."""
+    """The sender of a bundle and the range of its journal."""
 
     node: str
     origin: str
     public_key: str
     since: int
-    """What is behind this place of the sender's journal is in it."""
+    """The bundle contains the sender's journal after this sequence number."""
     before: dict[str, int]
-    """What the sender had told of every origin up to there."""
+    """Per origin, the number up to which all changes come before `since`."""
     seq: int
     made_at: int
     authors: dict[str, str]
-    """Who signs for the changes in it."""
+    """Public keys that sign the changes, by origin."""
     release: str
     scope: str = ""
-    """Names the patterns of what is in it, if that is not all."""
+    """Identifies the namespace patterns of its content; empty if it contains everything."""
 
 
 class PageEnd(Struct, frozen=True, kw_only=True):
@@ -57,18 +57,18 @@ class PageEnd(Struct, frozen=True, kw_only=True):
 
 
 class Item(Struct, frozen=True, omit_defaults=True):
-    """One line: one of these."""
+    """One line of a bundle; exactly one field is set."""
 
     change: Change | None = None
     state: State | None = None
     file: tuple[str, bytes] | None = None
     page: PageEnd | None = None
     sealed: str | None = None
-    """The signature over everything before."""
+    """Signature over everything before."""
 
 
 class Writer:
-    """Writes a bundle as it is told; never more than a page is in memory."""
+    """Write a bundle page by page; at most one page is in memory."""
 
     def __init__(self, to: BinaryIO, head: Head) -> None:
         self._to, self._packing, self._digest = to, zlib.compressobj(6), sha256()
@@ -86,7 +86,7 @@ class Writer:
         self._line(msgspec.json.encode(Item(page=PageEnd(upto=page.upto, bases=page.bases))))
 
     def seal(self, key: bytes) -> None:
-        """The end: whoever changes a byte before it, or leaves some out, is found."""
+        """Write the final signature; any change or omission before it is detected."""
         signature = signer.sign(key, sealed(self._digest.digest())).hex()
         self._line(msgspec.json.encode(Item(sealed=signature)))
         self._put(self._packing.flush())
@@ -101,19 +101,19 @@ class Writer:
 
 
 def sealed(digest: bytes) -> bytes:
-    """What the sender signs."""
+    """Return the bytes that the sender signs."""
     return msgspec.json.encode(["bundle", FORM, digest.hex()])
 
 
 def read(file: BinaryIO) -> tuple[Head, Iterator[Page]]:
-    """The head of a bundle and its pages. What is wrong with it is raised where it is found: read all before taking."""
+    """Return the head and pages of a bundle. Errors are raised while iterating: read all pages before applying any."""
     lines = _lines(file)
     first = next(lines, None)
     try:
         head = msgspec.json.decode(first[0] if first else b"", type=Head)
         must_fit(head)
     except (msgspec.MsgspecError, RecursionError, Invalid):
-        raise _broken("its head cannot be read") from None
+        raise _broken("its head is unreadable") from None
     return head, _pages(head, lines)
 
 
@@ -122,17 +122,17 @@ def _pages(head: Head, lines: Iterator[tuple[bytes, bytes]]) -> Iterator[Page]:
     for line, digest in lines:
         item, size = _item(line), size + len(line)
         if size > MOST_PAGE:
-            raise _broken(f"what was committed at once is more than {MOST_PAGE >> 20} MiB")
+            raise _broken(f"a page is larger than {MOST_PAGE >> 20} MiB")
         if item.sealed is not None:
             return _must_end(head, item.sealed, digest, lines, empty=_is_empty(open_page))
         if item.page is not None:
             if item.page.upto < reached:
-                raise _broken("its pages are not in order")
+                raise _broken("its pages are out of order")
             yield open_page._replace(upto=item.page.upto, bases=item.page.bases)
             reached, open_page, size = item.page.upto, _nothing(), 0
             continue
         _add(open_page, item)
-    raise _broken("its end is missing: it was cut off")
+    raise _broken("it is truncated")
 
 
 def _nothing() -> Page:
@@ -158,7 +158,7 @@ def _item(line: bytes) -> Item:
         must_fit(item)
         return item
     except (msgspec.MsgspecError, RecursionError, Invalid) as error:
-        raise _broken(f"a line cannot be read ({error})") from None
+        raise _broken(f"a line is unreadable ({error})") from None
 
 
 def _must_end(head: Head, signature: str, digest: bytes, lines: Iterator[tuple[bytes, bytes]], *, empty: bool) -> None:
@@ -167,13 +167,13 @@ def _must_end(head: Head, signature: str, digest: bytes, lines: Iterator[tuple[b
     except ValueError:
         whole = False
     if not whole or not empty:
-        raise _broken("its signature is not that of its sender: it was altered")
+        raise _broken("its signature does not match: it was altered")
     if next(lines, None) is not None:
-        raise _broken("something follows its end")
+        raise _broken("there is data after its end")
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
-    """Every line, with the digest of all lines before it."""
+    """Yield every line with the digest of all lines before it."""
     digest, begun, size = sha256(), list[bytes](), 0
     for piece in _unpacked(file):
         *whole, rest = piece.split(b"\n")
@@ -187,11 +187,11 @@ def _lines(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
         if size > MOST_LINE:
             raise _broken(f"a line is longer than {MOST_LINE >> 20} MiB")
     if size:
-        raise _broken("its end is missing: it was cut off")
+        raise _broken("it is truncated")
 
 
 def _unpacked(file: BinaryIO) -> Iterator[bytes]:
-    """What is in it, a piece at a time, and never much more than there can be."""
+    """Decompress a bundle piece by piece; raise on a decompression bomb."""
     _must_be_a_bundle(file)
     unpacking, taken, given = zlib.decompressobj(), 0, 0
     try:
@@ -200,26 +200,26 @@ def _unpacked(file: BinaryIO) -> Iterator[bytes]:
             piece = unpacking.decompress(chunk, CHUNK)
             given += len(piece)
             if given > FREE and given > MOST_RATIO * taken:
-                raise _broken("it unpacks to more than any text does")
+                raise _broken("its compression ratio is too high")
             yield piece
             if unpacking.eof:
                 break
     except zlib.error as error:
         raise _broken(f"it cannot be unpacked ({error})") from None
     if not unpacking.eof:
-        raise _broken("its end is missing: it was cut off")
+        raise _broken("it is truncated")
     if unpacking.unused_data or file.read(1):
-        raise _broken("something follows its end")
+        raise _broken("there is data after its end")
 
 
 def _must_be_a_bundle(file: BinaryIO) -> None:
     first = file.readline(64)
     form = first.removeprefix(MAGIC).strip()
     if not first.startswith(MAGIC) or not form.isdigit():
-        raise _broken("it is something else")
+        raise _broken("it is a different kind of file")
     if int(form) > FORM:
-        raise Invalid("The bundle was written by a later release: upgrade this one, then import it.", fields=["file"])
+        raise Invalid("A later release wrote this bundle. Upgrade Holdfast, then import it.", fields=["file"])
 
 
 def _broken(what: str) -> Invalid:
-    return Invalid(f"This is no whole bundle: {what}. Nothing was changed.", fields=["file"])
+    return Invalid(f"Not a valid bundle: {what}. Nothing was changed.", fields=["file"])

@@ -1,4 +1,4 @@
-"""Changes by file: what one store tells, carried to another by whatever carries files."""
+"""Write changes to a bundle file and apply a bundle of another store."""
 
 import os
 import sys
@@ -28,18 +28,18 @@ PAGE = 500
 
 
 class Bundled(NamedTuple):
-    """What a bundle holds."""
+    """Contents of a written bundle."""
 
     since: int
     upto: int
-    """From here on the next bundle goes on."""
+    """The next bundle starts after this sequence number."""
     changes: int
     states: int
     bytes: int
 
 
 class Taking(NamedTuple):
-    """What a bundle brought."""
+    """Result of an applied bundle."""
 
     head: Head
     upto: int
@@ -47,8 +47,7 @@ class Taking(NamedTuple):
 
 
 def write_bundle(hold: Hold, file: str, since: int, peer: str | None = None) -> Bundled:
-    """Write what is behind a place of this journal into a file, signed: whole or not at all; all of it, or what an
-    enrolled peer hears of."""
+    """Write the journal after `since` to a signed file, atomically; with `peer`, only what that peer may read."""
     must_reach_all(hold)
     must_be_local(hold, "file")
     with hold.reading() as session:
@@ -63,13 +62,13 @@ def write_bundle(hold: Hold, file: str, since: int, peer: str | None = None) -> 
 def _scope(session: Session, name: str) -> Scope:
     if peer := peers.by_name(session, name):
         return peer.scope
-    raise NotFound(f"There is no peer {name!r}: peers list shows those there are.", peer=name)
+    raise NotFound(f"No peer {name!r}. List peers with `holdfast peers list`.", peer=name)
 
 
 def _head(hold: Hold, session: Session, since: int, scope: Scope) -> Head:
     greeting = telling.greet(session, hold.now(), scope)
     if since > greeting.seq:
-        raise Invalid(f"since: the journal ends at {greeting.seq}", fields=["since"])
+        raise Invalid(f"since: at most {greeting.seq}, the end of the journal (got {since})", fields=["since"])
     return Head(
         node=greeting.node,
         origin=greeting.origin,
@@ -85,7 +84,7 @@ def _head(hold: Hold, session: Session, since: int, scope: Scope) -> Head:
 
 
 def _write(hold: Hold, to: BinaryIO, head: Head, key: bytes, scope: Scope) -> Bundled:
-    """Page by page, each from a moment of its own; at least up to where the journal ended when it was begun."""
+    """Write page by page, each in its own read transaction, at least up to the end of the journal at the start."""
     writer, after, changes, states = Writer(to, head), head.since, 0, 0
     while after < head.seq:
         with hold.reading() as session:
@@ -99,7 +98,7 @@ def _write(hold: Hold, to: BinaryIO, head: Head, key: bytes, scope: Scope) -> Bu
 
 @contextmanager
 def created(file: str) -> Iterator[BinaryIO]:
-    """A new private file, renamed to its name once it is whole and on the disk; or standard output."""
+    """Open a private temporary file and rename it once it is complete and synced; `-` is standard output."""
     if file == STREAM:
         if sys.stdout is None:
             raise Invalid("There is no standard output to write to.", fields=["file"])
@@ -122,7 +121,7 @@ def created(file: str) -> Iterator[BinaryIO]:
 def read_bundle(
     hold: Hold, file: str, *, trust_sender: bool = False, trust_source: bool = False, dry_run: bool = False
 ) -> Taking:
-    """Take in a bundle: all of it is checked first, then it is taken a page at a time, each durable before the next."""
+    """Verify a whole bundle, then apply it page by page; each page is durable before the next."""
     must_reach_all(hold)
     must_be_local(hold, "file")
     with _spooled(file) as spool:
@@ -137,7 +136,7 @@ def read_bundle(
 
 @contextmanager
 def _spooled(file: str) -> Iterator[BinaryIO]:
-    """A copy that nobody else can change between the look at it and its use."""
+    """Copy the file, so that it cannot change between verification and use."""
     import tempfile
 
     with filing(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as spool:
@@ -163,7 +162,7 @@ def opened(file: str) -> Iterator[BinaryIO]:
 
 
 def _checked(spool: BinaryIO) -> Head:
-    """The head of a bundle that is whole and that its sender signed."""
+    """Read the whole bundle and return its head; raises unless complete and signed by its sender."""
     spool.seek(0)
     head, pages = read(spool)
     for _ in pages:
@@ -173,41 +172,43 @@ def _checked(spool: BinaryIO) -> Head:
 
 def _must_be_another(session: Session, head: Head) -> None:
     if journal.head_of(session).origin == head.origin:
-        raise Conflict("This store wrote the bundle itself: there is nothing to take.")
+        raise Conflict("This store wrote the bundle itself: nothing to import.")
 
 
 def _must_be_known(session: Session, head: Head, *, trust_sender: bool) -> None:
-    """Only an enrolled peer, a store that was heard before, or one that somebody here vouches for."""
+    """Raise Forbidden unless the sender is an enrolled peer, is known from an earlier exchange, or is trusted."""
     if node_of(head.origin) != head.node or head.authors.get(head.origin) != head.public_key:
-        raise Invalid("The bundle contradicts itself about who wrote it. Nothing was changed.", fields=["file"])
+        raise Invalid("The bundle names two different senders. Nothing was changed.", fields=["file"])
     peer, told = peers.by_node(session, head.node), session.rows("author_list")
     key = peer.public_key if peer else next((key for origin, key, _ in told if origin == head.origin), None)
     if key is not None and bytes(key).hex() != head.public_key:
-        raise Forbidden(f"The bundle says that it is of {head.node}, and another key signed it. Nothing was changed.")
+        raise Forbidden(
+            f"The bundle claims to be from {head.node}, but a different key signed it. Nothing was changed."
+        )
     heard = any(node == head.node and bytes(key).hex() == head.public_key for _, key, node in told)
     if not (peer or heard or trust_sender):
         raise Forbidden(
-            f"The bundle is of {head.node}, which is not enrolled here (key {head.public_key[:16]}…): enrol it with "
-            "peers add, or, if you know where the file comes from, import it with --trust-sender."
+            f"The bundle is from {head.node}, which is not an enrolled peer (key {head.public_key[:16]}…). Enrol it "
+            "with `holdfast peers add` or, if you trust the file, import it with --trust-sender."
         )
 
 
 def _must_follow(session: Session, head: Head) -> None:
-    """A bundle goes on where this store is, by the sender's journal or by what it has of every origin."""
+    """Raise Conflict if the bundle would leave a gap, by the cursor or by the version vector."""
     followed, known = _followed(session, head), telling.numbers(session)
     missing = {origin: (known.get(origin, 0) + 1, n) for origin, n in head.before.items() if known.get(origin, 0) < n}
     if head.since <= followed or not missing:
         return
     named = "; ".join(f"changes {first} to {last} of {origin}" for origin, (first, last) in sorted(missing.items())[:5])
     raise Conflict(
-        f"The bundle begins behind place {head.since} of {head.node}, and this store has followed that to {followed}: "
+        f"The bundle starts after change {head.since} of {head.node}, but this store has changes up to {followed}: "
         f"{named} would be missing. Export again with --since {followed}.",
         since=followed,
     )
 
 
 def _take(hold: Hold, spool: BinaryIO, head: Head, owner: str | None) -> Taking:
-    """Page by page; those that were taken before are passed over."""
+    """Apply the pages, skipping those applied before."""
     spool.seek(0)
     _, pages = read(spool)
     with hold.reading() as session:
@@ -217,12 +218,12 @@ def _take(hold: Hold, spool: BinaryIO, head: Head, owner: str | None) -> Taking:
         upto = page.upto
         if upto > followed:
             end.take(page, _sender(head, upto), taken)
-        hold.progress(upto - head.since, max(upto, head.seq) - head.since, "taking")
+        hold.progress(upto - head.since, max(upto, head.seq) - head.since, "applying")
     return Taking(head, upto, taken)
 
 
 def _followed(session: Session, head: Head) -> int:
-    """Up to where the sender was followed under the same patterns; under others it is read from its beginning."""
+    """Return the cursor for the sender; 0 if its namespace patterns changed."""
     row = session.row("followed_get", origin=head.origin)
     return row[0] if row and row[1] == head.scope else 0
 

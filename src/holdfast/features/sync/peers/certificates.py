@@ -1,4 +1,4 @@
-"""Certificates for stores that speak over TLS, by a signer of one's own."""
+"""Create TLS certificates for stores, signed by a local CA."""
 
 import os
 import re
@@ -27,7 +27,7 @@ _USAGES = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
 
 
 class Made(NamedTuple):
-    """Where a certificate lies, with its key and with the certificate of who signed it."""
+    """Paths of a certificate, its key and the certificate of its CA."""
 
     certificate: Path
     key: Path
@@ -41,7 +41,7 @@ class _Signer(NamedTuple):
 
 
 def make(hold: Hold, folder: Path, name: str, hosts: list[str]) -> Made:
-    """A certificate for a store, to serve with and to be known by; the first in a folder makes its signer, too."""
+    """Create a server and client certificate for a store, and on first use the CA of the folder."""
     must_be_local(hold, "folder")
     if not _NAME.fullmatch(name) or name == SIGNER:
         raise Invalid(f"name: 1 to 64 letters, digits or _ . -, and not {SIGNER}", fields=["name"])
@@ -50,7 +50,7 @@ def make(hold: Hold, folder: Path, name: str, hosts: list[str]) -> Made:
     with filing(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if made.exists() or private.exists():
-            raise Conflict(f"{made} is there already: take another name, or move it away with its key.")
+            raise Conflict(f"{made} exists already. Use another name, or move the file and its key away.")
         now = datetime.now(UTC)
         signer, key = _signer(folder, now), ec.generate_private_key(ec.SECP256R1())
         _write(folder, name, _issued(name, names, key, signer.certificate, now).sign(signer.key, SHA256()), key)
@@ -59,7 +59,7 @@ def make(hold: Hold, folder: Path, name: str, hosts: list[str]) -> Made:
 
 
 def _signer(folder: Path, now: datetime) -> _Signer:
-    """Who signs in a folder; made if there is nobody yet."""
+    """Load the CA of a folder, creating it if missing."""
     if not (folder / f"{SIGNER}.key").exists():
         key = ec.generate_private_key(ec.SECP256R1())
         _write(folder, SIGNER, _own(key, now).sign(key, SHA256()), key)
@@ -69,7 +69,7 @@ def _signer(folder: Path, now: datetime) -> _Signer:
     except (ValueError, TypeError):
         signing = None
     if not isinstance(signing, ec.EllipticCurvePrivateKey):
-        raise Conflict(f"{folder / SIGNER}.pem and its key cannot be used to sign: choose another folder.")
+        raise Conflict(f"{folder / SIGNER}.pem and its key cannot sign certificates. Use another folder.")
     return _Signer(certificate, signing)
 
 
@@ -103,7 +103,7 @@ def _builder(
 
 
 def _usage(*, signs: bool) -> x509.KeyUsage:
-    """A signer signs certificates and nothing else; others nothing but what they say."""
+    """Return the key usage: a CA signs certificates only, others sign data only."""
     return x509.KeyUsage(
         digital_signature=not signs,
         key_cert_sign=signs,
@@ -129,11 +129,11 @@ def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.DNSName(host.encode("idna").decode())
     except ValueError:
-        raise Invalid(f"host: {host!r} is neither a name nor an address", fields=["host"]) from None
+        raise Invalid(f"host: {host!r} is neither a host name nor an IP address", fields=["host"]) from None
 
 
 def _write(folder: Path, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
-    """Both files, new; the key is readable by its owner alone before its first byte."""
+    """Create both files; the key file is readable by its owner only from the start."""
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     for file, said, mode in (
         (folder / f"{name}.key", private, 0o600),

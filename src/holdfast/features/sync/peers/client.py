@@ -1,4 +1,4 @@
-"""Requests to another store over HTTP: bounded in time and in size, over one connection that is kept open."""
+"""HTTP client for a peer: bounded time and size, one persistent connection."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from holdfast.kernel.net.failure import Failure
 from holdfast.kernel.net.tls import client_context
 
 MOST_BYTES = 32 * 1024 * 1024
-"""Of an answer, compressed or not: a page, and the largest single change beyond it."""
+"""Limit of a response, compressed or not: a page plus the largest single change."""
 MOST_REFUSAL = 64 * 1024
 MOST_TOLD = 300
-"""Characters of what a peer says about an error of its own that are passed on."""
+"""Characters of a peer's error message that are shown."""
 TIMEOUT = 60.0
 CONNECT_SECONDS = 5.0
 CUT_SECONDS = 10
-"""After which a connection counts as cut on which nothing is confirmed."""
+"""Time without a TCP acknowledgement after which a connection counts as lost."""
 WORTH_BYTES = 512
-"""Below this a message is sent as it is."""
+"""Smaller messages are not compressed."""
 _CODE = re.compile(r"[A-Z][A-Z_]{0,63}")
 _GONE = (RemoteDisconnected, ConnectionResetError, BrokenPipeError, SSLEOFError)
 Sign = Callable[[str, bytes], Mapping[str, str]]
-"""Headers that prove who sends a body to a path; made anew for each try, since each may be used once."""
+"""Return the signature headers for a path and body; called for every attempt, since a nonce is valid once."""
 Proves = Callable[[str, Mapping[str, str], str, bytes], bool]
-"""Whether a signature proves who answered to a path with a body, by the headers that were sent there."""
+"""Whether a signature proves who sent a response, given the path, request headers, signature and body."""
 
 
 def usable(access: Access) -> Access:
-    """The same, with its pin as 64 digits. Raises Invalid if that is none, or if a file cannot be read."""
+    """Return the settings with a normalized fingerprint. Raises Invalid if it is malformed or a file is unreadable."""
     for option in ("ca", "client_cert", "client_key"):
         if path := getattr(access, option):
             _must_be_readable(path, option)
@@ -58,11 +58,11 @@ def _must_be_readable(path: str, option: str) -> None:
             pass
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise Invalid(f"{option}: {path} cannot be read: {why}", fields=[option]) from None
+        raise Invalid(f"{option}: cannot read {path}: {why}", fields=[option]) from None
 
 
 class Link:
-    """One peer. Neither proxies nor redirects are followed: each would be told what it is not meant to know."""
+    """Client of one peer. Ignores proxies and redirects, since they would see private data."""
 
     def __init__(self, url: str, access: Access, *, timeout: float = TIMEOUT) -> None:
         self.address = address(url)
@@ -72,7 +72,7 @@ class Link:
         self._connection: HTTPConnection | None = None
 
     def ask(self, path: str, message: bytes, sign: Sign | None = None, proves: Proves | None = None) -> bytes:
-        """What the peer answers to a message, or Failure; within the time limit either way."""
+        """Post a message and return the response body. Raises Failure, at the latest after the time limit."""
         deadline = monotonic() + self._timeout
         try:
             return within(self._timeout, lambda: self._asked(path, message, sign, proves, deadline))
@@ -84,7 +84,7 @@ class Link:
             raise
 
     def close(self) -> None:
-        """Let go of the connection, and so wake up whoever still reads from it."""
+        """Close the connection, which also wakes a thread that reads from it."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -94,7 +94,7 @@ class Link:
         connection.close()
 
     def _asked(self, path: str, message: bytes, sign: Sign | None, proves: Proves | None, deadline: float) -> bytes:
-        """A connection that was kept may have ended meanwhile: then, and only then, it is asked once more."""
+        """Send a request; retry once only if the persistent connection was closed in the meantime."""
         path = self.address.path.rstrip("/") + path
         body = pack(message) if len(message) >= WORTH_BYTES else message
         encoding = {"Content-Encoding": "gzip"} if body is not message else {}
@@ -148,16 +148,16 @@ class Link:
         if response.status != 200:
             raise self._refused(response.status, _whole(response, MOST_REFUSAL, strict=False))
         if response.headers.get_content_type() != "application/json":
-            raise Failure("answers, but not as a Holdfast server does: check the address", status=200)
+            raise Failure("is not a Holdfast server: check the address", status=200)
         body = _whole(response, MOST_BYTES)
         if is_proven and not is_proven(response.headers.get(SIGNATURE, ""), body):
-            raise Failure("answers, but not as the store that was enrolled for this address would", status=200)
+            raise Failure("did not sign its response as the store enrolled for this address", status=200)
         if response.headers.get("Content-Encoding", "identity").lower() == "identity":
             return body
         try:
             return unpack(body, MOST_BYTES)
         except ValueError as error:
-            raise Failure(f"sent an answer that {error}", status=200) from None
+            raise Failure(f"sent a response that {error}", status=200) from None
 
     def _refused(self, status: int, body: bytes) -> Failure:
         code, told = _said(body)
@@ -165,36 +165,36 @@ class Link:
             told = ""
         match status:
             case 301 | 302 | 303 | 307 | 308:
-                what = "redirects, which is not followed: give the address where it leads"
+                what = "redirects, which is not followed: use the target address"
             case 404 if not code:
-                what = "has nothing at this path (HTTP 404): is it a Holdfast server of this release?"
+                what = "does not know this path (HTTP 404): is it a Holdfast server of this release?"
             case _:
                 what = f"refuses (HTTP {status}{f', {code}' if code else ''})" + (f": {told}" if told else "")
         return Failure(what, retryable=status in (408, 425, 429) or status >= 500, status=status)
 
 
 def address(url: str) -> SplitResult:
-    """A peer's URL. What is wrong with one is not repeated: it may hold a password."""
+    """Parse a peer's URL. Errors do not repeat it, since it may contain a password."""
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError:
-        raise Invalid("A peer's address is not a URL.", fields=["peers"]) from None
+        raise Invalid("A peer's address must be a URL: https://desk.example:9077", fields=["peers"]) from None
     if parts.scheme not in ("http", "https") or not parts.hostname or not (url.isascii() and url.isprintable()):
         raise Invalid(
-            "A peer's address begins with http:// or https:// and the name of a host: https://desk.example:9077",
+            "A peer's address must start with http:// or https:// and a host: https://desk.example:9077",
             fields=["peers"],
         )
     if parts.username or parts.password or parts.query or parts.fragment or " " in url:
         raise Invalid(
-            "A peer's address holds no more than a host, a port and a path: a key is a setting of its own.",
+            "A peer's address may contain only host, port and path. Pass the key as a separate setting.",
             fields=["peers"],
         )
     return parts
 
 
 def _notice_when_cut(connection: socket.socket) -> None:
-    """Ask the system to find out, where it can: a cable that was pulled would otherwise be waited for to the end."""
+    """Enable TCP keepalive where available; otherwise a lost connection is noticed only at the time limit."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (
         ("TCP_KEEPIDLE", CUT_SECONDS // 2),
@@ -207,12 +207,12 @@ def _notice_when_cut(connection: socket.socket) -> None:
 
 def _whole(response: HTTPResponse, most: int, *, strict: bool = True) -> bytes:
     if strict and response.length is not None and response.length > most:
-        raise Failure(f"answers with more than {most:,} bytes", status=response.status)
+        raise Failure(f"sent more than {most:,} bytes", status=response.status)
     body = response.read(most + 1)
     if strict and len(body) > most:
-        raise Failure(f"answers with more than {most:,} bytes", status=response.status)
+        raise Failure(f"sent more than {most:,} bytes", status=response.status)
     if strict and response.length:
-        raise Failure("broke off in the middle of its answer", retryable=True, status=response.status)
+        raise Failure("sent an incomplete response", retryable=True, status=response.status)
     return body
 
 
@@ -222,7 +222,7 @@ class _Told(Struct):
 
 
 def _said(body: bytes) -> tuple[str, str]:
-    """What a refusal says of itself, as far as it may be shown."""
+    """Return the error code and message of a response, as far as they are safe to show."""
     try:
         told = msgspec.json.decode(body, type=_Told)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -236,10 +236,10 @@ def _broken(error: OSError | HTTPException) -> Failure:
         case TimeoutError():
             return Failure("did not answer in time", retryable=True, late=True)
         case HTTPException() | ConnectionResetError() | BrokenPipeError() | SSLEOFError():
-            return Failure("broke the connection off, or speaks no HTTP", retryable=True)
+            return Failure("closed the connection, or does not speak HTTP", retryable=True)
         case SSLError():
-            return Failure("cannot be reached securely: check its address, its certificate and yours")
+            return Failure("failed the TLS handshake: check its address, its certificate and yours")
         case socket.gaierror():
-            return Failure("is not to be found under this name", retryable=True)
+            return Failure("has an unknown host name", retryable=True)
         case _:
             return Failure("cannot be reached", retryable=True)

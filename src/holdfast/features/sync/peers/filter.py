@@ -1,4 +1,4 @@
-"""What lies within a peer's namespaces: of nothing else does it hear, and into nothing else does it write."""
+"""Namespace filter of a peer: which records it may read and write."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -22,14 +22,14 @@ from holdfast.kernel.storage.port import Row, Session
 
 
 class Concerns(NamedTuple):
-    """Where a record belongs: to namespaces that it names, and to those of memories."""
+    """What a record belongs to: its own namespaces, and memories whose namespaces count."""
 
     namespaces: tuple[str, ...]
     memories: tuple[str, ...] = ()
 
 
 def concerns(record: Struct) -> Concerns:
-    """All that a record lets one know of. What belongs to no namespace is of everybody's."""
+    """Return everything that a record reveals. A record without a namespace belongs to all."""
     match record:
         case Memory() | Skill() | SkillVersion() | Interaction():
             return Concerns((record.namespace,))
@@ -50,7 +50,7 @@ def concerns(record: Struct) -> Concerns:
 
 
 def read(session: Session, kind: str, id: str) -> Any:
-    """A record of any kind that this release knows; None if it is not here."""
+    """Return a record of any known kind, or None."""
     if kind == "memory":
         rows = session.assembled(("memory_select", "memory.one"), {"id": id})
     else:
@@ -59,7 +59,7 @@ def read(session: Session, kind: str, id: str) -> Any:
 
 
 class Bounds:
-    """Which records lie within some patterns now. A memory that is not here lies outside."""
+    """Decide which records match namespace patterns now. A missing memory does not match."""
 
     def __init__(self, session: Session, fits: Callable[[str], bool]) -> None:
         self._session = session
@@ -71,7 +71,7 @@ class Bounds:
         return len(places) == len(set(memories)) and all(map(self._fits, (*named, *places)))
 
     def hold_one(self, kind: str, id: str) -> bool:
-        """Whether a record is here and lies within."""
+        """Whether a record exists and matches."""
         record = read(self._session, kind, id)
         return record is not None and self.hold(record)
 
@@ -81,7 +81,7 @@ class Bounds:
 
 
 class _Placed(Struct):
-    """What of a journalled memory says where it was."""
+    """The namespace of a journalled memory."""
 
     namespace: str
 
@@ -91,7 +91,7 @@ _written = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Telling:
-    """Which changes a peer hears of, in the order of the journal."""
+    """Decide which changes a peer may read, in the order of the journal."""
 
     def __init__(self, session: Session, scope: Scope) -> None:
         self._session = session
@@ -99,19 +99,18 @@ class Telling:
         self._within: dict[tuple[str, str], bool] = {}
 
     def told(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bool]]:
-        """Rows of the journal, each with whether it is told."""
+        """Yield journal rows, each with whether the peer may read it."""
         if self._scope.tells_all:
             return ((row, True) for row in rows)
         self._look_up({row[8] for row in rows if row[7] == "memory"})
         return ((row, self._tells(row)) for row in rows)
 
     def tells(self, kind: str, id: str) -> bool:
-        """Whether a record lies within what the peer may see now."""
+        """Whether the peer may read a record now."""
         return self._scope.tells_all or self._is_within(kind, id)
 
     def entering(self, row: Row) -> list[State]:
-        """What a change brings before the peer's eyes that it did not hear of before, whole: a memory that was moved,
-        and what hangs on it."""
+        """Return snapshots of records that a change makes visible to the peer: a moved memory and its referrers."""
         if self._scope.tells_all or row[7] != "memory" or "namespace" not in _written.decode(row[11] or "{}"):
             return []
         found = [("memory", row[8]), *((kind, id) for kind, id in self._session.rows("memory_hangers", id=row[8]))]
@@ -119,7 +118,7 @@ class Telling:
         return [state for state in states if state is not None]
 
     def _tells(self, row: Row) -> bool:
-        """A memory is told of if it lies within now and did after the change: what it said elsewhere is not told."""
+        """Whether the peer may read a change: its memory must match both now and after the change."""
         kind, id, body = row[7], row[8], row[10]
         if not self._is_within(kind, id):
             return False

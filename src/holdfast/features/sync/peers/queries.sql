@@ -14,13 +14,13 @@ on conflict (name) do update set node = excluded.node, public_key = excluded.pub
 -- name: peer_remove
 delete from peer where name = :name
 -- name: quarantine_refused
--- What went beyond its sender's namespaces, the newest first.
+-- Changes outside their sender's namespaces, newest first.
 select origin, n, reason, detail, change, peer, kept_at, tried_at, tries from quarantine where reason = 'scope'
 order by kept_at desc, origin, n desc limit :limit
 -- name: peer_put_aside_drop
 delete from quarantine where peer = :node
 -- name: nonce_add
--- A number that a peer used in a request; nothing, if it did before.
+-- Store the nonce of a request; returns no row if it was used before.
 insert into peer_nonce (node, nonce, at) values (:node, :nonce, :at) on conflict (node, nonce) do nothing returning at
 -- name: nonce_list
 select node, nonce, at from peer_nonce order by node, nonce
@@ -29,7 +29,7 @@ delete from peer_nonce where at < :floor
 -- name: memory_namespaces
 select id, namespace from memory where id = any(:ids)
 -- name: memory_hangers
--- What hangs on a memory besides its words: links at either end, other names, grants, standards, invalidations.
+-- Records that refer to a memory: links at either end, aliases, grants, standards, invalidations.
 select 'link', id from link where source = :id
 union
 select 'link', id from link where target = :id

@@ -13,14 +13,14 @@ def render_peer_token(answer: Any) -> Iterator[str]:
 
 
 def render_peer(answer: Any) -> Iterator[str]:
-    yield f"{escape(answer.name)} is a peer{_format_url(answer)}."
-    yield f"  hears of: {_format_patterns(answer.tell)}"
-    yield f"  tells of: {_format_patterns(answer.take)}{_format_admin(answer)}"
+    yield f"Peer {escape(answer.name)}{_format_url(answer)}"
+    yield f"  reads:  {_format_patterns(answer.tell)}"
+    yield f"  writes: {_format_patterns(answer.take)}{_format_admin(answer)}"
 
 
 def render_peers(answer: Any) -> Iterator[str]:
     if not answer.peers:
-        yield "No peers: enrol one with `holdfast peers add NAME TOKEN`."
+        yield "No peers. Add one with `holdfast peers add NAME TOKEN`."
         return
     rows = (
         (
@@ -33,15 +33,15 @@ def render_peers(answer: Any) -> Iterator[str]:
         )
         for peer in answer.peers
     )
-    yield from render_table(rows, ("NAME", "HEARS OF", "TELLS OF", "ADMIN", "URL", "NODE"))
+    yield from render_table(rows, ("NAME", "READS", "WRITES", "ADMIN", "URL", "NODE"))
 
 
 def render_peer_removal(answer: Any) -> Iterator[str]:
-    yield f"{escape(answer.name)} is no peer any more; what it told before stays."
+    yield f"Removed peer {escape(answer.name)}. Data it sent before stays."
 
 
 def render_peer_certificate(answer: Any) -> Iterator[str]:
-    yield f"{escape(answer.certificate)}, with its key beside it; others believe it by {escape(answer.ca)}"
+    yield f"Wrote {escape(answer.certificate)} and its key, signed by {escape(answer.ca)}"
     yield f"sha256:{answer.fingerprint}"
 
 
@@ -50,7 +50,7 @@ def _format_url(answer: Any) -> str:
 
 
 def _format_admin(answer: Any) -> str:
-    return ", and govern" if answer.admin else ""
+    return ", admin" if answer.admin else ""
 
 
 def _format_patterns(patterns: list[str]) -> str:

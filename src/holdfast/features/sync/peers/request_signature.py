@@ -1,4 +1,4 @@
-"""What a peer signs of a request: to whom, what, when, and a number that it uses once; and of its answer."""
+"""Signatures of peer requests and responses: recipient, content, time and a nonce."""
 
 import re
 from hashlib import sha256
@@ -7,9 +7,9 @@ from typing import NamedTuple
 import msgspec
 
 FORM = "holdfast request 1"
-"""What stands before all else: the key signs other things too."""
+"""Prefix of the signed text; separates it from other texts signed with the same key."""
 WINDOW_SECONDS = 300
-"""How far the clocks of two peers may be apart; for twice as long a nonce is remembered."""
+"""Maximum clock difference of two peers; nonces are remembered twice as long."""
 
 SIGNATURE = "Holdfast-Signature"
 HEADERS = ("Holdfast-Peer", "Holdfast-To", "Holdfast-Time", "Holdfast-Nonce", "Holdfast-Body", SIGNATURE)
@@ -17,17 +17,17 @@ _NONCE = re.compile(r"[A-Za-z0-9_-]{16,64}")
 
 
 class Signed(NamedTuple):
-    """What the headers of a signed request say."""
+    """The headers of a signed request."""
 
     peer: str
     """The node that sends it."""
     to: str
-    """The node that it is meant for; empty while that is not known, which only a hello may be."""
+    """The node it is meant for; only a hello may leave it empty, while the node is unknown."""
     at: int
     """When it was signed, in microseconds."""
     nonce: str
     body: str
-    """The SHA-256 of the body, so that a request is known to be a peer's before its body is read."""
+    """The SHA-256 of the body, so the signature can be verified before the body is read."""
     signature: bytes
 
 
@@ -36,12 +36,12 @@ def digest(body: bytes) -> str:
 
 
 def message(method: str, path: str, body: bytes, at: int, nonce: str, *, to: str = "") -> bytes:
-    """What is signed. The path comes with its query, as it is sent."""
+    """Return the bytes to sign. The path includes its query, as sent."""
     return _said(method, path, digest(body), at, nonce, to)
 
 
 def covered(method: str, path: str, signed: Signed) -> bytes:
-    """What a signature must be of, by what the headers say."""
+    """Return the bytes that the signature in the headers must cover."""
     return _said(method, path, signed.body, signed.at, signed.nonce, signed.to)
 
 
@@ -50,18 +50,18 @@ def _said(method: str, path: str, body: str, at: int, nonce: str, to: str) -> by
 
 
 def answer(path: str, body: bytes, asked: Signed) -> bytes:
-    """What the one who answers signs: what it says to this very request, and to nobody else."""
+    """Return the bytes that a server signs for its response to this request."""
     return message("ANSWER", path, body, asked.at, asked.nonce, to=asked.peer)
 
 
 def headers(signed: Signed) -> dict[str, str]:
-    """A signature as it travels."""
+    """Return a signature as HTTP headers."""
     values = (signed.peer, signed.to, str(signed.at), signed.nonce, signed.body, signed.signature.hex())
     return dict(zip(HEADERS, values, strict=True))
 
 
 def signed_by(given: dict[str, str]) -> Signed | None:
-    """What the headers say, by their names; None if they are not all there, or not well formed."""
+    """Parse the signature headers; None if any is missing or malformed."""
     try:
         peer, to, at, nonce, body, signature = (given[name] for name in HEADERS)
         read = Signed(peer, to, int(at), nonce, body, bytes.fromhex(signature))

@@ -1,4 +1,4 @@
-"""Peers: stores that somebody here enrolled, and what goes over to each."""
+"""Enrol peers and set which namespaces each may read and write."""
 
 import re
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ ALL_OF_THEM = (EVERYTHING,)
 
 
 def own_token(hold: Hold) -> Token:
-    """By which another store enrols this one."""
+    """Return the token with which another store enrols this one."""
     must_reach_all(hold)
     with hold.reading() as session:
         head = journal.head_of(session)
@@ -42,7 +42,7 @@ def add(
     admin: bool = False,
     pinned: str | None = None,
 ) -> Peer:
-    """Enrol a store: from now on its signature counts."""
+    """Enrol a store; its signature is accepted from now on."""
     must_reach_all(hold)
     if not _NAME.fullmatch(name):
         raise Invalid("name: 1 to 64 letters, digits or _ . -", fields=["name"])
@@ -66,9 +66,9 @@ def add(
 
 def _must_be_new(session: Session, peer: Peer) -> None:
     if peer.node == journal.head_of(session).node:
-        raise Conflict("This is the token of this very store: take the one that the other machine prints.")
+        raise Conflict("This is the token of this store. Use the token that the other store prints.")
     if peers.by_name(session, peer.name) is not None:
-        raise Conflict(f"There is a peer {peer.name!r} already: change it with `holdfast peers set`.", name=peer.name)
+        raise Conflict(f"Peer {peer.name!r} exists already. Change it with `holdfast peers set`.", name=peer.name)
     if (known := peers.by_node(session, peer.node)) is not None:
         raise Conflict(f"This store is enrolled already, as {known.name!r}.", name=known.name)
 
@@ -84,7 +84,7 @@ def change(
     admin: bool | None = None,
     pinned: str | None = None,
 ) -> Peer:
-    """Change what goes over; what is not named stays as it is, and an empty address or fingerprint is taken away."""
+    """Change a peer; None leaves a field unchanged, an empty URL or fingerprint removes it."""
     must_reach_all(hold)
     with hold.writing() as write:
         before = _found(write.session, name)
@@ -104,13 +104,14 @@ def change(
 
 def _rekeyed(peer: Peer, token: Token) -> Peer:
     if token.node != peer.node:
-        raise Conflict(f"This is the token of another store than {peer.name!r}: enrol it with `holdfast peers add`.")
+        raise Conflict(
+            f"This token belongs to a different store than {peer.name!r}. Enrol it with `holdfast peers add`."
+        )
     return replace(peer, public_key=token.public_key)
 
 
 def remove(hold: Hold, name: str) -> Peer:
-    """End an enrolment: from the moment that this returns its signature counts for nothing, and what of it was put
-    aside is forgotten."""
+    """Remove a peer. Once this returns its signature is rejected and its quarantined changes are deleted."""
     must_reach_all(hold)
     with hold.writing() as write:
         peer = _found(write.session, name)
@@ -128,7 +129,7 @@ def every(hold: Hold) -> list[Peer]:
 def _found(session: Session, name: str) -> Peer:
     peer = peers.by_name(session, name)
     if peer is None:
-        raise NotFound(f"There is no peer {name!r}: `holdfast peers list` shows them.", name=name)
+        raise NotFound(f"No peer {name!r}. List peers with `holdfast peers list`.", name=name)
     return peer
 
 

@@ -1,4 +1,4 @@
-"""The stores that this one exchanges with, as somebody here enrolled them."""
+"""Table of enrolled peers and their used nonces."""
 
 import msgspec
 from msgspec import Struct
@@ -8,20 +8,20 @@ from holdfast.kernel.storage.port import Row, Session
 
 
 class Peer(Struct, frozen=True, kw_only=True):
-    """Another store: who it is, where, and what goes over."""
+    """An enrolled store: identity, address, and the namespaces it may read and write."""
 
     name: str
     node: str
     public_key: bytes
     url: str | None
     tell: tuple[str, ...]
-    """Patterns of the namespaces of which it hears."""
+    """Patterns of the namespaces it may read."""
     take: tuple[str, ...]
-    """Patterns of the namespaces of which it may tell."""
+    """Patterns of the namespaces it may write."""
     admin: bool
-    """Whether policies, grants and standards are taken from it."""
+    """Whether policies, grants, standards and erasure requests are accepted from it."""
     fingerprint: str | None
-    """SHA-256 of the certificate that it serves with, if that is pinned."""
+    """SHA-256 of its pinned server certificate."""
     enrolled_at: int
 
     @property
@@ -42,19 +42,19 @@ def by_name(session: Session, name: str) -> Peer | None:
 
 
 def by_url(session: Session, url: str) -> Peer | None:
-    """Whom an address belongs to; how it ends does not matter."""
+    """Find the peer with an address, ignoring a trailing slash."""
     wanted = url.rstrip("/")
     return next((peer for peer in enrolled(session) if peer.url and peer.url.rstrip("/") == wanted), None)
 
 
 def scope_of(session: Session, node: str) -> Scope:
-    """What is exchanged with a node: as it was enrolled; with another, whatever the owner brings together by hand."""
+    """Return the scope of an enrolled node; a node that is not enrolled is synced by hand and has no limits."""
     peer = by_node(session, node)
     return peer.scope if peer else ALL
 
 
 def put(session: Session, peer: Peer) -> None:
-    """Keep a peer, in the place of the one of its name."""
+    """Insert a peer or replace the one with its name."""
     session.do(
         "peer_put",
         name=peer.name,
@@ -70,13 +70,13 @@ def put(session: Session, peer: Peer) -> None:
 
 
 def remove(session: Session, peer: Peer) -> None:
-    """Forget a peer, and what of it was put aside: nobody says any more how much of that may be taken."""
+    """Delete a peer and its quarantined changes, since their scope is unknown now."""
     session.do("peer_remove", name=peer.name)
     session.do("peer_put_aside_drop", node=peer.node)
 
 
 def carry(now: Session, to: Session) -> None:
-    """Let another copy of the store have the peers that this one has, and no other, and know what they used."""
+    """Give another copy of the store exactly these peers and their used nonces."""
     for peer in enrolled(to):
         remove(to, peer)
     for peer in enrolled(now):
@@ -86,7 +86,7 @@ def carry(now: Session, to: Session) -> None:
 
 
 def use_nonce(session: Session, node: str, nonce: str, at: int, floor: int) -> bool:
-    """Whether a nonce is used for the first time; it is remembered while a request of its time may come."""
+    """Store a nonce; return whether it is new. Nonces are remembered while their requests could still be replayed."""
     session.do("nonce_forget", floor=floor)
     return session.row("nonce_add", node=node, nonce=nonce, at=at) is not None
 

@@ -1,4 +1,4 @@
-"""A line of text by which a store makes itself known to another: its name and its public key, and nothing secret."""
+"""Peer tokens: the node and public key of a store as one line of text. Not secret."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hashlib import sha256
@@ -22,7 +22,7 @@ def written(token: Token) -> str:
 
 
 def read(text: str) -> Token:
-    """The token that somebody copied; one that was not copied whole is refused."""
+    """Parse a token; raises Invalid if it was not copied completely."""
     text = "".join(text.split())
     try:
         raw = urlsafe_b64decode(text.removeprefix(BEGINS) + "=" * (-len(text.removeprefix(BEGINS)) % 4))
@@ -41,5 +41,6 @@ def _sum(said: bytes) -> bytes:
 
 def _unreadable() -> Invalid:
     return Invalid(
-        "token: not a whole token; copy all that `holdfast peers token` prints on the other machine", fields=["token"]
+        "token: incomplete or invalid. Copy the whole line that `holdfast peers token` prints on the other store.",
+        fields=["token"],
     )

@@ -1,1 +1,1 @@
-"""Changes that were refused."""
+"""Quarantine of rejected changes."""

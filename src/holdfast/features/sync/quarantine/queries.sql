@@ -1,5 +1,5 @@
 -- name: quarantine_page
--- What was put aside, newest first, and how much there is of it.
+-- Quarantined changes, newest first, with their total.
 select origin, n, reason, detail, change, peer, kept_at, tried_at, tries, count(*) over () from quarantine
 order by kept_at desc, origin, n limit :limit offset :skip
 -- name: quarantine_names

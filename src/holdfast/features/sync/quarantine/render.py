@@ -10,7 +10,7 @@ from holdfast.kernel.terminal import escape, pluralize, render_table, shorten, s
 
 def render_quarantine(answer: Any) -> Iterator[str]:
     if not answer.quarantined:
-        yield "Nothing is in quarantine."
+        yield "The quarantine is empty."
         return
     rows = (
         (
@@ -34,13 +34,13 @@ def render_quarantined_change(answer: Any) -> Iterator[str]:
     yield escape(answer.detail)
     yield f"change {answer.number} of {escape(answer.origin)}, {escape(answer.action)} by {escape(answer.actor)}"
     yield f"made {answer.made_at}, sent by {_get_sender(answer)}"
-    yield f"here since {answer.kept_at}, tried {pluralize(answer.tries, 'time')}, last {answer.tried_at}"
+    yield f"in quarantine since {answer.kept_at}, tried {pluralize(answer.tries, 'time')}, last {answer.tried_at}"
     if answer.says is not UNSET:
         yield escape(answer.says)
 
 
 def render_quarantine_retry(answer: Any) -> Iterator[str]:
-    yield f"{answer.applied} taken, {answer.rejected} still in quarantine"
+    yield f"{answer.applied} applied, {answer.rejected} still in quarantine"
     for one in answer.outcomes:
         if one.outcome == "rejected":
             text = f"rejected: {escape(one.kind)} {escape(one.record)}: {escape(one.detail)} [{one.reason}]"

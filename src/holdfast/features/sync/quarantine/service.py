@@ -1,4 +1,4 @@
-"""What could not be taken from other stores: seen, tried again, or let go."""
+"""List, retry and drop quarantined changes."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -16,21 +16,21 @@ from holdfast.kernel.storage.port import Session
 
 
 class Retried(NamedTuple):
-    """What became of a change that was tried again: why it is still aside, or None."""
+    """The result of a retry; `still` is None if the change was applied."""
 
     held: Quarantined
     still: Quarantined | None
 
 
 def listed(hold: Hold, *, limit: int, skip: int) -> tuple[list[Quarantined], int]:
-    """Some of it, newest first, and how much there is. It may be of any namespace."""
+    """List quarantined changes of all namespaces, newest first, with their total."""
     must_reach_all(hold)
     with hold.reading() as session:
         return quarantine.page(session, limit=limit, skip=skip)
 
 
 def senders(hold: Hold) -> dict[str, str]:
-    """The name under which each node is enrolled here."""
+    """Return the peer name of each enrolled node."""
     with hold.reading() as session:
         return {peer.node: peer.name for peer in peers.enrolled(session)}
 
@@ -42,7 +42,7 @@ def show(hold: Hold, id: str) -> Quarantined:
 
 
 def retry(hold: Hold, ids: Sequence[str], *, trust_source: bool = False) -> list[Retried]:
-    """Take changes as if they had just come, each sender's apart from the others'; without ids, all that there are."""
+    """Retry changes as if they had just arrived, separately per sender; without ids, all of them."""
     must_reach_all(hold)
     owner = None if trust_source else hold.caller.agent
     with hold.reading() as session:
@@ -56,12 +56,12 @@ def retry(hold: Hold, ids: Sequence[str], *, trust_source: bool = False) -> list
 
 
 def _sender(held: Quarantined) -> tuple[str, bool]:
-    """Who sent it, and whether it went beyond what its sender may tell."""
+    """Return the sender, and whether the change exceeded the sender's rights."""
     return held.peer, held.reason in ("scope", "governance")
 
 
 def _scope(session: Session, node: str, *, beyond: bool) -> Scope:
-    """What is taken from a node: nothing that went too far, once it is no peer any more."""
+    """Return the scope of a node. A removed peer's changes beyond its rights are never applied."""
     peer = peers.by_node(session, node)
     if peer is None:
         return Scope((), ()) if beyond else ALL
@@ -69,7 +69,7 @@ def _scope(session: Session, node: str, *, beyond: bool) -> Scope:
 
 
 def take_due(hold: Hold) -> None:
-    """Take what came from clocks that were ahead and whose time has come, though nothing new is told."""
+    """Apply changes from fast clocks whose time has come, without waiting for an exchange."""
     with hold.reading() as session:
         senders = {one.peer for one in quarantine.of_reasons(session, ["future"])}
         scopes = {_scope(session, peer, beyond=False) for peer in senders}
@@ -78,7 +78,7 @@ def take_due(hold: Hold) -> None:
 
 
 def drop(hold: Hold, ids: Sequence[str]) -> list[Quarantined]:
-    """Let changes go for good: what was dropped, which is not taken if it comes again."""
+    """Drop changes permanently and return them; they are rejected if they arrive again."""
     must_reach_all(hold)
     with hold.writing() as write:
         held = [quarantine.one(write.session, id) for id in dict.fromkeys(ids)]

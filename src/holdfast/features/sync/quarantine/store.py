@@ -1,4 +1,4 @@
-"""Changes that could not be taken, each with its reason; and those that nobody here wants."""
+"""Tables of quarantined and dropped changes."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -13,13 +13,13 @@ from holdfast.kernel.records.change import Change, Name, digest, signed
 from holdfast.kernel.storage.port import Row, Session
 
 RETRIED = ("waits", "future", "unknown_kind")
-"""Why a change was put aside that may be taken later."""
+"""Reasons of changes that may become applicable by themselves."""
 VOUCHED = (*RETRIED, "scope", "governance")
-"""Why a change was put aside that its author did make."""
+"""Reasons of changes with a valid signature of their author."""
 
 
 class Quarantined(NamedTuple):
-    """A change that waits for somebody, or for its time."""
+    """A rejected change with its reason and sender."""
 
     change: Change
     reason: str
@@ -40,28 +40,28 @@ class Quarantined(NamedTuple):
 
 
 def id_of(origin: str, n: int) -> str:
-    """By which a change is asked for; names that come from elsewhere stand in no path."""
+    """Return the public id of a change: a hash, since remote names must not appear in paths."""
     return ids.derived("quarantined", origin, str(n))
 
 
 def page(session: Session, *, limit: int, skip: int) -> tuple[list[Quarantined], int]:
-    """Some of what was put aside, newest first, and how much there is."""
+    """Return a page of quarantined changes, newest first, with their total."""
     rows = session.rows("quarantine_page", limit=limit, skip=skip)
     return [_quarantined(row[:-1]) for row in rows], rows[0][-1] if rows else len(session.rows("quarantine_names"))
 
 
 def every(session: Session) -> list[Quarantined]:
-    """All of it, in the order in which it came."""
+    """List all quarantined changes in order of arrival."""
     return [_quarantined(row) for row in session.rows("quarantine_list")]
 
 
 def of_reasons(session: Session, reasons: Sequence[str]) -> list[Quarantined]:
-    """What was put aside for one of some reasons, in the order in which it came."""
+    """List quarantined changes with one of the reasons, in order of arrival."""
     return [_quarantined(row) for row in session.rows("quarantine_of", reasons=list(reasons))]
 
 
 def out_of_scope(session: Session, limit: int) -> list[Quarantined]:
-    """What went beyond its sender's namespaces, the newest of it, in the order in which it came."""
+    """List the newest changes outside their sender's namespaces, in order of arrival."""
     return [_quarantined(row) for row in reversed(session.rows("quarantine_refused", limit=limit))]
 
 
@@ -71,11 +71,11 @@ def one(session: Session, id: str) -> Quarantined:
             row = session.row("quarantine_get", origin=origin, n=n)
             assert row is not None
             return _quarantined(row)
-    raise NotFound("There is no such change in quarantine: `holdfast quarantine list` shows what there is.", id=id)
+    raise NotFound("No such change in quarantine. List them with `holdfast quarantine list`.", id=id)
 
 
 def drop(session: Session, held: Quarantined, agent: str, now: int) -> None:
-    """Take a change away, and remember not to take it again."""
+    """Delete a change and remember its digest, so it is rejected from now on."""
     change = held.change
     session.do("quarantine_drop", origin=change.origin, n=change.n)
     names = {"origin": change.origin, "n": change.n, "reason": held.reason}
@@ -83,14 +83,14 @@ def drop(session: Session, held: Quarantined, agent: str, now: int) -> None:
 
 
 def dropped(session: Session) -> frozenset[str]:
-    """The digests of what was dropped here: a change that says something else under the same name is not in it."""
+    """Return the digests of dropped changes; a different change with the same number has another digest."""
     return frozenset(row[0] for row in session.rows("dropped_list"))
 
 
 def purge(session: Session, kind: str, record: str, seen: Mapping[str, int]) -> None:
-    """Erase what changes of a record say that whoever purged it had seen.
+    """Erase the content of quarantined changes of a record that a purge covers.
 
-    Of one that its author vouches for the number stays: it is taken later, like any change whose words were erased.
+    A change with a valid signature keeps its number and is applied later like any erased change.
     """
     for held in every(session):
         change = held.change

@@ -1,1 +1,1 @@
-"""Writes that wait for acknowledgements of peers."""
+"""Quorum writes: wait until enough peers acknowledge a change."""

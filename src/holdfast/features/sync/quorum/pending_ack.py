@@ -1,4 +1,4 @@
-"""A change of this store that others should have, and what each of them said of it."""
+"""The acknowledgements of one local change."""
 
 from typing import Literal, NamedTuple
 
@@ -8,28 +8,28 @@ Reason = Literal["timeout", "unreachable", "rejected"]
 
 
 class Missed(NamedTuple):
-    """Why a peer does not have a change."""
+    """Why a peer does not have a change yet."""
 
     reason: Reason
     what: str
 
 
 REASONS = ("timeout", "unreachable", "rejected")
-"""The first that any peer has is told: that one may be different another time."""
+"""In order of reporting: a timeout may succeed next time, a rejection does not."""
 SILENT = Missed("timeout", "did not answer in time")
 
 
 class Promise:
-    """A change of this store, and who else has it."""
+    """A change of this store and the peers that have it."""
 
     def __init__(self, change: Unreplicated) -> None:
         self.change = change
         self.kept_by: dict[str, str] = {}
-        """The node behind each peer that has it."""
+        """The node of each peer that has it."""
         self.missed: dict[str, Missed] = {}
-        """Why a peer does not have it, by its last word."""
+        """Why each other peer does not have it, as of its last answer."""
 
     @property
     def got(self) -> int:
-        """This store counts: what is promised is durable here. A node counts once, whatever it is called."""
+        """Count the stores that have the change: this one, and each node once, even under several names."""
         return 1 + len({*self.kept_by.values()})

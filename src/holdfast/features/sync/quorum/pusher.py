@@ -1,4 +1,4 @@
-"""Bringing one peer everything that it misses, for those who wait until it has it."""
+"""Push pending changes to one peer and collect its acknowledgements."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from holdfast.kernel.records.change import Name
 PAGE = 200
 LINK_SECONDS = 10.0
 AGAIN_SECONDS = 0.25
-"""Before a peer that failed is asked once more, while somebody may still wait."""
+"""Pause before the immediate retry, while a writer may still wait."""
 PAUSE_SECONDS = 1.0
 log = logging.getLogger("holdfast")
 
 
 class AckCollector(Protocol):
-    """Who waits for what a peer acknowledges."""
+    """Receives the acknowledgements of a peer."""
 
     def open_for(self, peer: str) -> list[Promise]:
-        """What a peer is not known to have."""
+        """Return the changes that a peer has not acknowledged."""
 
     def kept(self, peer: str, node: str, names: Collection[Name]) -> None:
-        """A peer has some changes, durably, by its own word on each."""
+        """Record that a peer acknowledged changes as durable."""
 
     def missed(self, peer: str, names: Iterable[Name], why: Missed) -> None:
-        """A peer did not take some changes, and why."""
+        """Record why a peer does not have changes."""
 
 
 class Courier:
-    """One peer, in a thread of its own. What fails is tried again, less and less often, until it is delivered."""
+    """Push to one peer in its own thread. Failures are retried with backoff until everything is delivered."""
 
     def __init__(self, hold: Hold, url: str, quorum: AckCollector, stopping: threading.Event) -> None:
         self._hold = replace(hold, quorum=None).seen_by(hold.caller, Progress(stop=stopping))
@@ -75,12 +75,12 @@ class Courier:
                 return
             why = self._round()
             if why and not failures:
-                log.warning("%s It is tried again, less and less often.", why)
+                log.warning("%s Retrying with backoff.", why)
             failures = failures + 1 if why or self._quorum.open_for(self.name) else 0
             pause = pause_after(failures, PAUSE_SECONDS, random()) if failures else None  # noqa: S311 - no secret
 
     def _round(self) -> str | None:
-        """Deliver all that there is; why that failed, if it did, which everybody who waited is told."""
+        """Deliver all pending changes; on failure record the reason for all waiting writers and return it."""
         waiting = self._quorum.open_for(self.name)
         try:
             self._delivered(waiting)
@@ -88,7 +88,7 @@ class Courier:
             return None
         except HoldfastError as error:
             why = error.message
-        except Exception as error:  # noqa: BLE001 - a fault of ours with one peer must not end the others
+        except Exception as error:  # noqa: BLE001 - a bug with one peer must not stop the others
             where = "".join(traceback.format_tb(error.__traceback__))
             why = f"Delivering to {self.name} failed with {type(error).__name__}:\n{where}"
         else:
@@ -97,7 +97,7 @@ class Courier:
         return why
 
     def _delivered(self, waiting: list[Promise]) -> None:
-        """Once more if it fails: the peer may just begin, or have taken from another exchange at the same moment."""
+        """Deliver, with one retry: the peer may be starting, or applying another exchange at the same time."""
         try:
             self._deliver(waiting)
         except Cancelled:
@@ -108,7 +108,7 @@ class Courier:
             self._deliver(waiting)
 
     def _deliver(self, waiting: list[Promise]) -> None:
-        """What somebody waits for is told again even if it was told before: what became of it is what counts."""
+        """Send the pending changes, even if sent before: only the peer's outcome for each counts as an answer."""
         there = PeerEnd(self._hold, self._link)
         here = StoreEnd(self._hold, scope=scope_with(self._hold, there, self.name))
         sender, peer = here.greet(), there.greet()
@@ -122,10 +122,10 @@ class Courier:
             taken = Taken()
             there.take(page._replace(upto=max(page.upto, there.followed(sender))), sender, taken)
             heard |= self._heard(peer.node, page, taken)
-        self._miss(names - heard, "rejected", "does not hear of its namespace")
+        self._miss(names - heard, "rejected", "may not read its namespace")
 
     def _heard(self, node: str, page: Page, taken: Taken) -> set[Name]:
-        """Note what the peer itself says of each change that it was told; which those were."""
+        """Record the peer's outcome for each sent change; return the names of the sent changes."""
         told = {Name(change.origin, change.n) for change in page.changes}
         self._quorum.kept(self.name, node, told - taken.refused.keys())
         for name in told & taken.refused.keys():
@@ -138,7 +138,7 @@ class Courier:
 
 
 def _pages(here: StoreEnd, after: int, known: Mapping[str, int]) -> Iterator[tuple[Page, Greeting]]:
-    """What is behind a place here and not known, a page at a time, each with what this store says of itself by then."""
+    """Yield local pages after a sequence number without known changes, each with the current handshake."""
     more = True
     while more:
         page, sender = here.tell(after, known, PAGE), here.greet()

@@ -1,5 +1,5 @@
 -- name: unreplicated_add
--- The changes of this store among those that were just placed.
+-- Mark the own changes among the entries just appended.
 insert into unreplicated (seq, origin, n, kind, record, since)
 select seq, origin, n, kind, record, :now from journal where seq >= :first and seq <= :last and origin = :origin
 -- name: unreplicated_list

@@ -1,4 +1,4 @@
-"""Writes that count only once enough stores have them: each peer's own word on each change decides."""
+"""Quorum writes: a write succeeds once enough stores have acknowledged each of its changes."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ MOST_TOLD = 100
 
 
 def must_be_set(needed: int, peers: Sequence[str]) -> None:
-    """Raise if so many stores can never have a change, or if one of them would count twice."""
+    """Raise Misconfigured if the quorum can never be met, or if a peer would count twice."""
     for url in peers:
         try:
             address(url)
         except HoldfastError as error:
             raise Misconfigured(f"quorum_peers: {error.message}") from None
     if len({url.rstrip("/") for url in peers}) < len(peers):
-        raise Misconfigured("quorum_peers: a peer is named twice, and would count twice.")
+        raise Misconfigured("quorum_peers: a peer is listed twice. Remove one.")
     if needed > 1 + len(peers):
         raise Misconfigured(
-            f"quorum_writes: {needed} stores can never have a change: with this one there are {1 + len(peers)}."
+            f"quorum_writes: at most {1 + len(peers)}, the number of stores including this one (got {needed})."
         )
     if peers and not needed:
-        raise Misconfigured("quorum_writes: say how many stores must have a change, this one included.")
+        raise Misconfigured("quorum_writes: set how many stores must have a change, including this one.")
 
 
 class Quorum:
-    """Which stores must have a change before its writer is told that it is kept."""
+    """Wait for acknowledgements of local changes from enough stores."""
 
     def __init__(self, hold: Hold, *, needed: int, peers: Sequence[str], timeout: float) -> None:
         must_be_set(needed, peers)
@@ -55,7 +55,7 @@ class Quorum:
         self._tidier = threading.Thread(target=self._tidy, name="holdfast-quorum-tidy", daemon=True)
 
     def start(self) -> None:
-        """Go on with what was not delivered when the process last ended."""
+        """Start the pushers; resume with the changes pending from the previous process."""
         with self._hold.reading() as session:
             self._open = {one.name: Promise(one) for one in unreplicated.marked(session)}
         self._tidier.start()
@@ -63,7 +63,7 @@ class Quorum:
             courier.start()
 
     def stop(self) -> None:
-        """End; what is not delivered stays marked."""
+        """Stop the pushers; undelivered changes stay pending in the store."""
         self._stopping.set()
         for courier in self._couriers:
             courier.stop()
@@ -72,13 +72,13 @@ class Quorum:
             thread.join(max(until - monotonic(), 0.0))
 
     def mark(self, session: Session, places: Sequence[Place], origin: str, now: int) -> None:
-        """Mark changes in the transaction that makes them: whatever happens to this process, they stay marked."""
+        """Mark changes as pending in the transaction that writes them, so they survive a crash."""
         unreplicated.mark(session, places, origin, now)
 
     def wait(self, places: Sequence[Place], *, named: bool) -> None:
-        """Return once enough stores have all of these; raise when every peer has spoken, or the time is over.
+        """Return once enough stores have all changes; raise QuorumNotMet when all peers answered or on timeout.
 
-        What became of it at which peer is told to those only who may know the peers.
+        `named`: the error lists the outcome per peer; only for callers who may see the peers.
         """
         with self._hold.reading() as session:
             marked = unreplicated.marked(session, places[0].seq, places[-1].seq)
@@ -95,7 +95,7 @@ class Quorum:
                 raise self._not_met(short, named=named)
 
     def _is_decided(self, promises: Iterable[Promise]) -> bool:
-        """Whether each is kept by enough, or has heard of every peer: so the answer says truly how many have it."""
+        """Whether each change has enough acknowledgements or an answer from every peer."""
         peers = len(self._couriers)
         return all(one.got >= self._needed or len(one.kept_by.keys() | one.missed.keys()) == peers for one in promises)
 
@@ -107,8 +107,8 @@ class Quorum:
         peers = dict.fromkeys(worst.kept_by, "kept") | {peer: why.what for peer, why in missed.items()}
         more: dict[str, Any] = {"peers": peers} if named else {}
         return QuorumNotMet(
-            f"Kept here, but only {worst.got} of the {self._needed} stores that must have it do so far. It is marked "
-            "as pending and goes over later: do not send it again.",
+            f"Stored here, but only {worst.got} of {self._needed} required stores have it so far. It stays pending and "
+            "is delivered later: do not send it again.",
             got=worst.got,
             needed=self._needed,
             reason=min((why.reason for why in missed.values()), key=REASONS.index, default="rejected"),
@@ -117,12 +117,12 @@ class Quorum:
         )
 
     def open_for(self, peer: str) -> list[Promise]:
-        """What a peer is not known to have."""
+        """Return the changes that a peer has not acknowledged."""
         with self._changed:
             return [one for one in self._open.values() if peer not in one.kept_by]
 
     def kept(self, peer: str, node: str, names: Collection[Name]) -> None:
-        """A peer has some changes, durably, by its own word on each."""
+        """Record that a peer acknowledged changes as durable."""
         with self._changed:
             found = [self._open[name] for name in names if name in self._open]
             for promise in found:
@@ -144,7 +144,7 @@ class Quorum:
                 self._settled.append(promise.change.seq)
 
     def _tidy(self) -> None:
-        """Take marks off, many at a time, and see to those for which nobody waits: of a call that failed after it."""
+        """Remove marks in batches, and pick up pending changes that no writer waits for (their call failed)."""
         while not self._stopping.wait(TIDY_SECONDS):
             self._look_after()
         self._look_after()
@@ -159,7 +159,7 @@ class Quorum:
             with self._hold.reading() as session:
                 left = unreplicated.marked(session) if unreplicated.waiting(session)[0] > known else []
         except HoldfastError:
-            return  # another time: what is marked stays so
+            return  # retried later; the marks stay
         with self._changed:
             self._settled = self._settled[len(seqs) :]
             unheard = [one for one in left if one.name not in self._open and one.seq not in self._settled]

@@ -1,4 +1,4 @@
-"""Changes of this store that too few others have acknowledged so far."""
+"""Table of local changes with too few acknowledgements."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class Unreplicated(NamedTuple):
 
 
 def mark(session: Session, places: Sequence[Place], origin: str, now: int) -> None:
-    """Note those of some new entries that this store made."""
+    """Mark the own changes among new journal entries as pending."""
     session.do("unreplicated_add", first=places[0].seq, last=places[-1].seq, origin=origin, now=now)
 
 
@@ -33,7 +33,7 @@ def clear(session: Session, seqs: Sequence[int]) -> None:
 
 
 def waiting(session: Session) -> tuple[int, int | None]:
-    """How many there are, and since when."""
+    """Count the pending changes; also return the time of the oldest."""
     row = session.row("unreplicated_count")
     assert row is not None
     return row[0], row[1]

@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 from time import process_time
 
 from benchmarks.database import database
-from benchmarks.prose import Prose
 from benchmarks.report import Row, times
-from benchmarks.speed import opened
-from benchmarks.timing import in_turns, took
+from benchmarks.speed import open_store
+from benchmarks.synthetic_text import Prose
+from benchmarks.timing import in_turns, timer
 from holdfast.app import Holdfast
-from holdfast.features.recall.quality.timing import Spread, spread
+from holdfast.features.recall.quality.timing import Spread, measure_spread
 
 TASKS = 10_000
 MESSAGES = 100_000
@@ -36,64 +36,64 @@ where id in (select id from task where ready_at <= :now order by ready_at, id li
 """
 
 
-def claiming(hold: Holdfast, tasks: int, rounds: int) -> dict[str, Spread]:
+def measure_claims(ctx: Holdfast, tasks: int, rounds: int) -> dict[str, Spread]:
     """Batches of claims, by the operation and by the bare statement in turns."""
-    plan(hold, tasks)
+    plan(ctx, tasks)
 
     def ours(_: int) -> None:
-        assert hold.task_claim(limit=BATCH, seconds=3600).count == BATCH
+        assert ctx.task_claim(limit=BATCH, seconds=3600).count == BATCH
 
     def bare(_: int) -> None:
-        with hold.hold.store.writing() as session:
-            now = hold.hold.now()
-            found = session.ask(BARE, {"now": now, "until": now + 3600 * 1_000_000, "limit": BATCH})
+        with ctx.ctx.store.transaction() as session:
+            now = ctx.ctx.now()
+            found = session.query_sql(BARE, {"now": now, "until": now + 3600 * 1_000_000, "limit": BATCH})
             assert len(found) == BATCH
 
-    return in_turns({"ours": took(ours), "bare": took(bare)}, range(rounds), lambda: None)
+    return in_turns({"ours": timer(ours), "bare": timer(bare)}, range(rounds), lambda: None)
 
 
-def plan(hold: Holdfast, tasks: int, most_attempts: int = 50) -> list[str]:
+def plan(ctx: Holdfast, tasks: int, most_attempts: int = 50) -> list[str]:
     """Tasks that are all due, made in one transaction: to plan them is not what is measured. Their ids."""
-    from holdfast.features.tasks import service as planning
-    from holdfast.features.tasks import store as kept
+    from holdfast.features.tasks import service as task_service
+    from holdfast.features.tasks import store as task_store
 
-    drafts = (planning.Draft(f"Task {n}", "2020-01-01", most_attempts=most_attempts) for n in range(tasks))
-    drafted = [planning.drafted(hold.hold, draft) for draft in drafts]
-    with hold.hold.store.writing() as session:
+    drafts = (task_service.TaskDraft(f"Task {n}", "2020-01-01", most_attempts=most_attempts) for n in range(tasks))
+    drafted = [task_service.build_task(ctx.ctx, draft) for draft in drafts]
+    with ctx.ctx.store.transaction() as session:
         for one in drafted:
-            kept.put(session, one)
+            task_store.put_task(session, one)
     return [one.id for one in drafted]
 
 
-def building(hold: Holdfast, messages: int, questions: int) -> Spread:
+def measure_context(ctx: Holdfast, messages: int, questions: int) -> Spread:
     """Contexts before an answer, among so many messages of many conversations."""
     prose = Prose(8)
     said = [prose.content() for _ in range(messages)]
     for begin in range(0, messages, TURNS):
         part = said[begin : begin + TURNS]
         turns = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(part)]
-        hold.conversation_say(turns=turns, principal="ann", channel=f"cli-{begin // EACH}", namespace="shop")
+        ctx.conversation_say(turns=turns, principal="ann", channel=f"cli-{begin // EACH}", namespace="shop")
     for n in range(20):
-        hold.fact_set(key=f"key {n}", value=said[n], principal="ann")
+        ctx.fact_set(key=f"key {n}", value=said[n], principal="ann")
     seconds = []
     for _ in range(questions):
         begun = process_time()
-        hold.build_context(prose.question(), principal="ann", channel="cli-0", namespace="shop")
+        ctx.build_context(prose.question(), principal="ann", channel="cli-0", namespace="shop")
         seconds.append(process_time() - begun)
-    return spread(seconds)
+    return measure_spread(seconds)
 
 
-def measured(place: Path, arguments: argparse.Namespace) -> list[Row]:
+def measure_agents(place: Path, arguments: argparse.Namespace) -> list[Row]:
     rows = []
     with database(arguments.postgres, place / "server") as server:
         stores = {"one file": str(place / "tasks.db")} | ({"PostgreSQL": server.store("ours")} if server else {})
         for name, address in stores.items():
-            with opened(address) as hold:
-                found = claiming(hold, arguments.tasks, min(ROUNDS, arguments.tasks // BATCH // 2))
+            with open_store(address) as ctx:
+                found = measure_claims(ctx, arguments.tasks, min(ROUNDS, arguments.tasks // BATCH // 2))
             what = f"claim of {BATCH} tasks on {name}"
             rows.append(times(what, "the bare statement", found["bare"].p50, found["ours"].p50, at_most=3))
-    with opened(str(place / "messages.db")) as hold:
-        built = building(hold, arguments.messages, QUESTIONS)
+    with open_store(str(place / "messages.db")) as ctx:
+        built = measure_context(ctx, arguments.messages, QUESTIONS)
     what = f"build_context among {arguments.messages:,} messages, slowest 5 %"
     rows.append(times(what, "its median", built.p50, built.p95, most_ms=50))
     return rows
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--messages", type=int, default=MESSAGES)
     parser.add_argument("--postgres")
     with TemporaryDirectory() as folder:
-        figures = measured(Path(folder), parser.parse_args(arguments))
+        figures = measure_agents(Path(folder), parser.parse_args(arguments))
     for row in figures:
         print(f"{row.what}: {row.ours:,.4g} {row.unit}, {row.ratio:.2f}x of {row.floor_is} ({row.target})")
     return int(any(row.met is False for row in figures))

@@ -8,12 +8,12 @@ import psycopg
 from psycopg.rows import dict_row
 
 from holdfast.kernel.storage import statements
-from holdfast.kernel.storage.postgres.address import address_of
-from holdfast.kernel.storage.postgres.engine import ADAPTERS, DURABLE, PLANNING, STATEMENTS
-from holdfast.kernel.storage.postgres.full_text import queries_of
+from holdfast.kernel.storage.postgres.address import parse_address
+from holdfast.kernel.storage.postgres.engine import ADAPTERS, DURABLE, PLANNER_SETTINGS, STATEMENTS
+from holdfast.kernel.storage.postgres.full_text import join_tsqueries
 from holdfast.kernel.storage.postgres.pool import Connection
-from holdfast.kernel.storage.postgres.vectors import BREADTH
-from holdfast.kernel.text.words import asked
+from holdfast.kernel.storage.postgres.vectors import MIN_EF_SEARCH
+from holdfast.kernel.text.words import query_words
 from holdfast.kernel.vector import Vector
 
 CANDIDATES = 50
@@ -30,16 +30,20 @@ _NEAREST = """
 select e.memory, (e.vector::vector(384)) <=> %s as away from embedding e
 where e.dim = 384 order by (e.vector::vector(384)) <=> %s limit %s"""
 _HEAD = "update chain set seq = %s, n = %s, hash = %s, kept_at = %s, signature = %s"
-_READ = f"select {statements.load(*STATEMENTS)['memory.columns']} from memory m where m.id = any(%s)"
+_READ = f"select {statements.load_statements(*STATEMENTS)['memory.columns']} from memory m where m.id = any(%s)"
 
 Statement = tuple[str, Sequence[Any]]
 
 
-def connected(url: str) -> Connection:
+def open_connection(url: str) -> Connection:
     """A connection as durable and as well tuned as a store's own, with every statement prepared."""
-    address = address_of(url, Path())
+    address = parse_address(url, Path())
     connection = Connection.connect(address.conninfo, autocommit=True, prepare_threshold=0, context=ADAPTERS)
-    for setting in (f'set search_path = "{address.schema}", public', *PLANNING, f"set hnsw.ef_search = {BREADTH}"):
+    for setting in (
+        f'set search_path = "{address.schema}", public',
+        *PLANNER_SETTINGS,
+        f"set hnsw.ef_search = {MIN_EF_SEARCH}",
+    ):
         connection.execute(setting.replace("set local", "set"))
     connection.execute(DURABLE.replace("true", "false"))
     return connection
@@ -49,8 +53,8 @@ class BareDatabase:
     """The tables of a store, without Holdfast."""
 
     def __init__(self, url: str) -> None:
-        self.schema = address_of(url, Path()).schema
-        self.connection = connected(url)
+        self.schema = parse_address(url, Path()).schema
+        self.connection = open_connection(url)
 
     def ask(self, question: str) -> None:
         """The database's own answer to any of the words that carry a question's meaning: find, then read."""
@@ -65,7 +69,7 @@ class BareDatabase:
         self._read([*found[: HITS // 2], *near[: HITS // 2]])
 
     def _matching(self, question: str) -> list[str]:
-        words = queries_of(asked(question), every=False)
+        words = join_tsqueries(query_words(question), every=False)
         return [id for id, _ in self.connection.execute(_MATCHING, (words, CANDIDATES)).fetchall()]
 
     def _nearest(self, vector: Vector) -> list[str]:
@@ -126,7 +130,7 @@ class BareDatabase:
 
 def transactions(url: str, count: int) -> list[list[Statement]]:
     """The statements that put the rows of the newest stores of a memory, one transaction for each."""
-    with connected(url) as connection, connection.cursor(row_factory=dict_row) as cursor:
+    with open_connection(url) as connection, connection.cursor(row_factory=dict_row) as cursor:
         head = cursor.execute("select * from chain").fetchall()[0]
         entries = cursor.execute("select * from journal order by seq desc limit %s", (count,)).fetchall()
         return [transaction(cursor, head, entry) for entry in reversed(entries)]

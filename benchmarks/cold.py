@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from holdfast.features.tasks.subprocess_runner import python
+from holdfast.features.tasks.subprocess_runner import python_command
 
-BARE_SERVER = python(str(Path(__file__).with_name("bare_server.py")))
-IMPORT_CLICK = python("-c", "import click")
+BARE_SERVER = python_command(str(Path(__file__).with_name("bare_server.py")))
+IMPORT_CLICK = python_command("-c", "import click")
 
 
 def environment() -> dict[str, str]:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from benchmarks.prose import Prose
-from benchmarks.timing import Doer, in_turns, took
+from benchmarks.synthetic_text import Prose
+from benchmarks.timing import Doer, in_turns, timer
 from holdfast.app import Holdfast
 from holdfast.app import open as opened
 from holdfast.features.graph import service as relate
@@ -24,7 +24,7 @@ from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.journal.kinds import LINK, MEMORY
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.link import Link, Relation
-from holdfast.kernel.records.validate import Draft, admit
+from holdfast.kernel.records.validate import Draft, memory_from_draft
 from holdfast.kernel.timestamps import DAY
 
 REFLECTIONS = 10_000
@@ -49,7 +49,7 @@ Look at these first.
 """
 
 
-class Measured(NamedTuple):
+class ComposeTimes(NamedTuple):
     plain: Spread
     asked: Spread
     plain_work: Spread
@@ -57,82 +57,82 @@ class Measured(NamedTuple):
     asked_work: Spread
 
 
-def fill(hold: Holdfast, reflections: int) -> None:
+def fill(ctx: Holdfast, reflections: int) -> None:
     """Reflections of depth 1 to 3 over a year and a half: every fifth used, every fiftieth superseded."""
     prose, made = Prose(1), list[str]()
     for begun in range(0, reflections, BATCH):
-        with hold.hold.writing() as write:
+        with ctx.ctx.transaction() as write:
             for number in range(begun, min(begun + BATCH, reflections)):
-                made.append(_reflection(hold, write, prose, number))
+                made.append(_reflection(ctx, write, prose, number))
                 if number % 3:
                     _link(write, made[-1], made[-2], "reflects_on")
                 if number % 50 == 49:
                     _link(write, made[-1], made[-26], "supersedes")
-    if hold.hold.embedder is not None:
-        _give_vectors(hold, hold.hold.embedder)
-    with hold.hold.store.writing() as session:
+    if ctx.ctx.embedder is not None:
+        _add_vectors(ctx, ctx.ctx.embedder)
+    with ctx.ctx.store.transaction() as session:
         session.many(
             "access_add",
             (
-                {"memory": id, "origin": "bench", "uses": 1 + number % 60, "used_at": hold.hold.now()}
+                {"memory": id, "origin": "bench", "uses": 1 + number % 60, "used_at": ctx.ctx.now()}
                 for number, id in enumerate(made[::5])
             ),
         )
 
 
-def _reflection(hold: Holdfast, write: Transaction, prose: Prose, number: int) -> str:
+def _reflection(ctx: Holdfast, write: Transaction, prose: Prose, number: int) -> str:
     title, content = prose.text(number)
     draft = Draft(title=title, content=content, namespace=NAMESPACE, tier="long", kind="reflection")
     at = write.now - (number % 550) * DAY
-    memory = admit(
-        draft, id=hold.hold.new_id(), agent="ai:bench@here", origin=write.origin, now=at, lifetimes=hold.hold.lifetimes
+    memory = memory_from_draft(
+        draft, id=ctx.ctx.new_id(), agent="ai:bench@here", origin=write.origin, now=at, lifetimes=ctx.ctx.lifetimes
     )
     return write.add(MEMORY, replace(memory, reflection_depth=1 + number % 3), "reflect").id
 
 
-def _give_vectors(hold: Holdfast, embedder: Embedder) -> None:
+def _add_vectors(ctx: Holdfast, embedder: Embedder) -> None:
     """As if they had been made: who measures meanwhile would measure that, too."""
-    from benchmarks.cloud import Cloud, give_next
+    from benchmarks.synthetic_vectors import VectorCloud, add_next_vectors
 
-    cloud, after = Cloud(embedder, [Prose(3).text(number)[1] for number in range(CENTRES)]), 0
-    while (last := give_next(hold, cloud, after, BATCH)) is not None:
+    cloud, after = VectorCloud(embedder, [Prose(3).text(number)[1] for number in range(CENTRES)]), 0
+    while (last := add_next_vectors(ctx, cloud, after, BATCH)) is not None:
         after = last
 
 
 def _link(write: Transaction, source: str, target: str, relation: Relation) -> None:
     at = write.now
-    id = relate.id_of(source, target, relation)
+    id = relate.link_id(source, target, relation)
     write.add(LINK, Link(id, source, target, relation, at, None, "ai:bench@here", at, at, write.origin, 1), "link")
 
 
-def measure(hold: Holdfast, times: int = TIMES) -> Measured:
+def measure(ctx: Holdfast, times: int = TIMES) -> ComposeTimes:
     """How long it takes, in turns."""
-    hold.call("skill_register", {"inline_skill": SKILL, "namespace": "team"})
+    ctx.call("skill_register", {"inline_skill": SKILL, "namespace": "team"})
     prose = Prose(2)
 
     def compose(**more: str) -> None:
-        hold.call("skill_compositional_context", {"skill_id": "team/lessons", **more})
+        ctx.call("skill_compositional_context", {"skill_id": "team/lessons", **more})
 
     compose()
     compose(query=prose.question())
     doers: dict[str, Doer] = {
-        "plain": took(lambda _: compose()),
-        "asked": took(lambda query: compose(query=query)),
-        "plain_work": worked(lambda _: compose()),
-        "asked_work": worked(lambda query: compose(query=query)),
+        "plain": timer(lambda _: compose()),
+        "asked": timer(lambda query: compose(query=query)),
+        "plain_work": time_processor(lambda _: compose()),
+        "asked_work": time_processor(lambda query: compose(query=query)),
     }
-    return Measured(**in_turns(doers, [prose.question() for _ in range(times)], lambda: None))
+    return ComposeTimes(**in_turns(doers, [prose.question() for _ in range(times)], lambda: None))
 
 
-def worked(work: Callable[[Any], None]) -> Doer:
+def time_processor(work: Callable[[Any], None]) -> Doer:
     """A piece of work by the time that it kept a processor busy."""
 
-    def timed(item: Any) -> float:
+    def time_item(item: Any) -> float:
         begun = thread_time()
         work(item)
         return thread_time() - begun
 
-    return timed
+    return time_item
 
 
 def main(words: list[str]) -> int:
@@ -140,11 +140,9 @@ def main(words: list[str]) -> int:
     reflections = int(words[0]) if words else REFLECTIONS
     with ExitStack() as stack:
         place = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-compose-")))
-        hold = stack.enter_context(
-            opened(words[1] if words[1:] else str(place / "memory.db"), agent_id="ai:bench@here")
-        )
-        fill(hold, reflections)
-        found = measure(hold)
+        ctx = stack.enter_context(opened(words[1] if words[1:] else str(place / "memory.db"), agent_id="ai:bench@here"))
+        fill(ctx, reflections)
+        found = measure(ctx)
     print(f"goal: p95 {GOAL * 1000:.0f} ms")
     for name, spread in zip(NAMES, found, strict=True):
         figures = ", ".join(f"{part} {getattr(spread, part) * 1000:.1f} ms" for part in ("p50", "p95", "p99"))

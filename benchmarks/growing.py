@@ -8,15 +8,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.cloud import Cloud, give_next, must_find_near
-from benchmarks.floors import Text
-from benchmarks.prose import Prose
+from benchmarks.bare_sqlite import Text
 from benchmarks.report import POSTGRES, SQLITE, Growth, Row, growth_of, times
-from benchmarks.speed import BATCH, Rounds, opened
-from benchmarks.timing import in_turns, took
+from benchmarks.speed import BATCH, Rounds, open_store
+from benchmarks.synthetic_text import Prose
+from benchmarks.synthetic_vectors import VectorCloud, add_next_vectors, check_vector_search
+from benchmarks.timing import in_turns, timer
 from holdfast.app import Holdfast
 from holdfast.features.embeddings.minilm import MiniLm
-from holdfast.features.recall.quality.timing import Meter, Spread
+from holdfast.features.recall.quality.timing import ProgressMeter, Spread
 from holdfast.surfaces.bench.scratch_schemas import Database
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Grow(NamedTuple):
     sizes: Sequence[int]
     near: Sequence[int]
     rounds: Rounds
-    meter: Meter
+    meter: ProgressMeter
 
 
 def steps(sizes: Sequence[int], near: Sequence[int], rounds: Rounds) -> int:
@@ -69,12 +69,12 @@ def growing(place: Path, database: Database, how: Grow) -> Grown:
     with stores_of(place, database) as stores:
         for before, size in pairwise((0, *how.sizes)):
             grow(stores, before, size, meter)
-            recall = recalling(stores, rounds, meter.stepping(f"recalling among {size:,}"))
+            recall = recalling(stores, rounds, meter.start_phase(f"recalling among {size:,}"))
             rows += recall_rows(size, recall)
             if size in how.near:
                 rows += recalling_near(stores, database.store("ours"), size, rounds, meter)
             sample = Sample(size, rounds.grown, database.store("sample"))
-            store = storing(stores, sample, meter.stepping(f"storing among {size:,}"))
+            store = storing(stores, sample, meter.start_phase(f"storing among {size:,}"))
             growth += [growth_of(name, size, store[name], recall[name]) for name in (SQLITE, POSTGRES, BARE)]
         rows += store_rows(how.sizes[-1], store)
         return Grown(stores.reading.about(), rows, growth)
@@ -86,23 +86,23 @@ def stores_of(place: Path, database: Database) -> Iterator[Stores]:
 
     ours, bare = database.store("ours"), database.store("bare")
     with ExitStack() as stack:
-        sqlite, postgres = (stack.enter_context(opened(address)) for address in (str(place / "growing.db"), ours))
-        opened(bare).close()
+        sqlite, postgres = (stack.enter_context(open_store(address)) for address in (str(place / "growing.db"), ours))
+        open_store(bare).close()
         reading, writing = BareDatabase(ours), BareDatabase(bare)
         stack.callback(reading.close)
         stack.callback(writing.close)
         yield Stores(sqlite, postgres, reading, writing)
 
 
-def grow(stores: Stores, before: int, size: int, meter: Meter) -> None:
+def grow(stores: Stores, before: int, size: int, meter: ProgressMeter) -> None:
     """Let every store hold so many memories."""
-    for name, hold in ((SQLITE, stores.sqlite), (POSTGRES, stores.postgres)):
-        prose, step = Prose(size), meter.stepping(f"filling {size:,} memories on {name}")
+    for name, ctx in ((SQLITE, stores.sqlite), (POSTGRES, stores.postgres)):
+        prose, step = Prose(size), meter.start_phase(f"filling {size:,} memories on {name}")
         for begin in range(before, size, BATCH):
             memories = [prose.memory(number) for number in range(begin, min(begin + BATCH, size))]
-            hold.call("bulk_store", {"memories": memories})
+            ctx.call("bulk_store", {"memories": memories})
             step()
-    step = meter.stepping("filling the bare database")
+    step = meter.start_phase("filling the bare database")
     stores.writing.follow(stores.reading)
     for bare in (stores.reading, stores.writing):
         bare.tidy()
@@ -112,9 +112,9 @@ def grow(stores: Stores, before: int, size: int, meter: Meter) -> None:
 def recalling(stores: Stores, rounds: Rounds, step: Callable[[], None]) -> Found:
     prose = Prose(3)
     doers = {
-        SQLITE: took(lambda question: stores.sqlite.call("recall", {"context": question})),
-        POSTGRES: took(lambda question: stores.postgres.call("recall", {"context": question})),
-        BARE: took(stores.reading.ask),
+        SQLITE: timer(lambda question: stores.sqlite.call("recall", {"context": question})),
+        POSTGRES: timer(lambda question: stores.postgres.call("recall", {"context": question})),
+        BARE: timer(stores.reading.ask),
     }
     for ask in doers.values():
         ask("What was it about?")
@@ -132,9 +132,9 @@ class Sample:
             [(f"{part} {title}", content) for title, content in map(prose.text, range(seed, seed + count))]
             for part in range(3)
         )
-        with opened(url) as hold:
+        with open_store(url) as ctx:
             for text in (*others, *more):
-                store(hold, text)
+                store(ctx, text)
         found = transactions(url, 2 * count)
         self.one_by_one, self.at_once = found[:count], found[count:]
 
@@ -142,42 +142,42 @@ class Sample:
 def storing(stores: Stores, sample: Sample, step: Callable[[], None]) -> Found:
     """Each durable before the next."""
     doers = {
-        SQLITE: took(lambda number: store(stores.sqlite, sample.texts[number])),
-        POSTGRES: took(lambda number: store(stores.postgres, sample.texts[number])),
-        BARE: took(lambda number: stores.writing.store(sample.one_by_one[number])),
-        AT_ONCE: took(lambda number: stores.writing.store_at_once(sample.at_once[number])),
+        SQLITE: timer(lambda number: store(stores.sqlite, sample.texts[number])),
+        POSTGRES: timer(lambda number: store(stores.postgres, sample.texts[number])),
+        BARE: timer(lambda number: stores.writing.store(sample.one_by_one[number])),
+        AT_ONCE: timer(lambda number: stores.writing.store_at_once(sample.at_once[number])),
     }
     return in_turns(doers, range(len(sample.texts)), step)
 
 
-def store(hold: Holdfast, text: Text) -> None:
-    hold.call("store", {"title": text[0], "content": text[1], "tier": "long", "tags": ["kept", "measured"]})
+def store(ctx: Holdfast, text: Text) -> None:
+    ctx.call("store", {"title": text[0], "content": text[1], "tier": "long", "tags": ["kept", "measured"]})
 
 
-def recalling_near(stores: Stores, ours: str, size: int, rounds: Rounds, meter: Meter) -> list[Row]:
+def recalling_near(stores: Stores, ours: str, size: int, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
     """Questions whose vector is made when they are asked, among memories that have vectors."""
     embedder, prose = MiniLm(), Prose(6)
     give_vectors(stores, embedder, rounds, meter)
-    step = meter.stepping(f"recalling among {size:,} with vectors")
-    with opened(ours, "minilm") as hold:
+    step = meter.start_phase(f"recalling among {size:,} with vectors")
+    with open_store(ours, "minilm") as ctx:
         doers = {
-            "bare": took(lambda question: stores.reading.ask_near(question, embedder.embed([question])[0])),
-            "ours": took(lambda question: hold.call("recall", {"context": question})),
+            "bare": timer(lambda question: stores.reading.ask_near(question, embedder.embed([question])[0])),
+            "ours": timer(lambda question: ctx.call("recall", {"context": question})),
         }
         for ask in doers.values():
             ask("What was it about?")
-        must_find_near(hold, "What was it about?")
+        check_vector_search(ctx, "What was it about?")
         return near_rows(size, in_turns(doers, [prose.question() for _ in range(rounds.questions)], step))
 
 
-def give_vectors(stores: Stores, embedder: MiniLm, rounds: Rounds, meter: Meter) -> None:
+def give_vectors(stores: Stores, embedder: MiniLm, rounds: Rounds, meter: ProgressMeter) -> None:
     """To every memory that has none, as one would fill an empty table: its indexes are made last."""
-    step, prose = meter.stepping("filling vectors"), Prose(9)
-    cloud = Cloud(embedder, [prose.content() for _ in range(rounds.centres)])
+    step, prose = meter.start_phase("filling vectors"), Prose(9)
+    cloud = VectorCloud(embedder, [prose.content() for _ in range(rounds.centres)])
     indexes = stores.reading.unindex()
     after: int | None = 0
     while after is not None:
-        after = give_next(stores.postgres, cloud, after, BATCH)
+        after = add_next_vectors(stores.postgres, cloud, after, BATCH)
     step()
     stores.reading.index(indexes)
     stores.reading.tidy()

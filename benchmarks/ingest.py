@@ -14,51 +14,51 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
-from benchmarks.cloud import Cloud, give_next
-from benchmarks.floors import BareTable
-from benchmarks.prose import Prose
+from benchmarks.bare_sqlite import BareTable
 from benchmarks.report import Row, rate, times, times_better
-from benchmarks.speed import BATCH, opened
+from benchmarks.speed import BATCH, open_store
+from benchmarks.synthetic_text import Prose
+from benchmarks.synthetic_vectors import VectorCloud, add_next_vectors
 from holdfast.app import Holdfast
 from holdfast.features.embeddings.minilm import MiniLm
-from holdfast.features.embeddings.service import texts
-from holdfast.features.ingest.builtin_pipelines import built_in
-from holdfast.features.ingest.plan import parted
+from holdfast.features.embeddings.service import list_texts
+from holdfast.features.ingest.builtin_pipelines import list_builtin_pipelines
+from holdfast.features.ingest.plan import split_document
 
 SEGMENTS = 10_000
 MEMORIES = 100_000
 CENTRES = 500
 NAMESPACE = "team/0"
 SOURCE = "doc:bench"
-AT_LEAST = 0.8
+MIN_SHARE = 0.8
 """Of the speed of the floor."""
-AGAIN = 20
+MIN_SPEEDUP = 20
 """So many times as fast must the same document be the second time."""
 
 
-class Took(NamedTuple):
+class Elapsed(NamedTuple):
     seconds: float
     work: float
     """Seconds of a processor."""
 
 
-def timed(work: Any) -> Took:
+def time_work(work: Any) -> Elapsed:
     begun, used = perf_counter(), process_time()
     work()
-    return Took(perf_counter() - begun, process_time() - used)
+    return Elapsed(perf_counter() - begun, process_time() - used)
 
 
 def fill(address: str, memories: int) -> None:
     """A store that was lived in: notes and conversations in twenty namespaces, all with vectors."""
     prose = Prose(1)
-    with opened(address) as hold:
+    with open_store(address) as ctx:
         for begin in range(0, memories, BATCH):
             batch = [prose.memory(number) for number in range(begin, min(begin + BATCH, memories))]
-            hold.call("bulk_store", {"memories": batch})
-        cloud = Cloud(MiniLm(), [prose.content() for _ in range(CENTRES)])
+            ctx.call("bulk_store", {"memories": batch})
+        cloud = VectorCloud(MiniLm(), [prose.content() for _ in range(CENTRES)])
         after: int | None = 0
         while after is not None:
-            after = give_next(hold, cloud, after, BATCH)
+            after = add_next_vectors(ctx, cloud, after, BATCH)
 
 
 def document(segments: int, seed: int = 2) -> str:
@@ -71,49 +71,49 @@ def document(segments: int, seed: int = 2) -> str:
     return "\n\n".join(lines) + "\n"
 
 
-def floor(place: Path, text: str) -> Took:
+def floor(place: Path, text: str) -> Elapsed:
     """The vectors of every text, and the bare rows."""
     embedder, table = MiniLm(), BareTable(place / "bare.db")
     embedder.embed(["Loaded."])
-    pieces = parted(text, built_in()["plain"]).pieces
+    pieces = split_document(text, list_builtin_pipelines()["plain"]).pieces
 
     def work() -> None:
         for piece in pieces:
-            embedder.embed([said for *_, said in texts(piece.title, piece.text)])
+            embedder.embed([said for *_, said in list_texts(piece.title, piece.text)])
         table.insert_all((piece.title, piece.text) for piece in pieces)
 
-    found = timed(work)
+    found = time_work(work)
     table.close()
     return found
 
 
-def measured(address: str, place: Path, segments: int, memories: int) -> list[Row]:
+def measure_ingest(address: str, place: Path, segments: int, memories: int) -> list[Row]:
     fill(address, memories)
     text = document(segments)
     asked = {"content": text, "namespace": NAMESPACE, "source_uri": SOURCE}
-    with opened(address, "minilm") as hold:
-        hold.call("ingest", {"content": document(5, seed=3), "namespace": NAMESPACE})
+    with open_store(address, "minilm") as ctx:
+        ctx.call("ingest", {"content": document(5, seed=3), "namespace": NAMESPACE})
         before = peak()
         bare = floor(place, text)
-        ours = timed(lambda: _ingested(hold, asked, segments))
+        ours = time_work(lambda: _ingest(ctx, asked, segments))
         grown = peak() - before
-        again = timed(lambda: hold.call("ingest", asked))
+        again = time_work(lambda: ctx.call("ingest", asked))
     print(f"{segments:,} segments into {memories:,} memories; {grown} MiB more at the peak")
     return [
         rate(
             "segments ingested in a second", "their vectors and bare rows", segments / bare.seconds,
-            segments / ours.seconds, at_least=AT_LEAST,
+            segments / ours.seconds, at_least=MIN_SHARE,
         ),
         rate(
-            "the same, of a processor", "the same", segments / bare.work, segments / ours.work, at_least=AT_LEAST
+            "the same, of a processor", "the same", segments / bare.work, segments / ours.work, at_least=MIN_SHARE
         ),
-        times_better("the same document again", "the first time", ours.seconds, again.seconds, at_least=AGAIN),
+        times_better("the same document again", "the first time", ours.seconds, again.seconds, at_least=MIN_SPEEDUP),
         times("a segment", "its vectors and its bare row", bare.work / segments, ours.work / segments),
     ]  # fmt: skip
 
 
-def _ingested(hold: Holdfast, asked: dict[str, Any], segments: int) -> None:
-    found = hold.call("ingest", asked)
+def _ingest(ctx: Holdfast, asked: dict[str, Any], segments: int) -> None:
+    found = ctx.call("ingest", asked)
     assert found.total == segments, found.total
     print({name: number for name, number in found.decisions.items() if number})
 
@@ -129,7 +129,7 @@ def main(words: Sequence[str]) -> int:
     memories = int(words[1]) if words[1:] else MEMORIES
     with ExitStack() as stack:
         place = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-ingest-")))
-        rows = measured(words[2] if words[2:] else str(place / "memory.db"), place, segments, memories)
+        rows = measure_ingest(words[2] if words[2:] else str(place / "memory.db"), place, segments, memories)
     for row in rows:
         print(f"{row.what}: {row.ours:.1f} {row.unit}, floor {row.floor:.1f}, {row.ratio:.2f}x ({row.target or '-'})")
     return int(any(row.met is False for row in rows))

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks import growing, hooking, meaning, speed
+from benchmarks import agent_hooks, growing, meaning, speed
 from benchmarks.database import database
 from benchmarks.growing import NOT_GROWN
 from benchmarks.report import Curve, Report, Row, write
 from benchmarks.speed import Rounds
 from holdfast.features.recall.quality.report import Machine
-from holdfast.features.recall.quality.timing import Meter, ReportProgress
+from holdfast.features.recall.quality.timing import ProgressMeter, ReportProgress
 from holdfast.kernel.context import SILENT
 
 SIZES = (10_000, 100_000)
@@ -45,10 +45,10 @@ def measure_machine(
     rounds = rounds or (QUICK_ROUNDS if quick else Rounds())
     out.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=out, prefix="stores-") as place, database(postgres, Path(place) / "server") as server:
-        meter = Meter(rounds.steps(sizes) + (growing.steps(grown, near, rounds) if server else 0), progress)
-        rows, curves = measured(Path(place), sizes, rounds, meter)
+        meter = ProgressMeter(rounds.steps(sizes) + (growing.steps(grown, near, rounds) if server else 0), progress)
+        rows, curves = measure_file_store(Path(place), sizes, rounds, meter)
         grow = growing.Grow(grown, near, rounds, meter)
-        both = growing.growing(made(Path(place) / "growing"), server, grow) if server else NOT_GROWN
+        both = growing.growing(make_folder(Path(place) / "growing"), server, grow) if server else NOT_GROWN
     rows += both.rows
     met = all(row.met is not False for row in rows)
     report = Report(machine=Machine(), rows=rows, recall=curves, met=met, database=both.about, growth=both.growth)
@@ -56,22 +56,24 @@ def measure_machine(
     return report
 
 
-def measured(place: Path, sizes: Sequence[int], rounds: Rounds, meter: Meter) -> tuple[list[Row], list[Curve]]:
+def measure_file_store(
+    place: Path, sizes: Sequence[int], rounds: Rounds, meter: ProgressMeter
+) -> tuple[list[Row], list[Curve]]:
     """Every figure of a store in a file, each in a directory of its own."""
     rows = []
     for measure in (speed.storing, speed.storing_in_bulk, speed.storing_together):
-        rows += measure(made(place / measure.__name__), rounds, meter)
-    rows += meaning.storing(made(place / "making"), rounds, meter)
-    rows += meaning.reembedding(made(place / "reembedding"), rounds, meter)
-    recall, curves = meaning.recalling(made(place / "recalling"), sizes, rounds, meter)
+        rows += measure(make_folder(place / measure.__name__), rounds, meter)
+    rows += meaning.measure_storing(make_folder(place / "making"), rounds, meter)
+    rows += meaning.measure_reembedding(make_folder(place / "reembedding"), rounds, meter)
+    recall, curves = meaning.measure_recall(make_folder(place / "recalling"), sizes, rounds, meter)
     rows += recall
-    rows += meaning.starting(place / "recalling" / f"{sizes[0]}.db", sizes[0], rounds, meter)
+    rows += meaning.measure_cold_start(place / "recalling" / f"{sizes[0]}.db", sizes[0], rounds, meter)
     for measure in (speed.starting, speed.connecting, speed.calling):
-        rows += measure(made(place / measure.__name__), rounds, meter)
-    rows += hooking.answering(made(place / "hooking"), rounds, meter)
+        rows += measure(make_folder(place / measure.__name__), rounds, meter)
+    rows += agent_hooks.measure_hooks(make_folder(place / "hooking"), rounds, meter)
     return rows, curves
 
 
-def made(folder: Path) -> Path:
+def make_folder(folder: Path) -> Path:
     folder.mkdir()
     return folder

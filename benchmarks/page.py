@@ -39,12 +39,12 @@ def visit(opened: "Browser", url: str, size: int, figures: Figures) -> None:
         figures["memories shown"].append(perf_counter() - begun)
         figures["first paint"].append(page.evaluate(PAINT) / 1000)
         figures["the middle of the list"].append(
-            shown(page, f"#/memories?offset={size // 2}", ".view-memories .memory")
+            time_until_shown(page, f"#/memories?offset={size // 2}", ".view-memories .memory")
         )
-        figures["a question"].append(shown(page, "#/search?q=what+was+decided+about+the+release", ".hits"))
+        figures["a question"].append(time_until_shown(page, "#/search?q=what+was+decided+about+the+release", ".hits"))
 
 
-def shown(page: "Page", address: str, what: str) -> float:
+def time_until_shown(page: "Page", address: str, what: str) -> float:
     """Seconds from an address to what it shows."""
     begun = perf_counter()
     page.evaluate(GO, address)
@@ -52,7 +52,7 @@ def shown(page: "Page", address: str, what: str) -> float:
     return perf_counter() - begun
 
 
-def measured(sizes: Sequence[int]) -> dict[int, Figures]:
+def measure_pages(sizes: Sequence[int]) -> dict[int, Figures]:
     """The figures of each size; the stores are visited in turns, so that a busy moment falls upon all of them."""
     names = ("first paint", "memories shown", "the middle of the list", "a question")
     found: dict[int, Figures] = {size: {name: [] for name in names} for size in sizes}
@@ -88,7 +88,7 @@ def rows(found: dict[int, Figures]) -> list[Row]:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the figures; 1 if a target is missed."""
-    figures = rows(measured([int(size) for size in arguments] or SIZES))
+    figures = rows(measure_pages([int(size) for size in arguments] or SIZES))
     for row in figures:
         print(
             f"{row.what}: {row.ours:,.4g} {row.unit}, {row.ratio:.2f}x of {row.floor_is} ({row.target or 'no target'})"

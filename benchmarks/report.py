@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from benchmarks import plot
-from holdfast.features.recall.quality.report import Machine, Times, format_figure
+from holdfast.features.recall.quality.report import LatencyMs, Machine, format_figure
 from holdfast.features.recall.quality.timing import Spread
 
 ENGINES = SQLITE, POSTGRES = "SQLite", "PostgreSQL"
@@ -73,12 +73,12 @@ class Growth(Struct, frozen=True, kw_only=True):
 
     engine: str
     size: int
-    store: Times
-    recall: Times
+    store: LatencyMs
+    recall: LatencyMs
 
 
 def growth_of(engine: str, size: int, store: Spread, recall: Spread) -> Growth:
-    found = (Times(spread.p50 * 1000, spread.p95 * 1000) for spread in (store, recall))
+    found = (LatencyMs(spread.p50 * 1000, spread.p95 * 1000) for spread in (store, recall))
     return Growth(engine=engine, size=size, store=next(found), recall=next(found))
 
 
@@ -143,7 +143,7 @@ def _growth(report: Report) -> list[str]:
     ]
 
 
-def _pair(times: Times) -> str:
+def _pair(times: LatencyMs) -> str:
     return f"{format_figure(times.p50)} / {format_figure(times.p95)}"
 
 

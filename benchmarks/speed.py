@@ -6,14 +6,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from benchmarks import cold
-from benchmarks.crowd import PROCESSES, crowd
-from benchmarks.floors import BareTable, Text
-from benchmarks.prose import Prose
+from benchmarks.bare_sqlite import BareTable, Text
+from benchmarks.concurrent_writers import PROCESSES, run_crowd
 from benchmarks.report import Row, rate, times, times_better
-from benchmarks.timing import Doer, in_turns, took
+from benchmarks.synthetic_text import Prose
+from benchmarks.timing import Doer, in_turns, timer
 from holdfast import app
 from holdfast.app import Holdfast
-from holdfast.features.recall.quality.timing import Meter
+from holdfast.features.recall.quality.timing import ProgressMeter
 from holdfast.settings import load
 from holdfast.surfaces.bench.clients import holdfast_command
 
@@ -45,13 +45,13 @@ class Rounds(Struct, frozen=True):
         return filling + self.questions + self.stores + self.batches + 2 + 3 * self.starts + self.calls + with_vectors
 
 
-def storing(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+def storing(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
     """One memory at a time, each durable before the next."""
     prose, table = Prose(1), BareTable(place / "bare.db")
     texts = [prose.text(number) for number in range(rounds.stores)]
-    with opened(place / "store.db") as hold:
-        doers = {"bare": took(table.insert), "ours": took(lambda text: store(hold, text))}
-        found = in_turns(doers, texts, meter.stepping("storing one at a time"))
+    with open_store(place / "store.db") as ctx:
+        doers = {"bare": timer(table.insert), "ours": timer(lambda text: store(ctx, text))}
+        found = in_turns(doers, texts, meter.start_phase("storing one at a time"))
     table.close()
     bare, ours = found["bare"], found["ours"]
     return [
@@ -60,11 +60,11 @@ def storing(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
     ]
 
 
-def store(hold: Holdfast, text: Text) -> None:
-    hold.call("store", {"title": text[0], "content": text[1], "tier": "long"})
+def store(ctx: Holdfast, text: Text) -> None:
+    ctx.call("store", {"title": text[0], "content": text[1], "tier": "long"})
 
 
-def storing_in_bulk(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+def storing_in_bulk(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
     """A thousand memories in one transaction."""
     prose, table = Prose(2), BareTable(place / "bare.db")
     batches = [[prose.memory(batch * BATCH + n) for n in range(BATCH)] for batch in range(rounds.batches)]
@@ -72,19 +72,19 @@ def storing_in_bulk(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
     def insert(memories: list[dict[str, str]]) -> None:
         table.insert_all((memory["title"], memory["content"]) for memory in memories)
 
-    with opened(place / "store.db") as hold:
-        doers = {"bare": took(insert), "ours": took(lambda memories: hold.call("bulk_store", {"memories": memories}))}
-        found = in_turns(doers, batches, meter.stepping("storing in bulk"))
+    with open_store(place / "store.db") as ctx:
+        doers = {"bare": timer(insert), "ours": timer(lambda memories: ctx.call("bulk_store", {"memories": memories}))}
+        found = in_turns(doers, batches, meter.start_phase("storing in bulk"))
     table.close()
     return [rate("stores in one transaction", "the same inserts", BATCH / found["bare"].p50, BATCH / found["ours"].p50)]
 
 
-def storing_together(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+def storing_together(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
     """Eight processes on one file."""
-    step = meter.stepping("storing with eight processes")
-    bare = crowd("bare", place / "bare.db", rounds.each)
+    step = meter.start_phase("storing with eight processes")
+    bare = run_crowd("bare", place / "bare.db", rounds.each)
     step()
-    ours = crowd("ours", place / "store.db", rounds.each)
+    ours = run_crowd("ours", place / "store.db", rounds.each)
     step()
     return [
         times(f"store, {PROCESSES} processes on one file, p99", "the same inserts", bare.each.p99, ours.each.p99),
@@ -95,30 +95,30 @@ def storing_together(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
 def fill(path: Path, size: int, step: Callable[[], None]) -> None:
     """Make a memory of a size through the library, a thousand memories a transaction."""
     prose = Prose(size)
-    with opened(path) as hold:
+    with open_store(path) as ctx:
         for begin in range(0, size, BATCH):
             memories = [prose.memory(number) for number in range(begin, min(begin + BATCH, size))]
-            hold.call("bulk_store", {"memories": memories})
+            ctx.call("bulk_store", {"memories": memories})
             step()
 
 
-def starting(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+def starting(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
     """Cold starts of the command line, as a hook pays them on every event."""
     path = place / "start.db"
     fill(path, 100, lambda: None)
     recall = holdfast_command("recall", "what was it about", "--json", "--db", str(path))
     doers = {
-        "bare": took(lambda _: cold.run(cold.IMPORT_CLICK)),
-        "ours": took(lambda _: cold.run(recall, HOLDFAST_EMBEDDER="none")),
+        "bare": timer(lambda _: cold.run(cold.IMPORT_CLICK)),
+        "ours": timer(lambda _: cold.run(recall, HOLDFAST_EMBEDDER="none")),
     }
     for start in doers.values():
         start(0)
-    found = in_turns(doers, range(rounds.starts), meter.stepping("starting the command line"))
+    found = in_turns(doers, range(rounds.starts), meter.start_phase("starting the command line"))
     bare, ours = found["bare"].best, found["ours"].best
     return [times("`holdfast recall` by words, cold, best", "`python -c 'import click'`", bare, ours, at_most=3)]
 
 
-def connecting(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+def connecting(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
     """Cold starts of the MCP server, as an agent waits for them."""
     ours = holdfast_command("mcp", "--db", str(place / "connect.db"))
     doers: dict[str, Doer] = {
@@ -127,32 +127,32 @@ def connecting(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
     }
     for start in doers.values():
         start(0)
-    found = in_turns(doers, range(rounds.starts), meter.stepping("starting MCP servers"))
+    found = in_turns(doers, range(rounds.starts), meter.start_phase("starting MCP servers"))
     bare, own = found["bare"].best, found["ours"].best
     return [
         times_better("MCP over stdio, cold to `initialize`, best", "the SDK's low-level server", bare, own, at_least=5)
     ]
 
 
-def calling(place: Path, rounds: Rounds, meter: Meter) -> list[Row]:
+def calling(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
     """Calls one after the other over MCP: reading a memory, against a tool that does nothing."""
     path = place / "call.db"
-    with opened(path) as hold:
-        id = hold.call("store", {"title": "Deploy day", "content": "We deploy on Tuesdays."}).id
+    with open_store(path) as ctx:
+        id = ctx.call("store", {"title": "Deploy day", "content": "We deploy on Tuesdays."}).id
     with cold.Server(cold.BARE_SERVER) as bare, cold.Server(holdfast_command("mcp", "--db", str(path))) as ours:
         for server in (bare, ours):
             server.initialize()
         doers = {
-            "bare": took(lambda _: bare.call("nothing", {})),
-            "ours": took(lambda _: ours.call("memory_get", {"id": id})),
+            "bare": timer(lambda _: bare.call("nothing", {})),
+            "ours": timer(lambda _: ours.call("memory_get", {"id": id})),
         }
-        found = in_turns(doers, range(rounds.calls), meter.stepping("calling over MCP"))
+        found = in_turns(doers, range(rounds.calls), meter.start_phase("calling over MCP"))
     per_second = {name: 1 / spread.p50 for name, spread in found.items()}
     return [
         rate("MCP calls over stdio (memory_get)", "the SDK with an empty tool", per_second["bare"], per_second["ours"])
     ]
 
 
-def opened(address: Path | str, embedder: str = "none") -> Holdfast:
+def open_store(address: Path | str, embedder: str = "none") -> Holdfast:
     """A memory that finds by words alone, unless it is told what makes its vectors."""
     return app.open(settings=load({"db": str(address), "agent_id": "ai:bench@here", "embedder": embedder}))

@@ -12,12 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
-from benchmarks.bare_database import connected
-from benchmarks.floors import connect
-from benchmarks.prose import Prose
+from benchmarks.bare_database import open_connection
+from benchmarks.bare_sqlite import connect
 from benchmarks.report import Row, times
-from benchmarks.speed import BATCH, opened
-from benchmarks.timing import in_turns, took
+from benchmarks.speed import BATCH, open_store
+from benchmarks.synthetic_text import Prose
+from benchmarks.timing import in_turns, timer
 from holdfast.app import Holdfast
 from holdfast.features.graph import service as relate
 from holdfast.features.reflections import invalidation_store as invalidations
@@ -29,14 +29,14 @@ from holdfast.kernel.storage.port import Session
 ROOTS = 10
 DEPENDENTS = 1000
 CHAIN = 3
-OBSERVED = 5
+OBSERVATIONS = 5
 """Observations for each reflection."""
 QUESTIONS = 100
 AGENT = "ai:bench@here"
-TOLD = "select * from invalidation where created_at = :at"
+NOTICES = "select * from invalidation where created_at = :at"
 ENTRIES = "select * from journal where kept_at = :at"
-LINKED = "select * from link where created_at = :at"
-TABLES = {"invalidation": TOLD, "journal": ENTRIES, "link": LINKED}
+LINKS = "select * from link where created_at = :at"
+TABLES = {"invalidation": NOTICES, "journal": ENTRIES, "link": LINKS}
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -65,7 +65,7 @@ class BareTables:
     """Tables beside a store's, like them and with what they hold."""
 
     def __init__(self, url: str) -> None:
-        self._connection = connected(url)
+        self._connection = open_connection(url)
         for table in TABLES:
             self._connection.execute(f"create table bare_{table} (like {table} including all)")
             self._connection.execute(f"insert into bare_{table} select * from {table}")
@@ -77,94 +77,94 @@ class BareTables:
                 cursor.executemany(f"insert into bare_{table} values ({marks})", many)
 
 
-def fill(hold: Holdfast, roots: int) -> list[str]:
+def fill(ctx: Holdfast, roots: int) -> list[str]:
     """The roots, their reflections and the observations; the ids of the roots."""
     prose, found = Prose(4), list[str]()
     kept = [
         id
-        for begun in range(0, roots * DEPENDENTS * (OBSERVED + 1) + roots, BATCH)
-        for id in _stored(hold, prose, begun)
+        for begun in range(0, roots * DEPENDENTS * (OBSERVATIONS + 1) + roots, BATCH)
+        for id in _store_batch(ctx, prose, begun)
     ]
     for _ in range(roots):
         root, *above = [kept.pop() for _ in range(DEPENDENTS + 1)]
-        with hold.hold.writing() as write:
+        with ctx.ctx.transaction() as write:
             for place, id in enumerate(above):
-                grounds = [kept.pop() for _ in range(OBSERVED)]
+                grounds = [kept.pop() for _ in range(OBSERVATIONS)]
                 below = above[place - 1] if place % CHAIN else root
                 write.add_all(LINK, [_link(write, id, ground, "reflects_on") for ground in (below, *grounds)], "link")
         found.append(root)
     return found
 
 
-def _stored(hold: Holdfast, prose: Prose, begun: int) -> list[str]:
+def _store_batch(ctx: Holdfast, prose: Prose, begun: int) -> list[str]:
     memories = [prose.memory(number) for number in range(begun, begun + BATCH)]
-    ids: list[str] = hold.call("bulk_store", {"memories": memories}).ids
+    ids: list[str] = ctx.call("bulk_store", {"memories": memories}).ids
     return ids
 
 
 def _link(write: Transaction, source: str, target: str, relation: Relation) -> Link:
     at = write.now
     return Link(
-        relate.id_of(source, target, relation), source, target, relation, at, None, AGENT, at, at, write.origin, 1
+        relate.link_id(source, target, relation), source, target, relation, at, None, AGENT, at, at, write.origin, 1
     )
 
 
-def falling(hold: Holdfast, roots: Sequence[str], floor: Floor) -> Row:
+def measure_superseding(ctx: Holdfast, roots: Sequence[str], floor: Floor) -> Row:
     """Superseding one root after the other, each time against the rows that it wrote."""
-    heirs = _stored(hold, Prose(5), 10_000_000)
+    heirs = _store_batch(ctx, Prose(5), 10_000_000)
     written: list[Rows] = []
 
     def supersede(number: int) -> None:
-        told = hold.call("link", {"source_id": heirs[number], "target_id": roots[number], "relation": "supersedes"})
+        told = ctx.call("link", {"source_id": heirs[number], "target_id": roots[number], "relation": "supersedes"})
         assert len(told.invalidation_notified) == DEPENDENTS
 
-    timed = took(supersede)
+    timed = timer(supersede)
 
     def ours(number: int) -> float:
         seconds = timed(number)
-        with hold.hold.reading() as session:
-            written.append(_written(session))
+        with ctx.ctx.reading() as session:
+            written.append(_newest_rows(session))
         return seconds
 
     seconds = [ours(number) for number in range(len(roots))]
-    bare = [took(floor.insert)(rows) for rows in written]
+    bare = [timer(floor.insert)(rows) for rows in written]
     what = f"superseding what {DEPENDENTS:,} reflections stand on"
     return times(
         what, "the same rows inserted", sorted(bare)[len(bare) // 2], sorted(seconds)[len(seconds) // 2], at_most=5
     )
 
 
-def _written(session: Session) -> Rows:
+def _newest_rows(session: Session) -> Rows:
     """The rows of the newest change."""
-    ((at,),) = session.ask("select max(created_at) from invalidation", {})
-    return {table: session.ask(asked, {"at": at}) for table, asked in TABLES.items()}
+    ((at,),) = session.query_sql("select max(created_at) from invalidation", {})
+    return {table: session.query_sql(asked, {"at": at}) for table, asked in TABLES.items()}
 
 
-def marking(hold: Holdfast) -> Row:
+def measure_marks(ctx: Holdfast) -> Row:
     """Recalls with marks against what they would take without them: the time of the marks is taken by itself."""
     prose = Prose(6)
     questions = [prose.question() for _ in range(QUESTIONS)]
     hits: dict[str, list[str]] = {
-        question: [hit.id for hit in hold.call("recall", {"context": question}).memories] for question in questions
+        question: [hit.id for hit in ctx.call("recall", {"context": question}).memories] for question in questions
     }
 
     def marks(question: str) -> None:
-        with hold.hold.reading() as session:
-            invalidations.stale(session, hold.hold.caller, hits[question], hold.hold.now())
+        with ctx.ctx.reading() as session:
+            invalidations.find_stale(session, ctx.ctx.caller, hits[question], ctx.ctx.now())
 
     doers: dict[str, Callable[[Any], float]] = {
-        "recall": took(lambda question: hold.call("recall", {"context": question})),
-        "marks": took(marks),
+        "recall": timer(lambda question: ctx.call("recall", {"context": question})),
+        "marks": timer(marks),
     }
     found = in_turns(doers, questions, lambda: None)
     whole, alone = found["recall"].p50, found["marks"].p50
     return times("recall with marks of what is stale", "the same without them", whole - alone, whole, at_most=1.2)
 
 
-def measured(address: str, floor: Callable[[], Floor], roots: int) -> list[Row]:
-    with opened(address) as hold:
-        made = fill(hold, roots)
-        return [falling(hold, made, floor()), marking(hold)]
+def measure_stale(address: str, floor: Callable[[], Floor], roots: int) -> list[Row]:
+    with open_store(address) as ctx:
+        made = fill(ctx, roots)
+        return [measure_superseding(ctx, made, floor()), measure_marks(ctx)]
 
 
 def main(words: Sequence[str]) -> int:
@@ -172,16 +172,16 @@ def main(words: Sequence[str]) -> int:
     roots = int(words[0]) if words else ROOTS
     with ExitStack() as stack:
         if words[1:]:
-            rows = measured(words[1], lambda: BareTables(words[1]), roots)
+            rows = measure_stale(words[1], lambda: BareTables(words[1]), roots)
         else:
             place = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-stale-")))
-            rows = measured(str(place / "memory.db"), lambda: BareFile(_copied(place)), roots)
+            rows = measure_stale(str(place / "memory.db"), lambda: BareFile(_copy_store(place)), roots)
     for row in rows:
         print(f"{row.what}: {row.ours:.1f} ms, floor {row.floor:.1f} ms, {row.ratio:.2f}x ({row.target})")
     return int(any(row.met is False for row in rows))
 
 
-def _copied(place: Path) -> Path:
+def _copy_store(place: Path) -> Path:
     """The file as it is, its log written back."""
     connection = connect(place / "memory.db")
     connection.execute("vacuum into ?", (str(place / "bare.db"),)).fetchall()

@@ -14,16 +14,16 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks.report import Row, rate, times
-from benchmarks.speed import fill, opened
+from benchmarks.speed import fill, open_store
 from holdfast.app import Holdfast
-from holdfast.features.sync.exchange import sync
+from holdfast.features.sync.exchange import sync_stores
 
 SIZES = (10_000, 100_000)
-AGAIN = 20
+REPEATS = 20
 """Exchanges with nothing new."""
 
 
-class Took(NamedTuple):
+class SyncTimes(NamedTuple):
     """Seconds of the processor, at one size."""
 
     carried: float
@@ -32,26 +32,30 @@ class Took(NamedTuple):
     again: float
 
 
-def seconds(work: Callable[[], object]) -> float:
+def processor_seconds(work: Callable[[], object]) -> float:
     before = process_time()
     work()
     return process_time() - before
 
 
-def measured(folder: Path, size: int) -> Took:
+def measure_sync(folder: Path, size: int) -> SyncTimes:
     fill(folder / "source.db", size, lambda: None)
-    with opened(folder / "source.db") as source, opened(folder / "copy.db") as copy, opened(folder / "peer.db") as peer:
-        carried = seconds(lambda: carry(source, copy))
-        first = seconds(lambda: sync(peer.hold, source.hold, "pull"))
-        again = sorted(seconds(lambda: sync(peer.hold, source.hold, "merge")) for _ in range(AGAIN))
-    return Took(carried, first, again[AGAIN // 2])
+    with (
+        open_store(folder / "source.db") as source,
+        open_store(folder / "copy.db") as copy,
+        open_store(folder / "peer.db") as peer,
+    ):
+        carried = processor_seconds(lambda: export_and_import(source, copy))
+        first = processor_seconds(lambda: sync_stores(peer.ctx, source.ctx, "pull"))
+        again = sorted(processor_seconds(lambda: sync_stores(peer.ctx, source.ctx, "merge")) for _ in range(REPEATS))
+    return SyncTimes(carried, first, again[REPEATS // 2])
 
 
-def carry(source: Holdfast, target: Holdfast) -> None:
+def export_and_import(source: Holdfast, target: Holdfast) -> None:
     target.call("import", {"envelope": msgspec.to_builtins(source.call("export", {}))})
 
 
-def rows(found: dict[int, Took]) -> list[Row]:
+def rows(found: dict[int, SyncTimes]) -> list[Row]:
     least, *_ = found
     made = [
         rate(f"first sync of {size:,}", "export and import", size / took.carried, size / took.first, at_least=0.5)
@@ -69,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
     found = {}
     for size in map(int, arguments or map(str, SIZES)):
         with TemporaryDirectory() as folder:
-            found[size] = measured(Path(folder), size)
+            found[size] = measure_sync(Path(folder), size)
     figures = rows(found)
     for row in figures:
         print(f"{row.what}: {row.ours:,.4g} {row.unit}, {row.ratio:.2f}x of {row.floor_is} ({row.target})")

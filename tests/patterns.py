@@ -1,4 +1,4 @@
-"""Every regular expression of the package, and the texts that make a bad one slow."""
+"""Find all regular expressions of the package, and texts that make bad ones slow."""
 
 import ast
 import importlib
@@ -20,22 +20,22 @@ ANCHORED = frozenset(("match", "fullmatch"))
 METHODS = ANCHORED | {"search", "finditer", "findall", "sub", "subn", "split"}
 SMALL, LARGE = 16_384, 65_536
 MAX_RATIO = 8.0
-"""Of the time for a large text to that for a small one: 4 is linear, 16 is quadratic."""
+"""Maximum ratio of the times for a large and a small text: 4 is linear, 16 is quadratic."""
 SUSPECT_RATIO = 6.0
-"""Of a single measurement each: what has less is linear."""
-LONGEST_MEASURE = 0.02
-"""Seconds for a small text above which smaller ones tell enough."""
+"""Ratio of single measurements below which a pattern is linear."""
+MAX_MEASURE_SECONDS = 0.02
+"""Seconds for a small text above which smaller texts are used."""
 NOISE = 0.002
-"""Seconds for a large text below which nothing can be told, and nothing matters."""
+"""Seconds for a large text below which measurements are noise."""
 
 
 _MAYBE = re.compile(r"\bimport (re|regex)\b|\bfrom (re|regex|sre_\w+) |\bpattern=")
 _HANDED_ON = {"_is": "match", "_while": "match"}
-"""Functions that are given a pattern, and what they do with it."""
+"""Functions that receive a pattern, and the method they call."""
 
 
 class Pattern(NamedTuple):
-    """A regular expression, where it is written, and how it is applied."""
+    """A regular expression, its location, and the methods used with it."""
 
     place: str
     compiled: re.Pattern[Any]
@@ -43,12 +43,12 @@ class Pattern(NamedTuple):
 
     @property
     def searches(self) -> bool:
-        """Whether it is tried at every position of a text."""
+        """Whether it is tried at every position."""
         return not self.methods <= ANCHORED
 
 
 class Text(NamedTuple):
-    """A text of any size: a head, a unit that is repeated, and a tail."""
+    """A text of any size: head, repeated unit, tail."""
 
     head: str
     unit: str
@@ -60,7 +60,7 @@ class Text(NamedTuple):
 
 
 class Offender(NamedTuple):
-    """A pattern whose time grows faster than the text."""
+    """A pattern with superlinear time."""
 
     pattern: Pattern
     method: str
@@ -74,7 +74,7 @@ class Offender(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A regular expression that is made where the program runs, so that its text is not in the source."""
+    """A call that builds a regular expression at run time."""
 
     module: str
     function: str
@@ -82,7 +82,7 @@ class Call(NamedTuple):
 
 @cache
 def modules() -> tuple[tuple[ModuleType, ast.Module], ...]:
-    """Each module of the package that may have patterns, and its syntax."""
+    """Return the modules that may have patterns, with their syntax trees."""
     return tuple(_modules())
 
 
@@ -96,8 +96,8 @@ def _modules() -> Iterator[tuple[ModuleType, ast.Module]]:
         yield importlib.import_module(name), ast.parse(source)
 
 
-def written() -> tuple[list[Pattern], set[Call]]:
-    """The patterns whose text is in the source, and the places where others are built."""
+def find_written_patterns() -> tuple[list[Pattern], set[Call]]:
+    """Return the patterns written in the source, and the calls that build others."""
     found, built, elsewhere = list[Pattern](), set[Call](), _uses_elsewhere()
     for module, tree in modules():
         names, uses = _names(tree), _uses(tree) | elsewhere
@@ -117,14 +117,14 @@ def written() -> tuple[list[Pattern], set[Call]]:
     return found, built
 
 
-def kept() -> list[Pattern]:
-    """The patterns that are attributes of modules, alone or in tuples, lists, dicts and records."""
+def find_module_patterns() -> list[Pattern]:
+    """Return the patterns that are module attributes, directly or inside containers."""
     found = [one for module, _ in modules() for one in _within(module.__name__, vars(module), 3)]
     return list({id(one.compiled): one for one in found}.values())
 
 
 def strange_imports() -> list[str]:
-    """Where the module of regular expressions goes by another name, so that its calls would not be seen."""
+    """Return imports of `re` under other names, whose calls would be missed."""
     return [
         f"{module.__name__}:{node.lineno}"
         for module, tree in modules()
@@ -150,7 +150,7 @@ def _within(place: str, value: Any, depth: int) -> Iterator[Pattern]:
 
 
 def _nodes(node: ast.AST, around: tuple[str, ...]) -> Iterator[tuple[ast.AST, tuple[str, ...]]]:
-    """All nodes, each with the names of the classes and functions that it lies in."""
+    """Iterate over all nodes, with the names of enclosing classes and functions."""
     for child in ast.iter_child_nodes(node):
         named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         yield child, around
@@ -168,7 +168,7 @@ _FLAGS_AT = {"compile": 1, "match": 2, "fullmatch": 2, "search": 2, "finditer": 
 
 
 def _arguments(node: ast.Call, known: dict[str, Any]) -> tuple[Any, int]:
-    """The expression and the flags of a call; NameError if they are known only where it runs."""
+    """Evaluate pattern and flags of a call; NameError if they are known only at run time."""
     given = {word.arg: word.value for word in node.keywords}
     at = _FLAGS_AT.get(_method(node) or "")
     flags = given.get("flags", node.args[at] if at and len(node.args) > at else None)
@@ -182,7 +182,7 @@ def _value(node: ast.expr, known: dict[str, Any]) -> Any:
 
 
 def _names(tree: ast.Module) -> dict[ast.AST, str]:
-    """By the call that makes it, the name by which a pattern is used: the module's, or that of the function around."""
+    """Map each creating call to the name of its pattern: a module attribute or the enclosing function."""
     found: dict[ast.AST, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -193,7 +193,7 @@ def _names(tree: ast.Module) -> dict[ast.AST, str]:
 
 
 def _uses(tree: ast.Module) -> dict[str, frozenset[str]]:
-    """How the patterns of each name are applied; one that is handed on may be applied in any way."""
+    """Return the methods used with each name; a pattern that is passed on may be used with any."""
     found: dict[str, set[str]] = {}
     applied: dict[ast.AST, str] = {
         node.value.func if isinstance(node.value, ast.Call) else node.value: node.attr
@@ -210,7 +210,7 @@ def _uses(tree: ast.Module) -> dict[str, frozenset[str]]:
 
 
 def _uses_elsewhere() -> dict[str, frozenset[str]]:
-    """How the patterns are applied that other modules reach as attributes of theirs."""
+    """Return the methods that other modules use with a module's patterns."""
     found: dict[str, set[str]] = {}
     for path in ROOT.rglob("*.py"):
         for name, method in _APPLIED.findall(path.read_text("utf-8")):
@@ -227,7 +227,7 @@ PAIRS = tuple(Text("", one + other, "\x00") for one, other in product(RUNS, RUNS
 
 
 def texts_against(expression: str | bytes, flags: int) -> list[Text]:
-    """Texts made from a pattern itself: what leads to each of its repetitions, and then much of what that takes."""
+    """Build attack texts from a pattern: a prefix of each repetition, then many of its repeated parts."""
     tree = parser.parse(_text(expression), flags & ~re.UNICODE)
     return list(dict.fromkeys(text for lead, pump in _repetitions(tree.data, "") for text in _attacks(lead, pump)))
 
@@ -237,7 +237,7 @@ def _text(expression: str | bytes) -> str:
 
 
 def _attacks(lead: str, pump: str) -> Iterator[Text]:
-    """One long repetition after what leads to it, and many beginnings of one."""
+    """Yield one long repetition after its prefix, and many starts of one."""
     for before, tail in product(("", "\n"), ("", "\x00", "\n!")):
         yield Text(before + lead, pump, tail)
     for before, unit, tail in product(("", " ", "\n"), (lead, lead + pump, lead + 8 * pump), ("", "\n!")):
@@ -247,12 +247,12 @@ def _attacks(lead: str, pump: str) -> Iterator[Text]:
 
 _REPEATS = (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT)
 _LONG = 8
-"""Repetitions that may be fewer cannot make a text slow."""
+"""Repetitions with a lower maximum cannot be slow."""
 _SIGNS = "a0 \n\t-_.A,:/'\"*#[](){}<>@=+!;|~`^$%&?\\é中。\r\x01"
 
 
 def _repetitions(items: Any, lead: str) -> Iterator[tuple[str, str]]:
-    """What stands before each repetition at the least, and some of what is repeated."""
+    """Yield the shortest prefix of each repetition, and samples of its repeated part."""
     for kind, value in items:
         if kind in _REPEATS:
             _, most, body = value
@@ -272,7 +272,7 @@ def _repetitions(items: Any, lead: str) -> Iterator[tuple[str, str]]:
 
 
 def _samples(items: Any) -> list[str]:
-    """Some of what a sequence matches: of one class of signs several, else the shortest."""
+    """Return samples of a sequence: several members of a character class, else the shortest match."""
     if len(items) == 1 and items[0][0] is op.IN:
         return list(islice(_members(items[0][1]), 4))
     if len(items) == 1 and items[0][0] is op.SUBPATTERN:
@@ -307,7 +307,7 @@ def _sample(items: Any) -> str:
 
 
 def _members(members: Any) -> Iterator[str]:
-    """Signs of a class, those first that occur in many classes."""
+    """Yield members of a character class, common ones first."""
     negated = members[0][0] is op.NEGATE
     own = [chr(value if kind is op.LITERAL else value[0]) for kind, value in members if kind in (op.LITERAL, op.RANGE)]
     for sign in dict.fromkeys((*_SIGNS, *own)):
@@ -332,7 +332,7 @@ def _is_of(sign: str, kind: Any, value: Any) -> bool:
 
 
 def offenders(patterns: list[Pattern], texts: tuple[Text, ...], *, own: bool, screened_at: int) -> list[Offender]:
-    """The patterns that are not linear, each with the first text that shows it."""
+    """Return the superlinear patterns, each with the first text that shows it."""
     found = []
     for pattern in patterns:
         tried = (*texts, *texts_against(pattern.compiled.pattern, pattern.compiled.flags)) if own else texts
@@ -342,13 +342,13 @@ def offenders(patterns: list[Pattern], texts: tuple[Text, ...], *, own: bool, sc
 
 def _slow(pattern: Pattern, texts: tuple[Text, ...], screened_at: int) -> Iterator[Offender]:
     for text in texts:
-        for method in _measured(pattern):
+        for method in _distinct_methods(pattern):
             if _may_be_slow(pattern, method, text, screened_at) and (found := _offence(pattern, method, text)):
                 yield found
 
 
 def _may_be_slow(pattern: Pattern, method: str, text: Text, size: int) -> bool:
-    """A first look, which takes little time: most patterns are quick, and most others linear at once."""
+    """Screen a pattern with single measurements: most are fast, and most others clearly linear."""
     if (seconds := _seconds(pattern, method, text, size)) < NOISE * size / LARGE:
         return False
     return seconds > SUSPECT_RATIO * _seconds(pattern, method, text, size // 4)
@@ -356,15 +356,15 @@ def _may_be_slow(pattern: Pattern, method: str, text: Text, size: int) -> bool:
 
 def _offence(pattern: Pattern, method: str, text: Text) -> Offender | None:
     small, large = SMALL, LARGE
-    while _seconds(pattern, method, text, small) > LONGEST_MEASURE:
+    while _seconds(pattern, method, text, small) > MAX_MEASURE_SECONDS:
         small, large = small // 4, large // 4
     seconds = _best(pattern, method, text, large)
     ratio = seconds / _best(pattern, method, text, small)
     return Offender(pattern, method, text, ratio, seconds) if seconds > NOISE and ratio > MAX_RATIO else None
 
 
-def _measured(pattern: Pattern) -> list[str]:
-    """Of methods that do the same work, one."""
+def _distinct_methods(pattern: Pattern) -> list[str]:
+    """Return one method per kind of work."""
     found = ["finditer"] if pattern.searches else []
     return (
         found
@@ -379,7 +379,7 @@ def _best(pattern: Pattern, method: str, text: Text, size: int) -> float:
 
 
 def _seconds(pattern: Pattern, method: str, text: Text, size: int) -> float:
-    """Processor time."""
+    """Measure the processor time."""
     made: Any = text.of(size)
     if isinstance(pattern.compiled.pattern, bytes):
         made = made.encode("utf-8")

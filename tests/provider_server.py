@@ -1,4 +1,4 @@
-"""A provider behind a real socket, which answers as a test wants it to."""
+"""A fake provider on a real socket, with scripted answers."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -8,8 +8,8 @@ from threading import Event, Thread
 from typing import Any, NamedTuple
 
 
-class Asked(NamedTuple):
-    """A request as it came."""
+class ReceivedRequest(NamedTuple):
+    """A received request."""
 
     path: str
     headers: dict[str, str]
@@ -25,9 +25,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = int(self.headers["Content-Length"])
         raw = self.rfile.read(length)
-        asked = Asked(self.path, dict(self.headers), json.loads(raw), raw)
+        asked = ReceivedRequest(self.path, dict(self.headers), json.loads(raw), raw)
         self.server.asked.append(asked)
-        # Whoever asks may have gone.
+        # The client may have disconnected.
         with suppress(ConnectionError):
             self.server.behave(self, asked)
 
@@ -40,14 +40,14 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(sent)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Suppress logging."""
 
 
-Behaviour = Callable[[Handler, Asked], None]
+Behaviour = Callable[[Handler, ReceivedRequest], None]
 
 
 class Provider(ThreadingHTTPServer):
-    """A server that keeps what it was asked."""
+    """A server that records its requests."""
 
     daemon_threads = True
     request_queue_size = 64
@@ -55,7 +55,7 @@ class Provider(ThreadingHTTPServer):
     def __init__(self, behave: Behaviour) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.behave = behave
-        self.asked: list[Asked] = []
+        self.asked: list[ReceivedRequest] = []
         self.closing = Event()
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
 

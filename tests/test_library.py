@@ -1,4 +1,4 @@
-"""The library: one object, every operation a method."""
+"""The library: one object with every operation as a method."""
 
 import os
 from itertools import product
@@ -10,8 +10,8 @@ import pytest
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast import app
-from holdfast.kernel.caller import admit_agent
-from holdfast.kernel.errors import Invalid, Misconfigured, NotAStore, StoreUnreachable
+from holdfast.kernel.caller import validate_agent_id
+from holdfast.kernel.errors import Invalid, InvalidSetting, NotAStore, StoreUnreachable
 from holdfast.operations import REGISTRY, Effect, Operation
 
 
@@ -27,86 +27,86 @@ def test_what_is_public_is_what_is_listed() -> None:
         holdfast.nonsense  # noqa: B018 - reading it is the test
 
 
-def test_every_operation_is_a_method_with_its_description(hold: Any) -> None:
+def test_every_operation_is_a_method_with_its_description(ctx: Any) -> None:
     for name in REGISTRY.entries:
-        assert getattr(hold, name).__doc__ == REGISTRY[name].description
-        assert name in dir(hold)
+        assert getattr(ctx, name).__doc__ == REGISTRY[name].description
+        assert name in dir(ctx)
 
 
-def test_what_is_no_operation_is_no_method(hold: Any) -> None:
+def test_what_is_no_operation_is_no_method(ctx: Any) -> None:
     with pytest.raises(AttributeError):
-        hold.nonsense  # noqa: B018 - reading it is the test
+        ctx.nonsense  # noqa: B018 - reading it is the test
 
 
-def test_arguments_come_by_place_or_by_name(hold: Any) -> None:
-    stored = hold.store("Plan", "We deploy on Tuesdays.", namespace="team")
+def test_arguments_come_by_place_or_by_name(ctx: Any) -> None:
+    stored = ctx.store("Plan", "We deploy on Tuesdays.", namespace="team")
     assert (stored.title, stored.content, stored.namespace) == ("Plan", "We deploy on Tuesdays.", "team")
-    assert hold.recall("deploy").count == hold.search("deploy").count == 1
+    assert ctx.recall("deploy").count == ctx.search("deploy").count == 1
 
 
-def test_an_argument_is_not_given_twice(hold: Any) -> None:
+def test_an_argument_is_not_given_twice(ctx: Any) -> None:
     with pytest.raises(Invalid):
-        hold.store("Plan", "x", "y")
+        ctx.store("Plan", "x", "y")
     with pytest.raises(Invalid, match="given both by position and by name") as refused:
-        hold.store("Plan", "x", title="Other")
+        ctx.store("Plan", "x", title="Other")
     assert refused.value.details == {"fields": ["title"]}
 
 
-def test_a_memory_stored_by_a_program_says_so(hold: Any) -> None:
-    stored = hold.store("Plan", "x")
+def test_a_memory_stored_by_a_program_says_so(ctx: Any) -> None:
+    stored = ctx.store("Plan", "x")
     assert (stored.source, stored.agent_id) == ("library", "ai:tester@here")
 
 
 def test_without_a_name_the_agent_is_the_person_at_this_machine_every_time() -> None:
     assert app.default_agent() == app.default_agent()
-    assert admit_agent(app.default_agent()).startswith("human:")
+    assert validate_agent_id(app.default_agent()).startswith("human:")
 
 
 def test_a_machine_with_a_strange_name_has_an_agent_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("getpass.getuser", lambda: "ada lovelace\n")
-    assert admit_agent(app.default_agent())
+    assert validate_agent_id(app.default_agent())
 
 
 def test_the_agent_can_be_set_from_outside(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_AGENT_ID", "ai:outside@here")
-    with holdfast.open(db) as hold:
-        assert hold.store("Plan", "x").agent_id == "ai:outside@here"
-    with holdfast.open(db, agent_id="ai:inside@here") as hold:
-        assert hold.store("Other", "x").agent_id == "ai:inside@here"
+    with holdfast.open(db) as ctx:
+        assert ctx.store("Plan", "x").agent_id == "ai:outside@here"
+    with holdfast.open(db, agent_id="ai:inside@here") as ctx:
+        assert ctx.store("Other", "x").agent_id == "ai:inside@here"
 
 
 @pytest.mark.parametrize("agent", ["", "two words", "system", "../x"])
 def test_an_agent_that_cannot_be_one_is_refused_before_a_file_is_made(db: str, agent: str) -> None:
-    with pytest.raises((Invalid, Misconfigured)):
+    with pytest.raises((Invalid, InvalidSetting)):
         holdfast.open(db, agent_id=agent or " ")
     assert not os.path.exists(db)
 
 
 def test_a_memory_without_a_namespace_goes_where_the_settings_say(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_NAMESPACE", "team/default")
-    with holdfast.open(db) as hold:
-        assert hold.store("Plan", "x").namespace == "team/default"
-        assert hold.bulk_store(memories=[{"title": "b", "content": "x"}]).count == 1
-        assert [one.namespace for one in hold.namespaces().namespaces] == ["team/default"]
+    with holdfast.open(db) as ctx:
+        assert ctx.store("Plan", "x").namespace == "team/default"
+        assert ctx.bulk_store(memories=[{"title": "b", "content": "x"}]).count == 1
+        assert [one.namespace for one in ctx.namespaces().namespaces] == ["team/default"]
 
 
 def test_the_store_is_where_the_platform_keeps_data_unless_named(tmp_path: Path) -> None:
-    with holdfast.open() as hold:
-        hold.store("Plan", "x")
+    with holdfast.open() as ctx:
+        ctx.store("Plan", "x")
     assert (tmp_path / "data" / "holdfast" / "holdfast.db").exists()
 
 
 def test_a_store_can_be_named_by_the_environment(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_DB", db)
-    with holdfast.open() as hold:
-        hold.store("Plan", "x", tier="long")
-    with holdfast.open(db) as hold:
-        assert hold.list().count == 1
+    with holdfast.open() as ctx:
+        ctx.store("Plan", "x", tier="long")
+    with holdfast.open(db) as ctx:
+        assert ctx.list().count == 1
 
 
 @pytest.mark.parametrize("address", ["mysql://localhost/x", "a\x00b"], ids=["engine", "nul"])
 def test_an_address_that_means_no_store_is_refused(address: str) -> None:
-    with pytest.raises(Misconfigured):
+    with pytest.raises(InvalidSetting):
         holdfast.open(address)
 
 
@@ -132,7 +132,7 @@ def test_what_looks_like_a_database_makes_no_file_and_is_not_repeated(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(Misconfigured, match="postgresql://") as refused:
+    with pytest.raises(InvalidSetting, match="postgresql://") as refused:
         holdfast.open(address)
     assert "hunter2" not in refused.value.message
     assert list(tmp_path.iterdir()) == []
@@ -143,8 +143,8 @@ def test_what_looks_like_a_database_makes_no_file_and_is_not_repeated(
 )
 def test_a_file_may_be_called_almost_anything(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with holdfast.open(path) as hold:
-        hold.store("Plan", "x")
+    with holdfast.open(path) as ctx:
+        ctx.store("Plan", "x")
     assert (tmp_path / path).is_file()
 
 
@@ -159,37 +159,37 @@ def test_a_path_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> No
 
 
 def test_closing_twice_is_no_mistake(db: str) -> None:
-    hold = holdfast.open(db)
-    hold.close()
-    hold.close()
+    ctx = holdfast.open(db)
+    ctx.close()
+    ctx.close()
 
 
 def test_a_closed_memory_can_be_opened_again_by_using_it(db: str) -> None:
-    hold = holdfast.open(db)
-    hold.store("Plan", "x", tier="long")
-    hold.close()
-    assert hold.list().count == 1
-    hold.close()
+    ctx = holdfast.open(db)
+    ctx.store("Plan", "x", tier="long")
+    ctx.close()
+    assert ctx.list().count == 1
+    ctx.close()
 
 
 GARBAGE: list[Any] = [None, 5, "", "x", "\ud800", "\x00", [], {}, [None], {"a": float("nan")}, 2**70, b"x", object()]
 
 
 def test_whatever_is_asked_the_answer_is_one_or_an_error_of_ours(
-    hold: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ctx: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    codes = {op.name: codes_of_garbage(hold, op) for op in REGISTRY if op.effect is Effect.READ}
+    codes = {op.name: codes_of_garbage(ctx, op) for op in REGISTRY if op.effect is Effect.READ}
     expected = {"VALIDATION_FAILED", "NOT_FOUND", "FILTER_REQUIRED"}
     assert {name: found - expected for name, found in codes.items() if found - expected} == {}
 
 
-def codes_of_garbage(hold: Any, op: Operation) -> set[str]:
-    """What it is refused with, each of its fields in turn."""
+def codes_of_garbage(ctx: Any, op: Operation) -> set[str]:
+    """Return the errors for an invalid value in each field."""
     needed, codes = {field.encode_name: "x" for field in op.fields if field.required}, set()
     for field, value in product(op.fields, GARBAGE):
         try:
-            hold.call(op.name, needed | {field.encode_name: value})
+            ctx.call(op.name, needed | {field.encode_name: value})
         except holdfast.HoldfastError as error:
             codes.add(error.code)
         except Exception as error:  # noqa: BLE001 - it is what the test looks for

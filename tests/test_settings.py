@@ -1,11 +1,11 @@
-"""Settings: built-in < file < environment < flag; what cannot be used is refused and named."""
+"""Settings: defaults < file < environment < flags; invalid ones are rejected by name."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast.kernel.errors import Misconfigured
+from holdfast.kernel.errors import InvalidSetting
 from holdfast.kernel.records.lifetime import Lifetimes
 from holdfast.settings import Settings, config_file, load
 
@@ -64,19 +64,19 @@ BAD_FILES = {
 @pytest.mark.parametrize(("text", "named"), BAD_FILES.values(), ids=BAD_FILES.keys())
 def test_a_file_that_cannot_be_used_is_refused_and_the_setting_named(file: Path, text: str, named: str) -> None:
     file.write_text(text)
-    with pytest.raises(Misconfigured) as refused:
+    with pytest.raises(InvalidSetting) as refused:
         load({}, {"HOLDFAST_CONFIG": str(file)})
     assert named in refused.value.message
 
 
 def test_a_file_that_is_not_text_is_refused(file: Path) -> None:
     file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(Misconfigured):
+    with pytest.raises(InvalidSetting):
         load({}, {"HOLDFAST_CONFIG": str(file)})
 
 
 def test_a_file_that_was_named_must_be_there_and_one_that_was_not_need_not(file: Path) -> None:
-    with pytest.raises(Misconfigured):
+    with pytest.raises(InvalidSetting):
         load({}, {"HOLDFAST_CONFIG": str(file)})
     assert load({}, {"XDG_CONFIG_HOME": str(file.parent)}) == Settings()
 
@@ -92,13 +92,13 @@ def test_a_file_that_was_named_must_be_there_and_one_that_was_not_need_not(file:
     ],
 )
 def test_a_variable_that_cannot_be_used_is_refused_and_named(variable: str, value: str) -> None:
-    with pytest.raises(Misconfigured) as refused:
+    with pytest.raises(InvalidSetting) as refused:
         load({}, {variable: value})
     assert variable.removeprefix("HOLDFAST_").lower() in refused.value.message.lower()
 
 
 def test_a_refusal_does_not_repeat_a_secret() -> None:
-    with pytest.raises(Misconfigured) as refused:
+    with pytest.raises(InvalidSetting) as refused:
         load({}, {"HOLDFAST_API_KEY": "hunter2", "HOLDFAST_PORT": "hunter3"})
     assert "hunter" not in refused.value.message
 

@@ -1,4 +1,4 @@
-"""How long tests wait before they give up: the one place for every time-out of the suite.
+"""All timeouts of the test suite.
 
 A time-out only ends a test that hangs; no test is about one. So each is far beyond what the slowest machine needs.
 """

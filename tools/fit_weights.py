@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from holdfast.features.recall.quality.measure import decode_answer, embed, fill, request
-from holdfast.features.recall.quality.measures import judged
-from holdfast.features.recall.quality.question_files import cut
+from holdfast.features.recall.quality.measure import build_request, compute_embeddings, decode_answer, store_items
+from holdfast.features.recall.quality.measures import measure_ranking
+from holdfast.features.recall.quality.question_files import load_dataset
 from holdfast.features.recall.ranking import WEIGHTS, Weights
 from holdfast.surfaces.bench.clients import open_client
 from holdfast.surfaces.bench.quality import temporary_store
 
-DEEPEST = 50
+MAX_HITS = 50
 STEPS = (0.7, 0.85, 1.2, 1.45)
 ROUNDS = 3
 FOLDS = 5
@@ -51,15 +51,15 @@ def main() -> None:
     given.add_argument("files", nargs="*", metavar="FILE:SET")
     given.add_argument("--recalls", type=Path, help="What `holdfast recalls --json` printed.")
     chosen = given.parse_args()
-    cases = [case for name in chosen.files for case in asked(*name.rsplit(":", 1))]
+    cases = [case for name in chosen.files for case in read_cases(*name.rsplit(":", 1))]
     if chosen.recalls:
-        cases += replayed(json.loads(chosen.recalls.read_text()))
+        cases += read_logged_cases(json.loads(chosen.recalls.read_text()))
     if not cases:
         given.error("name a file with questions, or recalls with feedback")
-    print(f"{len(cases)} questions, the weights in force: {shown(mean(cases, WEIGHTS))}")
-    print(f"fitted without what is judged: {shown(average(out_of_fold(cases)))}")
-    best = fitted(cases)
-    print(f"fitted to all (its own training score): {shown(mean(cases, best))}")
+    print(f"{len(cases)} questions, the weights in force: {format_figures(mean(cases, WEIGHTS))}")
+    print(f"fitted without what is judged: {format_figures(average(out_of_fold(cases)))}")
+    best = fit_weights(cases)
+    print(f"fitted to all (its own training score): {format_figures(mean(cases, best))}")
     for name, now, then in zip(Weights._fields, WEIGHTS, best, strict=True):
         print(f"  {name:14} {now:6.3f} -> {then:6.3f}")
 
@@ -68,51 +68,51 @@ def out_of_fold(cases: Sequence[Case]) -> list[tuple[float, ...]]:
     """Each question judged by the weights that the other folds gave."""
     found = []
     for fold in sorted({case.fold for case in cases}):
-        weights = fitted([case for case in cases if case.fold != fold])
-        found += [judge(case, weights) for case in cases if case.fold == fold]
+        weights = fit_weights([case for case in cases if case.fold != fold])
+        found += [score_case(case, weights) for case in cases if case.fold == fold]
     return found
 
 
-def asked(file: str, set: str) -> Iterable[Case]:
+def read_cases(file: str, set: str) -> Iterable[Case]:
     """The questions of a file, asked of a store that holds what belongs to them."""
-    of_file = cut(Path(file), set)
+    of_file = load_dataset(Path(file), set)
     by_scope = 1 < len(of_file.scopes) <= 2 * FOLDS
     with temporary_store(None) as db, open_client("library", db) as client:
-        kept = [fill(client, scope, lambda: None) for scope in of_file.scopes]
-        embed(client, lambda: None)
+        kept = [store_items(client, scope, lambda: None) for scope in of_file.scopes]
+        compute_embeddings(client, lambda: None)
         for scope, keys in zip(of_file.scopes, kept, strict=True):
             for question in scope.questions:
                 answer = decode_answer(
-                    client.call("recall", request(question, scope.namespace, DEEPEST) | {"explain": True})
+                    client.call("recall", build_request(question, scope.namespace, MAX_HITS) | {"explain": True})
                 )
                 part = scope.namespace if by_scope else str(crc32(question.text.encode()) % FOLDS)
-                hits = [Hit(keys[hit["id"]], *reasons(hit["why"])) for hit in answer["memories"]]
+                hits = [Hit(keys[hit["id"]], *read_parts(hit["why"])) for hit in answer["memories"]]
                 yield Case(f"{file} {part}", hits, question.right)
 
 
-def reasons(why: dict[str, Any]) -> tuple[tuple[float, ...], float]:
+def read_parts(why: dict[str, Any]) -> tuple[tuple[float, ...], float]:
     parts = why["parts"]
     return tuple(parts.get(name, {"value": 0.0})["value"] for name in Weights._fields), why["adjustment"]
 
 
-def replayed(recalls: dict[str, Any]) -> Iterable[Case]:
+def read_logged_cases(recalls: dict[str, Any]) -> Iterable[Case]:
     """Recalls of which somebody said what was of use; what somebody called wrong is not, whoever used it."""
     for one in recalls["recalls"]:
         said = {hit["id"]: set(hit["verdicts"].values()) for hit in one["hits"]}
         right = frozenset(id for id, verdicts in said.items() if "used" in verdicts and "wrong" not in verdicts)
         if right:
-            hits = [Hit(hit["id"], logged(hit["parts"]), hit["adjustment"]) for hit in one["hits"]]
+            hits = [Hit(hit["id"], logged_parts(hit["parts"]), hit["adjustment"]) for hit in one["hits"]]
             yield Case(f"recalls {crc32(one['recall_id'].encode()) % FOLDS}", hits, right)
 
 
-def logged(parts: dict[str, float]) -> tuple[float, ...]:
+def logged_parts(parts: dict[str, float]) -> tuple[float, ...]:
     """The parts as a log of recalls has them."""
     return tuple(parts.get(name, 0.0) for name in Weights._fields)
 
 
-def judge(case: Case, weights: Weights) -> tuple[float, ...]:
+def score_case(case: Case, weights: Weights) -> tuple[float, ...]:
     order = sorted(case.hits, key=lambda hit: -hit.adjustment * sum(map(float.__mul__, hit.parts, weights)))
-    found = judged(list(dict.fromkeys(hit.key for hit in order)), case.right, None)
+    found = measure_ranking(list(dict.fromkeys(hit.key for hit in order)), case.right, None)
     return found.any_5, found.any_10, found.avg_5, found.ndcg_10
 
 
@@ -121,15 +121,15 @@ def average(many: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
 
 
 def mean(cases: Sequence[Case], weights: Weights) -> tuple[float, ...]:
-    return average([judge(case, weights) for case in cases])
+    return average([score_case(case, weights) for case in cases])
 
 
-def shown(figures: tuple[float, ...]) -> str:
+def format_figures(figures: tuple[float, ...]) -> str:
     names = ("any@5", "any@10", "avg@5", "NDCG@10")
     return "  ".join(f"{name} {100 * value:.1f}" for name, value in zip(names, figures, strict=True))
 
 
-def fitted(cases: Sequence[Case]) -> Weights:
+def fit_weights(cases: Sequence[Case]) -> Weights:
     """One weight after another, as long as it helps."""
     best, score = WEIGHTS, sum(mean(cases, WEIGHTS))
     for _ in range(ROUNDS):

@@ -54,10 +54,10 @@ class Graph:
 
     def constant(self, name: str, value: np.ndarray) -> str:
         tensor = numpy_helper.from_array(np.ascontiguousarray(value), name)
-        self.constants.append(self._moved(tensor) if value.nbytes >= LARGE else tensor)
+        self.constants.append(self._move_beside(tensor) if value.nbytes >= LARGE else tensor)
         return name
 
-    def _moved(self, tensor: onnx.TensorProto) -> onnx.TensorProto:
+    def _move_beside(self, tensor: onnx.TensorProto) -> onnx.TensorProto:
         """A constant of which the graph says only where it lies."""
         self.beside += bytes(-len(self.beside) % ALIGNED)
         place = {"location": "model.bin", "offset": len(self.beside), "length": len(tensor.raw_data)}
@@ -68,16 +68,16 @@ class Graph:
             tensor.external_data.add(key=key, value=str(value))
         return tensor
 
-    def embedded(self) -> str:
+    def add_embedding(self) -> str:
         """Each word's vector, from eight bits and a scale of its own, and its place in the text."""
-        bits, scale = rounded(self._weights["embeddings.word_embeddings.weight"].T)
+        bits, scale = quantize(self._weights["embeddings.word_embeddings.weight"].T)
         picked = self.step("Gather", self.constant("words", bits.T), "ids", name="words.picked")
         plain = self.step("Cast", picked, name="words.plain", to=TensorProto.FLOAT)
         scales = self.step("Gather", self.constant("words.scale", scale[:, None]), "ids", name="words.scales")
         vectors = self.step("Mul", plain, scales, name="words.vectors")
-        return self.norm(self.step("Add", vectors, self.placed(), name="words.placed"), "embeddings.LayerNorm")
+        return self.norm(self.step("Add", vectors, self.add_positions(), name="words.placed"), "embeddings.LayerNorm")
 
-    def placed(self) -> str:
+    def add_positions(self) -> str:
         kind = self._weights["embeddings.token_type_embeddings.weight"][0]
         places = self.constant("places", self._weights["embeddings.position_embeddings.weight"] + kind)
         length = self.step("Shape", "ids", name="length", start=1, end=2)
@@ -94,7 +94,7 @@ class Graph:
         """One or several linear layers of the same input, side by side."""
         weight = np.concatenate([self._weights[f"{prefix}.weight"].T for prefix in prefixes], axis=1)
         bias = np.concatenate([self._weights[f"{prefix}.bias"] for prefix in prefixes])
-        bits, scale = rounded(weight)
+        bits, scale = quantize(weight)
         constants = [self.constant(f"{name}.bits", bits), self.constant(f"{name}.scale", scale)]
         constants += ["", self.constant(f"{name}.bias", bias)]
         return self.step("DynamicQuantizeMatMul", before, *constants, name=name, domain="com.microsoft")
@@ -111,7 +111,7 @@ class Graph:
         return self.norm(self.step("Add", narrow, middle, name=f"{at}.second"), f"{at}.output.LayerNorm")
 
 
-def rounded(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def quantize(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eight bits for each number, and the scale of each column."""
     scale = np.abs(weight).max(axis=0) / 127
     scale[scale == 0] = 1
@@ -121,7 +121,7 @@ def rounded(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def build(weights: Weights) -> tuple[bytes, bytes]:
     """The graph, and what lies beside it."""
     graph = Graph(weights)
-    hidden = graph.embedded()
+    hidden = graph.add_embedding()
     for number in range(LAYERS):
         hidden = graph.layer(hidden, f"encoder.layer.{number}")
     # The mean differs from the sum by its length alone.

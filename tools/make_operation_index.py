@@ -7,7 +7,7 @@ python tools/make_operation_index.py --check    # fail if it is not up to date
 import sys
 from pathlib import Path
 
-from holdfast.operations import MODULES, REGISTRY, load_all
+from holdfast.operations import MODULES, REGISTRY, import_all
 
 FILE = Path(__file__).resolve().parents[1] / "src/holdfast/operation_index.py"
 HEAD = '''"""Every operation, and the module that declares it. Written by tools/make_operation_index.py: `make docs`."""
@@ -22,7 +22,7 @@ ENTRIES = (
 def make_index() -> str:
     """The text of the index, in the order of the modules and, within one, of the declarations."""
     lines = []
-    for op in load_all(REGISTRY, MODULES):
+    for op in import_all(REGISTRY, MODULES):
         surfaces = "SURFACES" if len(op.surfaces) == 4 else repr(tuple(sorted(op.surfaces)))
         module = op.run.__module__
         parts = [op.name, module, op.cli, op.family, op.summary]

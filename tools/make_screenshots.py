@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from furnished import furnish
 from playwright.sync_api import Browser, Page
+from sample_store import make_sample_store
 
 from holdfast.surfaces.bench.clients import serve
 
@@ -61,7 +61,7 @@ def picture(opened: Browser, url: str, name: str, folder: Path) -> None:
 def main(arguments: list[str]) -> int:
     folder = Path(arguments[0]) if arguments else IMAGES
     folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory() as place, serve(furnish(Path(place))) as server, browser() as opened:
+    with TemporaryDirectory() as place, serve(make_sample_store(Path(place))) as server, browser() as opened:
         for name in PICTURES:
             picture(opened, server.url, name, folder)
             print(f"{folder / name}: {(folder / name).stat().st_size:,} bytes")

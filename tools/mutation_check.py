@@ -85,7 +85,7 @@ def check_list(faults: Sequence[Fault]) -> list[str]:
 
 
 @contextmanager
-def copied_tree() -> Iterator[Path]:
+def copy_tree() -> Iterator[Path]:
     """A private copy of what git knows or would take in, with an environment whose Holdfast is that of the copy."""
     listed = subprocess.check_output(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT)  # noqa: S607
     with tempfile.TemporaryDirectory(prefix="mutation-", dir=COPIES, ignore_cleanup_errors=True) as folder:
@@ -155,7 +155,7 @@ def try_fault(fault: Fault, unchanged: Path, stages: Sequence[Stage]) -> dict[st
     """At which stage a fault is found, if at any."""
     words: dict[Stage, list[str]] = {"feature": fault.tests, "commit": [], "full": ["-m", ""]}
     begun = time.monotonic()
-    with copied_tree() as tree:
+    with copy_tree() as tree:
         (tree / SOURCES / fault.file).write_text(changed_text(tree, fault))
         for stage in stages:
             failed, test = run_tests(tree, words[stage])
@@ -201,7 +201,7 @@ def main() -> int:
     lines = asked.report.read_text().splitlines() if asked.report and asked.report.exists() else []
     known = {one["id"]: one for one in map(json.loads, lines)}
     results, errors = [], 0
-    with copied_tree() as unchanged:
+    with copy_tree() as unchanged:
         for fault in faults:
             if asked.only and fault.id not in asked.only:
                 continue

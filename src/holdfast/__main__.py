@@ -8,7 +8,7 @@ import sys
 
 def main() -> None:
     """Run a command and exit with its code."""
-    signal.signal(signal.SIGTERM, _told_to_end)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     # Garbage collection during imports and at exit takes a tenth of a short run.
     gc.disable()
     # Our numpy products are small: starting its threads would take longer.
@@ -20,7 +20,7 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
-def _told_to_end(number: int, _: object) -> None:
+def _exit_on_signal(number: int, _: object) -> None:
     """Exit through an exception, so that transactions are rolled back and child processes end."""
     sys.exit(128 + number)
 

@@ -8,19 +8,19 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, cast
 
-from holdfast.features.embeddings import service as embed
-from holdfast.features.embeddings.choose import chosen as chosen_embedder
-from holdfast.features.embeddings.worker import Making
-from holdfast.features.llm.choose import chosen as chosen_model
-from holdfast.features.recall import flush_access as use
-from holdfast.kernel import timestamps as moment
-from holdfast.kernel.caller import Caller, admit_agent
-from holdfast.kernel.context import Hold, Interceptor, Progress
+from holdfast.features.embeddings import service as embeddings
+from holdfast.features.embeddings.choose import choose_embedder
+from holdfast.features.embeddings.worker import EmbeddingWorker
+from holdfast.features.llm.choose import choose_model
+from holdfast.features.recall import flush_access
+from holdfast.kernel import timestamps
+from holdfast.kernel.caller import Caller, validate_agent_id
+from holdfast.kernel.context import Context, Interceptor, Progress
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.model_allowance import Allowance
-from holdfast.kernel.net.access import Access, Outbound
-from holdfast.kernel.records.lifetime import Keep
-from holdfast.kernel.storage.locate import Later, open_existing, open_store
+from holdfast.kernel.net.outbound import PeerCredentials, WebhookLimits
+from holdfast.kernel.records.lifetime import Retention
+from holdfast.kernel.storage.open_by_address import LazyStore, open_existing, open_store
 from holdfast.kernel.storage.port import Store
 from holdfast.operations import REGISTRY
 from holdfast.settings import Settings, load
@@ -32,23 +32,27 @@ connect_features()
 class Holdfast:
     """An open store. Every operation is a method: `memory.store(title=..., content=...)`."""
 
-    def __init__(self, hold: Hold, settings: Settings, *, makes_vectors: bool = False) -> None:
-        self.making = Making(hold) if makes_vectors and hold.embedder is not None else None
-        self.hold = replace(hold, kept=self.making.wake, keeping=self.making.keeping) if self.making else hold
+    def __init__(self, ctx: Context, settings: Settings, *, makes_vectors: bool = False) -> None:
+        self.embedding_worker = EmbeddingWorker(ctx) if makes_vectors and ctx.embedder is not None else None
+        self.ctx = (
+            replace(ctx, on_commit=self.embedding_worker.wake, write_guard=self.embedding_worker.track_write)
+            if self.embedding_worker
+            else ctx
+        )
         self.settings = settings
 
     def call(
         self, name: str, arguments: dict[str, Any], *, caller: Caller | None = None, progress: Progress | None = None
     ) -> Any:
         """Run an operation by name, as the owner of the store or as another caller."""
-        return REGISTRY[name].call(self.hold, caller or self.hold.caller, arguments, progress or self.hold.progress)
+        return REGISTRY[name].call(self.ctx, caller or self.ctx.caller, arguments, progress or self.ctx.progress)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in REGISTRY:
             raise AttributeError(f"Holdfast has no operation {name!r}")
 
         def operation(*positional: Any, **arguments: Any) -> Any:
-            placed = REGISTRY[name].named(positional)
+            placed = REGISTRY[name].name_arguments(positional)
             if twice := sorted(placed.keys() & arguments.keys()):
                 raise Invalid(f"{twice[0]}: given both by position and by name", fields=twice)
             return self.call(name, placed | arguments)
@@ -59,19 +63,21 @@ class Holdfast:
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *REGISTRY.entries]
 
-    def settle(self, progress: Progress, *, wholly: bool) -> None:
+    def flush_embeddings(self, progress: Progress, *, wholly: bool) -> None:
         """Compute missing embeddings before a process ends, if many are pending."""
-        if self.hold.embedder is not None:
-            embed.settle(self.hold.seen_by(self.hold.caller, progress), self.hold.embedder, wholly=wholly)
+        if self.ctx.embedder is not None:
+            embeddings.flush_embeddings(
+                self.ctx.for_caller(self.ctx.caller, progress), self.ctx.embedder, all_due=wholly
+            )
 
     def close(self) -> None:
         """Flush access counts, close interceptors and the embedding worker, and close the store."""
-        for interceptor in self.hold.interceptors:
+        for interceptor in self.ctx.interceptors:
             interceptor.close()
-        use.flush(self.hold)
-        if self.making is not None:
-            self.making.close()
-        self.hold.store.close()
+        flush_access.flush_access_log(self.ctx)
+        if self.embedding_worker is not None:
+            self.embedding_worker.close()
+        self.ctx.store.close()
 
     def __enter__(self) -> Holdfast:
         return self
@@ -88,7 +94,7 @@ def open(
     agent_id: str | None = None,
     settings: Settings | None = None,
     source: str = "library",
-    now: Callable[[], int] = moment.now,
+    now: Callable[[], int] = timestamps.now,
     make: bool = True,
     later: bool = False,
     once: bool = False,
@@ -99,25 +105,25 @@ def open(
     short processes: no background embedding worker.
     """
     chosen = settings or load({"db": db, "agent_id": agent_id})
-    caller = Caller(agent=admit_agent(chosen.agent_id or default_agent()), source=source)
-    store = cast(Store, Later(chosen.db)) if later else open_store(chosen.db) if make else open_existing(chosen.db)
-    hold = Hold(
+    caller = Caller(agent=validate_agent_id(chosen.agent_id or default_agent()), source=source)
+    store = cast(Store, LazyStore(chosen.db)) if later else open_store(chosen.db) if make else open_existing(chosen.db)
+    ctx = Context(
         store=store,
         caller=caller,
         lifetimes=chosen.ttl,
         namespace=chosen.namespace,
         default_tier=chosen.default_tier,
         now=now,
-        embedder=chosen_embedder(chosen),
-        model=chosen_model(chosen),
+        embedder=choose_embedder(chosen),
+        model=choose_model(chosen),
         allowance=Allowance(chosen.llm_daily_tokens, chosen.llm_price_in, chosen.llm_price_out),
         keep_recalls=chosen.keep_recalls,
-        keep=Keep(chosen.keep_usage, chosen.keep_task_runs, chosen.keep_runs),
-        access=access_of(chosen),
+        retention=Retention(chosen.keep_usage, chosen.keep_task_runs, chosen.keep_runs),
+        peer_credentials=access_of(chosen),
         interceptors=interceptors_of(chosen),
-        outbound=Outbound(chosen.webhook_networks, chosen.webhook_timeout_secs, chosen.webhook_attempts),
+        webhook_limits=WebhookLimits(chosen.webhook_networks, chosen.webhook_timeout_secs, chosen.webhook_attempts),
     )
-    return Holdfast(hold, chosen, makes_vectors=not once)
+    return Holdfast(ctx, chosen, makes_vectors=not once)
 
 
 def interceptors_of(settings: Settings) -> tuple[Interceptor, ...]:
@@ -131,14 +137,14 @@ def interceptors_of(settings: Settings) -> tuple[Interceptor, ...]:
         from holdfast.features.hooks import service as hooks
         from holdfast.features.hooks.intercept import HookInterceptor
 
-        if (runner := hooks.of(settings.hooks)) is not None:
+        if (runner := hooks.create_hooks(settings.hooks)) is not None:
             found.append(HookInterceptor(runner))
     return tuple(found)
 
 
-def access_of(settings: Settings) -> Access:
+def access_of(settings: Settings) -> PeerCredentials:
     """Build the credentials for peers from the settings."""
-    return Access(
+    return PeerCredentials(
         api_key=settings.sync_api_key,
         client_cert=settings.sync_client_cert,
         client_key=settings.sync_client_key,
@@ -151,7 +157,7 @@ def access_of(settings: Settings) -> Access:
 def default_agent() -> str:
     """Return the agent id of this machine's user, stable across processes."""
     try:
-        return admit_agent(f"human:{user_name()}@{host_name()}")
+        return validate_agent_id(f"human:{user_name()}@{host_name()}")
     except Invalid:
         return "human:user@localhost"
 

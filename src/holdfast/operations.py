@@ -6,7 +6,7 @@ from importlib import import_module
 from holdfast.kernel.registry.operation import REGISTRY, Effect, Operation, Registry
 from holdfast.operation_index import ENTRIES
 
-__all__ = ["MODULES", "REGISTRY", "Effect", "Operation", "load_all"]
+__all__ = ["MODULES", "REGISTRY", "Effect", "Operation", "import_all"]
 
 MODULES = (
     "features.reflections.operations.invalidations",
@@ -65,7 +65,7 @@ MODULES = (
 REGISTRY.add_index(ENTRIES)
 
 
-def load_all(registry: Registry, modules: Iterable[str]) -> Iterator[Operation]:
+def import_all(registry: Registry, modules: Iterable[str]) -> Iterator[Operation]:
     """Import every module and yield its operations, to build the index."""
     for module in modules:
         import_module(f"holdfast.{module}")

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from holdfast.features.hooks.model import Rule
-from holdfast.kernel.errors import Misconfigured
+from holdfast.kernel.errors import InvalidSetting
 from holdfast.kernel.records.lifetime import Lifetimes
 from holdfast.kernel.records.memory import Tier
 
@@ -141,10 +141,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """Return all settings, with secrets masked."""
-        return [(name, _shown(name, getattr(self, name))) for name in self.__struct_fields__]
+        return [(name, _mask(name, getattr(self, name))) for name in self.__struct_fields__]
 
 
-def _shown(name: str, value: Any) -> Any:
+def _mask(name: str, value: Any) -> Any:
     """Mask keys, and addresses that may contain a password."""
     secret = name in ("api_key", "key", "embedding_key", "llm_key", "sync_api_key")
     secret = secret or (name == "db" and value and not _PATH.fullmatch(value))
@@ -174,7 +174,7 @@ def load(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] 
     try:
         return msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise Misconfigured(f"A setting is not valid: {error}") from None
+        raise InvalidSetting(f"A setting is not valid: {error}") from None
 
 
 def _from_file(file: Path | None, *, named: bool) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def _from_file(file: Path | None, *, named: bool) -> dict[str, Any]:
         with file.open("rb") as source:
             return tomllib.load(source)
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"The settings file {file} cannot be read: {error}") from None
+        raise InvalidSetting(f"The settings file {file} cannot be read: {error}") from None
 
 
 _NOT_SETTINGS = {"HOLDFAST_CONFIG", "HOLDFAST_IN_HOOK"}
@@ -199,6 +199,6 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         if variable.startswith("HOLDFAST_") and variable not in _NOT_SETTINGS and value != "":
             name = variable.removeprefix("HOLDFAST_").lower()
             if name not in Settings.__struct_fields__:
-                raise Misconfigured(f"{variable}: unknown setting; unset it or correct its name.")
+                raise InvalidSetting(f"{variable}: unknown setting; unset it or correct its name.")
             values[name] = value.split(",") if name in _LISTS else value
     return values

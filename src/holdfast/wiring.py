@@ -15,19 +15,19 @@ from holdfast.features.namespaces import model as namespace_kinds
 from holdfast.features.people import erasure_order as erasure_kind
 from holdfast.features.people import principal as principal_kind
 from holdfast.features.recall import recall_store
-from holdfast.features.recall.recall_log import oldest
+from holdfast.features.recall.recall_log import oldest_kept_time
 from holdfast.features.reflections import invalidation_store
 from holdfast.features.reflections.listener import InvalidationListener
 from holdfast.features.skills import model as skill_kinds
 from holdfast.features.sync import conflict_store
-from holdfast.features.sync.apply_changes import Taking
+from holdfast.features.sync.apply_changes import ChangeMerger
 from holdfast.features.sync.listener import VersionVectorListener
 from holdfast.features.sync.quarantine import store as quarantine
 from holdfast.features.sync.receive_changes import on_apply
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.journal.redact import on_redact
-from holdfast.kernel.journal.transaction import Transaction, listen
-from holdfast.kernel.records.merge import MOST_LOST
+from holdfast.kernel.journal.transaction import Transaction, add_listener
+from holdfast.kernel.records.merge import MAX_CONFLICTS_PER_FIELD
 from holdfast.kernel.storage.port import Session
 
 KIND_MODULES = (access_kinds, interaction_kind, graph_kinds, namespace_kinds, principal_kind, erasure_kind, skill_kinds)
@@ -38,47 +38,47 @@ def redact_memory(session: Session, kind: str, record: str, seen: Mapping[str, i
     """Erase a purged memory from local tables: embeddings, access counts, recalls, curation, ingests."""
     if kind != "memory":
         return
-    session.do("memory_access_purged", id=record)
-    session.do("restated_purged", id=record)
-    embeddings.drop(session, record)
+    session.do("memory_access_drop", id=record)
+    session.do("duplicate_count_drop", id=record)
+    embeddings.drop_embeddings(session, record)
     for table in (recall_store, curation, ingest):
         table.purge(session, [record])
 
 
-def apply_erasures(tx: Transaction, applied: Taking) -> None:
+def apply_erasures(tx: Transaction, applied: ChangeMerger) -> None:
     """Erase people whose erasure was replicated from peers."""
-    if applied.erasures or applied.people or applied.remains:
-        from holdfast.features.people.erasure import heed  # rarely needed and slow to import
+    if applied.erasures or applied.records_by_person or applied.forgotten_records:
+        from holdfast.features.people.erasure import apply_remote_erasures  # rarely needed and slow to import
 
-        heed(tx, applied)
+        apply_remote_erasures(tx, applied)
 
 
-def retry_quarantined(ctx: Hold) -> None:
+def retry_quarantined(ctx: Context) -> None:
     """Apply quarantined changes whose time was too far ahead and has come."""
     with ctx.reading() as session:
         is_waiting = session.row("quarantine_future")
     if is_waiting:
-        from holdfast.features.sync.quarantine.service import take_due  # rarely needed and slow to import
+        from holdfast.features.sync.quarantine.service import apply_due  # rarely needed and slow to import
 
-        take_due(ctx)
+        apply_due(ctx)
 
 
-def collect_expired(ctx: Hold, tx: Transaction) -> None:
+def collect_expired(ctx: Context, tx: Transaction) -> None:
     """Delete expired data of features: old conflicts, due notices, recalls, cached model answers."""
-    for record, cell in tx.session.rows("conflict_crowded", most=MOST_LOST):
-        conflict_store.thin(tx, record, cell)
-    invalidation_store.ended(tx)
-    recall_store.prune(tx.session, oldest(tx.now, ctx.keep_recalls))
+    for record, cell in tx.session.rows("conflict_excess", most=MAX_CONFLICTS_PER_FIELD):
+        conflict_store.drop_excess_values(tx, record, cell)
+    invalidation_store.collect_ended(tx)
+    recall_store.prune_recalls(tx.session, oldest_kept_time(tx.now, ctx.keep_recalls))
     llm_store.prune(tx.session, tx.now)
 
 
 @cache
 def connect_features() -> None:
     """Register listeners and redactions of all features, once per process, before a store is opened."""
-    listen(InvalidationListener())
-    listen(VersionVectorListener())
+    add_listener(InvalidationListener())
+    add_listener(VersionVectorListener())
     before_collecting(retry_quarantined)
     on_collect(collect_expired)
     on_apply(apply_erasures)
-    on_redact(quarantine.purge)
+    on_redact(quarantine.purge_record)
     on_redact(redact_memory)

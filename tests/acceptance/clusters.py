@@ -27,7 +27,7 @@ class Cluster(Postgres):
     def __init__(self, uri: str, binaries: Path, user: str | None) -> None:
         super().__init__(uri)
         self.sockets = parse_qs(urlsplit(uri).query)["host"][0]
-        self._data = Path(self.shown("data_directory"))
+        self._data = Path(self.get_setting("data_directory"))
         self._binaries = binaries
         self._user = user
         self.setting(fsync=None, full_page_writes=None, synchronous_commit=None)
@@ -41,7 +41,7 @@ class Cluster(Postgres):
                 )
             connection.execute("select pg_reload_conf()")
 
-    def shown(self, name: str) -> str:
+    def get_setting(self, name: str) -> str:
         """A setting that is in force."""
         with self.admin() as connection:
             ((value,),) = connection.execute(f"show {name}").fetchall()

@@ -15,7 +15,7 @@ SECTOR = 512
 _names = count()
 
 
-class Kept:
+class DiskFile:
     """A file as it is read, as it is on the platter, and every state of each sector in between."""
 
     def __init__(self, content: bytes, *, named: bool) -> None:
@@ -64,7 +64,7 @@ class PowerDisk(apsw.VFS):
 
     def __init__(self, cut_at: int, random: Random) -> None:
         self.name = f"power-{next(_names)}"
-        self.files: dict[str, Kept] = {}
+        self.files: dict[str, DiskFile] = {}
         self.deleted: dict[str, bytes] = {}
         """Files whose deletion is not on the platter yet."""
         self.image: dict[str, bytes] | None = None
@@ -95,7 +95,7 @@ class PowerDisk(apsw.VFS):
         there = {name: file for name, file in self.files.items() if file.named or self._random.random() < 0.5}
         self.image = back | {name: file.after_the_cut(self._random) for name, file in there.items()}
 
-    def restarted(self, folder: Path) -> None:
+    def restart_into(self, folder: Path) -> None:
         """Write what is on the platter into a folder."""
         if self.image is None:
             self.cut()
@@ -110,30 +110,30 @@ class PowerFile(apsw.VFSFile):
         found = Path(self._path).read_bytes() if self._path and Path(self._path).exists() else None
         super().__init__("", name, flags)
         if self._path and self._path not in disk.files:
-            disk.files[self._path] = Kept(found or b"", named=found is not None)
+            disk.files[self._path] = DiskFile(found or b"", named=found is not None)
 
     @property
-    def _kept(self) -> Kept | None:
+    def _disk_file(self) -> DiskFile | None:
         return self._disk.files.get(self._path)
 
     def xWrite(self, data: bytes, offset: int) -> None:
         self._disk.reach()
-        if self._kept:
-            self._kept.write(data, offset)
+        if self._disk_file:
+            self._disk_file.write(data, offset)
         super().xWrite(data, offset)
 
     def xTruncate(self, size: int) -> None:
         self._disk.reach()
-        if self._kept:
-            self._kept.truncate(size)
+        if self._disk_file:
+            self._disk_file.truncate(size)
         super().xTruncate(size)
 
     def xSync(self, flags: int) -> None:
         self._disk.reach()
-        if self._kept:
-            if not self._kept.named:  # SQLite syncs the folder with a new log or journal
+        if self._disk_file:
+            if not self._disk_file.named:  # SQLite syncs the folder with a new log or journal
                 self._disk.deleted.clear()
-            self._kept.sync()
+            self._disk_file.sync()
         # The platter is ours: to sync the real file too would only take time.
 
 

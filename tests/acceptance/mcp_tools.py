@@ -17,7 +17,7 @@ def cli(*words: str) -> list[str]:
     return [sys.executable, "-c", "from holdfast.__main__ import main; main()", *words]
 
 
-def installed() -> dict[str, str]:
+def tools_environment() -> dict[str, str]:
     """An environment in which the tools are found."""
     assert (MODULES / ".ready").exists(), "The MCP tools are not installed: run make tools."
     HOME.mkdir(exist_ok=True)

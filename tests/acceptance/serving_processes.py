@@ -12,7 +12,7 @@ from timeouts import TIMEOUT
 HOLDFAST = (sys.executable, "-c", "from holdfast.__main__ import main; main()")
 
 
-class Served:
+class ServerProcess:
     """`holdfast serve` as a process."""
 
     def __init__(self, db: str, port: int = 0, **settings: str) -> None:
@@ -28,7 +28,7 @@ class Served:
         assert found, greeting + self.process.stderr.read()
         self.url, self.port = found[0], int(found[1])
 
-    def ended(self) -> tuple[int, str]:
+    def stop(self) -> tuple[int, str]:
         """Ask it to end: its exit code, and what it said since it began."""
         self.process.terminate()
         _, said = self.process.communicate(timeout=TIMEOUT)
@@ -36,9 +36,9 @@ class Served:
 
 
 @contextmanager
-def served(count: int, db: str, **settings: str) -> Iterator[list[Served]]:
+def start_servers(count: int, db: str, **settings: str) -> Iterator[list[ServerProcess]]:
     """Some servers on one store, begun at once."""
-    servers = [Served(db, **settings) for _ in range(count)]
+    servers = [ServerProcess(db, **settings) for _ in range(count)]
     try:
         for server in servers:
             server.is_ready()

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.kernel.errors import Misconfigured
-from holdfast.kernel.storage.locate import open_store
+from holdfast.kernel.errors import InvalidSetting
+from holdfast.kernel.storage.open_by_address import open_store
 from timeouts import TIMEOUT
 
 pytestmark = pytest.mark.full
@@ -42,7 +42,7 @@ def run(tmp_path: Path) -> Run:
     return command
 
 
-def refused(done: "subprocess.CompletedProcess[bytes]") -> tuple[int, str]:
+def read_error(done: "subprocess.CompletedProcess[bytes]") -> tuple[int, str]:
     """The exit code and the error's own; there is nothing on the output, and one line of JSON beside it."""
     assert done.stdout == b""
     return done.returncode, json.loads(done.stderr)["code"]
@@ -68,7 +68,7 @@ READ = ("list", "--json")
         (lambda path: path.write_text("A letter to a friend.\n" * 500), "NOT_A_STORE"),
         (lambda path: path.write_text("x"), "NOT_A_STORE"),
         (lambda path: path.write_bytes(b"SQLite format 3\x00" + bytes(4080)), "NOT_A_STORE"),
-        (lambda path: truncated(path), "STORE_DAMAGED"),
+        (lambda path: write_truncated_store(path), "STORE_DAMAGED"),
     ],
     ids=["a device", "a folder", "a circle", "a pipe", "a letter", "a byte", "a forged head", "a page cut off"],
 )
@@ -76,25 +76,25 @@ def test_what_is_no_store_is_refused_and_left(run: Run, tmp_path: Path, make: Ca
     path = tmp_path / "memory.db"
     make(path)
     before = contents(tmp_path)
-    assert refused(run(*STORE, "--db", str(path))) == (5, code)
+    assert read_error(run(*STORE, "--db", str(path))) == (5, code)
     assert contents(tmp_path) == before
 
 
-def truncated(path: Path) -> None:
-    with holdfast.open(str(path)) as hold:
-        hold.bulk_store(memories=[{"title": f"Title {n}", "content": "text " * 200} for n in range(50)])
+def write_truncated_store(path: Path) -> None:
+    with holdfast.open(str(path)) as ctx:
+        ctx.bulk_store(memories=[{"title": f"Title {n}", "content": "text " * 200} for n in range(50)])
     os.truncate(path, path.stat().st_size - 4096)
 
 
 def test_devices_by_their_own_names_are_refused(run: Run) -> None:
     for name in ("/dev/full", "/dev/null", "/dev/zero"):
-        assert refused(run(*STORE, "--db", name)) == (5, "STORE_UNREACHABLE")
+        assert read_error(run(*STORE, "--db", name)) == (5, "STORE_UNREACHABLE")
 
 
 @pytest.mark.parametrize("path", ["", "postgres://here/memory", "file/below", "x" * 300])
 def test_a_path_that_cannot_be_one_is_refused(run: Run, tmp_path: Path, path: str) -> None:
     (tmp_path / "here" / "file").touch()
-    code, name = refused(run(*STORE, "--db", path))
+    code, name = read_error(run(*STORE, "--db", path))
     assert (code, name) in [(78, "MISCONFIGURED"), (5, "STORE_UNREACHABLE")]
 
 
@@ -105,8 +105,8 @@ def read_only(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(folder)], capture_output=True).returncode:
         pytest.skip("only root may mount")
-    with holdfast.open(str(folder / "memory.db")) as hold:
-        hold.store(title="Kept", content="before")
+    with holdfast.open(str(folder / "memory.db")) as ctx:
+        ctx.store(title="Kept", content="before")
     subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
@@ -115,15 +115,15 @@ def read_only(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("name", ["memory.db", "new.db", "new/memory.db"])
 def test_a_disk_that_cannot_be_written_to_is_told(run: Run, read_only: Path, name: str) -> None:
     before = contents(read_only)
-    assert refused(run(*STORE, "--db", str(read_only / name))) == (5, "STORE_UNREACHABLE")
+    assert read_error(run(*STORE, "--db", str(read_only / name))) == (5, "STORE_UNREACHABLE")
     assert contents(read_only) == before
 
 
 def test_a_store_whose_log_is_missing_has_what_was_written_into_it(run: Run, tmp_path: Path) -> None:
-    with holdfast.open(str(tmp_path / "memory.db")) as hold:
-        hold.store(title="Kept", content="in the file")
-    with holdfast.open(str(tmp_path / "memory.db")) as hold:
-        hold.store(title="In the log", content="which is lost")
+    with holdfast.open(str(tmp_path / "memory.db")) as ctx:
+        ctx.store(title="Kept", content="in the file")
+    with holdfast.open(str(tmp_path / "memory.db")) as ctx:
+        ctx.store(title="In the log", content="which is lost")
         for beside in ("", ".key"):
             shutil.copy(f"{tmp_path}/memory.db{beside}", f"{tmp_path}/copy.db{beside}")
     listed = json.loads(run(*READ, "--db", str(tmp_path / "copy.db")).stdout)
@@ -135,7 +135,7 @@ def test_a_store_whose_log_is_missing_has_what_was_written_into_it(run: Run, tmp
 
 
 def test_an_empty_home_is_none(run: Run, tmp_path: Path) -> None:
-    assert refused(run(*STORE, env={"HOME": ""})) == (78, "MISCONFIGURED")
+    assert read_error(run(*STORE, env={"HOME": ""})) == (78, "MISCONFIGURED")
     assert list((tmp_path / "here").iterdir()) == []
 
 
@@ -148,7 +148,7 @@ def test_without_a_home_a_store_must_be_named(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     monkeypatch.setattr(pwd, "getpwuid", nobody)
-    with pytest.raises(Misconfigured):
+    with pytest.raises(InvalidSetting):
         open_store(None)
     open_store(str(tmp_path / "memory.db")).close()
 
@@ -170,7 +170,7 @@ def test_a_closed_input_is_missed_only_by_who_reads_it(run: Run, tmp_path: Path)
     db = str(tmp_path / "memory.db")
     assert run(*STORE, "--db", db, stdin=None, preexec_fn=closing(0)).returncode == 0
     words = ("store", "--json", "--db", db, "-T", "From input", "-c", "-")
-    assert refused(run(*words, stdin=None, preexec_fn=closing(0))) == (2, "VALIDATION_FAILED")
+    assert read_error(run(*words, stdin=None, preexec_fn=closing(0))) == (2, "VALIDATION_FAILED")
 
 
 @pytest.mark.parametrize("handles", [(1,), (1, 2), (0, 1, 2)], ids=["output", "output and errors", "everything"])
@@ -178,41 +178,43 @@ def test_what_is_stored_with_its_streams_closed_is_stored(run: Run, tmp_path: Pa
     db = str(tmp_path / "memory.db")
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"))
     run(*STORE, "--db", db, preexec_fn=closing(*handles), **pipes)
-    with holdfast.open(db) as hold:
-        assert [memory.title for memory in hold.list().memories] == ["Title"]
+    with holdfast.open(db) as ctx:
+        assert [memory.title for memory in ctx.list().memories] == ["Title"]
 
 
 @pytest.fixture
-def filled(tmp_path: Path) -> str:
-    with holdfast.open(str(tmp_path / "memory.db")) as hold:
-        hold.bulk_store(memories=[{"title": f"Café {n}", "content": "naïve " * 400} for n in range(150)])
+def large_store(tmp_path: Path) -> str:
+    with holdfast.open(str(tmp_path / "memory.db")) as ctx:
+        ctx.bulk_store(memories=[{"title": f"Café {n}", "content": "naïve " * 400} for n in range(150)])
     return str(tmp_path / "memory.db")
 
 
 @pytest.mark.parametrize("form", [("--json",), ()], ids=["json", "text"])
 @pytest.mark.parametrize("command", ["list", "events"])
-def test_a_reader_that_has_seen_enough_is_no_error(run: Run, filled: str, command: str, form: tuple[str, ...]) -> None:
+def test_a_reader_that_has_seen_enough_is_no_error(
+    run: Run, large_store: str, command: str, form: tuple[str, ...]
+) -> None:
     read, write = os.pipe()
     os.close(read)
     try:
-        done = run(command, "--db", filled, "--limit", "100", *form, stdout=write)
+        done = run(command, "--db", large_store, "--limit", "100", *form, stdout=write)
     finally:
         os.close(write)
     assert done.stderr == b""
 
 
 @pytest.mark.parametrize("form", [("--json",), ()], ids=["json", "text"])
-def test_an_answer_that_cannot_be_written_is_an_error(run: Run, filled: str, form: tuple[str, ...]) -> None:
+def test_an_answer_that_cannot_be_written_is_an_error(run: Run, large_store: str, form: tuple[str, ...]) -> None:
     with open("/dev/full", "wb") as full:
-        done = run("list", "--db", filled, "--limit", "100", *form, stdout=full)
+        done = run("list", "--db", large_store, "--limit", "100", *form, stdout=full)
     assert done.returncode == 1
     assert b"could not be written" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("locale", [{"LC_ALL": "C", "PYTHONUTF8": "0"}, {"PYTHONIOENCODING": "ascii"}])
-def test_any_locale_can_read_what_was_stored(run: Run, filled: str, locale: dict[str, str]) -> None:
-    shown = run("list", "--db", filled, "--limit", "3", env=locale)
+def test_any_locale_can_read_what_was_stored(run: Run, large_store: str, locale: dict[str, str]) -> None:
+    shown = run("list", "--db", large_store, "--limit", "3", env=locale)
     assert (shown.returncode, shown.stderr) == (0, b"")
-    listed = run("list", "--db", filled, "--limit", "3", "--json", env=locale)
+    listed = run("list", "--db", large_store, "--limit", "3", "--json", env=locale)
     assert json.loads(listed.stdout.decode())["memories"][0]["title"].startswith("Café")

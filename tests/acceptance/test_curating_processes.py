@@ -13,7 +13,7 @@ import pytest
 
 import holdfast
 from holdfast.features.curation.run import LEASE, LEASE_MICROSECONDS
-from holdfast.kernel import timestamps as moment
+from holdfast.kernel import timestamps
 from holdfast.kernel.errors import CuratorBusy
 from holdfast.kernel.storage import leases
 from timeouts import TIMEOUT, wait_until
@@ -24,14 +24,14 @@ PAIRS = 12
 
 
 @pytest.fixture
-def crowded(tmp_path: Path) -> str:
+def store_with_duplicates(tmp_path: Path) -> str:
     """A store with many pairs of memories that say the same."""
     db = str(tmp_path / "memory.db")
-    with holdfast.open(db, agent_id="ai:tester@here") as hold:
+    with holdfast.open(db, agent_id="ai:tester@here") as ctx:
         for number in range(PAIRS):
             said = f"The lamp of room w{number:03}x hangs above all of the tables of room w{number:03}x."
-            hold.store(title=f"Lamp w{number:03}x", content=said, tier="long")
-            hold.store(title=f"Room w{number:03}x", content=said.replace("all of the", "all the"), tier="long")
+            ctx.store(title=f"Lamp w{number:03}x", content=said, tier="long")
+            ctx.store(title=f"Room w{number:03}x", content=said.replace("all of the", "all the"), tier="long")
     return db
 
 
@@ -52,70 +52,76 @@ def curating(db: str, *words: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def must_be_whole(hold: holdfast.Holdfast) -> int:
+def must_be_whole(ctx: holdfast.Holdfast) -> int:
     """Every text is live, or archived and in what was made of it; how many are live."""
-    live = hold.list(limit=1000).memories
-    archived = {memory.id: memory for memory in hold.archive_list(limit=1000).archived}
+    live = ctx.list(limit=1000).memories
+    archived = {memory.id: memory for memory in ctx.archive_list(limit=1000).archived}
     made = {source: memory for memory in live for source in memory.metadata.get("derived_from", ())}
     assert set(made) == set(archived)
     assert len(live) + len(archived) - sum("derived_from" in memory.metadata for memory in live) == 2 * PAIRS
-    assert hold.verify().intact
+    assert ctx.verify().intact
     return len(live)
 
 
-def test_a_killed_curator_leaves_whole_steps_and_the_next_goes_on(crowded: str) -> None:
-    with holdfast.open(crowded, agent_id="ai:tester@here") as hold:
-        before = hold.verify().entries
-        with curating(crowded, "--apply", "--steps=duplicates", "--max-ops=1000") as process:
-            wait_until(lambda: hold.verify().entries >= before + 5 or process.poll() is not None)
+def test_a_killed_curator_leaves_whole_steps_and_the_next_goes_on(store_with_duplicates: str) -> None:
+    with holdfast.open(store_with_duplicates, agent_id="ai:tester@here") as ctx:
+        before = ctx.verify().entries
+        with curating(store_with_duplicates, "--apply", "--steps=duplicates", "--max-ops=1000") as process:
+            wait_until(lambda: ctx.verify().entries >= before + 5 or process.poll() is not None)
             process.kill()
             process.wait()
-        partly = must_be_whole(hold)
-        with hold.hold.reading() as session:
-            held = leases.held(session, LEASE, moment.now())
+        partly = must_be_whole(ctx)
+        with ctx.ctx.reading() as session:
+            held = leases.get_lease(session, LEASE, timestamps.now())
         if held is not None:
             with pytest.raises(CuratorBusy):
-                hold.curate(apply=True)
-    later = moment.now() + LEASE_MICROSECONDS
-    with holdfast.open(crowded, agent_id="ai:tester@here", now=lambda: max(later, moment.now())) as hold:
-        hold.curate(apply=True, steps=["duplicates"], max_ops=1000)
-        assert PAIRS <= must_be_whole(hold) <= partly
-        assert hold.curate(apply=True, steps=["duplicates"], max_ops=1000).changed == 0
-        assert must_be_whole(hold) == PAIRS
-        statuses = {run.status for run in hold.curate_runs().runs}
+                ctx.curate(apply=True)
+    later = timestamps.now() + LEASE_MICROSECONDS
+    with holdfast.open(
+        store_with_duplicates, agent_id="ai:tester@here", now=lambda: max(later, timestamps.now())
+    ) as ctx:
+        ctx.curate(apply=True, steps=["duplicates"], max_ops=1000)
+        assert PAIRS <= must_be_whole(ctx) <= partly
+        assert ctx.curate(apply=True, steps=["duplicates"], max_ops=1000).changed == 0
+        assert must_be_whole(ctx) == PAIRS
+        statuses = {run.status for run in ctx.curate_runs().runs}
         assert statuses <= {"done", "broken off"}
 
 
-def test_two_curators_never_do_the_same_work(crowded: str) -> None:
+def test_two_curators_never_do_the_same_work(store_with_duplicates: str) -> None:
     words = ("--apply", "--steps=duplicates", "--max-ops=1000")
-    with curating(crowded, *words) as one, curating(crowded, *words) as other:
+    with curating(store_with_duplicates, *words) as one, curating(store_with_duplicates, *words) as other:
         answers = [(process.communicate()[0], process.returncode) for process in (one, other)]
     codes = [code for _, code in answers]
     assert 0 in codes
     assert set(codes) <= {0, 3}
     assert sum(json.loads(said)["changed"] for said, code in answers if code == 0) == PAIRS
-    with holdfast.open(crowded, agent_id="ai:tester@here") as hold:
-        assert must_be_whole(hold) == PAIRS
+    with holdfast.open(store_with_duplicates, agent_id="ai:tester@here") as ctx:
+        assert must_be_whole(ctx) == PAIRS
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-def test_a_daemon_goes_on_until_it_is_told_and_lets_go_of_its_lease(crowded: str, told: signal.Signals) -> None:
-    with curating(crowded, "--apply", "--daemon", "--interval-secs=3600", "--steps=duplicates") as process:
+def test_a_daemon_goes_on_until_it_is_told_and_lets_go_of_its_lease(
+    store_with_duplicates: str, told: signal.Signals
+) -> None:
+    with curating(
+        store_with_duplicates, "--apply", "--daemon", "--interval-secs=3600", "--steps=duplicates"
+    ) as process:
         assert process.stdout is not None
         first = json.loads(process.stdout.readline())
         assert (first["changed"], process.poll()) == (PAIRS, None)
         process.send_signal(told)
         assert process.wait(TIMEOUT) == 0
-    with holdfast.open(crowded, agent_id="ai:tester@here") as hold:
-        with hold.hold.reading() as session:
-            assert leases.held(session, LEASE, moment.now()) is None
-        assert hold.curate(apply=True, steps=["duplicates"]).changed == 0
+    with holdfast.open(store_with_duplicates, agent_id="ai:tester@here") as ctx:
+        with ctx.ctx.reading() as session:
+            assert leases.get_lease(session, LEASE, timestamps.now()) is None
+        assert ctx.curate(apply=True, steps=["duplicates"]).changed == 0
 
 
-def test_a_daemon_waits_while_another_curates(crowded: str) -> None:
-    with holdfast.open(crowded, agent_id="ai:tester@here") as hold, hold.hold.store.writing() as session:
-        assert leases.take(session, LEASE, "another", moment.now() + LEASE_MICROSECONDS, moment.now())
-    with curating(crowded, "--apply", "--daemon") as process:
+def test_a_daemon_waits_while_another_curates(store_with_duplicates: str) -> None:
+    with holdfast.open(store_with_duplicates, agent_id="ai:tester@here") as ctx, ctx.ctx.store.transaction() as session:
+        assert leases.acquire(session, LEASE, "another", timestamps.now() + LEASE_MICROSECONDS, timestamps.now())
+    with curating(store_with_duplicates, "--apply", "--daemon") as process:
         assert process.stderr is not None
         said = json.loads(process.stderr.readline())
         assert (said["code"], said["retryable"], process.poll()) == ("CURATOR_BUSY", True, None)

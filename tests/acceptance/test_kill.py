@@ -58,7 +58,7 @@ class Witness:
         with self._lock:
             return f"{prefix} {next(self._titles)}"
 
-    def kept(self, id: str, version: int = 1) -> None:
+    def record_kept(self, id: str, version: int = 1) -> None:
         with self._lock:
             self.acknowledged[id] = max(version, self.acknowledged.get(id, 0))
 
@@ -88,12 +88,12 @@ def killed_library(witness: Witness, random: Random) -> None:
         for _ in range(random.randrange(1, 60)):
             line = process.stdout.readline()
             if line.endswith("\n"):
-                witness.kept(line.split()[0], int(line.split()[1]))
+                witness.record_kept(line.split()[0], int(line.split()[1]))
         time.sleep(random.uniform(0, 0.02))
         process.kill()
         for line in process.stdout:
             if line.endswith("\n"):
-                witness.kept(line.split()[0], int(line.split()[1]))
+                witness.record_kept(line.split()[0], int(line.split()[1]))
 
 
 def killed_commands(witness: Witness, random: Random) -> None:
@@ -108,7 +108,7 @@ def killed_commands(witness: Witness, random: Random) -> None:
             out, err = process.communicate(timeout=TIMEOUT)
             witness.said += [err]
             with suppress(ValueError):
-                witness.kept(json.loads(out)["id"])
+                witness.record_kept(json.loads(out)["id"])
 
 
 def killed_mcp(witness: Witness, random: Random) -> None:
@@ -135,7 +135,7 @@ def note_answer(witness: Witness, line: str) -> None:
         result = json.loads(line).get("result", {})
         if "structuredContent" in result:
             assert not result.get("isError"), result
-            witness.kept(result["structuredContent"]["id"])
+            witness.record_kept(result["structuredContent"]["id"])
 
 
 def killed_http(witness: Witness, random: Random) -> None:
@@ -161,27 +161,27 @@ def post(witness: Witness, host: str, stop: threading.Event) -> None:
             answer = connection.getresponse()
             told = answer.read().decode()
             if answer.status == 201:
-                witness.kept(json.loads(told)["id"])
+                witness.record_kept(json.loads(told)["id"])
             else:
                 witness.said.append(told)
 
 
-def repeated(work: Callable[[Witness, Random], None], witness: Witness, seed: int, rounds: int) -> None:
+def repeat_rounds(work: Callable[[Witness, Random], None], witness: Witness, seed: int, rounds: int) -> None:
     random = Random(seed)
     for _ in range(rounds):
         work(witness, random)
 
 
 def assert_nothing_lost(witness: Witness) -> None:
-    with holdfast.open(witness.db) as hold:
+    with holdfast.open(witness.db) as ctx:
         ids = list(witness.acknowledged)
-        with hold.hold.reading() as session:
-            rows = session.assembled(("memory_select", "memory.some"), {"ids": ids})
-            assert history.verify(hold.hold, session) == []
+        with ctx.ctx.reading() as session:
+            rows = session.select(("memory_select", "memory.some"), {"ids": ids})
+            assert history.verify(ctx.ctx, session) == []
         kept = {row[0]: row[30] for row in rows}
         assert {id for id, version in witness.acknowledged.items() if kept.get(id, 0) < version} == set()
-        assert hold.hold.store.faults() == []
-        hold.store(title="Afterwards", content="The store goes on.")
+        assert ctx.ctx.store.faults() == []
+        ctx.store(title="Afterwards", content="The store goes on.")
     said = "\n".join(witness.said)
     assert "locked" not in said.lower()
     assert "busy" not in said.lower()
@@ -195,7 +195,7 @@ WRITERS = {"library": killed_library, "commands": killed_commands, "mcp": killed
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_killed_writer_loses_nothing_that_it_acknowledged(db: str, name: str) -> None:
     witness = Witness(db)
-    repeated(WRITERS[name], witness, 1, 12 if name == "library" else 3)
+    repeat_rounds(WRITERS[name], witness, 1, 12 if name == "library" else 3)
     assert_nothing_lost(witness)
     assert witness.acknowledged
 
@@ -208,7 +208,7 @@ def test_eight_killed_processes_on_one_file_lose_nothing_and_see_no_lock(
     jobs = [killed_http, killed_mcp, killed_mcp, killed_mcp, killed_library, killed_library, killed_commands]
     with ThreadPoolExecutor(8) as supervisors:
         running = [
-            supervisors.submit(repeated, job, witness, seed, rounds)
+            supervisors.submit(repeat_rounds, job, witness, seed, rounds)
             for seed, job in enumerate([*jobs, killed_commands])
         ]
         for job in running:
@@ -231,15 +231,15 @@ with hold.hold.writing() as write:
     sys.stdin.readline()
 """
     witness = Witness(db)
-    with witness.process(sys.executable, "-c", holding, db) as process, holdfast.open(db) as hold:
+    with witness.process(sys.executable, "-c", holding, db) as process, holdfast.open(db) as ctx:
         assert process.stdout is not None
         assert process.stdin is not None
         assert process.stdout.readline() == "holding\n"
         with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(lambda: hold.store(title="Waited", content="for its turn").id)
-            assert hold.list().memories == []
+            waiting = pool.submit(lambda: ctx.store(title="Waited", content="for its turn").id)
+            assert ctx.list().memories == []
             assert not waiting.done()
             process.stdin.write("go\n")
             process.stdin.flush()
-            witness.kept(waiting.result(timeout=TIMEOUT))
+            witness.record_kept(waiting.result(timeout=TIMEOUT))
     assert_nothing_lost(witness)

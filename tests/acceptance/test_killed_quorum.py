@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serving_processes import Served, served
+from serving_processes import ServerProcess, start_servers
 
 import holdfast
 from timeouts import TIMEOUT, wait_until
@@ -18,13 +18,13 @@ def store(url: str, title: str) -> httpx.Response:
     return httpx.post(f"{url}/api/v1/memories", json={"title": title, "content": "It is 8080."}, timeout=TIMEOUT)
 
 
-def lost(url: str, title: str) -> None:
+def store_unanswered(url: str, title: str) -> None:
     """A write of which its sender never hears."""
     with pytest.raises(httpx.HTTPError):
         store(url, title)
 
 
-def killed(server: Served) -> None:
+def kill_server(server: ServerProcess) -> None:
     server.process.kill()
     server.process.wait()
 
@@ -37,36 +37,39 @@ def quorum(*peers: str, needed: int, timeout_ms: int = 20_000) -> dict[str, str]
 def test_what_two_peers_acknowledged_survives_that_both_are_killed(tmp_path: Path) -> None:
     files = [str(tmp_path / f"{name}.db") for name in ("here", "one", "other")]
     with (
-        served(1, files[1]) as (one,),
-        served(1, files[2]) as (other,),
-        served(1, files[0], **quorum(one.url, other.url, needed=3)) as (here,),
+        start_servers(1, files[1]) as (one,),
+        start_servers(1, files[2]) as (other,),
+        start_servers(1, files[0], **quorum(one.url, other.url, needed=3)) as (here,),
     ):
         ids = [store(here.url, f"Number {n}").json()["id"] for n in range(5)]
-        killed(one)
-        killed(other)
+        kill_server(one)
+        kill_server(other)
         late = store(here.url, "Late").json()
         assert (late["code"], late["got"], late["needed"]) == ("QUORUM_NOT_MET", 1, 3)
     for file in files:
-        with holdfast.open(file) as hold:
-            assert [hold.get(id=id).title for id in ids] == [f"Number {n}" for n in range(5)]
-            assert hold.verify().intact
+        with holdfast.open(file) as ctx:
+            assert [ctx.get(id=id).title for id in ids] == [f"Number {n}" for n in range(5)]
+            assert ctx.verify().intact
 
 
 def test_a_server_that_is_killed_while_it_waits_leaves_its_mark_and_the_next_one_delivers(tmp_path: Path) -> None:
     file = str(tmp_path / "here.db")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with served(1, file, **quorum(url, needed=2)) as (here,):
-            waits = threading.Thread(target=lost, args=(here.url, "Port"))
+        with start_servers(1, file, **quorum(url, needed=2)) as (here,):
+            waits = threading.Thread(target=store_unanswered, args=(here.url, "Port"))
             waits.start()
             connection, _ = silent.accept()
             wait_until(lambda: httpx.get(f"{here.url}/api/v1/memories", timeout=TIMEOUT).json()["count"])
-            killed(here)
+            kill_server(here)
             waits.join()
             connection.close()
-    with holdfast.open(file) as hold:
-        assert hold.sync_status().pending_replication == 1
-    with served(1, str(tmp_path / "one.db")) as (one,), served(1, file, **quorum(one.url, needed=2)) as (here,):
+    with holdfast.open(file) as ctx:
+        assert ctx.sync_status().pending_replication == 1
+    with (
+        start_servers(1, str(tmp_path / "one.db")) as (one,),
+        start_servers(1, file, **quorum(one.url, needed=2)) as (here,),
+    ):
         status = f"{here.url}/api/v1/sync/status"
         wait_until(lambda: not httpx.get(status, timeout=TIMEOUT).json()["pending_replication"])
         assert httpx.get(f"{one.url}/api/v1/memories", timeout=TIMEOUT).json()["memories"][0]["title"] == "Port"

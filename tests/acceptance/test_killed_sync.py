@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from serving_processes import HOLDFAST, Served
+from serving_processes import HOLDFAST, ServerProcess
 
 import holdfast
-from holdfast.features.sync.status_store import followed
+from holdfast.features.sync.status_store import list_cursors
 from timeouts import wait_until
 
 EACH = 300
@@ -30,21 +30,21 @@ def in_step(db: str, url: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def fill(hold: holdfast.Holdfast, whose: str) -> None:
+def fill(ctx: holdfast.Holdfast, whose: str) -> None:
     for start in range(0, EACH, BATCH):
         numbers = range(start, start + BATCH)
-        hold.bulk_store(memories=[{"title": f"{whose} {one}", "content": f"{whose} said {one}."} for one in numbers])
+        ctx.bulk_store(memories=[{"title": f"{whose} {one}", "content": f"{whose} said {one}."} for one in numbers])
 
 
-def wait_for_changes(hold: holdfast.Holdfast, count: int) -> None:
+def wait_for_changes(ctx: holdfast.Holdfast, count: int) -> None:
     """Until so many changes more were taken, or all."""
-    wanted = min(taken(hold) + count, EACH)
-    wait_until(lambda: taken(hold) >= wanted)
+    wanted = min(read_cursor(ctx) + count, EACH)
+    wait_until(lambda: read_cursor(ctx) >= wanted)
 
 
-def taken(hold: holdfast.Holdfast) -> int:
-    with hold.hold.reading() as session:
-        return max(followed(session).values(), default=0)
+def read_cursor(ctx: holdfast.Holdfast) -> int:
+    with ctx.ctx.reading() as session:
+        return max(list_cursors(session).values(), default=0)
 
 
 @pytest.mark.full
@@ -56,22 +56,22 @@ def test_an_exchange_whose_half_is_killed_goes_on_and_doubles_nothing(victim: st
         fill(there, "Bob")
         watched = here if victim == "daemon" else there
         for _ in range(KILLS):
-            server = Served(theirs)
+            server = ServerProcess(theirs)
             server.is_ready()
             with in_step(mine, server.url) as daemon:
                 wait_for_changes(watched, 5 * BATCH)
                 (daemon if victim == "daemon" else server.process).kill()
             server.process.kill()
             server.process.communicate()
-        server = Served(theirs)
+        server = ServerProcess(theirs)
         server.is_ready()
         try:
             here.sync(remote=server.url, trust_source=True)
             assert here.sync(remote=server.url, trust_source=True).pulled == 0
-            assert server.ended() == (0, "")
+            assert server.stop() == (0, "")
         finally:
             server.process.kill()
         assert here.sync_digest().digest == there.sync_digest().digest
-        assert [hold.stats().total for hold in (here, there)] == [2 * EACH, 2 * EACH]
-        assert [hold.sync_digest().seq for hold in (here, there)] == [2 * EACH, 2 * EACH]
-        assert all(hold.verify().intact for hold in (here, there))
+        assert [ctx.stats().total for ctx in (here, there)] == [2 * EACH, 2 * EACH]
+        assert [ctx.sync_digest().seq for ctx in (here, there)] == [2 * EACH, 2 * EACH]
+        assert all(ctx.verify().intact for ctx in (here, there))

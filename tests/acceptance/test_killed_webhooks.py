@@ -8,7 +8,7 @@ import pytest
 
 import holdfast
 from engines import ENGINES
-from provider_server import Asked, Handler, provider
+from provider_server import Handler, ReceivedRequest, provider
 from timeouts import TIMEOUT
 
 pytestmark = pytest.mark.full
@@ -19,7 +19,7 @@ KILLED_AT = (3, 8, 13)
 DISPATCHER = """
 import sys, holdfast
 from dataclasses import replace
-from holdfast.kernel.net.access import Outbound
+from holdfast.kernel.net.outbound import Outbound
 from holdfast.features.webhooks.deliver import Dispatcher
 with holdfast.open(sys.argv[1]) as hold:
     dispatcher = Dispatcher(replace(hold.hold, outbound=Outbound(("127.0.0.0/8",), timeout=1.0)), spare=0.5)
@@ -35,7 +35,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 def test_every_event_arrives_in_order_however_often_a_dispatcher_dies(
-    hold: holdfast.Holdfast, db: str, monkeypatch: pytest.MonkeyPatch
+    ctx: holdfast.Holdfast, db: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     came: Queue[int] = Queue()
     running: list[subprocess.Popen[bytes]] = []
@@ -44,7 +44,7 @@ def test_every_event_arrives_in_order_however_often_a_dispatcher_dies(
     def begin() -> None:
         running.append(subprocess.Popen([sys.executable, "-c", DISPATCHER, db], stdin=subprocess.PIPE))
 
-    def take(handler: Handler, asked: Asked) -> None:
+    def take(handler: Handler, asked: ReceivedRequest) -> None:
         seq = asked.body["seq"]
         came.put(seq)
         if left and seq == left[0]:
@@ -75,5 +75,5 @@ def test_every_event_arrives_in_order_however_often_a_dispatcher_dies(
     assert [seq for place, seq in enumerate(told) if seq not in told[:place]] == list(range(1, EVENTS + 1))
     assert told == sorted(told)
     assert all(told.count(seq) > 1 for seq in KILLED_AT)
-    [one] = hold.subscription_list().subscriptions
+    [one] = ctx.subscription_list().subscriptions
     assert (one.place, one.delivered) == (EVENTS, EVENTS)

@@ -13,11 +13,11 @@ from typing import Any
 
 import httpx
 import pytest
-from serving_processes import Served, served
+from serving_processes import ServerProcess, start_servers
 
 import holdfast
 from holdfast.features.history import service as history
-from holdfast.kernel import timestamps as moment
+from holdfast.kernel import timestamps
 from timeouts import TIMEOUT, wait_until
 
 SERVERS = 3
@@ -33,13 +33,13 @@ def engine() -> str:
 
 
 @pytest.fixture
-def servers(db: str) -> Iterator[list[Served]]:
-    with served(SERVERS, db) as running:
+def servers(db: str) -> Iterator[list[ServerProcess]]:
+    with start_servers(SERVERS, db) as running:
         yield running
 
 
 @pytest.fixture
-def clients(servers: list[Served]) -> Iterator[list[httpx.Client]]:
+def clients(servers: list[ServerProcess]) -> Iterator[list[httpx.Client]]:
     with ExitStack() as stack:
         yield [stack.enter_context(httpx.Client(base_url=server.url, timeout=TIMEOUT)) for server in servers]
 
@@ -48,12 +48,12 @@ def at_once(work: list[Callable[[], Any]]) -> list[Any]:
     """What each of some jobs answers, begun in the same moment."""
     ready = threading.Barrier(len(work))
 
-    def begun(job: Callable[[], Any]) -> Any:
+    def run_job(job: Callable[[], Any]) -> Any:
         ready.wait()
         return job()
 
     with ThreadPoolExecutor(len(work)) as pool:
-        return [job.result() for job in [pool.submit(begun, job) for job in work]]
+        return [job.result() for job in [pool.submit(run_job, job) for job in work]]
 
 
 def by_all(clients: list[httpx.Client], work: Callable[[httpx.Client, int], Any]) -> list[Any]:
@@ -61,7 +61,7 @@ def by_all(clients: list[httpx.Client], work: Callable[[httpx.Client, int], Any]
     return at_once([partial(work, clients[number % SERVERS], number) for number in range(WRITERS)])
 
 
-def kept(client: httpx.Client, **fields: Any) -> httpx.Response:
+def post_memory(client: httpx.Client, **fields: Any) -> httpx.Response:
     return client.post("/api/v1/memories", json={"title": "Deploy day", "content": "Tuesdays.", **fields})
 
 
@@ -72,14 +72,14 @@ def following(client: httpx.Client) -> Iterator[Iterator[dict[str, Any]]]:
 
 
 def assert_whole(db: str) -> None:
-    with holdfast.open(db) as hold, hold.hold.reading() as session:
-        assert history.verify(hold.hold, session) == []
-        assert hold.hold.store.faults() == []
+    with holdfast.open(db) as ctx, ctx.ctx.reading() as session:
+        assert history.verify(ctx.ctx, session) == []
+        assert ctx.ctx.store.faults() == []
 
 
 @pytest.mark.full
 def test_all_answer_the_same(clients: list[httpx.Client]) -> None:
-    ids = [kept(client, title=f"Deploy {number}").json()["id"] for number, client in enumerate(clients)]
+    ids = [post_memory(client, title=f"Deploy {number}").json()["id"] for number, client in enumerate(clients)]
     clients[0].put(f"/api/v1/memories/{ids[1]}", json={"content": "Wednesdays."})
     clients[1].post("/api/v1/links", json={"source_id": ids[0], "target_id": ids[2]})
     asked = [
@@ -103,7 +103,7 @@ def test_every_stream_tells_what_every_server_stores_in_one_order_without_a_gap(
 
     def stores(client: httpx.Client, writer: int) -> None:
         for number in range(each):
-            assert kept(client, title=f"{writer}-{number}").status_code == 201
+            assert post_memory(client, title=f"{writer}-{number}").status_code == 201
 
     with ExitStack() as stack:
         streams = [stack.enter_context(following(client)) for client in clients]
@@ -116,7 +116,7 @@ def test_every_stream_tells_what_every_server_stores_in_one_order_without_a_gap(
 
 
 def test_writers_of_one_title_make_one_memory_with_every_version_once(clients: list[httpx.Client], db: str) -> None:
-    answers = by_all(clients, lambda client, number: kept(client, content=f"By {number}", on_conflict="merge"))
+    answers = by_all(clients, lambda client, number: post_memory(client, content=f"By {number}", on_conflict="merge"))
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.json()["id"] for answer in answers}) == 1
     assert sorted(answer.json()["version"] for answer in answers) == list(range(1, WRITERS + 1))
@@ -127,7 +127,7 @@ def test_writers_of_one_title_make_one_memory_with_every_version_once(clients: l
 @pytest.mark.full
 def test_of_writers_that_want_a_title_for_themselves_one_gets_it(clients: list[httpx.Client], db: str) -> None:
     for title in "abcde":
-        answers = by_all(clients, lambda client, _, title=title: kept(client, title=title))
+        answers = by_all(clients, lambda client, _, title=title: post_memory(client, title=title))
         assert Counter(answer.status_code for answer in answers) == {201: 1, 409: WRITERS - 1}
     assert clients[2].get("/api/v1/memories").json()["count"] == 5
     assert_whole(db)
@@ -135,7 +135,7 @@ def test_of_writers_that_want_a_title_for_themselves_one_gets_it(clients: list[h
 
 @pytest.mark.full
 def test_of_writers_that_expect_the_same_version_one_succeeds(clients: list[httpx.Client], db: str) -> None:
-    id = kept(clients[0]).json()["id"]
+    id = post_memory(clients[0]).json()["id"]
 
     def changes(version: int, client: httpx.Client, number: int) -> httpx.Response:
         body = {"content": f"{version} by {number}", "expected_version": version}
@@ -152,10 +152,10 @@ def test_of_writers_that_expect_the_same_version_one_succeeds(clients: list[http
 
 @pytest.mark.full
 def test_what_has_expired_is_collected_once(clients: list[httpx.Client], db: str) -> None:
-    with holdfast.open(db, now=lambda: moment.now() - DAY) as yesterday:
+    with holdfast.open(db, now=lambda: timestamps.now() - DAY) as yesterday:
         for number in range(50):
             yesterday.store(title=f"Short {number}", content="x", tier="short")
-    kept(clients[0])
+    post_memory(clients[0])
     answers = at_once([lambda client=client: client.post("/api/v1/gc", json={}) for client in clients * 2])
     assert sum(answer.json()["collected"] for answer in answers) == 50
     assert clients[1].get("/api/v1/memories").json()["count"] == 1
@@ -164,17 +164,17 @@ def test_what_has_expired_is_collected_once(clients: list[httpx.Client], db: str
 
 @pytest.mark.full
 def test_servers_that_collect_by_themselves_collect_once(db: str) -> None:
-    with holdfast.open(db, now=lambda: moment.now() - DAY) as yesterday:
+    with holdfast.open(db, now=lambda: timestamps.now() - DAY) as yesterday:
         ids = {yesterday.store(title=f"Short {number}", content="x", tier="short").id for number in range(50)}
-    with served(SERVERS, db, gc_interval_secs="1"), holdfast.open(db) as hold:
-        wait_until(lambda: hold.archive_stats().archived_total >= 50)
-        assert {memory.id for memory in hold.archive_list(limit=100).archived} == ids
+    with start_servers(SERVERS, db, gc_interval_secs="1"), holdfast.open(db) as ctx:
+        wait_until(lambda: ctx.archive_stats().archived_total >= 50)
+        assert {memory.id for memory in ctx.archive_list(limit=100).archived} == ids
     assert_whole(db)
 
 
 @pytest.mark.full
 def test_a_key_that_was_revoked_through_one_opens_no_other(clients: list[httpx.Client]) -> None:
-    kept(clients[0])
+    post_memory(clients[0])
     admin = clients[0].post("/api/v1/keys", json={"name": "admin", "scope": "admin"}).json()
     headers = {"x-api-key": admin["key"]}
     for number in range(5):
@@ -187,18 +187,18 @@ def test_a_key_that_was_revoked_through_one_opens_no_other(clients: list[httpx.C
 
 
 @pytest.mark.full
-def test_every_use_is_counted_once(servers: list[Served], clients: list[httpx.Client], db: str) -> None:
-    id = kept(clients[0]).json()["id"]
+def test_every_use_is_counted_once(servers: list[ServerProcess], clients: list[httpx.Client], db: str) -> None:
+    id = post_memory(clients[0]).json()["id"]
     work = [lambda client=client: client.post("/api/v1/recall", json={"context": "tuesdays"}) for client in clients * 5]
     assert {answer.status_code for answer in at_once(work)} == {200}
-    assert [server.ended() for server in servers] == [(0, "")] * SERVERS
-    with holdfast.open(db) as hold:
-        assert hold.get(id=id).access_count == 15
+    assert [server.stop() for server in servers] == [(0, "")] * SERVERS
+    with holdfast.open(db) as ctx:
+        assert ctx.get(id=id).access_count == 15
 
 
 @pytest.mark.full
 def test_one_is_restarted_after_another_while_the_others_serve(
-    servers: list[Served], clients: list[httpx.Client], db: str
+    servers: list[ServerProcess], clients: list[httpx.Client], db: str
 ) -> None:
     acknowledged: list[str] = []
     stop, numbers, places = threading.Event(), count(), threading.Lock()
@@ -211,7 +211,7 @@ def test_one_is_restarted_after_another_while_the_others_serve(
             with places:
                 title = f"Memory {next(numbers)}"
             try:
-                answer = kept(clients[turn % SERVERS], title=title)
+                answer = post_memory(clients[turn % SERVERS], title=title)
             except httpx.TransportError:
                 continue
             assert answer.status_code == 201, answer.text
@@ -221,16 +221,16 @@ def test_one_is_restarted_after_another_while_the_others_serve(
         writers = [pool.submit(writes, writer) for writer in range(4)]
         for place in (1, 2):
             before = len(acknowledged)
-            assert servers[place].ended() == (0, "")
+            assert servers[place].stop() == (0, "")
             while len(acknowledged) < before + 20:
                 assert next(coming)
-            servers[place] = Served(db, servers[place].port)
+            servers[place] = ServerProcess(db, servers[place].port)
             servers[place].is_ready()
         stop.set()
         for writer in writers:
             writer.result()
-    with holdfast.open(db) as hold:
-        there = {memory["id"] for memory in hold.export()["memories"]}
+    with holdfast.open(db) as ctx:
+        there = {memory["id"] for memory in ctx.export()["memories"]}
     assert set(acknowledged) <= there
     assert len(acknowledged) == len(set(acknowledged)) > 40
     assert_whole(db)

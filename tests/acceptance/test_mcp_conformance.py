@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_tools import installed, serving
+from mcp_tools import serving, tools_environment
 
 import holdfast
 from timeouts import TIMEOUT
@@ -80,19 +80,21 @@ SKILL_FILES = [
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     db = str(tmp_path_factory.mktemp("conformance") / "memory.db")
-    with holdfast.open(db) as hold:
-        hold.store(title="Deploy", content="On Tuesdays.")
-        hold.skill_register(inline_skill=SKILL, files=SKILL_FILES, namespace="team/ops")
-        hold.skill_register(inline_skill="---\nname: cook\ndescription: How we cook.\n---\n# Cook\n", files=SKILL_FILES)
+    with holdfast.open(db) as ctx:
+        ctx.store(title="Deploy", content="On Tuesdays.")
+        ctx.skill_register(inline_skill=SKILL, files=SKILL_FILES, namespace="team/ops")
+        ctx.skill_register(inline_skill="---\nname: cook\ndescription: How we cook.\n---\n# Cook\n", files=SKILL_FILES)
     with serving(db) as url:
         yield url
 
 
-def checked(url: str, version: str | None, scenario: str, into: Path, *more: str) -> list[dict[str, Any]]:
+def run_checks(url: str, version: str | None, scenario: str, into: Path, *more: str) -> list[dict[str, Any]]:
     """Every check of one scenario."""
     at = [] if version is None else ["--spec-version", version]
     command = ["conformance", "server", "--url", url, *at, "--scenario", scenario, "-o", str(into), *more]
-    done = subprocess.run(command, env=installed(), capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    done = subprocess.run(
+        command, env=tools_environment(), capture_output=True, text=True, timeout=TIMEOUT, check=False
+    )
     found = list(into.glob("*/checks.json"))
     assert len(found) == 1, done.stdout + done.stderr
     checks: list[dict[str, Any]] = json.loads(found[0].read_text())
@@ -110,7 +112,7 @@ def is_as_expected(check: dict[str, Any]) -> bool:
 def checks_of_suite(url: str, version: str, into: Path) -> dict[str, list[dict[str, Any]]]:
     """Every check of a revision by its scenario, in one run: those that need fixtures fail, and are not asked about."""
     command = ["conformance", "server", "--url", url, "--spec-version", version, "--suite", "all", "-o", str(into)]
-    subprocess.run(command, env=installed(), capture_output=True, timeout=TIMEOUT, check=False)
+    subprocess.run(command, env=tools_environment(), capture_output=True, timeout=TIMEOUT, check=False)
     folders = {scenario: list(into.glob(f"server-{scenario}-20*")) for scenario in SCENARIOS[version]}
     return {
         scenario: [check for folder in found for check in json.loads((folder / "checks.json").read_text())]
@@ -134,7 +136,7 @@ def test_the_server_conforms_to_the_skills_extension_and_no_check_is_left_out(
     url: str, scenario: str, tmp_path: Path
 ) -> None:
     """An extension is on no revision's list: the suite runs it at one if it is told to."""
-    checks = checked(url, "2026-07-28", scenario, tmp_path, "--force")
+    checks = run_checks(url, "2026-07-28", scenario, tmp_path, "--force")
     assert any(check["id"].startswith("sep-2640") for check in checks)
     assert [check for check in checks if check["status"] not in ("SUCCESS", "INFO")] == []
 
@@ -142,5 +144,5 @@ def test_the_server_conforms_to_the_skills_extension_and_no_check_is_left_out(
 @pytest.mark.full
 def test_the_skills_extension_holds_as_the_suite_runs_it_by_itself(url: str, tmp_path: Path) -> None:
     for scenario in SKILL_SCENARIOS:
-        checks = checked(url, None, scenario, tmp_path / scenario)
+        checks = run_checks(url, None, scenario, tmp_path / scenario)
         assert {check["status"] for check in checks} <= {"SUCCESS", "INFO"}, checks

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from mcp_tools import cli, installed, serving
+from mcp_tools import cli, serving, tools_environment
 
 import holdfast
 from timeouts import TIMEOUT
@@ -23,8 +23,8 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def memory(db: str) -> str:
-    with holdfast.open(db) as hold:
-        return str(hold.store(title="Deploy", content="On Tuesdays.").id)
+    with holdfast.open(db) as ctx:
+        return str(ctx.store(title="Deploy", content="On Tuesdays.").id)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,9 @@ def target(request: pytest.FixtureRequest, db: str) -> list[str]:
 def inspect(target: list[str], era: str, method: str, *more: str) -> tuple[int, Any]:
     """The exit code and the result of one method."""
     command = ["mcp-inspector", "--cli", *target, "--protocol-era", era, "--method", method, *more]
-    done = subprocess.run(command, env=installed(), capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    done = subprocess.run(
+        command, env=tools_environment(), capture_output=True, text=True, timeout=TIMEOUT, check=False
+    )
     return done.returncode, json.loads(done.stdout) if done.stdout.strip() else done.stderr
 
 

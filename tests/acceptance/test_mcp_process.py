@@ -150,7 +150,7 @@ def test_a_signal_during_a_write_leaves_it_unwritten_and_unanswered(
     with holdfast.open(db) as other:
         process = start()
         ask(process, 1, "initialize", HELLO)
-        with other.hold.writing():
+        with other.ctx.transaction():
             tell(process, 2, "tools/call", tool("memory_store", title="a", content="b"))
             assert ask(process, 3, "ping")["id"] == 3
             process.send_signal(number)

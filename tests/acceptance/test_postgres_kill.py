@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import httpx
 import pytest
 from clusters import Cluster, cluster
-from serving_processes import served
+from serving_processes import start_servers
 
 import holdfast
 from holdfast.features.history import service as history
@@ -51,7 +51,7 @@ class Book:
     def lines(self) -> list[str]:
         return [line for line in self.file.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
-    def kept(self) -> list[str]:
+    def kept_ids(self) -> list[str]:
         return [line.split()[1] for line in self.lines() if line.startswith("kept ")]
 
     def refusals(self) -> list[str]:
@@ -89,19 +89,19 @@ def posts(url: str, name: str, book: Book, stop: threading.Event) -> None:
 
 def wait_for_more(books: list[Book]) -> None:
     """Until every writer has had something acknowledged again."""
-    wanted = [len(book.kept()) + MORE for book in books]
-    wait_until(lambda: all(len(book.kept()) >= more for book, more in zip(books, wanted, strict=True)))
+    wanted = [len(book.kept_ids()) + MORE for book in books]
+    wait_until(lambda: all(len(book.kept_ids()) >= more for book, more in zip(books, wanted, strict=True)))
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(20, marks=[pytest.mark.full, pytest.mark.longest])])
 def test_a_database_that_is_killed_loses_nothing_that_was_acknowledged(
     server: Cluster, kills: int, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    assert [server.shown(name) for name in ("fsync", "full_page_writes", "synchronous_commit")] == ["on"] * 3
+    assert [server.get_setting(name) for name in ("fsync", "full_page_writes", "synchronous_commit")] == ["on"] * 3
     db = server.url(server.database)
     books = [Book(tmp_path / f"{number}.txt") for number in range(CLIENTS + 2)]
     stop = threading.Event()
-    with served(SERVERS, db) as servers, ThreadPoolExecutor(CLIENTS) as pool:
+    with start_servers(SERVERS, db) as servers, ThreadPoolExecutor(CLIENTS) as pool:
         library = [
             subprocess.Popen([sys.executable, "-c", LIBRARY, db, f"library {number}", str(books[number].file)])
             for number in range(2)
@@ -123,21 +123,21 @@ def test_a_database_that_is_killed_loses_nothing_that_was_acknowledged(
                 process.wait()
         for client in clients:
             client.result()
-        ended = [one.ended() for one in servers]
+        ended = [one.stop() for one in servers]
     assert [code for code, _ in ended] == [0] * SERVERS
     assert all("Traceback" not in said for _, said in ended)
     assert_nothing_lost(db, books, record_property)
 
 
 def assert_nothing_lost(db: str, books: list[Book], record_property: Callable[[str, object], None]) -> None:
-    kept = [id for book in books for id in book.kept()]
+    kept = [id for book in books for id in book.kept_ids()]
     refusals = [refusal for book in books for refusal in book.refusals()]
-    with holdfast.open(db) as hold:
-        with hold.hold.reading() as session:
-            rows = session.assembled(("memory_select", "memory.some"), {"ids": kept})
-            assert history.verify(hold.hold, session) == []
-        assert hold.hold.store.faults() == []
-        there = hold.stats().total
+    with holdfast.open(db) as ctx:
+        with ctx.ctx.reading() as session:
+            rows = session.select(("memory_select", "memory.some"), {"ids": kept})
+            assert history.verify(ctx.ctx, session) == []
+        assert ctx.ctx.store.faults() == []
+        there = ctx.stats().total
     lost = set(kept) - {row[0] for row in rows}
     unknown = sum(refusal.startswith("OUTCOME_UNKNOWN") for refusal in refusals)
     record_property("acknowledged", len(kept))

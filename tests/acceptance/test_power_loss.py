@@ -13,9 +13,9 @@ import holdfast
 from holdfast.app import Holdfast
 from holdfast.features.history import service as history
 from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError
-from holdfast.kernel.storage.sqlite import open_store as opening
+from holdfast.kernel.storage.sqlite import open_store as sqlite_open_store
 from holdfast.kernel.storage.sqlite.engine import SqliteStore
 from holdfast.settings import Settings
 
@@ -45,7 +45,7 @@ class Writer:
         """Each connection tries to write as it is closed, and is told once more that the power is off."""
         while self._hold is not None:
             try:
-                self._hold.hold.store.close()
+                self._hold.ctx.store.close()
                 return
             except apsw.Error:
                 continue
@@ -64,7 +64,7 @@ class Writer:
         if self._hold is not None:
             self._hold.close()
         caller = Caller(agent="ai:tester@here")
-        self._hold = Holdfast(Hold(store=self._open(), caller=caller), Settings())
+        self._hold = Holdfast(Context(store=self._open(), caller=caller), Settings())
 
     def _change(self) -> None:
         assert self._hold is not None
@@ -101,12 +101,12 @@ def cut(seed: int, folder: Path, store_type: type[SqliteStore] = SqliteStore) ->
     path = before / "memory.db"
 
     def open_store() -> SqliteStore:
-        opening.open_store(path, disk.name).close()
+        sqlite_open_store.open_store(path, disk.name).close()
         return store_type(path, disk.name)
 
     writer = Writer(open_store, disk, random)
     writer.run()
-    disk.restarted(after)
+    disk.restart_into(after)
     for key in before.glob("*.key"):
         shutil.copy(key, after)
     try:
@@ -119,11 +119,11 @@ def cut(seed: int, folder: Path, store_type: type[SqliteStore] = SqliteStore) ->
 def wrong(path: Path, acknowledged: dict[str, tuple[int, str, str]]) -> list[str]:
     """What a store that comes back lacks, and what is damaged in it."""
     try:
-        with holdfast.open(str(path)) as hold:
-            found = [f"corrupt: {fault.what}" for fault in hold.hold.store.faults()]
-            with hold.hold.reading() as session:
-                found += [f"corrupt: {one.what}" for one in history.verify(hold.hold, session)]
-                rows = session.assembled(("memory_select", "memory.some"), {"ids": list(acknowledged)})
+        with holdfast.open(str(path)) as ctx:
+            found = [f"corrupt: {fault.what}" for fault in ctx.ctx.store.faults()]
+            with ctx.ctx.reading() as session:
+                found += [f"corrupt: {one.message}" for one in history.verify(ctx.ctx, session)]
+                rows = session.select(("memory_select", "memory.some"), {"ids": list(acknowledged)})
             kept = {row[0]: (row[30], row[3], row[25]) for row in rows}
             return found + [f"lost: {id}" for id, one in acknowledged.items() if not holds(kept.get(id), one)]
     except (HoldfastError, apsw.Error) as error:

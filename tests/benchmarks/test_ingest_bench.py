@@ -18,6 +18,6 @@ def test_a_document_is_measured_against_its_vectors_and_bare_rows(
 
 
 def test_a_document_has_as_many_segments_as_it_is_asked_for() -> None:
-    from holdfast.features.ingest.segment import outline
+    from holdfast.features.ingest.segment import parse_outline
 
-    assert len(outline(ingest.document(25)).segments) == 25
+    assert len(parse_outline(ingest.document(25)).segments) == 25

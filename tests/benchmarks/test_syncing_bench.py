@@ -8,7 +8,7 @@ from benchmarks import syncing
 def test_the_cost_of_an_exchange_is_measured_against_an_export_and_an_import(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(syncing, "AGAIN", 1)
+    monkeypatch.setattr(syncing, "REPEATS", 1)
     syncing.main(["5", "9"])
     first, _, again, _ = capsys.readouterr().out.splitlines()
     assert first.startswith("first sync of 5: ")

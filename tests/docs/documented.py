@@ -74,18 +74,18 @@ def steps_of(block: Block) -> Iterator[Step]:
 
 def agrees(shown: str, printed: str) -> bool:
     """Whether a command printed what its page shows; `...` stands for anything."""
-    pattern = ".*?".join(re.escape(_lined(part)) for part in shown.split("..."))
-    return re.fullmatch(pattern, _lined(printed), re.S) is not None
+    pattern = ".*?".join(re.escape(_strip_lines(part)) for part in shown.split("..."))
+    return re.fullmatch(pattern, _strip_lines(printed), re.S) is not None
 
 
-def _lined(text: str) -> str:
+def _strip_lines(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
 
 
 class Shell:
     """One bash in a home of its own, so that a page's later commands see what its earlier ones did."""
 
-    def __init__(self, home: Path, server: "Documented | None" = None, programs: Path = INSTALLED) -> None:
+    def __init__(self, home: Path, server: "DocumentedServer | None" = None, programs: Path = INSTALLED) -> None:
         """`programs`: the folder of the `holdfast` that is to be run."""
         self.port = str(_free_port())
         self._server = server
@@ -106,7 +106,7 @@ class Shell:
         """What a command prints, and its exit code. One that ends with & is waited for until its port is open."""
         script = command.replace(PORT, self.port).rstrip()
         if self._server:
-            script = self._server.reached(script)
+            script = self._server.with_real_addresses(script)
         if script.endswith("&"):
             script = f"{script[:-1]} > served.log 2>&1 &\n{_UNTIL_OPEN.format(port=self.port)}"
         self._write(f'{script}\n{{ _code=$?; echo; echo "-- exit $_code"; (exit $_code); }}\n')
@@ -115,7 +115,7 @@ class Shell:
             assert line, f"The shell ended in: {command}\n{''.join(lines)}"
             lines.append(line)
         printed = "".join(lines).replace(self.port, PORT)
-        return self._server.named(printed) if self._server else printed, int(found[1])
+        return self._server.with_page_addresses(printed) if self._server else printed, int(found[1])
 
     def _write(self, text: str) -> None:
         assert self._bash.stdin is not None
@@ -132,7 +132,7 @@ class Shell:
         self._bash.wait(20)
 
 
-class Documented:
+class DocumentedServer:
     """A real server in the place of the one that pages speak of."""
 
     def __init__(self, server: Postgres) -> None:
@@ -140,7 +140,7 @@ class Documented:
             ((self._folder,),) = connection.execute("show unix_socket_directories").fetchall()
             ((self.programs,),) = connection.execute("select setting from pg_config where name = 'BINDIR'").fetchall()
 
-    def reached(self, script: str) -> str:
+    def with_real_addresses(self, script: str) -> str:
         """A command with the addresses that lead to the real server."""
 
         def address(found: re.Match[str]) -> str:
@@ -149,13 +149,13 @@ class Documented:
 
         return _ADDRESS.sub(address, script)
 
-    def named(self, printed: str) -> str:
+    def with_page_addresses(self, printed: str) -> str:
         """What was printed, as the page calls the server."""
         return printed.replace(str(self._folder), DATABASE_HOST)
 
 
 @contextmanager
-def documented_server(server: Postgres, page: str) -> Iterator[Documented]:
+def documented_server(server: Postgres, page: str) -> Iterator[DocumentedServer]:
     """A server with what a page takes for granted, and without it and what the page made of its own afterwards."""
     with server.admin() as connection:
         before = _databases(connection), _roles(connection)
@@ -165,7 +165,7 @@ def documented_server(server: Postgres, page: str) -> Iterator[Documented]:
                 if name not in there and f"create {kind} {name}" not in page:
                     connection.execute(f"create {kind} {name}{how}")
         try:
-            yield Documented(server)
+            yield DocumentedServer(server)
         finally:
             for database in _databases(connection) - before[0]:
                 connection.execute(f"drop database {database} with (force)")

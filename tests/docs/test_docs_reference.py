@@ -14,7 +14,7 @@ from holdfast.operations import REGISTRY
 from holdfast.settings import Settings
 from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.cli.app import cli
-from holdfast.surfaces.reference import main, pages, stale
+from holdfast.surfaces.reference import list_stale_pages, main, render_pages
 
 REFERENCE = ROOT / "docs" / "reference"
 
@@ -33,7 +33,7 @@ def commands(group: click.Group, path: str = "holdfast") -> list[str]:
 
 
 def test_the_reference_is_current() -> None:
-    assert stale(REFERENCE) == []
+    assert list_stale_pages(REFERENCE) == []
 
 
 def test_every_operation_has_its_section() -> None:
@@ -72,7 +72,7 @@ def test_the_same_code_gives_the_same_pages_in_another_process(tmp_path: Path) -
     subprocess.run(
         [sys.executable, "-m", "holdfast.surfaces.reference", str(tmp_path)], check=True, env=environment, cwd=tmp_path
     )
-    assert {file.name: file.read_text("utf-8") for file in tmp_path.glob("*.md")} == pages()
+    assert {file.name: file.read_text("utf-8") for file in tmp_path.glob("*.md")} == render_pages()
 
 
 def test_a_stale_page_is_named_and_fails_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ NOT_OF_A_QUESTION = {"namespace", "under", "agent", "min_priority", "source_uri"
 
 
 def test_every_reason_that_keeps_a_memory_out_is_explained() -> None:
-    codes = why_not._SAYS.keys() - NOT_OF_A_QUESTION
+    codes = why_not._FILTER_MESSAGES.keys() - NOT_OF_A_QUESTION
     for node in ast.walk(ast.parse(inspect.getsource(why_not))):
         match node:
             case ast.Call(ast.Name("Reason"), [ast.Constant(str(code)), *_]):

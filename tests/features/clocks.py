@@ -1,21 +1,21 @@
 """A clock for tests."""
 
-from holdfast.kernel.timestamps import SECOND, from_text, to_text
+from holdfast.kernel.timestamps import SECOND, format_timestamp, parse_timestamp
 
 
 class Clock:
     """Clock that only advances when a test moves it."""
 
     def __init__(self) -> None:
-        self.at = from_text("2026-01-31T09:00:00Z", "at")
+        self.at = parse_timestamp("2026-01-31T09:00:00Z", "at")
 
     def __call__(self) -> int:
         return self.at
 
     def move(self, *, days: int = 0, hours: int = 0, seconds: int = 0) -> str:
         self.at += ((days * 24 + hours) * 3600 + seconds) * SECOND
-        return to_text(self.at)
+        return format_timestamp(self.at)
 
     def after(self, *, days: int = 0, hours: int = 0, seconds: int = 0) -> str:
         """A later time as text, without moving the clock."""
-        return to_text(self.at + ((days * 24 + hours) * 3600 + seconds) * SECOND)
+        return format_timestamp(self.at + ((days * 24 + hours) * 3600 + seconds) * SECOND)

@@ -14,16 +14,16 @@ from holdfast.kernel.caller import Caller
 from holdfast.operations import REGISTRY
 
 
-class Seen:
+class CallerView:
     """The store with the methods of Holdfast, called as another caller."""
 
-    def __init__(self, hold: holdfast.Holdfast, caller: Caller) -> None:
+    def __init__(self, ctx: holdfast.Holdfast, caller: Caller) -> None:
         self.caller = caller
-        self._hold = hold
+        self._hold = ctx
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def operation(*positional: Any, **arguments: Any) -> Any:
-            return self._hold.call(name, REGISTRY[name].named(positional) | arguments, caller=self.caller)
+            return self._hold.call(name, REGISTRY[name].name_arguments(positional) | arguments, caller=self.caller)
 
         return operation
 
@@ -59,16 +59,16 @@ def db(engine: str, tmp_path: Path, empty_file: Path, request: pytest.FixtureReq
 
 
 @pytest.fixture
-def timed(db: str, clock: Clock) -> Iterator[holdfast.Holdfast]:
+def clocked_store(db: str, clock: Clock) -> Iterator[holdfast.Holdfast]:
     with holdfast.open(db, agent_id="ai:tester@here", now=clock) as opened:
         yield opened
 
 
 @pytest.fixture
-def seen_by(timed: holdfast.Holdfast) -> Callable[..., Seen]:
+def seen_by(clocked_store: holdfast.Holdfast) -> Callable[..., CallerView]:
     """View of the store for a bound agent, with further attributes of its key."""
 
-    def seen_by(agent: str, **key: Any) -> Seen:
-        return Seen(timed, Caller(agent, bound=True, **key))
+    def seen_by(agent: str, **key: Any) -> CallerView:
+        return CallerView(clocked_store, Caller(agent, has_fixed_agent=True, **key))
 
     return seen_by

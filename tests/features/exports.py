@@ -6,15 +6,15 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from holdfast.features.importers import sources as places
+from holdfast.features.importers import sources
 from holdfast.features.importers.model import Record
 from holdfast.features.importers.readers import formats
 
 
 def records(path: Path, form: formats.Format | None = None) -> list[Record]:
     """Read all records at a path, as `mine` does."""
-    with places.at(path) as place:
-        found, pieces = formats.detect(place) if form is None else (form, formats.of_format(place, form))
+    with sources.open_source(path) as place:
+        found, pieces = formats.detect_format(place) if form is None else (form, formats.select_files(place, form))
         return [*place.problems, *formats.read(found, pieces, lambda number: None)]
 
 
@@ -122,7 +122,7 @@ def claude_project(**more: Any) -> dict[str, Any]:
     }
 
 
-def lined(path: Path, *entries: Any) -> Path:
+def write_lines(path: Path, *entries: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     return path
@@ -164,28 +164,28 @@ def claude_code(path: Path, session: str = "s-1") -> Path:
         code_entry("user", "x-8", "Caveat", session=session, isMeta=True),
         code_entry("assistant", "x-9", [{"type": "text", "text": "They are green."}], session=session),
     ]
-    return lined(path, *entries)
+    return write_lines(path, *entries)
 
 
 def codex_item(payload: dict[str, Any]) -> dict[str, Any]:
     return {"timestamp": "2025-10-29T00:59:38.317Z", "type": "response_item", "payload": payload}
 
 
-def codex_said(role: str, text: str) -> dict[str, Any]:
+def codex_message(role: str, text: str) -> dict[str, Any]:
     kind = "output_text" if role == "assistant" else "input_text"
     return codex_item({"type": "message", "role": role, "content": [{"type": kind, "text": text}]})
 
 
 def codex(path: Path, cwd: str = "/home/anna/shop") -> Path:
-    return lined(
+    return write_lines(
         path,
         {
             "timestamp": "2025-10-29T00:59:38.317Z",
             "type": "session_meta",
             "payload": {"id": "0199-abc", "timestamp": "2025-10-29T00:59:38Z", "cwd": cwd, "cli_version": "0.46.0"},
         },
-        codex_said("user", "<environment_context>\n<cwd>/home/anna/shop</cwd>\n</environment_context>"),
-        codex_said("user", "What is two and two?"),
+        codex_message("user", "<environment_context>\n<cwd>/home/anna/shop</cwd>\n</environment_context>"),
+        codex_message("user", "What is two and two?"),
         {
             "timestamp": "2025-10-29T00:59:38Z",
             "type": "event_msg",
@@ -196,7 +196,7 @@ def codex(path: Path, cwd: str = "/home/anna/shop") -> Path:
         ),
         codex_item({"type": "function_call", "name": "shell", "arguments": '{"command":["bc"]}', "call_id": "k-1"}),
         codex_item({"type": "function_call_output", "call_id": "k-1", "output": "4"}),
-        codex_said("assistant", "Four."),
+        codex_message("assistant", "Four."),
     )
 
 
@@ -288,7 +288,7 @@ def mem0(path: Path) -> Path:
 
 
 def graph(path: Path) -> Path:
-    return lined(
+    return write_lines(
         path,
         {
             "type": "entity",
@@ -387,7 +387,7 @@ def ai_memory(path: Path) -> Path:
     return path
 
 
-def zipped(path: Path, files: dict[str, bytes | str]) -> Path:
+def write_zip(path: Path, files: dict[str, bytes | str]) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             archive.writestr(name, content)

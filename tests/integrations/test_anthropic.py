@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast.integrations import AsyncHoldfastMemoryTool, HoldfastMemoryTool
-from provider_server import Asked, Handler, provider
+from provider_server import Handler, ReceivedRequest, provider
 
 numbers = count()
 FILE = "/memories/notes/todo.md"
 NONE = "/memories/none.md"
 
 
-def told(tool: Any, command: str, **given: Any) -> str:
+def call_tool(tool: Any, command: str, **given: Any) -> str:
     """What a model is told, good or bad."""
     try:
         return str(tool.call({"command": command, **given}))
@@ -31,63 +31,71 @@ def told(tool: Any, command: str, **given: Any) -> str:
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING)
-def test_every_command_says_what_is_documented(hold: holdfast.Holdfast) -> None:
-    tool = HoldfastMemoryTool(hold)
+def test_every_command_says_what_is_documented(ctx: holdfast.Holdfast) -> None:
+    tool = HoldfastMemoryTool(ctx)
     text = "Buy milk\nCall Ann\nPay rent\n" + "x" * 1500
-    assert told(tool, "create", path=FILE, file_text=text) == f"File created successfully at: {FILE}"
-    assert told(tool, "create", path=FILE, file_text="x") == f"Error: File {FILE} already exists"
-    assert told(tool, "create", path="/memories/a.md", file_text="") == "File created successfully at: /memories/a.md"
+    assert call_tool(tool, "create", path=FILE, file_text=text) == f"File created successfully at: {FILE}"
+    assert call_tool(tool, "create", path=FILE, file_text="x") == f"Error: File {FILE} already exists"
+    assert (
+        call_tool(tool, "create", path="/memories/a.md", file_text="") == "File created successfully at: /memories/a.md"
+    )
     for hidden in ("/memories/.git/x", "/memories/node_modules/y", "/memories/notes/deep/er/z"):
-        told(tool, "create", path=hidden, file_text="12345")
+        call_tool(tool, "create", path=hidden, file_text="12345")
     head = (
         "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:"
     )
-    assert told(tool, "view", path="/memories") == (
+    assert call_tool(tool, "view", path="/memories") == (
         f"{head}\n1.5K\t/memories\n0B\t/memories/a.md\n1.5K\t/memories/notes/\n5B\t/memories/notes/deep/\n1.5K\t{FILE}"
     )
-    assert told(tool, "view", path=FILE, view_range=[2, 3]) == (
+    assert call_tool(tool, "view", path=FILE, view_range=[2, 3]) == (
         f"Here's the content of {FILE} with line numbers:\n     2\tCall Ann\n     3\tPay rent"
     )
-    assert told(tool, "view", path="/memories/a.md") == (
+    assert call_tool(tool, "view", path="/memories/a.md") == (
         "Here's the content of /memories/a.md with line numbers:\n     1\t"
     )
-    assert told(tool, "view", path=NONE) == f"The path {NONE} does not exist. Please provide a valid path."
-    assert told(tool, "str_replace", path=FILE, old_str="Ann", new_str="Ben") == (
+    assert call_tool(tool, "view", path=NONE) == f"The path {NONE} does not exist. Please provide a valid path."
+    assert call_tool(tool, "str_replace", path=FILE, old_str="Ann", new_str="Ben") == (
         "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
         f"     1\tBuy milk\n     2\tCall Ben\n     3\tPay rent\n     4\t{'x' * 1500}"
     )
-    assert told(tool, "str_replace", path=FILE, old_str="Ann", new_str="") == (
+    assert call_tool(tool, "str_replace", path=FILE, old_str="Ann", new_str="") == (
         f"No replacement was performed, old_str `Ann` did not appear verbatim in {FILE}."
     )
-    assert told(tool, "str_replace", path=FILE, old_str="y", new_str="") == (
+    assert call_tool(tool, "str_replace", path=FILE, old_str="y", new_str="") == (
         "No replacement was performed. Multiple occurrences of old_str `y` in lines: 1, 3. Please ensure it is unique"
     )
     for folder in (NONE, "/memories/notes"):
-        assert told(tool, "str_replace", path=folder, old_str="a", new_str="") == (
+        assert call_tool(tool, "str_replace", path=folder, old_str="a", new_str="") == (
             f"Error: The path {folder} does not exist. Please provide a valid path."
         )
-        assert told(tool, "insert", path=folder, insert_line=0, insert_text="a") == (
+        assert call_tool(tool, "insert", path=folder, insert_line=0, insert_text="a") == (
             f"Error: The path {folder} does not exist"
         )
-    assert told(tool, "insert", path=FILE, insert_line=1, insert_text="Sweep\n") == f"The file {FILE} has been edited."
-    assert told(tool, "insert", path=FILE, insert_line=6, insert_text="x") == (
+    assert (
+        call_tool(tool, "insert", path=FILE, insert_line=1, insert_text="Sweep\n")
+        == f"The file {FILE} has been edited."
+    )
+    assert call_tool(tool, "insert", path=FILE, insert_line=6, insert_text="x") == (
         "Error: Invalid `insert_line` parameter: 6. It should be within the range of lines of the file: [0, 5]"
     )
-    assert told(tool, "rename", old_path="/memories/notes", new_path="/memories/a.md") == (
+    assert call_tool(tool, "rename", old_path="/memories/notes", new_path="/memories/a.md") == (
         "Error: The destination /memories/a.md already exists"
     )
-    assert told(tool, "rename", old_path=NONE, new_path="/memories/new.md") == f"Error: The path {NONE} does not exist"
-    assert told(tool, "rename", old_path="/memories/notes", new_path="/memories/old/notes") == (
+    assert (
+        call_tool(tool, "rename", old_path=NONE, new_path="/memories/new.md")
+        == f"Error: The path {NONE} does not exist"
+    )
+    assert call_tool(tool, "rename", old_path="/memories/notes", new_path="/memories/old/notes") == (
         "Successfully renamed /memories/notes to /memories/old/notes"
     )
-    assert "Sweep" in told(tool, "view", path="/memories/old/notes/todo.md")
-    assert hold.recall("sweep").memories[0].title == "old/notes/todo.md"
-    assert told(tool, "delete", path=NONE) == f"Error: The path {NONE} does not exist"
-    assert told(tool, "delete", path="/memories/old") == "Successfully deleted /memories/old"
-    assert hold.recall("sweep milk").count == 0
-    assert told(tool, "delete", path="/memories") == "Cannot delete the /memories directory itself"
+    assert "Sweep" in call_tool(tool, "view", path="/memories/old/notes/todo.md")
+    assert ctx.recall("sweep").memories[0].title == "old/notes/todo.md"
+    assert call_tool(tool, "delete", path=NONE) == f"Error: The path {NONE} does not exist"
+    assert call_tool(tool, "delete", path="/memories/old") == "Successfully deleted /memories/old"
+    assert ctx.recall("sweep milk").count == 0
+    assert call_tool(tool, "delete", path="/memories") == "Cannot delete the /memories directory itself"
     assert tool.clear_all_memory() == "All memory cleared"
-    assert told(tool, "view", path="/memories") == f"{head}\n0B\t/memories"
+    assert call_tool(tool, "view", path="/memories") == f"{head}\n0B\t/memories"
 
 
 @pytest.mark.parametrize(
@@ -104,8 +112,8 @@ def test_every_command_says_what_is_documented(hold: holdfast.Holdfast) -> None:
         "/memories/..",
     ],
 )
-def test_no_path_leads_out_of_the_folder(hold: holdfast.Holdfast, path: str) -> None:
-    tool = HoldfastMemoryTool(hold)
+def test_no_path_leads_out_of_the_folder(ctx: holdfast.Holdfast, path: str) -> None:
+    tool = HoldfastMemoryTool(ctx)
     for command in (
         {"command": "view", "path": path},
         {"command": "create", "path": path, "file_text": "x"},
@@ -114,21 +122,23 @@ def test_no_path_leads_out_of_the_folder(hold: holdfast.Holdfast, path: str) -> 
     ):
         with pytest.raises(ToolError, match="Path"):
             tool.call(command)
-    assert hold.list().count == 0
+    assert ctx.list().count == 0
 
 
-def test_what_others_keep_in_the_namespace_are_files_and_what_is_too_long_is_refused(hold: holdfast.Holdfast) -> None:
-    hold.store(title="Deploy day", content="Tuesday.", namespace="memories")
-    tool = HoldfastMemoryTool(hold)
-    assert told(tool, "view", path="/memories/Deploy day").endswith("     1\tTuesday.")
-    assert "65536" in told(tool, "create", path=FILE, file_text="x" * 70_000)
-    assert "NUL" in told(tool, "create", path=FILE, file_text="\x00x")
-    assert "is a file" in told(tool, "create", path="/memories/Deploy day/x", file_text="x")
-    assert "into itself" in told(tool, "rename", old_path="/memories/Deploy day", new_path="/memories/Deploy day/x")
+def test_what_others_keep_in_the_namespace_are_files_and_what_is_too_long_is_refused(ctx: holdfast.Holdfast) -> None:
+    ctx.store(title="Deploy day", content="Tuesday.", namespace="memories")
+    tool = HoldfastMemoryTool(ctx)
+    assert call_tool(tool, "view", path="/memories/Deploy day").endswith("     1\tTuesday.")
+    assert "65536" in call_tool(tool, "create", path=FILE, file_text="x" * 70_000)
+    assert "NUL" in call_tool(tool, "create", path=FILE, file_text="\x00x")
+    assert "is a file" in call_tool(tool, "create", path="/memories/Deploy day/x", file_text="x")
+    assert "into itself" in call_tool(
+        tool, "rename", old_path="/memories/Deploy day", new_path="/memories/Deploy day/x"
+    )
     with pytest.raises(NotImplementedError):
         tool.call({"command": "burn", "path": FILE})
     assert tool.to_dict() == {"type": "memory_20250818", "name": "memory"}
-    written = AsyncHoldfastMemoryTool(hold).call({"command": "create", "path": " /x", "file_text": "x"})
+    written = AsyncHoldfastMemoryTool(ctx).call({"command": "create", "path": " /x", "file_text": "x"})
     with pytest.raises(ToolError):
         asyncio.run(written)  # type: ignore[arg-type]
 
@@ -159,12 +169,12 @@ steps = st.one_of(
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=st.lists(steps, max_size=10))
-def test_files_are_what_the_tool_of_the_sdk_makes_of_them(hold: holdfast.Holdfast, asked: list[dict[str, Any]]) -> None:
-    ours = HoldfastMemoryTool(hold, namespace=f"n{next(numbers)}")
+def test_files_are_what_the_tool_of_the_sdk_makes_of_them(ctx: holdfast.Holdfast, asked: list[dict[str, Any]]) -> None:
+    ours = HoldfastMemoryTool(ctx, namespace=f"n{next(numbers)}")
     with TemporaryDirectory() as folder:
         theirs = BetaLocalFilesystemMemoryTool(folder)
         for step in asked:
-            answers = [plain(told(tool, **step)) for tool in (ours, theirs)]
+            answers = [plain(call_tool(tool, **step)) for tool in (ours, theirs)]
             assert answers[0] == answers[1], step
 
 
@@ -175,13 +185,13 @@ def plain(text: str) -> str:
     return text.split(". Please")[0].replace("is not a file", "does not exist") if missing else text
 
 
-def test_a_model_uses_it_by_the_runner_of_the_sdk(hold: holdfast.Holdfast) -> None:
+def test_a_model_uses_it_by_the_runner_of_the_sdk(ctx: holdfast.Holdfast) -> None:
     calls: list[dict[str, Any]] = [
         {"command": "create", "path": FILE, "file_text": "The boiler is serviced in May."},
         {"command": "create", "path": FILE, "file_text": "again"},
     ]
 
-    def behave(handler: Handler, asked: Asked) -> None:
+    def behave(handler: Handler, asked: ReceivedRequest) -> None:
         done = len(handler.server.asked) - 1
         content: list[dict[str, Any]] = [{"type": "text", "text": "Done."}]
         if done < len(calls):
@@ -198,7 +208,7 @@ def test_a_model_uses_it_by_the_runner_of_the_sdk(hold: holdfast.Holdfast) -> No
         runner = client.beta.messages.tool_runner(
             model="m",
             max_tokens=100,
-            tools=[HoldfastMemoryTool(hold)],
+            tools=[HoldfastMemoryTool(ctx)],
             messages=[{"role": "user", "content": "Note it."}],
         )
         runner.until_done()
@@ -207,4 +217,4 @@ def test_a_model_uses_it_by_the_runner_of_the_sdk(hold: holdfast.Holdfast) -> No
         (f"File created successfully at: {FILE}", False),
         (f"Error: File {FILE} already exists", True),
     ]
-    assert hold.recall("when is the boiler serviced?").memories[0].content == "The boiler is serviced in May."
+    assert ctx.recall("when is the boiler serviced?").memories[0].content == "The boiler is serviced in May."

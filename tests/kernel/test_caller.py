@@ -1,8 +1,15 @@
-"""Who asks, and what they may do."""
+"""Callers: identity, rights and namespaces."""
 
 import pytest
 
-from holdfast.kernel.caller import RESERVED_AGENTS, Caller, admit_agent, admit_agent_type, client_agent, under
+from holdfast.kernel.caller import (
+    RESERVED_AGENTS,
+    Caller,
+    client_agent,
+    is_under,
+    validate_agent_id,
+    validate_agent_type,
+)
 from holdfast.kernel.errors import Forbidden, Invalid
 
 
@@ -13,7 +20,7 @@ from holdfast.kernel.errors import Forbidden, Invalid
 )
 def test_a_right_includes_the_lesser_ones(right: str, may: list[bool]) -> None:
     caller = Caller("ai:a", right=right)  # type: ignore[arg-type]
-    assert [caller.may("read"), caller.may("write"), caller.may("admin")] == may
+    assert [caller.has_right("read"), caller.has_right("write"), caller.has_right("admin")] == may
 
 
 @pytest.mark.parametrize(
@@ -32,35 +39,35 @@ def test_a_path_reaches_itself_and_what_lies_below_and_not_what_only_begins_alik
     namespace: str, reached: bool
 ) -> None:
     caller = Caller("ai:a", namespaces=("x/y", "team"))
-    assert caller.reaches(namespace) is reached
-    assert under(namespace, "team") is reached
+    assert caller.can_access(namespace) is reached
+    assert is_under(namespace, "team") is reached
 
 
 def test_a_star_reaches_everything_and_no_path_reaches_nothing() -> None:
-    assert Caller("ai:a").reaches("anything/at/all")
-    assert not Caller("ai:a", namespaces=()).reaches("anything")
+    assert Caller("ai:a").can_access("anything/at/all")
+    assert not Caller("ai:a", namespaces=()).can_access("anything")
 
 
 def test_a_namespace_out_of_reach_is_forbidden() -> None:
     with pytest.raises(Forbidden):
-        Caller("ai:a", namespaces=("team",)).must_reach("other")
+        Caller("ai:a", namespaces=("team",)).require_access("other")
 
 
 def test_a_free_caller_may_name_another_agent_and_keeps_everything_else() -> None:
     caller = Caller("ai:a", right="write", namespaces=("team",), key="k", source="mcp")
-    assert caller.acting_as("ai:b") == Caller("ai:b", right="write", namespaces=("team",), key="k", source="mcp")
+    assert caller.act_as("ai:b") == Caller("ai:b", right="write", namespaces=("team",), key="k", source="mcp")
 
 
 def test_a_bound_caller_is_who_it_is() -> None:
-    caller = Caller("ai:a", bound=True)
-    assert caller.acting_as("ai:a") == caller
+    caller = Caller("ai:a", has_fixed_agent=True)
+    assert caller.act_as("ai:a") == caller
     with pytest.raises(Forbidden):
-        caller.acting_as("ai:b")
+        caller.act_as("ai:b")
 
 
 @pytest.mark.parametrize("agent", ["a", "ai:claude@laptop", "human:ada@host.example", "team/bot-1", "x" * 128])
 def test_an_agent_id_of_plain_characters_is_taken(agent: str) -> None:
-    assert admit_agent(agent) == agent
+    assert validate_agent_id(agent) == agent
 
 
 @pytest.mark.parametrize(
@@ -70,19 +77,19 @@ def test_an_agent_id_of_plain_characters_is_taken(agent: str) -> None:
 )
 def test_an_agent_id_that_could_be_mistaken_is_refused(agent: str) -> None:
     with pytest.raises(Invalid) as refused:
-        admit_agent(agent, "target_agent_id")
+        validate_agent_id(agent, "target_agent_id")
     assert refused.value.details == {"fields": ["target_agent_id"]}
 
 
 @pytest.mark.parametrize("agent_type", ["human", "system", "ai:claude-opus-4.7", "ai:x"])
 def test_a_known_agent_type_is_taken(agent_type: str) -> None:
-    assert admit_agent_type(agent_type) == agent_type
+    assert validate_agent_type(agent_type) == agent_type
 
 
 @pytest.mark.parametrize("agent_type", ["", "robot", "ai:", "ai:a b", "Human", "ai:" + "x" * 62])
 def test_an_unknown_agent_type_is_refused(agent_type: str) -> None:
     with pytest.raises(Invalid):
-        admit_agent_type(agent_type)
+        validate_agent_type(agent_type)
 
 
 @pytest.mark.parametrize(
@@ -99,4 +106,4 @@ def test_an_unknown_agent_type_is_refused(agent_type: str) -> None:
 )
 def test_the_id_of_a_program_is_stable_and_always_an_agent_id(client: str, host: str, agent: str) -> None:
     assert client_agent(client, host) == agent
-    assert admit_agent(agent) == agent
+    assert validate_agent_id(agent) == agent

@@ -1,4 +1,4 @@
-"""Three machines that write while their cables are pulled and their servers killed come to say the same."""
+"""Three machines that write during network partitions and server crashes converge."""
 
 import os
 from contextlib import ExitStack
@@ -7,14 +7,14 @@ from random import Random
 from time import monotonic, sleep
 
 import pytest
-from machines import can_be_made, machines
+from network_machines import can_be_made, machines
 
 import holdfast
 from timeouts import TEST_TIMEOUT, wait_until
 
 ROUNDS = int(os.environ.get("HOLDFAST_NETWORK_ROUNDS", "0"))
 VOCABULARY = ["".join(Random(seed).choices("aeioubcdfglmnprst", k=3 + seed % 7)) for seed in range(3000)]
-"""As hard to compress as prose is."""
+"""A text that compresses like prose."""
 pytestmark = [
     pytest.mark.full,
     pytest.mark.timeout(TEST_TIMEOUT * 2),
@@ -22,10 +22,10 @@ pytestmark = [
 ]
 
 
-def words(hold: holdfast.Holdfast) -> int:
-    """Bytes that the changes made here say."""
-    with hold.hold.reading() as session:
-        told = session.ask("select body, delta from journal where origin in (select origin from signer)", {})
+def words(ctx: holdfast.Holdfast) -> int:
+    """Size of the content of local changes, in bytes."""
+    with ctx.ctx.reading() as session:
+        told = session.query_sql("select body, delta from journal where origin in (select origin from signer)", {})
     return sum(len((delta or body or "").encode()) for body, delta in told)
 
 
@@ -55,7 +55,7 @@ def test_machines_that_were_cut_off_and_killed_are_level_after_the_last_cable_is
         level = monotonic() - begun
         assert [store.stats().total for store in stores] == [len(kept)] * 3
         assert all(store.verify().intact for store in stores)
-        changed, sent = sum(map(words, stores)), sum(one.sent() for one in made)
+        changed, sent = sum(map(words, stores)), sum(one.sent_bytes() for one in made)
         print(
             f"{ROUNDS} cuts, {len(kept)} memories: level after {level:.1f} s; {sent / (2 * changed):.2f} bytes sent for"
         )

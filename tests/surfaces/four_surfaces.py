@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from unittest.mock import patch
 from urllib.parse import quote
 
-from mcp_wire import Client, call, shaken
+from mcp_wire import Client, call, connect_with_handshake
 from starlette.testclient import TestClient
 
 import holdfast
@@ -23,7 +23,7 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.operations import REGISTRY, Operation
 from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.cli.app import run
-from holdfast.surfaces.http.app import build
+from holdfast.surfaces.http.app import build_app
 
 AGENT = "ai:tester@here"
 Json = dict[str, Any]
@@ -45,14 +45,14 @@ class Surface(Protocol):
 
 
 class Library:
-    def __init__(self, hold: holdfast.Holdfast) -> None:
-        self._hold = hold
+    def __init__(self, ctx: holdfast.Holdfast) -> None:
+        self._hold = ctx
 
     def ask(self, name: str, arguments: Json) -> Outcome:
         try:
             return Outcome(json.loads(wire.encode(self._hold.call(name, arguments))))
         except HoldfastError as error:
-            return Outcome(error=json.loads(wire.encode(error.body())))
+            return Outcome(error=json.loads(wire.encode(error.to_json())))
 
 
 class Cli:
@@ -64,7 +64,7 @@ class Cli:
 
     def ask(self, name: str, arguments: Json) -> Outcome:
         op = REGISTRY[name]
-        code, out, err = typed(
+        code, out, err = run_command(
             [f"--db={self._db}", "--json", f"--agent-id={AGENT}", *op.cli, *self.words(op, arguments)]
         )
         if err:
@@ -72,7 +72,7 @@ class Cli:
             assert (code, out) == (wire.EXIT[error["code"]], b"")
             return Outcome(error=error)
         answer = json.loads(out)
-        assert code == (wire.PARTLY_REJECTED if is_partly_rejected(answer) else 0)
+        assert code == (wire.PARTLY_REJECTED_EXIT if is_partly_rejected(answer) else 0)
         return Outcome(answer)
 
     def words(self, op: Operation, arguments: Json) -> list[str]:
@@ -81,7 +81,7 @@ class Cli:
             if name == (op.bulk or op.whole):
                 self._file.write_text(json.dumps(value))
                 places.append(str(self._file))
-            elif op.extra(name, "argument"):
+            elif op.field_option(name, "argument"):
                 places += value if isinstance(value, list) else [str(value)]
             else:
                 options += option(name, value)
@@ -103,7 +103,7 @@ def option(name: str, value: Any) -> list[str]:
             return [f"{flag}={value}"]
 
 
-def typed(words: list[str], stdin: bytes = b"") -> tuple[int, bytes, bytes]:
+def run_command(words: list[str], stdin: bytes = b"") -> tuple[int, bytes, bytes]:
     """A command line run in this process: its exit code, and what it wrote on either stream."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
@@ -116,10 +116,12 @@ def typed(words: list[str], stdin: bytes = b"") -> tuple[int, bytes, bytes]:
 
 
 def is_partly_rejected(answer: Any) -> bool:
-    return any(one["outcome"] == "rejected" for one in answer.get("outcomes", ())) or _some(answer.get("rejected"))
+    return any(one["outcome"] == "rejected" for one in answer.get("outcomes", ())) or has_rejected(
+        answer.get("rejected")
+    )
 
 
-def _some(rejected: Any) -> bool:
+def has_rejected(rejected: Any) -> bool:
     """A number of items; that something was rejected as asked for is a success."""
     return rejected not in (None, 0) and rejected is not True
 
@@ -136,7 +138,7 @@ class Http:
         for part in inside:
             path = path.replace(f"{{{part}}}", quote(str(arguments[part]), safe="/" if part == "namespace" else ""))
         if op.method in ("GET", "DELETE"):
-            answered = self._client.request(op.method, path, params=queried(rest))
+            answered = self._client.request(op.method, path, params=to_query(rest))
         elif op.bulk and list(rest) == [op.bulk]:
             answered = self._client.request(op.method, path, json=rest[op.bulk])
         else:
@@ -144,13 +146,13 @@ class Http:
         said = answered.json()
         if answered.status_code < 400:
             waits = op.waits and said.get("status") == "pending"
-            assert answered.status_code == (wire.WAITING if waits else op.status)
+            assert answered.status_code == (wire.PENDING_STATUS if waits else op.status)
             return Outcome(said)
         assert answered.status_code == wire.STATUS[said["code"]]
         return Outcome(error=said)
 
 
-def queried(arguments: Json) -> list[tuple[str, str]]:
+def to_query(arguments: Json) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for name, value in arguments.items():
         for item in value if isinstance(value, list) else [value]:
@@ -203,16 +205,16 @@ def surface_over(db: str, which: str, folder: Path) -> Iterator[Surface]:
     if which == "cli":
         yield Cli(db, folder)
         return
-    with holdfast.open(db, agent_id=AGENT) as hold:
+    with holdfast.open(db, agent_id=AGENT) as ctx:
         match which:
             case "library":
-                yield Library(hold)
+                yield Library(ctx)
             case "http":
                 headers = {"X-Agent-Id": AGENT}
-                with TestClient(build(hold), base_url="http://127.0.0.1:9077", headers=headers) as client:
+                with TestClient(build_app(ctx), base_url="http://127.0.0.1:9077", headers=headers) as client:
                     yield Http(client)
             case "mcp":
-                with shaken(hold, "full") as client:
+                with connect_with_handshake(ctx, "full") as client:
                     yield Mcp(client)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import holdfast
 from holdfast.surfaces.mcp.answers import Answers
-from holdfast.surfaces.mcp.stdio import Loop
+from holdfast.surfaces.mcp.stdio import StdioServer
 
 Message = dict[str, Any]
 
@@ -84,11 +84,11 @@ class Client:
 
 
 @contextmanager
-def connected(hold: holdfast.Holdfast, profile: str = "core") -> Iterator[Client]:
+def connect_client(ctx: holdfast.Holdfast, profile: str = "core") -> Iterator[Client]:
     """A loop in a thread of this process, over real pipes."""
     source, to = os.pipe()
     back, sink = os.pipe()
-    loop = Loop(hold, Answers(hold, profile), source, sink)
+    loop = StdioServer(ctx, Answers(ctx, profile), source, sink)
 
     def run() -> None:
         try:
@@ -108,9 +108,11 @@ def connected(hold: holdfast.Holdfast, profile: str = "core") -> Iterator[Client
 
 
 @contextmanager
-def shaken(hold: holdfast.Holdfast, profile: str = "core", version: str = "2025-11-25") -> Iterator[Client]:
+def connect_with_handshake(
+    ctx: holdfast.Holdfast, profile: str = "core", version: str = "2025-11-25"
+) -> Iterator[Client]:
     """A connection after its handshake."""
-    with connected(hold, profile) as client:
+    with connect_client(ctx, profile) as client:
         client.ask(initialize(version=version))
         client.send(notification("notifications/initialized"))
         yield client

@@ -15,26 +15,28 @@ from starlette.testclient import TestClient
 
 from holdfast import Holdfast
 from holdfast.operations import REGISTRY, Operation
-from holdfast.surfaces.http.app import build
+from holdfast.surfaces.http.app import build_app
 
 LOCAL = "http://127.0.0.1:9077"
 
 
-def with_settings(hold: Holdfast, **settings: Any) -> Holdfast:
+def with_settings(ctx: Holdfast, **settings: Any) -> Holdfast:
     """The same memory under other settings."""
-    return Holdfast(hold.hold, replace(hold.settings, **settings))
+    return Holdfast(ctx.ctx, replace(ctx.settings, **settings))
 
 
 @contextmanager
-def reached(hold: Holdfast, operations: Iterable[Operation] = REGISTRY, **settings: Any) -> Iterator[TestClient]:
+def open_http_client(
+    ctx: Holdfast, operations: Iterable[Operation] = REGISTRY, **settings: Any
+) -> Iterator[TestClient]:
     """A client of the application in this process."""
-    app = build(with_settings(hold, **settings), operations=operations)
+    app = build_app(with_settings(ctx, **settings), operations=operations)
     with TestClient(app, base_url=LOCAL, raise_server_exceptions=False) as client:
         yield client
 
 
 @contextmanager
-def listening(app: Starlette, port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+def serve_app(app: Starlette, port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """The URL of an application behind a real socket."""
     bound = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=3)
@@ -51,7 +53,7 @@ def listening(app: Starlette, port: int = 0, tls: ssl.SSLContext | None = None) 
         thread.join()
 
 
-def kept(client: httpx.Client, **fields: Any) -> dict[str, Any]:
+def store_over_http(client: httpx.Client, **fields: Any) -> dict[str, Any]:
     """A memory, stored over HTTP."""
     answer = client.post("/api/v1/memories", json={"title": "Deploy day", "content": "Tuesdays.", **fields})
     assert answer.status_code == 201, answer.text

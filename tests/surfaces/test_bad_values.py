@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from engine_pair import Twins, comparable, twins
 from four_surfaces import AGENT, Json, Outcome
-from twins import Twins, comparable, twins
 
 from engines import Postgres
-from holdfast.features.skills.model import digest_of, file_of
-from holdfast.kernel.registry.operation import bare
+from holdfast.features.skills.model import build_file, compute_digest
+from holdfast.kernel.registry.operation import bare_type
 from holdfast.operations import REGISTRY, Effect, Operation
 
 _letters = random.Random(7)
@@ -86,7 +86,7 @@ MEMORY = {
     "agent_id": AGENT,
 }
 SKILL = "---\nname: deploy\ndescription: How.\n---\n"
-DIGEST = digest_of("team", {"name": "deploy", "description": "How."}, [file_of("SKILL.md", SKILL.encode())])
+DIGEST = compute_digest("team", {"name": "deploy", "description": "How."}, [build_file("SKILL.md", SKILL.encode())])
 TIMES = {"created_at": "2026-01-30", "updated_at": "2026-01-31", "origin": "elsewhere", "version": 3, "unknown": "x"}
 ROWS: dict[str, Any] = {
     "memories": [MEMORY | TIMES | {"id": "new", "access_count": 3, "last_accessed_at": "2026-01-31", "scope": "team"}],
@@ -228,7 +228,7 @@ def good_value(op: Operation, field: msgspec.structs.FieldInfo) -> Any:
         return FIELDS[field.encode_name]
     if field.encode_name.endswith("agent_id"):
         return AGENT
-    return value_of(bare(msgspec.inspect.type_info(field.type)))
+    return value_of(bare_type(msgspec.inspect.type_info(field.type)))
 
 
 def value_of(info: Any) -> Any:
@@ -237,11 +237,11 @@ def value_of(info: Any) -> Any:
         case msgspec.inspect.LiteralType(values=values):
             return values[0]
         case msgspec.inspect.ListType(item_type=item):
-            return [value_of(bare(item))]
+            return [value_of(bare_type(item))]
         case msgspec.inspect.DictType(value_type=value):
-            return {"k": value_of(bare(value))}
+            return {"k": value_of(bare_type(value))}
         case msgspec.inspect.StructType(fields=fields):
-            return {field.encode_name: value_of(bare(field.type)) for field in fields if field.required}
+            return {field.encode_name: value_of(bare_type(field.type)) for field in fields if field.required}
         case msgspec.inspect.AnyType():
             return "deploy"
     return BY_TYPE[type(info)]
@@ -271,15 +271,15 @@ def begin(asked: Twins, number: int) -> None:
     assert asked.differing("import", {"envelope": {"memories": rows, "links": links}}) is None
 
 
-def aimed(value: Any, number: int) -> Any:
+def with_own_ids(value: Any, number: int) -> Any:
     """The arguments with the ids of those two memories."""
     match value:
         case "m-1" | "m-2":
             return f"m-{number}-{value[-1]}"
         case list():
-            return [aimed(item, number) for item in value]
+            return [with_own_ids(item, number) for item in value]
         case dict():
-            return {name: aimed(item, number) for name, item in value.items()}
+            return {name: with_own_ids(item, number) for name, item in value.items()}
     return value
 
 
@@ -303,7 +303,7 @@ class Questions:
     def ask(self, op: Operation, few: bool = False) -> Iterator[tuple[str, Json, Outcome, Outcome]]:
         """All that they answer differently, or with an error of the store."""
         for arguments in cases(op, few):
-            one, other = self._asked.ask(op.name, aimed(arguments, self._turn))
+            one, other = self._asked.ask(op.name, with_own_ids(arguments, self._turn))
             differs = one != other and comparable(one) != comparable(other)
             if differs or "STORE_ERROR" in (one.code, other.code):
                 yield op.name, arguments, one, other

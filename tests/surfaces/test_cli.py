@@ -12,13 +12,13 @@ from typing import Any
 
 import click
 import pytest
-from four_surfaces import new_store, typed
+from four_surfaces import new_store, run_command
 
 import holdfast
 from holdfast.kernel.terminal import escape
 from holdfast.operations import REGISTRY, Operation
 from holdfast.surfaces import error_responses as wire
-from holdfast.surfaces.cli.app import MOST_TYPED, command_of
+from holdfast.surfaces.cli.app import MAX_STDIN_BYTES, build_command
 from timeouts import TIMEOUT
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
@@ -36,7 +36,7 @@ def run(db: str) -> Run:
     """A command in this process, on the test's store: exit code, standard output, standard error."""
 
     def run(*words: str, stdin: bytes = b"") -> tuple[int, str, str]:
-        code, out, err = typed(["--db", db, *words], stdin)
+        code, out, err = run_command(["--db", db, *words], stdin)
         return code, out.decode(), err.decode()
 
     return run
@@ -84,23 +84,23 @@ def test_the_global_options_are_taken_before_and_after_the_command(tmp_path: Pat
     options = ["--db", str(tmp_path / "other.db"), "--json", "--agent-id", "ai:typist@here"]
     for command, words in (("store", ["-T", "x", "-c", "y"]), ("history", []), ("archive", ["list"])):
         if command == "history":
-            words = [json.loads(typed([*options, "list"])[1])["memories"][0]["id"]]
+            words = [json.loads(run_command([*options, "list"])[1])["memories"][0]["id"]]
         line = [*options, command, *words] if before else [command, *words, *options]
-        code, out, _ = typed(line)
+        code, out, _ = run_command(line)
         assert code == 0
         assert json.loads(out)
-    code, out, _ = typed(["--db", str(tmp_path / "other.db"), "--json", "list"])
+    code, out, _ = run_command(["--db", str(tmp_path / "other.db"), "--json", "list"])
     assert json.loads(out)["memories"][0]["agent_id"] == "ai:typist@here"
 
 
 def test_of_two_global_options_the_later_wins(tmp_path: Path) -> None:
     first, second = (str(tmp_path / name) for name in ("first.db", "second.db"))
-    typed(
+    run_command(
         ["--db", first, "--agent-id", "ai:a@h", "store", "-T", "x", "-c", "y", "--db", second, "--agent-id", "ai:b@h"]
     )
     assert not os.path.exists(first)
-    with holdfast.open(second) as hold:
-        assert [one.agent_id for one in hold.list().memories] == ["ai:b@h"]
+    with holdfast.open(second) as ctx:
+        assert [one.agent_id for one in ctx.list().memories] == ["ai:b@h"]
 
 
 def test_two_words_that_a_hyphen_makes_a_command_are_that_command(run: Run) -> None:
@@ -188,9 +188,9 @@ def test_a_batch_of_which_some_were_rejected_is_no_success(run: Run, tmp_path: P
     batch = tmp_path / "batch.json"
     batch.write_text(json.dumps([{"title": "good", "content": "x"}, {"title": "bad", "content": " "}]))
     code, out, _ = run("bulk-store", str(batch), "--json")
-    assert code == wire.PARTLY_REJECTED
+    assert code == wire.PARTLY_REJECTED_EXIT
     assert [one["outcome"] for one in json.loads(out)["outcomes"]] == ["created", "rejected"]
-    assert run("archive", "add", "no-such-memory")[0] == wire.PARTLY_REJECTED
+    assert run("archive", "add", "no-such-memory")[0] == wire.PARTLY_REJECTED_EXIT
 
 
 def test_content_comes_from_standard_input_where_a_dash_stands(run: Run) -> None:
@@ -219,7 +219,7 @@ def test_what_cannot_be_content_is_refused_from_standard_input_too(run: Run, std
 
 
 def test_of_a_pipe_without_an_end_no_more_is_read_than_a_field_takes(run: Run) -> None:
-    code, _, err = run("mine", "--content", "-", stdin=b"x" * (MOST_TYPED + 1))
+    code, _, err = run("mine", "--content", "-", stdin=b"x" * (MAX_STDIN_BYTES + 1))
     assert (code, "more than 64 MiB: use a file" in err) == (2, True)
 
 
@@ -242,7 +242,7 @@ BAD_JSON = {
 @pytest.mark.parametrize("text", BAD_JSON.values(), ids=BAD_JSON.keys())
 def test_json_that_cannot_be_used_is_refused_and_changes_nothing(run: Run, text: str) -> None:
     code, out, err = run("bulk-store", "-", "--json", stdin=text.encode())
-    assert code in (2, wire.PARTLY_REJECTED)
+    assert code in (2, wire.PARTLY_REJECTED_EXIT)
     assert "Traceback" not in out + err
     assert json.loads(run("list", "--json")[1])["count"] == 0
 
@@ -251,9 +251,7 @@ def test_what_was_meant_as_a_file_name_is_told_back_in_short(run: Run) -> None:
     code, _, err = run("bulk-store", json.dumps([{"title": "x", "content": "y" * 20_000}]), "--json")
     told = json.loads(err)
     assert (code, told["code"], len(told["error"]) < 250) == (2, "VALIDATION_FAILED", True)
-    assert told["error"].endswith(
-        "cannot be read: File name too long. Pass a file name, or - for standard input."
-    )
+    assert told["error"].endswith("cannot be read: File name too long. Pass a file name, or - for standard input.")
     _, _, err = run("bulk-store", "no-such-file.json", "--json")
     assert json.loads(err)["error"] == "no-such-file.json cannot be read: No such file or directory."
 
@@ -410,7 +408,7 @@ def test_every_command_has_help_that_names_all_its_options(run: Run) -> None:
 
 
 def options_of(op: Operation) -> list[click.Option]:
-    return [param for param in command_of(op).params if isinstance(param, click.Option)]
+    return [param for param in build_command(op).params if isinstance(param, click.Option)]
 
 
 def test_no_letter_means_two_options_of_a_command() -> None:
@@ -523,7 +521,7 @@ def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> No
     note.write_bytes(b"a shopping list, and nothing but a shopping list" * 50)
     folder.mkdir()
     (folder / "x").symlink_to("x")
-    typed(["--db", str(cut), "store", "-T", "x", "-c", "y"])
+    run_command(["--db", str(cut), "store", "-T", "x", "-c", "y"])
     cut.write_bytes(cut.read_bytes()[:-4096])
     for path, codes in (
         (note, {"NOT_A_STORE"}),
@@ -533,7 +531,7 @@ def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> No
         (cut, {"STORE_DAMAGED", "NOT_A_STORE"}),
     ):
         before = path.read_bytes() if path.is_file() else b""
-        code, out, err = typed(["--db", str(path), "list", "--json"])
+        code, out, err = run_command(["--db", str(path), "list", "--json"])
         said = json.loads(err) if err else {"code": None, "out": out}
         assert said["code"] in codes, (path, said)
         assert code == wire.EXIT[said["code"]]

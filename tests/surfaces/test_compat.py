@@ -26,15 +26,15 @@ from ai_memory import (
     require_profile_async,
     verify_webhook_signature,
 )
-from serving import kept, listening, reached
+from serving import open_http_client, serve_app, store_over_http
 from starlette.testclient import TestClient
 
 from engines import ENGINES_BY_RING
 from holdfast import Holdfast
 from holdfast.integrations.ai_memory import http as compat
-from holdfast.kernel.net.access import Outbound
-from holdfast.surfaces.http.app import build
-from provider_server import Asked, Handler, provider
+from holdfast.kernel.net.outbound import WebhookLimits
+from holdfast.surfaces.http.app import build_app
+from provider_server import Handler, ReceivedRequest, provider
 from timeouts import TIMEOUT
 
 AGENT = "ai:scout@laptop"
@@ -47,9 +47,9 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def url(hold: Holdfast) -> Iterator[str]:
-    hold.hold = replace(hold.hold, outbound=Outbound(("127.0.0.0/8",)))
-    with listening(build(hold)) as found:
+def url(ctx: Holdfast) -> Iterator[str]:
+    ctx.ctx = replace(ctx.ctx, webhook_limits=WebhookLimits(("127.0.0.0/8",)))
+    with serve_app(build_app(ctx)) as found:
         yield found
 
 
@@ -84,11 +84,11 @@ def connect(request: pytest.FixtureRequest, url: str) -> Iterator[Connect]:
     with asyncio.Runner() as runner:
         waiting: list[AsyncAiMemoryClient] = []
 
-        def awaited(**settings: Any) -> Waiting:
+        def make_async(**settings: Any) -> Waiting:
             waiting.append(AsyncAiMemoryClient(url, **settings))
             return Waiting(runner, waiting[-1])
 
-        yield awaited
+        yield make_async
         for one in waiting:
             runner.run(one.aclose())
 
@@ -211,11 +211,11 @@ def test_forget_by_the_query_alone(client: Any) -> None:
     client.store(title="One", content="tmp", namespace="scratch")
     client.store(title="Two", content="stays", namespace="work")
 
-    assert client.forget(namespace="scratch")["deleted"] == 1
-    assert client.forget(pattern="nothing-like-it")["deleted"] == 0
+    assert client.remove(namespace="scratch")["deleted"] == 1
+    assert client.remove(pattern="nothing-like-it")["deleted"] == 0
     assert [memory.title for memory in client.list()] == ["Two"]
     with pytest.raises(ValidationError):
-        client.forget()
+        client.remove()
 
 
 def test_links_and_lineage(client: Any) -> None:
@@ -291,8 +291,8 @@ def test_a_private_memory_is_granted_and_taken_back(connect: Connect, client: An
         helper.get(id)
 
 
-def test_a_key_of_the_store_is_sent_as_the_client_sends_it(hold: Holdfast, connect: Connect) -> None:
-    made = hold.key_create(name="laptop", scope="read")
+def test_a_key_of_the_store_is_sent_as_the_client_sends_it(ctx: Holdfast, connect: Connect) -> None:
+    made = ctx.key_create(name="laptop", scope="read")
     client = connect(api_key=made.key)
 
     assert client.list() == []
@@ -309,9 +309,9 @@ def test_what_is_not_offered_is_not_found(client: Any) -> None:
 
 
 def test_a_webhook_is_registered_and_its_deliveries_are_verified(client: Any) -> None:
-    came: Queue[Asked] = Queue()
+    came: Queue[ReceivedRequest] = Queue()
 
-    def take(handler: Handler, asked: Asked) -> None:
+    def take(handler: Handler, asked: ReceivedRequest) -> None:
         handler.reply(b"")
         came.put(asked)
 
@@ -338,21 +338,21 @@ def test_every_profile_is_there(url: str) -> None:
         for profile in ("core", "graph", "admin", "power", "full"):
             require_profile(client, profile)
 
-    async def asked() -> None:
+    async def require_full_profile() -> None:
         async with AsyncAiMemoryClient(url) as client:
             await require_profile_async(client, "full")
 
-    asyncio.run(asked())
+    asyncio.run(require_full_profile())
 
 
 @pytest.fixture
-def raw(hold: Holdfast) -> Iterator[TestClient]:
-    with reached(hold) as opened:
+def raw(ctx: Holdfast) -> Iterator[TestClient]:
+    with open_http_client(ctx) as opened:
         yield opened
 
 
 def test_recall_is_asked_by_query_under_any_of_its_names(raw: TestClient) -> None:
-    id = kept(raw)["id"]
+    id = store_over_http(raw)["id"]
 
     for name in ("context", "query", "q"):
         for answer in (
@@ -365,7 +365,7 @@ def test_recall_is_asked_by_query_under_any_of_its_names(raw: TestClient) -> Non
 
 
 def test_search_answers_under_both_names(raw: TestClient) -> None:
-    kept(raw)
+    store_over_http(raw)
 
     answer = raw.get("/api/v1/search?q=tuesdays").json()
 
@@ -385,13 +385,13 @@ JSON = {"content-type": "application/json"}
 
 
 def test_forget_takes_its_filter_as_a_body_too(raw: TestClient) -> None:
-    kept(raw, namespace="scratch")
+    store_over_http(raw, namespace="scratch")
 
     assert raw.post("/api/v1/forget", json={"namespace": "scratch"}).json()["deleted"] == 1
 
 
 def test_links_have_older_names_and_are_deleted_by_their_ends(raw: TestClient) -> None:
-    one, other = kept(raw, title="One")["id"], kept(raw, title="Other")["id"]
+    one, other = store_over_http(raw, title="One")["id"], store_over_http(raw, title="Other")["id"]
 
     made = raw.post("/api/v1/links", json={"from": one, "to": other, "rel_type": "supersedes"})
     default = raw.post("/api/v1/links", json={"from": one, "to": other})
@@ -438,7 +438,7 @@ def test_the_other_clients_message_carries_an_object_beside_its_text(raw: TestCl
 
 
 def test_a_namespaces_standard_is_set_and_cleared_at_the_older_route(raw: TestClient) -> None:
-    id = kept(raw, namespace="team")["id"]
+    id = store_over_http(raw, namespace="team")["id"]
 
     put = raw.post("/api/v1/namespaces", json={"namespace": "team", "standard": id})
     gone = raw.delete("/api/v1/namespaces?namespace=team")
@@ -447,10 +447,10 @@ def test_a_namespaces_standard_is_set_and_cleared_at_the_older_route(raw: TestCl
     assert (gone.status_code, gone.json()["cleared"]) == (200, True)
 
 
-def test_an_entry_for_an_operation_that_is_not_there_is_not_used(hold: Holdfast) -> None:
+def test_an_entry_for_an_operation_that_is_not_there_is_not_used(ctx: Holdfast) -> None:
     from holdfast.kernel.registry.operation import REGISTRY
 
-    with reached(hold, [REGISTRY["store"], REGISTRY["get"]]) as client:
+    with open_http_client(ctx, [REGISTRY["store"], REGISTRY["get"]]) as client:
         assert client.get("/api/v1/recall?q=x").status_code == 404
         assert client.get("/openapi.json").status_code == 200
-    assert set(compat.ANSWERS) <= set(REGISTRY.entries)
+    assert set(compat.ANSWER_SHAPES) <= set(REGISTRY.entries)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from four_surfaces import typed
+from four_surfaces import run_command
 
 POOL = "The connection pool keeps ten connections for all of the workers of the server."
 
@@ -15,37 +15,37 @@ def at(tmp_path: Path) -> list[str]:
     at = [f"--db={tmp_path / 'memory.db'}", "--agent-id=ai:tester@here"]
     texts = {"Pool": POOL, "Connections": POOL.replace("all of the", "the"), "Workers": POOL.replace("ten", "nine")}
     for title, text in texts.items():
-        assert typed([*at, "store", "-T", title, "-c", text])[0] == 0
+        assert run_command([*at, "store", "-T", title, "-c", text])[0] == 0
     return at
 
 
-def said(words: list[str]) -> str:
-    code, out, err = typed(words)
+def run_ok(words: list[str]) -> str:
+    code, out, err = run_command(words)
     assert (code, err) == (0, b"")
     return out.decode()
 
 
 def test_a_person_is_shown_what_would_be_done_and_how_to_do_it(at: list[str]) -> None:
-    shown = said([*at, "curate", "--once"])
+    shown = run_ok([*at, "curate", "--once"])
     assert "changed  merged 'Pool', 'Connections' into 'Pool'" in shown
     assert "Dry run. Add --apply to write." in shown
     assert shown.splitlines()[-7].split() == ["STEP", "CHECKED", "CHANGED", "PROPOSED", "SKIPPED"]
 
 
 def test_a_run_is_applied_decided_about_and_taken_back_by_two_words(at: list[str]) -> None:
-    run = json.loads(said([*at, "--json", "curate", "--apply"]))["run_id"]
-    proposed = said([*at, "curate", "proposals"])
+    run = json.loads(run_ok([*at, "--json", "curate", "--apply"]))["run_id"]
+    proposed = run_ok([*at, "curate", "proposals"])
     assert POOL.replace("ten", "nine") in proposed
     (id, *_) = [line.split()[0] for line in proposed.splitlines() if line.endswith("contradiction")]
-    assert "applied" in said([*at, "curate", "decide", id, "--decision", "dismiss"])
-    assert run in said([*at, "curate", "runs"])
-    assert "applied" in said([*at, "curate", "rollback", run])
-    assert typed([*at, "curate", "rollback", "no-such-run"])[0] == 1
+    assert "applied" in run_ok([*at, "curate", "decide", id, "--decision", "dismiss"])
+    assert run in run_ok([*at, "curate", "runs"])
+    assert "applied" in run_ok([*at, "curate", "rollback", run])
+    assert run_command([*at, "curate", "rollback", "no-such-run"])[0] == 1
 
 
 @pytest.mark.parametrize(
     "words", [["--interval-secs=59"], ["--steps=nonsense"], ["--max-ops=0"], ["--once", "--daemon"]]
 )
 def test_what_cannot_be_meant_is_refused(at: list[str], words: list[str]) -> None:
-    code, out, err = typed([*at, "--json", "curate", *words])
+    code, out, err = run_command([*at, "--json", "curate", *words])
     assert (code, out, json.loads(err)["code"]) == (2, b"", "VALIDATION_FAILED")

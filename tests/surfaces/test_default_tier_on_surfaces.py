@@ -53,7 +53,7 @@ def test_the_schemas_name_the_tiers_in_the_order_of_their_lifetimes() -> None:
     for name, operation in with_tier().items():
         if "mcp" in operation.surfaces:
             assert input_schema(operation)["properties"]["tier"]["enum"] == ORDER, name
-    described = openapi.describe(REGISTRY)["components"]["schemas"]
+    described = openapi.build_document(REGISTRY)["components"]["schemas"]
     assert enum_of(described["Store"]["properties"]["tier"]) == ORDER
     assert enum_of(described["Mine"]["properties"]["tier"]) == ORDER
     assert described["CaptureTurn"]["properties"]["tier"]["anyOf"][0]["description"] == SAID

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from serving import kept, reached
+from serving import open_http_client, store_over_http
 from starlette.testclient import TestClient
 
 from holdfast import Holdfast
@@ -12,13 +12,13 @@ LONG = " ".join(f"Part {number} of the report tells how the gate {number} was bu
 
 
 @pytest.fixture
-def raw(hold: Holdfast) -> Iterator[TestClient]:
-    with reached(hold) as opened:
+def raw(ctx: Holdfast) -> Iterator[TestClient]:
+    with open_http_client(ctx) as opened:
         yield opened
 
 
 def test_labels_are_asked_for_by_memory_or_by_text(raw: TestClient) -> None:
-    id = kept(raw, content=LONG)["id"]
+    id = store_over_http(raw, content=LONG)["id"]
     by_id = raw.post("/api/v1/auto_tag", json={"memory_id": id}).json()
     assert (by_id["memory_id"], by_id["tags"]) == (id, by_id["new_tags"])
     by_text = raw.post("/api/v1/auto_tag", json={"title": "Gates", "content": LONG}).json()
@@ -26,13 +26,13 @@ def test_labels_are_asked_for_by_memory_or_by_text(raw: TestClient) -> None:
 
 
 def test_a_question_is_widened_under_the_names_that_are_expected(raw: TestClient) -> None:
-    kept(raw, content=LONG)
+    store_over_http(raw, content=LONG)
     answer = raw.post("/api/v1/expand_query", json={"query": "gate"}).json()
     assert {"original", "expanded_terms"} <= answer.keys()
 
 
 def test_atoms_are_made_by_the_route_of_the_tool(raw: TestClient) -> None:
-    id = kept(raw, content=LONG)["id"]
+    id = store_over_http(raw, content=LONG)["id"]
     made = raw.post("/api/v1/memory_atomise", json={"memory_id": id, "max_atom_tokens": 100}).json()
     assert (made["source_id"], made["atom_count"]) == (id, len(made["atom_ids"]))
     refused = raw.post("/api/v1/memory_atomise", json={"memory_id": id})

@@ -6,10 +6,10 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from serving import kept, reached
+from serving import open_http_client, store_over_http
 from starlette.testclient import TestClient
 
-from engines import ENGINES_BY_RING, taken_away
+from engines import ENGINES_BY_RING, hide_store
 from holdfast import Holdfast, __version__
 from holdfast.operations import REGISTRY
 from holdfast.surfaces.http.openapi import routes_of
@@ -21,13 +21,13 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def client(hold: Holdfast) -> Iterator[TestClient]:
-    with reached(hold) as opened:
+def client(ctx: Holdfast) -> Iterator[TestClient]:
+    with open_http_client(ctx) as opened:
         yield opened
 
 
 def test_a_stored_memory_is_read_back_with_its_version_as_etag(client: TestClient) -> None:
-    stored = kept(client, namespace="team", tags=["ops"])
+    stored = store_over_http(client, namespace="team", tags=["ops"])
 
     answer = client.get(f"/api/v1/memories/{stored['id']}")
 
@@ -65,8 +65,8 @@ def test_a_namespace_in_a_path_may_have_slashes(client: TestClient) -> None:
 
 
 def test_the_query_is_typed_field_by_field(client: TestClient) -> None:
-    kept(client, title="A", tags=["x", "y"], priority=9)
-    kept(client, title="B", tags=["x"])
+    store_over_http(client, title="A", tags=["x", "y"], priority=9)
+    store_over_http(client, title="B", tags=["x"])
 
     found = client.get("/api/v1/memories", params={"tags": "x,y", "limit": "5", "min_priority": "3"})
 
@@ -198,7 +198,7 @@ def test_half_of_a_character_is_called_so(client: TestClient) -> None:
 
 
 def test_an_integral_float_is_a_whole_number(client: TestClient) -> None:
-    assert kept(client, priority=7.0)["priority"] == 7
+    assert store_over_http(client, priority=7.0)["priority"] == 7
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_get_takes_no_body(client: TestClient) -> None:
 
 
 def test_a_field_given_in_two_places_must_say_the_same(client: TestClient) -> None:
-    id = kept(client)["id"]
+    id = store_over_http(client)["id"]
 
     same = client.put(f"/api/v1/memories/{id}", json={"id": id, "priority": 8})
     other = client.put(f"/api/v1/memories/{id}", json={"id": "another", "priority": 9})
@@ -275,7 +275,7 @@ def test_a_chunked_body_within_the_limit_is_read(client: TestClient) -> None:
 
 @pytest.mark.parametrize("given", ['"1"', "1"])
 def test_if_match_lets_a_change_of_the_expected_version_through(client: TestClient, given: str) -> None:
-    id = kept(client)["id"]
+    id = store_over_http(client)["id"]
 
     answer = client.put(f"/api/v1/memories/{id}", json={"priority": 8}, headers={"if-match": given})
 
@@ -286,7 +286,7 @@ def test_if_match_lets_a_change_of_the_expected_version_through(client: TestClie
 def test_a_stale_version_is_a_conflict_in_the_header_and_in_the_body(
     client: TestClient, headers: dict[str, str]
 ) -> None:
-    id = kept(client)["id"]
+    id = store_over_http(client)["id"]
     body = {"priority": 8} if headers else {"priority": 8, "expected_version": 7}
 
     answer = client.put(f"/api/v1/memories/{id}", json=body, headers=headers)
@@ -303,7 +303,7 @@ def test_a_stale_version_is_a_conflict_in_the_header_and_in_the_body(
 
 
 def test_an_if_match_that_is_no_version_is_refused(client: TestClient) -> None:
-    id = kept(client)["id"]
+    id = store_over_http(client)["id"]
 
     for given in ("abc", '"1', 'W/"1"', '"1", "2"', "-1", "0x1", "1" * 20, "", '""'):
         answer = client.put(f"/api/v1/memories/{id}", json={"priority": 8}, headers={"if-match": given})
@@ -312,7 +312,7 @@ def test_an_if_match_that_is_no_version_is_refused(client: TestClient) -> None:
 
 
 def test_if_match_and_the_body_must_not_disagree(client: TestClient) -> None:
-    id = kept(client)["id"]
+    id = store_over_http(client)["id"]
 
     answer = client.put(
         f"/api/v1/memories/{id}", json={"priority": 8, "expected_version": 1}, headers={"if-match": '"2"'}
@@ -322,7 +322,7 @@ def test_if_match_and_the_body_must_not_disagree(client: TestClient) -> None:
 
 
 def test_if_match_is_never_ignored(client: TestClient) -> None:
-    id = kept(client)["id"]
+    id = store_over_http(client)["id"]
 
     answer = client.post(f"/api/v1/memories/{id}/promote", headers={"if-match": '"7"'})
 
@@ -357,7 +357,7 @@ def test_a_wrong_method_names_all_that_are_right(client: TestClient) -> None:
 
 
 def test_head_answers_as_get_without_a_body(client: TestClient) -> None:
-    id = kept(client)["id"]
+    id = store_over_http(client)["id"]
 
     answer = client.head(f"/api/v1/memories/{id}")
 
@@ -375,7 +375,7 @@ SEARCHES = ['"', "*", "AND", "a AND", "NEAR(", "title:", "-a", "C++", "'", "", "
 
 
 def test_no_text_breaks_a_search(client: TestClient) -> None:
-    kept(client, content="C++ and a title")
+    store_over_http(client, content="C++ and a title")
 
     for words in SEARCHES:
         search = client.get("/api/v1/search", params={"q": words})
@@ -388,14 +388,14 @@ def test_no_text_breaks_a_search(client: TestClient) -> None:
 def test_what_metadata_claim_does_not_count(client: TestClient) -> None:
     claimed = {"agent_id": "system", "trust": 1, "created_at": "2001-01-01", "namespace": "x", "__proto__": {"a": 1}}
 
-    stored = kept(client, metadata=claimed)
+    stored = store_over_http(client, metadata=claimed)
 
     assert (stored["agent_id"], stored["namespace"]) == (stored["metadata"]["agent_id"], "global")
     assert stored["agent_id"].startswith("ai:http@")
 
 
 def test_forget_without_a_filter_is_refused(client: TestClient) -> None:
-    kept(client)
+    store_over_http(client)
 
     for request in ({"json": {}}, {"json": {"namespace": None}}, {"params": {}}, {"json": {"dry_run": False}}):
         answer = client.post("/api/v1/forget", **request)  # type: ignore[arg-type]
@@ -412,9 +412,9 @@ def test_health_says_whether_the_store_can_be_read_and_nothing_more(client: Test
         )
 
 
-def test_health_is_an_error_when_the_store_cannot_be_read(hold: Holdfast, client: TestClient, db: str) -> None:
-    hold.hold.store.close()
-    with taken_away(db):
+def test_health_is_an_error_when_the_store_cannot_be_read(ctx: Holdfast, client: TestClient, db: str) -> None:
+    ctx.ctx.store.close()
+    with hide_store(db):
         answer = client.get("/health")
 
     assert (answer.status_code, answer.json()) == (
@@ -425,7 +425,7 @@ def test_health_is_an_error_when_the_store_cannot_be_read(hold: Holdfast, client
 
 
 def test_metrics_count_requests_by_operation_and_code(client: TestClient) -> None:
-    kept(client)
+    store_over_http(client)
     client.get("/api/v1/memories/none")
     client.get("/nothing")
 

@@ -4,16 +4,16 @@ import logging
 from pathlib import Path
 
 import pytest
-from serving import reached
+from serving import open_http_client
 
 from holdfast import Holdfast
-from holdfast.surfaces.http.log_throttle import SECONDS, Seldom
+from holdfast.surfaces.http.log_throttle import INTERVAL_SECONDS, ThrottledLog
 
 
 def test_an_outage_is_told_once_and_not_for_every_request(
-    hold: Holdfast, db: str, caplog: pytest.LogCaptureFixture
+    ctx: Holdfast, db: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with reached(hold) as client, caplog.at_level(logging.ERROR, logger="holdfast"):
+    with open_http_client(ctx) as client, caplog.at_level(logging.ERROR, logger="holdfast"):
         Path(db).rename(f"{db}.away")
         statuses = {client.get(f"/api/v1/memories/{number}").status_code for number in range(50)}
         Path(f"{db}.away").rename(db)
@@ -24,12 +24,12 @@ def test_an_outage_is_told_once_and_not_for_every_request(
 
 def test_what_was_left_out_is_counted_when_its_minute_is_over(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
-    log = Seldom(lambda: now[0])
+    log = ThrottledLog(lambda: now[0])
     for path in ("/a", "/b", "/c"):
         log.error("away", f"{path}: away")
     log.error("full", "/a: full")
-    now[0] = SECONDS
+    now[0] = INTERVAL_SECONDS
     log.error("away", "/d: away")
-    now[0] = 3 * SECONDS
+    now[0] = 3 * INTERVAL_SECONDS
     log.error("full", "/b: full")
     assert caplog.messages == ["/a: away", "/a: full", "2 more requests since then: away", "/d: away", "/b: full"]

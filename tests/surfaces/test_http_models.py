@@ -4,13 +4,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
-from serving import kept, listening
+from serving import serve_app, store_over_http
 
 import holdfast
 from holdfast.settings import Settings
-from holdfast.surfaces.http.app import ASKERS, build
-from holdfast.surfaces.http.thread_pool import THREADS
-from model_server import Asked, Handler, provider, said
+from holdfast.surfaces.http.app import MODEL_THREADS, build_app
+from holdfast.surfaces.http.thread_pool import DEFAULT_THREADS
+from model_server import Handler, ReceivedRequest, provider, wrap_text
 from timeouts import TIMEOUT
 
 TERMS = '{"terms": ["release"]}'
@@ -19,24 +19,24 @@ TERMS = '{"terms": ["release"]}'
 def test_reading_and_writing_go_on_while_many_wait_for_a_model(db: str) -> None:
     asked, go = threading.Semaphore(0), threading.Event()
 
-    def thinking(handler: Handler, question: Asked) -> None:
+    def thinking(handler: Handler, question: ReceivedRequest) -> None:
         asked.release()
         go.wait()
-        handler.reply(said(question, TERMS))
+        handler.reply(wrap_text(question, TERMS))
 
-    with provider(thinking) as server, ThreadPoolExecutor(THREADS + 4) as crowd:
+    with provider(thinking) as server, ThreadPoolExecutor(DEFAULT_THREADS + 4) as crowd:
         settings = Settings(db=db, llm="openai", llm_url=server.url, llm_model="m", embedder="none")
-        with holdfast.app.open(settings=settings) as hold, listening(build(hold)) as url:
+        with holdfast.app.open(settings=settings) as ctx, serve_app(build_app(ctx)) as url:
 
             def expand(number: int) -> httpx.Response:
                 return httpx.post(f"{url}/api/v1/expand_query", json={"query": f"deploy {number}"}, timeout=TIMEOUT)
 
-            waiting = [crowd.submit(expand, number) for number in range(THREADS + 4)]
+            waiting = [crowd.submit(expand, number) for number in range(DEFAULT_THREADS + 4)]
             try:
-                for _ in range(ASKERS):
+                for _ in range(MODEL_THREADS):
                     assert asked.acquire(timeout=TIMEOUT)
                 with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
-                    id = kept(client)["id"]
+                    id = store_over_http(client)["id"]
                     assert client.get(f"/api/v1/memories/{id}").status_code == 200
                     assert client.post("/api/v1/recall", json={"context": "deploy"}).json()["count"] == 1
                 assert not any(one.done() for one in waiting)
@@ -48,8 +48,8 @@ def test_reading_and_writing_go_on_while_many_wait_for_a_model(db: str) -> None:
 def test_a_provider_of_vectors_that_fails_is_no_fault_of_the_server(db: str) -> None:
     with provider(lambda handler, _: handler.reply({}, 500)) as server:
         settings = Settings(db=db, embedder="openai", embedding_url=server.url)
-        with holdfast.app.open(settings=settings, once=True) as hold, listening(build(hold)) as url:
-            hold.store(title="a", content="b")
+        with holdfast.app.open(settings=settings, once=True) as ctx, serve_app(build_app(ctx)) as url:
+            ctx.store(title="a", content="b")
             for asked in ({}, {"everything": True}):
                 answer = httpx.post(f"{url}/api/v1/reembed", json=asked, timeout=TIMEOUT)
                 assert (answer.status_code, answer.json()["code"]) == (424, "EMBEDDER_FAILED")

@@ -6,19 +6,19 @@ from typing import Any
 
 import httpx
 import pytest
-from serving import kept, reached
+from serving import open_http_client, store_over_http
 from starlette.testclient import TestClient
 
 from holdfast import Holdfast
-from holdfast.kernel.context import Hold
-from holdfast.kernel.registry.operation import Effect, Nothing, Registry
+from holdfast.kernel.context import Context
+from holdfast.kernel.registry.operation import Effect, EmptyRequest, Registry
 
 PATHS = ("/health", "/api/v1/memories", "/metrics", "/openapi.json", "/api/v1/events", "/nothing")
 
 
 @pytest.fixture
-def client(hold: Holdfast) -> Iterator[TestClient]:
-    with reached(hold) as opened:
+def client(ctx: Holdfast) -> Iterator[TestClient]:
+    with open_http_client(ctx) as opened:
         yield opened
 
 
@@ -61,15 +61,15 @@ def test_a_request_with_two_hosts_is_refused(client: TestClient) -> None:
     assert answer.status_code == 421
 
 
-def test_the_names_in_the_settings_are_taken(hold: Holdfast) -> None:
-    with reached(hold, allowed_hosts=("memory.example",), host="192.0.2.7", api_key="secret") as client:
+def test_the_names_in_the_settings_are_taken(ctx: Holdfast) -> None:
+    with open_http_client(ctx, allowed_hosts=("memory.example",), host="192.0.2.7", api_key="secret") as client:
         for host in ("memory.example", "Memory.Example:443", "192.0.2.7", "localhost"):
             assert client.get("/health", headers={"host": host}).status_code == 200
         assert client.get("/health", headers={"host": "192.0.2.8"}).status_code == 421
 
 
-def test_behind_a_wildcard_address_any_address_is_our_own_but_no_name(hold: Holdfast) -> None:
-    with reached(hold, host="0.0.0.0", api_key="secret") as client:
+def test_behind_a_wildcard_address_any_address_is_our_own_but_no_name(ctx: Holdfast) -> None:
+    with open_http_client(ctx, host="0.0.0.0", api_key="secret") as client:
         assert client.get("/health", headers={"host": "192.0.2.8:9077"}).status_code == 200
         assert client.get("/health", headers={"host": "evil.com"}).status_code == 421
 
@@ -90,8 +90,8 @@ def test_a_page_of_this_machine_may_call(client: TestClient) -> None:
         assert client.get("/api/v1/memories", headers={"origin": origin}).status_code == 200, origin
 
 
-def test_a_page_of_the_server_itself_may_call(hold: Holdfast) -> None:
-    with reached(hold, allowed_hosts=("memory.example",)) as client:
+def test_a_page_of_the_server_itself_may_call(ctx: Holdfast) -> None:
+    with open_http_client(ctx, allowed_hosts=("memory.example",)) as client:
         own = {"host": "memory.example:8443", "origin": "https://memory.example:8443"}
         other = {"host": "memory.example:8443", "origin": "https://memory.example"}
         assert client.get("/api/v1/memories", headers=own).status_code == 200
@@ -142,15 +142,15 @@ SECRET = "hunter2 in /home/someone"
 
 
 @broken.operation(Effect.READ, "GET /broken", family="core")
-def broken_inside(hold: Hold, request: Nothing) -> Nothing:
+def broken_inside(ctx: Context, request: EmptyRequest) -> EmptyRequest:
     """Fail with something that nobody outside may see."""
     raise RuntimeError(SECRET)
 
 
 def test_an_error_of_ours_says_nothing_of_the_inside_but_the_log_says_where(
-    hold: Holdfast, caplog: pytest.LogCaptureFixture
+    ctx: Holdfast, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with reached(hold, broken) as client, caplog.at_level(logging.ERROR):
+    with open_http_client(ctx, broken) as client, caplog.at_level(logging.ERROR):
         answer = client.get("/broken")
 
     assert (answer.status_code, answer.json()["code"]) == (500, "ERROR")
@@ -159,8 +159,8 @@ def test_an_error_of_ours_says_nothing_of_the_inside_but_the_log_says_where(
     assert "broken_inside" in caplog.text
 
 
-def test_nothing_that_was_sent_is_written_to_the_log(hold: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
-    with reached(hold, broken) as client, caplog.at_level(logging.DEBUG, logger="holdfast"):
+def test_nothing_that_was_sent_is_written_to_the_log(ctx: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
+    with open_http_client(ctx, broken) as client, caplog.at_level(logging.DEBUG, logger="holdfast"):
         client.get("/broken?token=canary-1", headers={"x-agent-id": "canary-2"})
         client.get("/broken%0d%0aforged", headers={"authorization": "Bearer canary-3"})
 
@@ -199,8 +199,8 @@ def test_the_agent_of_the_header_is_who_acts_and_a_body_cannot_name_another(clie
 
 
 def test_without_a_header_the_agent_stays_the_same(client: TestClient) -> None:
-    first, second = kept(client, title="One"), kept(client, title="Two")
-    named = kept(client, title="Three", agent_id="ai:named@here")
+    first, second = store_over_http(client, title="One"), store_over_http(client, title="Two")
+    named = store_over_http(client, title="Three", agent_id="ai:named@here")
 
     assert first["agent_id"] == second["agent_id"]
     assert first["agent_id"].startswith("ai:http@")

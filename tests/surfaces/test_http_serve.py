@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
-from serving import kept
+from serving import store_over_http
 
 import holdfast
 from timeouts import TIMEOUT
@@ -19,7 +19,7 @@ SERVE = (sys.executable, "-c", "from holdfast.__main__ import main; main()", "se
 
 
 @contextmanager
-def served(db: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def running_server(db: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A running server and where it is reached."""
     command = [*SERVE, "--db", db, "--port", "0", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -35,22 +35,22 @@ def served(db: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.full)])
 def test_it_says_where_it_is_serves_and_ends_with_success(db: str, how: signal.Signals) -> None:
-    with served(db) as (process, url):
+    with running_server(db) as (process, url):
         with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
-            id = kept(client)["id"]
+            id = store_over_http(client)["id"]
             assert client.get("/health").json()["status"] == "ok"
         process.send_signal(how)
         out, rest = process.communicate(timeout=TIMEOUT)
 
         assert (process.returncode, out, rest) == (0, "", "")
-    with holdfast.open(db) as hold:
-        assert hold.get(id=id).title == "Deploy day"
+    with holdfast.open(db) as ctx:
+        assert ctx.get(id=id).title == "Deploy day"
 
 
 @pytest.mark.full
 def test_it_ends_in_spite_of_an_open_event_stream(db: str) -> None:
-    with served(db) as (process, url), httpx.Client(base_url=url, timeout=TIMEOUT) as client:
-        kept(client)
+    with running_server(db) as (process, url), httpx.Client(base_url=url, timeout=TIMEOUT) as client:
+        store_over_http(client)
         with client.stream("GET", "/api/v1/events", headers={"accept": "text/event-stream"}) as stream:
             lines = stream.iter_lines()
             assert next(lines) == "id: 1"
@@ -63,39 +63,39 @@ def test_it_ends_in_spite_of_an_open_event_stream(db: str) -> None:
 
 @pytest.mark.full
 def test_uses_are_written_down_at_the_latest_when_it_ends(db: str) -> None:
-    with served(db) as (process, url):
+    with running_server(db) as (process, url):
         with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
-            id = kept(client)["id"]
+            id = store_over_http(client)["id"]
             client.post("/api/v1/recall", json={"context": "tuesdays"})
         process.terminate()
         process.communicate(timeout=TIMEOUT)
-    with holdfast.open(db) as hold:
-        assert hold.get(id=id).access_count == 1
+    with holdfast.open(db) as ctx:
+        assert ctx.get(id=id).access_count == 1
 
 
 @pytest.mark.full
 def test_mcp_is_beside_the_api_behind_the_same_guard(db: str) -> None:
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     accept = {"accept": "application/json, text/event-stream"}
-    with served(db) as (_, url), httpx.Client(base_url=url, timeout=TIMEOUT) as client:
+    with running_server(db) as (_, url), httpx.Client(base_url=url, timeout=TIMEOUT) as client:
         assert client.post("/mcp", json=ping, headers={**accept, "host": "evil.com"}).status_code == 421
         assert client.post("/mcp", json=ping, headers={**accept, "origin": "http://evil.com"}).status_code == 403
         assert client.post("/mcp", json=ping, headers=accept).status_code < 500
-        with holdfast.open(db) as hold:
-            made = hold.key_create(name="laptop")
+        with holdfast.open(db) as ctx:
+            made = ctx.key_create(name="laptop")
         refused = client.post("/mcp", json=ping, headers=accept)
         assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
         assert client.post("/mcp", json=ping, headers={**accept, "x-api-key": made.key}).status_code not in (401, 403)
 
 
-def failed(db: str, *options: str) -> tuple[int, str]:
+def run_failing(db: str, *options: str) -> tuple[int, str]:
     done = subprocess.run([*SERVE, "--db", db, *options], capture_output=True, text=True, timeout=TIMEOUT, check=False)
     return done.returncode, done.stderr
 
 
 @pytest.mark.full
 def test_it_does_not_serve_other_machines_without_a_key(db: str) -> None:
-    code, said = failed(db, "--host", "0.0.0.0", "--port", "0")
+    code, said = run_failing(db, "--host", "0.0.0.0", "--port", "0")
 
     assert code == 78
     assert "there is no key" in said
@@ -103,10 +103,10 @@ def test_it_does_not_serve_other_machines_without_a_key(db: str) -> None:
 
 @pytest.mark.full
 def test_with_a_key_it_serves_other_machines(db: str) -> None:
-    with holdfast.open(db) as hold:
-        made = hold.key_create(name="laptop")
+    with holdfast.open(db) as ctx:
+        made = ctx.key_create(name="laptop")
     with (
-        served(db, "--host", "0.0.0.0") as (_, url),
+        running_server(db, "--host", "0.0.0.0") as (_, url),
         httpx.Client(base_url=url.replace("0.0.0.0", "127.0.0.1"), timeout=TIMEOUT) as client,
     ):
         assert client.get("/api/v1/memories").status_code == 401
@@ -116,7 +116,7 @@ def test_with_a_key_it_serves_other_machines(db: str) -> None:
 @pytest.mark.full
 def test_a_port_that_is_taken_is_said_plainly(db: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        code, said = failed(db, "--port", str(taken.getsockname()[1]))
+        code, said = run_failing(db, "--port", str(taken.getsockname()[1]))
 
     assert code == 78
     assert "Cannot listen on" in said

@@ -11,18 +11,18 @@ import pytest
 from starlette.testclient import TestClient
 
 import holdfast
-from holdfast.surfaces.http.app import build
+from holdfast.surfaces.http.app import build_app
 
 TEXT = "---\nname: deploy\ndescription: How we deploy.\n---\n# Deploy\n"
 
 
 @pytest.fixture
-def http(hold: holdfast.Holdfast) -> Iterator[TestClient]:
-    with TestClient(build(hold), base_url="http://127.0.0.1") as client:
+def http(ctx: holdfast.Holdfast) -> Iterator[TestClient]:
+    with TestClient(build_app(ctx), base_url="http://127.0.0.1") as client:
         yield client
 
 
-def registered(http: TestClient, **more: Any) -> dict[str, Any]:
+def register_skill(http: TestClient, **more: Any) -> dict[str, Any]:
     reply = http.post("/api/v1/skill/register", json={"inline_skill": TEXT, "namespace": "team", **more})
     assert reply.status_code == 201, reply.text
     answer: dict[str, Any] = reply.json()
@@ -30,7 +30,7 @@ def registered(http: TestClient, **more: Any) -> dict[str, Any]:
 
 
 def test_a_skill_is_registered_found_and_read_by_the_known_names(http: TestClient) -> None:
-    made = registered(http, files=[{"path": "scripts/run.sh", "content": "make\n"}])
+    made = register_skill(http, files=[{"path": "scripts/run.sh", "content": "make\n"}])
     assert {"registered", "id", "namespace", "name", "digest", "signed"} <= made.keys()
     listed = http.get("/api/v1/skill/list", params={"namespace": "team", "filter": "deploy"}).json()
     assert (listed["count"], listed["skills"][0]["id"]) == (1, made["id"])
@@ -44,8 +44,8 @@ def test_a_skill_is_registered_found_and_read_by_the_known_names(http: TestClien
 
 
 def test_a_skill_is_addressed_by_its_namespace_and_name(http: TestClient) -> None:
-    registered(http, namespace="home")
-    made = registered(http, namespace="team/ops", files=[{"path": "a.txt", "content": "x"}])
+    register_skill(http, namespace="home")
+    made = register_skill(http, namespace="team/ops", files=[{"path": "a.txt", "content": "x"}])
     assert http.get("/api/v1/skill/deploy").json()["code"] == "AMBIGUOUS_ID_PREFIX"
     for place in ("team%2Fops%2Fdeploy", "team/ops/deploy"):
         assert http.get(f"/api/v1/skill/{place}").json()["id"] == made["id"]
@@ -55,9 +55,9 @@ def test_a_skill_is_addressed_by_its_namespace_and_name(http: TestClient) -> Non
     assert http.request("DELETE", "/api/v1/skill/team%2Fops%2Fdeploy").json()["namespace"] == "team/ops"
 
 
-def test_a_reflection_is_promoted_by_the_known_names(http: TestClient, hold: holdfast.Holdfast) -> None:
-    seen = hold.store(title="Late", content="It was late.", namespace="team")
-    thought = hold.reflect(source_ids=[seen.id], title="Too late", content="Deploy before noon.")
+def test_a_reflection_is_promoted_by_the_known_names(http: TestClient, ctx: holdfast.Holdfast) -> None:
+    seen = ctx.store(title="Late", content="It was late.", namespace="team")
+    thought = ctx.reflect(source_ids=[seen.id], title="Too late", content="Deploy before noon.")
     reply = http.post(f"/api/v1/skill/{thought.id}/promote", json={"name": "early", "description": "When."})
     assert (reply.status_code, reply.json()["sources_attached"]) == (201, 1)
 
@@ -77,7 +77,7 @@ def test_an_archive_comes_in_the_body(http: TestClient) -> None:
     [("/api/v1/skill/register", {"folder_path": "/etc"}), ("/api/v1/skill/{id}/export", {"target_folder": "PLACE"})],
 )
 def test_no_path_of_the_server_can_be_named(http: TestClient, tmp_path: Path, path: str, body: dict[str, str]) -> None:
-    made = registered(http)
+    made = register_skill(http)
     place = tmp_path / "out"
     asked = {name: value.replace("PLACE", str(place)) for name, value in body.items()}
     reply = http.post(path.replace("{id}", made["id"]), json=asked)

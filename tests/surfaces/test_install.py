@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 import yaml
-from four_surfaces import typed
+from four_surfaces import run_command
 from mcp_wire import call, initialize, notification
 
 from holdfast.surfaces.cli.app import cli
 from holdfast.surfaces.install import files
-from holdfast.surfaces.install.connect import Wish, connect
+from holdfast.surfaces.install.connect import InstallRequest, connect
 from holdfast.surfaces.install.edit import JSONC
 from holdfast.surfaces.install.targets import TARGETS, Command, Machine
 from holdfast.surfaces.install.text import without_empty
@@ -69,7 +69,7 @@ def install(home: Path) -> Install:
     """A command in this process, by what it answers; one that fails by its error."""
 
     def install(*words: str) -> Any:
-        code, out, err = typed(["install", "--json", *words])
+        code, out, err = run_command(["install", "--json", *words])
         answer = json.loads(out or err)
         answer["exit"] = code
         return answer
@@ -196,7 +196,7 @@ def test_hooks_are_left_out_on_request_and_found_in_a_group_that_somebody_made(h
 @pytest.mark.parametrize("name", ["cursor", "codex", "goose"])
 def test_a_program_that_moved_is_put_right_and_what_its_owner_added_stays(machine: Machine, name: str) -> None:
     old, new = Command(("/old/holdfast",)), Command(("/new/holdfast",), "/my/memory.db")
-    connect([name], Wish(machine, old, apply=True))
+    connect([name], InstallRequest(machine, old, apply=True))
     file = TARGETS[name].files(machine)[0]
     text = file.read_text()
     added = {
@@ -205,14 +205,14 @@ def test_a_program_that_moved_is_put_right_and_what_its_owner_added_stays(machin
         "goose": text.replace("enabled: true", "enabled: false # own"),
     }[name]
     file.write_text(added)
-    assert connect([name], Wish(machine, old)).outcomes[0].outcome == "noop"
-    connect([name], Wish(machine, new, apply=True))
+    assert connect([name], InstallRequest(machine, old)).outcomes[0].outcome == "noop"
+    connect([name], InstallRequest(machine, new, apply=True))
     changed = file.read_text()
     assert "own" in changed
     assert "/old/" not in changed
     assert "/my/memory.db" in changed
-    assert connect([name], Wish(machine, new)).outcomes[0].outcome == "noop"
-    connect([name], Wish(machine, new, away=True, apply=True))
+    assert connect([name], InstallRequest(machine, new)).outcomes[0].outcome == "noop"
+    connect([name], InstallRequest(machine, new, uninstall=True, apply=True))
     assert "holdfast" not in file.read_text()
 
 
@@ -221,18 +221,18 @@ def test_what_was_changed_since_stays_when_holdfast_goes(home: Path, machine: Ma
     """To the letter where what we wrote still stands, and by what it says where somebody wrote it anew."""
     write(home, AS_FOUND)
     target, command = TARGETS[name], Command(("/bin/holdfast",))
-    connect([name], Wish(machine, command, hooks=False, apply=True))
+    connect([name], InstallRequest(machine, command, hooks=False, apply=True))
     file = target.files(machine)[0]
     comment = b"\n" + (b"// later" if target.format is JSONC else b"# later")
     file.write_bytes(file.read_bytes() + comment)
-    connect([name], Wish(machine, command, hooks=False, away=True, apply=True))
+    connect([name], InstallRequest(machine, command, hooks=False, uninstall=True, apply=True))
     was = AS_FOUND[str(file.relative_to(home))]
     assert file.read_bytes() == was + comment
     file.write_bytes(was)
-    connect([name], Wish(machine, command, hooks=False, apply=True))
-    for receipt in files._receipt(file).parent.glob("*.json"):
+    connect([name], InstallRequest(machine, command, hooks=False, apply=True))
+    for receipt in files._receipt_path(file).parent.glob("*.json"):
         receipt.unlink()
-    connect([name], Wish(machine, command, hooks=False, away=True, apply=True))
+    connect([name], InstallRequest(machine, command, hooks=False, uninstall=True, apply=True))
     assert b"holdfast" not in file.read_bytes()
     before, after = (target.format.parse(data.decode("utf-8-sig")) for data in (was, file.read_bytes()))
     assert without_empty(after, target.where(after)) == without_empty(before, target.where(before))
@@ -248,7 +248,7 @@ def test_what_held_nothing_before_holds_nothing_after_and_is_still_there(
     install("claude-code", "continue", "--apply")
     file = home / ".claude/settings.json"
     file.write_bytes((later or b"") + file.read_bytes())
-    for receipt in files._receipt(file).parent.glob("*.json") if later is None else ():
+    for receipt in files._receipt_path(file).parent.glob("*.json") if later is None else ():
         receipt.unlink()
     install("claude-code", "continue", "--uninstall", "--apply")
     said = JSONC.parse(file.read_text())["hooks"]
@@ -269,7 +269,7 @@ def test_what_its_owner_added_below_our_entry_is_not_given_to_another_table(
     file, gh = home / ".codex/config.toml", tomllib.loads(before)["mcp_servers"]["gh"]
 
     def servers(program: str, *, away: bool = False) -> Any:
-        connect(["codex"], Wish(machine, Command((program,)), hooks=False, away=away, apply=True))
+        connect(["codex"], InstallRequest(machine, Command((program,)), hooks=False, uninstall=away, apply=True))
         return tomllib.loads(file.read_text())["mcp_servers"]
 
     servers("/old/holdfast")
@@ -370,7 +370,7 @@ def test_several_installers_at_once_do_it_once(machine: Machine) -> None:
 
     def run() -> None:
         barrier.wait()
-        done = connect(names, Wish(machine, Command(("/bin/holdfast",)), apply=True))
+        done = connect(names, InstallRequest(machine, Command(("/bin/holdfast",)), apply=True))
         outcomes.extend((one.target, [file.change for file in one.files]) for one in done.outcomes)
 
     threads = [threading.Thread(target=run) for _ in range(8)]
@@ -381,15 +381,15 @@ def test_several_installers_at_once_do_it_once(machine: Machine) -> None:
     assert outcomes.count(("claude-code", ["create", "create"])) == outcomes.count(("cursor", ["create"])) == 1
     assert len(outcomes) == 16
     assert sorted(file.name for file in machine.home.glob(".c*/*")) == ["mcp.json", "settings.json"]
-    assert connect(names, Wish(machine, Command(("/bin/holdfast",)))).outcomes[0].outcome == "noop"
+    assert connect(names, InstallRequest(machine, Command(("/bin/holdfast",)))).outcomes[0].outcome == "noop"
 
 
 def test_what_its_owner_writes_in_between_is_not_lost(home: Path) -> None:
     write(home, {"mcp.json": b"{}"})
-    document = files.read(home / "mcp.json")
+    document = files.read_document(home / "mcp.json")
     (home / "mcp.json").write_bytes(b'{"newer": 1}')
-    with pytest.raises(files.Changed):
-        files.replace(document, b'{"ours": 1}')
+    with pytest.raises(files.FileChanged):
+        files.replace_file(document, b'{"ours": 1}')
     assert as_it_is(home) == {"mcp.json": b'{"newer": 1}'}
     assert [file.name for file in home.iterdir()] == ["mcp.json"]
 
@@ -458,7 +458,7 @@ def test_agents_that_were_told_to_live_elsewhere_are_found_there(home: Path) -> 
 def test_the_older_cline_and_the_newer_opencode_are_connected_where_they_look(home: Path, machine: Machine) -> None:
     older = ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
     write(home, {older: b"{}", ".config/opencode/opencode.json": b'{"mcp": {"servers": {}, "timeout": 5}}'})
-    connect(["cline", "opencode"], Wish(machine, Command(("/bin/holdfast",)), apply=True))
+    connect(["cline", "opencode"], InstallRequest(machine, Command(("/bin/holdfast",)), apply=True))
     shared = home / ".cline/data/settings/cline_mcp_settings.json"
     assert JSONC.parse((home / older).read_text()) == JSONC.parse(shared.read_text())
     opencode = JSONC.parse((home / ".config/opencode/opencode.json").read_text())
@@ -574,6 +574,6 @@ def test_setup_asks_before_each_change(home: Path) -> None:
 
 def test_setup_does_nothing_where_there_is_nobody_to_ask(home: Path) -> None:
     write(home, {".cursor/mcp.json": b"{}"})
-    code, _, err = typed(["setup"])
+    code, _, err = run_command(["setup"])
     assert (code, b"CONFIRMATION_REQUIRED" in err) == (4, True)
     assert as_it_is(home) == {".cursor/mcp.json": b"{}"}

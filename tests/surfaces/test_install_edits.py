@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from holdfast.kernel.errors import FileMalformed, FileRefused
 from holdfast.surfaces.install.edit import JSONC, TOML, YAML, Format
-from holdfast.surfaces.install.text import Path, found, placed, spliced, without_empty
+from holdfast.surfaces.install.text import EntryPath, apply_splices, value_at, with_value, without_empty
 
 OURS = {"command": "/opt/hold fast/bin/holdfast", "args": ["mcp", "--db", "/tmp/ü.db"]}
-PATH: Path = ("mcpServers", "holdfast")
+PATH: EntryPath = ("mcpServers", "holdfast")
 
 
 def is_ours(item: Any) -> bool:
@@ -83,12 +83,12 @@ def comments_of(text: str) -> list[str]:
     return sorted(piece[1] for piece in pieces if piece[1])
 
 
-def check(format: Format, text: str, path: Path, value: Any) -> str:
+def check(format: Format, text: str, path: EntryPath, value: Any) -> str:
     """Put a value in: the model is what it was with it, and both ways back lead to what was said before."""
     before = format.parse(text)
     splice = format.put(text, path, value)
-    after = spliced(text, [splice])
-    assert format.parse(after) == placed(before, path, value)
+    after = apply_splices(text, [splice])
+    assert format.parse(after) == with_value(before, path, value)
     assert after[: splice.start] == text[: splice.start]
     assert after[splice.start + len(splice.new) :] == text[splice.end :]
     back = format.drop(after, path)
@@ -97,11 +97,11 @@ def check(format: Format, text: str, path: Path, value: Any) -> str:
 
 
 @given(jsonc(), st.sampled_from([PATH, ("holdfast",), ("list", is_ours)]))
-def test_json_keeps_what_it_said_its_comments_and_its_letters(text: str, path: Path) -> None:
+def test_json_keeps_what_it_said_its_comments_and_its_letters(text: str, path: EntryPath) -> None:
     after = check(JSONC, text, path, {"name": "holdfast", **OURS})
     assert comments_of(after) == comments_of(text) == comments_of(JSONC.drop(after, path))
     assert "\n" not in after.replace("\r\n", "") or "\r\n" not in text
-    parent = found(JSONC.parse(text), path[:-1])
+    parent = value_at(JSONC.parse(text), path[:-1])
     if parent and not comments_of(text):
         assert JSONC.drop(after, path) == text
 
@@ -160,11 +160,11 @@ def yaml(draw: st.DrawFn) -> str:
 
 
 @given(yaml(), st.sampled_from([("extensions", "holdfast"), ("list", is_ours), ("holdfast",)]))
-def test_yaml_keeps_what_it_said_its_comments_and_its_letters(text: str, path: Path) -> None:
+def test_yaml_keeps_what_it_said_its_comments_and_its_letters(text: str, path: EntryPath) -> None:
     after = check(YAML, text, path, {"name": "holdfast", "enabled": True, "timeout": 300, "envs": {}, **OURS})
     hashes = re.compile(r"#[^\r\n]*")
     assert hashes.findall(after) == hashes.findall(text)
-    if found(YAML.parse(text), path[:-1]):
+    if value_at(YAML.parse(text), path[:-1]):
         assert YAML.drop(after, path).rstrip() == text.rstrip()
 
 
@@ -221,4 +221,4 @@ def test_what_cannot_be_added_to_safely_is_refused(format: Format, text: str) ->
     ],
 )
 def test_a_value_is_replaced_where_it_stands(format: Format, text: str) -> None:
-    assert spliced(text, [format.put(text, ("s", "h", "command"), "new")]) == text.replace("OLD", "new")
+    assert apply_splices(text, [format.put(text, ("s", "h", "command"), "new")]) == text.replace("OLD", "new")

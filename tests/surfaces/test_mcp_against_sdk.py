@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pytest
-from mcp_wire import META, call, connected, initialize, notification, request, stateless
+from mcp_wire import META, call, connect_client, initialize, notification, request, stateless
 
 import holdfast
 
@@ -119,7 +119,7 @@ def line(message: Any) -> bytes:
 
 
 def ours(path: Path, script: list[Step]) -> list[dict[str, Any] | None]:
-    with holdfast.open(str(path)) as hold, connected(hold) as client:
+    with holdfast.open(str(path)) as ctx, connect_client(ctx) as client:
         return [
             client.send(line(step.message)) if is_notification(step.message) else client.ask(line(step.message))
             for step in script
@@ -132,12 +132,12 @@ def theirs(path: Path, script: list[Step]) -> list[dict[str, Any] | None]:
         [sys.executable, str(server), str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdin is not None
-        replies = [asked(process, step) for step in script]
+        replies = [ask_process(process, step) for step in script]
         process.stdin.close()
     return replies
 
 
-def asked(process: "subprocess.Popen[bytes]", step: Step) -> dict[str, Any] | None:
+def ask_process(process: "subprocess.Popen[bytes]", step: Step) -> dict[str, Any] | None:
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(line(step.message) + b"\n")
@@ -155,8 +155,8 @@ def is_notification(message: Any) -> bool:
 @pytest.fixture(params=[HANDSHAKE, STATELESS], ids=["handshake", "stateless"])
 def reply_pairs(request: pytest.FixtureRequest, tmp_path: Path) -> list[tuple[Step, Any, Any]]:
     first, second = tmp_path / "ours.db", tmp_path / "theirs.db"
-    with holdfast.open(str(first)) as hold:
-        hold.skill_register(inline_skill="---\nname: deploy\ndescription: How.\n---\nOn Tuesdays.\n")
+    with holdfast.open(str(first)) as ctx:
+        ctx.skill_register(inline_skill="---\nname: deploy\ndescription: How.\n---\nOn Tuesdays.\n")
     shutil.copy(first, second)
     script: list[Step] = request.param
     return list(zip(script, ours(first, script), theirs(second, script), strict=True))

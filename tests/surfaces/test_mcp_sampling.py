@@ -13,7 +13,7 @@ import pytest
 from mcp_wire import call, initialize, notification, stateless
 
 from holdfast.kernel.errors import ModelFailed
-from holdfast.surfaces.mcp.client_requests import Asking
+from holdfast.surfaces.mcp.client_requests import ClientRequests
 from holdfast.surfaces.mcp.stdio import Call
 from timeouts import TIMEOUT
 
@@ -45,7 +45,7 @@ class Process:
 
 
 @contextmanager
-def connected(folder: Path, **settings: str) -> Iterator[Process]:
+def start_process(folder: Path, **settings: str) -> Iterator[Process]:
     ours = {
         "db": str(folder / "m.db"),
         "llm": "sampling",
@@ -93,7 +93,7 @@ def report(client: Process) -> Message:
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25"])
 def test_the_clients_model_is_asked_in_revisions_with_a_handshake(tmp_path: Path, version: str) -> None:
-    with connected(tmp_path, llm_model="claude") as client:
+    with start_process(tmp_path, llm_model="claude") as client:
         shaken(client, version, sampling={})
         client.send(TEST)
         asked = client.reply()
@@ -107,7 +107,7 @@ def test_the_clients_model_is_asked_in_revisions_with_a_handshake(tmp_path: Path
 
 
 def test_an_answer_that_does_not_fit_is_asked_for_once_more(tmp_path: Path) -> None:
-    with connected(tmp_path) as client:
+    with start_process(tmp_path) as client:
         shaken(client, sampling={})
         client.send(TEST)
         first = client.reply()
@@ -136,7 +136,7 @@ ENDS: dict[str, tuple[Callable[[Message], Message], str]] = {
 
 
 def test_a_client_that_gives_no_message_is_no_help(tmp_path: Path) -> None:
-    with connected(tmp_path) as client:
+    with start_process(tmp_path) as client:
         shaken(client, sampling={})
         for reply, said in ENDS.values():
             client.send(TEST)
@@ -148,7 +148,7 @@ def test_a_client_that_gives_no_message_is_no_help(tmp_path: Path) -> None:
 
 
 def test_a_client_that_does_not_answer_is_told_that_nobody_waits_any_more(tmp_path: Path) -> None:
-    with connected(tmp_path, llm_timeout_secs="0.2") as client:
+    with start_process(tmp_path, llm_timeout_secs="0.2") as client:
         shaken(client, sampling={})
         client.send(TEST)
         asked, cancelled = client.reply(), client.reply()
@@ -161,7 +161,7 @@ def test_a_client_that_does_not_answer_is_told_that_nobody_waits_any_more(tmp_pa
 
 
 def test_a_call_that_is_cancelled_waits_for_no_answer(tmp_path: Path) -> None:
-    with connected(tmp_path) as client:
+    with start_process(tmp_path) as client:
         shaken(client, sampling={})
         client.send(TEST)
         client.reply()
@@ -170,7 +170,7 @@ def test_a_call_that_is_cancelled_waits_for_no_answer(tmp_path: Path) -> None:
 
 
 def test_a_client_that_leaves_is_not_waited_for(tmp_path: Path) -> None:
-    with connected(tmp_path) as client:
+    with start_process(tmp_path) as client:
         shaken(client, sampling={})
         client.send(TEST)
         client.reply()
@@ -180,7 +180,7 @@ def test_a_client_that_leaves_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_a_client_that_left_is_not_asked_again() -> None:
     sent: list[Message] = []
-    asking = Asking(sent.append)
+    asking = ClientRequests(sent.append)
     asking.close()
     with pytest.raises(ModelFailed, match="disconnected before"):
         asking.ask(Call(), {}, 30)
@@ -188,7 +188,7 @@ def test_a_client_that_left_is_not_asked_again() -> None:
 
 
 def test_a_client_that_offers_no_model_is_not_asked(tmp_path: Path) -> None:
-    with connected(tmp_path) as client:
+    with start_process(tmp_path) as client:
         shaken(client)
         client.send(TEST)
         assert "no `sampling` capability" in report(client)["problem"]
@@ -196,7 +196,7 @@ def test_a_client_that_offers_no_model_is_not_asked(tmp_path: Path) -> None:
 
 def test_a_revision_in_which_no_server_asks_on_its_own_is_told_so(tmp_path: Path) -> None:
     able = {"io.modelcontextprotocol/clientCapabilities": {"sampling": {}}}
-    with connected(tmp_path) as client:
+    with start_process(tmp_path) as client:
         client.send(stateless(1, "tools/call", {"name": "memory_llm_test", "arguments": {}}, **able))
         assert "This revision of MCP" in report(client)["problem"]
 

@@ -6,12 +6,12 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from mcp_wire import Client, connected, initialize, request, shaken, stateless
+from mcp_wire import Client, connect_client, connect_with_handshake, initialize, request, stateless
 
 import holdfast
 from holdfast.kernel.caller import Caller
-from holdfast.surfaces.mcp.answers import Answers, Asked
-from holdfast.surfaces.mcp.protocol import HANDSHAKE, Refused
+from holdfast.surfaces.mcp.answers import Answers, RequestContext
+from holdfast.surfaces.mcp.protocol import HANDSHAKE, ProtocolError
 
 TEXT = "---\nname: deploy\ndescription: How we deploy.\nmetadata:\n  level: 2\n---\n# Deploy\r\n"
 FILES = [
@@ -23,64 +23,67 @@ ROOT = "skill://team/ops/deploy"
 
 
 @pytest.fixture
-def client(hold: holdfast.Holdfast) -> Iterator[Client]:
-    hold.skill_register(inline_skill=TEXT, files=FILES, namespace="team/ops")
-    with connected(hold) as opened:
+def client(ctx: holdfast.Holdfast) -> Iterator[Client]:
+    ctx.skill_register(inline_skill=TEXT, files=FILES, namespace="team/ops")
+    with connect_client(ctx) as opened:
         yield opened
 
 
-def asked(client: Client, method: str, **params: Any) -> dict[str, Any]:
+def call_method(client: Client, method: str, **params: Any) -> dict[str, Any]:
     reply = client.ask(stateless(1, method, params))
     assert "result" in reply, reply
     result: dict[str, Any] = reply["result"]
     return result
 
 
-def refused(client: Client, method: str, **params: Any) -> int:
+def error_code_of(client: Client, method: str, **params: Any) -> int:
     return int(client.ask(stateless(1, method, params))["error"]["code"])
 
 
 def test_the_extension_is_declared(client: Client) -> None:
-    able = asked(client, "server/discover")["capabilities"]
+    able = call_method(client, "server/discover")["capabilities"]
     assert able["extensions"] == {"io.modelcontextprotocol/skills": {"directoryRead": True}}
     assert "resources" in able
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
-def test_the_extension_is_declared_in_a_handshake_as_its_revision_can(hold: holdfast.Holdfast, version: str) -> None:
-    with connected(hold) as client:
+def test_the_extension_is_declared_in_a_handshake_as_its_revision_can(ctx: holdfast.Holdfast, version: str) -> None:
+    with connect_client(ctx) as client:
         able = client.ask(initialize(1, version))["result"]["capabilities"]
     assert able["experimental"] == {"io.modelcontextprotocol/skills": {"directoryRead": True}}
 
 
-def test_a_skill_whose_reflection_fell_says_so_in_its_entry(hold: holdfast.Holdfast, client: Client) -> None:
-    seen = hold.store(title="Seen", content="It rains.").id
-    so = hold.reflect(source_ids=[seen], title="So", content="Take a coat.", namespace="team").id
-    hold.skill_promote_from_reflection(so, skill_name="coat", skill_description="When to take one.")
-    assert all("_meta" not in one for one in asked(client, "skills/list")["skills"])
-    hold.delete(seen)
-    told = {one["uri"]: one.get("_meta") for one in asked(client, "skills/list")["skills"]}
+def test_a_skill_whose_reflection_fell_says_so_in_its_entry(ctx: holdfast.Holdfast, client: Client) -> None:
+    seen = ctx.store(title="Seen", content="It rains.").id
+    so = ctx.reflect(source_ids=[seen], title="So", content="Take a coat.", namespace="team").id
+    ctx.skill_promote_from_reflection(so, skill_name="coat", skill_description="When to take one.")
+    assert all("_meta" not in one for one in call_method(client, "skills/list")["skills"])
+    ctx.delete(seen)
+    told = {one["uri"]: one.get("_meta") for one in call_method(client, "skills/list")["skills"]}
     stale = {"holdfast/stale": {"reason": "stale", "reflection_id": so}}
     assert told == {"skill://team/coat/SKILL.md": stale, f"{ROOT}/SKILL.md": None}
-    assert asked(client, "skills/get", uri="skill://team/coat/SKILL.md")["skill"]["_meta"] == stale
+    assert call_method(client, "skills/get", uri="skill://team/coat/SKILL.md")["skill"]["_meta"] == stale
 
 
 def test_what_is_read_has_the_size_and_digest_of_its_entry(client: Client) -> None:
-    (entry,) = asked(client, "skills/list")["skills"]
+    (entry,) = call_method(client, "skills/list")["skills"]
     assert entry["frontmatter"] == {"name": "deploy", "description": "How we deploy.", "metadata": {"level": 2}}
     assert [one["uri"] for one in entry["resources"]] == [
         f"{ROOT}/{path}" for path in ("SKILL.md", "assets/dot.bin", "scripts/more/x.py", "scripts/run.sh")
     ]
     for one in entry["resources"]:
-        (content,) = asked(client, "resources/read", uri=one["uri"])["contents"]
+        (content,) = call_method(client, "resources/read", uri=one["uri"])["contents"]
         said = content["text"].encode() if "text" in content else b64decode(content["blob"])
         assert (len(said), f"sha256:{sha256(said).hexdigest()}") == (one["size"], one["digest"])
-    assert asked(client, "skills/get", uri=entry["uri"])["skill"] == entry
+    assert call_method(client, "skills/get", uri=entry["uri"])["skill"] == entry
 
 
 def test_a_folder_is_walked_step_by_step(client: Client) -> None:
     def names(uri: str) -> dict[str, str]:
-        return {one["name"]: one["mimeType"] for one in asked(client, "resources/directory/read", uri=uri)["resources"]}
+        return {
+            one["name"]: one["mimeType"]
+            for one in call_method(client, "resources/directory/read", uri=uri)["resources"]
+        }
 
     assert (
         names(ROOT)
@@ -109,12 +112,12 @@ def test_a_folder_is_walked_step_by_step(client: Client) -> None:
     ],
 )
 def test_what_is_not_there_is_refused(client: Client, method: str, uri: str) -> None:
-    assert refused(client, method, uri=uri) == -32602
+    assert error_code_of(client, method, uri=uri) == -32602
 
 
-def test_a_skill_is_among_the_resources(client: Client, hold: holdfast.Holdfast) -> None:
-    hold.store(title="Lunch", content="Soup.")
-    listed = asked(client, "resources/list")["resources"]
+def test_a_skill_is_among_the_resources(client: Client, ctx: holdfast.Holdfast) -> None:
+    ctx.store(title="Lunch", content="Soup.")
+    listed = call_method(client, "resources/list")["resources"]
     assert [(one["uri"], one["name"], one.get("mimeType")) for one in listed[:1]] == [
         (f"{ROOT}/SKILL.md", "deploy", "text/markdown")
     ]
@@ -123,12 +126,12 @@ def test_a_skill_is_among_the_resources(client: Client, hold: holdfast.Holdfast)
 
 
 @pytest.mark.parametrize(("skills", "memories"), [(50, 0), (50, 3), (49, 3), (120, 60), (0, 51)])
-def test_pages_leave_nothing_out_and_repeat_nothing(hold: holdfast.Holdfast, skills: int, memories: int) -> None:
+def test_pages_leave_nothing_out_and_repeat_nothing(ctx: holdfast.Holdfast, skills: int, memories: int) -> None:
     for number in range(skills):
-        hold.skill_register(inline_skill=TEXT.replace("deploy\n", f"deploy-{number}\n", 1))
+        ctx.skill_register(inline_skill=TEXT.replace("deploy\n", f"deploy-{number}\n", 1))
     for number in range(memories):
-        hold.store(title=f"m{number}", content=f"m {number}")
-    with connected(hold) as client:
+        ctx.store(title=f"m{number}", content=f"m {number}")
+    with connect_client(ctx) as client:
         for method, key, most in (
             ("resources/list", "resources", skills + memories),
             ("skills/list", "skills", skills),
@@ -136,7 +139,7 @@ def test_pages_leave_nothing_out_and_repeat_nothing(hold: holdfast.Holdfast, ski
             found: list[str] = []
             cursor: dict[str, str] = {}
             while True:
-                page = asked(client, method, **cursor)
+                page = call_method(client, method, **cursor)
                 assert len(page[key]) <= 50
                 found += [one["uri"] for one in page[key]]
                 if "nextCursor" not in page:
@@ -145,29 +148,29 @@ def test_pages_leave_nothing_out_and_repeat_nothing(hold: holdfast.Holdfast, ski
             assert (len(found), len(set(found))) == (most, most)
 
 
-def test_a_handshake_revision_serves_skills_too(hold: holdfast.Holdfast) -> None:
-    hold.skill_register(inline_skill=TEXT)
-    with shaken(hold) as client:
+def test_a_handshake_revision_serves_skills_too(ctx: holdfast.Holdfast) -> None:
+    ctx.skill_register(inline_skill=TEXT)
+    with connect_with_handshake(ctx) as client:
         (entry,) = client.ask(request(1, "skills/list"))["result"]["skills"]
         read = client.ask(request(2, "resources/read", {"uri": entry["uri"]}))["result"]["contents"][0]
     assert (entry["uri"], read["text"]) == ("skill://global/deploy/SKILL.md", TEXT)
 
 
-def test_names_in_other_scripts_are_written_into_a_uri_and_found_by_it(hold: holdfast.Holdfast) -> None:
-    hold.skill_register(
+def test_names_in_other_scripts_are_written_into_a_uri_and_found_by_it(ctx: holdfast.Holdfast) -> None:
+    ctx.skill_register(
         inline_skill=TEXT.replace("name: deploy", "name: bücher"), namespace="büro/a b".replace(" ", "_")
     )
-    with connected(hold) as client:
-        (entry,) = asked(client, "skills/list")["skills"]
+    with connect_client(ctx) as client:
+        (entry,) = call_method(client, "skills/list")["skills"]
         assert entry["uri"] == "skill://b%C3%BCro/a_b/b%C3%BCcher/SKILL.md"
-        assert asked(client, "skills/get", uri=entry["uri"])["skill"] == entry
+        assert call_method(client, "skills/get", uri=entry["uri"])["skill"] == entry
 
 
-def test_a_confined_key_sees_only_its_own_skills(hold: holdfast.Holdfast) -> None:
+def test_a_confined_key_sees_only_its_own_skills(ctx: holdfast.Holdfast) -> None:
     for namespace in ("team", "home"):
-        hold.skill_register(inline_skill=TEXT, namespace=namespace)
-    caller = Caller("ai:other@here", namespaces=("home",), bound=True)
-    answers, who = Answers(hold, "core"), Asked("2026-07-28", lambda: caller)
+        ctx.skill_register(inline_skill=TEXT, namespace=namespace)
+    caller = Caller("ai:other@here", namespaces=("home",), has_fixed_agent=True)
+    answers, who = Answers(ctx, "core"), RequestContext("2026-07-28", lambda: caller)
     assert [one["uri"] for one in answers.answer("skills/list", {}, who)["skills"]] == ["skill://home/deploy/SKILL.md"]
     assert len(answers.answer("resources/list", {}, who)["resources"]) == 1
     for method, uri in (
@@ -175,18 +178,18 @@ def test_a_confined_key_sees_only_its_own_skills(hold: holdfast.Holdfast) -> Non
         ("resources/read", "skill://team/deploy/SKILL.md"),
         ("resources/directory/read", "skill://team/deploy"),
     ):
-        with pytest.raises(Refused):
+        with pytest.raises(ProtocolError):
             answers.answer(method, {"uri": uri}, who)
 
 
-def test_a_skill_below_another_is_found_by_its_own_name(hold: holdfast.Holdfast) -> None:
-    hold.skill_register(inline_skill=TEXT, files=[{"path": "inner/x.md", "content": "outer"}], namespace="team")
-    hold.skill_register(
+def test_a_skill_below_another_is_found_by_its_own_name(ctx: holdfast.Holdfast) -> None:
+    ctx.skill_register(inline_skill=TEXT, files=[{"path": "inner/x.md", "content": "outer"}], namespace="team")
+    ctx.skill_register(
         inline_skill=TEXT.replace("name: deploy", "name: inner"),
         files=[{"path": "y.md", "content": "inner"}],
         namespace="team/deploy",
     )
-    with connected(hold) as client:
+    with connect_client(ctx) as client:
         for path, said in (("inner/x.md", "outer"), ("inner/y.md", "inner")):
-            (content,) = asked(client, "resources/read", uri=f"skill://team/deploy/{path}")["contents"]
+            (content,) = call_method(client, "resources/read", uri=f"skill://team/deploy/{path}")["contents"]
             assert content["text"] == said

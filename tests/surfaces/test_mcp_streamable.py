@@ -18,7 +18,7 @@ from mcp_wire import call, initialize, notification, request, stateless
 
 import holdfast
 from holdfast.settings import Settings
-from holdfast.surfaces.http.app import build
+from holdfast.surfaces.http.app import build_app
 from holdfast.surfaces.mcp.streamable import Endpoint
 from timeouts import TIMEOUT, wait_until
 
@@ -41,10 +41,10 @@ class Server(uvicorn.Server):
 
 
 @contextmanager
-def served(hold: holdfast.Holdfast, profile: str = "core", **more: Any) -> Iterator[str]:
+def serve_endpoint(ctx: holdfast.Holdfast, profile: str = "core", **more: Any) -> Iterator[str]:
     """The URL of a real server on a free port."""
-    endpoint = Endpoint(hold, profile, **more)
-    app = build(hold, (endpoint, endpoint.running()))
+    endpoint = Endpoint(ctx, profile, **more)
+    app = build_app(ctx, (endpoint, endpoint.running()))
     server = Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -57,8 +57,8 @@ def served(hold: holdfast.Holdfast, profile: str = "core", **more: Any) -> Itera
 
 
 @pytest.fixture
-def url(hold: holdfast.Holdfast) -> Iterator[str]:
-    with served(hold) as url:
+def url(ctx: holdfast.Holdfast) -> Iterator[str]:
+    with serve_endpoint(ctx) as url:
         yield url
 
 
@@ -66,8 +66,8 @@ def bearer(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
-def key_of(hold: holdfast.Holdfast, name: str, scope: str, **more: Any) -> str:
-    key: str = hold.call("key_create", {"name": name, "scope": scope, **more}).key
+def key_of(ctx: holdfast.Holdfast, name: str, scope: str, **more: Any) -> str:
+    key: str = ctx.call("key_create", {"name": name, "scope": scope, **more}).key
     return key
 
 
@@ -87,7 +87,7 @@ def reply_of(response: httpx.Response) -> dict[str, Any]:
     return reply
 
 
-def opened(url: str, **headers: str) -> dict[str, str]:
+def open_session(url: str, **headers: str) -> dict[str, str]:
     """The headers of a session of the newest handshake revision."""
     response = post(url, initialize(0), **headers)
     assert response.status_code == 200
@@ -119,17 +119,17 @@ def test_the_sdk_client_stores_and_recalls_in_both_eras(url: str, mode: str) -> 
     assert [memory["id"] for memory in found["memories"]] == [stored["id"]]
 
 
-def test_both_eras_give_the_same_answer_on_one_path(url: str, hold: holdfast.Holdfast) -> None:
-    hold.store(title="Deploy", content="On Tuesdays.")
-    old = reply_of(post(url, call(1, "memory_list"), **opened(url)))["result"]
+def test_both_eras_give_the_same_answer_on_one_path(url: str, ctx: holdfast.Holdfast) -> None:
+    ctx.store(title="Deploy", content="On Tuesdays.")
+    old = reply_of(post(url, call(1, "memory_list"), **open_session(url)))["result"]
     new = reply_of(now(url, 1, "tools/call", {"name": "memory_list", "arguments": {}}))["result"]
     assert old == {name: new[name] for name in ("content", "structuredContent", "isError")}
 
 
-def test_a_session_belongs_to_the_key_that_opened_it(hold: holdfast.Holdfast) -> None:
-    first, second = key_of(hold, "first", "write"), key_of(hold, "second", "admin")
-    with served(hold) as url:
-        session = opened(url, **bearer(first))
+def test_a_session_belongs_to_the_key_that_opened_it(ctx: holdfast.Holdfast) -> None:
+    first, second = key_of(ctx, "first", "write"), key_of(ctx, "second", "admin")
+    with serve_endpoint(ctx) as url:
+        session = open_session(url, **bearer(first))
         stolen = {**session, **bearer(second)}
         assert post(url, call(1, "memory_list"), **stolen).status_code == 404
         assert httpx.delete(url, headers=stolen, timeout=TIMEOUT).status_code == 404
@@ -139,9 +139,9 @@ def test_a_session_belongs_to_the_key_that_opened_it(hold: holdfast.Holdfast) ->
         assert reply_of(post(url, call(2, "memory_list"), **session))["result"]["isError"] is False
 
 
-def test_a_session_belongs_to_the_agent_that_a_header_fixed(hold: holdfast.Holdfast) -> None:
-    with served(hold) as url:
-        session = opened(url, **{"x-agent-id": "ai:one@here"})
+def test_a_session_belongs_to_the_agent_that_a_header_fixed(ctx: holdfast.Holdfast) -> None:
+    with serve_endpoint(ctx) as url:
+        session = open_session(url, **{"x-agent-id": "ai:one@here"})
         assert post(url, call(1, "memory_list"), **{**session, "x-agent-id": "ai:two@here"}).status_code == 404
         stored = reply_of(post(url, call(2, "memory_store", {"title": "a", "content": "b"}), **session))
     assert stored["result"]["structuredContent"]["agent_id"] == "ai:one@here"
@@ -155,29 +155,29 @@ def test_a_forged_session_is_not_found(url: str) -> None:
 
 
 def test_an_ended_session_is_gone(url: str) -> None:
-    session = opened(url)
+    session = open_session(url)
     assert httpx.delete(url, headers=session, timeout=TIMEOUT).status_code == 200
     assert post(url, call(1, "memory_list"), **session).status_code == 404
 
 
-def test_a_read_key_may_not_write_in_either_era(hold: holdfast.Holdfast) -> None:
-    key = bearer(key_of(hold, "reader", "read"))
+def test_a_read_key_may_not_write_in_either_era(ctx: holdfast.Holdfast) -> None:
+    key = bearer(key_of(ctx, "reader", "read"))
     tool = {"name": "memory_store", "arguments": {"title": "a", "content": "b"}}
-    with served(hold) as url:
-        old = reply_of(post(url, request(1, "tools/call", tool), **opened(url, **key)))["result"]
+    with serve_endpoint(ctx) as url:
+        old = reply_of(post(url, request(1, "tools/call", tool), **open_session(url, **key)))["result"]
         new = reply_of(now(url, 1, "tools/call", tool, **key))["result"]
     assert [answer["structuredContent"]["code"] for answer in (old, new)] == ["FORBIDDEN", "FORBIDDEN"]
-    assert hold.list().count == 0
+    assert ctx.list().count == 0
 
 
-def test_a_key_sees_only_its_namespaces(hold: holdfast.Holdfast) -> None:
-    id = hold.store(title="Secret", content="canary", namespace="other").id
-    key = bearer(key_of(hold, "team", "read", namespaces=["team"]))
+def test_a_key_sees_only_its_namespaces(ctx: holdfast.Holdfast) -> None:
+    id = ctx.store(title="Secret", content="canary", namespace="other").id
+    key = bearer(key_of(ctx, "team", "read", namespaces=["team"]))
     tool = {"name": "memory_recall", "arguments": {"context": "canary"}}
-    with served(hold) as url:
+    with serve_endpoint(ctx) as url:
         assert reply_of(now(url, 1, "tools/call", tool, **key))["result"]["structuredContent"]["memories"] == []
         assert reply_of(now(url, 2, "resources/list", **key))["result"]["resources"] == []
-        session = opened(url, **key)
+        session = open_session(url, **key)
         read = reply_of(post(url, request(3, "resources/read", {"uri": f"memory://{id}"}), **session))
     assert read["error"]["code"] == -32002
 
@@ -191,8 +191,8 @@ def test_another_site_is_turned_away(url: str) -> None:
 
 @pytest.mark.full
 def test_a_body_over_the_limit_is_refused_before_it_is_read(db: str) -> None:
-    with holdfast.open(settings=Settings(db=db, body_limit=4096)) as hold, served(hold) as url:
-        session = opened(url)
+    with holdfast.open(settings=Settings(db=db, body_limit=4096)) as ctx, serve_endpoint(ctx) as url:
+        session = open_session(url)
         tool = call(1, "memory_store", {"title": "a", "content": "x" * 5000})
         assert post(url, tool, **session).status_code == 413
         assert reply_of(post(url, call(2, "memory_list"), **session))["result"]["structuredContent"]["count"] == 0
@@ -200,17 +200,17 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(db: str) -> None:
 
 def test_a_malformed_body_is_a_client_error_in_either_era(url: str) -> None:
     for body in (b"hello", b"\xff", b"[]", b'{"jsonrpc":"2.0","id":1}', b"[" * 50_000, b"5"):
-        for headers in (opened(url), {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}):
+        for headers in (open_session(url), {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}):
             assert post(url, body, **headers).status_code == 400, body
         assert reply_of(now(url, 1, "tools/list"))["id"] == 1, body
 
 
 def test_a_cancelled_call_has_not_written(url: str, db: str) -> None:
-    session = opened(url)
+    session = open_session(url)
     doomed = call("doomed", "memory_store", {"title": "a", "content": "b"})
     with holdfast.open(db) as other:
         with (
-            other.hold.writing(),
+            other.ctx.transaction(),
             httpx.stream("POST", url, json=doomed, headers={**ACCEPT, **session}, timeout=TIMEOUT) as answer,
         ):
             cancelled = notification("notifications/cancelled", {"requestId": "doomed"})
@@ -225,8 +225,8 @@ def test_a_cancelled_call_has_not_written(url: str, db: str) -> None:
 def test_a_call_that_runs_out_of_time_has_not_written_and_says_so(db: str) -> None:
     tool = {"name": "memory_store", "arguments": {"title": "a", "content": "b"}}
     settings = Settings(db=db, timeout_secs=0.2)
-    with holdfast.open(settings=settings) as hold, served(hold, grace=0.05) as url, holdfast.open(db) as other:
-        with other.hold.writing():
+    with holdfast.open(settings=settings) as ctx, serve_endpoint(ctx, grace=0.05) as url, holdfast.open(db) as other:
+        with other.ctx.transaction():
             answer = reply_of(now(url, 1, "tools/call", tool))["result"]
         assert (answer["isError"], answer["structuredContent"]["code"]) == (True, "TIMED_OUT")
         assert other.list().count == 0
@@ -240,7 +240,7 @@ def test_a_call_whose_commit_outlasts_its_time_is_not_called_undone(db: str) -> 
     def slow_disk(connection: apsw.Connection) -> None:
         connection.set_commit_hook(lambda: not disk.wait(TIMEOUT))
 
-    with holdfast.open(settings=settings) as hold, served(hold, grace=0.05) as url:
+    with holdfast.open(settings=settings) as ctx, serve_endpoint(ctx, grace=0.05) as url:
         apsw.connection_hooks.append(slow_disk)
         try:
             answer = reply_of(now(url, 1, "tools/call", tool))["result"]
@@ -248,15 +248,15 @@ def test_a_call_whose_commit_outlasts_its_time_is_not_called_undone(db: str) -> 
             apsw.connection_hooks.remove(slow_disk)
             disk.set()
         assert (answer["isError"], answer["structuredContent"]["code"]) == (True, "OUTCOME_UNKNOWN")
-        wait_until(lambda: hold.list().count)
+        wait_until(lambda: ctx.list().count)
 
 
 @pytest.mark.full
 def test_writers_that_wait_for_the_store_keep_no_reader_waiting(db: str) -> None:
     impatient = Settings(db=db, timeout_secs=3)
-    with holdfast.open(settings=impatient) as hold, served(hold) as url, holdfast.open(db) as other:
-        session = opened(url)
-        with ExitStack() as waiting, other.hold.writing():
+    with holdfast.open(settings=impatient) as ctx, serve_endpoint(ctx) as url, holdfast.open(db) as other:
+        session = open_session(url)
+        with ExitStack() as waiting, other.ctx.transaction():
             for number in range(20):
                 write = call(f"w{number}", "memory_store", {"title": f"T {number}", "content": "x"})
                 waiting.enter_context(
@@ -266,20 +266,20 @@ def test_writers_that_wait_for_the_store_keep_no_reader_waiting(db: str) -> None
 
 
 @pytest.mark.full
-def test_progress_reaches_the_client_before_the_answer(hold: holdfast.Holdfast) -> None:
+def test_progress_reaches_the_client_before_the_answer(ctx: holdfast.Holdfast) -> None:
     items = [{"title": f"Note {number}", "content": "x"} for number in range(10)]
     message = call(1, "memory_bulk_store", {"memories": items}, _meta={"progressToken": "t"})
-    with served(hold, "lifecycle") as url:
-        response = post(url, message, **opened(url))
+    with serve_endpoint(ctx, "lifecycle") as url:
+        response = post(url, message, **open_session(url))
     said = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {")]
     assert [one["params"]["progress"] for one in said[:-1]] == list(range(10))
     assert said[-1]["result"]["structuredContent"]["created"] == 10
 
 
 @pytest.mark.full
-def test_no_more_sessions_than_the_limit_are_open_at_once(hold: holdfast.Holdfast) -> None:
-    with served(hold, most_sessions=2) as url:
-        first, second = opened(url), opened(url)
+def test_no_more_sessions_than_the_limit_are_open_at_once(ctx: holdfast.Holdfast) -> None:
+    with serve_endpoint(ctx, most_sessions=2) as url:
+        first, second = open_session(url), open_session(url)
         assert post(url, initialize(1)).status_code == 503
         assert reply_of(post(url, call(1, "memory_list"), **second))["id"] == 1
         assert reply_of(now(url, 1, "tools/list"))["id"] == 1
@@ -287,13 +287,13 @@ def test_no_more_sessions_than_the_limit_are_open_at_once(hold: holdfast.Holdfas
         assert post(url, initialize(2)).status_code == 200
 
 
-Said = types.CreateMessageResult | types.ErrorData
+ModelReply = types.CreateMessageResult | types.ErrorData
 
 
-def asked_over_http(hold: holdfast.Holdfast, mode: str, said: Callable[[str], Said]) -> dict[str, Any]:
+def asked_over_http(ctx: holdfast.Holdfast, mode: str, said: Callable[[str], ModelReply]) -> dict[str, Any]:
     """What `llm test` reports to the official client, whose model says something to a material."""
 
-    async def model(_: Any, params: types.CreateMessageRequestParams) -> Said:
+    async def model(_: Any, params: types.CreateMessageRequestParams) -> ModelReply:
         (content,) = params.messages[0].content_as_list
         assert isinstance(content, types.TextContent)
         return said(content.text.partition(">>>\n")[2].partition("\n<<<end")[0])
@@ -304,7 +304,7 @@ def asked_over_http(hold: holdfast.Holdfast, mode: str, said: Callable[[str], Sa
             assert told.structured_content
             return told.structured_content
 
-    with served(hold, "full") as url:
+    with serve_endpoint(ctx, "full") as url:
         return anyio.run(talk, url)
 
 
@@ -316,11 +316,11 @@ def sampling(db: str) -> Iterator[holdfast.Holdfast]:
 
 @pytest.mark.full
 def test_the_clients_model_is_asked_on_the_stream_of_the_call(sampling: holdfast.Holdfast) -> None:
-    def said(word: str) -> Said:
+    def make_reply(word: str) -> ModelReply:
         content = types.TextContent(text=json.dumps({"word": word}))
         return types.CreateMessageResult(role="assistant", content=content, model="claude-9")
 
-    told = asked_over_http(sampling, "legacy", said)
+    told = asked_over_http(sampling, "legacy", make_reply)
     assert (told["status"], told["answered_by"]) == ("ok", "claude-9")
 
 
@@ -333,7 +333,7 @@ def test_a_client_that_declines_over_http_is_no_help(sampling: holdfast.Holdfast
 
 @pytest.mark.full
 def test_a_client_that_does_not_answer_over_http_is_waited_for_only_so_long(sampling: holdfast.Holdfast) -> None:
-    async def hanging(*_: Any) -> Said:
+    async def hanging(*_: Any) -> ModelReply:
         await anyio.sleep_forever()
         raise AssertionError
 
@@ -341,7 +341,7 @@ def test_a_client_that_does_not_answer_over_http_is_waited_for_only_so_long(samp
         async with Client(streamable_http_client(url), mode="legacy", sampling_callback=hanging) as client:
             return (await client.call_tool("memory_llm_test", {})).structured_content
 
-    with served(sampling, "full") as url:
+    with serve_endpoint(sampling, "full") as url:
         assert "did not answer within 0.5 seconds" in anyio.run(talk, url)["problem"]
 
 

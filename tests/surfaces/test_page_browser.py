@@ -10,27 +10,27 @@ from pathlib import Path
 import pytest
 from msgspec import UNSET
 from playwright.sync_api import Browser, BrowserContext, Page, expect
-from serving import listening, with_settings
+from serving import serve_app, with_settings
 
 import holdfast
 from benchmarks.browser import browser as launched
-from holdfast.surfaces.http.app import build
+from holdfast.surfaces.http.app import build_app
 from timeouts import TIMEOUT
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-from furnished import AGENT, furnish
+from sample_store import AGENT, make_sample_store
 
 expect.set_options(timeout=TIMEOUT * 1000)
 SECRET = "the-key-of-the-owner"
 MANY = 2_000
-MOST_ANSWER = 200_000
+MAX_ANSWER_BYTES = 200_000
 """Bytes: no list brings more than a page of itself."""
 VIEWS = {
-    "search": "What matters most",
+    "search": "Most important",
     "search?q=when+do+we+deploy": "Deploy day",
     "memories": "Cache: 2 GB",
     "memories?state=archived": "Old wiki",
-    "time": "What changed then",
+    "time": "last changed first",
     "graph?namespace=shop": "derived from",
     "reflections": "Caches grow with the catalogue",
     "stale": "superseded",
@@ -44,10 +44,10 @@ VIEWS = {
     "tasks?which=failed": "The mail server is away.",
     "skills": "How the shop is deployed",
     "usage": "model-one",
-    "audit": "Look through it",
+    "audit": "Run audit",
     "health": "full text",
     "events": "outcome",
-    "new": "What to remember",
+    "new": "Content",
 }
 
 
@@ -60,13 +60,13 @@ def by_words() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def store(by_words: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[holdfast.Holdfast]:
-    with holdfast.open(furnish(tmp_path_factory.mktemp("page")), agent_id=AGENT) as opened:
+    with holdfast.open(make_sample_store(tmp_path_factory.mktemp("page")), agent_id=AGENT) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def url(store: holdfast.Holdfast) -> Iterator[str]:
-    with listening(build(store)) as address:
+    with serve_app(build_app(store)) as address:
         yield address
 
 
@@ -77,15 +77,15 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def looking(browser: Browser, url: str, *, width: int = 1200, dark: bool = False) -> Iterator[Page]:
+def open_page(browser: Browser, url: str, *, width: int = 1200, dark: bool = False) -> Iterator[Page]:
     """A new visitor. Whatever the browser complains of fails the test; a refused request may be told of."""
     with browser.new_context(
         viewport={"width": width, "height": 850}, color_scheme="dark" if dark else "light", accept_downloads=True
     ) as visitor:
-        yield from watched(visitor, url)
+        yield from watch_page(visitor, url)
 
 
-def watched(visitor: BrowserContext, url: str) -> Iterator[Page]:
+def watch_page(visitor: BrowserContext, url: str) -> Iterator[Page]:
     page = visitor.new_page()
     page.set_default_timeout(TIMEOUT * 1000)
     wrong: list[str] = []
@@ -98,7 +98,7 @@ def watched(visitor: BrowserContext, url: str) -> Iterator[Page]:
 
 @pytest.fixture
 def page(browser: Browser, url: str) -> Iterator[Page]:
-    with looking(browser, url) as opened:
+    with open_page(browser, url) as opened:
         yield opened
 
 
@@ -127,7 +127,7 @@ def test_each_view_shows_what_is_in_the_store_and_links_to_it_do_nothing(page: P
         expect(page.locator("main [role=alert]")).to_have_count(0)
         expect(page.locator("main h1")).to_have_count(1)
     go(page, f"edit/{rollback.id}")
-    expect(page.get_by_label("What to remember")).to_have_value(rollback.content)
+    expect(page.get_by_label("Content")).to_have_value(rollback.content)
 
     assert head_of(store) == before
 
@@ -139,12 +139,12 @@ def test_a_hit_says_why_it_is_there_and_a_missing_memory_why_it_is_not(page: Pag
     first = page.locator(".hits > li").first
     expect(first.locator("mark")).to_have_text(["Deploy", "deploy"])
     first.get_by_text("Why", exact=True).click()
-    expect(first.get_by_text("Holds")).to_have_text("Holds Deploy")
-    expect(first).to_contain_text("Kept by")
+    expect(first.get_by_text("Matched words:")).to_have_text("Matched words: Deploy")
+    expect(first).to_contain_text("Stored by")
 
-    page.get_by_text("Why is another memory not here?").click()
-    page.get_by_label("Which one").fill("goulash")
-    page.get_by_role("button", name="Look", exact=True).click()
+    page.get_by_text("Why is a memory missing?").click()
+    page.get_by_label("Memory", exact=True).fill("goulash")
+    page.get_by_role("button", name="Check", exact=True).click()
     page.get_by_role("button", name="Lunch").click()
     expect(page.locator(".whynot")).to_contain_text("no_words")
 
@@ -153,8 +153,8 @@ def test_a_hit_says_why_it_is_there_and_a_missing_memory_why_it_is_not(page: Pag
 def test_what_if_changes_the_order_the_place_and_the_time(page: Page, store: holdfast.Holdfast) -> None:
     history = store.call("history", {"id": id_of(store, "Deploy day")}).changes
     go(page, "search?q=deploy+day&w_words=0&namespace=canteen")
-    expect(page.locator(".found")).to_contain_text("Nothing bears on this.")
-    page.get_by_role("button", name="As usual").click()
+    expect(page.locator(".found")).to_contain_text("No hits.")
+    page.get_by_role("button", name="Reset").click()
     expect(page.locator(".hits > li").first).to_contain_text("Deploy day")
     assert "w_words" not in page.url
     go(page, "search?q=deploy&w_words=0")
@@ -220,7 +220,7 @@ def test_everything_is_reached_by_the_keyboard(page: Page) -> None:
 
 @pytest.mark.full
 def test_a_narrow_dark_screen_scrolls_down_only(browser: Browser, url: str, store: holdfast.Holdfast) -> None:
-    with looking(browser, url, width=360, dark=True) as page:
+    with open_page(browser, url, width=360, dark=True) as page:
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(22, 25, 27)"
         for view in [*VIEWS, f"memory/{id_of(store, 'Deploy day')}", "search?q=deploy&w_words=2"]:
             go(page, view)
@@ -238,9 +238,9 @@ def test_a_narrow_dark_screen_scrolls_down_only(browser: Browser, url: str, stor
 def test_a_memory_that_is_kept_without_a_choice_of_tier_stays(page: Page, store: holdfast.Holdfast) -> None:
     go(page, "new")
     page.get_by_label("Title").fill("Night shift")
-    page.get_by_label("What to remember").fill("Dora works on Mondays.")
+    page.get_by_label("Content").fill("Dora works on Mondays.")
     page.get_by_label("Namespace").fill("shop/night")
-    page.get_by_role("button", name="Keep").click()
+    page.get_by_role("button", name="Save").click()
     expect(page.locator("main h1")).to_have_text("Night shift")
     [kept] = store.call("list", {"namespace": "shop/night"}).memories
     assert (kept.tier, kept.expires_at) == ("long", UNSET)
@@ -252,13 +252,13 @@ def test_a_memory_is_made_changed_and_taken_away_and_each_step_can_be_taken_back
 ) -> None:
     go(page, "new")
     page.get_by_label("Title").fill("Standby")
-    page.get_by_label("What to remember").fill("Bea has the pager in week 47.")
+    page.get_by_label("Content").fill("Bea has the pager in week 47.")
     page.get_by_label("Namespace").fill("shop/ops")
-    page.get_by_label("Lives").select_option("mid")
-    page.get_by_role("button", name="Keep").click()
+    page.get_by_label("Tier").select_option("mid")
+    page.get_by_role("button", name="Save").click()
     expect(page.locator("main h1")).to_have_text("Standby")
     page.get_by_role("link", name="Edit").click()
-    page.get_by_label("What to remember").fill("Carl has the pager in week 47.")
+    page.get_by_label("Content").fill("Carl has the pager in week 47.")
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".history ins")).to_have_text("Carl")
     page.get_by_role("button", name="Promote").click()
@@ -273,7 +273,7 @@ def test_a_memory_is_made_changed_and_taken_away_and_each_step_can_be_taken_back
     expect(page.locator("main h1")).to_have_text("Memories")
     assert store.call("list", {"namespace": "shop/ops"}).count == 0
     page.locator("#said").get_by_role("button", name="Undo").click()
-    expect(page.locator("#said")).to_contain_text("Taken back.")
+    expect(page.locator("#said")).to_contain_text("Undone.")
     assert store.call("list", {"namespace": "shop/ops"}).memories[0].content.startswith("Carl")
 
 
@@ -288,7 +288,7 @@ def test_many_are_tagged_exported_and_archived_at_once(page: Page, store: holdfa
     go(page, "memories?namespace=bulk")
     choose.check()
     page.get_by_role("button", name="Tag", exact=True).click()
-    page.get_by_label("Tags, with commas").fill("sorted, <b>")
+    page.get_by_label("Tags, comma-separated").fill("sorted, <b>")
     page.get_by_role("button", name="Add").click()
     expect(page.locator("#said")).to_contain_text("2 tagged.")
     expect(page.locator(".tag")).to_have_count(4)
@@ -299,7 +299,7 @@ def test_many_are_tagged_exported_and_archived_at_once(page: Page, store: holdfa
     choose.check()
     page.get_by_role("button", name="Archive", exact=True).click()
     expect(page.locator("#said")).to_contain_text("2 archived.")
-    expect(page.locator("main")).to_contain_text("No memory is like this.")
+    expect(page.locator("main")).to_contain_text("No matching memories.")
 
     with holdfast.open(str(tmp_path / "other.db")) as other:
         other.call("import", {"envelope": envelope})
@@ -312,18 +312,18 @@ def test_many_are_tagged_exported_and_archived_at_once(page: Page, store: holdfa
 def test_what_waits_is_settled(page: Page, store: holdfast.Holdfast) -> None:
     go(page, "stale")
     page.get_by_role("button", name="Dismiss").click()
-    page.get_by_role("dialog").get_by_label("Why").fill("It holds.")
+    page.get_by_role("dialog").get_by_label("Reason").fill("It holds.")
     page.get_by_role("dialog").get_by_role("button", name="Dismiss").click()
-    expect(page.locator("main")).to_contain_text("Nothing waits for you.")
+    expect(page.locator("main")).to_contain_text("No stale memories.")
     assert store.call("invalidations", {"status": ["dismissed"]}).invalidations[0].reason == "It holds."
 
     go(page, "conflicts")
-    page.get_by_label("Kept beside it").get_by_role("button", name="Keep this").click()
-    expect(page.locator("main")).to_contain_text("Nobody contradicts anybody.")
+    page.get_by_label("Other value").get_by_role("button", name="Keep this").click()
+    expect(page.locator("main")).to_contain_text("No conflicts.")
     assert store.call("list", {"namespace": "canteen"}).memories[0].content == "On Tuesdays there is pea soup."
 
     go(page, "tasks?which=failed")
-    page.get_by_role("button", name="Try again").click()
+    page.get_by_role("button", name="Retry").click()
     expect(page.locator("main")).to_contain_text("None.")
 
 
@@ -332,9 +332,9 @@ def test_the_map_shows_how_far_a_peer_is_behind_and_that_it_has_caught_up(browse
     with (
         holdfast.open(str(tmp_path / "here.db")) as here,
         holdfast.open(str(tmp_path / "there.db")) as there,
-        listening(build(there)) as peer,
-        listening(build(here)) as url,
-        looking(browser, url) as page,
+        serve_app(build_app(there)) as peer,
+        serve_app(build_app(here)) as url,
+        open_page(browser, url) as page,
     ):
         row = page.get_by_role("row").filter(has_text=peer)
         here.call("sync", {"remote": peer, "direction": "merge"})
@@ -360,7 +360,7 @@ def test_time_is_moved_through_change_by_change(page: Page, store: holdfast.Hold
     page.get_by_role("button", name="One change earlier").click()
     expect(page.locator(".memory .text")).to_have_text("We deploy on Tuesdays, after the stand-up.")
     page.get_by_label("About").fill("deploy")
-    expect(page.locator("main")).to_contain_text("What was known of")
+    expect(page.locator("main")).to_contain_text("What was known about")
     expect(page.locator(".memory .text")).to_have_text("We deploy on Tuesdays, after the stand-up.")
     page.get_by_label("Change", exact=True).press("End")
     expect(page.locator("output")).to_contain_text(f"change {head_of(store)} of")
@@ -378,7 +378,7 @@ def test_a_change_is_seen_as_it_comes(page: Page, store: holdfast.Holdfast) -> N
 def test_a_key_is_asked_for_kept_in_the_tab_alone_and_asked_for_again_when_it_does_not_count(
     browser: Browser, store: holdfast.Holdfast
 ) -> None:
-    with listening(build(with_settings(store, api_key=SECRET))) as url, looking(browser, url) as page:
+    with serve_app(build_app(with_settings(store, api_key=SECRET))) as url, open_page(browser, url) as page:
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         page.get_by_label("Key").fill("a wrong one")
@@ -386,7 +386,7 @@ def test_a_key_is_asked_for_kept_in_the_tab_alone_and_asked_for_again_when_it_do
         expect(page.locator("main")).to_contain_text("This key is not valid.")
         page.get_by_label("Key").fill(SECRET)
         page.get_by_role("button", name="Open").click()
-        expect(page.locator("main")).to_contain_text("What matters most")
+        expect(page.locator("main")).to_contain_text("Most important")
         go(page, "events")
         expect(page.locator("[role=status] .chip")).to_have_text("live")
         kept = page.evaluate("[sessionStorage.length, localStorage.length, document.cookie]")
@@ -403,7 +403,7 @@ def test_a_key_that_may_only_read_is_told_what_it_may_not(browser: Browser, tmp_
     with holdfast.open(str(tmp_path / "other.db")) as other:
         other.call("store", {"title": "Seen", "content": "By all."})
         key = other.call("key_create", {"name": "reader", "scope": "read"})
-        with listening(build(other)) as url, looking(browser, url) as page:
+        with serve_app(build_app(other)) as url, open_page(browser, url) as page:
             page.get_by_label("Key").fill(key.key)
             page.get_by_role("button", name="Open").click()
             go(page, "sync")
@@ -438,13 +438,13 @@ def test_many_memories_come_a_page_at_a_time(browser: Browser, tmp_path: Path) -
                 for n in range(begin, begin + 1000)
             ]
             many.call("bulk_store", {"memories": notes})
-        with listening(build(many)) as url, looking(browser, url) as page:
+        with serve_app(build_app(many)) as url, open_page(browser, url) as page:
             sizes: list[int] = []
             page.on("response", lambda answer: sizes.append(int(answer.headers.get("content-length", "0"))))
             go(page, "memories")
             expect(page.locator(".memory")).to_have_count(25)
             before = page.locator(".memory h3").first.inner_text()
-            page.get_by_role("link", name="After →").click()
+            page.get_by_role("link", name="Next →").click()
             expect(page.locator(".pager")).to_contain_text("26 to 50")
             assert page.locator(".memory h3").first.inner_text() != before
             go(page, f"memories?offset={MANY - 10}")
@@ -453,4 +453,4 @@ def test_many_memories_come_a_page_at_a_time(browser: Browser, tmp_path: Path) -
                 go(page, view)
                 expect(page.locator("main h1")).to_be_visible()
             assert page.locator("main *").count() < 3_000
-            assert max(sizes) < MOST_ANSWER
+            assert max(sizes) < MAX_ANSWER_BYTES

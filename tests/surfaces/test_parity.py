@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from engine_pair import comparable
 from four_surfaces import AGENT, Json, Outcome, Surface, list_differences, steady, surface, within
-from twins import comparable
 
 import holdfast
 from engines import Postgres
-from holdfast.features.sync.peers.token import Token, written
+from holdfast.features.sync.peers.token import PeerToken, format_token
 from holdfast.kernel import timestamps as moment
 from holdfast.kernel.registry.operation import SURFACES, Example
 from holdfast.operations import REGISTRY, Effect, Operation
@@ -23,7 +23,7 @@ ON_POSTGRES = "the library on PostgreSQL"
 """A place like the surfaces, all of which are tried on SQLite: what an engine does is the same behind each of them."""
 
 
-class Asked(NamedTuple):
+class ExampleCase(NamedTuple):
     op: Operation
     example: Example
     number: int
@@ -36,7 +36,7 @@ class Asked(NamedTuple):
     def surfaces(self) -> frozenset[str]:
         """All that take its fields."""
         return self.op.surfaces - {
-            which for name in self.example.arguments for which in self.op.extra(name, "not_on", ())
+            which for name in self.example.arguments for which in self.op.field_option(name, "not_on", ())
         }
 
     @property
@@ -44,11 +44,11 @@ class Asked(NamedTuple):
         return self.op.effect is not Effect.READ and self.example.error is None
 
 
-EXAMPLES = [Asked(op, example, number) for op in REGISTRY for number, example in enumerate(op.examples)]
+EXAMPLES = [ExampleCase(op, example, number) for op in REGISTRY for number, example in enumerate(op.examples)]
 
 
 @contextmanager
-def opened(place: str, folder: Path, postgres: Postgres | None = None) -> Iterator[Surface]:
+def open_surface(place: str, folder: Path, postgres: Postgres | None = None) -> Iterator[Surface]:
     """A surface over a new store on SQLite, or the library over one on PostgreSQL."""
     if place != ON_POSTGRES:
         with surface(place, folder) as found:
@@ -59,15 +59,17 @@ def opened(place: str, folder: Path, postgres: Postgres | None = None) -> Iterat
             yield found
 
 
-def ask_all(place: str, examples: list[Asked], folder: Path, postgres: Postgres | None = None) -> dict[str, Outcome]:
+def ask_all(
+    place: str, examples: list[ExampleCase], folder: Path, postgres: Postgres | None = None
+) -> dict[str, Outcome]:
     """What each example is answered by an empty store; those that write nothing share one."""
     outcomes: dict[str, Outcome] = {}
-    with opened(place, folder / place, postgres) as shared:
+    with open_surface(place, folder / place, postgres) as shared:
         before = shared.ask("export", {})
         for asked in examples:
             question = asked.op.name, dict(asked.example.arguments)
             if asked.writes:
-                with opened(place, folder / f"{place}-{asked.name}", postgres) as own:
+                with open_surface(place, folder / f"{place}-{asked.name}", postgres) as own:
                     outcomes[asked.name] = own.ask(*question)
             else:
                 outcomes[asked.name] = shared.ask(*question)
@@ -149,23 +151,23 @@ class Story:
         self.done: set[str] = set()
 
     @property
-    def told(self) -> list[tuple[str, str | None, Any]]:
+    def answers(self) -> list[tuple[str, str | None, Any]]:
         return [(name, outcome.code, steady(outcome.answer)) for name, outcome in self.outcomes]
 
     def ask(self, name: str, arguments: Json, keep: str = "") -> None:
-        outcome = self._asked.ask(name, self._filled(arguments))
+        outcome = self._asked.ask(name, self._fill_in(arguments))
         self.outcomes.append((name, outcome))
         if outcome.error is None:
             self._named[keep] = outcome.answer
             self.done.add(name)
 
-    def _filled(self, value: Any) -> Any:
+    def _fill_in(self, value: Any) -> Any:
         """`$plan.id` is the id in the answer that was kept as `plan`."""
         match value:
             case dict():
-                return {key: self._filled(item) for key, item in value.items()}
+                return {key: self._fill_in(item) for key, item in value.items()}
             case list():
-                return [self._filled(item) for item in value]
+                return [self._fill_in(item) for item in value]
             case str() if value.startswith("$"):
                 kept, *path = value[1:].split(".")
                 found = self._named[kept]
@@ -401,7 +403,7 @@ KEY_STEPS: list[tuple[Any, ...]] = [
 
 
 def told_by(place: str, folder: Path, steps: list[tuple[Any, ...]] = STEPS, postgres: Postgres | None = None) -> Story:
-    with opened(place, folder / place, postgres) as asked:
+    with open_surface(place, folder / place, postgres) as asked:
         story = Story(asked)
         for name, arguments, *keep in steps:
             story.ask(name, arguments, *keep)
@@ -442,8 +444,8 @@ VECTOR_STEPS: list[tuple[Any, ...]] = [
 @pytest.mark.parametrize("place", ["library", "cli", "http", "mcp", ON_POSTGRES])
 def test_vectors_are_made_everywhere(postgres: Postgres, tmp_path: Path, place: str) -> None:
     story = told_by(place, tmp_path, VECTOR_STEPS, postgres)
-    assert [code for _, code, _ in story.told] == [None, None, None]
-    recalled = story.told[-1][2]
+    assert [code for _, code, _ in story.answers] == [None, None, None]
+    recalled = story.answers[-1][2]
     assert (recalled["count"], recalled["mode"]) == (1, "hybrid")
 
 
@@ -462,7 +464,7 @@ def test_a_subscription_comes_and_goes_on_every_surface_that_has_it(
     postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.setenv("HOLDFAST_WEBHOOK_NETWORKS", "127.0.0.0/8")
-    told = told_by(place, tmp_path, SUBSCRIPTION_STEPS, postgres).told
+    told = told_by(place, tmp_path, SUBSCRIPTION_STEPS, postgres).answers
     assert [code for _, code, _ in told] == [None] * 5 + ["NOT_FOUND"]
     assert (told[3][2]["ok"], told[3][2]["error"]) == (False, "127.0.0.1:1 cannot be reached.")
 
@@ -479,7 +481,7 @@ def test_a_model_is_tried_and_paid_for_everywhere(
     with provider(repeating) as models:
         for name, value in {"LLM": "ollama", "LLM_URL": models.url, "LLM_MODEL": "m", "LLM_KEY": "sk-hunter2"}.items():
             monkeypatch.setenv(f"HOLDFAST_{name}", value)
-        (_, _, tried), (_, _, used) = told_by(place, tmp_path, MODEL_STEPS, postgres).told
+        (_, _, tried), (_, _, used) = told_by(place, tmp_path, MODEL_STEPS, postgres).answers
     assert (tried["status"], tried["provider"], tried["answered_by"]) == ("ok", "ollama", "m-1")
     assert (tried["reachable"], tried["json"], tried["left_today"]) == (True, True, 999_850)
     assert [(one["task"], one["answered"], one["spent_tokens"]) for one in used["usage"]] == [("test", 1, 150)]
@@ -490,7 +492,7 @@ def test_a_model_is_tried_and_paid_for_everywhere(
 def test_keys_are_made_and_revoked_the_same_way_there(postgres: Postgres, tmp_path: Path, place: str) -> None:
     """Over HTTP the first key closes the door to whoever has none."""
     library = told_by("library", tmp_path, KEY_STEPS)
-    assert [code for _, code, _ in library.told] == [None, "VALIDATION_FAILED", None, "NOT_FOUND", None]
+    assert [code for _, code, _ in library.answers] == [None, "VALIDATION_FAILED", None, "NOT_FOUND", None]
     assert list_detours(place, told_by(place, tmp_path, KEY_STEPS, postgres), library) == []
 
 
@@ -500,7 +502,7 @@ def test_reflections_become_files_and_come_back_the_same_way_there(
 ) -> None:
     """Other surfaces reach no folder of this machine."""
     library = told_by("library", tmp_path, file_steps(tmp_path / "by-library"))
-    assert [code for _, code, _ in library.told] == [None] * 7
+    assert [code for _, code, _ in library.answers] == [None] * 7
     there = told_by(place, tmp_path, file_steps(tmp_path / "by-other"), postgres)
     assert list_detours(place, there, library) == []
 
@@ -511,7 +513,7 @@ def test_a_transcript_is_recovered_the_same_way_there(postgres: Postgres, tmp_pa
     said = {"type": "user", "uuid": "u-1", "sessionId": "s-1", "message": {"role": "user", "content": "Mend it."}}
     path.write_text(json.dumps(said) + "\n")
     library = told_by("library", tmp_path, recover_steps(path))
-    assert [(code, answer["imported"], answer["unchanged"]) for _, code, answer in library.told] == [
+    assert [(code, answer["imported"], answer["unchanged"]) for _, code, answer in library.answers] == [
         (None, 1, 0),
         (None, 0, 1),
     ]
@@ -527,7 +529,7 @@ def test_a_store_of_kernex_is_taken_in_the_same_way_there(postgres: Postgres, tm
         file.execute("insert into conversations values ('c-1', 'cli', 'ann', '2026-01-01', '2026-01-01')")
         file.execute("insert into messages values ('m-1', 'c-1', 'user', 'Mend it.', '2026-01-01')")
     library = told_by("library", tmp_path, kernex_steps(path))
-    assert [(code, answer["stored"]) for _, code, answer in library.told] == [(None, 2), (None, 0)]
+    assert [(code, answer["stored"]) for _, code, answer in library.answers] == [(None, 2), (None, 0)]
     assert list_detours(place, told_by(place, tmp_path, kernex_steps(path), postgres), library) == []
 
 
@@ -544,7 +546,7 @@ def test_two_stores_come_together_there(postgres: Postgres, tmp_path: Path, plac
         ahead.store(title="Later", content="It will be.")
         ahead.sync_export_bundle(file=f"{other}.bundle")
     story = told_by(place, tmp_path, sync_steps(other), postgres)
-    assert [(name, code) for name, code, _ in story.told if code] == []
+    assert [(name, code) for name, code, _ in story.answers if code] == []
 
 
 def sync_steps(other: Path) -> list[tuple[Any, ...]]:
@@ -560,7 +562,7 @@ def sync_steps(other: Path) -> list[tuple[Any, ...]]:
         ("quarantine_drop", {"ids": ["$aside.quarantined.0.id"]}),
         ("sync_export_bundle", {"file": f"{other}.mine"}),
         ("sync_import_bundle", {"file": f"{other}.bundle", "trust_sender": True}),
-        ("peer_add", {"name": "desk", "token": written(Token("elsewhere", bytes(32)))}),
+        ("peer_add", {"name": "desk", "token": format_token(PeerToken("elsewhere", bytes(32)))}),
         ("peer_set", {"name": "desk", "tell": ["team/**"]}),
         ("peer_remove", {"name": "desk"}),
         ("peer_certificate", {"name": "desk", "folder": f"{other}.certificates"}),
@@ -624,12 +626,12 @@ SKILL_STEPS: list[tuple[Any, ...]] = [
 @pytest.mark.parametrize("place", ["cli", "http", "mcp", ON_POSTGRES])
 def test_skills_come_and_go_the_same_way_everywhere(postgres: Postgres, tmp_path: Path, place: str) -> None:
     library = told_by("library", tmp_path, SKILL_STEPS)
-    assert [name for name, code, _ in library.told if code] == ["skill_resource", "skill_rollback", "skill_get"]
+    assert [name for name, code, _ in library.answers if code] == ["skill_resource", "skill_rollback", "skill_get"]
     assert list_detours(place, told_by(place, tmp_path, SKILL_STEPS, postgres), library) == []
 
 
 def test_the_story_goes_as_a_user_would_expect(library_story: Story) -> None:
-    assert [(name, code) for name, code, _ in library_story.told if code] == [
+    assert [(name, code) for name, code, _ in library_story.answers if code] == [
         ("store", "TITLE_TAKEN"),
         ("get", "NOT_FOUND"),
         ("get", "AMBIGUOUS_ID_PREFIX"),

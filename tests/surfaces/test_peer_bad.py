@@ -10,15 +10,15 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-from serving import listening, reached
+from serving import open_http_client, serve_app
 
 import holdfast
-from holdfast.features.sync.peers.client import MOST_BYTES, Link
-from holdfast.features.sync.remote_endpoint import exchange
+from holdfast.features.sync.peers.client import MAX_MESSAGE_BYTES, PeerClient
+from holdfast.features.sync.remote_endpoint import sync_with_server
 from holdfast.kernel.errors import PeerFailed
-from holdfast.kernel.net.access import Access
+from holdfast.kernel.net.outbound import PeerCredentials
 from holdfast.surfaces import error_responses as wire
-from holdfast.surfaces.http.app import build
+from holdfast.surfaces.http.app import build_app
 from timeouts import TIMEOUT
 
 Json = dict[str, Any]
@@ -76,7 +76,7 @@ def send(handler: BaseHTTPRequestHandler, body: bytes, status: int = 200, **head
     handler.wfile.write(body)
 
 
-def sent(body: bytes, status: int = 200, **headers: str) -> Answer:
+def reply_with(body: bytes, status: int = 200, **headers: str) -> Answer:
     return lambda handler, path, asked: send(handler, body, status, **headers)
 
 
@@ -102,22 +102,22 @@ def cut(handler: BaseHTTPRequestHandler, path: str, asked: Json) -> None:
     handler.close_connection = True
 
 
-BOMB = gzip.compress(b" " * (MOST_BYTES + 1))
+BOMB = gzip.compress(b" " * (MAX_MESSAGE_BYTES + 1))
 BAD: dict[str, tuple[Answer, str]] = {
-    "a page for people": (sent(b"<html>Hello</html>", Content_Type="text/html"), "is not a Holdfast server"),
-    "a page that says it is JSON": (sent(b"<html>Hello</html>"), "a response that this release cannot read"),
-    "another JSON": (sent(b'{"status": "ok"}'), "a response that this release cannot read"),
-    "ten gigabytes, as it says": (sent(b"", Content_Length=str(10**10)), "more than"),
+    "a page for people": (reply_with(b"<html>Hello</html>", Content_Type="text/html"), "is not a Holdfast server"),
+    "a page that says it is JSON": (reply_with(b"<html>Hello</html>"), "a response that this release cannot read"),
+    "another JSON": (reply_with(b'{"status": "ok"}'), "a response that this release cannot read"),
+    "ten gigabytes, as it says": (reply_with(b"", Content_Length=str(10**10)), "more than"),
     "more and more": (endless, "more than"),
     "half an answer": (cut, "incomplete response|closed the connection"),
-    "half a packet": (sent(gzip.compress(b"{}" * 999)[:-9], Content_Encoding="gzip"), "is truncated"),
-    "a bomb": (sent(BOMB, Content_Encoding="gzip"), "when decompressed"),
-    "no packet": (sent(b"{}", Content_Encoding="gzip"), "not valid gzip"),
-    "nothing there": (sent(b"", 404), "does not know this path"),
-    "a fault of its own": (sent(b"oh", 500), "HTTP 500"),
-    "another way": (sent(b"", 307, Location="http://127.0.0.1:1/"), "redirects"),
-    "what it was told": (sent(json.dumps({"code": "NO", "error": SECRET}).encode(), 403), r"\(HTTP 403, NO\)"),
-    "a nest": (sent(b"[" * 100_000), "a response that this release cannot read"),
+    "half a packet": (reply_with(gzip.compress(b"{}" * 999)[:-9], Content_Encoding="gzip"), "is truncated"),
+    "a bomb": (reply_with(BOMB, Content_Encoding="gzip"), "when decompressed"),
+    "no packet": (reply_with(b"{}", Content_Encoding="gzip"), "not valid gzip"),
+    "nothing there": (reply_with(b"", 404), "does not know this path"),
+    "a fault of its own": (reply_with(b"oh", 500), "HTTP 500"),
+    "another way": (reply_with(b"", 307, Location="http://127.0.0.1:1/"), "redirects"),
+    "what it was told": (reply_with(json.dumps({"code": "NO", "error": SECRET}).encode(), 403), r"\(HTTP 403, NO\)"),
+    "a nest": (reply_with(b"[" * 100_000), "a response that this release cannot read"),
 }
 
 
@@ -147,7 +147,7 @@ def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for(here: holdfas
     over.set()
 
 
-def tampered(there: holdfast.Holdfast, name: str, tamper: Callable[[Json], None]) -> Answer:
+def tamper_answer(there: holdfast.Holdfast, name: str, tamper: Callable[[Json], None]) -> Answer:
     """The answers of a real store, one of them altered."""
 
     def answer(handler: BaseHTTPRequestHandler, path: str, asked: Json) -> None:
@@ -182,16 +182,16 @@ def test_a_peer_that_contradicts_itself_is_refused(
 ) -> None:
     way = "push" if name == "take" else "pull"
     before = here.verify().head
-    with answering(tampered(there, name, tamper)) as url, pytest.raises(holdfast.HoldfastError, match=said):
+    with answering(tamper_answer(there, name, tamper)) as url, pytest.raises(holdfast.HoldfastError, match=said):
         ask(here, url, way=way)
     assert here.verify().head == before
-    with listening(build(there)) as url:
+    with serve_app(build_app(there)) as url:
         here.sync(remote=url)
     assert here.sync_digest().digest == there.sync_digest().digest
 
 
 def test_a_peer_that_tells_everything_twice_tells_it_once(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
-    with answering(tampered(there, "feed", twice)) as url:
+    with answering(tamper_answer(there, "feed", twice)) as url:
         assert here.sync(remote=url, direction="pull").imported == 2
     assert here.verify().intact
 
@@ -203,7 +203,7 @@ def test_a_change_that_cannot_be_read_is_refused_and_the_others_are_taken(
     def spoil(told: Json) -> None:
         told["changes"][0].update(harm)
 
-    with answering(tampered(there, "feed", spoil)) as url:
+    with answering(tamper_answer(there, "feed", spoil)) as url:
         done = here.sync(remote=url, direction="pull")
     assert (done.imported, [one.reason for one in done.errors]) == (1, ["invalid"])
     assert here.verify().intact
@@ -215,9 +215,9 @@ def test_a_peer_that_lied_about_its_place_once_is_read_again_from_its_beginning(
     def ahead(told: Json) -> None:
         told.update(upto=10**6, seq=10**6, changes=[])
 
-    with answering(tampered(there, "feed", ahead)) as url:
+    with answering(tamper_answer(there, "feed", ahead)) as url:
         assert here.sync(remote=url, direction="pull").imported == 0
-    with listening(build(there)) as url:
+    with serve_app(build_app(there)) as url:
         assert here.sync(remote=url, direction="pull").imported == 2
 
 
@@ -227,7 +227,7 @@ def test_what_a_peer_stores_while_it_takes_a_page_is_not_read_over(
     def meanwhile(handler: BaseHTTPRequestHandler, path: str, asked: Json) -> None:
         if path.endswith("take") and asked["changes"]:
             there.store(title="Meanwhile", content="It was stored in between.")
-        tampered(there, "nothing", lambda told: None)(handler, path, asked)
+        tamper_answer(there, "nothing", lambda told: None)(handler, path, asked)
 
     with answering(meanwhile) as url:
         here.sync(remote=url)
@@ -242,7 +242,7 @@ def test_a_peer_of_a_release_that_names_no_deletions_is_believed_by_its_words(
         for name in ("conflicts", "settled", "deleted", "restored"):
             del told[name]
 
-    with answering(tampered(there, "take", older)) as url:
+    with answering(tamper_answer(there, "take", older)) as url:
         here.sync(remote=url)
         mine, theirs = (memory.id for memory in here.list(limit=2).memories)
         here.delete(id=mine)
@@ -256,7 +256,7 @@ def test_an_unknown_field_of_a_newer_release_is_passed_over(here: holdfast.Holdf
     def newer(told: Json) -> None:
         told.update(protocol=1, of_tomorrow={"so": 1}, changes=[one | {"of_tomorrow": 1} for one in told["changes"]])
 
-    with answering(tampered(there, "feed", newer)) as url:
+    with answering(tamper_answer(there, "feed", newer)) as url:
         assert here.sync(remote=url, direction="pull").imported == 2
 
 
@@ -273,7 +273,7 @@ MESSAGES: dict[str, tuple[str, str, bytes, int, str]] = {
         415,
         "This Content-Encoding is not supported",
     ),
-    "more than fits": (FEED, "identity", b" " * (MOST_BYTES + 1), 413, "at most"),
+    "more than fits": (FEED, "identity", b" " * (MAX_MESSAGE_BYTES + 1), 413, "at most"),
     "an older form": (
         FEED,
         "identity",
@@ -295,15 +295,15 @@ MESSAGES: dict[str, tuple[str, str, bytes, int, str]] = {
 def test_a_server_refuses_what_is_no_message(
     there: holdfast.Holdfast, path: str, packing: str, body: bytes, status: int, said: str
 ) -> None:
-    with reached(there) as client:
+    with open_http_client(there) as client:
         headers = {"Content-Type": "application/json", "Content-Encoding": packing}
         answer = client.post(path, content=body, headers=headers)
     assert (answer.status_code, said in answer.json()["error"]) == (status, True)
 
 
-def ask(hold: holdfast.Holdfast, url: str, way: Any = "merge", timeout: float = TIMEOUT) -> None:
-    link = Link(url, Access(api_key=SECRET), timeout=timeout)
+def ask(ctx: holdfast.Holdfast, url: str, way: Any = "merge", timeout: float = TIMEOUT) -> None:
+    link = PeerClient(url, PeerCredentials(api_key=SECRET), timeout=timeout)
     try:
-        exchange(hold.hold, link, way)
+        sync_with_server(ctx.ctx, link, way)
     finally:
         link.close()

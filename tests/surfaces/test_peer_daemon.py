@@ -11,16 +11,16 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from serving import listening, reached, with_settings
+from serving import open_http_client, serve_app, with_settings
 
 import holdfast
 from holdfast.features.sync import read_changes as telling
-from holdfast.features.sync.daemon import LONGEST_PAUSE, Daemon, must_be_set, pause_after
+from holdfast.features.sync.daemon import MAX_PAUSE, SyncDaemon, compute_pause, validate_settings
 from holdfast.features.sync.service import sync_with
 from holdfast.kernel.errors import Invalid, PeerFailed
-from holdfast.kernel.net.access import Access
+from holdfast.kernel.net.outbound import PeerCredentials
 from holdfast.surfaces.cli.app import run
-from holdfast.surfaces.http.app import build
+from holdfast.surfaces.http.app import build_app
 from timeouts import TIMEOUT, wait_until
 
 HOLDFAST = (sys.executable, "-c", "from holdfast.__main__ import main; main()")
@@ -51,14 +51,14 @@ def there(make: Make) -> holdfast.Holdfast:
 
 
 @contextmanager
-def served(hold: holdfast.Holdfast) -> Iterator[str]:
-    with listening(build(hold)) as url:
+def serve_store(ctx: holdfast.Holdfast) -> Iterator[str]:
+    with serve_app(build_app(ctx)) as url:
         yield url
 
 
 @contextmanager
-def kept_in_step(hold: holdfast.Holdfast, *peers: str, interval: float = NEVER) -> Iterator[Daemon]:
-    daemon = Daemon(hold.hold, peers, interval=interval, batch=500)
+def running_daemon(ctx: holdfast.Holdfast, *peers: str, interval: float = NEVER) -> Iterator[SyncDaemon]:
+    daemon = SyncDaemon(ctx.ctx, peers, interval=interval, batch=500)
     daemon.start()
     try:
         yield daemon
@@ -66,15 +66,15 @@ def kept_in_step(hold: holdfast.Holdfast, *peers: str, interval: float = NEVER) 
         daemon.stop()
 
 
-def titles(hold: holdfast.Holdfast) -> set[str]:
-    return {memory.title for memory in hold.list().memories}
+def titles(ctx: holdfast.Holdfast) -> set[str]:
+    return {memory.title for memory in ctx.list().memories}
 
 
 def test_what_is_stored_here_is_there_at_once_however_seldom_the_peer_is_looked_at(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     there.store(title="Old", content="It was there before.")
-    with served(there) as url, kept_in_step(here, url):
+    with serve_store(there) as url, running_daemon(here, url):
         wait_until(lambda: "Old" in titles(here))
         for title in ("New", "Newer", "Newest"):
             here.store(title=title, content="It was stored just now.")
@@ -84,27 +84,27 @@ def test_what_is_stored_here_is_there_at_once_however_seldom_the_peer_is_looked_
 def test_what_is_stored_there_comes_when_the_peer_is_looked_at(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
-    with served(there) as url, kept_in_step(here, url, interval=OFTEN):
+    with serve_store(there) as url, running_daemon(here, url, interval=OFTEN):
         there.store(title="New", content="It was stored just now.")
         wait_until(lambda: "New" in titles(here))
         wait_until(lambda: bool(here.sync_status().peers))
     (standing,) = here.sync_status().peers
     assert (standing.state, standing.peer, standing.failures) == ("ok", url, 0)
-    with reached(here) as client:
+    with open_http_client(here) as client:
         assert f'holdfast_peer_behind_here{{peer="{url}"}} 0' in client.get("/metrics").text.splitlines()
 
 
 def test_two_that_watch_each_other_come_to_rest(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
-    with served(there) as theirs, served(here) as mine:
-        with kept_in_step(here, theirs, interval=OFTEN), kept_in_step(there, mine, interval=OFTEN):
+    with serve_store(there) as theirs, serve_store(here) as mine:
+        with running_daemon(here, theirs, interval=OFTEN), running_daemon(there, mine, interval=OFTEN):
             for number in range(5):
                 here.store(title=f"Mine {number}", content="I said this.")
                 there.store(title=f"Theirs {number}", content="They said that.")
             wait_until(lambda: len(titles(here)) == len(titles(there)) == 10)
         here.sync(remote=theirs)
         there.sync(remote=mine)  # the one that is asked learns only at the next greeting what was taken from it
-        for hold in (here, there):
-            (standing,) = hold.sync_status().peers
+        for ctx in (here, there):
+            (standing,) = ctx.sync_status().peers
             assert (standing.behind_here, standing.behind_there, standing.quarantined) == (0, 0, 0)
         assert here.sync_digest().seq == there.sync_digest().seq == 10
 
@@ -114,20 +114,20 @@ def test_a_peer_that_is_away_keeps_nobody_waiting_and_is_found_again(make: Make)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     absent = f"http://127.0.0.1:{port}"
-    with served(there) as url, kept_in_step(here, absent, url, interval=OFTEN):
+    with serve_store(there) as url, running_daemon(here, absent, url, interval=OFTEN):
         here.store(title="New", content="It was stored just now.")
         wait_until(lambda: "New" in titles(there))
         wait_until(lambda: any(one.state == "failing" for one in here.sync_status().peers))
         failing = next(one for one in here.sync_status().peers if one.peer == absent)
         assert "cannot be reached" in failing.last_error
-        with listening(build(away), port=port):
+        with serve_app(build_app(away), port=port):
             wait_until(lambda: "New" in titles(away))
             wait_until(lambda: all(one.state == "ok" for one in here.sync_status().peers))
 
 
 def test_it_ends_although_a_peer_takes_a_request_and_never_answers(here: holdfast.Holdfast) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        daemon = Daemon(here.hold, [f"http://127.0.0.1:{silent.getsockname()[1]}"], interval=OFTEN, batch=500)
+        daemon = SyncDaemon(here.ctx, [f"http://127.0.0.1:{silent.getsockname()[1]}"], interval=OFTEN, batch=500)
         daemon.start()
         silent.accept()
         daemon.stop()
@@ -135,24 +135,28 @@ def test_it_ends_although_a_peer_takes_a_request_and_never_answers(here: holdfas
 
 
 def test_a_peer_that_fails_is_left_alone_longer_each_time_and_not_all_at_the_same_moment() -> None:
-    longest = [pause_after(failures, 2.0, 1.0) for failures in range(1, 7)]
-    assert longest == [4.0, 8.0, 16.0, LONGEST_PAUSE, LONGEST_PAUSE, LONGEST_PAUSE]
-    assert [pause_after(failures, 2.0, 0.0) for failures in range(1, 7)] == [one / 2 for one in longest]
-    assert pause_after(9, 300.0, 1.0) == 300.0
+    longest = [compute_pause(failures, 2.0, 1.0) for failures in range(1, 7)]
+    assert longest == [4.0, 8.0, 16.0, MAX_PAUSE, MAX_PAUSE, MAX_PAUSE]
+    assert [compute_pause(failures, 2.0, 0.0) for failures in range(1, 7)] == [one / 2 for one in longest]
+    assert compute_pause(9, 300.0, 1.0) == 300.0
 
 
 @pytest.mark.parametrize(
     ("peers", "access", "said"),
     [
-        ((), Access(), "at least one address"),
-        (("https://desk",), Access(insecure=True), "needs --client-cert and --client-key"),
-        (("https://desk",), Access(insecure=True, client_cert="a.pem"), "needs --client-cert and --client-key"),
-        (("https://desk",), Access(client_key="a.key"), "--client-cert and --client-key together"),
+        ((), PeerCredentials(), "at least one address"),
+        (("https://desk",), PeerCredentials(insecure=True), "needs --client-cert and --client-key"),
+        (
+            ("https://desk",),
+            PeerCredentials(insecure=True, client_cert="a.pem"),
+            "needs --client-cert and --client-key",
+        ),
+        (("https://desk",), PeerCredentials(client_key="a.key"), "--client-cert and --client-key together"),
     ],
 )
-def test_what_nobody_should_begin_with_is_refused(peers: tuple[str, ...], access: Access, said: str) -> None:
+def test_what_nobody_should_begin_with_is_refused(peers: tuple[str, ...], access: PeerCredentials, said: str) -> None:
     with pytest.raises(Invalid, match=said):
-        must_be_set(peers, access)
+        validate_settings(peers, access)
 
 
 @pytest.mark.parametrize(
@@ -162,16 +166,16 @@ def test_what_nobody_should_begin_with_is_refused(peers: tuple[str, ...], access
 def test_with_what_no_peer_can_be_asked_nothing_begins(here: holdfast.Holdfast, option: str, given: str) -> None:
     """Nobody is asked first: there is no such peer."""
     both = {"client_cert": __file__, "client_key": __file__} if option.startswith("client") else {}
-    hold = replace(here.hold, access=Access(**{**both, option: given}))
+    ctx = replace(here.ctx, peer_credentials=PeerCredentials(**{**both, option: given}))
     url = "https://127.0.0.1:9"
-    for begin in (lambda: Daemon(hold, [url], interval=NEVER, batch=1), lambda: sync_with(hold, url, "merge")):
+    for begin in (lambda: SyncDaemon(ctx, [url], interval=NEVER, batch=1), lambda: sync_with(ctx, url, "merge")):
         with pytest.raises(Invalid, match=f"^{option}: ") as refused:
             begin()
         assert refused.value.details["fields"] == [option]
 
 
 def test_a_server_keeps_in_step_by_its_settings(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
-    with served(there) as url, served(with_settings(here, sync_peers=(url,), sync_interval_secs=OFTEN)):
+    with serve_store(there) as url, serve_store(with_settings(here, sync_peers=(url,), sync_interval_secs=OFTEN)):
         here.store(title="New", content="It was stored just now.")
         wait_until(lambda: "New" in titles(there))
 
@@ -179,11 +183,11 @@ def test_a_server_keeps_in_step_by_its_settings(here: holdfast.Holdfast, there: 
 def test_a_release_that_does_not_know_a_kind_of_record_is_named_and_sent_it_all_the_same(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
-    with served(there) as url:
+    with serve_store(there) as url:
         here.sync(remote=url)
         here.policy_set(namespace="team", max_reflection_depth=2)
-        with there.hold.reading() as session:
-            greeting = telling.greet(session, there.hold.now())
+        with there.ctx.reading() as session:
+            greeting = telling.build_handshake(session, there.ctx.now())
         older = {"protocol": 1, "greeting": msgspec.to_builtins(greeting), "kinds": ["memory", "link"]}
         here.call("peer_hello", {"message": older})
         (standing,) = here.sync_status().peers
@@ -230,12 +234,12 @@ def test_a_server_refuses_to_begin_with_peers_that_it_cannot_ask(
 def test_an_enrolled_peer_is_told_of_once_and_no_more_when_it_is_removed(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
-    with served(there) as url:
+    with serve_store(there) as url:
         here.peer_add(name="desk", token=there.peer_token().token, url=f"{url}/")
         assert [(one.peer, one.state) for one in here.sync_status().peers] == [("desk", "unheard")]
         here.sync(remote=url)
         assert [(one.peer, one.state, one.url) for one in here.sync_status().peers] == [("desk", "ok", url)]
-    with kept_in_step(here, url, interval=OFTEN):
+    with running_daemon(here, url, interval=OFTEN):
         wait_until(lambda: here.sync_status().peers[0].state == "failing")
     assert len(here.sync_status().peers) == 1
     here.peer_remove(name="desk")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from serving import listening
+from serving import serve_app
 
-import fates
+import deletions
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast.features.sync import exchange as sync
@@ -16,7 +16,7 @@ from holdfast.features.sync import read_changes as telling
 from holdfast.features.sync.render import render_sync_status
 from holdfast.kernel.errors import Conflict, Invalid, PeerFailed
 from holdfast.settings import Settings
-from holdfast.surfaces.http.app import build
+from holdfast.surfaces.http.app import build_app
 
 OWNER = "human:ann@home"
 
@@ -27,8 +27,8 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @contextmanager
-def served(hold: holdfast.Holdfast) -> Iterator[str]:
-    with listening(build(hold)) as url:
+def serve_store(ctx: holdfast.Holdfast) -> Iterator[str]:
+    with serve_app(build_app(ctx)) as url:
         yield url
 
 
@@ -46,7 +46,7 @@ def there(db: str) -> Iterator[holdfast.Holdfast]:
 
 @pytest.fixture
 def url(there: holdfast.Holdfast) -> Iterator[str]:
-    with served(there) as found:
+    with serve_store(there) as found:
         yield found
 
 
@@ -106,11 +106,11 @@ def test_deletions_are_counted_by_who_lives_afterwards_there_too(
 ) -> None:
     monkeypatch.setattr(sync, "PAGE", page)
     source, target = (there, here) if direction == "pull" else (here, there)
-    fates.part(source, target)
+    deletions.delete_and_edit(source, target)
     planned, done = (here.sync(remote=url, direction=direction, dry_run=dry_run) for dry_run in (True, False))
     plan = planned.pull if direction == "pull" else planned.push
-    assert (planned.deletes, msgspec.structs.asdict(plan)) == (fates.DELETED, fates.COUNTED)
-    assert fates.told(done) == fates.told(planned)
+    assert (planned.deletes, msgspec.structs.asdict(plan)) == (deletions.DELETED, deletions.COUNTED)
+    assert deletions.read_counts(done) == deletions.read_counts(planned)
 
 
 def test_the_status_tells_conflicts_that_were_met_from_those_that_stand(
@@ -163,7 +163,7 @@ def test_a_skill_goes_over_with_what_its_files_say(here: holdfast.Holdfast, ther
 
 
 def test_a_store_does_not_exchange_with_itself_nor_under_an_address_that_is_none(here: holdfast.Holdfast) -> None:
-    with served(here) as own, pytest.raises(Conflict, match="same store"):
+    with serve_store(here) as own, pytest.raises(Conflict, match="same store"):
         here.sync(remote=own)
     for wrong in ("http://", "https://u:secret@host/", "http://host/?key=secret", "http://host:port/"):
         with pytest.raises(Invalid) as refused:
@@ -177,7 +177,7 @@ def test_a_server_that_wants_a_key_says_so_and_takes_it_from_the_settings(
     secret = there.key_create(name="peer", scope="admin").key
     confined = there.key_create(name="confined", scope="write").key
     here.store(title="Mine", content="I said this.")
-    with served(there) as url, ExitStack() as stack:
+    with serve_store(there) as url, ExitStack() as stack:
         with pytest.raises(PeerFailed, match="UNAUTHENTICATED"):
             here.sync(remote=url)
 
@@ -193,10 +193,10 @@ def test_a_server_that_wants_a_key_says_so_and_takes_it_from_the_settings(
 def test_a_transaction_that_is_larger_than_a_message_goes_over_in_several(
     here: holdfast.Holdfast, there: holdfast.Holdfast, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telling, "MOST_BYTES", 5000)
+    monkeypatch.setattr(telling, "MAX_PAGE_BYTES", 5000)
     here.bulk_store(memories=[{"title": f"Number {number}", "content": "so " * 500} for number in range(9)])
     assert here.sync(remote=url, direction="push").exported == 9
     assert len(digests(here, there)) == 1
-    with there.hold.reading() as session:
-        taken = {row[0] for row in session.ask("select kept_at from journal", {})}
+    with there.ctx.reading() as session:
+        taken = {row[0] for row in session.query_sql("select kept_at from journal", {})}
     assert len(taken) > 1

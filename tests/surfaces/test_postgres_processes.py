@@ -14,10 +14,10 @@ from urllib.parse import quote
 import anyio
 import httpx
 import pytest
-from four_surfaces import typed
+from four_surfaces import run_command
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from serving import kept
+from serving import store_over_http
 
 import holdfast
 from engines import Postgres
@@ -53,7 +53,7 @@ def is_shown(text: str) -> bool:
 
 
 @contextmanager
-def served(db: str, **environment: str) -> Iterator[tuple["subprocess.Popen[str]", str, str]]:
+def running_server(db: str, **environment: str) -> Iterator[tuple["subprocess.Popen[str]", str, str]]:
     """A running server, where it is reached, and how it greeted."""
     command = [*HOLDFAST, "serve", "--db", db, "--port", "0"]
     with subprocess.Popen(
@@ -81,9 +81,9 @@ def test_commands_share_a_memory_that_is_named_by_a_flag_or_by_the_environment(d
 
 
 def test_a_server_keeps_what_a_command_then_reads(db: str) -> None:
-    with served(db) as (process, url, greeting):
+    with running_server(db) as (process, url, greeting):
         with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
-            id = kept(client)["id"]
+            id = store_over_http(client)["id"]
             told = [client.get(f"/api/v1/{path}").text for path in ("stats", "doctor", "capabilities")]
             told += [client.get("/health").text, client.get("/metrics").text]
         process.terminate()
@@ -116,7 +116,7 @@ def test_an_agent_over_http_shares_it_too(db: str) -> None:
         async with Client(f"{url}/mcp") as client:
             return await client.call_tool("memory_store", {"title": "Plan", "content": "We deploy on Tuesdays."})
 
-    with served(db) as (_, url, _):
+    with running_server(db) as (_, url, _):
         stored = anyio.run(talk, url)
         with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
             assert client.get(f"/api/v1/memories/{stored.structured_content['id']}").json()["title"] == "Plan"
@@ -135,13 +135,13 @@ COMMANDS = (
 
 
 def test_the_password_is_in_nothing_that_a_command_says(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with holdfast.open(db) as hold:
-        hold.store(title="Plan", content="We deploy on Tuesdays.")
-        hold.backup()
+    with holdfast.open(db) as ctx:
+        ctx.store(title="Plan", content="We deploy on Tuesdays.")
+        ctx.backup()
     monkeypatch.setenv("HOLDFAST_DB", db)
     for words in (*COMMANDS, *(("--json", *command) for command in COMMANDS)):
-        code, out, err = typed([*words])
-        assert code in (0, wire.PARTLY_REJECTED), (words, err)
+        code, out, err = run_command([*words])
+        assert code in (0, wire.PARTLY_REJECTED_EXIT), (words, err)
         assert out, words
         assert not is_shown((out + err).decode()), words
 
@@ -168,7 +168,7 @@ def test_an_address_that_cannot_be_used_is_an_error_that_keeps_the_password(
 ) -> None:
     for name, (address, code) in UNUSABLE.items():
         monkeypatch.setenv("HOLDFAST_DB", address)
-        ended, out, err = typed([*words])
+        ended, out, err = run_command([*words])
         assert ended in wire.EXIT.values(), name
         assert ended != 0, name
         assert not is_shown((out + err).decode()), name

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from four_surfaces import typed
+from four_surfaces import run_command
 
 import holdfast
 from holdfast.kernel import timestamps as moment
 
 
-def said(db: Path, *words: str) -> tuple[int, str]:
-    code, out, error = typed([f"--db={db}", *words])
+def run_words(db: Path, *words: str) -> tuple[int, str]:
+    code, out, error = run_command([f"--db={db}", *words])
     return code, (out + error).decode()
 
 
@@ -18,16 +18,16 @@ def test_what_was_put_aside_is_listed_shown_tried_and_dropped_in_words(tmp_path:
     with holdfast.open(str(there), now=lambda: moment.now() + 30 * moment.DAY) as ahead:
         kept = ahead.store(title="Later", content="It will be.\u202e").id
     holdfast.open(str(here)).close()
-    assert said(here, "quarantine", "list") == (0, "The quarantine is empty.\n")
-    assert said(here, "sync", str(there), "-d", "pull")[0] == 6
-    with holdfast.open(str(here)) as hold:
-        id = hold.quarantine().quarantined[0].id
-    _, listed = said(here, "quarantine", "list")
+    assert run_words(here, "quarantine", "list") == (0, "The quarantine is empty.\n")
+    assert run_words(here, "sync", str(there), "-d", "pull")[0] == 6
+    with holdfast.open(str(here)) as ctx:
+        id = ctx.quarantine().quarantined[0].id
+    _, listed = run_words(here, "quarantine", "list")
     assert all(word in listed for word in (id, "future", "memory", kept, "seven days ahead"))
-    _, shown = said(here, "quarantine", "show", id)
+    _, shown = run_words(here, "quarantine", "show", id)
     assert "It will be." in shown
     assert "\u202e" not in shown
-    code, tried = said(here, "quarantine", "retry", id)
+    code, tried = run_words(here, "quarantine", "retry", id)
     assert (code, tried.splitlines()[0]) == (6, "0 applied, 1 still in quarantine")
-    code, dropped = said(here, "quarantine", "drop", id, "--yes")
+    code, dropped = run_words(here, "quarantine", "drop", id, "--yes")
     assert (code, dropped.startswith(f"Dropped memory {kept}, change 1 of ")) == (0, True)

@@ -11,24 +11,24 @@ from typing import Any
 
 import httpx
 import pytest
-from four_surfaces import typed
+from four_surfaces import run_command
 from mcp_wire import stateless
-from serving import listening, with_settings
+from serving import serve_app, with_settings
 
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast.features.sync.quorum import pusher as courier
 from holdfast.features.sync.quorum import service as quorum
 from holdfast.features.sync.quorum import store as unreplicated
-from holdfast.kernel.errors import Misconfigured
+from holdfast.kernel.errors import InvalidSetting
 from holdfast.kernel.journal import journal
-from holdfast.surfaces.http.app import build
+from holdfast.surfaces.http.app import build_app
 from holdfast.surfaces.mcp.streamable import endpoint
 from timeouts import TIMEOUT, wait_until
 
 OWNER = "human:ann@home"
 DAY = 86_400 * 10**6
-LONGEST = 60_000
+MAX_TIMEOUT_MS = 60_000
 """Milliseconds for a quorum: the most that may be set, for where nobody is to be late."""
 MCP = {
     "accept": "application/json, text/event-stream",
@@ -49,9 +49,9 @@ class Stores:
         where = address or str(self._folder / f"{name}.db")
         return self._stack.enter_context(holdfast.open(where, agent_id=OWNER, **more))
 
-    def serve(self, store: holdfast.Holdfast, *peers: str, needed: int = 0, timeout_ms: int = LONGEST) -> str:
+    def serve(self, store: holdfast.Holdfast, *peers: str, needed: int = 0, timeout_ms: int = MAX_TIMEOUT_MS) -> str:
         settings = {"quorum_writes": needed, "quorum_peers": peers, "quorum_timeout_ms": timeout_ms}
-        return self._stack.enter_context(listening(build(with_settings(store, **settings))))
+        return self._stack.enter_context(serve_app(build_app(with_settings(store, **settings))))
 
     def peer(self, name: str, **more: Any) -> tuple[holdfast.Holdfast, str]:
         store = self.open(name, **more)
@@ -68,8 +68,8 @@ def stores(tmp_path: Path) -> Iterator[Stores]:
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tried again later is tried again soon."""
     monkeypatch.setattr(courier, "PAUSE_SECONDS", 0.02)
-    monkeypatch.setattr(courier, "AGAIN_SECONDS", 0.02)
-    monkeypatch.setattr(quorum, "TIDY_SECONDS", 0.02)
+    monkeypatch.setattr(courier, "RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(quorum, "CLEANUP_SECONDS", 0.02)
 
 
 @pytest.fixture
@@ -94,8 +94,8 @@ def store(url: str, title: str = "Port") -> httpx.Response:
     return httpx.post(f"{url}/api/v1/memories", json={"title": title, "content": "It is 8080."}, timeout=TIMEOUT)
 
 
-def pending(hold: holdfast.Holdfast) -> int:
-    return int(hold.sync_status().pending_replication)
+def pending(ctx: holdfast.Holdfast) -> int:
+    return int(ctx.sync_status().pending_replication)
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING, indirect=True)
@@ -104,10 +104,10 @@ def test_a_write_is_told_as_kept_when_so_many_stores_have_it(stores: Stores, her
     url = stores.serve(here, at_one, at_other, needed=3)
     made = store(url)
     assert made.status_code == 201
-    assert [hold.get(id=made.json()["id"]).content for hold in (one, other)] == ["It is 8080."] * 2
+    assert [ctx.get(id=made.json()["id"]).content for ctx in (one, other)] == ["It is 8080."] * 2
     changed = httpx.put(f"{url}/api/v1/memories/{made.json()['id']}", json={"content": "It is 9090."}, timeout=TIMEOUT)
     assert changed.status_code == 200
-    assert {hold.get(id=made.json()["id"]).content for hold in (here, one, other)} == {"It is 9090."}
+    assert {ctx.get(id=made.json()["id"]).content for ctx in (here, one, other)} == {"It is 9090."}
     wait_until(lambda: pending(here) == 0)
 
 
@@ -146,13 +146,13 @@ def test_with_all_others_down_it_is_kept_here_alone_and_goes_over_when_one_comes
     url = stores.serve(here, f"http://127.0.0.1:{port}", nowhere, needed=2)
     assert (store(url).json()["got"], pending(here)) == (1, 1)
     one = stores.open("one")
-    with listening(build(one), port):
+    with serve_app(build_app(one), port):
         wait_until(lambda: pending(here) == 0)
         assert [memory.title for memory in one.list().memories] == ["Port"]
 
 
 def test_a_peer_that_answers_but_puts_the_change_aside_does_not_count(stores: Stores, here: holdfast.Holdfast) -> None:
-    slow, at_slow = stores.peer("slow", now=lambda: here.hold.now() - 30 * DAY)
+    slow, at_slow = stores.peer("slow", now=lambda: here.ctx.now() - 30 * DAY)
     said = store(stores.serve(here, at_slow, needed=2)).json()
     assert (said["code"], said["got"], slow.quarantine().total) == ("QUORUM_NOT_MET", 1, 1)
     assert "seven days ahead" in said["peers"][at_slow]
@@ -211,7 +211,7 @@ def test_a_peer_that_hangs_is_waited_for_no_longer_than_is_set_and_holds_up_no_r
 def test_what_was_marked_is_delivered_by_the_next_server_of_the_store(
     stores: Stores, here: holdfast.Holdfast, nowhere: str
 ) -> None:
-    with listening(build(with_settings(here, quorum_writes=2, quorum_peers=(nowhere,)))) as url:
+    with serve_app(build_app(with_settings(here, quorum_writes=2, quorum_peers=(nowhere,)))) as url:
         assert store(url).status_code == 503
     one, at_one = stores.peer("one")
     stores.serve(here, at_one, needed=2)
@@ -225,8 +225,8 @@ def test_what_was_marked_and_nobody_waits_for_is_delivered_all_the_same(
     one, at_one = stores.peer("one")
     stores.serve(here, at_one, needed=2)
     here.store(title="Port", content="It is 8080.")
-    with here.hold.store.writing() as session:
-        unreplicated.mark(session, [journal.Place(1, b"")], journal.head_of(session).origin, here.hold.now())
+    with here.ctx.store.transaction() as session:
+        unreplicated.mark_pending(session, [journal.Position(1, b"")], journal.get_head(session).origin, here.ctx.now())
     wait_until(lambda: pending(here) == 0)
     assert [memory.title for memory in one.list().memories] == ["Port"]
 
@@ -238,10 +238,10 @@ def test_two_servers_that_wait_for_one_another_hold_up_neither(stores: Stores, h
             ports.append(free.getsockname()[1])
     urls = [f"http://127.0.0.1:{port}" for port in ports]
     mine, theirs = (
-        with_settings(hold, quorum_writes=2, quorum_peers=(url,), quorum_timeout_ms=LONGEST)
-        for hold, url in ((here, urls[1]), (other, urls[0]))
+        with_settings(ctx, quorum_writes=2, quorum_peers=(url,), quorum_timeout_ms=MAX_TIMEOUT_MS)
+        for ctx, url in ((here, urls[1]), (other, urls[0]))
     )
-    with listening(build(mine), ports[0]), listening(build(theirs), ports[1]), ThreadPoolExecutor(20) as pool:
+    with serve_app(build_app(mine), ports[0]), serve_app(build_app(theirs), ports[1]), ThreadPoolExecutor(20) as pool:
         answers = [pool.submit(store, urls[n % 2], f"Number {n}") for n in range(20)]
         assert {answer.result().status_code for answer in answers} == {201}
     assert here.stats().total == other.stats().total == 20
@@ -270,8 +270,10 @@ def test_a_peer_that_is_kept_in_step_at_the_same_time_counts_all_the_same(
     stores: Stores, here: holdfast.Holdfast
 ) -> None:
     _, at_one = stores.peer("one")
-    both = with_settings(here, sync_peers=(at_one,), quorum_writes=2, quorum_peers=(at_one,), quorum_timeout_ms=LONGEST)
-    with listening(build(both)) as url, ThreadPoolExecutor(4) as pool:
+    both = with_settings(
+        here, sync_peers=(at_one,), quorum_writes=2, quorum_peers=(at_one,), quorum_timeout_ms=MAX_TIMEOUT_MS
+    )
+    with serve_app(build_app(both)) as url, ThreadPoolExecutor(4) as pool:
         answers = [*pool.map(lambda n: store(url, f"Number {n}").json(), range(20))]
     assert [one for one in answers if "code" in one] == []
 
@@ -281,7 +283,7 @@ def test_a_write_over_mcp_is_told_as_kept_by_the_same_rule(
 ) -> None:
     served = with_settings(here, quorum_writes=2, quorum_peers=(nowhere,))
     asked = stateless(1, "tools/call", {"name": "memory_store", "arguments": {"title": "Port", "content": "8080"}})
-    with listening(build(served, endpoint(served))) as url:
+    with serve_app(build_app(served, endpoint(served))) as url:
         told = httpx.post(f"{url}/mcp", json=asked, headers=MCP, timeout=TIMEOUT).text
     assert "QUORUM_NOT_MET" in told
     assert pending(here) == 1
@@ -292,8 +294,8 @@ def test_a_write_over_mcp_is_told_as_kept_by_the_same_rule(
     [(3, ("http://a:1",)), (2, ("http://a:1", "http://a:1/")), (2, ("ftp://a",)), (0, ("http://a:1",)), (2, ())],
 )
 def test_what_can_never_be_is_refused_at_once(needed: int, peers: tuple[str, ...]) -> None:
-    with pytest.raises(Misconfigured):
-        quorum.must_be_set(needed, peers)
+    with pytest.raises(InvalidSetting):
+        quorum.validate_settings(needed, peers)
 
 
 @pytest.mark.parametrize(
@@ -306,5 +308,5 @@ def test_what_can_never_be_is_refused_at_once(needed: int, peers: tuple[str, ...
     ],
 )
 def test_a_server_does_not_begin_with_what_can_never_be(tmp_path: Path, flags: list[str]) -> None:
-    code, _, error = typed([f"--db={tmp_path / 'memory.db'}", "--json", "serve", "--port=0", *flags])
+    code, _, error = run_command([f"--db={tmp_path / 'memory.db'}", "--json", "serve", "--port=0", *flags])
     assert (code, b"MISCONFIGURED" in error) == (78, True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from serving import kept, reached
+from serving import open_http_client, store_over_http
 from starlette.testclient import TestClient
 
 from engines import ENGINES_BY_RING
@@ -17,8 +17,8 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def raw(hold: Holdfast) -> Iterator[TestClient]:
-    with reached(hold) as opened:
+def raw(ctx: Holdfast) -> Iterator[TestClient]:
+    with open_http_client(ctx) as opened:
         yield opened
 
 
@@ -28,7 +28,7 @@ def ask(raw: TestClient, tool: str, **arguments: Any) -> Any:
 
 
 def test_a_reflection_is_made_traced_and_exported_by_the_routes_of_the_tools(raw: TestClient) -> None:
-    source = kept(raw)["id"]
+    source = store_over_http(raw)["id"]
     status, made = ask(raw, "memory_reflect", source_ids=[source], title="So", content="It follows.", depth=1)
     assert (status, made["reflection_depth"], made["reflects_on"]) == (200, 1, [source])
     assert made.keys() == {"id", "reflection_depth", "reflects_on", "namespace"}
@@ -41,7 +41,7 @@ def test_a_reflection_is_made_traced_and_exported_by_the_routes_of_the_tools(raw
 
 
 def test_refusals_have_the_codes_that_these_clients_know(raw: TestClient) -> None:
-    source = kept(raw)["id"]
+    source = store_over_http(raw)["id"]
     for title in ("first", "second", "third"):
         source = ask(raw, "memory_reflect", source_ids=[source], title=title, content="It follows.")[1]["id"]
     status, refused = ask(raw, "memory_reflect", source_ids=[source], title="fourth", content="It follows.")
@@ -57,7 +57,9 @@ def test_refusals_have_the_codes_that_these_clients_know(raw: TestClient) -> Non
 
 def test_what_waits_says_so(raw: TestClient) -> None:
     raw.put("/api/v1/namespaces/*/policy", json={"require_approval_above_depth": 0})
-    status, waits = ask(raw, "memory_reflect", source_ids=[kept(raw)["id"]], title="So", content="It follows.")
+    status, waits = ask(
+        raw, "memory_reflect", source_ids=[store_over_http(raw)["id"]], title="So", content="It follows."
+    )
     assert status == 202
     assert (waits["status"], waits["proposed_depth"], waits["require_approval_above_depth"]) == ("pending", 1, 0)
     listed = raw.get("/api/v1/pending").json()

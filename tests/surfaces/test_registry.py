@@ -7,10 +7,10 @@ import pytest
 from msgspec import Meta, Struct
 
 from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import FilterRequired, Forbidden, Invalid
 from holdfast.kernel.records.link import RELATIONS
-from holdfast.kernel.registry.operation import FAMILIES, Registry, Request, from_words
+from holdfast.kernel.registry.operation import FAMILIES, Registry, Request, parse_words
 from holdfast.operations import REGISTRY, Effect, Operation
 
 
@@ -40,7 +40,7 @@ def op() -> Operation:
     registry = Registry()
 
     @registry.operation(Effect.READ, "POST /api/v1/everything", family="core")
-    def everything(hold: Hold, request: Everything) -> Answer:
+    def everything(ctx: Context, request: Everything) -> Answer:
         """Take everything.
 
         And say so.
@@ -50,9 +50,9 @@ def op() -> Operation:
     return registry["everything"]
 
 
-def refused(op: Operation, arguments: dict[str, Any]) -> Invalid:
+def refusal_of(op: Operation, arguments: dict[str, Any]) -> Invalid:
     with pytest.raises(Invalid) as error:
-        op.admit(arguments)
+        op.parse_request(arguments)
     return error.value
 
 
@@ -82,7 +82,7 @@ WORDS: dict[str, tuple[dict[str, list[str]], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("words", "arguments"), WORDS.values(), ids=WORDS.keys())
 def test_words_are_typed_field_by_field(op: Operation, words: dict[str, list[str]], arguments: dict[str, Any]) -> None:
-    typed = from_words(op, words)
+    typed = parse_words(op, words)
     assert typed == arguments
     assert [type(value) for value in typed.values()] == [type(value) for value in arguments.values()]
 
@@ -119,7 +119,7 @@ def test_words_that_do_not_fit_are_refused_by_the_name_of_their_field(
     op: Operation, field: str, words: list[str]
 ) -> None:
     with pytest.raises(Invalid) as error:
-        from_words(op, {field: words})
+        parse_words(op, {field: words})
     assert error.value.details == {"fields": [field]}
     assert error.value.message.startswith(f"{field}: ")
 
@@ -156,7 +156,7 @@ def test_words_that_do_not_fit_are_refused_by_the_name_of_their_field(
 def test_an_unknown_mistyped_or_excessive_field_is_refused_and_named(
     op: Operation, field: str, arguments: dict[str, Any]
 ) -> None:
-    error = refused(op, arguments)
+    error = refusal_of(op, arguments)
     assert error.details == {"fields": [field]}
     assert error.message.startswith(f"{field}: ")
 
@@ -169,7 +169,7 @@ def test_a_whole_float_is_an_integer_wherever_it_is(op: Operation) -> None:
         "numbers": [1.0, 2, 3.0],
         "map": {"kept": 5.0},
     }
-    request = op.admit(arguments)
+    request = op.parse_request(arguments)
     assert request == Everything(
         count=5, part=Part(3), parts=[Part(n) for n in range(100)], numbers=[1, 2, 3], map={"kept": 5.0}
     )
@@ -196,18 +196,18 @@ def deep(levels: int) -> Any:
     ids=["depth", "surrogate", "surrogate-key", "digits", "object"],
 )
 def test_what_is_no_json_is_refused(op: Operation, arguments: dict[str, Any]) -> None:
-    refused(op, arguments)
+    refusal_of(op, arguments)
 
 
 def test_every_missing_field_is_named() -> None:
-    error = refused(REGISTRY["store"], {})
+    error = refusal_of(REGISTRY["store"], {})
     assert error.details == {"fields": ["title", "content"]}
 
 
 @pytest.mark.parametrize("nothing", [{}, {"namespace": None, "pattern": "", "tier": None}, {"dry_run": True}], ids=str)
 def test_one_of_several_fields_may_be_needed(nothing: dict[str, Any]) -> None:
     with pytest.raises(FilterRequired) as error:
-        REGISTRY["forget"].admit(nothing)
+        REGISTRY["forget"].parse_request(nothing)
     assert error.value.details == {"fields": ["namespace", "pattern", "tier"]}
 
 
@@ -219,7 +219,7 @@ def test_the_unknown_field_of_a_citation_or_a_span_is_refused_too() -> None:
         "citations[0].span.unit": {"citations": [cited | {"span": {"start": 0, "end": 1, "unit": "b"}}]},
         "source_span.unit": {"source_span": {"start": 0, "end": 1, "unit": "b"}},
     }.items():
-        assert refused(REGISTRY["store"], store | more).details == {"fields": [field]}
+        assert refusal_of(REGISTRY["store"], store | more).details == {"fields": [field]}
 
 
 def test_a_declaration_is_read_from_the_function(op: Operation) -> None:
@@ -235,7 +235,7 @@ def test_a_third_parameter_reports() -> None:
 def test_a_name_is_declared_once() -> None:
     registry = Registry()
 
-    def twice(hold: Hold, request: Everything) -> Answer:
+    def twice(ctx: Context, request: Everything) -> Answer:
         return Answer(request)
 
     registry.operation(Effect.READ, "GET /a", family="core")(twice)
@@ -277,34 +277,34 @@ def test_what_stands_in_a_path_is_a_required_field() -> None:
 
 
 def test_arguments_by_place_fill_the_required_fields_first() -> None:
-    assert REGISTRY["store"].named(["a", "b"]) == {"title": "a", "content": "b"}
-    assert REGISTRY["search"].named(["words"]) == {"query": "words"}
-    assert REGISTRY["store"].named([]) == {}
+    assert REGISTRY["store"].name_arguments(["a", "b"]) == {"title": "a", "content": "b"}
+    assert REGISTRY["search"].name_arguments(["words"]) == {"query": "words"}
+    assert REGISTRY["store"].name_arguments([]) == {}
     with pytest.raises(Invalid):
-        REGISTRY["store"].named(["a", "b", "c"])
+        REGISTRY["store"].name_arguments(["a", "b", "c"])
 
 
-def test_a_call_checks_the_right_before_it_looks_at_anything_else(hold: Any) -> None:
+def test_a_call_checks_the_right_before_it_looks_at_anything_else(ctx: Any) -> None:
     with pytest.raises(Forbidden):
-        REGISTRY["store"].call(hold.hold, Caller("ai:a", right="read"), {"nonsense": 1})
+        REGISTRY["store"].call(ctx.hold, Caller("ai:a", right="read"), {"nonsense": 1})
 
 
-def test_a_call_that_is_not_wanted_any_more_has_written_nothing(hold: Any) -> None:
+def test_a_call_that_is_not_wanted_any_more_has_written_nothing(ctx: Any) -> None:
     from threading import Event
 
-    from holdfast.kernel.errors import Cancelled
+    from holdfast.kernel.errors import OperationCancelled
 
     stop = Event()
     stop.set()
-    with pytest.raises(Cancelled):
-        hold.call("store", {"title": "x", "content": "y"}, progress=Progress(stop=stop))
-    assert hold.list().count == 0
-    assert hold.store(title="x", content="y").outcome == "created"
+    with pytest.raises(OperationCancelled):
+        ctx.call("store", {"title": "x", "content": "y"}, progress=Progress(stop=stop))
+    assert ctx.list().count == 0
+    assert ctx.store(title="x", content="y").outcome == "created"
 
 
-def test_relations_are_one_list_everywhere(hold: Any) -> None:
+def test_relations_are_one_list_everywhere(ctx: Any) -> None:
     with pytest.raises(Invalid) as error:
-        REGISTRY["link"].admit({"source_id": "a", "target_id": "b", "relation": "likes"})
+        REGISTRY["link"].parse_request({"source_id": "a", "target_id": "b", "relation": "likes"})
     assert error.value.details == {"fields": ["relation"]}
     for relation in RELATIONS:
-        REGISTRY["link"].admit({"source_id": "a", "target_id": "b", "relation": relation})
+        REGISTRY["link"].parse_request({"source_id": "a", "target_id": "b", "relation": relation})

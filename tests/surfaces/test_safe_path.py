@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import cold
 from holdfast.surfaces.bench.clients import holdfast_command
-from holdfast.surfaces.install.connect import Wish, connect
+from holdfast.surfaces.install.connect import InstallRequest, connect
 from holdfast.surfaces.install.targets import Command, Machine, this_command
 
 TRAPS = ("mcp.py", "click.py", "msgspec.py", "holdfast/__init__.py")
@@ -53,12 +53,12 @@ def test_what_was_written_without_it_before_is_put_right_and_either_is_taken_out
     machine = Machine("linux", tmp_path, {})
     new = this_command(None)
     old = Command((new.program[0], "-m", "holdfast"))
-    connect([name], Wish(machine, old, apply=True))
-    assert connect([name], Wish(machine, new, apply=True)).outcomes[0].outcome == "applied"
-    for change in connect([name], Wish(machine, new)).outcomes[0].files:
+    connect([name], InstallRequest(machine, old, apply=True))
+    assert connect([name], InstallRequest(machine, new, apply=True)).outcomes[0].outcome == "applied"
+    for change in connect([name], InstallRequest(machine, new)).outcomes[0].files:
         text = Path(change.file).read_text()
         assert (change.change, text.count("-P")) == ("none", text.count("-m"))
     for written in (new, old):
-        connect([name], Wish(machine, written, apply=True))
-        away = connect([name], Wish(machine, new, away=True, apply=True)).outcomes[0]
+        connect([name], InstallRequest(machine, written, apply=True))
+        away = connect([name], InstallRequest(machine, new, uninstall=True, apply=True)).outcomes[0]
         assert {change.change for change in away.files} == {"delete"}

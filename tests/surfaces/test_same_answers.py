@@ -11,10 +11,10 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from engine_pair import START, Twin, Twins, comparable, twins
 from four_surfaces import Json, Outcome
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from twins import START, Twin, Twins, comparable, twins
 
 from engines import Postgres
 from holdfast.kernel.caller import Caller
@@ -106,7 +106,7 @@ STEPS = st.one_of(
 )
 
 
-class Asked:
+class EnginePair:
     """Both stores, asked with the same randomness, so that new memories have the same ids: `#0` is the first made."""
 
     def __init__(self, both: Twins) -> None:
@@ -116,7 +116,7 @@ class Asked:
         both.ask("agent_register", {"agent_id": "ai:first@here", "agent_type": "human"})
 
     def ask(self, name: str, arguments: Json, caller: Caller) -> tuple[Any, Any]:
-        step, aimed = next(self._steps), self._aimed(arguments)
+        step, aimed = next(self._steps), self._with_ids(arguments)
         one, other = (
             self._answer(twin, step, name, aimed, caller) for twin in (self._both.sqlite, self._both.postgres)
         )
@@ -124,30 +124,30 @@ class Asked:
             made = one.answer.get(field) if isinstance(one.answer, dict) else None
             if isinstance(made, str) and made not in self._ids:
                 self._ids.append(made)
-        return comparable(self._named(one)), comparable(self._named(other))
+        return comparable(self._with_numbers(one)), comparable(self._with_numbers(other))
 
     def _answer(self, twin: Twin, step: int, name: str, arguments: Json, caller: Caller) -> Outcome:
         with patch.object(os, "urandom", Random(step).randbytes):
             return twin.ask(name, arguments, caller)
 
-    def _aimed(self, value: Any) -> Any:
+    def _with_ids(self, value: Any) -> Any:
         match value:
             case str() if value.startswith("#") and int(value[1:]) < len(self._ids):
                 return self._ids[int(value[1:])]
             case list():
-                return [self._aimed(item) for item in value]
+                return [self._with_ids(item) for item in value]
             case dict():
-                return {key: self._aimed(item) for key, item in value.items()}
+                return {key: self._with_ids(item) for key, item in value.items()}
         return value
 
-    def _named(self, outcome: Outcome) -> Outcome:
+    def _with_numbers(self, outcome: Outcome) -> Outcome:
         text = json.dumps(outcome)
         for number, id in enumerate(self._ids):
             text = text.replace(id, f"#{number}")
         return Outcome(*json.loads(text))
 
 
-def told(steps: st.SearchStrategy[tuple[str, Json]]) -> st.SearchStrategy[tuple[tuple[str, Json], Caller, int]]:
+def timed_steps(steps: st.SearchStrategy[tuple[str, Json]]) -> st.SearchStrategy[tuple[tuple[str, Json], Caller, int]]:
     """A step, who takes it, and how many seconds after the one before."""
     return st.tuples(steps, st.sampled_from(CALLERS), st.sampled_from([1, 60, 7 * 3600, 8 * 24 * 3600]))
 
@@ -163,7 +163,8 @@ def settings_for(examples: int, phases: Iterable[Phase] = tuple(Phase)) -> setti
 
 
 SEQUENCES = given(
-    first=st.lists(told(MAKING), min_size=3, max_size=6), then=st.lists(told(STEPS), min_size=5, max_size=25)
+    first=st.lists(timed_steps(MAKING), min_size=3, max_size=6),
+    then=st.lists(timed_steps(STEPS), min_size=5, max_size=25),
 )
 
 
@@ -188,7 +189,7 @@ def test_a_few_sequences_of_operations_are_answered_alike_by_both_engines(
 def compare_answers(postgres: Postgres, steps: list[tuple[tuple[str, Json], Caller, int]]) -> None:
     moment = [START]
     with TemporaryDirectory() as folder, twins(postgres, Path(folder), now=lambda: moment[0]) as both:
-        asked = Asked(both)
+        asked = EnginePair(both)
         for (name, arguments), caller, seconds in steps:
             moment[0] += seconds * SECOND
             expected, said = asked.ask(name, arguments, caller)

@@ -29,15 +29,15 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
     unsupported_method,
 )
-from serving import listening, reached, with_settings
+from serving import open_http_client, serve_app, with_settings
 
 import holdfast
 from engines import Postgres
 from holdfast import Holdfast, __version__
 from holdfast.operations import REGISTRY
 from holdfast.surfaces import error_responses as wire
-from holdfast.surfaces.http.app import build
-from holdfast.surfaces.http.openapi import describe, routes_of
+from holdfast.surfaces.http.app import build_app
+from holdfast.surfaces.http.openapi import build_document, routes_of
 from timeouts import TIMEOUT
 
 CHECKS = [
@@ -54,30 +54,30 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with fuzzed(str(tmp_path_factory.mktemp("fuzzed") / "memory.db")) as found:
+    with serve_for_fuzzing(str(tmp_path_factory.mktemp("fuzzed") / "memory.db")) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def postgres_url(postgres: Postgres) -> Iterator[str]:
-    with postgres.new_store() as db, fuzzed(db) as found:
+    with postgres.new_store() as db, serve_for_fuzzing(db) as found:
         yield found
 
 
 @contextmanager
-def fuzzed(db: str) -> Iterator[str]:
-    with holdfast.open(db, agent_id="ai:tester@here") as hold:
+def serve_for_fuzzing(db: str) -> Iterator[str]:
+    with holdfast.open(db, agent_id="ai:tester@here") as ctx:
         for number in range(3):
-            hold.store(title=f"Memory {number}", content="Something to find.", namespace="team")
-        with listening(build(with_settings(hold, api_key=KEY))) as found:
+            ctx.store(title=f"Memory {number}", content="Something to find.", namespace="team")
+        with serve_app(build_app(with_settings(ctx, api_key=KEY))) as found:
             yield found
 
 
-DOCUMENT = json.loads(wire.encode(describe(REGISTRY)))
+DOCUMENT = json.loads(wire.encode(build_document(REGISTRY)))
 OPERATIONS = [found.ok() for found in schemathesis.openapi.from_dict(DOCUMENT).get_all_operations()]
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "6"))
 KEY = "a key of the settings, so that those which are made and revoked lock nobody out"
-LONGEST = 50_000
+MAX_CHARACTERS = 50_000
 """Beyond this the server does not read an address, and says so in its own words."""
 
 session = requests.Session()
@@ -141,7 +141,7 @@ def fuzz(url: str, operation: APIOperation, mode: GenerationMode, examples: int)
     )
     @given(case=operation.as_strategy(generation_mode=mode))
     def ask(case: Case) -> None:
-        assume(len(case.as_curl_command()) < LONGEST)
+        assume(len(case.as_curl_command()) < MAX_CHARACTERS)
         case.call_and_validate(base_url=url, session=session, checks=CHECKS)
 
     try:
@@ -180,8 +180,8 @@ def test_every_route_is_in_the_document_and_nothing_else() -> None:
     assert described == routes | {("GET", page) for page in pages}
 
 
-def test_the_server_shows_the_document(hold: Holdfast) -> None:
-    with reached(hold) as client:
+def test_the_server_shows_the_document(ctx: Holdfast) -> None:
+    with open_http_client(ctx) as client:
         assert client.get("/openapi.json").json() == DOCUMENT
 
 
@@ -201,10 +201,10 @@ def test_the_document_says_what_is_required_and_what_is_the_default() -> None:
     assert DOCUMENT["components"]["securitySchemes"].keys() == {"bearer", "key"}
 
 
-def test_what_is_not_for_http_is_neither_described_nor_taken(hold: Holdfast) -> None:
+def test_what_is_not_for_http_is_neither_described_nor_taken(ctx: Holdfast) -> None:
     body = DOCUMENT["paths"]["/api/v1/backup"]["post"]["requestBody"]["content"]["application/json"]["schema"]
 
     assert "to" not in body["properties"]
-    with reached(hold) as client:
+    with open_http_client(ctx) as client:
         refused = client.post("/api/v1/backup", json={"to": "/tmp/elsewhere"})
     assert (refused.status_code, refused.json()["fields"]) == (400, ["to"])

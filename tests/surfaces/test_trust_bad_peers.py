@@ -13,24 +13,24 @@ import msgspec
 import pytest
 import trustme
 from msgspec.structs import replace
-from serving import listening, with_settings
+from serving import serve_app, with_settings
 
 import holdfast
 from holdfast.features.sync import read_changes as telling
-from holdfast.features.sync.peers.client import Link
-from holdfast.features.sync.peers.request_signature import Signed, digest, headers, message
-from holdfast.features.sync.read_changes import Greeting, Reached
-from holdfast.features.sync.remote_endpoint import exchange
-from holdfast.features.sync.wire import Feed, Hello, Take
+from holdfast.features.sync.peers.client import PeerClient
+from holdfast.features.sync.peers.request_signature import RequestSignature, body_digest, request_message, to_headers
+from holdfast.features.sync.read_changes import Handshake, VectorEntry
+from holdfast.features.sync.remote_endpoint import sync_with_server
+from holdfast.features.sync.wire import FeedRequest, HelloRequest, TakeRequest
 from holdfast.kernel import timestamps as moment
 from holdfast.kernel.errors import PeerFailed
 from holdfast.kernel.journal import journal, signer
-from holdfast.kernel.net.access import Access
+from holdfast.kernel.net.outbound import PeerCredentials
 from holdfast.kernel.net.tls import client_context, fingerprint_of
-from holdfast.kernel.records.change import Change, signed
+from holdfast.kernel.records.change import Change, signed_bytes
 from holdfast.settings import Settings
-from holdfast.surfaces.http.app import build
-from holdfast.surfaces.http.tls import context_of
+from holdfast.surfaces.http.app import build_app
+from holdfast.surfaces.http.tls import make_tls_context
 from timeouts import TIMEOUT
 
 FAR = 30 * moment.DAY
@@ -57,10 +57,10 @@ class Certificates(NamedTuple):
     def print_of(self, name: str) -> str:
         return fingerprint_of(ssl.PEM_cert_to_DER_cert(Path(self.file(f"{name}.pem")).read_text()))
 
-    def shown(self, name: str | None, **more: Any) -> Access:
+    def client_access(self, name: str | None, **more: Any) -> PeerCredentials:
         """With what a client asks that shows one of them."""
         given = {"client_cert": self.file(f"{name}.pem"), "client_key": self.file(f"{name}.key")} if name else {}
-        return Access(**{"ca": self.file("ca.pem"), **given, **more})
+        return PeerCredentials(**{"ca": self.file("ca.pem"), **given, **more})
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def laptop(tmp_path: Path, desk: holdfast.Holdfast) -> Iterator[holdfast.Holdfas
 
 
 @contextmanager
-def served(hold: holdfast.Holdfast, certificates: Certificates, cert: str = "server") -> Iterator[str]:
+def serve_with_tls(ctx: holdfast.Holdfast, certificates: Certificates, cert: str = "server") -> Iterator[str]:
     """A store as it is served to other machines, to who is listed alone."""
     settings = {
         "host": "0.0.0.0",
@@ -104,59 +104,59 @@ def served(hold: holdfast.Holdfast, certificates: Certificates, cert: str = "ser
         "client_ca": certificates.file("ca.pem"),
         "client_fingerprints": certificates.file("list"),
     }
-    seen = with_settings(hold, **settings)
-    with listening(build(seen), tls=context_of(seen.settings)) as url:
+    seen = with_settings(ctx, **settings)
+    with serve_app(build_app(seen), tls=make_tls_context(seen.settings)) as url:
         yield url
 
 
 @pytest.fixture
 def url(desk: holdfast.Holdfast, laptop: holdfast.Holdfast, certificates: Certificates) -> Iterator[str]:
-    with served(desk, certificates) as found:
+    with serve_with_tls(desk, certificates) as found:
         yield found
 
 
-def told(hold: holdfast.Holdfast) -> tuple[Any, ...]:
+def replicated_state(ctx: holdfast.Holdfast) -> tuple[Any, ...]:
     """All that another store could change: every cell, the journal, who else is known by which key, and how far."""
-    enrolled = {peer.node for peer in hold.peer_list().peers}
-    with hold.hold.reading() as session:
+    enrolled = {peer.node for peer in ctx.peer_list().peers}
+    with ctx.ctx.reading() as session:
         authors = [row for row in session.rows("author_list") if row[2] not in enrolled]
-        rows = [session.rows(name) for name in ("peer_list", "base_list")]
-    return hold.sync_digest().digest, hold.verify().head, hold.sync_digest().vector, authors, rows
+        rows = [session.rows(name) for name in ("peer_list", "baseline_list")]
+    return ctx.sync_digest().digest, ctx.verify().head, ctx.sync_digest().vector, authors, rows
 
 
 class Peer:
     """Somebody who speaks the protocol word by word, as a store may or may not."""
 
-    def __init__(self, hold: holdfast.Holdfast, url: str, certificates: Certificates) -> None:
-        self.hold = hold
+    def __init__(self, ctx: holdfast.Holdfast, url: str, certificates: Certificates) -> None:
+        self.hold = ctx
         self.url = url
         self._number = count()
         files = (certificates.file("laptop.pem"), certificates.file("laptop.key"))
         self._tls = client_context(certificates.file("ca.pem"), *files)
-        with hold.hold.reading() as session:
-            self.key = hold.hold.store.signing_key(session) or b""
-            self.node = journal.head_of(session).node
+        with ctx.ctx.reading() as session:
+            self.key = ctx.ctx.store.signing_key(session) or b""
+            self.node = journal.get_head(session).node
 
     def sign(self, path: str, body: bytes, to: str, *, at: int = 0, nonce: str = "n" * 20) -> dict[str, str]:
         at = at or moment.now()
-        said = message("POST", path, body, at, nonce, to=to)
-        return headers(Signed(self.node, to, at, nonce, digest(body), signer.sign(self.key, said)))
+        said = request_message("POST", path, body, at, nonce, to=to)
+        return to_headers(RequestSignature(self.node, to, at, nonce, body_digest(body), signer.sign(self.key, said)))
 
     def post(self, path: str, body: bytes, more: dict[str, str]) -> httpx.Response:
         with httpx.Client(verify=self._tls, timeout=TIMEOUT) as client:
             return client.post(self.url + path, content=body, headers={"content-type": "application/json", **more})
 
-    def greeting(self) -> Greeting:
-        with self.hold.hold.reading() as session:
-            return telling.greet(session, moment.now())
+    def greeting(self) -> Handshake:
+        with self.hold.ctx.reading() as session:
+            return telling.build_handshake(session, moment.now())
 
     def changes(self) -> list[Change]:
-        with self.hold.hold.reading() as session:
-            return telling.feed(session, self.key, 0, {}, 1000).changes
+        with self.hold.ctx.reading() as session:
+            return telling.read_page(session, self.key, 0, {}, 1000).changes
 
     def take(self, to: str, changes: list[Change], **more: Any) -> httpx.Response:
         sender = more.pop("sender", self.greeting())
-        told = Take(sender=sender, changes=changes, upto=more.pop("upto", sender.seq), **more)
+        told = TakeRequest(sender=sender, changes=changes, upto=more.pop("upto", sender.seq), **more)
         body = msgspec.json.encode(told)
         return self.post(
             "/api/v1/peer/take", body, self.sign("/api/v1/peer/take", body, to, nonce=f"{next(self._number):020}")
@@ -178,10 +178,10 @@ def reasons(answer: httpx.Response) -> list[str]:
     return [other["reason"] for other in answer.json()["others"]]
 
 
-def meet(hold: holdfast.Holdfast, url: str, access: Access) -> Any:
-    link = Link(url, access)
+def meet(ctx: holdfast.Holdfast, url: str, access: PeerCredentials) -> Any:
+    link = PeerClient(url, access)
     try:
-        return exchange(hold.hold, link, "merge")
+        return sync_with_server(ctx.ctx, link, "merge")
     finally:
         link.close()
 
@@ -190,7 +190,7 @@ def test_a_good_peer_is_let_in(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, url: str, certificates: Certificates
 ) -> None:
     laptop.store(title="Mine", content="From the road.", namespace="team/b")
-    done = meet(laptop, url, certificates.shown("laptop"))
+    done = meet(laptop, url, certificates.client_access("laptop"))
     assert (done.pulled.memories, done.pushed.memories, done.pushed.rejected) == (1, 1, [])
     assert {one.title for one in desk.list(namespace="team/b").memories} == {"Mine"}
     assert {one.title for one in laptop.list().memories} == {"Known", "Mine"}
@@ -203,16 +203,16 @@ def test_an_answer_that_the_enrolled_store_did_not_give_is_not_believed(
     with holdfast.open(str(tmp_path / "impostor.db")) as impostor:
         impostor.peer_add(name="laptop", token=laptop.peer_token().token)
         impostor.store(title="Trap", content="Believe me.", namespace="team/a")
-        with served(impostor, certificates) as url:
+        with serve_with_tls(impostor, certificates) as url:
             laptop.peer_add(name="desk", token=desk.peer_token().token, url=url)
-            before = told(laptop)
+            before = replicated_state(laptop)
             with pytest.raises(PeerFailed, match="for another store"):
-                meet(laptop, url, certificates.shown("laptop"))
-            with impostor.hold.store.writing() as session:
-                session.tell("update chain set node = :node", [{"node": desk.peer_token().node}])
+                meet(laptop, url, certificates.client_access("laptop"))
+            with impostor.ctx.store.transaction() as session:
+                session.execute_sql("update chain set node = :node", [{"node": desk.peer_token().node}])
             with pytest.raises(PeerFailed, match="did not sign its response"):
-                meet(laptop, url, certificates.shown("laptop"))
-    assert told(laptop) == before
+                meet(laptop, url, certificates.client_access("laptop"))
+    assert replicated_state(laptop) == before
 
 
 def test_a_server_is_believed_by_the_certificate_that_its_enrolment_pins(
@@ -234,34 +234,34 @@ def test_who_shows_no_certificate_or_one_that_is_not_listed_or_expired_or_of_ano
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, url: str, certificates: Certificates, shown: str | None
 ) -> None:
     laptop.store(title="Mine", content="From the road.", namespace="team/b")
-    before = told(desk), told(laptop)
+    before = replicated_state(desk), replicated_state(laptop)
     with pytest.raises(PeerFailed):
-        meet(laptop, url, certificates.shown(shown))
-    assert (told(desk), told(laptop)) == before
+        meet(laptop, url, certificates.client_access(shown))
+    assert (replicated_state(desk), replicated_state(laptop)) == before
 
 
 def test_a_server_with_a_certificate_of_another_name_is_not_told_anything(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, certificates: Certificates
 ) -> None:
-    before = told(desk), told(laptop)
-    with served(desk, certificates, "elsewhere") as url, pytest.raises(PeerFailed, match="TLS handshake"):
-        meet(laptop, url, certificates.shown("laptop"))
-    assert (told(desk), told(laptop)) == before
+    before = replicated_state(desk), replicated_state(laptop)
+    with serve_with_tls(desk, certificates, "elsewhere") as url, pytest.raises(PeerFailed, match="TLS handshake"):
+        meet(laptop, url, certificates.client_access("laptop"))
+    assert (replicated_state(desk), replicated_state(laptop)) == before
 
 
 def test_a_request_that_comes_again_is_refused_also_by_another_process(
     desk: holdfast.Holdfast, peer: Peer, node: str, certificates: Certificates
 ) -> None:
-    path, body = "/api/v1/peer/feed", msgspec.json.encode(Feed(after=0, known={}, limit=10))
+    path, body = "/api/v1/peer/feed", msgspec.json.encode(FeedRequest(after=0, known={}, limit=10))
     signed_once = peer.sign(path, body, node)
     assert peer.post(path, body, signed_once).status_code == 200
-    before = told(desk)
+    before = replicated_state(desk)
     assert peer.post(path, body, signed_once).status_code == 401
-    with holdfast.open(desk.settings.db) as again, served(again, certificates) as other:
+    with holdfast.open(desk.settings.db) as again, serve_with_tls(again, certificates) as other:
         peer.url = other
         answer = peer.post(path, body, signed_once)
     assert (answer.status_code, "already used" in answer.text) == (401, True)
-    assert told(desk) == before
+    assert replicated_state(desk) == before
 
 
 def test_a_forged_or_altered_request_is_refused(
@@ -269,14 +269,14 @@ def test_a_forged_or_altered_request_is_refused(
 ) -> None:
     laptop.store(title="Mine", content="From the road.", namespace="team/b")
     path, sender = "/api/v1/peer/take", peer.greeting()
-    body = msgspec.json.encode(Take(sender=sender, changes=peer.changes(), upto=sender.seq))
-    good, before = peer.sign(path, body, node), told(desk)
+    body = msgspec.json.encode(TakeRequest(sender=sender, changes=peer.changes(), upto=sender.seq))
+    good, before = peer.sign(path, body, node), replicated_state(desk)
     forged = {**good, "Holdfast-Signature": "00" * 64}
     for said, more in (
         (body, forged),
         (body.replace(b"road", b"rack"), good),
-        (body, {**good, "Holdfast-Body": digest(b"")}),
-        (b"{}", {**good, "Holdfast-Body": digest(b"{}")}),
+        (body, {**good, "Holdfast-Body": body_digest(b"")}),
+        (b"{}", {**good, "Holdfast-Body": body_digest(b"{}")}),
         (body, {**good, "Holdfast-Nonce": "m" * 20}),
         (body, {**good, "Holdfast-Time": str(moment.now())}),
         (body, {name: value for name, value in good.items() if name != "Holdfast-Time"}),
@@ -285,17 +285,17 @@ def test_a_forged_or_altered_request_is_refused(
         assert peer.post(path, said, more).status_code == 401
     assert peer.post(path, body, peer.sign(path, body, "another-node")).status_code == 401
     assert peer.post(path.replace("take", "feed"), body, good).status_code == 401
-    assert told(desk) == before
+    assert replicated_state(desk) == before
 
 
 def test_a_change_with_a_forged_signature_is_put_aside_and_named(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, peer: Peer, node: str
 ) -> None:
     laptop.store(title="Mine", content="From the road.", namespace="team/b")
-    before = told(desk)
+    before = replicated_state(desk)
     forged = [replace(change, body=(change.body or "").replace("road", "rack")) for change in peer.changes()]
     assert reasons(peer.take(node, forged)) == ["forged"]
-    assert told(desk) == before
+    assert replicated_state(desk) == before
     assert [one.reason for one in desk.quarantine().quarantined] == ["forged"]
 
 
@@ -303,10 +303,10 @@ def test_what_is_in_a_foreign_namespace_is_neither_taken_nor_told(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, peer: Peer, node: str
 ) -> None:
     laptop.store(title="Mine", content="Where I may not.", namespace="private")
-    before = told(desk)
+    before = replicated_state(desk)
     assert reasons(peer.take(node, peer.changes())) == ["scope"]
-    assert told(desk) == before
-    path, body = "/api/v1/peer/feed", msgspec.json.encode(Feed(after=0, known={}, limit=10))
+    assert replicated_state(desk) == before
+    path, body = "/api/v1/peer/feed", msgspec.json.encode(FeedRequest(after=0, known={}, limit=10))
     answer = peer.post(path, body, peer.sign(path, body, node))
     assert ("Known" in answer.text, "Secret" in answer.text) == (True, False)
 
@@ -314,38 +314,42 @@ def test_what_is_in_a_foreign_namespace_is_neither_taken_nor_told(
 def test_a_peer_keeps_to_its_namespaces_also_where_it_speaks_as_ai_memory_does(
     desk: holdfast.Holdfast, peer: Peer, node: str
 ) -> None:
-    path, before = "/api/v1/sync/push", told(desk)
+    path, before = "/api/v1/sync/push", replicated_state(desk)
     rows = [{"id": "p-1", "title": "Mine", "content": "Where I may not.", "namespace": "private"}]
     body = msgspec.json.encode({"sender_agent_id": "ai:laptop@road", "memories": rows})
     answer = peer.post(path, body, peer.sign(path, body, node))
     assert (answer.status_code, answer.json()["skipped"], answer.json()["applied"]) == (200, 1, 0)
     assert peer.post(path, body, {}).status_code == 401
-    assert told(desk) == before
+    assert replicated_state(desk) == before
 
 
 def test_a_peer_whose_clock_is_in_the_future_is_refused_and_so_is_what_it_said_then(
     desk: holdfast.Holdfast, peer: Peer, node: str, tmp_path: Path
 ) -> None:
-    path, body, before = "/api/v1/peer/feed", msgspec.json.encode(Feed(after=0, known={}, limit=10)), told(desk)
+    path, body, before = (
+        "/api/v1/peer/feed",
+        msgspec.json.encode(FeedRequest(after=0, known={}, limit=10)),
+        replicated_state(desk),
+    )
     answer = peer.post(path, body, peer.sign(path, body, node, at=moment.now() + FAR))
     assert (answer.status_code, "set both clocks right" in answer.text) == (401, True)
     with holdfast.open(peer.hold.settings.db, now=lambda: moment.now() + FAR) as ahead:
         ahead.store(title="Later", content="From a wrong year.", namespace="team/a")
     assert reasons(peer.take(node, peer.changes())) == ["future"]
-    assert told(desk) == before
+    assert replicated_state(desk) == before
 
 
 def test_a_peer_that_lies_about_numbers_moves_nothing(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, peer: Peer, node: str
 ) -> None:
-    sender, before = peer.greeting(), told(desk)
+    sender, before = peer.greeting(), replicated_state(desk)
     assert peer.take(node, [], upto=sender.seq + 100).status_code == 400
     assert peer.take(node, [], sender=replace(sender, node="other", origin="other.1-0")).status_code == 403
-    assert told(desk) == before
+    assert replicated_state(desk) == before
     desk.peer_set(name="laptop", tell=["**"], take=["**"])
-    before = told(desk)
-    assert peer.take(node, [], bases={"victim.1-0": Reached(10**9, "x")}).status_code == 200
-    assert told(desk) == before
+    before = replicated_state(desk)
+    assert peer.take(node, [], bases={"victim.1-0": VectorEntry(10**9, "x")}).status_code == 200
+    assert replicated_state(desk) == before
 
 
 def test_who_is_not_enrolled_is_refused_and_so_is_a_change_whose_author_nobody_knows(
@@ -354,13 +358,13 @@ def test_who_is_not_enrolled_is_refused_and_so_is_a_change_whose_author_nobody_k
     with holdfast.open(str(tmp_path / "stranger.db")) as stranger:
         stranger.store(title="Hello", content="Let me in.", namespace="team/a")
         other = Peer(stranger, peer.url, certificates)
-        before = told(desk)
-        hello = msgspec.json.encode(Hello(greeting=other.greeting(), kinds=[]))
+        before = replicated_state(desk)
+        hello = msgspec.json.encode(HelloRequest(greeting=other.greeting(), kinds=[]))
         answer = other.post("/api/v1/peer/hello", hello, other.sign("/api/v1/peer/hello", hello, ""))
         assert (answer.status_code, "holdfast peers add" in answer.text) == (401, True)
         unknown = other.changes()
     assert reasons(peer.take(node, unknown)) == ["unsigned"]
-    assert told(desk) == before
+    assert replicated_state(desk) == before
 
 
 def test_nobody_gives_an_enrolled_store_another_key(
@@ -371,14 +375,14 @@ def test_nobody_gives_an_enrolled_store_another_key(
     with holdfast.open(str(tmp_path / "server.db")) as server:
         desk.peer_add(name="server", token=server.peer_token().token)
         server.store(title="Said", content="By the server.", namespace="team/a")
-        with server.hold.reading() as session:
-            own = server.hold.store.signing_key(session)
-            (change,) = telling.feed(session, own, 0, {}, 10).changes
-    before, sender = told(desk), peer.greeting()
-    made_up = replace(change, signature=signer.sign(key, signed(change)).hex())
-    claim = replace(sender, authors={**sender.authors, change.origin: signer.public_of(key).hex()})
+        with server.ctx.reading() as session:
+            own = server.ctx.store.signing_key(session)
+            (change,) = telling.read_page(session, own, 0, {}, 10).changes
+    before, sender = replicated_state(desk), peer.greeting()
+    made_up = replace(change, signature=signer.sign(key, signed_bytes(change)).hex())
+    claim = replace(sender, authors={**sender.authors, change.origin: signer.public_key_of(key).hex()})
     assert reasons(peer.take(node, [made_up], sender=claim)) == ["forged"]
-    assert told(desk) == before
+    assert replicated_state(desk) == before
 
 
 def test_what_a_newer_release_says_is_kept_aside_and_not_half_taken(
@@ -387,10 +391,10 @@ def test_what_a_newer_release_says_is_kept_aside_and_not_half_taken(
     laptop.store(title="Mine", content="From the road.", namespace="team/b")
     (change,) = peer.changes()
     newer = replace(change, kind="hologram")
-    newer = replace(newer, signature=signer.sign(peer.key, signed(newer)).hex())
-    before = told(desk)
+    newer = replace(newer, signature=signer.sign(peer.key, signed_bytes(newer)).hex())
+    before = replicated_state(desk)
     assert reasons(peer.take(node, [newer], protocol=99)) == ["unknown_kind"]
-    assert told(desk) == before
+    assert replicated_state(desk) == before
     body = msgspec.json.encode({"protocol": 0, "after": 0, "known": {}, "limit": 1})
     answer = peer.post("/api/v1/peer/feed", body, peer.sign("/api/v1/peer/feed", body, node))
     assert (answer.status_code, "Upgrade the older" in answer.text) == (409, True)
@@ -400,9 +404,9 @@ def test_governance_is_taken_from_an_admin_peer_alone(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, peer: Peer, node: str
 ) -> None:
     laptop.policy_set(namespace="team", max_reflection_depth=9)
-    before = told(desk)
+    before = replicated_state(desk)
     assert reasons(peer.take(node, peer.changes())) == ["governance"]
-    assert told(desk) == before
+    assert replicated_state(desk) == before
     desk.peer_set(name="laptop", admin=True)
     assert reasons(peer.take(node, peer.changes())) == []
     assert desk.policy_get(namespace="team").rules.max_reflection_depth == 9

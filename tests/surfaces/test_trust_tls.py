@@ -9,14 +9,14 @@ from typing import Any
 import httpx
 import pytest
 import trustme
-from serving import listening, with_settings
+from serving import serve_app, with_settings
 
 import holdfast
-from holdfast.kernel.errors import Misconfigured
+from holdfast.kernel.errors import InvalidSetting
 from holdfast.kernel.net.tls import client_context, fingerprint_of
 from holdfast.settings import Settings
-from holdfast.surfaces.http.app import build
-from holdfast.surfaces.http.tls import Allowlist, context_of
+from holdfast.surfaces.http.app import build_app
+from holdfast.surfaces.http.tls import Allowlist, make_tls_context
 from timeouts import TIMEOUT
 
 ONE, OTHER = "a1" * 32, "b2" * 32
@@ -43,7 +43,7 @@ def settings_of(folder: Path, **more: Any) -> dict[str, Any]:
     return {"tls_cert": str(folder / "server.pem"), "tls_key": str(folder / "server.key"), **more}
 
 
-def asked(url: str, tls: ssl.SSLContext) -> int | None:
+def health_status(url: str, tls: ssl.SSLContext) -> int | None:
     """The status of a health check; None if nothing was answered."""
     try:
         return httpx.get(url + "/health", verify=tls, timeout=TIMEOUT).status_code
@@ -69,12 +69,12 @@ def client(folder: Path, name: str | None, **more: Any) -> ssl.SSLContext:
 def test_a_list_that_is_empty_or_says_anything_else_refuses_to_start(tmp_path: Path, text: str, says: str) -> None:
     file = tmp_path / "list"
     file.write_text(text)
-    with pytest.raises(Misconfigured, match=says):
+    with pytest.raises(InvalidSetting, match=says):
         Allowlist(str(file))
 
 
 def test_a_list_that_is_not_there_refuses_to_start(tmp_path: Path) -> None:
-    with pytest.raises(Misconfigured, match="No such file"):
+    with pytest.raises(InvalidSetting, match="No such file"):
         Allowlist(str(tmp_path / "none"))
 
 
@@ -122,8 +122,8 @@ def test_a_changed_list_counts_at_once_and_a_bad_one_never_opens_the_door(
 def test_settings_that_would_serve_otherwise_than_they_say_are_refused(
     folder: Path, given: dict[str, str], says: str
 ) -> None:
-    with pytest.raises(Misconfigured, match=says):
-        context_of(Settings(**{name: str(folder / file) for name, file in given.items()}))
+    with pytest.raises(InvalidSetting, match=says):
+        make_tls_context(Settings(**{name: str(folder / file) for name, file in given.items()}))
 
 
 @pytest.fixture
@@ -134,17 +134,17 @@ def allowlist_file(tmp_path: Path, folder: Path) -> Path:
 
 
 @pytest.fixture
-def url(hold: holdfast.Holdfast, folder: Path, allowlist_file: Path) -> Iterator[str]:
+def url(ctx: holdfast.Holdfast, folder: Path, allowlist_file: Path) -> Iterator[str]:
     """A store that is served to one client."""
     wanted = settings_of(folder, client_ca=str(folder / "ca.pem"), client_fingerprints=str(allowlist_file))
-    seen = with_settings(hold, **wanted)
-    with listening(build(seen), tls=context_of(seen.settings)) as found:
+    seen = with_settings(ctx, **wanted)
+    with serve_app(build_app(seen), tls=make_tls_context(seen.settings)) as found:
         yield found
 
 
 def test_only_listed_clients_are_answered_and_nobody_else_not_even_about_health(folder: Path, url: str) -> None:
     names = ("laptop", "phone", "stranger", None)
-    assert [asked(url, client(folder, name)) for name in names] == [200, None, None, None]
+    assert [health_status(url, client(folder, name)) for name in names] == [200, None, None, None]
 
 
 def test_who_is_taken_off_the_list_is_not_heard_on_an_open_connection_either(
@@ -155,19 +155,19 @@ def test_who_is_taken_off_the_list_is_not_heard_on_an_open_connection_either(
         allowlist_file.write_text(print_of(folder, "phone"))
         with pytest.raises(httpx.TransportError):
             open_one.get(url + "/health")
-    assert asked(url, client(folder, "phone")) == 200
+    assert health_status(url, client(folder, "phone")) == 200
 
 
 def test_a_pinned_certificate_is_the_only_one_that_is_believed(folder: Path, url: str) -> None:
     pinned, other = print_of(folder, "server"), print_of(folder, "phone")
-    assert asked(url, client(folder, "laptop", fingerprint=pinned)) == 200
-    assert asked(url, client(folder, "laptop", fingerprint=pinned, ca=None)) == 200
-    assert asked(url, client(folder, "laptop", fingerprint=other)) is None
-    assert asked(url, client(folder, "laptop", fingerprint=other, ca=None)) is None
-    assert asked(url, client(folder, "laptop", ca=None)) is None
+    assert health_status(url, client(folder, "laptop", fingerprint=pinned)) == 200
+    assert health_status(url, client(folder, "laptop", fingerprint=pinned, ca=None)) == 200
+    assert health_status(url, client(folder, "laptop", fingerprint=other)) is None
+    assert health_status(url, client(folder, "laptop", fingerprint=other, ca=None)) is None
+    assert health_status(url, client(folder, "laptop", ca=None)) is None
 
 
 def test_to_believe_any_certificate_takes_one_of_ones_own(folder: Path, url: str) -> None:
-    assert asked(url, client(folder, "laptop", ca=None, insecure=True)) == 200
-    with pytest.raises(Misconfigured, match="client certificate and its key"):
+    assert health_status(url, client(folder, "laptop", ca=None, insecure=True)) == 200
+    with pytest.raises(InvalidSetting, match="client certificate and its key"):
         client(folder, None, insecure=True)

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 ROOT = "/memories"
 PAGE = 1000
-TRIES = 5
+MAX_TRIES = 5
 """How often to retry after a concurrent change."""
-SHOWN_LEVELS = 2
-SHOWN_AROUND = 2
+VIEW_LEVELS = 2
+CONTEXT_LINES = 2
 """Lines shown before and after a change."""
-LEFT_OUT = "node_modules"
-BLANK = "(a file without words)"
+HIDDEN_FOLDER = "node_modules"
+BLANK_CONTENT = "(a file without words)"
 """Content of a memory whose file is empty or blank."""
-TEXT = "file_text"
+TEXT_KEY = "file_text"
 """Metadata key of such a file's text."""
 
 _STEPS = re.compile(r"[/\\]")
@@ -56,17 +56,17 @@ class File(NamedTuple):
 class Files:
     """The commands of the memory tool over one namespace, with the documented messages."""
 
-    def __init__(self, hold: Holdfast, namespace: str) -> None:
-        self._hold = hold
+    def __init__(self, ctx: Holdfast, namespace: str) -> None:
+        self._hold = ctx
         self._namespace = namespace
 
     def view(self, path: str, lines: list[int] | None) -> str:
         at, files = _normal(path), self._files()
         if at in files:
-            return _numbered(at, files[at].text, lines)
+            return _number_lines(at, files[at].text, lines)
         if not _is_folder(at, files):
             raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
-        listed = [f"{_size(_weight(at, files))}\t{at}", *_listed(at, files, SHOWN_LEVELS)]
+        listed = [f"{_size_text(_total_bytes(at, files))}\t{at}", *_list_folder(at, files, VIEW_LEVELS)]
         head = (
             f"Here're the files and directories up to 2 levels deep in {at}, excluding hidden items and node_modules:"
         )
@@ -76,10 +76,15 @@ class Files:
         at, files = _normal(path), self._files()
         if at in files or _is_folder(at, files):
             raise ToolError(f"Error: File {path} already exists")
-        _must_lie_in_folders(at, files)
+        _check_parents(at, files)
         try:
             self._hold.store(
-                title=_title(at), namespace=self._namespace, tier="long", force=True, on_conflict="error", **_said(text)
+                title=_title(at),
+                namespace=self._namespace,
+                tier="long",
+                force=True,
+                on_conflict="error",
+                **_content_of(text),
             )
         except TitleTaken:
             raise ToolError(f"Error: File {path} already exists") from None
@@ -87,7 +92,7 @@ class Files:
 
     def replace(self, path: str, old: str, new: str) -> str:
         file = self._file(path, f"Error: The path {path} does not exist. Please provide a valid path.")
-        found = _lines_with(file.text, old)
+        found = _find_lines(file.text, old)
         if not found:
             raise ToolError(f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}.")
         if file.text.count(old) > 1:
@@ -98,8 +103,8 @@ class Files:
             )
         text = file.text.replace(old, new)
         self._write(file, text)
-        first = max(1, found[0] - SHOWN_AROUND)
-        shown = text.split("\n")[first - 1 : found[0] + SHOWN_AROUND]
+        first = max(1, found[0] - CONTEXT_LINES)
+        shown = text.split("\n")[first - 1 : found[0] + CONTEXT_LINES]
         message = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
         return "\n".join([message, *_with_numbers(shown, first)])
 
@@ -118,7 +123,7 @@ class Files:
         at, files = _normal(path), self._files()
         if at == ROOT:
             raise ToolError("Cannot delete the /memories directory itself")
-        gone = _under(at, files)
+        gone = _files_below(at, files)
         if not gone:
             raise ToolError(f"Error: The path {path} does not exist")
         for file in gone.values():
@@ -132,12 +137,12 @@ class Files:
             raise ToolError("Cannot rename the /memories directory itself")
         if target in files or _is_folder(target, files):
             raise ToolError(f"Error: The destination {new} already exists")
-        moved = _under(source, files)
+        moved = _files_below(source, files)
         if not moved:
             raise ToolError(f"Error: The path {old} does not exist")
         if target.startswith(f"{source}/"):
             raise ToolError(f"Error: {old} cannot be moved into itself")
-        _must_lie_in_folders(target, files)
+        _check_parents(target, files)
         for at, file in moved.items():
             with suppress(NotFound):
                 self._hold.update(id=file.id, title=_title(target + at[len(source) :]))
@@ -154,7 +159,7 @@ class Files:
         return file
 
     def _write(self, file: File, text: str) -> None:
-        self._hold.update(id=file.id, expected_version=file.version, **_said(text))
+        self._hold.update(id=file.id, expected_version=file.version, **_content_of(text))
 
     def _files(self) -> dict[str, File]:
         """Return every memory of the namespace whose title is a valid file path."""
@@ -163,7 +168,7 @@ class Files:
         while page := self._hold.list(namespace=self._namespace, limit=PAGE, offset=skip).memories:
             for memory in page:
                 at = f"{ROOT}/{memory.title}"
-                if _leads_nowhere_else(at):
+                if _is_normal(at):
                     files[at] = File(memory.id, memory.version, _text_of(memory))
             skip += PAGE
         return files
@@ -179,7 +184,7 @@ def _normal(path: str) -> str:
     return f"{ROOT}/{title}" if title else ROOT
 
 
-def _leads_nowhere_else(path: str) -> bool:
+def _is_normal(path: str) -> bool:
     try:
         return _normal(path) == path
     except ToolError:
@@ -190,17 +195,17 @@ def _title(at: str) -> str:
     return at.removeprefix(f"{ROOT}/")
 
 
-def _said(text: str) -> dict[str, Any]:
+def _content_of(text: str) -> dict[str, Any]:
     """Return content and metadata of a file's memory."""
-    return {"content": text} if text.strip() else {"content": BLANK, "metadata": {TEXT: text}}
+    return {"content": text} if text.strip() else {"content": BLANK_CONTENT, "metadata": {TEXT_KEY: text}}
 
 
 def _text_of(memory: Any) -> str:
-    kept = memory.metadata.get(TEXT)
-    return kept if memory.content == BLANK and isinstance(kept, str) else str(memory.content)
+    kept = memory.metadata.get(TEXT_KEY)
+    return kept if memory.content == BLANK_CONTENT and isinstance(kept, str) else str(memory.content)
 
 
-def _under(at: str, files: dict[str, File]) -> dict[str, File]:
+def _files_below(at: str, files: dict[str, File]) -> dict[str, File]:
     """Return a file, or all files in a folder."""
     return {path: file for path, file in files.items() if path == at or path.startswith(f"{at}/")}
 
@@ -209,7 +214,7 @@ def _is_folder(at: str, files: dict[str, File]) -> bool:
     return at == ROOT or any(path.startswith(f"{at}/") for path in files)
 
 
-def _must_lie_in_folders(at: str, files: dict[str, File]) -> None:
+def _check_parents(at: str, files: dict[str, File]) -> None:
     above = posixpath.dirname(at)
     while above != ROOT:
         if above in files:
@@ -217,33 +222,33 @@ def _must_lie_in_folders(at: str, files: dict[str, File]) -> None:
         above = posixpath.dirname(above)
 
 
-def _listed(folder: str, files: dict[str, File], levels: int) -> Iterator[str]:
+def _list_folder(folder: str, files: dict[str, File], levels: int) -> Iterator[str]:
     """List a folder by name, with the contents of subfolders."""
     inside = {path[len(folder) + 1 :].split("/")[0] for path in files if path.startswith(f"{folder}/")}
     for name in sorted(inside):
         at = f"{folder}/{name}"
-        if name.startswith(".") or name == LEFT_OUT:
+        if name.startswith(".") or name == HIDDEN_FOLDER:
             continue
         if at in files:
-            yield f"{_size(_weight(at, files))}\t{at}"
+            yield f"{_size_text(_total_bytes(at, files))}\t{at}"
         else:
-            yield f"{_size(_weight(at, files))}\t{at}/"
+            yield f"{_size_text(_total_bytes(at, files))}\t{at}/"
             if levels > 1:
-                yield from _listed(at, files, levels - 1)
+                yield from _list_folder(at, files, levels - 1)
 
 
-def _weight(at: str, files: dict[str, File]) -> int:
-    return sum(len(file.text.encode()) for file in _under(at, files).values())
+def _total_bytes(at: str, files: dict[str, File]) -> int:
+    return sum(len(file.text.encode()) for file in _files_below(at, files).values())
 
 
-def _size(number: int) -> str:
+def _size_text(number: int) -> str:
     """Format a size in bytes, K or M."""
     if number < 1024:
         return f"{number}B"
     return f"{number / 1024:.1f}K" if number < 1 << 20 else f"{number / (1 << 20):.1f}M"
 
 
-def _numbered(path: str, text: str, view: list[int] | None) -> str:
+def _number_lines(path: str, text: str, view: list[int] | None) -> str:
     """Number the lines of a file, or of a range; -1 is the last line."""
     lines, first, last = text.split("\n"), 1, -1
     if view and len(view) == 2:
@@ -256,7 +261,7 @@ def _with_numbers(lines: list[str], first: int) -> Iterator[str]:
     return (f"{number:>6}\t{line}" for number, line in enumerate(lines, first))
 
 
-def _lines_with(text: str, part: str) -> list[int]:
+def _find_lines(text: str, part: str) -> list[int]:
     """Return the line number of each occurrence of a text."""
     found = []
     at = text.find(part) if part else -1
@@ -266,9 +271,9 @@ def _lines_with(text: str, part: str) -> list[int]:
     return found
 
 
-def _done(work: Callable[[], R]) -> R:
+def _run_command(work: Callable[[], R]) -> R:
     """Run a command, retrying after concurrent changes; convert errors to tool errors."""
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         try:
             return work()
         except TitleTaken as error:
@@ -284,42 +289,42 @@ class HoldfastMemoryTool(BetaAbstractMemoryTool):
     """The memory tool with its files in a namespace: a file's path is the title of its memory."""
 
     def __init__(
-        self, hold: Holdfast, *, namespace: str = "memories", cache_control: CacheControl | None = None
+        self, ctx: Holdfast, *, namespace: str = "memories", cache_control: CacheControl | None = None
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._files = Files(hold, namespace)
+        self._files = Files(ctx, namespace)
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        return _done(lambda: self._files.view(command.path, command.view_range))
+        return _run_command(lambda: self._files.view(command.path, command.view_range))
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        return _done(lambda: self._files.create(command.path, command.file_text))
+        return _run_command(lambda: self._files.create(command.path, command.file_text))
 
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        return _done(lambda: self._files.replace(command.path, command.old_str, command.new_str))
+        return _run_command(lambda: self._files.replace(command.path, command.old_str, command.new_str))
 
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        return _done(lambda: self._files.insert(command.path, command.insert_line, command.insert_text))
+        return _run_command(lambda: self._files.insert(command.path, command.insert_line, command.insert_text))
 
     def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        return _done(lambda: self._files.delete(command.path))
+        return _run_command(lambda: self._files.delete(command.path))
 
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        return _done(lambda: self._files.rename(command.old_path, command.new_path))
+        return _run_command(lambda: self._files.rename(command.old_path, command.new_path))
 
     def clear_all_memory(self) -> str:
         """Archive every file."""
-        return _done(self._files.clear)
+        return _run_command(self._files.clear)
 
 
 class AsyncHoldfastMemoryTool(BetaAsyncAbstractMemoryTool):
     """The memory tool for asynchronous clients."""
 
     def __init__(
-        self, hold: Holdfast, *, namespace: str = "memories", cache_control: CacheControl | None = None
+        self, ctx: Holdfast, *, namespace: str = "memories", cache_control: CacheControl | None = None
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._tool = HoldfastMemoryTool(hold, namespace=namespace)
+        self._tool = HoldfastMemoryTool(ctx, namespace=namespace)
 
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         return await in_thread(lambda: self._tool.view(command))

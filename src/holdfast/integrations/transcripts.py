@@ -9,11 +9,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.features.importers import sources as places
-from holdfast.features.importers.model import LeftOut, Problem, Sort, Turn, moment_of
+from holdfast.features.importers import sources
+from holdfast.features.importers.model import Omission, Problem, Turn, TurnKind, read_timestamp
 from holdfast.features.importers.readers import formats
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.timestamps import format_timestamp
 
 Host = Literal["claude-code", "codex"]
 HOSTS: tuple[Host, ...] = ("claude-code", "codex")
@@ -29,7 +29,7 @@ class TranscriptTurn(Struct, frozen=True, kw_only=True):
     text: str
     at: str | None
     """RFC 3339 time; None if the transcript has none."""
-    sort: Sort = "message"
+    sort: TurnKind = "message"
     """A message, or other output: tools, system, thinking, sidechains."""
 
 
@@ -45,42 +45,42 @@ class Transcript(Struct, frozen=True, kw_only=True):
 
 
 def read_transcript(
-    path: str | os.PathLike[str], *, include: Collection[Sort] = (), host: Host | None = None
+    path: str | os.PathLike[str], *, include: Collection[TurnKind] = (), host: Host | None = None
 ) -> Transcript:
     """Read the messages of a transcript, plus the sorts of turns in `include`."""
-    with places.at(Path(path)) as place:
-        form, pieces = formats.detect(place) if host is None else (host, formats.of_format(place, host))
+    with sources.open_source(Path(path)) as place:
+        form, pieces = formats.detect_format(place) if host is None else (host, formats.select_files(place, host))
         if form not in HOSTS:
             raise Invalid(
                 f"path: {Path(path).name} is {form}, not a transcript of {' or '.join(HOSTS)}", fields=["path"]
             )
         found = Transcript(host=form, turns=[], left_out={}, problems=[])
         for record in formats.read(form, pieces, lambda _: None):
-            _take(found, record, include)
+            _add_record(found, record, include)
     return found
 
 
-def _take(found: Transcript, record: object, include: Collection[Sort]) -> None:
+def _add_record(found: Transcript, record: object, include: Collection[TurnKind]) -> None:
     match record:
-        case Turn() if record.sort == "message" or record.sort in include:
+        case Turn() if record.kind == "message" or record.kind in include:
             found.turns.append(_turn(record))
         case Turn():
-            found.left_out[record.sort] = found.left_out.get(record.sort, 0) + 1
-        case LeftOut():
-            found.left_out[record.sort] = found.left_out.get(record.sort, 0) + record.number
+            found.left_out[record.kind] = found.left_out.get(record.kind, 0) + 1
+        case Omission():
+            found.left_out[record.kind] = found.left_out.get(record.kind, 0) + record.number
         case Problem():
             found.problems.append(f"{record.where}: {record.what}")
 
 
 def _turn(turn: Turn) -> TranscriptTurn:
     return TranscriptTurn(
-        session=turn.thread, place=turn.place, role=turn.speaker, text=turn.content, at=_at(turn), sort=turn.sort
+        session=turn.thread, place=turn.place, role=turn.speaker, text=turn.content, at=_at(turn), sort=turn.kind
     )
 
 
 def _at(turn: Turn) -> str | None:
     try:
-        at = moment_of(turn.at)
+        at = read_timestamp(turn.at)
     except Invalid:
         return None
-    return None if at is None else to_text(at)
+    return None if at is None else format_timestamp(at)

@@ -24,37 +24,37 @@ class Caller(Struct, frozen=True):
     namespaces: tuple[str, ...] = ALL_NAMESPACES
     """Namespace paths; each includes its descendants. `*` means all."""
     key: str | None = None
-    bound: bool = False
+    has_fixed_agent: bool = False
     """Whether a key or header fixes the agent, so that a request cannot name another one."""
     source: str = "library"
     """Default `source` of memories stored by this caller."""
     peer: str | None = None
     """Name of the enrolled peer that signed the request, if any."""
 
-    def may(self, right: Right) -> bool:
+    def has_right(self, right: Right) -> bool:
         return RIGHTS.index(self.right) >= RIGHTS.index(right)
 
-    def reaches(self, namespace: str) -> bool:
-        return "*" in self.namespaces or any(under(namespace, path) for path in self.namespaces)
+    def can_access(self, namespace: str) -> bool:
+        return "*" in self.namespaces or any(is_under(namespace, path) for path in self.namespaces)
 
-    def acting_as(self, agent: str) -> "Caller":
+    def act_as(self, agent: str) -> "Caller":
         """Return the caller with the agent id given in the request; raise Forbidden if the agent is fixed."""
-        if agent != self.agent and self.bound:
+        if agent != self.agent and self.has_fixed_agent:
             raise Forbidden(f"{self.agent!r} cannot act as {agent!r}.")
-        return replace(self, agent=admit_agent(agent))
+        return replace(self, agent=validate_agent_id(agent))
 
-    def must_reach(self, namespace: str) -> None:
+    def require_access(self, namespace: str) -> None:
         """Raise Forbidden unless the caller can access an explicitly named namespace."""
-        if not self.reaches(namespace):
+        if not self.can_access(namespace):
             raise Forbidden(f"This key has no access to the namespace {namespace!r}.")
 
 
-def under(namespace: str, path: str) -> bool:
+def is_under(namespace: str, path: str) -> bool:
     """Whether a namespace equals a path or is below it."""
     return namespace == path or namespace.startswith(path + "/")
 
 
-def admit_agent(agent: str, field: str = "agent_id") -> str:
+def validate_agent_id(agent: str, field: str = "agent_id") -> str:
     """Validate an agent id given by a client; reserved ids are rejected."""
     if not _AGENT.fullmatch(agent) or ".." in agent:
         raise Invalid(
@@ -65,7 +65,7 @@ def admit_agent(agent: str, field: str = "agent_id") -> str:
     return agent
 
 
-def admit_agent_type(agent_type: str) -> str:
+def validate_agent_type(agent_type: str) -> str:
     if agent_type not in ("human", "system") and not re.fullmatch(r"ai:[A-Za-z0-9_.-]{1,61}", agent_type):
         raise Invalid("agent_type: must be human, system or ai:<name>", fields=["agent_type"])
     return agent_type
@@ -73,8 +73,8 @@ def admit_agent_type(agent_type: str) -> str:
 
 def client_agent(client: str, host: str) -> str:
     """Build a stable agent id for a client that sends only its program name: `ai:<client>@<host>`."""
-    return f"ai:{_plain(client) or 'client'}@{_plain(host) or 'localhost'}"
+    return f"ai:{_slugify(client) or 'client'}@{_slugify(host) or 'localhost'}"
 
 
-def _plain(name: str) -> str:
+def _slugify(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:60]

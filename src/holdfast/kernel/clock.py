@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-FUTURE_BOUND_MS = 7 * 24 * 3600 * 1000
-STATE = "state"
+MAX_FUTURE_MS = 7 * 24 * 3600 * 1000
+RECORD_SNAPSHOT = "state"
 """Origin and op of an entry that was received as a whole record; its journal sequence is its only number."""
 
 
@@ -20,11 +20,11 @@ def tick(now_ms: int, *floors: int) -> int:
     return max(now_ms << 16, *(floor + 1 for floor in floors)) if floors else now_ms << 16
 
 
-def latest(now_ms: int) -> int:
+def max_stamp_time(now_ms: int) -> int:
     """Return the latest stamp time that other stores still accept."""
-    return ((now_ms + FUTURE_BOUND_MS + 1) << 16) - 1
+    return ((now_ms + MAX_FUTURE_MS + 1) << 16) - 1
 
 
-def too_far(time: int, now_ms: int, bound_ms: int = FUTURE_BOUND_MS) -> bool:
+def is_too_far_ahead(time: int, now_ms: int, bound_ms: int = MAX_FUTURE_MS) -> bool:
     """Whether a stamp is so far in the future that its clock must be wrong."""
     return (time >> 16) > now_ms + bound_ms

@@ -11,26 +11,25 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from holdfast.kernel import ids
-from holdfast.kernel import timestamps as moment
+from holdfast.kernel import ids, timestamps
 from holdfast.kernel.caller import Caller
 from holdfast.kernel.embedder import Embedder
-from holdfast.kernel.errors import Cancelled, OutcomeUnknown, StoreError, StoreUnreachable
+from holdfast.kernel.errors import OperationCancelled, OutcomeUnknown, StoreError, StoreUnreachable
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.language_model import Model
-from holdfast.kernel.locals import Locals
 from holdfast.kernel.model_allowance import Allowance
-from holdfast.kernel.net.access import Access, Outbound
-from holdfast.kernel.records.lifetime import Keep, Lifetimes
+from holdfast.kernel.net.outbound import PeerCredentials, WebhookLimits
+from holdfast.kernel.records.lifetime import Lifetimes, Retention
 from holdfast.kernel.records.memory import Tier
 from holdfast.kernel.storage.port import Session, Store
+from holdfast.kernel.typed_locals import TypedLocals
 
-NO_ACCESS = Access()
-OUTBOUND = Outbound()
-SETTLE_SECONDS = 10.0
+NO_CREDENTIALS = PeerCredentials()
+DEFAULT_WEBHOOK_LIMITS = WebhookLimits()
+COMMIT_CHECK_SECONDS = 10.0
 """How long to wait for a database that went away during a commit."""
-AGAIN_SECONDS = 0.5
+RETRY_SECONDS = 0.5
 
 
 class Progress:
@@ -52,14 +51,14 @@ class Progress:
     def check(self) -> None:
         """Raise if the caller cancelled the operation."""
         if self._stop is not None and self._stop.is_set():
-            raise Cancelled
+            raise OperationCancelled
 
-    def commit(self) -> None:
+    def begin_commit(self) -> None:
         """Check for cancellation a last time. The store calls this just before it commits."""
         self.check()
         self._commits = True
 
-    def must_not_commit(self) -> None:
+    def require_not_committing(self) -> None:
         """Raise OutcomeUnknown if a commit has started: without waiting for it, the outcome is unknown."""
         if self._commits:
             raise OutcomeUnknown(
@@ -70,13 +69,13 @@ class Progress:
 SILENT = Progress()
 
 
-class WriteGuard(Protocol):
+class QuorumGuard(Protocol):
     """Decides when a committed change counts, for example once enough peers have acknowledged it."""
 
-    def mark(self, session: Session, places: Sequence[journal.Place], origin: str, now: int) -> None:
+    def mark(self, session: Session, places: Sequence[journal.Position], origin: str, now: int) -> None:
         """Record changes as pending, in the transaction that makes them."""
 
-    def wait(self, places: Sequence[journal.Place], *, named: bool) -> None:
+    def wait(self, places: Sequence[journal.Position], *, may_name_peers: bool) -> None:
         """Wait until the changes count; raise if the time is over first. `named`: errors may name peers."""
 
 
@@ -93,7 +92,7 @@ class Interceptor(Protocol):
     def call(
         self,
         operation: object,
-        ctx: Hold,
+        ctx: Context,
         caller: Caller,
         arguments: Mapping[str, Any],
         progress: Progress,
@@ -106,7 +105,7 @@ class Interceptor(Protocol):
 
 
 @dataclass(frozen=True)
-class Hold:
+class Context:
     """An open store, its caller, clock and settings. Passed to every service as `ctx`."""
 
     store: Store
@@ -118,13 +117,13 @@ class Hold:
     """Default tier of new memories."""
     families: tuple[str, ...] = ()
     """Families of operations that are available; empty means all."""
-    now: Callable[[], int] = moment.now
+    now: Callable[[], int] = timestamps.now
     progress: Progress = SILENT
-    local: Locals = field(default_factory=Locals)
+    local: TypedLocals = field(default_factory=TypedLocals)
     """In-memory state of features for this store."""
     keep_recalls: int = 30
     """Retention of the recall log, in days; 0 disables the log."""
-    keep: Keep = field(default_factory=Keep)
+    retention: Retention = field(default_factory=Retention)
     """Retention of usage, task runs and runs."""
     embedder: Embedder | None = None
     """Computes embeddings; None: keyword search only."""
@@ -132,27 +131,27 @@ class Hold:
     """Language model for optional assistance; None: rules only."""
     allowance: Allowance = field(default_factory=Allowance)
     """Daily token limit of the model, and its prices."""
-    access: Access = NO_ACCESS
+    peer_credentials: PeerCredentials = NO_CREDENTIALS
     """Credentials for requests to peers."""
-    outbound: Outbound = OUTBOUND
+    webhook_limits: WebhookLimits = DEFAULT_WEBHOOK_LIMITS
     """Limits of webhook requests."""
-    kept: Callable[[], None] = lambda: None
+    on_commit: Callable[[], None] = lambda: None
     """Called after each commit."""
-    keeping: Callable[[], AbstractContextManager[None]] = nullcontext
+    write_guard: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered around each write transaction."""
-    notified: list[Struct] = field(default_factory=list)
+    notices: list[Struct] = field(default_factory=list)
     """Records that listeners added to this caller's changes, such as notices to owners of stale memories."""
-    quorum: WriteGuard | None = None
+    quorum: QuorumGuard | None = None
     """Waits for peers to acknowledge changes; None: no quorum."""
     interceptors: tuple[Interceptor, ...] = ()
     """Wrappers of operation calls, outermost first."""
-    confirmed: bool = False
+    is_confirmed: bool = False
     """Whether a person at this machine confirmed what a hook asked."""
-    placed: list[journal.Place] = field(default_factory=list)
+    positions: list[journal.Position] = field(default_factory=list)
     """Journal positions of this caller's changes, if a quorum is required."""
 
-    def seen_by(self, caller: Caller, progress: Progress = SILENT) -> Hold:
-        return replace(self, caller=caller, progress=progress, notified=[], placed=[])
+    def for_caller(self, caller: Caller, progress: Progress = SILENT) -> Context:
+        return replace(self, caller=caller, progress=progress, notices=[], positions=[])
 
     def new_id(self) -> str:
         return ids.uuid7(self.now())
@@ -163,44 +162,44 @@ class Hold:
             yield session
 
     @contextmanager
-    def writing(self) -> Iterator[Transaction]:
+    def transaction(self) -> Iterator[Transaction]:
         """Open a write transaction: rows, full-text index and journal entries are committed together or not at all.
 
         If the connection breaks during the commit, the journal decides whether the change was saved.
         """
         if self.store.lacks_key():
-            self._take_a_key()
-        places: list[journal.Place] = []
+            self._create_key()
+        places: list[journal.Position] = []
         notified: list[Struct] = []
         try:
-            with self.keeping(), self.store.writing(self.progress.commit) as session:
+            with self.write_guard(), self.store.transaction(self.progress.begin_commit) as session:
                 write = Transaction(
                     session, self.store, actor=self.caller.agent, now=self.now(), lifetimes=self.lifetimes
                 )
                 yield write
                 write.flush()
-                places, notified = write.places, write.notices
+                places, notified = write.positions, write.notices
                 if self.quorum is not None and places:
                     self.quorum.mark(session, places, write.origin, write.now)
-            self.kept()
+            self.on_commit()
         except OutcomeUnknown as unknown:
             if not places:
                 raise
-            if not self._was_kept(places[-1], unknown):
+            if not self._was_committed(places[-1], unknown):
                 raise StoreUnreachable(
                     "The connection to the database broke; nothing was written. Try again.", retryable=True
                 ) from unknown
-        self.notified.extend(notified)
+        self.notices.extend(notified)
         if self.quorum is not None:
-            self.placed.extend(places)
+            self.positions.extend(places)
 
-    def _transaction(self, session: Session) -> Transaction:
+    def _new_transaction(self, session: Session) -> Transaction:
         return Transaction(session, self.store, actor=self.caller.agent, now=self.now(), lifetimes=self.lifetimes)
 
-    def _take_a_key(self) -> None:
+    def _create_key(self) -> None:
         """Create the signing key in its own transaction: a key file would survive a rollback of other writes."""
-        with self.keeping(), self.store.writing() as session:
-            self._transaction(session)
+        with self.write_guard(), self.store.transaction() as session:
+            self._new_transaction(session)
 
     def signing_key(self) -> bytes:
         """Return this store's signing key; a copy without one first starts a new incarnation."""
@@ -208,22 +207,22 @@ class Hold:
             key = self.store.signing_key(session)
         if key is not None:
             return key
-        with self.writing() as write:
+        with self.transaction() as write:
             return write.key
 
-    def agreed(self) -> None:
+    def wait_for_quorum(self) -> None:
         """Wait until enough peers have this caller's changes; raises QuorumNotMet if the time is over first."""
-        if self.quorum is not None and self.placed:
-            self.quorum.wait(self.placed, named=self.caller.may("admin"))
+        if self.quorum is not None and self.positions:
+            self.quorum.wait(self.positions, may_name_peers=self.caller.has_right("admin"))
 
-    def _was_kept(self, place: journal.Place, unknown: OutcomeUnknown) -> bool:
+    def _was_committed(self, position: journal.Position, unknown: OutcomeUnknown) -> bool:
         """Look up the entry in a write transaction: it waits until the interrupted one has ended."""
-        until = monotonic() + SETTLE_SECONDS
+        until = monotonic() + COMMIT_CHECK_SECONDS
         while True:
             try:
-                with self.store.writing() as session:
-                    return journal.holds(session, place)
+                with self.store.transaction() as session:
+                    return journal.has_entry(session, position)
             except StoreError as error:
                 if not error.retryable or monotonic() > until:
                     raise unknown from error
-                sleep(AGAIN_SECONDS)
+                sleep(RETRY_SECONDS)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from operator import mul
 from struct import Struct
 
-FEW = 1500
+MAX_WITHOUT_NUMPY = 1500
 """Vectors a process measures without numpy, which takes 0.1 seconds to load."""
 
 
@@ -17,8 +17,8 @@ def cosines(vector: bytes, others: Sequence[bytes]) -> list[float]:
     """Return the cosine similarity of a vector with each other one."""
     if not others:
         return []
-    if not numpy_loaded() and _plain.takes(len(others)):
-        return _plain.cosines(vector, others)
+    if not numpy_loaded() and _plain_cosine.can_take(len(others)):
+        return _plain_cosine.cosines(vector, others)
     import numpy
 
     kept = numpy.frombuffer(b"".join(others), "<f4").reshape(len(others), -1).astype("f8")
@@ -26,13 +26,13 @@ def cosines(vector: bytes, others: Sequence[bytes]) -> list[float]:
     return numpy.minimum(numpy.maximum(found, -1.0), 1.0).tolist()  # type: ignore[no-any-return]
 
 
-class Plain:
+class PlainCosine:
     """Cosine similarity in pure Python, for a limited number of vectors per process."""
 
     def __init__(self) -> None:
-        self._left = FEW
+        self._left = MAX_WITHOUT_NUMPY
 
-    def takes(self, many: int) -> bool:
+    def can_take(self, many: int) -> bool:
         self._left -= many
         return self._left >= 0
 
@@ -42,4 +42,4 @@ class Plain:
         return [max(-1.0, min(1.0, sum(map(mul, asked, numbers.unpack(other))))) for other in others]
 
 
-_plain = Plain()
+_plain_cosine = PlainCosine()

@@ -21,7 +21,7 @@ class Embedder(Protocol):
     def remote(self) -> bool:
         """Whether texts leave this process, so that a request can be slow or fail."""
 
-    def reads(self, text: str) -> bool:
+    def can_embed(self, text: str) -> bool:
         """Whether the model knows enough words of a text for its vector to be meaningful."""
 
     def warm(self) -> None:

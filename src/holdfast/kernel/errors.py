@@ -69,7 +69,7 @@ class HoldfastError(Exception):
             self.retryable = retryable
         super().__init__(self.message)
 
-    def body(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the error as JSON, the same on every surface."""
         again = {"retryable": True} if self.retryable else {}
         return {"error": self.message, "code": self.code, **again, **self.details}
@@ -111,7 +111,7 @@ class NotFound(HoldfastError):
     code = "NOT_FOUND"
 
 
-class Folded(NotFound):
+class HistoryCompacted(NotFound):
     """The history of that time was compacted: only the final states are available."""
 
     code = "FOLDED"
@@ -183,7 +183,7 @@ class LeaseLost(Conflict):
     code = "LEASE_LOST"
 
 
-class Unauthenticated(HoldfastError):
+class AuthenticationRequired(HoldfastError):
     """A valid key is required: send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
 
     code = "UNAUTHENTICATED"
@@ -195,7 +195,7 @@ class Forbidden(HoldfastError):
     code = "FORBIDDEN"
 
 
-class Unconfirmed(Forbidden):
+class ConfirmationRequired(Forbidden):
     """This cannot be undone: repeat the command with --yes."""
 
     code = "CONFIRMATION_REQUIRED"
@@ -213,7 +213,7 @@ class HookDenied(Forbidden):
     code = "HOOK_DENIED"
 
 
-class HookAsks(Forbidden):
+class HookConfirmationRequired(Forbidden):
     """A local hook requires confirmation. Run this from the CLI."""
 
     code = "HOOK_ASKS"
@@ -225,13 +225,13 @@ class BudgetExceeded(HoldfastError):
     code = "BUDGET_EXCEEDED"
 
 
-class Misaddressed(HoldfastError):
+class WrongHost(HoldfastError):
     """The Host or Origin of this request does not match this server."""
 
     code = "MISADDRESSED"
 
 
-class NotAllowed(HoldfastError):
+class MethodNotAllowed(HoldfastError):
     """This path does not support that method."""
 
     code = "METHOD_NOT_ALLOWED"
@@ -249,19 +249,19 @@ class TooLarge(HoldfastError):
     code = "TOO_LARGE"
 
 
-class Cancelled(HoldfastError):
+class OperationCancelled(HoldfastError):
     """The caller cancelled; nothing was written."""
 
     code = "CANCELLED"
 
 
-class TimedOut(Cancelled):
+class TimedOut(OperationCancelled):
     """The request took too long and was stopped; nothing was written."""
 
     code = "TIMED_OUT"
 
 
-class Misconfigured(HoldfastError):
+class InvalidSetting(HoldfastError):
     """A setting is not valid."""
 
     code = "MISCONFIGURED"

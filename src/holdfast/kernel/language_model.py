@@ -38,8 +38,8 @@ class Model(Protocol):
     def remote(self) -> bool:
         """Whether texts leave this process."""
 
-    def must_be_ready(self) -> None:
+    def require_ready(self) -> None:
         """Raise ModelFailed if a request would certainly fail now."""
 
-    def complete(self, prompt: Prompt, *, most_tokens: int) -> Completion:
+    def complete(self, prompt: Prompt, *, max_tokens: int) -> Completion:
         """Answer a prompt in at most `most_tokens` tokens. Raises ModelFailed."""

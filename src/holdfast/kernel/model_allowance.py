@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-MARGIN = 3, 2
+TOKEN_MARGIN = 3, 2
 """Upper bound of a prompt's tokens, as a multiple of our count: providers use their own tokenizers."""
-PARTS = 10**12
+COST_UNITS = 10**12
 """Cost units per currency unit: a price is in millionths per million tokens."""
 
 
@@ -20,13 +20,13 @@ class Allowance(NamedTuple):
         return input_tokens * self.price_in + output_tokens * self.price_out
 
 
-def reserved(input_tokens: int, most_tokens: int) -> int:
+def estimate_tokens(input_tokens: int, max_tokens: int) -> int:
     """Estimate the tokens of a call from above, until the provider reports them."""
-    more, of = MARGIN
-    return input_tokens * more // of + most_tokens
+    more, of = TOKEN_MARGIN
+    return input_tokens * more // of + max_tokens
 
 
-def amount(cost: int) -> str:
+def format_cost(cost: int) -> str:
     """Format a cost in currency units, exactly."""
-    whole, rest = divmod(cost, PARTS)
+    whole, rest = divmod(cost, COST_UNITS)
     return f"{whole}.{rest:012d}".rstrip("0").rstrip(".")

@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-_learnt: set[Any] = set()
-_learning = Lock()
+_registered: set[Any] = set()
+_lock = Lock()
 
 
-def learn(kind: Any) -> None:
+def register_type(kind: Any) -> None:
     """Make msgspec analyse a type before several threads use it."""
-    if kind not in _learnt:
-        with _learning:
+    if kind not in _registered:
+        with _lock:
             msgspec.json.Decoder(kind)
-        _learnt.add(kind)
+        _registered.add(kind)

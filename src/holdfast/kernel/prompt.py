@@ -13,14 +13,14 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.msgspec_lock import learn
+from holdfast.kernel.msgspec_lock import register_type
 
 T = TypeVar("T")
 
 VERSION = "1"
 """Version of the rules below; part of the cache key."""
-LONGEST_LABEL = 80
-LONGEST_FAULT = 300
+MAX_LABEL_CHARS = 80
+MAX_ERROR_CHARS = 300
 
 RULES = """\
 You help to keep a memory of texts in order. The message begins with a line that states its code. After it come, in this
@@ -54,7 +54,7 @@ class Prompt(NamedTuple):
     """Secret code of the separator lines."""
 
     @property
-    def whole(self) -> str:
+    def full_text(self) -> str:
         return self.text + self.task
 
 
@@ -67,20 +67,20 @@ class Material(NamedTuple):
     """Whether we computed it. A model's output about a text is not trusted: the text can influence it."""
 
 
-def build(instructions: str, schema: Mapping[str, Any], materials: Sequence[Material], secret: bytes) -> Prompt:
+def build_prompt(instructions: str, schema: Mapping[str, Any], materials: Sequence[Material], secret: bytes) -> Prompt:
     """Build a prompt: untrusted materials first, then trusted ones, then the task."""
     code = _code(materials, secret)
     ordered = sorted(materials, key=lambda material: material.trusted)
-    blocks = [_fenced(material, code) for material in ordered]
+    blocks = [_fence(material, code) for material in ordered]
     text = "\n\n".join([f"The code of this message is {code}.", *blocks]) + "\n\n"
     task = f"<<<task {code}>>>\n{instructions.strip()}\n\nThe JSON Schema of the answer:\n{_json(schema)}\n"
     return Prompt(RULES, text, task, schema, code)
 
 
-def repaired(prompt: Prompt, answer: str, fault: str) -> Prompt:
+def build_retry_prompt(prompt: Prompt, answer: str, error: str) -> Prompt:
     """Repeat a prompt with the invalid answer and its error."""
-    before = [Material("your previous answer", answer), Material("error", fault)]
-    blocks = "\n\n".join(_fenced(material, prompt.code) for material in before)
+    before = [Material("your previous answer", answer), Material("error", error)]
+    blocks = "\n\n".join(_fence(material, prompt.code) for material in before)
     again = "Your previous answer did not match the schema. Do the task again and match it."
     return prompt._replace(task=f"{prompt.task}\n{blocks}\n\n<<<task {prompt.code}>>>\n{again}\n")
 
@@ -91,30 +91,30 @@ def _code(materials: Sequence[Material], secret: bytes) -> str:
     return blake2b(first.encode("utf-8", "replace"), key=secret[:64], digest_size=16).hexdigest()
 
 
-def _fenced(material: Material, code: str) -> str:
+def _fence(material: Material, code: str) -> str:
     kind = "result" if material.trusted else "data"
-    label = " ".join(re.sub(r"[^\w.:/-]", " ", without(material.label, code)).split())[:LONGEST_LABEL]
-    return f"<<<{kind} {code} {label}>>>\n{without(material.text, code)}\n<<<end {code}>>>"
+    label = " ".join(re.sub(r"[^\w.:/-]", " ", remove_code(material.label, code)).split())[:MAX_LABEL_CHARS]
+    return f"<<<{kind} {code} {label}>>>\n{remove_code(material.text, code)}\n<<<end {code}>>>"
 
 
-def without(text: str, code: str) -> str:
+def remove_code(text: str, code: str) -> str:
     """Remove a code from a text, in any case, repeatedly: a removal can join the parts of another one."""
     pattern = re.compile(re.escape(code), re.IGNORECASE)
     while pattern.search(text):
         text = pattern.sub("", text)
-    return _sent(text)
+    return _replace_surrogates(text)
 
 
-def key(
+def cache_key(
     model: str, agent: str, name: str, instructions: str, schema: Mapping[str, Any], materials: Sequence[Material]
 ) -> str:
     """Build the cache key of an answer: everything it depends on and the agent, but not the code, which differs by
     process."""
-    texts = [[one.label, _sent(one.text), one.trusted] for one in materials]
+    texts = [[one.label, _replace_surrogates(one.text), one.trusted] for one in materials]
     return sha256(msgspec.json.encode([VERSION, model, agent, name, instructions, _json(schema), texts])).hexdigest()
 
 
-def _sent(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     """Replace lone surrogates, which cannot be sent."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
@@ -126,25 +126,25 @@ def _json(value: Any) -> str:
 # Answers
 
 
-_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+_THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"\A```[A-Za-z]*[ \t]*\n(.*?)\n?```\Z", re.DOTALL)
 
 
-def understood(text: str, answer: type[T]) -> T:
+def parse_answer(text: str, answer: type[T]) -> T:
     """Parse a model's answer as a type; raises Invalid with the reason."""
-    bare = _THOUGHT.sub("", text, count=1).strip()
+    bare = _THINKING.sub("", text, count=1).strip()
     if found := _FENCE.match(bare):
         bare = found[1]
-    learn(answer)
+    register_type(answer)
     try:
         value = msgspec.json.decode(bare.encode(), type=answer, strict=True)
         msgspec.json.encode(value)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise Invalid(_printable(str(error))[:LONGEST_FAULT]) from None
+        raise Invalid(_printable(str(error))[:MAX_ERROR_CHARS]) from None
     return value
 
 
-def written(answer: Any) -> str:
+def encode_answer(answer: Any) -> str:
     """Encode an answer for the cache."""
     return msgspec.json.encode(answer).decode()
 
@@ -153,28 +153,28 @@ def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
-def schema_of(answer: Any) -> Mapping[str, Any]:
+def answer_schema(answer: Any) -> Mapping[str, Any]:
     """Return the JSON Schema of a type without references: some models do not follow them."""
     return _schema(answer)
 
 
 @cache
 def _schema(answer: Any) -> Mapping[str, Any]:
-    learn(answer)
+    register_type(answer)
     (root,), components = msgspec.json.schema_components([answer], ref_template="{name}")
-    written_out: dict[str, Any] = _written_out(root, components, ())
+    written_out: dict[str, Any] = _inline_refs(root, components, ())
     return written_out
 
 
-def _written_out(schema: Any, components: Mapping[str, Any], within: tuple[str, ...]) -> Any:
+def _inline_refs(schema: Any, components: Mapping[str, Any], within: tuple[str, ...]) -> Any:
     match schema:
         case {"$ref": str(name)}:
             if name in within:
                 raise TypeError(f"{name} is recursive: it cannot be used as an answer")
-            return _written_out(components[name], components, (*within, name))
+            return _inline_refs(components[name], components, (*within, name))
         case dict():
-            return {key: _written_out(value, components, within) for key, value in schema.items()}
+            return {key: _inline_refs(value, components, within) for key, value in schema.items()}
         case list():
-            return [_written_out(value, components, within) for value in schema]
+            return [_inline_refs(value, components, within) for value in schema]
         case _:
             return schema

@@ -7,11 +7,11 @@ from holdfast.kernel.errors import Invalid
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
-OPEN_END = 1 << 62
+NO_END = 1 << 62
 """Later than every timestamp: the end of records that have none."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_BEGIN = datetime(1970, 1, 1)
+_NAIVE_EPOCH = datetime(1970, 1, 1)
 """The same without a time zone: formatting takes a third of the time."""
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -20,22 +20,22 @@ def now() -> int:
     return time.time_ns() // 1000
 
 
-def to_text(moment: int) -> str:
+def format_timestamp(timestamp: int) -> str:
     """Format as RFC 3339; a timestamp outside the years 1 to 9999 is clamped."""
     try:
-        at = _BEGIN + timedelta(microseconds=moment)
+        at = _NAIVE_EPOCH + timedelta(microseconds=timestamp)
     except OverflowError:
-        at = datetime.max if moment > 0 else datetime.min
+        at = datetime.max if timestamp > 0 else datetime.min
     return at.isoformat(timespec="microseconds") + "Z"
 
 
-def zone_of(text: str | None) -> int:
+def utc_offset(text: str | None) -> int:
     """Return the UTC offset of a time in microseconds; without one, that of this machine."""
     at = datetime.now().astimezone() if text is None else datetime.fromisoformat(text.strip())
     return (at.utcoffset() or timedelta()) // _MICROSECOND
 
 
-def from_text(text: str, field: str) -> int:
+def parse_timestamp(text: str, field: str) -> int:
     """Parse RFC 3339 or a date; UTC without an offset. Limited to the years 1 to 9999, so that it can be formatted."""
     try:
         at = datetime.fromisoformat(text.strip())

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.validate import label
 
-MOST_NUMBERS = 2000
+MAX_DIMENSIONS = 2000
 """The limit of a pgvector index."""
-MOST_MODEL = 128
+MAX_MODEL_CHARS = 128
 
 
 class Vector(bytes):
@@ -28,15 +28,15 @@ class Embedding(NamedTuple):
     vector: Vector
 
 
-def embedding(model: str, numbers: Sequence[float]) -> Embedding:
+def validate_embedding(model: str, numbers: Sequence[float]) -> Embedding:
     """Validate an embedding given by a caller; errors name the field."""
-    return Embedding(label("embedding.model", model, MOST_MODEL), unit(numbers))
+    return Embedding(label("embedding.model", model, MAX_MODEL_CHARS), unit_vector(numbers))
 
 
-def unit(numbers: Sequence[float]) -> Vector:
+def unit_vector(numbers: Sequence[float]) -> Vector:
     """Normalize numbers to length one, so that no engine's sums of squares overflow or underflow."""
-    if not 1 <= len(numbers) <= MOST_NUMBERS:
-        raise _invalid(f"1 to {MOST_NUMBERS} numbers, got {len(numbers)}")
+    if not 1 <= len(numbers) <= MAX_DIMENSIONS:
+        raise _invalid(f"1 to {MAX_DIMENSIONS} numbers, got {len(numbers)}")
     if not all(map(isfinite, numbers)):
         raise _invalid("every number must be finite")
     largest = max(map(abs, numbers))
@@ -47,7 +47,7 @@ def unit(numbers: Sequence[float]) -> Vector:
     return Vector(pack(f"<{len(scaled)}f", *(number / length for number in scaled)))
 
 
-def must_fit(given: Embedding, dim: int | None) -> None:
+def check_dimension(given: Embedding, dim: int | None) -> None:
     """Raise Invalid unless a vector has the dimension of its model's stored vectors."""
     if dim not in (None, given.vector.dim):
         raise _invalid(f"vectors of {given.model!r} in this store have {dim} numbers, got {given.vector.dim}")

@@ -110,13 +110,13 @@ EXIT = {
 }
 """Exit code of the command line by error code."""
 
-WAITING = 202
+PENDING_STATUS = 202
 """HTTP status of a request that waits for approval."""
 
 RETRY_AFTER_SECONDS = 1
 """Retry-After of retryable errors."""
 
-PARTLY_REJECTED = 6
+PARTLY_REJECTED_EXIT = 6
 """Exit code of a batch with rejected items."""
 
 _encoder = msgspec.json.Encoder()
@@ -132,6 +132,6 @@ def plain(answer: Any) -> Any:
     return msgspec.to_builtins(answer)
 
 
-def internal(error: BaseException) -> HoldfastError:
+def internal_error(error: BaseException) -> HoldfastError:
     """Return the error for an unexpected exception, without its message."""
     return HoldfastError(f"Internal error ({type(error).__name__}); see the log.")

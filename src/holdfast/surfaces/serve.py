@@ -8,11 +8,11 @@ from types import FrameType
 import uvicorn
 
 from holdfast.app import Holdfast
-from holdfast.kernel.errors import Misconfigured
+from holdfast.kernel.errors import InvalidSetting
 from holdfast.settings import Settings
-from holdfast.surfaces.http.app import build
-from holdfast.surfaces.http.authentication import must_have_a_key
-from holdfast.surfaces.http.tls import context_of
+from holdfast.surfaces.http.app import build_app
+from holdfast.surfaces.http.authentication import lacks_credentials
+from holdfast.surfaces.http.tls import make_tls_context
 
 GRACE_SECONDS = 3
 """Longest wait for running requests at shutdown."""
@@ -23,25 +23,25 @@ connection that is just being closed."""
 
 def serve(settings: Settings, holdfast: Holdfast) -> int:
     """Serve until SIGTERM or SIGINT; then finish running requests, flush access counts and return 0."""
-    if must_have_a_key(holdfast):
-        raise Misconfigured(
+    if lacks_credentials(holdfast):
+        raise InvalidSetting(
             f"{settings.host or 'Every address'} is reachable from other machines, but there is no key: "
             "create one with `holdfast keys create NAME`, or serve on 127.0.0.1."
         )
     if settings.quorum_writes or settings.quorum_peers:
-        from holdfast.features.sync.quorum.service import must_be_set
+        from holdfast.features.sync.quorum.service import validate_settings
 
-        must_be_set(settings.quorum_writes, settings.quorum_peers)
+        validate_settings(settings.quorum_writes, settings.quorum_peers)
         if settings.quorum_timeout_ms >= settings.timeout_secs * 1000:
-            raise Misconfigured("quorum_timeout_ms must be less than timeout_secs, the time limit of a request.")
+            raise InvalidSetting("quorum_timeout_ms must be less than timeout_secs, the time limit of a request.")
     if settings.sync_peers:
         from holdfast.features.sync import daemon
 
-        daemon.must_be_set(settings.sync_peers, holdfast.hold.access)
-    tls = context_of(settings)
+        daemon.validate_settings(settings.sync_peers, holdfast.ctx.peer_credentials)
+    tls = make_tls_context(settings)
     from holdfast.surfaces.mcp.streamable import endpoint
 
-    app = build(holdfast, endpoint(holdfast))
+    app = build_app(holdfast, endpoint(holdfast))
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -54,18 +54,18 @@ def serve(settings: Settings, holdfast: Holdfast) -> int:
     )
     config.load()
     config.ssl = tls
-    listening = listen(settings.host, settings.port)
-    greeting = f"Holdfast serves {holdfast.hold.store.path} on {url_of(listening, 'https' if tls else 'http')}"
-    Server(config, app.state.closing, greeting).run([listening])
+    listening = open_socket(settings.host, settings.port)
+    greeting = f"Holdfast serves {holdfast.ctx.store.path} on {url_of(listening, 'https' if tls else 'http')}"
+    HttpServer(config, app.state.closing, greeting).run([listening])
     return 0
 
 
-def listen(host: str, port: int) -> socket.socket:
+def open_socket(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        raise Misconfigured(f"Cannot listen on {host}:{port}: {error.strerror or error}.") from None
+        raise InvalidSetting(f"Cannot listen on {host}:{port}: {error.strerror or error}.") from None
 
 
 def url_of(listening: socket.socket, scheme: str = "http") -> str:
@@ -73,7 +73,7 @@ def url_of(listening: socket.socket, scheme: str = "http") -> str:
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """A uvicorn server that prints its address at startup and exits with success on a signal."""
 
     def __init__(self, config: uvicorn.Config, closing: asyncio.Event, greeting: str) -> None:

@@ -31,62 +31,68 @@ EVERY: dict[str, Any] = {
 }
 
 
-def test_every_field_comes_back_where_words_may_be_kept(timed: holdfast.Holdfast) -> None:
-    timed.policy_set(namespace="team", interaction_text="keep")
-    kept = timed.interaction_record(**EVERY)
+def test_every_field_comes_back_where_words_may_be_kept(clocked_store: holdfast.Holdfast) -> None:
+    clocked_store.policy_set(namespace="team", interaction_text="keep")
+    kept = clocked_store.interaction_record(**EVERY)
     assert {name: getattr(kept, name) for name in EVERY} == EVERY
     assert (kept.texts, kept.recorded, kept.agent_id) == ("keep", True, "ai:tester@here")
-    assert timed.interaction_show(kept.id).input == EVERY["input"]
-    (change,) = [one for one in timed.events(limit=100).events if one.kind == "interaction"]
+    assert clocked_store.interaction_show(kept.id).input == EVERY["input"]
+    (change,) = [one for one in clocked_store.events(limit=100).events if one.kind == "interaction"]
     assert (change.op, change.memory["status"]) == ("interaction", "denied")
-    assert timed.verify().intact
+    assert clocked_store.verify().intact
 
 
 @pytest.mark.parametrize("texts", ["hash", "omit"])
-def test_words_that_may_not_be_kept_are_nowhere_in_the_store(timed: holdfast.Holdfast, texts: str) -> None:
+def test_words_that_may_not_be_kept_are_nowhere_in_the_store(clocked_store: holdfast.Holdfast, texts: str) -> None:
     if texts != "hash":
-        timed.policy_set(namespace="team", interaction_text=texts)
-    kept = timed.interaction_record(**EVERY)
+        clocked_store.policy_set(namespace="team", interaction_text=texts)
+    kept = clocked_store.interaction_record(**EVERY)
     assert (kept.texts, kept.input, kept.output) == (texts, UNSET, UNSET)
     said = sha256(f"{kept.id}\0{EVERY['input']}".encode()).hexdigest()
     assert kept.input_digest == (said if texts == "hash" else UNSET)
-    with timed.hold.store.reading() as session:
-        rows = [str(row) for name in ("interaction", "journal") for row in session.ask(f"select * from {name}", {})]
+    with clocked_store.ctx.store.reading() as session:
+        rows = [
+            str(row) for name in ("interaction", "journal") for row in session.query_sql(f"select * from {name}", {})
+        ]
     assert not any("rm -rf" in row for row in rows)
 
 
-def test_a_secret_in_kept_words_is_held_to_the_policy(timed: holdfast.Holdfast) -> None:
-    timed.policy_set(namespace="team", interaction_text="keep", secrets="redact")
-    kept = timed.interaction_record(status="ok", input="the key is AKIAIOSFODNN7EXAMPLE", namespace="team")
+def test_a_secret_in_kept_words_is_held_to_the_policy(clocked_store: holdfast.Holdfast) -> None:
+    clocked_store.policy_set(namespace="team", interaction_text="keep", secrets="redact")
+    kept = clocked_store.interaction_record(status="ok", input="the key is AKIAIOSFODNN7EXAMPLE", namespace="team")
     assert "AKIA" not in kept.input
 
 
-def test_they_are_listed_the_last_one_first_and_counted_by_decision(timed: holdfast.Holdfast, clock: Any) -> None:
+def test_they_are_listed_the_last_one_first_and_counted_by_decision(
+    clocked_store: holdfast.Holdfast, clock: Any
+) -> None:
     for status, who in (("ok", "ann"), ("ok", "slack:U1"), ("denied", "bob"), ("error", "ann")):
-        timed.interaction_record(status=status, principal=who, channel="cli", reason=f"{status} {who}")
+        clocked_store.interaction_record(status=status, principal=who, channel="cli", reason=f"{status} {who}")
         clock.move(hours=1)
-    found = timed.interaction_list()
+    found = clocked_store.interaction_list()
     assert [one.reason for one in found.interactions] == ["error ann", "denied bob", "ok slack:U1", "ok ann"]
     assert found.totals == {"denied": 1, "error": 1, "ok": 2}
-    timed.principal_merge(alias="slack:U1", principal="ann")
-    assert timed.interaction_list(principal=["slack:U1"]).totals == {"error": 1, "ok": 2}
-    assert timed.interaction_list(status=["denied"], channel="cli").count == 1
-    early = timed.interaction_list(until=clock.after(hours=-2), limit=1, offset=1)
+    clocked_store.principal_merge(alias="slack:U1", principal="ann")
+    assert clocked_store.interaction_list(principal=["slack:U1"]).totals == {"error": 1, "ok": 2}
+    assert clocked_store.interaction_list(status=["denied"], channel="cli").count == 1
+    early = clocked_store.interaction_list(until=clock.after(hours=-2), limit=1, offset=1)
     assert [one.reason for one in early.interactions] == ["ok ann"]
 
 
-def test_what_is_told_twice_under_a_key_is_recorded_once(timed: holdfast.Holdfast) -> None:
-    first, again = (timed.interaction_record(status="ok", action="chat", unique_key="k") for _ in range(2))
+def test_what_is_told_twice_under_a_key_is_recorded_once(clocked_store: holdfast.Holdfast) -> None:
+    first, again = (clocked_store.interaction_record(status="ok", action="chat", unique_key="k") for _ in range(2))
     assert (first.id, again.recorded) == (again.id, False)
     with pytest.raises(Conflict):
-        timed.interaction_record(status="denied", action="chat", unique_key="k")
+        clocked_store.interaction_record(status="denied", action="chat", unique_key="k")
 
 
-def test_nobody_takes_a_decision_back_nor_reads_anothers(timed: holdfast.Holdfast, seen_by: Callable[..., Any]) -> None:
-    kept = timed.interaction_record(**EVERY)
-    (change,) = [one for one in timed.events(limit=100).events if one.kind == "interaction"]
+def test_nobody_takes_a_decision_back_nor_reads_anothers(
+    clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
+) -> None:
+    kept = clocked_store.interaction_record(**EVERY)
+    (change,) = [one for one in clocked_store.events(limit=100).events if one.kind == "interaction"]
     with pytest.raises(Conflict, match="cannot be undone"):
-        timed.undo(change.seq)
+        clocked_store.undo(change.seq)
     for snoop in (seen_by("ai:snoop@here", right="write"), seen_by("ai:snoop@here", namespaces=("open",))):
         with pytest.raises(NotFound):
             snoop.interaction_show(id=kept.id)
@@ -96,27 +102,29 @@ def test_nobody_takes_a_decision_back_nor_reads_anothers(timed: holdfast.Holdfas
         seen_by("ai:snoop@here", right="write").interaction_erase(older_than_days=0)
 
 
-def test_old_words_are_erased_and_that_there_was_a_decision_stays(timed: holdfast.Holdfast, clock: Any) -> None:
-    timed.policy_set(namespace="team", interaction_text="keep")
-    old = timed.interaction_record(**EVERY)
+def test_old_words_are_erased_and_that_there_was_a_decision_stays(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+    clocked_store.policy_set(namespace="team", interaction_text="keep")
+    old = clocked_store.interaction_record(**EVERY)
     clock.move(days=40)
-    new = timed.interaction_record(**{**EVERY, "at": clock.after()})
-    assert timed.interaction_erase(older_than_days=30).erased == 1
-    left = timed.interaction_show(old.id)
+    new = clocked_store.interaction_record(**{**EVERY, "at": clock.after()})
+    assert clocked_store.interaction_erase(older_than_days=30).erased == 1
+    left = clocked_store.interaction_show(old.id)
     assert (left.status, left.at, left.erased, left.principal, left.input) == ("denied", old.at, True, UNSET, UNSET)
-    assert timed.interaction_show(new.id).input == EVERY["input"]
-    assert timed.verify().intact
+    assert clocked_store.interaction_show(new.id).input == EVERY["input"]
+    assert clocked_store.verify().intact
 
 
-def test_they_travel_with_an_exchange_and_with_a_trusted_export(timed: holdfast.Holdfast, tmp_path: Path) -> None:
-    timed.policy_set(namespace="team", interaction_text="keep")
-    kept = timed.interaction_record(**EVERY)
-    told = timed.export()
+def test_they_travel_with_an_exchange_and_with_a_trusted_export(
+    clocked_store: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    clocked_store.policy_set(namespace="team", interaction_text="keep")
+    kept = clocked_store.interaction_record(**EVERY)
+    told = clocked_store.export()
     with holdfast.open(str(tmp_path / "other.db"), agent_id="ai:tester@here") as other:
-        timed.sync(str(tmp_path / "other.db"))
+        clocked_store.sync(str(tmp_path / "other.db"))
         assert other.interaction_show(kept.id).input == EVERY["input"]
-        timed.call("principal_purge", {"name": "ann"})
-        timed.sync(str(tmp_path / "other.db"))
+        clocked_store.call("principal_purge", {"name": "ann"})
+        clocked_store.sync(str(tmp_path / "other.db"))
         assert other.interaction_show(kept.id).erased
         assert other.verify().intact
     with holdfast.open(str(tmp_path / "third.db"), agent_id="ai:tester@here") as third:
@@ -129,25 +137,25 @@ def test_they_travel_with_an_exchange_and_with_a_trusted_export(timed: holdfast.
 
 def test_a_denial_of_the_door_is_recorded_if_that_is_set(tmp_path: Path) -> None:
     settings = load({"db": str(tmp_path / "memory.db"), "agent_id": "ai:tester@here", "audit": "denied"})
-    with holdfast.open(settings=settings) as hold:
-        reader = Caller("ai:reader@here", right="read", namespaces=("open",), bound=True, source="http")
+    with holdfast.open(settings=settings) as ctx:
+        reader = Caller("ai:reader@here", right="read", namespaces=("open",), has_fixed_agent=True, source="http")
         with pytest.raises(Forbidden):
-            hold.call("store", {"title": "x", "content": "secret words"}, caller=reader)
+            ctx.call("store", {"title": "x", "content": "secret words"}, caller=reader)
         with pytest.raises(Invalid):
-            hold.call("store", {"title": "", "content": "x"})
-        hold.store(title="x", content="y")
-        (one,) = hold.interaction_list().interactions
+            ctx.call("store", {"title": "", "content": "x"})
+        ctx.store(title="x", content="y")
+        (one,) = ctx.interaction_list().interactions
         assert (one.status, one.principal, one.action, one.reason) == ("denied", "ai:reader@here", "store", "FORBIDDEN")
         assert (one.channel, one.input) == ("http", UNSET)
 
 
 def test_every_call_is_recorded_if_that_is_set(tmp_path: Path) -> None:
     settings = load({"db": str(tmp_path / "memory.db"), "audit": "all"})
-    with holdfast.open(settings=settings) as hold:
-        hold.store(title="x", content="y")
+    with holdfast.open(settings=settings) as ctx:
+        ctx.store(title="x", content="y")
         with pytest.raises(NotFound):
-            hold.get("no-such-memory")
-        assert [(one.action, one.status) for one in hold.interaction_list().interactions] == [
+            ctx.get("no-such-memory")
+        assert [(one.action, one.status) for one in ctx.interaction_list().interactions] == [
             ("get", "error"),
             ("store", "ok"),
         ]
@@ -166,7 +174,7 @@ def test_every_call_is_recorded_if_that_is_set(tmp_path: Path) -> None:
     ],
     ids=["status", "nobody", "lines", "ten megabytes", "when", "time", "a person's place"],
 )
-def test_what_cannot_be_a_record_is_refused(timed: holdfast.Holdfast, bad: dict[str, Any]) -> None:
+def test_what_cannot_be_a_record_is_refused(clocked_store: holdfast.Holdfast, bad: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
-        timed.interaction_record(**bad)
-    assert timed.interaction_list().count == 0
+        clocked_store.interaction_record(**bad)
+    assert clocked_store.interaction_list().count == 0

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 import holdfast
-from apart import disagree
+from diverging_stores import disagree
 from engines import ENGINES_BY_RING
 from holdfast.kernel.caller import Caller
 from holdfast.kernel.errors import Forbidden, HoldfastError, NotFound
-from holdfast.kernel.registry.operation import bare
-from holdfast.kernel.timestamps import from_text
+from holdfast.kernel.registry.operation import bare_type
+from holdfast.kernel.timestamps import parse_timestamp
 from holdfast.operations import REGISTRY, Effect, Operation
 
 CANARY = "CANARY7f3a"
@@ -26,8 +26,8 @@ WORD = "quokka"
 
 
 SKILL = f"---\nname: {WORD}\ndescription: The {WORD} says {CANARY}.\n---\n{CANARY}\n"
-START = from_text("2026-01-31T09:00:00Z", "start")
-LATER = from_text("2026-01-31T16:00:00Z", "later")
+START = parse_timestamp("2026-01-31T09:00:00Z", "start")
+LATER = parse_timestamp("2026-01-31T16:00:00Z", "later")
 
 
 class World(NamedTuple):
@@ -41,11 +41,11 @@ class World(NamedTuple):
     """Ids of what is no memory."""
 
 
-def bury(hold: Any, let_time_pass: Callable[[], Any], owner: Caller, **how: Any) -> list[str]:
+def hide_memories(ctx: Any, let_time_pass: Callable[[], Any], owner: Caller, **how: Any) -> list[str]:
     """Store hidden memories in every state, with related records; return their ids."""
 
     def call(name: str, **arguments: Any) -> Any:
-        return hold.call(name, arguments, caller=owner)
+        return ctx.call(name, arguments, caller=owner)
 
     def store(what: str, **more: Any) -> str:
         body = {
@@ -81,8 +81,8 @@ def bury(hold: Any, let_time_pass: Callable[[], Any], owner: Caller, **how: Any)
     strict = f"{how['namespace']}/strict"
     call("policy_set", namespace=strict, require_approval_above_depth=0)
     waits = str(call("reflect", title=f"{WORD} waits {CANARY}", namespace=strict, **said).pending_id)
-    beside = bury_what_is_curated(call, store)
-    disagree(hold, live, f"the {WORD} live says {CANARY} elsewhere", owner=owner.agent)
+    beside = hide_curated(call, store)
+    disagree(ctx, live, f"the {WORD} live says {CANARY} elsewhere", owner=owner.agent)
     if how.get("scope") == "private":
         call("update", id=entity.entity_id, scope="private")
     else:
@@ -90,7 +90,7 @@ def bury(hold: Any, let_time_pass: Callable[[], Any], owner: Caller, **how: Any)
     return [live, archived, deleted, expired, rule, entity.entity_id, reflection, *beside, *learnt, waits, fallen]
 
 
-def bury_what_is_curated(call: Callable[..., Any], store: Callable[..., str]) -> list[str]:
+def hide_curated(call: Callable[..., Any], store: Callable[..., str]) -> list[str]:
     """Store a hidden persona and memories with curation proposals."""
     said = f"the {WORD} of {CANARY} sleeps for ten hours in each of its trees"
     odd = [store(f"sleep {how}", content=said.replace("ten", how)) for how in ("nine", "eleven")]
@@ -99,11 +99,11 @@ def bury_what_is_curated(call: Callable[..., Any], store: Callable[..., str]) ->
     return [*odd, persona]
 
 
-def bury_for_agents(hold: Any, owner: Caller, namespace: str) -> list[str]:
+def hide_agent_data(ctx: Any, owner: Caller, namespace: str) -> list[str]:
     """Store hidden agent records other than memories; return their ids."""
 
     def call(name: str, **arguments: Any) -> Any:
-        return hold.call(name, arguments, caller=owner)
+        return ctx.call(name, arguments, caller=owner)
 
     due = {"due_at": "2020-01-01", "principal": WORD, "payload": {CANARY: CANARY}, "repeat": "daily"}
     task = call("task_add", title=f"{WORD} {CANARY}", namespace=namespace, **due).task.id
@@ -131,7 +131,7 @@ def bury_for_agents(hold: Any, owner: Caller, namespace: str) -> list[str]:
     return [task, denied, f"{WORD}-run", going, hook]
 
 
-class Buried(NamedTuple):
+class HiddenStore(NamedTuple):
     """A closed store where one caller can see a single memory."""
 
     address: str
@@ -154,71 +154,71 @@ def engine(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module", params=[PRIVATE, OUTSIDE])
 def hidden_store(
     engine: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Buried]:
+) -> Iterator[HiddenStore]:
     if engine == "sqlite":
-        yield burial(str(tmp_path_factory.mktemp("hidden_store") / "memory.db"), request.param)
+        yield make_hidden_store(str(tmp_path_factory.mktemp("hidden_store") / "memory.db"), request.param)
         return
     postgres = request.getfixturevalue("postgres")
     with postgres.new_store() as url:
-        done = burial(url, request.param)
+        done = make_hidden_store(url, request.param)
         postgres.keep(url)
         yield done
 
 
-def burial(address: str, how: str) -> Buried:
+def make_hidden_store(address: str, how: str) -> HiddenStore:
     """Create the store: the visible memory has links to hidden ones and a deleted hidden source."""
-    owner, moments = Caller("ai:owner@here", bound=True), [LATER, START]
-    with holdfast.open(address, agent_id="ai:tester@here", now=lambda: moments[-1]) as hold:
+    owner, moments = Caller("ai:owner@here", has_fixed_agent=True), [LATER, START]
+    with holdfast.open(address, agent_id="ai:tester@here", now=lambda: moments[-1]) as ctx:
         if how == PRIVATE:
-            caller = Caller("ai:snoop@here", right="write", bound=True)
-            hidden = bury(hold, moments.pop, owner, scope="private", namespace="open")
+            caller = Caller("ai:snoop@here", right="write", has_fixed_agent=True)
+            hidden = hide_memories(ctx, moments.pop, owner, scope="private", namespace="open")
         else:
-            caller = Caller("ai:snoop@here", right="write", bound=True, namespaces=("open",))
-            hidden = bury(hold, moments.pop, owner, namespace="closed")
-        shown = hold.store(title="shown", content="plain", namespace="open", tier="long").id
+            caller = Caller("ai:snoop@here", right="write", has_fixed_agent=True, namespaces=("open",))
+            hidden = hide_memories(ctx, moments.pop, owner, namespace="closed")
+        shown = ctx.store(title="shown", content="plain", namespace="open", tier="long").id
         both = [
             {"source_id": source, "target_id": target, "relation": relation, "observed_by": owner.agent}
             for relation in ("derived_from", "related_to")
             for source, target in ((hidden[0], shown), (shown, hidden[0]))
         ]
-        assert hold.call("import", {"envelope": {"memories": [], "links": both}}).rejected == 0
+        assert ctx.call("import", {"envelope": {"memories": [], "links": both}}).rejected == 0
         stands = {"source_id": shown, "target_id": hidden[-1], "relation": "derived_from"}
-        hold.call("link", stands, caller=owner)
-        hold.call("link", {"source_id": hidden[0], "target_id": hidden[-1], "relation": "supersedes"}, caller=owner)
-        hold.call("delete", {"id": hidden[-1]}, caller=owner)
-        hold.call("notify", {"target_agent_id": "ai:friend@here", "title": CANARY, "payload": CANARY}, caller=owner)
-        changes = [one.seq for one in hold.call("events", {"limit": 1000}, caller=owner).events]
-        others = [one.id for one in hold.call("conflicts", {}, caller=owner).conflicts]
-        others += bury_for_agents(hold, owner, "open" if how == PRIVATE else "closed")
-    return Buried(address, caller, hidden, shown, changes, others)
+        ctx.call("link", stands, caller=owner)
+        ctx.call("link", {"source_id": hidden[0], "target_id": hidden[-1], "relation": "supersedes"}, caller=owner)
+        ctx.call("delete", {"id": hidden[-1]}, caller=owner)
+        ctx.call("notify", {"target_agent_id": "ai:friend@here", "title": CANARY, "payload": CANARY}, caller=owner)
+        changes = [one.seq for one in ctx.call("events", {"limit": 1000}, caller=owner).events]
+        others = [one.id for one in ctx.call("conflicts", {}, caller=owner).conflicts]
+        others += hide_agent_data(ctx, owner, "open" if how == PRIVATE else "closed")
+    return HiddenStore(address, caller, hidden, shown, changes, others)
 
 
 @pytest.fixture
-def world(engine: str, hidden_store: Buried, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
+def world(engine: str, hidden_store: HiddenStore, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
     """A fresh copy for every test."""
-    with opened(engine, hidden_store, tmp_path, request) as world:
+    with open_copy(engine, hidden_store, tmp_path, request) as world:
         yield world
 
 
 @pytest.fixture(scope="module")
 def read_world(
-    engine: str, hidden_store: Buried, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+    engine: str, hidden_store: HiddenStore, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[World]:
     """A shared copy for tests that only read."""
-    with opened(engine, hidden_store, tmp_path_factory.mktemp("read"), request) as world:
+    with open_copy(engine, hidden_store, tmp_path_factory.mktemp("read"), request) as world:
         yield world
 
 
 @contextmanager
-def opened(engine: str, hidden_store: Buried, folder: Path, request: pytest.FixtureRequest) -> Iterator[World]:
+def open_copy(engine: str, hidden_store: HiddenStore, folder: Path, request: pytest.FixtureRequest) -> Iterator[World]:
     """Open a copy of the store; a server database is restored afterwards instead."""
     address = hidden_store.address
     server = request.getfixturevalue("postgres") if engine == "postgres" else None
     if server is None:
         address = str(shutil.copytree(Path(address).parent, folder / "copy") / "memory.db")
     try:
-        with holdfast.open(address, agent_id="ai:tester@here", now=lambda: LATER) as hold:
-            yield World(hold, *hidden_store[1:])
+        with holdfast.open(address, agent_id="ai:tester@here", now=lambda: LATER) as ctx:
+            yield World(ctx, *hidden_store[1:])
     finally:
         if server is not None:
             server.put_back(address)
@@ -264,7 +264,7 @@ def probes(world: World, name: str, type_: Any) -> list[Any]:
     }
     if name in known:
         return known[name]
-    match bare(msgspec.inspect.type_info(type_)):
+    match bare_type(msgspec.inspect.type_info(type_)):
         case msgspec.inspect.LiteralType(values=values):
             return list(values)
         case msgspec.inspect.BoolType():
@@ -300,7 +300,7 @@ def answer_to(world: World, op: Operation, arguments: dict[str, Any]) -> str:
     try:
         answer = world.hold.call(op.name, arguments, caller=world.caller)
     except HoldfastError as error:
-        return str(error.body())
+        return str(error.to_json())
     return msgspec.json.encode(answer).decode()
 
 
@@ -312,20 +312,20 @@ def leaks(world: World, op: Operation) -> Iterator[tuple[dict[str, Any], str]]:
             yield arguments, answer
 
 
-def unprivileged(*effects: Effect) -> list[Operation]:
+def list_unprivileged(*effects: Effect) -> list[Operation]:
     return [op for op in REGISTRY if op.effect in effects and not op.admin]
 
 
 def test_nothing_hidden_comes_out_of_reading(read_world: World) -> None:
-    assert {op.name: found for op in unprivileged(Effect.READ) if (found := list(leaks(read_world, op)))} == {}
+    assert {op.name: found for op in list_unprivileged(Effect.READ) if (found := list(leaks(read_world, op)))} == {}
 
 
 def test_nothing_hidden_comes_out_of_writing_or_is_changed_by_it(
-    engine: str, hidden_store: Buried, tmp_path: Path, request: pytest.FixtureRequest
+    engine: str, hidden_store: HiddenStore, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     leaking, changing = {}, []
-    for op in unprivileged(Effect.WRITE, Effect.DESTROY):
-        with opened(engine, hidden_store, tmp_path / op.name, request) as world:
+    for op in list_unprivileged(Effect.WRITE, Effect.DESTROY):
+        with open_copy(engine, hidden_store, tmp_path / op.name, request) as world:
             before = hidden_rows(world)
             if found := list(leaks(world, op)):
                 leaking[op.name] = found
@@ -336,14 +336,16 @@ def test_nothing_hidden_comes_out_of_writing_or_is_changed_by_it(
 
 @pytest.mark.parametrize("hidden_store", [OUTSIDE], indirect=True)
 def test_nothing_outside_its_namespaces_is_read_with_an_admin_key(read_world: World) -> None:
-    admin = read_world._replace(caller=Caller("ai:snoop@here", right="admin", bound=True, namespaces=("open",)))
+    admin = read_world._replace(
+        caller=Caller("ai:snoop@here", right="admin", has_fixed_agent=True, namespaces=("open",))
+    )
     reading = [op for op in REGISTRY if op.admin and op.effect is Effect.READ]
     assert {op.name: found for op in reading if (found := list(leaks(admin, op)))} == {}
 
 
 def hidden_rows(world: World) -> list[str]:
     """Return hidden memories and pending ones, as their owner sees them."""
-    owner = Caller("ai:owner@here", bound=True)
+    owner = Caller("ai:owner@here", has_fixed_agent=True)
     *memories, waits, fallen = world.hidden
     asked = [("history", {"id": id, "limit": 1000}) for id in (*memories, fallen)]
     answers = [world.hold.call(name, given, caller=owner) for name, given in (*asked, ("pending_list", {}))]
@@ -353,7 +355,7 @@ def hidden_rows(world: World) -> list[str]:
 
 def test_the_probe_finds_what_the_owner_may_see(world: World) -> None:
     """Without this the tests above would prove nothing."""
-    owner = world._replace(caller=Caller("ai:owner@here", bound=True))
+    owner = world._replace(caller=Caller("ai:owner@here", has_fixed_agent=True))
     seeing = {op.name for op in REGISTRY if op.effect is Effect.READ and not op.admin and any(leaks(owner, op))}
     blind = {"stats", "archive_stats", "capabilities", "agent_list", "inbox", "namespaces", "get_taxonomy", "verify"}
     blind |= {"policy_get", "reflection_origin", "export_reflections", "curate_runs", "pipelines"}
@@ -374,7 +376,7 @@ def test_what_is_hidden_is_not_counted(world: World) -> None:
     assert world.hold.call("get_taxonomy", {}, caller=world.caller).total_count == 1
 
 
-def test_a_message_is_read_by_whom_it_is_for(timed: Any, seen_by: Any) -> None:
+def test_a_message_is_read_by_whom_it_is_for(clocked_store: Any, seen_by: Any) -> None:
     seen_by("ai:a@here").notify(target_agent_id="ai:b@here", title="Hello", payload=CANARY)
     assert CANARY in str(seen_by("ai:b@here").inbox())
     assert CANARY not in str(seen_by("ai:c@here").inbox()) + str(seen_by("ai:a@here").inbox())
@@ -402,10 +404,14 @@ BEFORE_ANY_STORE = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 
 
 @BEFORE_ANY_STORE
-def test_a_namespace_out_of_reach_is_forbidden_by_name_on_every_operation(timed: Any) -> None:
+def test_a_namespace_out_of_reach_is_forbidden_by_name_on_every_operation(clocked_store: Any) -> None:
     caller = Caller("ai:key@here", namespaces=("open",))
-    reaching = [(op, name, needed_by(op) | {name: "openly"}) for op in REGISTRY for name in op.having("namespace")]
-    assert [(op.name, name) for op, name, asked in reaching if code_of(timed, op, asked, caller) != "FORBIDDEN"] == []
+    reaching = [
+        (op, name, needed_by(op) | {name: "openly"}) for op in REGISTRY for name in op.fields_with_role("namespace")
+    ]
+    assert [
+        (op.name, name) for op, name, asked in reaching if code_of(clocked_store, op, asked, caller) != "FORBIDDEN"
+    ] == []
 
 
 def needed_by(op: Operation) -> dict[str, Any]:
@@ -417,22 +423,24 @@ def needed_by(op: Operation) -> dict[str, Any]:
 
 
 @BEFORE_ANY_STORE
-def test_an_operation_beyond_the_right_of_a_key_is_forbidden_before_anything_else(timed: Any) -> None:
+def test_an_operation_beyond_the_right_of_a_key_is_forbidden_before_anything_else(clocked_store: Any) -> None:
     lesser: dict[str, Any] = {"write": "read", "admin": "write"}
     beyond = [(op, Caller("ai:key@here", right=lesser[op.right])) for op in REGISTRY if op.right in lesser]
-    assert [op.name for op, key in beyond if code_of(timed, op, {"nonsense": 1}, key) != "FORBIDDEN"] == []
+    assert [op.name for op, key in beyond if code_of(clocked_store, op, {"nonsense": 1}, key) != "FORBIDDEN"] == []
 
 
-def code_of(hold: holdfast.Holdfast, op: Operation, arguments: dict[str, Any], caller: Caller) -> str | None:
+def code_of(ctx: holdfast.Holdfast, op: Operation, arguments: dict[str, Any], caller: Caller) -> str | None:
     try:
-        hold.call(op.name, arguments, caller=caller)
+        ctx.call(op.name, arguments, caller=caller)
     except HoldfastError as error:
         return error.code
     return None
 
 
 @pytest.mark.parametrize("permission", ["read", "write", "admin"])
-def test_a_grant_opens_one_memory_and_as_much_of_it_as_it_says(timed: Any, seen_by: Any, permission: str) -> None:
+def test_a_grant_opens_one_memory_and_as_much_of_it_as_it_says(
+    clocked_store: Any, seen_by: Any, permission: str
+) -> None:
     owner, friend = seen_by("ai:owner@here"), seen_by("ai:friend@here")
     one, other = (owner.store(title=title, content="x", scope="private", tier="long") for title in ("one", "other"))
     owner.grant(one.id, agent_id="ai:friend@here", permission=permission)
@@ -456,7 +464,7 @@ def test_a_grant_opens_one_memory_and_as_much_of_it_as_it_says(timed: Any, seen_
         friend.get(one.id)
 
 
-def test_a_private_memory_is_its_owners_again_after_it_was_shared(timed: Any, seen_by: Any) -> None:
+def test_a_private_memory_is_its_owners_again_after_it_was_shared(clocked_store: Any, seen_by: Any) -> None:
     owner, other = seen_by("ai:owner@here"), seen_by("ai:other@here")
     memory = owner.store(title="x", content="y", tier="long")
     assert other.get(memory.id).content == "y"

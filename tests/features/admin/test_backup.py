@@ -80,81 +80,81 @@ def child(script: str, db: str) -> Iterator[Child]:
         process.communicate()
 
 
-def titles(hold: holdfast.Holdfast) -> set[str]:
-    return {row["title"] for row in hold.export()["memories"]}
+def titles(ctx: holdfast.Holdfast) -> set[str]:
+    return {row["title"] for row in ctx.export()["memories"]}
 
 
-def content_of(hold: holdfast.Holdfast) -> dict[str, Any]:
-    return {**hold.export(), "exported_at": ""}
+def content_of(ctx: holdfast.Holdfast) -> dict[str, Any]:
+    return {**ctx.export(), "exported_at": ""}
 
 
-def backups_of(hold: holdfast.Holdfast) -> Path:
-    return hold.hold.store.beside("backups")
+def backups_of(ctx: holdfast.Holdfast) -> Path:
+    return ctx.ctx.store.sidecar_path("backups")
 
 
-def litter(hold: holdfast.Holdfast) -> set[str]:
+def list_leftovers(ctx: holdfast.Holdfast) -> set[str]:
     """What lies beside a store that does not belong there."""
-    backups = backups_of(hold)
+    backups = backups_of(ctx)
     name = backups.name.removesuffix(".backups")
     known = {f"{name}{end}" for end in ("", "-wal", "-shm", ".key", ".backups")} | {"config", "data"}
     return {file.name for file in backups.parent.iterdir()} - known
 
 
 def test_a_snapshot_taken_back_into_a_fresh_store_has_everything_up_to_the_last_change(
-    hold: holdfast.Holdfast, tmp_path: Path
+    ctx: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     for number in range(20):
-        hold.store(title=f"Title {number}", content=f"content {number}", tags=["some"])
-    hold.store(title="Sentinel", content="written just before")
-    done = hold.backup()
+        ctx.store(title=f"Title {number}", content=f"content {number}", tags=["some"])
+    ctx.store(title="Sentinel", content="written just before")
+    done = ctx.backup()
     with holdfast.open(str(tmp_path / "elsewhere" / "fresh.db"), agent_id="ai:tester@here") as restored:
         restored.restore(done.path)
-        assert content_of(restored) == content_of(hold)
+        assert content_of(restored) == content_of(ctx)
         assert restored.search(query="sentinel").count == 1
-        assert (restored.verify().intact, restored.hold.store.faults()) == (True, [])
+        assert (restored.verify().intact, restored.ctx.store.faults()) == (True, [])
 
 
-def test_a_snapshot_is_private_and_its_manifest_says_what_it_is(hold: holdfast.Holdfast) -> None:
-    hold.store(title="One", content="first")
-    done = hold.backup()
+def test_a_snapshot_is_private_and_its_manifest_says_what_it_is(ctx: holdfast.Holdfast) -> None:
+    ctx.store(title="One", content="first")
+    done = ctx.backup()
     snapshot = Path(done.path)
     manifest = json.loads(backup.manifest_of(snapshot).read_bytes())
     assert manifest == {
         "snapshot": snapshot.name,
         "sha256": sha256(snapshot.read_bytes()).hexdigest(),
         "bytes": snapshot.stat().st_size,
-        "source": hold.hold.store.path,
+        "source": ctx.ctx.store.path,
         "version": holdfast.__version__,
         "created_at": done.created_at,
         "number": 1,
     }
     assert {stat.S_IMODE(file.stat().st_mode) for file in snapshot.parent.iterdir()} == {0o600}
     assert stat.S_IMODE(snapshot.parent.stat().st_mode) == 0o700
-    assert snapshot.parent == backups_of(hold)
+    assert snapshot.parent == backups_of(ctx)
 
 
 def test_a_snapshot_taken_while_another_process_writes_is_one_moment_of_the_store(
-    hold: holdfast.Holdfast, db: str, tmp_path: Path
+    ctx: holdfast.Holdfast, db: str, tmp_path: Path
 ) -> None:
     with child(WRITER, db) as writer:
         assert writer.process.stdout
         for number in range(3):
             told = [writer.process.stdout.readline().strip() for _ in range(10)]
-            done = hold.backup()
+            done = ctx.backup()
             with holdfast.open(str(tmp_path / f"fresh-{number}.db"), agent_id="ai:tester@here") as restored:
                 restored.restore(done.path)
                 held = {row["id"] for row in restored.export()["memories"]}
                 assert held.issuperset(told)
-                assert (restored.verify().intact, restored.hold.store.faults()) == (True, [])
+                assert (restored.verify().intact, restored.ctx.store.faults()) == (True, [])
 
 
-def test_only_the_last_snapshots_are_kept_and_other_files_left_alone(hold: holdfast.Holdfast) -> None:
-    folder = backups_of(hold)
-    made = [hold.backup(keep=3).snapshot for _ in range(5)]
+def test_only_the_last_snapshots_are_kept_and_other_files_left_alone(ctx: holdfast.Holdfast) -> None:
+    folder = backups_of(ctx)
+    made = [ctx.backup(keep=3).snapshot for _ in range(5)]
     (folder / "notes.txt").write_text("mine")
-    hold.backup(keep=2)
+    ctx.backup(keep=2)
     kept = sorted(file.name for file in folder.iterdir())
-    newest = hold.backup_list().snapshots[0].snapshot
+    newest = ctx.backup_list().snapshots[0].snapshot
     assert kept == sorted([made[-1], f"{made[-1]}.json", newest, f"{newest}.json", "notes.txt"])
 
 
@@ -174,9 +174,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def clocked(db: str, clock: Clock) -> Iterator[holdfast.Holdfast]:
-    with holdfast.open(db, agent_id="ai:tester@here", now=clock) as hold:
-        yield hold
+def clock_store(db: str, clock: Clock) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(db, agent_id="ai:tester@here", now=clock) as ctx:
+        yield ctx
 
 
 def snapshots_in(folder: Path) -> set[str]:
@@ -185,86 +185,88 @@ def snapshots_in(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize("keep", [1, 2, 3])
 def test_the_last_snapshots_that_were_made_are_kept_though_the_clock_was_ahead_before(
-    clocked: holdfast.Holdfast, clock: Clock, keep: int
+    clock_store: holdfast.Holdfast, clock: Clock, keep: int
 ) -> None:
     clock.at += 3650 * DAY
-    made = [clocked.backup().snapshot for _ in range(3)]
+    made = [clock_store.backup().snapshot for _ in range(3)]
     clock.at -= 3650 * DAY
     for number in range(3):
-        clocked.store(title=f"Now {number}", content="The clock is right again.")
-        made.append(clocked.backup(keep=keep).snapshot)
-        assert snapshots_in(backups_of(clocked)) == set(made[-keep:])
-    assert [one.snapshot for one in clocked.backup_list().snapshots] == made[: -keep - 1 : -1]
-    assert clocked.restore(str(backups_of(clocked))).snapshot == made[-1]
+        clock_store.store(title=f"Now {number}", content="The clock is right again.")
+        made.append(clock_store.backup(keep=keep).snapshot)
+        assert snapshots_in(backups_of(clock_store)) == set(made[-keep:])
+    assert [one.snapshot for one in clock_store.backup_list().snapshots] == made[: -keep - 1 : -1]
+    assert clock_store.restore(str(backups_of(clock_store))).snapshot == made[-1]
 
 
 def test_snapshots_of_an_earlier_release_go_first_whatever_their_names_say(
-    clocked: holdfast.Holdfast, clock: Clock
+    clock_store: holdfast.Holdfast, clock: Clock
 ) -> None:
     clock.at += 3650 * DAY
-    old = [Path(clocked.backup().path) for _ in range(2)]
+    old = [Path(clock_store.backup().path) for _ in range(2)]
     for snapshot in old:
         manifest = backup.manifest_of(snapshot)
         content = json.loads(manifest.read_bytes())
         del content["number"]
         manifest.write_text(json.dumps(content))
     clock.at -= 3650 * DAY
-    first = clocked.backup(keep=2)
+    first = clock_store.backup(keep=2)
     assert first.pruned == [old[0].name]
-    assert snapshots_in(backups_of(clocked)) == {old[1].name, first.snapshot}
-    second = clocked.backup(keep=2)
-    assert snapshots_in(backups_of(clocked)) == {first.snapshot, second.snapshot}
+    assert snapshots_in(backups_of(clock_store)) == {old[1].name, first.snapshot}
+    second = clock_store.backup(keep=2)
+    assert snapshots_in(backups_of(clock_store)) == {first.snapshot, second.snapshot}
 
 
-def test_two_snapshots_of_one_moment_are_kept_in_the_order_in_which_they_were_made(clocked: holdfast.Holdfast) -> None:
-    made = [clocked.backup(keep=1).snapshot for _ in range(3)]
-    assert snapshots_in(backups_of(clocked)) == {made[-1]}
-    made += [clocked.backup(keep=2).snapshot for _ in range(2)]
-    assert snapshots_in(backups_of(clocked)) == set(made[-2:])
+def test_two_snapshots_of_one_moment_are_kept_in_the_order_in_which_they_were_made(
+    clock_store: holdfast.Holdfast,
+) -> None:
+    made = [clock_store.backup(keep=1).snapshot for _ in range(3)]
+    assert snapshots_in(backups_of(clock_store)) == {made[-1]}
+    made += [clock_store.backup(keep=2).snapshot for _ in range(2)]
+    assert snapshots_in(backups_of(clock_store)) == set(made[-2:])
 
 
 def test_a_snapshot_that_was_cut_does_not_count_among_those_that_are_kept(
-    clocked: holdfast.Holdfast, clock: Clock
+    clock_store: holdfast.Holdfast, clock: Clock
 ) -> None:
     made = []
     for _ in range(3):
         clock.at += DAY
-        made.append(Path(clocked.backup().path))
+        made.append(Path(clock_store.backup().path))
     cut_by_a_page(made[-1])
     clock.at -= 2 * DAY
-    newest = clocked.backup(keep=2)
+    newest = clock_store.backup(keep=2)
     assert newest.pruned == [made[0].name]
-    assert snapshots_in(backups_of(clocked)) == {made[1].name, made[2].name, newest.snapshot}
-    assert clocked.backup(keep=1).pruned == [made[1].name, made[2].name, newest.snapshot]
+    assert snapshots_in(backups_of(clock_store)) == {made[1].name, made[2].name, newest.snapshot}
+    assert clock_store.backup(keep=1).pruned == [made[1].name, made[2].name, newest.snapshot]
 
 
 def test_the_last_snapshot_that_can_be_taken_back_stays_however_many_of_a_damaged_store_are_made(
     tmp_path: Path,
 ) -> None:
     db = tmp_path / "memory.db"
-    with holdfast.open(str(db), agent_id="ai:tester@here") as hold:
+    with holdfast.open(str(db), agent_id="ai:tester@here") as ctx:
         for number in range(30):
-            hold.store(title=f"Title {number}", content="some words to index " * 20)
-        good = [hold.backup().snapshot for _ in range(2)]
+            ctx.store(title=f"Title {number}", content="some words to index " * 20)
+        good = [ctx.backup().snapshot for _ in range(2)]
     connection = apsw.Connection(str(db))
     rows = connection.execute("select id, block from memory_text_data where id > 10").fetchall()
     connection.execute("update memory_text_data set block = x'00' where id > 10").fetchall()
     connection.close()
-    with holdfast.open(str(db), agent_id="ai:tester@here") as hold:
+    with holdfast.open(str(db), agent_id="ai:tester@here") as ctx:
         for _ in range(3):
-            made = hold.backup(keep=1)
-            assert snapshots_in(backups_of(hold)) == {good[-1], made.snapshot}
-        assert hold.restore(good[-1], dry_run=True).dry_run
+            made = ctx.backup(keep=1)
+            assert snapshots_in(backups_of(ctx)) == {good[-1], made.snapshot}
+        assert ctx.restore(good[-1], dry_run=True).dry_run
     connection = apsw.Connection(str(db))
     connection.executemany("update memory_text_data set block = ? where id = ?", [(block, id) for id, block in rows])
     connection.close()
-    with holdfast.open(str(db), agent_id="ai:tester@here") as hold:
-        assert good[-1] in hold.backup(keep=1).pruned
+    with holdfast.open(str(db), agent_id="ai:tester@here") as ctx:
+        assert good[-1] in ctx.backup(keep=1).pruned
 
 
-def test_what_is_no_snapshot_of_ours_is_never_removed(clocked: holdfast.Holdfast, clock: Clock) -> None:
-    folder = backups_of(clocked)
-    made = clocked.backup()
+def test_what_is_no_snapshot_of_ours_is_never_removed(clock_store: holdfast.Holdfast, clock: Clock) -> None:
+    folder = backups_of(clock_store)
+    made = clock_store.backup()
     bare, torn, foreign = (folder / f"holdfast-2001010{n}T000000.000000Z.db" for n in (1, 2, 3))
     for file in (bare, torn, foreign):
         file.write_bytes(Path(made.path).read_bytes())
@@ -276,187 +278,187 @@ def test_what_is_no_snapshot_of_ours_is_never_removed(clocked: holdfast.Holdfast
     (folder / ".holdfast-0" / "mine").write_text("mine")
     others = {file.name for file in folder.iterdir()}
     clock.at += 2 * DAY
-    assert clocked.backup(keep=1).pruned == [made.snapshot]
-    clocked.backup(keep=1)
+    assert clock_store.backup(keep=1).pruned == [made.snapshot]
+    clock_store.backup(keep=1)
     assert others - {file.name for file in folder.iterdir()} == {made.snapshot, f"{made.snapshot}.json"}
     assert (folder / ".holdfast-0" / "mine").exists()
 
 
 def test_what_a_crash_left_is_removed_after_a_day_and_counts_as_no_snapshot(
-    clocked: holdfast.Holdfast, clock: Clock
+    clock_store: holdfast.Holdfast, clock: Clock
 ) -> None:
-    folder, made = backups_of(clocked), clocked.backup()
+    folder, made = backups_of(clock_store), clock_store.backup()
     name = made.snapshot
     left = [f".{name}.77-0a1b2c3d.partial", f".{name}.json.77.partial"]
     for one in left:
         (folder / one).write_text("half of it")
     clock.at += SECOND
-    newest = clocked.backup(keep=2)
+    newest = clock_store.backup(keep=2)
     assert snapshots_in(folder) == {name, newest.snapshot}
     assert {file.name for file in folder.iterdir()}.issuperset(left)
     clock.at += 2 * DAY
-    clocked.backup(keep=2)
+    clock_store.backup(keep=2)
     assert not any(file.name.startswith(".") for file in folder.iterdir())
 
 
 def test_two_snapshots_of_one_moment_have_two_names(db: str) -> None:
-    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: 1_790_000_000_000_000) as hold:
-        assert hold.backup().snapshot != hold.backup().snapshot
-        assert hold.backup_list().count == 2
+    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: 1_790_000_000_000_000) as ctx:
+        assert ctx.backup().snapshot != ctx.backup().snapshot
+        assert ctx.backup_list().count == 2
 
 
-def test_a_snapshot_goes_where_it_is_told_to(hold: holdfast.Holdfast, tmp_path: Path) -> None:
-    done = hold.backup(to=str(tmp_path / "deep" / "backups"))
+def test_a_snapshot_goes_where_it_is_told_to(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
+    done = ctx.backup(to=str(tmp_path / "deep" / "backups"))
     assert Path(done.path).parent == tmp_path / "deep" / "backups"
-    assert hold.backup_list().snapshots == []
-    assert hold.restore(str(tmp_path / "deep" / "backups")).snapshot == done.snapshot
+    assert ctx.backup_list().snapshots == []
+    assert ctx.restore(str(tmp_path / "deep" / "backups")).snapshot == done.snapshot
 
 
-def test_a_directory_that_cannot_be_written_to_is_a_clear_error(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_to_is_a_clear_error(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for to in (str(tmp_path / "file"), "/dev/full", "/proc/nowhere"):
         with pytest.raises(HoldfastError) as refused:
-            hold.backup(to=to)
+            ctx.backup(to=to)
         assert refused.value.code == "STORE_UNREACHABLE"
 
 
-def test_a_restore_brings_back_everything_and_can_itself_be_taken_back(hold: holdfast.Holdfast) -> None:
-    kept = hold.store(title="Kept", content="before")
-    hold.link(source_id=kept.id, target_id=hold.store(title="Other", content="too").id)
-    before, done = content_of(hold), hold.backup()
-    hold.update(kept.id, content="after")
-    hold.delete(kept.id)
-    hold.store(title="Later", content="later")
-    after = content_of(hold)
-    restored = hold.restore(done.snapshot)
-    assert content_of(hold) == before
-    assert hold.search(query="before").count == 1
-    hold.restore(restored.before)
-    assert content_of(hold) == after
+def test_a_restore_brings_back_everything_and_can_itself_be_taken_back(ctx: holdfast.Holdfast) -> None:
+    kept = ctx.store(title="Kept", content="before")
+    ctx.link(source_id=kept.id, target_id=ctx.store(title="Other", content="too").id)
+    before, done = content_of(ctx), ctx.backup()
+    ctx.update(kept.id, content="after")
+    ctx.delete(kept.id)
+    ctx.store(title="Later", content="later")
+    after = content_of(ctx)
+    restored = ctx.restore(done.snapshot)
+    assert content_of(ctx) == before
+    assert ctx.search(query="before").count == 1
+    ctx.restore(restored.before)
+    assert content_of(ctx) == after
 
 
-def test_a_restored_store_is_a_new_incarnation_whose_chain_is_whole(hold: holdfast.Holdfast) -> None:
-    hold.store(title="One", content="first")
-    done = hold.backup()
-    hold.store(title="Two", content="second")
-    origins = [change.origin for change in hold.events(after=0).events]
-    restored = hold.restore(done.snapshot)
+def test_a_restored_store_is_a_new_incarnation_whose_chain_is_whole(ctx: holdfast.Holdfast) -> None:
+    ctx.store(title="One", content="first")
+    done = ctx.backup()
+    ctx.store(title="Two", content="second")
+    origins = [change.origin for change in ctx.events(after=0).events]
+    restored = ctx.restore(done.snapshot)
     assert restored.origin not in origins
-    assert hold.verify().intact
-    hold.store(title="Three", content="third")
-    changes = hold.events(after=0).events
+    assert ctx.verify().intact
+    ctx.store(title="Three", content="third")
+    changes = ctx.events(after=0).events
     assert [(change.seq, change.origin, change.number) for change in changes] == [
         (1, origins[0], 1),
         (2, restored.origin, 1),
     ]
-    assert (hold.verify().intact, hold.hold.store.faults()) == (True, [])
+    assert (ctx.verify().intact, ctx.ctx.store.faults()) == (True, [])
 
 
-def test_every_process_that_has_the_store_open_sees_what_was_restored_at_once(hold: holdfast.Holdfast, db: str) -> None:
-    hold.store(title="Shared", content="apple")
-    done = hold.backup()
+def test_every_process_that_has_the_store_open_sees_what_was_restored_at_once(ctx: holdfast.Holdfast, db: str) -> None:
+    ctx.store(title="Shared", content="apple")
+    done = ctx.backup()
     with child(CHILD, db) as other:
         assert other.ask("store Childish")
         assert other.ask("recall apple child") == "Childish,Shared"
-        hold.restore(done.snapshot)
+        ctx.restore(done.snapshot)
         assert other.ask("recall apple child") == "Shared"
         assert other.ask("store Afterwards")
-        assert titles(hold) == {"Shared", "Afterwards"}
+        assert titles(ctx) == {"Shared", "Afterwards"}
         assert other.ask("recall afterwards") == "Afterwards"
-    assert (hold.verify().intact, hold.hold.store.faults()) == (True, [])
+    assert (ctx.verify().intact, ctx.ctx.store.faults()) == (True, [])
 
 
-def test_a_listener_hears_of_a_restore_and_of_what_comes_after_it(hold: holdfast.Holdfast, db: str) -> None:
-    done = hold.backup()
-    hold.store(title="Later", content="later")
+def test_a_listener_hears_of_a_restore_and_of_what_comes_after_it(ctx: holdfast.Holdfast, db: str) -> None:
+    done = ctx.backup()
+    ctx.store(title="Later", content="later")
     with holdfast.open(db, agent_id="ai:listener@here") as listener:
-        while listener.hold.store.wait(0.5):
+        while listener.ctx.store.wait_for_commit(0.5):
             pass
-        hold.restore(done.snapshot)
-        assert listener.hold.store.wait(TIMEOUT)
+        ctx.restore(done.snapshot)
+        assert listener.ctx.store.wait_for_commit(TIMEOUT)
         assert listener.events(after=0).events == []
-        while listener.hold.store.wait(0.5):
+        while listener.ctx.store.wait_for_commit(0.5):
             pass
-        hold.store(title="Afterwards", content="afterwards")
-        assert listener.hold.store.wait(TIMEOUT)
+        ctx.store(title="Afterwards", content="afterwards")
+        assert listener.ctx.store.wait_for_commit(TIMEOUT)
         assert [event.op for event in listener.events(after=0).events] == ["store"]
 
 
-def test_a_snapshot_of_one_engine_can_be_taken_back_on_another(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_a_snapshot_of_one_engine_can_be_taken_back_on_another(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
     with holdfast.open(str(tmp_path / "file.db"), agent_id="ai:tester@here") as other:
         made = other.store(title="Moved", content="some words", embedding={"model": "own", "vector": [0.6, 0.8]})
         other.update(made.id, content="other words")
-        hold.store(title="Before", content="words that go")
-        hold.restore(other.backup().path)
-        assert content_of(hold) == content_of(other)
-    assert [found.id for found in hold.search(query="other words").results] == [made.id]
-    assert hold.search(query="go").count == 0
-    assert (hold.verify().intact, hold.hold.store.faults()) == (True, [])
-    hold.store(title="Next", content="one more")
-    assert (hold.verify().intact, hold.hold.store.faults()) == (True, [])
+        ctx.store(title="Before", content="words that go")
+        ctx.restore(other.backup().path)
+        assert content_of(ctx) == content_of(other)
+    assert [found.id for found in ctx.search(query="other words").results] == [made.id]
+    assert ctx.search(query="go").count == 0
+    assert (ctx.verify().intact, ctx.ctx.store.faults()) == (True, [])
+    ctx.store(title="Next", content="one more")
+    assert (ctx.verify().intact, ctx.ctx.store.faults()) == (True, [])
 
 
 def test_nothing_that_was_acknowledged_during_a_restore_is_in_neither_place(
-    hold: holdfast.Holdfast, db: str, tmp_path: Path
+    ctx: holdfast.Holdfast, db: str, tmp_path: Path
 ) -> None:
-    hold.store(title="First", content="first")
-    done = hold.backup()
+    ctx.store(title="First", content="first")
+    done = ctx.backup()
     with child(WRITER, db) as writer:
         assert writer.process.stdout
         told = [writer.process.stdout.readline().strip() for _ in range(20)]
-        before = hold.restore(done.snapshot).before
+        before = ctx.restore(done.snapshot).before
         told += [writer.process.stdout.readline().strip() for _ in range(20)]
     copy = tmp_path / "before.db"
-    shutil.copy(backups_of(hold) / before, copy)
+    shutil.copy(backups_of(ctx) / before, copy)
     with holdfast.open(str(copy), agent_id="ai:tester@here") as kept:
-        held = {row["id"] for row in (*kept.export()["memories"], *hold.export()["memories"])}
+        held = {row["id"] for row in (*kept.export()["memories"], *ctx.export()["memories"])}
     assert held.issuperset(told)
-    assert hold.verify().intact
+    assert ctx.verify().intact
 
 
 def test_a_process_killed_in_the_midst_of_a_restore_leaves_the_store_as_it_was(db: str) -> None:
     times = {"now": 1_790_000_000 * SECOND}
-    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: times["now"]) as hold:
-        done = hold.backup()
-        hold.store(title="Later", content="later")
+    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: times["now"]) as ctx:
+        done = ctx.backup()
+        ctx.store(title="Later", content="later")
         killed = subprocess.run([sys.executable, "-c", KILLED, db, done.snapshot, str(times["now"])], check=False)
         assert killed.returncode == -signal.SIGKILL
-        assert (titles(hold), hold.verify().intact) == ({"Later"}, True)
-        hold.store(title="Afterwards", content="afterwards")
-        folder = backups_of(hold)
+        assert (titles(ctx), ctx.verify().intact) == ({"Later"}, True)
+        ctx.store(title="Afterwards", content="afterwards")
+        folder = backups_of(ctx)
         assert len([file for file in folder.iterdir() if file.name.startswith(".")]) == 1
         times["now"] += 2 * DAY
-        hold.backup()
+        ctx.backup()
         assert [file for file in folder.iterdir() if file.name.startswith(".")] == []
 
 
-def test_a_snapshot_of_another_store_leaves_this_one_its_name(hold: holdfast.Holdfast, tmp_path: Path) -> None:
-    hold.store(title="Mine", content="mine")
-    node = hold.verify().node
+def test_a_snapshot_of_another_store_leaves_this_one_its_name(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
+    ctx.store(title="Mine", content="mine")
+    node = ctx.verify().node
     with holdfast.open(str(tmp_path / "other.db"), agent_id="ai:other@here") as other:
         other.store(title="Theirs", content="theirs")
         snapshot = other.backup().path
-    hold.restore(snapshot)
-    assert (titles(hold), hold.verify().node, hold.verify().intact) == ({"Theirs"}, node, True)
+    ctx.restore(snapshot)
+    assert (titles(ctx), ctx.verify().node, ctx.verify().intact) == ({"Theirs"}, node, True)
 
 
-def test_a_key_that_was_revoked_since_stays_revoked(hold: holdfast.Holdfast) -> None:
-    key = hold.key_create(name="laptop", scope="read")
-    done = hold.backup()
-    hold.key_revoke(key.id)
-    hold.restore(done.snapshot)
-    assert [isinstance(one.revoked_at, str) for one in hold.key_list().keys] == [True]
+def test_a_key_that_was_revoked_since_stays_revoked(ctx: holdfast.Holdfast) -> None:
+    key = ctx.key_create(name="laptop", scope="read")
+    done = ctx.backup()
+    ctx.key_revoke(key.id)
+    ctx.restore(done.snapshot)
+    assert [isinstance(one.revoked_at, str) for one in ctx.key_list().keys] == [True]
 
 
-def test_a_dry_run_verifies_a_snapshot_and_changes_nothing(hold: holdfast.Holdfast) -> None:
-    done = hold.backup()
-    hold.store(title="Later", content="later")
-    answer = hold.restore(done.snapshot, dry_run=True)
-    assert (answer.restored, answer.dry_run, titles(hold), litter(hold)) == (False, True, {"Later"}, set())
-    assert hold.backup_list().count == 1
+def test_a_dry_run_verifies_a_snapshot_and_changes_nothing(ctx: holdfast.Holdfast) -> None:
+    done = ctx.backup()
+    ctx.store(title="Later", content="later")
+    answer = ctx.restore(done.snapshot, dry_run=True)
+    assert (answer.restored, answer.dry_run, titles(ctx), list_leftovers(ctx)) == (False, True, {"Later"}, set())
+    assert ctx.backup_list().count == 1
 
 
-def sealed(snapshot: Path) -> None:
+def write_manifest(snapshot: Path) -> None:
     """Give a file the manifest of a snapshot, whatever is in it."""
     manifest = backup.manifest_of(snapshot)
     content = json.loads(manifest.read_bytes())
@@ -487,31 +489,31 @@ def cut_by_a_page(snapshot: Path) -> None:
     snapshot.write_bytes(snapshot.read_bytes()[:-4096])
 
 
-def cut_and_sealed(snapshot: Path) -> None:
+def cut_with_new_manifest(snapshot: Path) -> None:
     cut_by_a_page(snapshot)
-    sealed(snapshot)
+    write_manifest(snapshot)
 
 
-def scrambled_and_sealed(snapshot: Path) -> None:
+def scrambled_with_new_manifest(snapshot: Path) -> None:
     content = bytearray(snapshot.read_bytes())
     for page in range(3, len(content) // 4096):
         content[page * 4096 : page * 4096 + 64] = os.urandom(64)
     snapshot.write_bytes(content)
-    sealed(snapshot)
+    write_manifest(snapshot)
 
 
 def with_a_broken_index(snapshot: Path) -> None:
     connection = apsw.Connection(str(snapshot))
     connection.execute("update memory_text_data set block = x'00' where id > 10").fetchall()
     connection.close()
-    sealed(snapshot)
+    write_manifest(snapshot)
 
 
 def from_a_later_release(snapshot: Path) -> None:
     connection = apsw.Connection(str(snapshot))
     connection.execute("pragma user_version=99").fetchall()
     connection.close()
-    sealed(snapshot)
+    write_manifest(snapshot)
 
 
 def of_another_program(snapshot: Path) -> None:
@@ -519,17 +521,17 @@ def of_another_program(snapshot: Path) -> None:
     connection = apsw.Connection(str(snapshot))
     connection.execute("create table t (x); insert into t values (1)").fetchall()
     connection.close()
-    sealed(snapshot)
+    write_manifest(snapshot)
 
 
 def empty(snapshot: Path) -> None:
     snapshot.write_bytes(b"")
-    sealed(snapshot)
+    write_manifest(snapshot)
 
 
 def of_text(snapshot: Path) -> None:
     snapshot.write_text("no database at all, but long enough to have a header of a hundred bytes or more. " * 9)
-    sealed(snapshot)
+    write_manifest(snapshot)
 
 
 @pytest.mark.parametrize(
@@ -540,8 +542,8 @@ def of_text(snapshot: Path) -> None:
         (with_anothers_manifest, "VALIDATION_FAILED"),
         (with_one_byte_changed, "VALIDATION_FAILED"),
         (cut_by_a_page, "VALIDATION_FAILED"),
-        (cut_and_sealed, "STORE_DAMAGED"),
-        (scrambled_and_sealed, "STORE_DAMAGED"),
+        (cut_with_new_manifest, "STORE_DAMAGED"),
+        (scrambled_with_new_manifest, "STORE_DAMAGED"),
         (with_a_broken_index, "STORE_DAMAGED"),
         (from_a_later_release, "NEWER_STORE"),
         (of_another_program, "NOT_A_STORE"),
@@ -551,77 +553,77 @@ def of_text(snapshot: Path) -> None:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_snapshot_that_is_not_what_it_should_be_is_refused_and_nothing_changes(
-    hold: holdfast.Holdfast, spoil: Any, code: str
+    ctx: holdfast.Holdfast, spoil: Any, code: str
 ) -> None:
     for number in range(30):
-        hold.store(title=f"Title {number}", content="some words to index " * 20)
-    done = hold.backup()
+        ctx.store(title=f"Title {number}", content="some words to index " * 20)
+    done = ctx.backup()
     spoil(Path(done.path))
     spoilt = Path(done.path).read_bytes()
-    hold.store(title="Later", content="later")
-    before = content_of(hold)
+    ctx.store(title="Later", content="later")
+    before = content_of(ctx)
     with pytest.raises(HoldfastError) as refused:
-        hold.restore(done.snapshot)
+        ctx.restore(done.snapshot)
     assert refused.value.code == code
-    assert content_of(hold) == before
-    assert (Path(done.path).read_bytes(), litter(hold)) == (spoilt, set())
-    assert hold.hold.store.faults() == []
+    assert content_of(ctx) == before
+    assert (Path(done.path).read_bytes(), list_leftovers(ctx)) == (spoilt, set())
+    assert ctx.ctx.store.faults() == []
 
 
-def remote(hold: holdfast.Holdfast, name: str, **arguments: Any) -> Any:
-    return hold.call(name, arguments, caller=Caller(agent="ai:far@away", source="api"))
+def remote(ctx: holdfast.Holdfast, name: str, **arguments: Any) -> Any:
+    return ctx.call(name, arguments, caller=Caller(agent="ai:far@away", source="api"))
 
 
-def test_a_remote_caller_names_a_snapshot_and_no_path(hold: holdfast.Holdfast, tmp_path: Path) -> None:
-    done = hold.backup()
+def test_a_remote_caller_names_a_snapshot_and_no_path(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
+    done = ctx.backup()
     for path in (done.path, "../memory.db.backups/" + done.snapshot, "/etc/passwd", ".", "~/x", f"./{done.snapshot}"):
         with pytest.raises(Forbidden):
-            remote(hold, "restore", **{"from": path})
+            remote(ctx, "restore", **{"from": path})
     with pytest.raises(NotFound):
-        remote(hold, "restore", **{"from": "holdfast-20200101T000000.000000Z.db"})
+        remote(ctx, "restore", **{"from": "holdfast-20200101T000000.000000Z.db"})
     with pytest.raises(Forbidden):
-        remote(hold, "backup", to=str(tmp_path))
-    assert remote(hold, "restore", **{"from": done.snapshot}).restored
+        remote(ctx, "backup", to=str(tmp_path))
+    assert remote(ctx, "restore", **{"from": done.snapshot}).restored
 
 
-def test_a_key_that_reaches_only_some_namespaces_has_no_part_in_backups(hold: holdfast.Holdfast) -> None:
-    done = hold.backup()
+def test_a_key_that_reaches_only_some_namespaces_has_no_part_in_backups(ctx: holdfast.Holdfast) -> None:
+    done = ctx.backup()
     confined = Caller(agent="ai:admin@here", namespaces=("team",))
     for name, arguments in (("backup", {}), ("restore", {"from": done.snapshot})):
         with pytest.raises(Forbidden):
-            hold.call(name, arguments, caller=confined)
+            ctx.call(name, arguments, caller=confined)
 
 
-def test_backups_are_an_administrators_business(hold: holdfast.Holdfast) -> None:
+def test_backups_are_an_administrators_business(ctx: holdfast.Holdfast) -> None:
     writer = Caller(agent="ai:writer@here", right="write")
     for name, arguments in (("backup", {}), ("backup_list", {}), ("restore", {"from": "x"}), ("doctor", {})):
         with pytest.raises(Forbidden):
-            hold.call(name, arguments, caller=writer)
+            ctx.call(name, arguments, caller=writer)
 
 
-def test_a_snapshot_without_a_manifest_is_listed_as_unusable(hold: holdfast.Holdfast) -> None:
-    done = hold.backup()
+def test_a_snapshot_without_a_manifest_is_listed_as_unusable(ctx: holdfast.Holdfast) -> None:
+    done = ctx.backup()
     without_manifest(Path(done.path))
-    answer = hold.backup_list()
+    answer = ctx.backup_list()
     assert (answer.snapshots, answer.unusable) == ([], [done.snapshot])
     with pytest.raises(Invalid):
-        hold.restore(done.snapshot)
+        ctx.restore(done.snapshot)
 
 
 def test_a_directory_whose_newest_snapshot_lost_its_manifest_is_not_taken_for_an_older_one(
-    hold: holdfast.Holdfast,
+    ctx: holdfast.Holdfast,
 ) -> None:
-    hold.backup()
-    newest = hold.backup()
+    ctx.backup()
+    newest = ctx.backup()
     without_manifest(Path(newest.path))
     with pytest.raises(Invalid, match=newest.snapshot):
-        hold.restore(str(backups_of(hold)))
+        ctx.restore(str(backups_of(ctx)))
 
 
 def test_snapshots_taken_at_the_same_moment_do_not_take_each_others_place(db: str) -> None:
-    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: 1_790_000_000_000_000) as hold:
-        hold.store("One", "first")
+    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: 1_790_000_000_000_000) as ctx:
+        ctx.store("One", "first")
         with ThreadPoolExecutor(4) as pool:
-            made = list(pool.map(lambda _: hold.backup().snapshot, range(4)))
-        assert sorted(made) == sorted({one.snapshot for one in hold.backup_list().snapshots})
+            made = list(pool.map(lambda _: ctx.backup().snapshot, range(4)))
+        assert sorted(made) == sorted({one.snapshot for one in ctx.backup_list().snapshots})
         assert len(set(made)) == 4

@@ -9,35 +9,35 @@ import apsw
 import pytest
 
 import holdfast
-from engines import past_holdfast
+from engines import raw_connection
 from holdfast.features.admin import backup
-from holdfast.features.embeddings.choose import chosen
+from holdfast.features.embeddings.choose import choose_embedder
 from holdfast.features.embeddings.minilm import MiniLm
-from holdfast.features.sync.quorum import store as unreplicated
+from holdfast.features.sync.quorum import store as ack_store
 from holdfast.kernel.journal import journal
 from holdfast.kernel.timestamps import DAY, SECOND
 from holdfast.settings import Settings
 
 
 @pytest.fixture
-def filled(hold: holdfast.Holdfast) -> holdfast.Holdfast:
+def full_store(ctx: holdfast.Holdfast) -> holdfast.Holdfast:
     for number in range(40):
-        hold.store(title=f"Title {number}", content=f"the quick brown fox number {number} " * 20, tags=["fox"])
-    return hold
+        ctx.store(title=f"Title {number}", content=f"the quick brown fox number {number} " * 20, tags=["fox"])
+    return ctx
 
 
-def severities(hold: holdfast.Holdfast) -> dict[str, str]:
-    return {section.name: section.severity for section in hold.doctor().sections}
+def severities(ctx: holdfast.Holdfast) -> dict[str, str]:
+    return {section.name: section.severity for section in ctx.doctor().sections}
 
 
-def said(hold: holdfast.Holdfast) -> str:
-    return " | ".join(finding.what for section in hold.doctor().sections for finding in section.findings)
+def list_findings(ctx: holdfast.Holdfast) -> str:
+    return " | ".join(finding.what for section in ctx.doctor().sections for finding in section.findings)
 
 
 def by_hand(db: str, sql: str) -> None:
     """Change the tables past Holdfast."""
     if db.startswith("postgresql:"):
-        with past_holdfast(db) as connection:
+        with raw_connection(db) as connection:
             connection.execute(sql)
         return
     with closing(apsw.Connection(db)) as file:
@@ -53,28 +53,30 @@ def well(engine: str) -> dict[str, str]:
     return sections if engine == "sqlite" else {**sections, "storage": "warn"}
 
 
-def test_a_fresh_store_is_well(engine: str, hold: holdfast.Holdfast, well: dict[str, str]) -> None:
-    assert severities(hold) == well
-    assert (hold.doctor().status, "fsync is off" in said(hold)) == (("ok", False), ("warn", True))[engine == "postgres"]
+def test_a_fresh_store_is_well(engine: str, ctx: holdfast.Holdfast, well: dict[str, str]) -> None:
+    assert severities(ctx) == well
+    assert (ctx.doctor().status, "fsync is off" in list_findings(ctx)) == (("ok", False), ("warn", True))[
+        engine == "postgres"
+    ]
 
 
-def test_a_store_in_use_is_well_and_its_facts_are_told(filled: holdfast.Holdfast, well: dict[str, str]) -> None:
-    filled.archive(ids=[filled.list().memories[0].id])
-    filled.backup()
-    facts = {section.name: section.facts for section in filled.doctor().sections}
-    assert severities(filled) == well
+def test_a_store_in_use_is_well_and_its_facts_are_told(full_store: holdfast.Holdfast, well: dict[str, str]) -> None:
+    full_store.archive(ids=[full_store.list().memories[0].id])
+    full_store.backup()
+    facts = {section.name: section.facts for section in full_store.doctor().sections}
+    assert severities(full_store) == well
     assert facts["counts"]["memories"] == {"live": 39, "archived": 1}
     assert (facts["journal"]["entries"], facts["backups"]["snapshots"]) == (41, 1)
-    assert facts["storage"]["path"] == filled.hold.store.path
+    assert facts["storage"]["path"] == full_store.ctx.store.path
 
 
-def test_what_other_stores_should_have_by_now_is_told(filled: holdfast.Holdfast, well: dict[str, str]) -> None:
-    hold = filled.hold
-    with hold.store.writing() as session:
-        places, origin = [journal.Place(1, b""), journal.Place(2, b"")], journal.head_of(session).origin
-        unreplicated.mark(session, places, origin, hold.now() - 60 * SECOND)
-    assert severities(filled) == {**well, "replication": "warn"}
-    assert "2 changes have waited for acknowledgements" in said(filled)
+def test_what_other_stores_should_have_by_now_is_told(full_store: holdfast.Holdfast, well: dict[str, str]) -> None:
+    ctx = full_store.ctx
+    with ctx.store.transaction() as session:
+        places, origin = [journal.Position(1, b""), journal.Position(2, b"")], journal.get_head(session).origin
+        ack_store.mark_pending(session, places, origin, ctx.now() - 60 * SECOND)
+    assert severities(full_store) == {**well, "replication": "warn"}
+    assert "2 changes have waited for acknowledgements" in list_findings(full_store)
 
 
 @pytest.mark.parametrize(
@@ -88,18 +90,18 @@ def test_what_other_stores_should_have_by_now_is_told(filled: holdfast.Holdfast,
     ],
     ids=["content", "scope", "journal", "tail", "tag"],
 )
-def test_a_row_edited_by_hand_is_found(filled: holdfast.Holdfast, db: str, sql: str) -> None:
+def test_a_row_edited_by_hand_is_found(full_store: holdfast.Holdfast, db: str, sql: str) -> None:
     by_hand(db, sql)
-    assert (filled.doctor().status, severities(filled)["journal"]) == ("critical", "critical")
+    assert (full_store.doctor().status, severities(full_store)["journal"]) == ("critical", "critical")
 
 
 @pytest.mark.parametrize(("behind", "severity"), [(60 * SECOND, "ok"), (DAY, "warn"), (8 * DAY, "critical")])
 def test_a_clock_that_went_back_is_found(db: str, behind: int, severity: str) -> None:
     times = {"now": 1_790_000_000 * SECOND}
-    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: times["now"]) as hold:
-        hold.store(title="One", content="first")
+    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: times["now"]) as ctx:
+        ctx.store(title="One", content="first")
         times["now"] -= behind
-        assert severities(hold)["clock"] == severity
+        assert severities(ctx)["clock"] == severity
 
 
 @pytest.mark.parametrize(
@@ -111,40 +113,40 @@ def test_a_clock_that_went_back_is_found(db: str, behind: int, severity: str) ->
     ids=["lacking", "broken"],
 )
 def test_vectors_that_are_lacking_and_a_model_that_cannot_be_loaded_are_found(
-    filled: holdfast.Holdfast, tmp_path: Path, *, broken: bool, severity: str, told: str
+    full_store: holdfast.Holdfast, tmp_path: Path, *, broken: bool, severity: str, told: str
 ) -> None:
-    filled.hold = replace(filled.hold, embedder=MiniLm(folder=tmp_path) if broken else MiniLm())
-    (found,) = [section for section in filled.doctor().sections if section.name == "vectors"]
+    full_store.ctx = replace(full_store.ctx, embedder=MiniLm(folder=tmp_path) if broken else MiniLm())
+    (found,) = [section for section in full_store.doctor().sections if section.name == "vectors"]
     assert (found.severity, found.findings[0].what[: len(told)]) == (severity, told)
     assert found.facts == {"model": MiniLm.model, "remote": False, "memories": 40, "without": 40}
     if not broken:
-        filled.reembed()
-        assert severities(filled)["vectors"] == "ok"
+        full_store.reembed()
+        assert severities(full_store)["vectors"] == "ok"
 
 
-def test_of_a_provider_of_vectors_only_its_model_is_told(filled: holdfast.Holdfast) -> None:
-    away = chosen(Settings(embedder="ollama", embedding_url="http://127.0.0.1:1"))
-    filled.hold = replace(filled.hold, embedder=away)
-    (found,) = [section for section in filled.doctor().sections if section.name == "vectors"]
+def test_of_a_provider_of_vectors_only_its_model_is_told(full_store: holdfast.Holdfast) -> None:
+    away = choose_embedder(Settings(embedder="ollama", embedding_url="http://127.0.0.1:1"))
+    full_store.ctx = replace(full_store.ctx, embedder=away)
+    (found,) = [section for section in full_store.doctor().sections if section.name == "vectors"]
     assert (found.severity, found.facts["model"], found.facts["remote"]) == ("warn", "nomic-embed-text", True)
 
 
-def test_a_snapshot_that_cannot_be_restored_is_found(filled: holdfast.Holdfast, well: dict[str, str]) -> None:
-    backup.manifest_of(Path(filled.backup().path)).unlink()
-    assert severities(filled) == {**well, "backups": "warn"}
+def test_a_snapshot_that_cannot_be_restored_is_found(full_store: holdfast.Holdfast, well: dict[str, str]) -> None:
+    backup.manifest_of(Path(full_store.backup().path)).unlink()
+    assert severities(full_store) == {**well, "backups": "warn"}
 
 
-def test_the_doctor_changes_nothing(filled: holdfast.Holdfast) -> None:
+def test_the_doctor_changes_nothing(full_store: holdfast.Holdfast) -> None:
     def all_of_it() -> list[Any]:
-        return [filled.events(limit=1000), filled.export()["memories"], filled.verify()]
+        return [full_store.events(limit=1000), full_store.export()["memories"], full_store.verify()]
 
     before = all_of_it()
-    filled.doctor()
+    full_store.doctor()
     assert all_of_it() == before
 
 
 def test_the_doctor_neither_waits_for_a_writer_nor_keeps_one_waiting(
-    filled: holdfast.Holdfast, db: str, well: dict[str, str]
+    full_store: holdfast.Holdfast, db: str, well: dict[str, str]
 ) -> None:
-    with holdfast.open(db) as other, other.hold.store.writing():
-        assert severities(filled) == well
+    with holdfast.open(db) as other, other.ctx.store.transaction():
+        assert severities(full_store) == well

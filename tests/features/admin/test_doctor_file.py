@@ -8,12 +8,12 @@ from typing import Any
 
 import apsw
 import pytest
-from test_doctor import by_hand, filled, said, severities, well
+from test_doctor import by_hand, full_store, list_findings, severities, well
 
 import holdfast
 from holdfast.kernel.errors import StoreDamaged
 
-__all__ = ["filled", "well"]
+__all__ = ["full_store", "well"]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_a_full_text_index_that_differs_from_the_rows_is_found(filled: holdfast.
 def test_a_row_that_points_to_nothing_is_found(filled: holdfast.Holdfast, db: str) -> None:
     by_hand(db, "pragma foreign_keys=off; insert into access values ('nobody', 'x', 1, 1)")
     assert severities(filled)["storage"] == "critical"
-    assert "a row of access references a missing row of memory" in said(filled)
+    assert "a row of access references a missing row of memory" in list_findings(filled)
 
 
 def overwrite(db: str, name: str) -> None:
@@ -89,7 +89,7 @@ def test_a_file_and_a_key_that_others_can_read_are_found(
     os.chmod(db, 0o644)
     os.chmod(f"{db}.key", 0o640)
     assert (filled.doctor().status, severities(filled)) == ("warn", {**well, "storage": "warn"})
-    assert said(filled).count("Other users can read") == 2
+    assert list_findings(filled).count("Other users can read") == 2
 
 
 def test_a_directory_that_anybody_writes_to_is_found(filled: holdfast.Holdfast, tmp_path: Path) -> None:

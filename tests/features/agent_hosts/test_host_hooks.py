@@ -8,94 +8,100 @@ import pytest
 
 import holdfast
 from holdfast.features.agent_hosts import service as host_hooks
-from holdfast.features.agent_hosts.host import Event, Happened, happened
+from holdfast.features.agent_hosts.host import Event, HostEvent, parse_event
 from holdfast.kernel.errors import Invalid, NotFound
 
 WEB = "team/web"
 ASK = "may we deploy to production on a Friday?"
 
 
-def tell(event: Event, folder: Path | None = None, **said: Any) -> Happened:
+def make_event(event: Event, folder: Path | None = None, **said: Any) -> HostEvent:
     raw = {"session_id": "s-1", **({"cwd": str(folder)} if folder else {}), **said}
-    return happened(event, msgspec.json.encode(raw), None)
+    return parse_event(event, msgspec.json.encode(raw), None)
 
 
 @pytest.fixture
-def web(timed: holdfast.Holdfast, tmp_path: Path) -> Path:
+def web(clocked_store: holdfast.Holdfast, tmp_path: Path) -> Path:
     """The folder of a project that has memories."""
     folder = tmp_path / "web"
     folder.mkdir()
     (folder / ".holdfast.toml").write_text(f'namespace = "{WEB}"\n')
-    timed.store(title="Deploy day", content="We deploy to production on Tuesdays, never on a Friday.", namespace=WEB)
-    timed.store(title="Deploy", content="Deploy to production on a Friday only.", namespace="team/other")
+    clocked_store.store(
+        title="Deploy day", content="We deploy to production on Tuesdays, never on a Friday.", namespace=WEB
+    )
+    clocked_store.store(title="Deploy", content="Deploy to production on a Friday only.", namespace="team/other")
     return folder
 
 
-def turns(hold: holdfast.Holdfast) -> list[Any]:
+def list_turns(ctx: holdfast.Holdfast) -> list[Any]:
     """Return the captured turns in order."""
-    found = [one for one in hold.list(namespace=WEB).memories if one.memory_kind == "conversation"]
+    found = [one for one in ctx.list(namespace=WEB).memories if one.memory_kind == "conversation"]
     return sorted(found, key=lambda one: one.place)
 
 
-def asked(hold: holdfast.Holdfast, folder: Path, prompt: str = ASK, **said: Any) -> str:
-    return host_hooks.bearing(hold.hold, tell("prompt", folder, prompt=prompt, **said), 600)
+def ask_prompt(ctx: holdfast.Holdfast, folder: Path, prompt: str = ASK, **said: Any) -> str:
+    return host_hooks.build_prompt_context(ctx.ctx, make_event("prompt", folder, prompt=prompt, **said), 600)
 
 
-def test_a_prompt_is_told_what_bears_on_it_once_in_a_session(timed: holdfast.Holdfast, web: Path) -> None:
-    said = asked(timed, web)
+def test_a_prompt_is_told_what_bears_on_it_once_in_a_session(clocked_store: holdfast.Holdfast, web: Path) -> None:
+    said = ask_prompt(clocked_store, web)
     assert "never on a Friday" in said
     assert "Friday only" not in said  # another project's
-    assert asked(timed, web) == ""
-    assert "never on a Friday" in asked(timed, web, session_id="s-2")
+    assert ask_prompt(clocked_store, web) == ""
+    assert "never on a Friday" in ask_prompt(clocked_store, web, session_id="s-2")
 
 
 @pytest.mark.parametrize("prompt", ["", "  ", "continue", "/clear production Friday", "what is the capital of Peru?"])
-def test_what_nothing_bears_on_is_told_nothing(timed: holdfast.Holdfast, web: Path, prompt: str) -> None:
-    assert asked(timed, web, prompt) == ""
+def test_what_nothing_bears_on_is_told_nothing(clocked_store: holdfast.Holdfast, web: Path, prompt: str) -> None:
+    assert ask_prompt(clocked_store, web, prompt) == ""
 
 
-def test_what_a_session_begins_with_is_not_told_again(timed: holdfast.Holdfast, web: Path) -> None:
-    begun = host_hooks.begun(timed.hold, tell("session-start", web, source="startup"), 1500)
+def test_what_a_session_begins_with_is_not_told_again(clocked_store: holdfast.Holdfast, web: Path) -> None:
+    begun = host_hooks.build_session_start(clocked_store.ctx, make_event("session-start", web, source="startup"), 1500)
     assert begun.startswith(f"holdfast: {WEB} | 1 recent | ")
     assert "never on a Friday" in begun
-    assert asked(timed, web) == ""
-    assert host_hooks.begun(timed.hold, tell("session-start", web, source="resume"), 1500) == ""
-    assert "never on a Friday" in host_hooks.begun(timed.hold, tell("session-start", web, source="compact"), 1500)
+    assert ask_prompt(clocked_store, web) == ""
+    assert (
+        host_hooks.build_session_start(clocked_store.ctx, make_event("session-start", web, source="resume"), 1500) == ""
+    )
+    assert "never on a Friday" in host_hooks.build_session_start(
+        clocked_store.ctx, make_event("session-start", web, source="compact"), 1500
+    )
 
 
 def test_a_session_of_which_all_was_said_is_told_no_more(
-    timed: holdfast.Holdfast, web: Path, monkeypatch: pytest.MonkeyPatch
+    clocked_store: holdfast.Holdfast, web: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.features.agent_hosts.store.MOST_GIVEN", 1)
-    assert asked(timed, web)
-    timed.store(title="Production", content="To deploy to production on a Friday, ask Priya.", namespace=WEB)
-    assert asked(timed, web) == ""
+    monkeypatch.setattr("holdfast.features.agent_hosts.store.MAX_GIVEN", 1)
+    assert ask_prompt(clocked_store, web)
+    clocked_store.store(title="Production", content="To deploy to production on a Friday, ask Priya.", namespace=WEB)
+    assert ask_prompt(clocked_store, web) == ""
 
 
-def test_long_texts_stay_within_the_budget_and_their_marks(timed: holdfast.Holdfast, web: Path) -> None:
+def test_long_texts_stay_within_the_budget_and_their_marks(clocked_store: holdfast.Holdfast, web: Path) -> None:
     for number in range(9):
         text = f"Number {number}: deploy to production on a Friday. " + "Then something else happens. " * 300
-        timed.store(title=f"Long {number}", content=text, namespace=WEB)
-    said = asked(timed, web, "x " * 50_000 + ASK)
+        clocked_store.store(title=f"Long {number}", content=text, namespace=WEB)
+    said = ask_prompt(clocked_store, web, "x " * 50_000 + ASK)
     assert said.splitlines()[-1].startswith("</recalled ")
     assert len(said) < 5000
     (web / ".holdfast.toml").write_text(f'namespace = "{WEB}"\nbudget = 20000\n')
-    begun = host_hooks.begun(timed.hold, tell("session-start", web, source="clear"), 1500)
+    begun = host_hooks.build_session_start(clocked_store.ctx, make_event("session-start", web, source="clear"), 1500)
     assert begun.splitlines()[-1].startswith("</recalled ")
     assert len(begun) < 10_000
 
 
-def test_turns_are_kept_in_their_order_with_the_tools_between(timed: holdfast.Holdfast, web: Path) -> None:
+def test_turns_are_kept_in_their_order_with_the_tools_between(clocked_store: holdfast.Holdfast, web: Path) -> None:
     for told in (
-        tell("prompt", web, prompt=ASK),
-        tell("prompt", web, prompt=ASK),
-        tell("tool", web, tool_name="Edit", tool_input={"file_path": "/a.py", "new_string": "hidden"}),
-        tell("tool", web, tool_name="mcp__holdfast__memory_recall", tool_input={"context": "x"}),
-        tell("session-end", web, hook_event_name="Stop", last_assistant_message="No, on Tuesdays."),
-        tell("prompt", web, prompt="/compact"),
+        make_event("prompt", web, prompt=ASK),
+        make_event("prompt", web, prompt=ASK),
+        make_event("tool", web, tool_name="Edit", tool_input={"file_path": "/a.py", "new_string": "hidden"}),
+        make_event("tool", web, tool_name="mcp__holdfast__memory_recall", tool_input={"context": "x"}),
+        make_event("session-end", web, hook_event_name="Stop", last_assistant_message="No, on Tuesdays."),
+        make_event("prompt", web, prompt="/compact"),
     ):
-        host_hooks.keep(timed.hold, told, timed.call)
-    found = turns(timed)
+        host_hooks.capture_event(clocked_store.ctx, told, clocked_store.call)
+    found = list_turns(clocked_store)
     assert [(one.place, one.speaker, one.content) for one in found] == [
         (0, "user", ASK),
         (1, "assistant", "No, on Tuesdays."),
@@ -103,29 +109,35 @@ def test_turns_are_kept_in_their_order_with_the_tools_between(timed: holdfast.Ho
     assert found[1].metadata == {"host": "claude-code", "tool_calls": [{"tool": "Edit", "brief": "/a.py"}]}
 
 
-def test_neither_what_was_given_nor_what_was_asked_comes_back_as_knowledge(timed: holdfast.Holdfast, web: Path) -> None:
-    given = asked(timed, web)
-    host_hooks.keep(
-        timed.hold,
-        tell("prompt", web, prompt=f"{given}\nSo may we deploy to production on a Friday or not?"),
-        timed.call,
+def test_neither_what_was_given_nor_what_was_asked_comes_back_as_knowledge(
+    clocked_store: holdfast.Holdfast, web: Path
+) -> None:
+    given = ask_prompt(clocked_store, web)
+    host_hooks.capture_event(
+        clocked_store.ctx,
+        make_event("prompt", web, prompt=f"{given}\nSo may we deploy to production on a Friday or not?"),
+        clocked_store.call,
     )
-    (kept,) = turns(timed)
+    (kept,) = list_turns(clocked_store)
     assert kept.content.strip() == "So may we deploy to production on a Friday or not?"
-    host_hooks.keep(timed.hold, tell("prompt", web, prompt=given), timed.call)
-    assert len(turns(timed)) == 1
-    again = asked(timed, web, session_id="s-2")
+    host_hooks.capture_event(clocked_store.ctx, make_event("prompt", web, prompt=given), clocked_store.call)
+    assert len(list_turns(clocked_store)) == 1
+    again = ask_prompt(clocked_store, web, session_id="s-2")
     assert "never on a Friday" in again
     assert "or not?" not in again
 
 
-def test_a_session_that_is_over_is_forgotten(timed: holdfast.Holdfast, web: Path) -> None:
-    assert asked(timed, web)
-    host_hooks.keep(timed.hold, tell("session-end", web, hook_event_name="SessionEnd", reason="other"), timed.call)
-    assert asked(timed, web)
+def test_a_session_that_is_over_is_forgotten(clocked_store: holdfast.Holdfast, web: Path) -> None:
+    assert ask_prompt(clocked_store, web)
+    host_hooks.capture_event(
+        clocked_store.ctx,
+        make_event("session-end", web, hook_event_name="SessionEnd", reason="other"),
+        clocked_store.call,
+    )
+    assert ask_prompt(clocked_store, web)
 
 
-def test_codex_tells_both_sides_of_a_turn_at_once(timed: holdfast.Holdfast, web: Path) -> None:
+def test_codex_tells_both_sides_of_a_turn_at_once(clocked_store: holdfast.Holdfast, web: Path) -> None:
     raw = {
         "type": "agent-turn-complete",
         "thread-id": "t-1",
@@ -134,35 +146,39 @@ def test_codex_tells_both_sides_of_a_turn_at_once(timed: holdfast.Holdfast, web:
         "input-messages": ["Mend the till."],
         "last-assistant-message": "It is mended.",
     }
-    told = happened("session-end", msgspec.json.encode(raw), None)
+    told = parse_event("session-end", msgspec.json.encode(raw), None)
     assert told.host == "codex"
-    host_hooks.keep(timed.hold, told, timed.call)
-    host_hooks.keep(timed.hold, told, timed.call)
-    kept = turns(timed)
+    host_hooks.capture_event(clocked_store.ctx, told, clocked_store.call)
+    host_hooks.capture_event(clocked_store.ctx, told, clocked_store.call)
+    kept = list_turns(clocked_store)
     assert [one.content for one in kept] == ["Mend the till.", "It is mended."]
 
 
-def test_an_answer_that_is_not_told_is_found_in_the_transcript(timed: holdfast.Holdfast, web: Path) -> None:
-    host_hooks.keep(timed.hold, tell("prompt", web, prompt="Mend the till."), timed.call)
+def test_an_answer_that_is_not_told_is_found_in_the_transcript(clocked_store: holdfast.Holdfast, web: Path) -> None:
+    host_hooks.capture_event(clocked_store.ctx, make_event("prompt", web, prompt="Mend the till."), clocked_store.call)
     lines = [
         {"type": kind, "sessionId": "s-1", "uuid": kind, "message": {"role": kind, "content": text}}
         for kind, text in (("user", "Mend the till."), ("assistant", "It is mended."))
     ]
     transcript = web / "s-1.jsonl"
     transcript.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    host_hooks.keep(
-        timed.hold, tell("session-end", web, hook_event_name="Stop", transcript_path=str(transcript)), timed.call
+    host_hooks.capture_event(
+        clocked_store.ctx,
+        make_event("session-end", web, hook_event_name="Stop", transcript_path=str(transcript)),
+        clocked_store.call,
     )
-    kept = turns(timed)
+    kept = list_turns(clocked_store)
     assert sorted(one.content for one in kept) == ["It is mended.", "Mend the till."]
 
 
-def test_secrets_in_a_prompt_go_by_the_policy_of_the_project(timed: holdfast.Holdfast, web: Path) -> None:
-    timed.policy_set(namespace=WEB, secrets="redact")
-    host_hooks.keep(
-        timed.hold, tell("prompt", web, prompt="The key is AKIAIOSFODNN7EXAMPLE, use it for the upload."), timed.call
+def test_secrets_in_a_prompt_go_by_the_policy_of_the_project(clocked_store: holdfast.Holdfast, web: Path) -> None:
+    clocked_store.policy_set(namespace=WEB, secrets="redact")
+    host_hooks.capture_event(
+        clocked_store.ctx,
+        make_event("prompt", web, prompt="The key is AKIAIOSFODNN7EXAMPLE, use it for the upload."),
+        clocked_store.call,
     )
-    (kept,) = turns(timed)
+    (kept,) = list_turns(clocked_store)
     assert "AKIAIOSFODNN7EXAMPLE" not in kept.content
 
 
@@ -172,12 +188,12 @@ def test_secrets_in_a_prompt_go_by_the_policy_of_the_project(timed: holdfast.Hol
 )
 def test_what_is_no_event_is_refused_by_name(told: bytes) -> None:
     with pytest.raises(Invalid):
-        happened("prompt", told, None)
+        parse_event("prompt", told, None)
 
 
-def test_odd_events_are_taken_as_far_as_they_can_be(timed: holdfast.Holdfast, web: Path) -> None:
-    odd = happened("tool", b'{"session_id": "s\\u0000\\ud800", "tool_input": [1], "cwd": 5}', "codex")
+def test_odd_events_are_taken_as_far_as_they_can_be(clocked_store: holdfast.Holdfast, web: Path) -> None:
+    odd = parse_event("tool", b'{"session_id": "s\\u0000\\ud800", "tool_input": [1], "cwd": 5}', "codex")
     assert (odd.tool, odd.brief, odd.folder, odd.host) == ("", "", None, "codex")
-    host_hooks.keep(timed.hold, odd, timed.call)
+    host_hooks.capture_event(clocked_store.ctx, odd, clocked_store.call)
     with pytest.raises(NotFound):
-        asked(timed, web / "nowhere")
+        ask_prompt(clocked_store, web / "nowhere")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.features.conversations.onboarding import DONE, HINTS, STEPS, Known, next_step, stage_after
+from holdfast.features.conversations.onboarding import DONE, HINTS, STEPS, OnboardingState, next_stage, next_step
 
 
 @pytest.mark.parametrize(
@@ -22,13 +22,13 @@ from holdfast.features.conversations.onboarding import DONE, HINTS, STEPS, Known
     ],
 )
 def test_a_stage_is_followed_by_the_next_and_none_is_skipped(stage: int, facts: int, plans: bool, then: int) -> None:
-    assert stage_after(stage, Known(facts, plans)) == then
+    assert next_stage(stage, OnboardingState(facts, plans)) == then
 
 
 def test_an_introduction_comes_first_and_after_the_last_step_comes_nothing() -> None:
-    assert next_step(None, Known(10, plans=True)) == "introduce"
-    assert [next_step(told, Known(10, plans=True)) for told in range(DONE)] == [*STEPS[1:], None]
-    assert next_step(0, Known(0, plans=False)) is None
+    assert next_step(None, OnboardingState(10, plans=True)) == "introduce"
+    assert [next_step(told, OnboardingState(10, plans=True)) for told in range(DONE)] == [*STEPS[1:], None]
+    assert next_step(0, OnboardingState(0, plans=False)) is None
 
 
 def test_a_hint_says_what_can_be_asked_for() -> None:

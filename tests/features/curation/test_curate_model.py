@@ -1,4 +1,4 @@
-"""Random stores, curated until nothing is left to do: nothing is lost, and all of it can be taken back."""
+"""Random stores, curated until nothing is left to do: nothing is lost, and every run can be rolled back."""
 
 import json
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ BASES = (
 CHANGES = (("", ""), ("all of the", "all the"), ("all of the", "the"), ("ten", "twelve"), ("is", "is not"), (".", "!"))
 TITLES = ("Note", "A note", "The note", "Notes", "This note", "That note", "Some note", "Any note", "One note")
 AGENTS = ("ai:ada@here", "ai:bob@here")
-MOST_RUNS = 12
+MAX_RUNS = 12
 
 
-class Kept(NamedTuple):
+class StoredMemory(NamedTuple):
     base: int
     change: int
     tag: int
@@ -36,7 +36,7 @@ class Kept(NamedTuple):
 
 
 kept = st.builds(
-    Kept,
+    StoredMemory,
     st.integers(0, len(BASES) - 1),
     st.integers(0, len(CHANGES) - 1),
     st.integers(0, 2),
@@ -57,7 +57,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 class World:
-    """One store for all examples, each in a namespace of its own, and a clock that goes on."""
+    """One store for all examples, each in its own namespace, with an advancing clock."""
 
     def __init__(self, address: str) -> None:
         self.at = 1_800_000_000 * SECOND
@@ -68,8 +68,8 @@ class World:
         return self.at
 
     def rows(self, place: str) -> dict[str, tuple[Any, ...]]:
-        with self.hold.hold.reading() as session:
-            found = session.ask(
+        with self.hold.ctx.reading() as session:
+            found = session.query_sql(
                 "select id, title, content, kind, tier, priority, confidence, scope, agent, tags, metadata, citations, "
                 "expires_at, state, reason, updated_at from memory where namespace = :place",
                 {"place": place},
@@ -82,20 +82,20 @@ def world(engine: str, tmp_path_factory: pytest.TempPathFactory, request: pytest
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("HOLDFAST_EMBEDDER", "none")
         if engine == "sqlite":
-            yield from opened(str(tmp_path_factory.mktemp("model") / "memory.db"))
+            yield from open_world(str(tmp_path_factory.mktemp("model") / "memory.db"))
         else:
             with request.getfixturevalue("postgres").new_store() as url:
-                yield from opened(url)
+                yield from open_world(url)
 
 
-def opened(address: str) -> Iterator[World]:
+def open_world(address: str) -> Iterator[World]:
     made = World(address)
     yield made
     assert made.hold.verify().intact
     made.hold.close()
 
 
-def furnish(world: World, place: str, memories: list[Kept], links: list[tuple[int, int, str]]) -> list[str]:
+def fill_world(world: World, place: str, memories: list[StoredMemory], links: list[tuple[int, int, str]]) -> list[str]:
     ids = []
     for number, one in enumerate(memories):
         text = BASES[one.base].replace(*CHANGES[one.change])
@@ -122,32 +122,32 @@ def furnish(world: World, place: str, memories: list[Kept], links: list[tuple[in
     return ids
 
 
-def curated(world: World, place: str, **more: Any) -> Any:
+def run_curate(world: World, place: str, **more: Any) -> Any:
     return world.hold.curate(include_namespace=[place], max_ops=1000, max_seconds=600, **more)
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(kept, min_size=1, max_size=9), st.lists(linked, max_size=4))
-def test_curated_to_its_end_nothing_is_lost_and_all_of_it_is_taken_back(
-    world: World, memories: list[Kept], links: list[tuple[int, int, str]]
+def test_a_complete_curation_loses_nothing_and_can_be_rolled_back(
+    world: World, memories: list[StoredMemory], links: list[tuple[int, int, str]]
 ) -> None:
     place = f"n{next(places)}"
-    furnish(world, place, memories, links)
+    fill_world(world, place, memories, links)
     before = world.rows(place)
-    curated(world, place)
+    run_curate(world, place)
     assert world.rows(place) == before
 
     runs = []
-    for _ in range(MOST_RUNS):
-        done = curated(world, place, apply=True)
+    for _ in range(MAX_RUNS):
+        done = run_curate(world, place, apply=True)
         runs.append(done.run_id)
         if not done.changed and not done.proposed:
             break
     else:
         pytest.fail("it never came to an end")
-    must_be_kept(before, world.rows(place))
+    check_nothing_lost(before, world.rows(place))
     entries = world.hold.verify().entries
-    assert (curated(world, place, apply=True).changed, world.hold.verify().entries) == (0, entries)
+    assert (run_curate(world, place, apply=True).changed, world.hold.verify().entries) == (0, entries)
 
     for run in reversed(runs):
         outcomes = world.hold.curate_rollback(run).outcomes
@@ -157,8 +157,8 @@ def test_curated_to_its_end_nothing_is_lost_and_all_of_it_is_taken_back(
     assert {row[-3] for id, row in after.items() if id not in before} <= {"deleted"}
 
 
-def must_be_kept(before: dict[str, tuple[Any, ...]], after: dict[str, tuple[Any, ...]]) -> None:
-    """What was there says what it said, and is live or archived in favour of something that is live in the end."""
+def check_nothing_lost(before: dict[str, tuple[Any, ...]], after: dict[str, tuple[Any, ...]]) -> None:
+    """Check that every memory kept its text and is live, or archived with a live successor."""
     heirs = {source: id for id, row in after.items() for source in sources(row)}
     for id, row in before.items():
         assert after[id][:2] == row[:2]

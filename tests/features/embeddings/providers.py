@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from hashlib import shake_128
 from typing import Any
 
-from provider_server import Asked, Behaviour, Handler, Provider, provider
+from provider_server import Behaviour, Handler, Provider, ReceivedRequest, provider
 
 __all__ = [
     "DIM",
-    "Asked",
     "Behaviour",
     "Handler",
     "Provider",
+    "ReceivedRequest",
     "as_ollama",
     "as_openai",
     "honest",
@@ -37,7 +37,7 @@ def as_ollama(vectors: Sequence[Sequence[float]]) -> dict[str, Any]:
     return {"model": "m", "embeddings": vectors, "total_duration": 1}
 
 
-def honest(handler: Handler, asked: Asked) -> None:
+def honest(handler: Handler, asked: ReceivedRequest) -> None:
     """Answer by path, and refuse what real providers refuse."""
     texts = asked.body["input"]
     assert 1 <= len(texts) <= 64

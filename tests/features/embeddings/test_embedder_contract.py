@@ -9,7 +9,7 @@ from threading import Barrier
 import pytest
 from providers import honest, provider
 
-from holdfast.features.embeddings.choose import chosen
+from holdfast.features.embeddings.choose import choose_embedder
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.vector import Vector
 from holdfast.settings import Settings
@@ -30,7 +30,7 @@ TEXTS = [
 def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
     with ExitStack() as stack:
         url = stack.enter_context(provider(honest)).url
-        found = chosen(Settings(embedder=request.param, embedding_url=url, embedding_model="m"))
+        found = choose_embedder(Settings(embedder=request.param, embedding_url=url, embedding_model="m"))
         assert found
         yield found
 
@@ -75,12 +75,12 @@ def test_the_model_has_a_name_and_every_vector_the_dimension_that_it_says(embedd
 def test_many_threads_get_what_one_gets(embedder: Embedder) -> None:
     together = Barrier(8)
 
-    def asked(number: int) -> list[Vector]:
+    def embed_together(number: int) -> list[Vector]:
         together.wait()
         return embedder.embed([f"text {number}", *TEXTS])
 
     with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(asked, range(8)))
+        found = list(threads.map(embed_together, range(8)))
     assert found == [embedder.embed([f"text {number}", *TEXTS]) for number in range(8)]
 
 

@@ -12,8 +12,8 @@ from shutil import copytree
 import numpy
 import pytest
 
-from holdfast.features.embeddings.minilm import FILES, HERE, MiniLm
-from holdfast.features.embeddings.minilm.runtime import runtime
+from holdfast.features.embeddings.minilm import CHECKSUMS, MODEL_FOLDER, MiniLm
+from holdfast.features.embeddings.minilm.runtime import load_runtime
 from holdfast.kernel.errors import EmbedderFailed
 from holdfast.kernel.vector import Vector
 
@@ -57,7 +57,7 @@ def test_of_a_long_text_the_beginning_counts() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return Path(copytree(HERE, tmp_path / "minilm"))
+    return Path(copytree(MODEL_FOLDER, tmp_path / "minilm"))
 
 
 def cut(file: Path) -> None:
@@ -81,7 +81,7 @@ def fold(file: Path) -> None:
     file.mkdir()
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", CHECKSUMS)
 @pytest.mark.parametrize("damage", [Path.unlink, cut, empty, change, fold])
 def test_a_file_that_is_missing_or_damaged_is_named(folder: Path, name: str, damage: object) -> None:
     assert callable(damage)
@@ -94,7 +94,7 @@ def test_a_file_that_is_missing_or_damaged_is_named(folder: Path, name: str, dam
 
 
 def test_a_model_in_a_folder_of_any_name_is_loaded(tmp_path: Path) -> None:
-    there = Path(copytree(HERE, tmp_path / "Käse ünd 模型"))
+    there = Path(copytree(MODEL_FOLDER, tmp_path / "Käse ünd 模型"))
     assert MiniLm(folder=there).embed(["x"]) == MiniLm().embed(["x"])
 
 
@@ -103,9 +103,9 @@ def no_runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Hide onnxruntime; a test may put its own version there."""
     elsewhere = [entry for entry in sys.path if not (Path(entry) / "onnxruntime").exists()]
     monkeypatch.setattr(sys, "path", elsewhere)
-    runtime.cache_clear()
+    load_runtime.cache_clear()
     yield
-    runtime.cache_clear()
+    load_runtime.cache_clear()
 
 
 @pytest.mark.usefixtures("no_runtime")

@@ -12,13 +12,24 @@ from typing import Any
 
 import pytest
 import trustme
-from providers import DIM, Asked, Behaviour, Handler, Provider, as_ollama, as_openai, honest, numbers, provider
+from providers import (
+    DIM,
+    Behaviour,
+    Handler,
+    Provider,
+    ReceivedRequest,
+    as_ollama,
+    as_openai,
+    honest,
+    numbers,
+    provider,
+)
 
 import holdfast
-from holdfast.features.embeddings.choose import chosen
+from holdfast.features.embeddings.choose import choose_embedder
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import EmbedderFailed
-from holdfast.kernel.vector import unit
+from holdfast.kernel.vector import unit_vector
 from holdfast.settings import Settings
 
 KEY = "sk-hunter2"
@@ -26,7 +37,7 @@ KEY = "sk-hunter2"
 
 def asking(url: str, **settings: Any) -> Embedder:
     values = {"embedder": "openai", "embedding_model": "m", "embedding_key": KEY, "embedding_url": url, **settings}
-    found = chosen(Settings(**values))
+    found = choose_embedder(Settings(**values))
     assert found
     return found
 
@@ -35,7 +46,7 @@ def failure(embedder: Embedder, *texts: str) -> EmbedderFailed:
     """Return the error of an embedder. The key never appears in anything that could be shown or logged."""
     with pytest.raises(EmbedderFailed) as failed:
         embedder.embed(texts or ["x"])
-    assert KEY not in "".join(traceback.format_exception(failed.value)) + str(failed.value.body())
+    assert KEY not in "".join(traceback.format_exception(failed.value)) + str(failed.value.to_json())
     assert failed.value.message.startswith("The embedding provider at 127.0.0.1:")
     return failed.value
 
@@ -48,7 +59,7 @@ def test_an_openai_compatible_provider_is_asked_as_openai_is() -> None:
     assert asked.body == {"model": "m", "input": ["a", "b"], "encoding_format": "float"}
     assert asked.headers["Authorization"] == f"Bearer {KEY}"
     assert asked.headers["Content-Type"] == "application/json"
-    assert vectors == [unit(numbers("a")), unit(numbers("b"))]
+    assert vectors == [unit_vector(numbers("a")), unit_vector(numbers("b"))]
 
 
 def test_ollama_is_asked_in_its_own_way() -> None:
@@ -58,7 +69,7 @@ def test_ollama_is_asked_in_its_own_way() -> None:
     assert asked.path == "/v1/api/embed"
     assert asked.body == {"model": "m", "input": ["a"]}
     assert "Authorization" not in asked.headers
-    assert vectors == [unit(numbers("a"))]
+    assert vectors == [unit_vector(numbers("a"))]
 
 
 def test_many_texts_go_in_several_requests_and_a_long_one_is_cut() -> None:
@@ -128,7 +139,7 @@ def test_a_bad_answer_of_ollama_fails_as_well() -> None:
 def test_numbers_may_be_huge_or_tiny_because_only_their_direction_counts() -> None:
     for text, same in (("1e308, -1e308", [1.0, -1.0]), ("3e-320, 0", [1.0, 0.0]), ("3, 4", [0.6, 0.8])):
         with provider(replying(row(text))) as server:
-            assert asking(server.url).embed(["x"]) == [unit(same)]
+            assert asking(server.url).embed(["x"]) == [unit_vector(same)]
 
 
 def test_two_dimensions_in_one_answer_are_refused() -> None:
@@ -192,22 +203,22 @@ def test_proxies_of_the_environment_are_not_told_the_key(monkeypatch: pytest.Mon
     assert proxy.asked == []
 
 
-def silent(handler: Handler, _: Asked) -> None:
+def silent(handler: Handler, _: ReceivedRequest) -> None:
     handler.server.closing.wait()
 
 
-def dripping_head(handler: Handler, _: Asked) -> None:
+def dripping_head(handler: Handler, _: ReceivedRequest) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
     while not handler.server.closing.wait(0.01):
         handler.wfile.write(b"x")
 
 
-def dripping_lines(handler: Handler, _: Asked) -> None:
+def dripping_lines(handler: Handler, _: ReceivedRequest) -> None:
     while not handler.server.closing.wait(0.01):
         handler.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
-def dripping_body(handler: Handler, _: Asked) -> None:
+def dripping_body(handler: Handler, _: ReceivedRequest) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
     while not handler.server.closing.wait(0.01):
         handler.wfile.write(b" ")
@@ -221,25 +232,25 @@ def test_a_provider_that_does_not_come_to_an_end_is_waited_for_only_so_long(beha
     assert failed.retryable
 
 
-def endless(handler: Handler, _: Asked) -> None:
+def endless(handler: Handler, _: ReceivedRequest) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
     while not handler.server.closing.is_set():
         handler.wfile.write(b" " * 65_536)
 
 
-def endless_chunks(handler: Handler, _: Asked) -> None:
+def endless_chunks(handler: Handler, _: ReceivedRequest) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     while not handler.server.closing.is_set():
         handler.wfile.write(b"10000\r\n" + b" " * 65_536 + b"\r\n")
 
 
-def announced(handler: Handler, _: Asked) -> None:
+def too_long_body(handler: Handler, _: ReceivedRequest) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")
     while not handler.server.closing.is_set():
         handler.wfile.write(b" " * 65_536)
 
 
-@pytest.mark.parametrize("behave", [endless, endless_chunks, announced])
+@pytest.mark.parametrize("behave", [endless, endless_chunks, too_long_body])
 def test_an_answer_that_is_too_large_is_cut_off(behave: Behaviour) -> None:
     with provider(behave) as server:
         failed = failure(asking(server.url))
@@ -247,27 +258,27 @@ def test_an_answer_that_is_too_large_is_cut_off(behave: Behaviour) -> None:
     assert not failed.retryable
 
 
-def hanging_up(handler: Handler, _: Asked) -> None:
+def hanging_up(handler: Handler, _: ReceivedRequest) -> None:
     handler.close_connection = True
 
 
-def nothing(handler: Handler, _: Asked) -> None:
+def nothing(handler: Handler, _: ReceivedRequest) -> None:
     handler.reply(b"")
 
 
-def cut_in_the_head(handler: Handler, _: Asked) -> None:
+def cut_in_the_head(handler: Handler, _: ReceivedRequest) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Le")
 
 
-def cut_in_the_body(handler: Handler, _: Asked) -> None:
+def cut_in_the_body(handler: Handler, _: ReceivedRequest) -> None:
     handler.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"data": [')
 
 
-def cut_in_a_chunk(handler: Handler, _: Asked) -> None:
+def cut_in_a_chunk(handler: Handler, _: ReceivedRequest) -> None:
     handler.wfile.write(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n100\r\n{"data": [')
 
 
-def no_http(handler: Handler, _: Asked) -> None:
+def no_http(handler: Handler, _: ReceivedRequest) -> None:
     handler.wfile.write(b"220 mail.example.org ESMTP " + KEY.encode() + b"\r\n")
 
 
@@ -290,7 +301,7 @@ def test_a_provider_recovers_by_itself() -> None:
         embedder = asking(server.url)
         failure(embedder)
         server.behave = honest
-        assert embedder.embed(["x"]) == [unit(numbers("x"))]
+        assert embedder.embed(["x"]) == [unit_vector(numbers("x"))]
 
 
 @contextmanager
@@ -319,7 +330,7 @@ def test_a_certificate_that_nobody_knows_is_not_trusted() -> None:
 def test_a_provider_is_asked_over_tls(monkeypatch: pytest.MonkeyPatch) -> None:
     with secure() as (server, authority), authority.cert_pem.tempfile() as known:
         monkeypatch.setenv("SSL_CERT_FILE", known)
-        assert asking(server.url.replace("http:", "https:")).embed(["x"]) == [unit(numbers("x"))]
+        assert asking(server.url.replace("http:", "https:")).embed(["x"]) == [unit_vector(numbers("x"))]
 
 
 def test_what_is_sent_is_json_whatever_the_text_holds() -> None:
@@ -345,9 +356,9 @@ def test_a_recall_says_why_it_goes_by_words_alone_and_the_next_one_does_not_wait
     with provider(silent) as server:
         values = {"embedder": "openai", "embedding_url": server.url, "embedding_timeout_secs": 0.2}
         settings = Settings(db=str(tmp_path / "m.db"), **values)
-        with holdfast.app.open(settings=settings, once=True) as hold:
-            hold.store(title="a", content="The heron waits.")
-            first, second = (hold.recall("heron") for _ in range(2))
+        with holdfast.app.open(settings=settings, once=True) as ctx:
+            ctx.store(title="a", content="The heron waits.")
+            first, second = (ctx.recall("heron") for _ in range(2))
     assert [len(answer.memories) for answer in (first, second)] == [1, 1]
     assert "did not answer within 0.2 seconds" in first.meta.degraded
     assert "is skipped for" in second.meta.degraded

@@ -4,13 +4,13 @@ import resource
 
 import pytest
 
-from holdfast.features.embeddings.spool import IN_MEMORY, Spool
-from holdfast.kernel.vector import Vector, unit
+from holdfast.features.embeddings.spool import MAX_IN_MEMORY, EmbeddingSpool
+from holdfast.kernel.vector import Vector, unit_vector
 
 
 def test_vectors_come_back_as_they_were_once_they_are_too_many_for_memory() -> None:
-    vectors = [unit([float(number + 1), 1.0, *[0.5] * 382]) for number in range(IN_MEMORY // 1536 + 50)]
-    with Spool() as spool:
+    vectors = [unit_vector([float(number + 1), 1.0, *[0.5] * 382]) for number in range(MAX_IN_MEMORY // 1536 + 50)]
+    with EmbeddingSpool() as spool:
         for number, vector in enumerate(vectors):
             spool[number] = [(-1, -1, vector), (0, number, vector)]
         found = [spool.get(number) for number in reversed(range(len(vectors)))]
@@ -19,15 +19,15 @@ def test_vectors_come_back_as_they_were_once_they_are_too_many_for_memory() -> N
     assert all(isinstance(one, Vector) for made in found for *_, one in made)
 
 
-def fill(spool: Spool) -> None:
-    for number in range(2 * IN_MEMORY // 1536):
-        spool[number] = [(0, 9, unit([1.0] * 384))]
+def fill(spool: EmbeddingSpool) -> None:
+    for number in range(2 * MAX_IN_MEMORY // 1536):
+        spool[number] = [(0, 9, unit_vector([1.0] * 384))]
 
 
-@pytest.mark.parametrize("room", [IN_MEMORY // 2, IN_MEMORY + 100_000], ids=["at once", "later"])
+@pytest.mark.parametrize("room", [MAX_IN_MEMORY // 2, MAX_IN_MEMORY + 100_000], ids=["at once", "later"])
 def test_of_a_disk_that_is_full_nothing_is_had_that_may_be_cut(room: int) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with Spool() as spool:
+    with EmbeddingSpool() as spool:
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
         try:
             with pytest.raises(OSError, match="File too large"):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.vector import MOST_NUMBERS, Embedding, Vector, embedding, must_fit, unit
+from holdfast.kernel.vector import MAX_DIMENSIONS, Embedding, Vector, check_dimension, unit_vector, validate_embedding
 
 numbers = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20).filter(any)
 
@@ -19,30 +19,30 @@ def read(vector: Vector) -> tuple[float, ...]:
 
 @given(numbers)
 def test_every_vector_has_length_one(given: list[float]) -> None:
-    vector = unit(given)
+    vector = unit_vector(given)
     assert vector.dim == len(given)
     assert hypot(*read(vector)) == pytest.approx(1, abs=1e-6)
 
 
 @given(numbers)
 def test_every_number_keeps_its_sign_or_vanishes(given: list[float]) -> None:
-    assert all(after * before >= 0 or after == 0 for before, after in zip(given, read(unit(given)), strict=True))
+    assert all(after * before >= 0 or after == 0 for before, after in zip(given, read(unit_vector(given)), strict=True))
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20).filter(any), st.sampled_from([2.0, 1024.0, 2**-20]))
 def test_only_the_direction_counts(given: list[float], factor: float) -> None:
-    assert read(unit([number * factor for number in given])) == pytest.approx(read(unit(given)), abs=1e-6)
+    assert read(unit_vector([number * factor for number in given])) == pytest.approx(read(unit_vector(given)), abs=1e-6)
 
 
 def test_the_bytes_are_small_floats_with_the_least_byte_first() -> None:
-    assert unit([3, -4]) == bytes.fromhex("9a99193f cdcc4cbf")
+    assert unit_vector([3, -4]) == bytes.fromhex("9a99193f cdcc4cbf")
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
         ([], "1 to 2000 numbers, got 0"),
-        ([1.0] * (MOST_NUMBERS + 1), "1 to 2000 numbers, got 2001"),
+        ([1.0] * (MAX_DIMENSIONS + 1), "1 to 2000 numbers, got 2001"),
         ([1.0, nan], "finite"),
         ([inf], "finite"),
         ([0.0, -0.0], "all zero"),
@@ -51,20 +51,20 @@ def test_the_bytes_are_small_floats_with_the_least_byte_first() -> None:
 )
 def test_what_points_nowhere_is_refused(given: list[float], told: str) -> None:
     with pytest.raises(Invalid, match=told) as refused:
-        unit(given)
+        unit_vector(given)
     assert refused.value.details["fields"] == ["embedding.vector"]
 
 
 @pytest.mark.parametrize("model", ["", "x" * 129, "two\nlines", "nul\x00", "\ud800"])
 def test_a_model_has_a_short_name_in_one_line(model: str) -> None:
     with pytest.raises(Invalid) as refused:
-        embedding(model, [1.0])
+        validate_embedding(model, [1.0])
     assert refused.value.details["fields"] == ["embedding.model"]
 
 
 def test_a_vector_fits_the_dimension_of_its_model_or_a_model_without_any() -> None:
-    given = Embedding("own", unit([1, 0]))
-    must_fit(given, None)
-    must_fit(given, 2)
+    given = Embedding("own", unit_vector([1, 0]))
+    check_dimension(given, None)
+    check_dimension(given, 2)
     with pytest.raises(Invalid):
-        must_fit(given, 3)
+        check_dimension(given, 3)

@@ -7,37 +7,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.features.embeddings.minilm import HERE
+from holdfast.features.embeddings.minilm import MODEL_FOLDER
 from holdfast.features.embeddings.minilm.wordpiece import WordPiece
 
-PIECES = WordPiece(HERE / "vocab.txt")
+PIECES = WordPiece(MODEL_FOLDER / "vocab.txt")
 MADE = json.loads((Path(__file__).parent / "pieces.json").read_text("utf-8"))
-"""Texts in many scripts with their ids by the original tokenizer. Made by `tools/make_pieces.py`."""
+"""Texts in many scripts with their ids by the original tokenizer. Made by `tools/make_wordpieces.py`."""
 BEGIN, END, UNKNOWN = 101, 102, 100
 
 
 def test_every_text_has_the_numbers_that_the_published_tokenizer_gives_it() -> None:
     assert len(MADE) > 400
-    assert [text for text, ids in MADE if PIECES.ids(text, 10_000) != ids] == []
+    assert [text for text, ids in MADE if PIECES.encode(text, 10_000) != ids] == []
 
 
 @pytest.mark.parametrize("most", [2, 3, 8, 128])
 def test_a_long_text_is_cut_and_still_ends_with_the_mark_of_its_end(most: int) -> None:
-    whole, cut = PIECES.ids("word " * 500, 10_000), PIECES.ids("word " * 500, most)
+    whole, cut = PIECES.encode("word " * 500, 10_000), PIECES.encode("word " * 500, most)
     assert cut == [*whole[: most - 1], END]
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=200))
 def test_any_text_can_be_cut(text: str) -> None:
-    begin, *_, end = ids = PIECES.ids(text, 128)
+    begin, *_, end = ids = PIECES.encode(text, 128)
     assert (begin, end) == (BEGIN, END)
     assert 2 <= len(ids) <= 128
 
 
 def test_a_word_that_is_too_long_is_one_unknown_word() -> None:
-    assert PIECES.ids("a" * 1_000_000, 128) == [BEGIN, UNKNOWN, END]
+    assert PIECES.encode("a" * 1_000_000, 128) == [BEGIN, UNKNOWN, END]
 
 
 def test_what_stands_for_a_mark_of_the_model_is_only_text() -> None:
-    assert BEGIN not in PIECES.ids("[CLS] ignore [SEP]", 128)[1:-1]
-    assert END not in PIECES.ids("[CLS] ignore [SEP]", 128)[1:-1]
+    assert BEGIN not in PIECES.encode("[CLS] ignore [SEP]", 128)[1:-1]
+    assert END not in PIECES.encode("[CLS] ignore [SEP]", 128)[1:-1]

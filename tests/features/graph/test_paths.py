@@ -5,7 +5,7 @@ from itertools import combinations, pairwise, permutations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.features.graph.paths import Found, simple_paths
+from holdfast.features.graph.paths import PathSearch, find_simple_paths
 
 NODES = "abcdef"
 EDGES = list(combinations(NODES, 2))
@@ -37,28 +37,26 @@ def test_the_paths_are_the_first_of_all_paths_by_length_and_then_by_name(
     edges: list[tuple[str, str]], depth: int, most: int
 ) -> None:
     near = neighbours(edges)
-    found = simple_paths(near, "a", "f", depth=depth, most=most)
-    assert found == Found(every_path(near, "a", "f", depth)[:most], True)
+    found = find_simple_paths(near, "a", "f", depth=depth, most=most)
+    assert found == PathSearch(every_path(near, "a", "f", depth)[:most], True)
 
 
 def test_a_node_is_one_path_to_itself() -> None:
-    assert simple_paths({}, "a", "a", depth=1, most=1) == Found([("a",)], True)
+    assert find_simple_paths({}, "a", "a", depth=1, most=1) == PathSearch([("a",)], True)
 
 
 def test_a_dense_graph_of_500_nodes_costs_only_the_paths_asked_for() -> None:
     names = [f"{number:03}" for number in range(500)]
     near = {name: [other for other in names if other != name] for name in names}
-    found = simple_paths(near, "000", "499", depth=7, most=50)
-    assert found == Found([("000", "499"), *(("000", name, "499") for name in names[1:50])], True)
+    found = find_simple_paths(near, "000", "499", depth=7, most=50)
+    assert found == PathSearch([("000", "499"), *(("000", name, "499") for name in names[1:50])], True)
 
 
 @settings(max_examples=100, deadline=None)
 @given(edges=st.lists(st.sampled_from(EDGES), unique=True), work=st.integers(1, 200))
-def test_a_search_that_is_cut_short_has_found_the_first_paths_and_says_so(
-    edges: list[tuple[str, str]], work: int
-) -> None:
+def test_a_truncated_search_returns_the_first_paths_and_reports_it(edges: list[tuple[str, str]], work: int) -> None:
     near = neighbours(edges)
     every = every_path(near, "a", "f", 7)
-    found = simple_paths(near, "a", "f", depth=7, most=100, work=work)
+    found = find_simple_paths(near, "a", "f", depth=7, most=100, work=work)
     assert found.paths == every[: len(found.paths)]
     assert not found.complete or len(found.paths) == len(every)

@@ -1,11 +1,11 @@
-"""The feed of changes, beyond what history tests hold."""
+"""Edge cases of the change feed."""
 
 import holdfast
 
 
-def test_a_follower_past_the_end_goes_on_from_the_end(hold: holdfast.Holdfast) -> None:
-    hold.store("First", "one")
-    page = hold.events(after=500)
+def test_a_cursor_past_the_end_continues_from_the_end(ctx: holdfast.Holdfast) -> None:
+    ctx.store("First", "one")
+    page = ctx.events(after=500)
     assert (page.events, page.next) == ([], 1)
-    hold.store("Second", "two")
-    assert [event.seq for event in hold.events(after=page.next).events] == [2]
+    ctx.store("Second", "two")
+    assert [event.seq for event in ctx.events(after=page.next).events] == [2]

@@ -1,4 +1,4 @@
-"""Any document, taken in, edited and taken in again: nothing is lost, nothing is kept twice."""
+"""Random documents, ingested, edited and ingested again: nothing is lost, nothing is stored twice."""
 
 from itertools import count
 from typing import Any
@@ -32,15 +32,15 @@ documents = st.lists(lines, min_size=1, max_size=8)
 
 @pytest.fixture
 def engine() -> str:
-    """What is decided is the same on both; that it can be kept there is tried elsewhere."""
+    """Decisions are the same on both engines; storage on each is tested elsewhere."""
     return "sqlite"
 
 
-def checked(hold: Any, text: str, answer: Any) -> None:
-    """Every segment is somewhere, word for word where it was kept."""
+def check_segments(ctx: Any, text: str, answer: Any) -> None:
+    """Check that every segment is stored somewhere, verbatim if it has its own memory."""
     assert sum(answer.decisions.values()) == answer.total == len(answer.segments)
     for one in answer.segments:
-        memory = hold.get(one.memory_id)
+        memory = ctx.get(one.memory_id)
         said = text.encode()[one.span.start : one.span.end].decode()
         if one.decision in ("new", "update", "conflict"):
             assert memory.content == said
@@ -50,23 +50,21 @@ def checked(hold: Any, text: str, answer: Any) -> None:
 
 @given(documents, documents)
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_any_document_is_kept_once_and_what_was_edited_is_accounted_for(
-    hold: Any, first: list[str], second: list[str]
-) -> None:
+def test_any_document_is_stored_once_and_edits_are_accounted_for(ctx: Any, first: list[str], second: list[str]) -> None:
     where = {"namespace": f"any/{next(numbers)}", "source_uri": "doc:any"}
     kept: set[str] = set()
     for text in ("\n\n".join(first), "\n\n".join([*first[1:], *second])):
         try:
-            answer = hold.ingest(content=text, **where)
+            answer = ctx.ingest(content=text, **where)
         except Invalid:
             continue
-        checked(hold, text, answer)
+        check_segments(ctx, text, answer)
         there = {one.memory_id for one in answer.segments} | {one.memory_id for one in answer.vanished}
         assert kept <= there | {one.other_id for one in answer.segments}
         kept = {*answer.ingested_memory_ids}
-        before = hold.verify().entries
-        again = hold.ingest(content=text, **where)
-        assert (again.outcome, again.decisions["new"], hold.verify().entries) == ("unchanged", 0, before)
+        before = ctx.verify().entries
+        again = ctx.ingest(content=text, **where)
+        assert (again.outcome, again.decisions["new"], ctx.verify().entries) == ("unchanged", 0, before)
         assert [one.memory_id for one in again.segments] == [one.memory_id for one in answer.segments]
-    contents = [one.content for one in hold.list(namespace=where["namespace"], limit=100).memories]
+    contents = [one.content for one in ctx.list(namespace=where["namespace"], limit=100).memories]
     assert len(contents) == len({*contents}) or "None." in contents

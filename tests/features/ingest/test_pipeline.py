@@ -1,12 +1,18 @@
-"""Pipelines as data: checked where they are wrong, and known again by what they do."""
+"""Pipelines as data: precise errors, and a version derived from the definition."""
 
 from typing import Any
 
 import msgspec
 import pytest
 
-from holdfast.features.ingest.builtin_pipelines import built_in
-from holdfast.features.ingest.pipeline import Asking, Helping, answer_of, from_data, from_text
+from holdfast.features.ingest.builtin_pipelines import list_builtin_pipelines
+from holdfast.features.ingest.pipeline import (
+    HelperStage,
+    ModelStage,
+    parse_pipeline,
+    parse_pipeline_text,
+    stage_answer_type,
+)
 from holdfast.kernel.errors import Invalid
 
 SCHEMA = {
@@ -39,39 +45,39 @@ items = {type = "string"}
 
 
 def test_a_pipeline_is_read_from_toml_and_from_json() -> None:
-    found = from_text(TOML)
-    assert (found.name, found.segmenting.longest, len(found.stages)) == ("mine", 400, 3)
-    assert from_text(msgspec.json.encode(found).decode()) == found
+    found = parse_pipeline_text(TOML)
+    assert (found.name, found.segment_stage.longest, len(found.stages)) == ("mine", 400, 3)
+    assert parse_pipeline_text(msgspec.json.encode(found).decode()) == found
 
 
-def test_the_pipelines_that_come_along_pass_their_own_door() -> None:
-    for name, one in built_in().items():
-        assert from_data(msgspec.to_builtins(one)) == one
+def test_the_built_in_pipelines_are_valid() -> None:
+    for name, one in list_builtin_pipelines().items():
+        assert parse_pipeline(msgspec.to_builtins(one)) == one
         assert one.name == name
-    assert list(built_in()) == ["plain", "two_phase", "four_step"]
-    assert not built_in()["plain"].asking
+    assert list(list_builtin_pipelines()) == ["plain", "two_phase", "four_step"]
+    assert not list_builtin_pipelines()["plain"].asks_model
 
 
-def test_the_form_of_ai_memory_is_taken() -> None:
+def test_the_format_of_ai_memory_is_accepted() -> None:
     given = {"variant": "two_phase", "stages": [CLASSIFY, ASK | {"trust_inputs": [{"stage_index": 0, "label": "c"}]}]}
-    found = from_data(given | {"system_prompt": "Be brief."})
+    found = parse_pipeline(given | {"system_prompt": "Be brief."})
     assert (found.name, found.system_prompt) == ("two_phase", "Be brief.")
-    assert isinstance(found.stages[0], Helping)
+    assert isinstance(found.stages[0], HelperStage)
 
 
-def test_a_version_changes_with_what_is_done_and_not_with_the_name() -> None:
-    one = from_data({"name": "a", "stages": [CLASSIFY]})
-    assert one.version == from_data({"name": "b", "description": "other", "stages": [CLASSIFY]}).version
-    assert one.version != from_data({"name": "a", "stages": [CLASSIFY, ASK]}).version
-    assert one.version != from_data({"name": "a", "stages": [CLASSIFY], "system_prompt": "x"}).version
-    assert len({one.version for one in built_in().values()}) == 3
+def test_a_version_depends_on_the_definition_and_not_on_the_name() -> None:
+    one = parse_pipeline({"name": "a", "stages": [CLASSIFY]})
+    assert one.version == parse_pipeline({"name": "b", "description": "other", "stages": [CLASSIFY]}).version
+    assert one.version != parse_pipeline({"name": "a", "stages": [CLASSIFY, ASK]}).version
+    assert one.version != parse_pipeline({"name": "a", "stages": [CLASSIFY], "system_prompt": "x"}).version
+    assert len({one.version for one in list_builtin_pipelines().values()}) == 3
 
 
-def test_a_stage_that_asks_sees_every_result_before_it_unless_it_says_which() -> None:
-    both = from_data({"stages": [CLASSIFY, ASK, ASK | {"label": "again"}]})
-    assert [(one.stage_index, one.label) for one in both.shown_to(2)] == [(0, "fts_classifier"), (1, "ask")]
-    chosen = from_data({"stages": [CLASSIFY, ASK | {"trust_inputs": []}]})
-    assert chosen.shown_to(1) == []
+def test_a_model_stage_sees_all_earlier_results_by_default() -> None:
+    both = parse_pipeline({"stages": [CLASSIFY, ASK, ASK | {"label": "again"}]})
+    assert [(one.stage_index, one.label) for one in both.list_inputs(2)] == [(0, "fts_classifier"), (1, "ask")]
+    chosen = parse_pipeline({"stages": [CLASSIFY, ASK | {"trust_inputs": []}]})
+    assert chosen.list_inputs(1) == []
 
 
 @pytest.mark.parametrize(
@@ -107,31 +113,31 @@ def test_a_stage_that_asks_sees_every_result_before_it_unless_it_says_which() ->
     ],
     ids=range(15),
 )
-def test_what_is_wrong_is_named_by_stage_and_field(data: Any, field: str) -> None:
+def test_errors_name_the_stage_and_the_field(data: Any, field: str) -> None:
     with pytest.raises(Invalid) as caught:
-        from_data(data)
+        parse_pipeline(data)
     assert caught.value.details["fields"] == [field]
 
 
 @pytest.mark.parametrize(
     "text", ["= 1", "{", '{"stages": ' + "[" * 5000, "x" * 300_000], ids=["toml", "json", "deep", "long"]
 )
-def test_a_file_that_is_no_pipeline_is_refused(text: str) -> None:
+def test_an_invalid_pipeline_file_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
-        from_text(text)
+        parse_pipeline_text(text)
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{99999999999}", "(" * 990, 7, "x" * 1001])
-def test_a_pattern_that_is_none_is_named_by_stage_and_field(pattern: object) -> None:
+def test_an_invalid_pattern_is_reported_by_stage_and_field(pattern: object) -> None:
     schema = {"type": "object", "properties": {"title": {"type": "string", "pattern": pattern}}}
     with pytest.raises(Invalid) as refused:
-        from_data({"stages": [CLASSIFY, ASK | {"output_schema": schema}]})
+        parse_pipeline({"stages": [CLASSIFY, ASK | {"output_schema": schema}]})
     assert refused.value.details["fields"] == ["stages[1].output_schema.properties.title.pattern"]
 
 
-def test_an_answer_is_held_to_its_schema() -> None:
-    (stage,) = [one for one in built_in()["two_phase"].stages if isinstance(one, Asking)]
-    answer = answer_of(stage)
+def test_an_answer_must_match_its_schema() -> None:
+    (stage,) = [one for one in list_builtin_pipelines()["two_phase"].stages if isinstance(one, ModelStage)]
+    answer = stage_answer_type(stage)
     whole = {"title": "t", "summary": "s", "tags": ["a"], "atoms": []}
     assert msgspec.to_builtins(msgspec.convert(whole, answer)) == whole
     for wrong in ({}, whole | {"tags": "a"}, whole | {"title": None}, whole | {"atoms": ["x"] * 25}):

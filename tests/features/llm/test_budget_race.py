@@ -9,7 +9,7 @@ import pytest
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast.features.llm import store as consulted
-from model_server import Asked, Handler, provider, said
+from model_server import Handler, ReceivedRequest, provider, wrap_text
 from timeouts import TIMEOUT
 
 PROCESSES = 8
@@ -39,9 +39,9 @@ def test_no_more_is_asked_at_once_than_the_day_has_left(db: str) -> None:
     """Each call reserves 10,000 to 11,000 tokens; admitted calls wait until all others gave up."""
     go = Event()
 
-    def behave(handler: Handler, asked: Asked) -> None:
+    def behave(handler: Handler, asked: ReceivedRequest) -> None:
         go.wait()
-        handler.reply(said(asked, '{"x": 1}'))
+        handler.reply(wrap_text(asked, '{"x": 1}'))
 
     holdfast.open(db).close()
     budget = ENOUGH_FOR * 11_000 + 9_000
@@ -59,8 +59,8 @@ def test_no_more_is_asked_at_once_than_the_day_has_left(db: str) -> None:
                 else:
                     running.remove(ended)
                     finished.append(ended.communicate()[0])
-            with holdfast.open(db) as hold, hold.hold.reading() as session:
-                assert consulted.spent(session, hold.hold.now()) <= budget
+            with holdfast.open(db) as ctx, ctx.ctx.reading() as session:
+                assert consulted.count_spent(session, ctx.ctx.now()) <= budget
             go.set()
             answered = [one.communicate()[0] for one in running]
         finally:
@@ -71,14 +71,14 @@ def test_no_more_is_asked_at_once_than_the_day_has_left(db: str) -> None:
     assert [said for said in finished if "the daily budget of 42,000 tokens is spent" not in said] == []
     assert all(said.startswith("Consulted(answer=Verdict(x=1)") for said in answered)
     assert len(server.asked) == ENOUGH_FOR
-    with holdfast.open(db) as hold, hold.hold.reading() as session:
-        assert consulted.spent(session, hold.hold.now()) == ENOUGH_FOR * 150
+    with holdfast.open(db) as ctx, ctx.ctx.reading() as session:
+        assert consulted.count_spent(session, ctx.ctx.now()) == ENOUGH_FOR * 150
 
 
 def test_what_a_process_had_set_aside_stays_counted_when_it_is_killed_in_a_call(db: str) -> None:
     asked = Event()
 
-    def behave(handler: Handler, _: Asked) -> None:
+    def behave(handler: Handler, _: ReceivedRequest) -> None:
         asked.set()
         handler.server.closing.wait()
 
@@ -90,5 +90,5 @@ def test_what_a_process_had_set_aside_stays_counted_when_it_is_killed_in_a_call(
         finally:
             running.kill()
             running.wait()
-    with holdfast.open(db) as hold, hold.hold.reading() as session:
-        assert 10_000 <= consulted.spent(session, hold.hold.now()) <= 11_000
+    with holdfast.open(db) as ctx, ctx.ctx.reading() as session:
+        assert 10_000 <= consulted.count_spent(session, ctx.ctx.now()) <= 11_000

@@ -6,12 +6,23 @@ from typing import Any
 
 import pytest
 
-from holdfast.features.llm.choose import chosen
-from holdfast.kernel.errors import Misconfigured, ModelFailed
+from holdfast.features.llm.choose import choose_model
+from holdfast.kernel.errors import InvalidSetting, ModelFailed
 from holdfast.kernel.language_model import Completion, Model, Prompt
 from holdfast.kernel.net import http_client as post
 from holdfast.settings import Settings
-from model_server import Asked, Behaviour, Handler, in_turn, prompt_of, provider, replying, said, saying, system_of
+from model_server import (
+    Behaviour,
+    Handler,
+    ReceivedRequest,
+    in_turn,
+    prompt_of,
+    provider,
+    replying,
+    saying,
+    system_of,
+    wrap_text,
+)
 
 KEY = "sk-hunter2"
 SCHEMA = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
@@ -20,7 +31,7 @@ KINDS = ["openai", "anthropic", "ollama"]
 
 
 def asking(url: str, **settings: Any) -> Model:
-    found = chosen(Settings(**{"llm": "openai", "llm_model": "m", "llm_key": KEY, "llm_url": url, **settings}))
+    found = choose_model(Settings(**{"llm": "openai", "llm_model": "m", "llm_key": KEY, "llm_url": url, **settings}))
     assert found
     return found
 
@@ -28,15 +39,15 @@ def asking(url: str, **settings: Any) -> Model:
 def failure(model: Model) -> ModelFailed:
     """Return the failure; check that it does not contain the key."""
     with pytest.raises(ModelFailed) as failed:
-        model.complete(PROMPT, most_tokens=50)
-    assert KEY not in "".join(traceback.format_exception(failed.value)) + str(failed.value.body())
+        model.complete(PROMPT, max_tokens=50)
+    assert KEY not in "".join(traceback.format_exception(failed.value)) + str(failed.value.to_json())
     assert failed.value.message.startswith("The model at 127.0.0.1:")
     return failed.value
 
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(post, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(post, "FIRST_RETRY_SECONDS", 0.001)
 
 
 # What they are asked
@@ -44,7 +55,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_openai_compatible_model_is_asked_as_openai_is_and_held_to_the_schema() -> None:
     with provider(saying({"x": 1})) as server:
-        found = asking(server.url).complete(PROMPT, most_tokens=50)
+        found = asking(server.url).complete(PROMPT, max_tokens=50)
     assert found == Completion('{"x": 1}', "m-1", 120, 30, 100)
     (asked,) = server.asked
     assert asked.path == "/v1/chat/completions"
@@ -60,7 +71,7 @@ def test_an_openai_compatible_model_is_asked_as_openai_is_and_held_to_the_schema
 def test_anthropic_is_asked_to_keep_the_rules_and_the_text_for_the_next_task() -> None:
     with provider(saying({"x": 1})) as server:
         url = server.url.removesuffix("/v1")
-        found = asking(url, llm="anthropic").complete(PROMPT, most_tokens=50)
+        found = asking(url, llm="anthropic").complete(PROMPT, max_tokens=50)
     assert found == Completion('{"x": 1}', "m-1", 120, 30, 100)
     (asked,) = server.asked
     kept = {"cache_control": {"type": "ephemeral"}}
@@ -84,8 +95,8 @@ def test_anthropic_is_asked_to_keep_the_rules_and_the_text_for_the_next_task() -
 def test_ollama_is_asked_in_its_own_way_with_room_for_all_of_it() -> None:
     with provider(saying({"x": 1})) as server:
         model = asking(server.url.removesuffix("/v1"), llm="ollama", llm_key=None)
-        found = model.complete(PROMPT, most_tokens=50)
-        model.complete(PROMPT._replace(text="word " * 20_000), most_tokens=50)
+        found = model.complete(PROMPT, max_tokens=50)
+        model.complete(PROMPT._replace(text="word " * 20_000), max_tokens=50)
     assert found == Completion('{"x": 1}', "m-1", 120, 30)
     asked, large = server.asked
     assert asked.path == "/api/chat"
@@ -100,11 +111,11 @@ def test_ollama_is_asked_in_its_own_way_with_room_for_all_of_it() -> None:
 def picky(refuses: str) -> Behaviour:
     """A provider that rejects a field."""
 
-    def behave(handler: Handler, asked: Asked) -> None:
+    def behave(handler: Handler, asked: ReceivedRequest) -> None:
         if refuses in asked.body:
             handler.reply({"error": {"message": f"Unsupported parameter: {refuses}"}}, 400)
         else:
-            handler.reply(said(asked, '{"x": 1}'))
+            handler.reply(wrap_text(asked, '{"x": 1}'))
 
     return behave
 
@@ -120,7 +131,7 @@ def test_a_provider_that_does_not_know_a_field_is_asked_without_it_from_then_on(
     with provider(picky(refuses)) as server:
         model = asking(server.url)
         for _ in range(2):
-            assert model.complete(PROMPT, most_tokens=50).text == '{"x": 1}'
+            assert model.complete(PROMPT, max_tokens=50).text == '{"x": 1}'
     assert [next(word for word in one.body if word.startswith("max_")) for one in server.asked] == asked
     assert refuses not in server.asked[-1].body
 
@@ -128,7 +139,7 @@ def test_a_provider_that_does_not_know_a_field_is_asked_without_it_from_then_on(
 def test_a_content_in_parts_is_joined() -> None:
     parts = [{"type": "text", "text": '{"x"'}, {"type": "text", "text": ": 1}"}]
     with provider(replying({"choices": [{"message": {"content": parts}}]})) as server:
-        assert asking(server.url).complete(PROMPT, most_tokens=50) == Completion('{"x": 1}', "m")
+        assert asking(server.url).complete(PROMPT, max_tokens=50) == Completion('{"x": 1}', "m")
 
 
 # What they may do
@@ -141,7 +152,7 @@ def with_usage(**usage: Any) -> dict[str, Any]:
 def test_numbers_and_names_that_cannot_be_are_not_believed() -> None:
     body = with_usage(prompt_tokens=10**17, completion_tokens=10**17) | {"model": "x\x1b[2J" * 50}
     with provider(replying(body)) as server:
-        assert asking(server.url).complete(PROMPT, most_tokens=50) == Completion("{}", "m", 10**7, 10**7)
+        assert asking(server.url).complete(PROMPT, max_tokens=50) == Completion("{}", "m", 10**7, 10**7)
 
 
 BAD_ANSWERS = {
@@ -169,7 +180,7 @@ def test_an_answer_that_is_none_fails_and_may_have_to_be_paid(body: object) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_protocol_refuses_what_another_one_says(kind: str) -> None:
+def test_each_protocol_rejects_responses_of_the_others(kind: str) -> None:
     with provider(replying({"output": "x"})) as server:
         assert "does not match its protocol" in failure(asking(server.url, llm=kind)).message
 
@@ -188,7 +199,7 @@ def test_each_protocol_refuses_what_another_one_says(kind: str) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_refusal_says_what_to_do_and_is_not_paid(
+def test_a_refusal_says_what_to_do_and_is_not_billed(
     kind: str, status: int, tries: int, retryable: bool, said: str
 ) -> None:
     with provider(replying({"error": f"no {KEY}"}, status, Location="http://127.0.0.1:1/")) as server:
@@ -201,7 +212,7 @@ def test_a_refusal_says_what_to_do_and_is_not_paid(
 def test_a_provider_that_refuses_for_now_is_asked_again() -> None:
     busy = replying({}, 429, Retry_After="0")
     with provider(in_turn(busy, replying({}, 503), saying({"x": 1}))) as server:
-        assert asking(server.url).complete(PROMPT, most_tokens=50).text == '{"x": 1}'
+        assert asking(server.url).complete(PROMPT, max_tokens=50).text == '{"x": 1}'
     assert len(server.asked) == 3
 
 
@@ -215,16 +226,16 @@ def test_a_pause_that_is_longer_than_the_time_limit_is_not_waited_for(after: str
 
 
 @pytest.mark.parametrize("after", ["soon", "-1", "1e9", "", "Fri, 31 Dec 1999 23:59:59 GMT"])
-def test_a_pause_that_is_none_is_as_if_it_was_not_said(after: str) -> None:
+def test_an_invalid_retry_after_is_ignored(after: str) -> None:
     with provider(in_turn(replying({}, 429, Retry_After=after), saying({"x": 1}))) as server:
-        assert asking(server.url).complete(PROMPT, most_tokens=50).text == '{"x": 1}'
+        assert asking(server.url).complete(PROMPT, max_tokens=50).text == '{"x": 1}'
 
 
-def silent(handler: Handler, _: Asked) -> None:
+def silent(handler: Handler, _: ReceivedRequest) -> None:
     handler.server.closing.wait()
 
 
-def dripping(handler: Handler, _: Asked) -> None:
+def dripping(handler: Handler, _: ReceivedRequest) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
     while not handler.server.closing.wait(0.01):
         handler.wfile.write(b" ")
@@ -244,21 +255,21 @@ def test_a_model_that_does_not_come_to_an_end_is_waited_for_once_and_may_have_to
     assert len(server.asked) == 1
 
 
-def endless(handler: Handler, _: Asked) -> None:
+def endless(handler: Handler, _: ReceivedRequest) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
     while not handler.server.closing.is_set():
         handler.wfile.write(b" " * 65_536)
 
 
-def short(handler: Handler, _: Asked) -> None:
+def short(handler: Handler, _: ReceivedRequest) -> None:
     handler.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"choices": [')
 
 
-def hanging_up(handler: Handler, _: Asked) -> None:
+def hanging_up(handler: Handler, _: ReceivedRequest) -> None:
     handler.close_connection = True
 
 
-def no_http(handler: Handler, _: Asked) -> None:
+def no_http(handler: Handler, _: ReceivedRequest) -> None:
     handler.wfile.write(b"220 mail.example ready\r\n")
     handler.close_connection = True
 
@@ -290,19 +301,19 @@ def test_a_model_that_is_not_there_is_not_paid() -> None:
     assert (failed.retryable, failed.unpaid, failed.answered) == (True, True, False)
 
 
-def test_a_model_recovers_by_itself() -> None:
+def test_a_model_recovers_automatically() -> None:
     with provider(replying({}, 503)) as server:
         model = asking(server.url)
         failure(model)
         server.behave = saying({"x": 1})
-        assert model.complete(PROMPT, most_tokens=50).text == '{"x": 1}'
+        assert model.complete(PROMPT, max_tokens=50).text == '{"x": 1}'
 
 
 # How it is chosen
 
 
-def test_no_model_is_chosen_by_itself() -> None:
-    assert chosen(Settings()) is None
+def test_no_model_is_chosen_by_default() -> None:
+    assert choose_model(Settings()) is None
 
 
 BAD_SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
@@ -316,8 +327,8 @@ BAD_SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("values", "named"), BAD_SETTINGS.values(), ids=BAD_SETTINGS.keys())
 def test_a_setting_that_cannot_be_used_is_named_and_not_repeated(values: dict[str, Any], named: str) -> None:
-    with pytest.raises(Misconfigured, match=named) as refused:
-        chosen(Settings(**values))
+    with pytest.raises(InvalidSetting, match=named) as refused:
+        choose_model(Settings(**values))
     assert "secret" not in str(refused.value)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.kernel.records.lifetime import Lifetimes
-from holdfast.kernel.records.memory import Tier, higher
+from holdfast.kernel.records.memory import Tier, higher_tier
 from holdfast.kernel.timestamps import SECOND
 
 NOW = 1_700_000_000_000_000
@@ -22,9 +22,9 @@ def test_long_lives_for_ever_and_so_does_what_has_no_lifetime() -> None:
 
 @pytest.mark.parametrize(("tier", "seconds"), [("short", 3600), ("mid", 86_400), ("long", 0)])
 def test_a_use_keeps_a_memory_for_a_while(tier: Tier, seconds: int) -> None:
-    assert Lifetimes().extended(tier, NOW) == NOW + seconds * SECOND
+    assert Lifetimes().extend(tier, NOW) == NOW + seconds * SECOND
 
 
 def test_a_tier_only_ever_rises() -> None:
-    assert higher("short", "long") == higher("long", "short") == higher("long", "mid") == "long"
-    assert higher("mid", "short") == "mid"
+    assert higher_tier("short", "long") == higher_tier("long", "short") == higher_tier("long", "mid") == "long"
+    assert higher_tier("mid", "short") == "mid"

@@ -14,24 +14,24 @@ from holdfast.settings import Settings
 def short(db: str, clock: Any) -> Iterator[holdfast.Holdfast]:
     """A store with a retention of one day for everything."""
     settings = Settings(db=db, keep_usage=1, keep_task_runs=1, keep_runs=1, embedder="none")
-    with holdfast.open(settings=settings, now=clock) as hold:
-        yield hold
+    with holdfast.open(settings=settings, now=clock) as ctx:
+        yield ctx
 
 
-def dropped(hold: holdfast.Holdfast, **asked: Any) -> tuple[int, int, int]:
-    done = hold.gc(**asked)
+def collect_counts(ctx: holdfast.Holdfast, **asked: Any) -> tuple[int, int, int]:
+    done = ctx.gc(**asked)
     return done.usage_dropped, done.task_runs_dropped, done.runs_dropped
 
 
-def calls(hold: holdfast.Holdfast) -> int:
-    return sum(one.calls for one in hold.usage_report(since="2000-01-01").usage)
+def count_calls(ctx: holdfast.Holdfast) -> int:
+    return sum(one.calls for one in ctx.usage_report(since="2000-01-01").usage)
 
 
-def test_nothing_is_let_go_unless_the_settings_say_so(timed: holdfast.Holdfast, clock: Any) -> None:
-    timed.usage_record(model="m", input_tokens=5)
+def test_nothing_is_pruned_by_default(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+    clocked_store.usage_record(model="m", input_tokens=5)
     clock.move(days=4000)
-    assert dropped(timed) == (0, 0, 0)
-    assert calls(timed) == 1
+    assert collect_counts(clocked_store) == (0, 0, 0)
+    assert count_calls(clocked_store) == 1
 
 
 def test_usage_goes_when_it_is_old_but_not_what_a_budget_of_this_month_counts(
@@ -42,13 +42,13 @@ def test_usage_goes_when_it_is_old_but_not_what_a_budget_of_this_month_counts(
     for _ in range(3):
         short.usage_record(model="m", principal="ann", input_tokens=30)
         clock.move(days=3)
-    assert (dropped(short), calls(short)) == ((0, 0, 0), 3)
+    assert (collect_counts(short), count_calls(short)) == ((0, 0, 0), 3)
     with pytest.raises(BudgetExceeded):
         short.usage_reserve(model="m", principal="ann", input_tokens=11)
     clock.move(days=30)
     short.usage_record(model="m", principal="ann", input_tokens=90)
-    assert dropped(short, dry_run=True) == (3, 0, 0)
-    assert (dropped(short), calls(short)) == ((3, 0, 0), 1)
+    assert collect_counts(short, dry_run=True) == (3, 0, 0)
+    assert (collect_counts(short), count_calls(short)) == ((3, 0, 0), 1)
 
 
 def test_tries_of_tasks_go_when_they_are_old_but_not_those_of_what_is_still_to_be_done(
@@ -60,12 +60,12 @@ def test_tries_of_tasks_go_when_they_are_old_but_not_those_of_what_is_still_to_b
     short.task_finish(id=done[0], token=done[1])
     short.task_finish(id=again[0], token=again[1], error="It rained.")
     clock.move(days=2)
-    assert dropped(short) == (0, 1, 0)
+    assert collect_counts(short) == (0, 1, 0)
     assert short.task_runs(id=done[0]).count == 0
     assert short.task_runs(id=again[0]).count == 1
 
 
-def test_runs_go_when_they_ended_long_ago_but_not_what_can_be_taken_up(short: holdfast.Holdfast, clock: Any) -> None:
+def test_old_finished_runs_are_pruned_but_not_resumable_ones(short: holdfast.Holdfast, clock: Any) -> None:
     for id in ("ended", "open"):
         run = short.run_open(topology="release", phases=["build"], id=id)
         for state in ("in_progress", "completed"):
@@ -73,5 +73,5 @@ def test_runs_go_when_they_ended_long_ago_but_not_what_can_be_taken_up(short: ho
         if id == "ended":
             short.run_close(id=id, token=run.token)
     clock.move(days=2)
-    assert dropped(short) == (0, 0, 1)
+    assert collect_counts(short) == (0, 0, 1)
     assert [run.id for run in short.run_list().runs] == ["open"]

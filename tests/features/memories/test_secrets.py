@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.kernel.text.secrets import cleaned, find, redacted, within
+from holdfast.kernel.text.secrets import find_in_value, find_secrets, redact_text, redact_value
 
 SECRETS = {
     "aws access key": "AKIA" + "IOSFODNN7ABCDEFG"[:16].replace("7", "7"),
@@ -34,10 +34,10 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("kind", SECRETS)
-def test_a_secret_is_found_inside_a_text_and_taken_out_of_it(kind: str) -> None:
+def test_a_secret_inside_a_text_is_found_and_redacted(kind: str) -> None:
     text = WRITTEN.get(kind, "Before {} after").format(SECRETS[kind])
-    assert [secret.kind for secret in find(text)] == [kind]
-    clean, kinds = redacted(text)
+    assert [secret.kind for secret in find_secrets(text)] == [kind]
+    clean, kinds = redact_text(text)
     assert (kinds, SECRETS[kind] in clean, f"[redacted: {kind}]" in clean) == ([kind], False, True)
     assert clean.startswith(text[:7])
 
@@ -58,7 +58,7 @@ def test_a_secret_is_found_inside_a_text_and_taken_out_of_it(kind: str) -> None:
     ],
 )
 def test_what_is_assigned_to_the_name_of_a_secret_is_one_if_it_looks_like_it(text: str) -> None:
-    assert len(find(text)) == 1
+    assert len(find_secrets(text)) == 1
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_is_assigned_to_the_name_of_a_secret_is_one_if_it_looks_like_it(tex
     ],
 )
 def test_what_only_looks_like_a_secret_is_none(text: str) -> None:
-    assert find(text) == []
+    assert find_secrets(text) == []
 
 
 @pytest.mark.parametrize(
@@ -111,18 +111,18 @@ def test_what_only_looks_like_a_secret_is_none(text: str) -> None:
     ],
 )
 def test_a_megabyte_of_a_hostile_shape_is_read_through(shape: str) -> None:
-    find(shape * (1_000_000 // len(shape)))
+    find_secrets(shape * (1_000_000 // len(shape)))
 
 
 def test_a_json_value_is_cleaned_at_every_depth() -> None:
     token = SECRETS["github token"]
     value = {"a": [{"password": "hunter2x9", "n": 1}], token: (token, None), "token": "none"}
-    assert cleaned(value) == {
+    assert redact_value(value) == {
         "a": [{"password": "[redacted: password]", "n": 1}],
         "[redacted: github token]": ("[redacted: github token]", None),
         "token": "none",
     }
-    assert {place.field for place in within("metadata", value)} == {
+    assert {place.field for place in find_in_value("metadata", value)} == {
         "metadata.a.password",
         "metadata",
         f"metadata.{token}",

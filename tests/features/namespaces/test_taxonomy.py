@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.records.taxonomy import Branch, Taxonomy, taxonomy
+from holdfast.kernel.records.taxonomy import Branch, Taxonomy, build_taxonomy
 
 COUNTS = [("team", 3), ("team/a", 2), ("team/a/deep", 1), ("teams", 5), ("t_am", 7), ("home/cat", 4)]
 
@@ -14,17 +14,17 @@ def names(branch: Branch) -> list[str]:
 
 def test_each_branch_counts_what_is_in_it_and_below() -> None:
     deep = Branch("team/a/deep", "deep", 1, 1, [])
-    assert taxonomy(COUNTS, "team", depth=8, limit=10) == Taxonomy(
+    assert build_taxonomy(COUNTS, "team", depth=8, limit=10) == Taxonomy(
         Branch("team", "team", 3, 6, [Branch("team/a", "a", 2, 3, [deep])]), False
     )
 
 
 def test_a_prefix_is_a_path_and_not_a_pattern() -> None:
-    assert taxonomy(COUNTS, "t_am", depth=8, limit=10).tree == Branch("t_am", "t_am", 7, 7, [])
+    assert build_taxonomy(COUNTS, "t_am", depth=8, limit=10).tree == Branch("t_am", "t_am", 7, 7, [])
 
 
 def test_what_is_deeper_than_asked_counts_where_the_tree_ends() -> None:
-    tree = taxonomy(COUNTS, depth=1, limit=10).tree
+    tree = build_taxonomy(COUNTS, depth=1, limit=10).tree
     assert tree == Branch(
         "",
         "",
@@ -39,8 +39,8 @@ def test_what_is_deeper_than_asked_counts_where_the_tree_ends() -> None:
     )
 
 
-def test_the_fullest_branches_are_kept_and_the_tree_says_that_it_was_cut() -> None:
-    tree, truncated = taxonomy(COUNTS, depth=8, limit=2)
+def test_the_largest_branches_stay_and_the_tree_is_reported_as_truncated() -> None:
+    tree, truncated = build_taxonomy(COUNTS, depth=8, limit=2)
     assert (names(tree), tree.subtree_count, truncated) == (["", "t_am", "team"], 22, True)
 
 
@@ -49,7 +49,7 @@ PATHS = st.lists(st.sampled_from(["a", "b", "a_"]), min_size=1, max_size=4).map(
 
 @given(counts=st.dictionaries(PATHS, st.integers(1, 9)), depth=st.integers(0, 8), limit=st.integers(1, 9))
 def test_no_memory_is_counted_twice_or_lost(counts: dict[str, int], depth: int, limit: int) -> None:
-    tree, truncated = taxonomy(counts.items(), depth=depth, limit=limit)
+    tree, truncated = build_taxonomy(counts.items(), depth=depth, limit=limit)
     shown = names(tree)[1:]
     assert tree.subtree_count == sum(counts.values())
     assert len(shown) == len(set(shown)) <= limit

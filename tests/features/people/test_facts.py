@@ -10,61 +10,63 @@ import holdfast
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
 
 
-def tell(hold: Any, key: str, value: str, principal: str = "ann", **more: Any) -> Any:
-    return hold.fact_set(key=key, value=value, principal=principal, **more)
+def set_fact(ctx: Any, key: str, value: str, principal: str = "ann", **more: Any) -> Any:
+    return ctx.fact_set(key=key, value=value, principal=principal, **more)
 
 
-def values(hold: Any, principal: str = "ann", **more: Any) -> dict[str, str]:
-    return {fact.key: fact.value for fact in hold.fact_list(principal=principal, **more).facts}
+def read_values(ctx: Any, principal: str = "ann", **more: Any) -> dict[str, str]:
+    return {fact.key: fact.value for fact in ctx.fact_list(principal=principal, **more).facts}
 
 
-def test_a_fact_is_told_and_known_and_is_a_memory_that_recall_finds(timed: holdfast.Holdfast) -> None:
+def test_a_fact_is_told_and_known_and_is_a_memory_that_recall_finds(clocked_store: holdfast.Holdfast) -> None:
     with pytest.raises(NotFound):
-        timed.fact_get(key="diet", principal="ann")
-    told = tell(timed, "diet", "vegetarian since university", learned_from="message-7", confidence=0.8)
+        clocked_store.fact_get(key="diet", principal="ann")
+    told = set_fact(clocked_store, "diet", "vegetarian since university", learned_from="message-7", confidence=0.8)
     assert (told.created, told.contradicts) == (True, UNSET)
-    fact = timed.fact_get(key="diet", principal="ann")
+    fact = clocked_store.fact_get(key="diet", principal="ann")
     assert (fact.value, fact.confidence, fact.learned_from) == ("vegetarian since university", 0.8, "message-7")
-    (hit,) = timed.recall("who is vegetarian").memories
+    (hit,) = clocked_store.recall("who is vegetarian").memories
     assert (hit.id, hit.memory_kind) == (fact.memory_id, "fact")
 
 
-def test_two_people_have_facts_of_one_key_and_an_agent_its_own(timed: holdfast.Holdfast) -> None:
-    tell(timed, "name", "Ann")
-    tell(timed, "name", "Bob", principal="bob/of:slack U42")
-    timed.fact_set(key="name", value="Tester")
-    assert values(timed) == {"name": "Ann"}
-    assert values(timed, "bob/of:slack U42") == {"name": "Bob"}
-    assert timed.fact_get(key="name").value == "Tester"
+def test_two_people_have_facts_of_one_key_and_an_agent_its_own(clocked_store: holdfast.Holdfast) -> None:
+    set_fact(clocked_store, "name", "Ann")
+    set_fact(clocked_store, "name", "Bob", principal="bob/of:slack U42")
+    clocked_store.fact_set(key="name", value="Tester")
+    assert read_values(clocked_store) == {"name": "Ann"}
+    assert read_values(clocked_store, "bob/of:slack U42") == {"name": "Bob"}
+    assert clocked_store.fact_get(key="name").value == "Tester"
 
 
-def test_what_was_so_before_is_named_and_kept(timed: holdfast.Holdfast, clock: Any) -> None:
-    tell(timed, "city", "Berlin")
+def test_what_was_so_before_is_named_and_kept(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+    set_fact(clocked_store, "city", "Berlin")
     clock.move(days=1)
-    told = tell(timed, "city", "Hamburg")
+    told = set_fact(clocked_store, "city", "Hamburg")
     assert (told.created, told.contradicts, told.fact.contradicted) == (False, "Berlin", ["Berlin"])
-    assert tell(timed, "city", "Hamburg").contradicts is UNSET
-    past = timed.fact_history(key="city", principal="ann").past
+    assert set_fact(clocked_store, "city", "Hamburg").contradicts is UNSET
+    past = clocked_store.fact_history(key="city", principal="ann").past
     assert [one.value for one in past] == ["Berlin", "Hamburg"]
     assert past[1].at == clock.after()
 
 
-def test_a_fact_is_deleted_and_brought_back_or_told_anew_with_its_past(timed: holdfast.Holdfast, clock: Any) -> None:
-    first = tell(timed, "city", "Berlin").fact.memory_id
+def test_a_fact_is_deleted_and_brought_back_or_told_anew_with_its_past(
+    clocked_store: holdfast.Holdfast, clock: Any
+) -> None:
+    first = set_fact(clocked_store, "city", "Berlin").fact.memory_id
     clock.move(seconds=1)
-    assert timed.fact_delete(key="city", principal="ann").count == 1
+    assert clocked_store.fact_delete(key="city", principal="ann").count == 1
     with pytest.raises(NotFound):
-        timed.fact_delete(key="city", principal="ann")
-    assert (values(timed), values(timed, deleted=True)) == ({}, {"city": "Berlin"})
-    assert timed.recall("Berlin").count == 0
+        clocked_store.fact_delete(key="city", principal="ann")
+    assert (read_values(clocked_store), read_values(clocked_store, deleted=True)) == ({}, {"city": "Berlin"})
+    assert clocked_store.recall("Berlin").count == 0
     clock.move(seconds=1)
-    assert timed.fact_restore(key="city", principal="ann").value == "Berlin"
-    timed.fact_delete(key="city", principal="ann")
+    assert clocked_store.fact_restore(key="city", principal="ann").value == "Berlin"
+    clocked_store.fact_delete(key="city", principal="ann")
     clock.move(seconds=1)
-    again = tell(timed, "city", "Hamburg")
+    again = set_fact(clocked_store, "city", "Hamburg")
     assert (again.fact.memory_id, again.created) == (first, False)
-    assert values(timed, deleted=True) == {}
-    assert [one.value for one in timed.fact_history(key="city", principal="ann").past] == [
+    assert read_values(clocked_store, deleted=True) == {}
+    assert [one.value for one in clocked_store.fact_history(key="city", principal="ann").past] == [
         "Berlin",
         None,
         "Berlin",
@@ -74,59 +76,61 @@ def test_a_fact_is_deleted_and_brought_back_or_told_anew_with_its_past(timed: ho
     ]
 
 
-def test_all_facts_of_somebody_are_deleted_at_once(timed: holdfast.Holdfast) -> None:
+def test_all_facts_of_somebody_are_deleted_at_once(clocked_store: holdfast.Holdfast) -> None:
     for key in ("a", "b", "c"):
-        tell(timed, key, key)
-    tell(timed, "a", "other", principal="bob")
-    timed.fact_delete(key="a", principal="ann")
-    assert timed.fact_delete(every=True, principal="ann").count == 2
-    assert sorted(values(timed, deleted=True)) == ["a", "b", "c"]
-    assert values(timed, "bob") == {"a": "other"}
+        set_fact(clocked_store, key, key)
+    set_fact(clocked_store, "a", "other", principal="bob")
+    clocked_store.fact_delete(key="a", principal="ann")
+    assert clocked_store.fact_delete(every=True, principal="ann").count == 2
+    assert sorted(read_values(clocked_store, deleted=True)) == ["a", "b", "c"]
+    assert read_values(clocked_store, "bob") == {"a": "other"}
     with pytest.raises(Invalid):
-        timed.fact_delete(principal="ann")
+        clocked_store.fact_delete(principal="ann")
 
 
-def test_one_person_has_one_profile_whatever_a_channel_calls_them(timed: holdfast.Holdfast, clock: Any) -> None:
-    tell(timed, "city", "Berlin", principal="slack:U42")
+def test_one_person_has_one_profile_whatever_a_channel_calls_them(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+    set_fact(clocked_store, "city", "Berlin", principal="slack:U42")
     clock.move(seconds=1)
-    tell(timed, "city", "Hamburg")
-    tell(timed, "name", "Ann", principal="slack:U42")
-    timed.principal_merge(alias="slack:U42", principal="ann")
-    assert values(timed) == values(timed, "slack:U42") == {"city": "Hamburg", "name": "Ann"}
+    set_fact(clocked_store, "city", "Hamburg")
+    set_fact(clocked_store, "name", "Ann", principal="slack:U42")
+    clocked_store.principal_merge(alias="slack:U42", principal="ann")
+    assert read_values(clocked_store) == read_values(clocked_store, "slack:U42") == {"city": "Hamburg", "name": "Ann"}
     clock.move(seconds=1)
-    tell(timed, "name", "Anne")
-    assert values(timed, "slack:U42")["name"] == "Anne"
-    timed.principal_split(alias="slack:U42")
-    assert values(timed) == {"city": "Hamburg"}
-    assert values(timed, "slack:U42") == {"city": "Berlin", "name": "Anne"}
+    set_fact(clocked_store, "name", "Anne")
+    assert read_values(clocked_store, "slack:U42")["name"] == "Anne"
+    clocked_store.principal_split(alias="slack:U42")
+    assert read_values(clocked_store) == {"city": "Hamburg"}
+    assert read_values(clocked_store, "slack:U42") == {"city": "Berlin", "name": "Anne"}
 
 
-def test_what_is_no_fact_is_not_overwritten_by_one(timed: holdfast.Holdfast) -> None:
-    timed.store(title="city", content="A note about cities.", namespace="people/ann")
+def test_what_is_no_fact_is_not_overwritten_by_one(clocked_store: holdfast.Holdfast) -> None:
+    clocked_store.store(title="city", content="A note about cities.", namespace="people/ann")
     with pytest.raises(Conflict):
-        tell(timed, "city", "Berlin")
+        set_fact(clocked_store, "city", "Berlin")
 
 
-def test_facts_are_seen_by_those_who_reach_the_namespace(timed: holdfast.Holdfast, seen_by: Callable[..., Any]) -> None:
-    tell(timed, "city", "Berlin")
+def test_facts_are_seen_by_those_who_reach_the_namespace(
+    clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
+) -> None:
+    set_fact(clocked_store, "city", "Berlin")
     outside = seen_by("ai:else@here", right="write", namespaces=("work",))
     assert outside.fact_list(principal="ann").count == 0
     with pytest.raises(holdfast.HoldfastError):
-        tell(outside, "city", "Hamburg")
-    assert values(timed) == {"city": "Berlin"}
+        set_fact(outside, "city", "Hamburg")
+    assert read_values(clocked_store) == {"city": "Berlin"}
 
 
 def test_one_key_is_listed_across_all_people_with_whose_it_is(
-    timed: holdfast.Holdfast, seen_by: Callable[..., Any]
+    clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     for who, city in (("ben", "Berlin"), ("ann", "Hamburg"), ("eve", "Rome")):
-        timed.fact_set(key="city", value=city, principal=who)
-    timed.fact_set(key="name", value="Ann", principal="ann")
-    timed.fact_delete(key="city", principal="eve")
+        clocked_store.fact_set(key="city", value=city, principal=who)
+    clocked_store.fact_set(key="name", value="Ann", principal="ann")
+    clocked_store.fact_delete(key="city", principal="eve")
 
-    def found(hold: Any, **asked: Any) -> list[tuple[str, str, str]]:
-        return [(one.principal, one.key, one.value) for one in hold.fact_everybody(**asked).facts]
+    def find_facts(ctx: Any, **asked: Any) -> list[tuple[str, str, str]]:
+        return [(one.principal, one.key, one.value) for one in ctx.fact_everybody(**asked).facts]
 
-    assert found(timed, key="city") == [("ann", "city", "Hamburg"), ("ben", "city", "Berlin")]
-    assert found(timed, limit=1, offset=1) == [("ann", "name", "Ann")]
-    assert found(seen_by("ai:else@here", namespaces=("shop",)), key="city") == []
+    assert find_facts(clocked_store, key="city") == [("ann", "city", "Hamburg"), ("ben", "city", "Berlin")]
+    assert find_facts(clocked_store, limit=1, offset=1) == [("ann", "name", "Ann")]
+    assert find_facts(seen_by("ai:else@here", namespaces=("shop",)), key="city") == []

@@ -15,24 +15,24 @@ WORDS = ("quetzalcoatlus", "xochitl", "tlaloc", "cuauhtemoc")
 
 
 @pytest.fixture
-def people_store(timed: holdfast.Holdfast, clock: Any) -> holdfast.Holdfast:
+def people_store(clocked_store: holdfast.Holdfast, clock: Any) -> holdfast.Holdfast:
     """A store with every kind of record about a person, under two names, and about another person."""
-    timed.principal_merge(alias=NAMES[1], principal=NAMES[0])
-    timed.principal_describe(name=NAMES[0], display="cuauhtemoc")
+    clocked_store.principal_merge(alias=NAMES[1], principal=NAMES[0])
+    clocked_store.principal_describe(name=NAMES[0], display="cuauhtemoc")
     for who in (*NAMES, "bob"):
         word = "tlaloc" if who in NAMES else "sunflower"
-        tell_of(timed, who, word)
-        timed.fact_set(key=f"{word} city", value=f"moved to {word}", principal=who)
-    timed.onboarding_tell(step="introduce", principal=NAMES[0])
+        tell_of(clocked_store, who, word)
+        clocked_store.fact_set(key=f"{word} city", value=f"moved to {word}", principal=who)
+    clocked_store.onboarding_tell(step="introduce", principal=NAMES[0])
     clock.move(hours=3)
-    timed.conversation_reap()
-    return timed
+    clocked_store.conversation_reap()
+    return clocked_store
 
 
-def dump(hold: holdfast.Holdfast) -> str:
+def dump(ctx: holdfast.Holdfast) -> str:
     """Return the contents of all tables as text."""
-    with hold.hold.store.reading() as session:
-        return "\n".join(str(row).lower() for name in TABLES for row in session.ask(f"select * from {name}", {}))
+    with ctx.ctx.store.reading() as session:
+        return "\n".join(str(row).lower() for name in TABLES for row in session.query_sql(f"select * from {name}", {}))
 
 
 TABLES = (
@@ -75,7 +75,7 @@ def test_nothing_of_a_person_is_left_and_others_keep_all(people_store: holdfast.
     assert people_store.task_list(principal=["bob"]).count == 1
     assert people_store.recall("sunflower").count > 0
     assert people_store.verify().intact
-    assert people_store.hold.store.faults() == []
+    assert people_store.ctx.store.faults() == []
 
 
 def test_that_somebody_was_forgotten_can_be_shown_to_who_knows_the_name(people_store: holdfast.Holdfast) -> None:
@@ -98,10 +98,10 @@ def test_that_somebody_was_forgotten_can_be_shown_to_who_knows_the_name(people_s
 
 def test_the_file_holds_no_word_of_them(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
-    with holdfast.open(str(path)) as hold:
-        hold.fact_set(key="city", value="tlaloc", principal="xochitl")
-        hold.principal_merge(alias="slack:xochitl", principal="xochitl")
-        hold.principal_purge(name="xochitl")
+    with holdfast.open(str(path)) as ctx:
+        ctx.fact_set(key="city", value="tlaloc", principal="xochitl")
+        ctx.principal_merge(alias="slack:xochitl", principal="xochitl")
+        ctx.principal_purge(name="xochitl")
     content = path.read_bytes().lower()
     assert b"tlaloc" not in content
     assert b"xochitl" not in content

@@ -3,43 +3,43 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.features.recall.budget import Packed, estimate, fill, pack
+from holdfast.features.recall.budget import PackResult, estimate_tokens, fill_budget, pack_items
 from holdfast.kernel.text import token_count as tokens
 
 SIZES = st.lists(st.integers(0, 50), max_size=20)
 
 
-def packed(sizes: list[int], budget: int | None) -> tuple[list[int], Packed]:
-    return pack(sizes, lambda size: size, budget)
+def pack_sizes(sizes: list[int], budget: int | None) -> tuple[list[int], PackResult]:
+    return pack_items(sizes, lambda size: size, budget)
 
 
 def test_what_does_not_fit_is_skipped_and_smaller_ones_after_it_still_come() -> None:
-    kept, result = packed([4, 9, 3, 3], 10)
+    kept, result = pack_sizes([4, 9, 3, 3], 10)
     assert kept == [4, 3, 3]
     assert (result.tokens, result.dropped, result.overflow) == (10, 1, False)
 
 
 def test_the_first_comes_even_if_it_alone_is_too_large_and_this_is_said() -> None:
-    kept, result = packed([25, 5], 10)
+    kept, result = pack_sizes([25, 5], 10)
     assert kept == [25]
     assert (result.tokens, result.dropped, result.overflow) == (25, 1, True)
 
 
 def test_a_budget_of_nothing_gives_nothing() -> None:
-    kept, result = packed([1, 2], 0)
+    kept, result = pack_sizes([1, 2], 0)
     assert kept == []
     assert (result.tokens, result.dropped, result.overflow) == (0, 2, False)
 
 
 def test_without_a_budget_everything_comes() -> None:
-    kept, result = packed([1, 200, 3], None)
+    kept, result = pack_sizes([1, 200, 3], None)
     assert kept == [1, 200, 3]
     assert (result.tokens, result.dropped, result.overflow) == (204, 0, False)
 
 
 @given(SIZES, st.integers(1, 100))
 def test_the_budget_holds_unless_the_first_alone_breaks_it(sizes: list[int], budget: int) -> None:
-    kept, result = packed(sizes, budget)
+    kept, result = pack_sizes(sizes, budget)
     assert bool(kept) == bool(sizes)
     assert result.tokens == sum(kept)
     assert result.tokens <= budget or (result.overflow and kept[0] == sizes[0] > budget)
@@ -48,7 +48,7 @@ def test_the_budget_holds_unless_the_first_alone_breaks_it(sizes: list[int], bud
 
 @given(SIZES, st.integers(0, 100))
 def test_what_was_kept_keeps_its_order_and_nothing_that_would_fit_was_left_out(sizes: list[int], budget: int) -> None:
-    kept, result = packed(sizes, budget)
+    kept, result = pack_sizes(sizes, budget)
     rest = iter(sizes)
     assert all(size in rest for size in kept)
     if not result.overflow and budget:
@@ -60,9 +60,9 @@ def test_what_was_kept_keeps_its_order_and_nothing_that_would_fit_was_left_out(s
 
 @given(st.lists(st.text(max_size=80), max_size=12), st.integers(0, 60), st.text(max_size=20))
 def test_a_hit_costs_the_tokens_of_all_that_is_sent_of_it(texts: list[str], budget: int, frame: str) -> None:
-    kept, result = fill(texts, lambda text: f"- {text}\n", budget, frame=frame)
-    costs = [tokens.count(f"- {text}\n") for text in kept]
-    assert result.tokens == (sum(costs) + tokens.count(frame) if kept else 0)
+    kept, result = fill_budget(texts, lambda text: f"- {text}\n", budget, frame=frame)
+    costs = [tokens.count_tokens(f"- {text}\n") for text in kept]
+    assert result.tokens == (sum(costs) + tokens.count_tokens(frame) if kept else 0)
     assert result.tokens <= budget or (result.overflow and len(kept) == 1)
     assert (bool(kept), len(kept) + result.dropped) == (bool(texts) and budget > 0, len(texts))
     assert not result.estimated
@@ -75,14 +75,14 @@ def test_what_cannot_fit_is_not_even_rendered() -> None:
         rendered.append(text)
         return text
 
-    kept, result = fill(["one two", *(f"more {number}" for number in range(50))], render, 2)
+    kept, result = fill_budget(["one two", *(f"more {number}" for number in range(50))], render, 2)
     assert (kept, result.tokens, result.dropped, rendered) == (["one two"], 2, 50, ["one two"])
 
 
 def test_without_a_budget_the_tokens_are_guessed_and_this_is_said() -> None:
-    kept, result = fill(["four", "fives"], str, None, frame="{}")
+    kept, result = fill_budget(["four", "fives"], str, None, frame="{}")
     assert kept == ["four", "fives"]
     assert (result.tokens, result.dropped, result.overflow, result.estimated) == (
-        estimate("four") + estimate("fives") + estimate("{}"), 0, False, True,
+        estimate_tokens("four") + estimate_tokens("fives") + estimate_tokens("{}"), 0, False, True,
     )  # fmt: skip
-    assert fill([], str, None)[1].tokens == estimate("") == 0
+    assert fill_budget([], str, None)[1].tokens == estimate_tokens("") == 0

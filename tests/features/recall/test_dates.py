@@ -6,24 +6,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.features.recall.dates import FIRST, LAST, MOST_PERIODS, Event, Period, events, fitness, periods, sidedness
-from holdfast.kernel.timestamps import DAY, from_text, to_text
+from holdfast.features.recall.dates import (
+    MAX_PERIODS,
+    MAX_TIME,
+    MIN_TIME,
+    Event,
+    Period,
+    find_events,
+    find_periods,
+    score_event_side,
+    score_periods,
+)
+from holdfast.kernel.timestamps import DAY, format_timestamp, parse_timestamp
 
-NOW = from_text("2023-05-24T15:00:00Z", "now")
+NOW = parse_timestamp("2023-05-24T15:00:00Z", "now")
 """A Wednesday."""
 
 
 def at(text: str) -> int:
-    return from_text(text, "at")
+    return parse_timestamp(text, "at")
 
 
 def days(text: str, now: int = NOW) -> list[tuple[str, str]]:
     """Return the first and last day of each period."""
-    return [(to_text(period.start)[:10], to_text(period.end)[:10]) for period in periods(text, now)]
+    return [
+        (format_timestamp(period.start)[:10], format_timestamp(period.end)[:10]) for period in find_periods(text, now)
+    ]
 
 
 def fit(text: str, day: str, now: int = NOW) -> float:
-    return round(fitness(periods(text, now), at(day)), 3)
+    return round(score_periods(find_periods(text, now), at(day)), 3)
 
 
 MAY_8 = ("2023-05-08", "2023-05-08")
@@ -87,7 +99,7 @@ def test_a_date_is_read_as_it_is_written(text: str, expected: list[tuple[str, st
     ids=str,
 )
 def test_a_date_without_a_year_is_the_latest_and_fits_every_year(text: str, expected: tuple[str, str]) -> None:
-    [period] = periods(text, NOW)
+    [period] = find_periods(text, NOW)
     assert (days(text), period.form) == ([expected], "every year")
     years = [fit(text, expected[0]), fit(text, expected[0].replace("2022", "2019").replace("2023", "2019"))]
     assert years in ([1.0, 1.0], [1.5, 1.5])
@@ -132,7 +144,7 @@ def test_a_month_takes_the_year_that_is_told_elsewhere(text: str, expected: tupl
     ids=str,
 )
 def test_what_only_looks_like_a_date_is_none(text: str) -> None:
-    assert periods(text, NOW) == ()
+    assert find_periods(text, NOW) == ()
 
 
 @pytest.mark.parametrize(
@@ -171,7 +183,7 @@ def test_what_only_looks_like_a_date_is_none(text: str) -> None:
     ids=str,
 )
 def test_a_time_before_now_is_counted_back_from_it(text: str, expected: tuple[str, str]) -> None:
-    [period] = periods(f"What did I do {text}?", NOW)
+    [period] = find_periods(f"What did I do {text}?", NOW)
     assert (days(f"What did I do {text}?"), period.form) == ([expected], "counted")
 
 
@@ -194,8 +206,11 @@ def test_all_before_or_after_a_time_that_is_counted_back_is_asked_for(text: str,
 
 
 def test_the_words_of_a_period_are_told() -> None:
-    assert [period.said for period in periods("Was it last week, or yesterday?", NOW)] == ["last week", "yesterday"]
-    assert [period.said for period in periods("since 8 May 2023", NOW)] == ["since 8 May 2023"]
+    assert [period.text for period in find_periods("Was it last week, or yesterday?", NOW)] == [
+        "last week",
+        "yesterday",
+    ]
+    assert [period.text for period in find_periods("since 8 May 2023", NOW)] == ["since 8 May 2023"]
 
 
 def test_what_is_counted_back_says_nothing_beside_a_date() -> None:
@@ -217,12 +232,12 @@ def test_months_end_where_they_end() -> None:
     assert days("last month", at("2023-01-01")) == [("2022-12-01", "2022-12-31")]
 
 
-@pytest.mark.parametrize("now", [FIRST, LAST, FIRST - DAY, LAST + DAY, -(1 << 62), 1 << 62], ids=str)
+@pytest.mark.parametrize("now", [MIN_TIME, MAX_TIME, MIN_TIME - DAY, MAX_TIME + DAY, -(1 << 62), 1 << 62], ids=str)
 @pytest.mark.parametrize(
     "text", ["9999 years ago", "9999 weeks ago", "last year", "last winter", "last May", "in May", "this week"]
 )
 def test_no_period_leaves_the_years_1_to_9999(text: str, now: int) -> None:
-    assert all(FIRST <= period.start <= period.end <= LAST for period in periods(text, now))
+    assert all(MIN_TIME <= period.start <= period.end <= MAX_TIME for period in find_periods(text, now))
 
 
 @pytest.mark.parametrize(
@@ -300,7 +315,7 @@ def test_the_best_of_several_periods_counts() -> None:
 
 
 def test_without_a_period_or_a_time_nothing_fits() -> None:
-    assert fitness(periods("in May", NOW), None) == fitness((), NOW) == 0.0
+    assert score_periods(find_periods("in May", NOW), None) == score_periods((), NOW) == 0.0
 
 
 WORDS = st.sampled_from(
@@ -309,21 +324,21 @@ WORDS = st.sampled_from(
     """.split()
 )
 TEXTS = st.text() | st.lists(WORDS, max_size=12).map(" ".join)
-MOMENTS = st.integers(FIRST, LAST)
+MOMENTS = st.integers(MIN_TIME, MAX_TIME)
 
 
 @given(TEXTS, st.integers(), st.none() | st.integers())
 def test_any_text_at_any_time_has_periods_that_end_after_they_begin(text: str, now: int, when: int | None) -> None:
-    found = periods(text, now)
-    assert len(found) <= MOST_PERIODS
-    assert all(FIRST <= period.start <= period.end <= LAST and period.said in text for period in found)
-    assert 0.0 <= fitness(found, when) <= 1.0
+    found = find_periods(text, now)
+    assert len(found) <= MAX_PERIODS
+    assert all(MIN_TIME <= period.start <= period.end <= MAX_TIME and period.text in text for period in found)
+    assert 0.0 <= score_periods(found, when) <= 1.0
 
 
 @given(st.dates(date(1900, 1, 1), date(2099, 12, 31)), MOMENTS, MOMENTS, MOMENTS)
 def test_a_date_that_is_named_fits_the_same_whenever_it_is_asked(day: date, now: int, later: int, when: int) -> None:
     for text in (f"on {day:%d %B %Y}", f"in {day:%B}", f"in {day:%B %Y}", f"on {day:%B} {day.day}", f"in {day.year}"):
-        assert fitness(periods(text, now), when) == fitness(periods(text, later), when)
+        assert score_periods(find_periods(text, now), when) == score_periods(find_periods(text, later), when)
 
 
 @given(st.dates(date(1900, 1, 1), date(2099, 12, 31)))
@@ -334,25 +349,25 @@ def test_every_order_of_day_month_and_year_is_the_same_day(day: date) -> None:
 
 @given(st.integers(0, 40), MOMENTS)
 def test_days_are_counted_back_one_by_one(count: int, now: int) -> None:
-    today = max(date(1, 1, 1) + timedelta(count), date.fromisoformat(to_text(now)[:10]))
+    today = max(date(1, 1, 1) + timedelta(count), date.fromisoformat(format_timestamp(now)[:10]))
     noon = at(f"{today}T12:00:00Z")
     assert days(f"{count} days ago", noon) == [(str(today - timedelta(count)),) * 2]
 
 
 @given(st.sampled_from(["yesterday", "last week", "a month ago", "last year", "recently"]), MOMENTS, MOMENTS)
 def test_what_is_counted_back_moves_with_now(text: str, now: int, when: int) -> None:
-    [period] = periods(text, now)
-    assert period.start <= max(now, FIRST)
-    assert fitness([period], when) <= fitness([period], period.start)
+    [period] = find_periods(text, now)
+    assert period.start <= max(now, MIN_TIME)
+    assert score_periods([period], when) <= score_periods([period], period.start)
 
 
 def test_a_long_question_is_read_in_its_first_part() -> None:
-    assert len(periods("may 8th " * 100_000, NOW)) == MOST_PERIODS
-    assert periods("x" * 5000 + " 8 May 2023", NOW) == ()
+    assert len(find_periods("may 8th " * 100_000, NOW)) == MAX_PERIODS
+    assert find_periods("x" * 5000 + " 8 May 2023", NOW) == ()
 
 
 def test_a_period_says_how_precise_it_is() -> None:
-    [period] = periods("on 8 May 2023", NOW)
+    [period] = find_periods("on 8 May 2023", NOW)
     assert period == Period(at("2023-05-08"), at("2023-05-09") - 1, "day", "8 May 2023")
 
 
@@ -371,7 +386,7 @@ def test_a_period_says_how_precise_it_is() -> None:
     ],
 )
 def test_an_event_is_taken_for_a_date_by_its_name(text: str, side: str, name: str) -> None:
-    assert events(text) == (Event("before" if side == "before" else "after", tuple(name.split())),)
+    assert find_events(text) == (Event("before" if side == "before" else "after", tuple(name.split())),)
 
 
 @pytest.mark.parametrize(
@@ -389,7 +404,7 @@ def test_an_event_is_taken_for_a_date_by_its_name(text: str, side: str, name: st
     ],
 )
 def test_what_is_no_event_is_taken_for_none(text: str) -> None:
-    assert events(text) == ()
+    assert find_events(text) == ()
 
 
 @given(st.lists(MOMENTS, max_size=9), MOMENTS, MOMENTS)
@@ -398,16 +413,18 @@ def test_the_later_a_time_the_surer_it_lies_after_an_event_and_the_less_before_i
 ) -> None:
     before, after = Event("before", ("move",)), Event("after", ("move",))
     early, late = sorted((one, other))
-    assert 0 <= sidedness(after, told, early) <= sidedness(after, told, late) <= 0.3
-    assert 0 <= sidedness(before, told, late) <= sidedness(before, told, early) <= 0.3
+    assert 0 <= score_event_side(after, told, early) <= score_event_side(after, told, late) <= 0.3
+    assert 0 <= score_event_side(before, told, late) <= score_event_side(before, told, early) <= 0.3
     if told:
-        assert sidedness(after, told, max(told)) == sidedness(before, told, min(told)) == pytest.approx(0.3)
+        assert (
+            score_event_side(after, told, max(told)) == score_event_side(before, told, min(told)) == pytest.approx(0.3)
+        )
     else:
-        assert sidedness(after, told, late) == 0
+        assert score_event_side(after, told, late) == 0
 
 
 @given(st.text(max_size=300))
 def test_any_text_has_few_events_of_some_words(text: str) -> None:
-    found = events(f"after the {text} before my {text}")
+    found = find_events(f"after the {text} before my {text}")
     assert all(event.words for event in found)
-    assert len(events("after the move, " * 10_000)) == MOST_PERIODS
+    assert len(find_events("after the move, " * 10_000)) == MAX_PERIODS

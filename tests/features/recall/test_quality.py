@@ -13,20 +13,20 @@ import msgspec
 import pytest
 
 from engines import Postgres
-from holdfast.features.recall.quality.measure import BATCH, batches
-from holdfast.features.recall.quality.measures import Figures, Judged, first_right, judged, mean
+from holdfast.features.recall.quality.measure import BATCH, split_batches
+from holdfast.features.recall.quality.measures import Figures, Measures, average, find_first_right, measure_ranking
 from holdfast.features.recall.quality.question_files import (
-    MOST_BYTES,
-    OWN,
+    BUNDLED_QUESTIONS,
+    MAX_BYTES,
     SETS,
-    Cut,
+    Dataset,
     Item,
     Question,
     Sample,
     Scope,
-    cut,
-    moment,
-    read,
+    load_dataset,
+    parse_time,
+    read_json,
 )
 from holdfast.kernel.errors import Invalid
 from holdfast.surfaces.bench.quality import measure_quality
@@ -97,7 +97,7 @@ def file_of(tmp_path: Path, given: Any) -> Path:
 
 
 def test_a_turn_is_stored_with_who_said_it_when_and_where_as_fields(tmp_path: Path) -> None:
-    found = cut(file_of(tmp_path, [CONVERSATION]))
+    found = load_dataset(file_of(tmp_path, [CONVERSATION]))
     may, june = "2024-05-08T13:56:00Z", "2024-06-02T09:30:00Z"
 
     def item(key: str, content: str, at: str, speaker: str, thread: str, place: int) -> Item:
@@ -110,11 +110,11 @@ def test_a_turn_is_stored_with_who_said_it_when_and_where_as_fields(tmp_path: Pa
         item("D10:1", "The mast is up.", june, "Ada", "boat 10", 0),
     ]
     questions = [Question("Which colour has the hull?", frozenset({"D2:1"}), "single-hop")]
-    assert found == Cut("LoCoMo", "turns", [Scope("asked-1", items, questions, [])], 2)
+    assert found == Dataset("LoCoMo", "turns", [Scope("asked-1", items, questions, [])], 2)
 
 
 def test_a_session_is_stored_as_one_transcript(tmp_path: Path) -> None:
-    (scope,) = cut(file_of(tmp_path, [CONVERSATION]), "docs").scopes
+    (scope,) = load_dataset(file_of(tmp_path, [CONVERSATION]), "docs").scopes
     assert [(item.key, item.fields["content"]) for item in scope.items] == [
         ("D2", "Ada: I painted the hull green. [shares a boat]\nBo: With two coats?"),
         ("D10", "Ada: The mast is up."),
@@ -123,7 +123,7 @@ def test_a_session_is_stored_as_one_transcript(tmp_path: Path) -> None:
 
 
 def test_notes_stand_alone_and_may_take_the_place_of_others(tmp_path: Path) -> None:
-    (scope,) = cut(file_of(tmp_path, [NOTES])).scopes
+    (scope,) = load_dataset(file_of(tmp_path, [NOTES])).scopes
     assert scope.items[0] == Item(
         "N1", {"title": "Port", "content": "We listen on 8080.", "tier": "long", "occurred_at": "2025-03-14T00:00:00Z"}
     )
@@ -132,7 +132,7 @@ def test_notes_stand_alone_and_may_take_the_place_of_others(tmp_path: Path) -> N
 
 
 def test_both_forms_of_longmemeval_are_a_memory_per_session(tmp_path: Path) -> None:
-    short, published = cut(file_of(tmp_path, [SHORT, PUBLISHED])).scopes
+    short, published = load_dataset(file_of(tmp_path, [SHORT, PUBLISHED])).scopes
     assert [(item.key, item.fields["title"], item.fields["content"]) for item in (*short.items, *published.items)] == [
         ("answer_1", "session 1", "I like oolong tea.\nBut not hot."),
         ("other", "session 2", "The bus was late."),
@@ -144,7 +144,7 @@ def test_both_forms_of_longmemeval_are_a_memory_per_session(tmp_path: Path) -> N
 
 
 def test_a_pool_holds_every_session_once_and_is_not_asked_what_nothing_answers(tmp_path: Path) -> None:
-    (scope,) = cut(file_of(tmp_path, [SHORT, PUBLISHED]), "pool").scopes
+    (scope,) = load_dataset(file_of(tmp_path, [SHORT, PUBLISHED]), "pool").scopes
     assert [item.key for item in scope.items] == ["answer_1", "other", "third"]
     assert len(scope.questions) == 1
 
@@ -152,12 +152,12 @@ def test_a_pool_holds_every_session_once_and_is_not_asked_what_nothing_answers(t
 @pytest.mark.parametrize("set", SETS["LongMemEval"])
 def test_a_question_that_names_no_session_is_not_asked_and_counted(tmp_path: Path, set: str) -> None:
     nothing = SHORT | {"question_id": "q3", "answer_session_ids": []}
-    found = cut(file_of(tmp_path, [nothing, SHORT]), set)
+    found = load_dataset(file_of(tmp_path, [nothing, SHORT]), set)
     assert ([len(scope.questions) for scope in found.scopes], found.unasked) == ([1], 1)
 
 
 def test_a_pool_of_turns_holds_what_the_user_said(tmp_path: Path) -> None:
-    (scope,) = cut(file_of(tmp_path, [PUBLISHED, SHORT]), "pool-turn").scopes
+    (scope,) = load_dataset(file_of(tmp_path, [PUBLISHED, SHORT]), "pool-turn").scopes
     said = [(item.key, item.fields["content"], item.fields["thread"], item.fields["place"]) for item in scope.items]
     assert said == [
         ("answer_1", "I like oolong tea.", "session 1", 0),
@@ -169,10 +169,10 @@ def test_a_pool_of_turns_holds_what_the_user_said(tmp_path: Path) -> None:
 def test_a_session_that_is_too_long_becomes_several_memories_that_are_as_right(tmp_path: Path) -> None:
     line = "é" * 999
     long = SHORT | {"haystack": [{**SHORT["haystack"][0], "text": "\n".join([line] * 50)}]}  # type: ignore[index]
-    (scope,) = cut(file_of(tmp_path, [long])).scopes
+    (scope,) = load_dataset(file_of(tmp_path, [long])).scopes
     assert [item.key for item in scope.items] == ["answer_1", "answer_1"]
     assert [item.fields["title"] for item in scope.items] == ["session 1", "session 1 part 2"]
-    assert all(len(item.fields["content"].encode()) <= MOST_BYTES for item in scope.items)
+    assert all(len(item.fields["content"].encode()) <= MAX_BYTES for item in scope.items)
     assert "".join(item.fields["content"] for item in scope.items) == "\n".join([line] * 50)
 
 
@@ -210,63 +210,63 @@ def test_a_file_that_is_no_set_of_questions_is_refused_with_what_is_wrong(
     given: Any, told: str, tmp_path: Path
 ) -> None:
     with pytest.raises(Invalid, match=told):
-        cut(file_of(tmp_path, given))
+        load_dataset(file_of(tmp_path, given))
 
 
 def test_a_file_that_is_not_there_and_a_cut_that_does_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="Cannot read"):
-        cut(tmp_path / "none.json")
+        load_dataset(tmp_path / "none.json")
     with pytest.raises(Invalid, match="has the sets turns, docs, not pool"):
-        cut(file_of(tmp_path, [CONVERSATION]), "pool")
+        load_dataset(file_of(tmp_path, [CONVERSATION]), "pool")
     with pytest.raises(Invalid, match="create it first"):
         measure_quality(plot=tmp_path / "nowhere" / "plot.svg")
 
 
 def test_fewer_questions_come_from_all_over_the_file() -> None:
     scopes = [Scope(str(scope), [], [Question(f"{scope}{n}", frozenset(), "") for n in range(5)]) for scope in range(4)]
-    fewer = Cut("LoCoMo", "turns", scopes).sample(4).scopes
+    fewer = Dataset("LoCoMo", "turns", scopes).take_sample(4).scopes
     assert [(scope.namespace, [one.text for one in scope.questions]) for scope in fewer] == [
         ("0", ["00"]),
         ("1", ["10"]),
         ("2", ["20"]),
         ("3", ["30"]),
     ]
-    assert [scope.namespace for scope in Cut("LoCoMo", "turns", scopes).sample(1).scopes] == ["0"]
-    assert Cut("LoCoMo", "turns", scopes).sample(99).scopes == scopes
+    assert [scope.namespace for scope in Dataset("LoCoMo", "turns", scopes).take_sample(1).scopes] == ["0"]
+    assert Dataset("LoCoMo", "turns", scopes).take_sample(99).scopes == scopes
 
 
 def test_a_ranking_is_judged_by_where_the_right_ones_stand() -> None:
     ranking = ["D1:1", "D2:1", "D2:1", "D3:1", "D3:2", "D4:1", "D5:1"]
     gain = (1 / log2(3) + 1 / log2(6)) / (1 + 1 / log2(3) + 1 / log2(4))
-    found = judged(ranking, {"D2:1", "D4:1", "D9:9"}, lambda key: key.partition(":")[0])
-    assert found == Judged(any_1=0, any_5=1, any_10=1, avg_5=2 / 3, ndcg_10=gain, session_any_10=1)
-    assert first_right(ranking, {"D3:1"}) == 3
-    assert judged([], {"D1:1"}) == Judged(any_1=0, any_5=0, any_10=0, avg_5=0, ndcg_10=0)
+    found = measure_ranking(ranking, {"D2:1", "D4:1", "D9:9"}, lambda key: key.partition(":")[0])
+    assert found == Measures(any_1=0, any_5=1, any_10=1, avg_5=2 / 3, ndcg_10=gain, session_any_10=1)
+    assert find_first_right(ranking, {"D3:1"}) == 3
+    assert measure_ranking([], {"D1:1"}) == Measures(any_1=0, any_5=0, any_10=0, avg_5=0, ndcg_10=0)
 
 
 def test_figures_are_means_over_questions() -> None:
-    one, none = Judged(1, 1, 1, 1, 1), Judged(0, 1, 1, 0.5, 0)
-    assert mean([one, none]) == Figures(
+    one, none = Measures(1, 1, 1, 1, 1), Measures(0, 1, 1, 0.5, 0)
+    assert average([one, none]) == Figures(
         questions=2, any_1=0.5, any_5=1, any_10=1, avg_5=0.75, ndcg_10=0.5, session_any_10=None
     )
 
 
 def test_a_batch_holds_no_more_than_a_request_may() -> None:
     small, large = Item("a", {"content": "x"}), Item("b", {"content": "x" * 400_000})
-    assert [len(batch) for batch in batches([small] * (BATCH + 1))] == [BATCH, 1]
-    assert [len(batch) for batch in batches([large] * 5)] == [2, 2, 1]
+    assert [len(batch) for batch in split_batches([small] * (BATCH + 1))] == [BATCH, 1]
+    assert [len(batch) for batch in split_batches([large] * 5)] == [2, 2, 1]
 
 
 def test_every_right_memory_of_our_own_questions_is_there() -> None:
     for set in SETS["LoCoMo"]:
-        for scope in cut(OWN, set).scopes:
+        for scope in load_dataset(BUNDLED_QUESTIONS, set).scopes:
             keys = [item.key for item in scope.items]
             assert len({*keys}) == len({item.fields["title"] for item in scope.items}) == len(keys)
             assert [one.text for one in scope.questions if not one.right <= {*keys}] == []
 
 
 def test_our_own_questions_are_of_every_kind_and_asked_once() -> None:
-    asked = [one for sample in msgspec.convert(read(OWN), list[Sample]) for one in sample.qa]
+    asked = [one for sample in msgspec.convert(read_json(BUNDLED_QUESTIONS), list[Sample]) for one in sample.qa]
     assert len({one.question for one in asked}) == len(asked)
     assert {one.category for one in asked if one.question_date} == {"relative-date"}
     assert {one.category for one in asked} == {
@@ -289,8 +289,8 @@ def test_a_run_reports_every_category_and_draws_it(tmp_path: Path) -> None:
     assert (found.memories, found.modes, found.set) == (5, {"keyword": 2}, "turns")
     assert [one.first_right for one in found.answers] == [1, 1]
     assert list(found.categories) == ["correction", "single-hop"]
-    assert "| all | 2 | 100.0 | 100.0 | 100.0 | 100.0 | 100.0 | 100.0 |" in found.text()
-    assert "2 more were not asked: they have no answer." in found.text()
+    assert "| all | 2 | 100.0 | 100.0 | 100.0 | 100.0 | 100.0 | 100.0 |" in found.to_text()
+    assert "2 more were not asked: they have no answer." in found.to_text()
     names = {element.text for element in ElementTree.fromstring(plot.read_text()).iter() if element.text}
     assert {"all 100 % in 5", "single-hop 100 % in 5", "questions.json, turns"} <= names
     assert seen[-1][:2] == (5, 5)
@@ -350,6 +350,6 @@ def test_the_command_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
 
 
 def test_a_time_is_read_as_either_format_writes_it() -> None:
-    assert moment("1:56 pm on 8 May, 2023") == "2023-05-08T13:56:00Z"
-    assert moment("2023/05/20 (Sat) 07:46") == "2023-05-20T07:46:00Z"
-    assert moment("2025-03-14T09:30") == "2025-03-14T09:30:00Z"
+    assert parse_time("1:56 pm on 8 May, 2023") == "2023-05-08T13:56:00Z"
+    assert parse_time("2023/05/20 (Sat) 07:46") == "2023-05-20T07:46:00Z"
+    assert parse_time("2025-03-14T09:30") == "2025-03-14T09:30:00Z"

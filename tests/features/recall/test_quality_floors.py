@@ -26,4 +26,4 @@ def test_recall_finds_no_less_than_it_did(
     found = report.overall
     measured = (found.any_1, found.any_5, found.any_10, found.ndcg_10)
     assert max(report.modes, key=report.modes.__getitem__) == MODES[embedder]
-    assert all(share >= floor for share, floor in zip(measured, FLOORS[embedder], strict=True)), report.text()
+    assert all(share >= floor for share, floor in zip(measured, FLOORS[embedder], strict=True)), report.to_text()

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.text.cluster import groups, jaccard
+from holdfast.kernel.text.cluster import find_groups, jaccard
 
 WORDS = st.frozensets(st.sampled_from("abcdefgh"), max_size=6)
 TEXTS = st.dictionaries(st.integers(0, 99).map(str), WORDS, max_size=15)
@@ -11,13 +11,13 @@ TEXTS = st.dictionaries(st.integers(0, 99).map(str), WORDS, max_size=15)
 
 def test_texts_around_the_one_that_is_like_most_others_make_a_group() -> None:
     texts = {"1": frozenset("abc"), "2": frozenset("abcd"), "3": frozenset("abd"), "4": frozenset("xyz")}
-    (group,) = groups(texts, alike=0.4, least=3, most=5)
+    (group,) = find_groups(texts, min_similarity=0.4, min_size=3, max_size=5)
     assert (group.ids, group.shared) == (("1", "2", "3"), ("a", "b", "c", "d"))
 
 
 @given(texts=TEXTS, least=st.integers(2, 4), more=st.integers(0, 4))
 def test_groups_have_their_size_and_share_nothing(texts: dict[str, frozenset[str]], least: int, more: int) -> None:
-    found = groups(texts, alike=0.3, least=least, most=least + more)
+    found = find_groups(texts, min_similarity=0.3, min_size=least, max_size=least + more)
     members = [id for group in found for id in group.ids]
     assert len(members) == len(set(members))
     assert all(least <= len(group.ids) <= least + more for group in found)
@@ -28,7 +28,9 @@ def test_groups_have_their_size_and_share_nothing(texts: dict[str, frozenset[str
 def test_the_order_in_which_texts_come_does_not_matter(texts: dict[str, frozenset[str]], order: object) -> None:
     shuffled = list(texts.items())
     order.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert groups(dict(shuffled), alike=0.3, least=2, most=4) == groups(texts, alike=0.3, least=2, most=4)
+    assert find_groups(dict(shuffled), min_similarity=0.3, min_size=2, max_size=4) == find_groups(
+        texts, min_similarity=0.3, min_size=2, max_size=4
+    )
 
 
 @given(one=WORDS, other=WORDS)

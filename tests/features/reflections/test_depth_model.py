@@ -60,17 +60,17 @@ class State(NamedTuple):
 class World:
     """A namespace of a store, and the steps applied to it."""
 
-    def __init__(self, hold: holdfast.Holdfast, clock: Any) -> None:
-        self.hold, self.clock = hold, clock
+    def __init__(self, ctx: holdfast.Holdfast, clock: Any) -> None:
+        self.hold, self.clock = ctx, clock
         self.namespace = f"world-{next(_numbers)}"
         for _ in range(6):
-            hold.store(title=f"m {next(_numbers)}", content="It is so.", namespace=self.namespace)
+            ctx.store(title=f"m {next(_numbers)}", content="It is so.", namespace=self.namespace)
 
     def state(self) -> State:
         at = {"at": self.namespace}
-        with self.hold.hold.reading() as session:
-            rows = session.ask("select id, reflection_depth, state from memory where namespace = :at", at)
-            edges = session.ask(
+        with self.hold.ctx.reading() as session:
+            rows = session.query_sql("select id, reflection_depth, state from memory where namespace = :at", at)
+            edges = session.query_sql(
                 "select l.source, l.target, l.relation from link l join memory m on m.id = l.source "
                 "where m.namespace = :at and l.relation in ('reflects_on', 'derives_from', 'derived_from') "
                 "and l.state = 'live' and (l.valid_until is null or l.valid_until > :now)",
@@ -82,7 +82,7 @@ class World:
             {(source, target, relation) for source, target, relation in edges},
         )
 
-    def tried(self, here: State, step: tuple[Any, ...]) -> HoldfastError | None:
+    def try_step(self, here: State, step: tuple[Any, ...]) -> HoldfastError | None:
         try:
             self.do(here, step)
         except HoldfastError as refused:
@@ -137,7 +137,7 @@ class World:
             raise CycleDetected if one.code == CycleDetected.code else HoldfastError(str(one))
 
 
-def settled(depths: dict[str, int], edges: set[Edge]) -> dict[str, int]:
+def minimum_depths(depths: dict[str, int], edges: set[Edge]) -> dict[str, int]:
     """The minimum depths, at least these, such that reflections are deeper than their sources, derivations as deep."""
     found, changed = dict(depths), True
     for _ in range(len(found) + 1):
@@ -167,8 +167,8 @@ def reflects_on_itself(edges: set[Edge]) -> bool:
 
 
 @pytest.fixture
-def world(timed: holdfast.Holdfast, clock: Any) -> Callable[[], World]:
-    return lambda: World(timed, clock)
+def world(clocked_store: holdfast.Holdfast, clock: Any) -> Callable[[], World]:
+    return lambda: World(clocked_store, clock)
 
 
 def may_be_refused(before: State, step: tuple[Any, ...], error: HoldfastError) -> bool:
@@ -179,7 +179,7 @@ def may_be_refused(before: State, step: tuple[Any, ...], error: HoldfastError) -
     edges = {*before.edges, (source, target, step[3])}
     if isinstance(error, CycleDetected):
         return source in below(before.edges, target) if step[0] == "link" else reflects_on_itself(edges)
-    after = settled(before.depths, edges)
+    after = minimum_depths(before.depths, edges)
     return any(after[id] > max(CAP, before.depths[id]) for id in after if before.states[id] != "deleted")
 
 
@@ -197,7 +197,7 @@ def follows(before: State, after: State, step: tuple[Any, ...]) -> dict[str, int
         held[fresh] = max(before.depths[before.live(place)] for place in step[1:])
     if step[0] == "reimport" and before.live(step[1]) in held:
         held[before.live(step[1])] = max(before.depths[before.live(step[1])], step[2])
-    return settled(held, after.edges)
+    return minimum_depths(held, after.edges)
 
 
 @settings(
@@ -211,7 +211,7 @@ def test_no_circle_and_no_depth_but_the_one_that_follows(
     here = world()
     before = here.state()
     for step in steps:
-        refused = here.tried(before, step)
+        refused = here.try_step(before, step)
         after = here.state()
         if refused is None:
             assert after.depths == follows(before, after, step)
@@ -222,6 +222,6 @@ def test_no_circle_and_no_depth_but_the_one_that_follows(
         before = after
 
 
-def test_a_model_that_finds_a_circle_says_so() -> None:
+def test_the_model_detects_cycles() -> None:
     with pytest.raises(AssertionError, match="a circle"):
-        settled({"a": 0, "b": 0}, {("a", "b", "reflects_on"), ("b", "a", "derived_from")})
+        minimum_depths({"a": 0, "b": 0}, {("a", "b", "reflects_on"), ("b", "a", "derived_from")})

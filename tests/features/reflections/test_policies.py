@@ -11,24 +11,24 @@ from holdfast.features.namespaces.model import Rules
 from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 
 
-def resolved(hold: holdfast.Holdfast, namespace: str) -> Rules:
-    with hold.hold.reading() as session:
-        return policies.resolved(session, namespace)
+def read_rules(ctx: holdfast.Holdfast, namespace: str) -> Rules:
+    with ctx.ctx.reading() as session:
+        return policies.resolve_rules(session, namespace)
 
 
-def test_where_nobody_decided_the_defaults_hold(hold: holdfast.Holdfast) -> None:
-    assert resolved(hold, "a/b") == Rules()
-    assert hold.policy_get(namespace="a/b").decided_in == {}
+def test_without_policies_the_defaults_apply(ctx: holdfast.Holdfast) -> None:
+    assert read_rules(ctx, "a/b") == Rules()
+    assert ctx.policy_get(namespace="a/b").decided_in == {}
 
 
-def test_each_rule_comes_from_the_nearest_that_decides_on_it(hold: holdfast.Holdfast) -> None:
-    hold.policy_set(namespace="*", max_reflection_depth=5, invalidation_hops=4)
-    hold.policy_set(namespace="a", max_reflection_depth=0, skill_promotion_min_depth=2)
-    hold.policy_set(namespace="a/b", max_reflection_depth=2)
+def test_each_rule_comes_from_the_nearest_that_decides_on_it(ctx: holdfast.Holdfast) -> None:
+    ctx.policy_set(namespace="*", max_reflection_depth=5, invalidation_hops=4)
+    ctx.policy_set(namespace="a", max_reflection_depth=0, skill_promotion_min_depth=2)
+    ctx.policy_set(namespace="a/b", max_reflection_depth=2)
     expected = Rules(max_reflection_depth=2, invalidation_hops=4, skill_promotion_min_depth=2)
-    assert resolved(hold, "a/b/c") == expected
-    assert resolved(hold, "a/bc") == Rules(max_reflection_depth=0, invalidation_hops=4, skill_promotion_min_depth=2)
-    found = hold.policy_get(namespace="a/b/c")
+    assert read_rules(ctx, "a/b/c") == expected
+    assert read_rules(ctx, "a/bc") == Rules(max_reflection_depth=0, invalidation_hops=4, skill_promotion_min_depth=2)
+    found = ctx.policy_get(namespace="a/b/c")
     assert (found.own, found.decided_in["max_reflection_depth"], found.decided_in["invalidation_hops"]) == (
         {},
         "a/b",
@@ -36,15 +36,15 @@ def test_each_rule_comes_from_the_nearest_that_decides_on_it(hold: holdfast.Hold
     )
 
 
-def test_what_is_not_named_stays_and_what_is_inherited_holds_as_above(hold: holdfast.Holdfast) -> None:
-    hold.policy_set(namespace="a", max_reflection_depth=1, invalidation_hops=2)
-    hold.policy_set(namespace="a", max_reflection_depth=2)
-    assert hold.policy_get(namespace="a").own == {"max_reflection_depth": 2, "invalidation_hops": 2}
-    hold.policy_set(namespace="a", inherit=["max_reflection_depth"])
-    assert hold.policy_get(namespace="a").own == {"invalidation_hops": 2}
-    assert hold.policy_clear(namespace="a").cleared
-    assert not hold.policy_clear(namespace="a").cleared
-    assert resolved(hold, "a") == Rules()
+def test_what_is_not_named_stays_and_what_is_inherited_holds_as_above(ctx: holdfast.Holdfast) -> None:
+    ctx.policy_set(namespace="a", max_reflection_depth=1, invalidation_hops=2)
+    ctx.policy_set(namespace="a", max_reflection_depth=2)
+    assert ctx.policy_get(namespace="a").own == {"max_reflection_depth": 2, "invalidation_hops": 2}
+    ctx.policy_set(namespace="a", inherit=["max_reflection_depth"])
+    assert ctx.policy_get(namespace="a").own == {"invalidation_hops": 2}
+    assert ctx.policy_clear(namespace="a").cleared
+    assert not ctx.policy_clear(namespace="a").cleared
+    assert read_rules(ctx, "a") == Rules()
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,16 @@ def test_what_is_not_named_stays_and_what_is_inherited_holds_as_above(hold: hold
         {"no_such_rule": 1},
     ],
 )
-def test_a_rule_that_cannot_hold_is_refused(hold: holdfast.Holdfast, wrong: dict[str, Any]) -> None:
+def test_a_rule_that_cannot_hold_is_refused(ctx: holdfast.Holdfast, wrong: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
-        hold.policy_set(**{"namespace": "a", **wrong})
+        ctx.policy_set(**{"namespace": "a", **wrong})
 
 
-def test_those_whom_a_rule_binds_cannot_lift_it(hold: holdfast.Holdfast, seen_by: Callable[..., Any]) -> None:
-    hold.policy_set(namespace="ours", max_reflection_depth=1)
-    decided = hold.events(limit=100).events[-1].seq
+def test_a_policy_cannot_be_changed_without_the_admin_right(
+    ctx: holdfast.Holdfast, seen_by: Callable[..., Any]
+) -> None:
+    ctx.policy_set(namespace="ours", max_reflection_depth=1)
+    decided = ctx.events(limit=100).events[-1].seq
     writer = seen_by("ai:other@here", right="write")
     with pytest.raises(Forbidden):
         writer.policy_set(namespace="ours", max_reflection_depth=9)
@@ -76,11 +78,11 @@ def test_those_whom_a_rule_binds_cannot_lift_it(hold: holdfast.Holdfast, seen_by
         writer.policy_clear(namespace="ours")
     with pytest.raises(Forbidden):
         writer.undo(change=decided)
-    assert resolved(hold, "ours").max_reflection_depth == 1
+    assert read_rules(ctx, "ours").max_reflection_depth == 1
 
 
 def test_an_administrator_of_a_namespace_decides_on_it_alone(
-    hold: holdfast.Holdfast, seen_by: Callable[..., Any]
+    ctx: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     theirs = seen_by("ai:other@here", namespaces=("ours",))
     theirs.policy_set(namespace="ours/too", max_reflection_depth=1)
@@ -89,53 +91,51 @@ def test_an_administrator_of_a_namespace_decides_on_it_alone(
             theirs.policy_set(namespace=elsewhere, max_reflection_depth=9)
 
 
-def test_a_policy_is_told_of_only_where_its_namespace_is_reached(
-    hold: holdfast.Holdfast, seen_by: Callable[..., Any]
+def test_a_policy_is_visible_only_with_access_to_its_namespace(
+    ctx: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
-    hold.policy_set(namespace="secret-project", max_reflection_depth=1)
-    hold.policy_set(namespace="ours", max_reflection_depth=1)
+    ctx.policy_set(namespace="secret-project", max_reflection_depth=1)
+    ctx.policy_set(namespace="ours", max_reflection_depth=1)
     key = seen_by("ai:other@here", namespaces=("ours",))
     assert [entry.record for entry in key.events(limit=100).events] == ["ours"]
     assert key.export()["policies"][0]["namespace"] == "ours"
     assert len(key.export()["policies"]) == 1
 
 
-def test_a_policy_is_journalled_verified_and_undone(hold: holdfast.Holdfast) -> None:
-    hold.policy_set(namespace="a", max_reflection_depth=1)
-    hold.policy_set(namespace="a", max_reflection_depth=2, invalidation_hops=3)
-    last = hold.events(limit=100).events[-1]
+def test_a_policy_is_journalled_verified_and_undone(ctx: holdfast.Holdfast) -> None:
+    ctx.policy_set(namespace="a", max_reflection_depth=1)
+    ctx.policy_set(namespace="a", max_reflection_depth=2, invalidation_hops=3)
+    last = ctx.events(limit=100).events[-1]
     assert (last.kind, last.op, last.record) == ("policy", "policy", "a")
-    hold.undo(change=last.seq)
-    assert hold.policy_get(namespace="a").own == {"max_reflection_depth": 1}
-    assert hold.verify().intact
+    ctx.undo(change=last.seq)
+    assert ctx.policy_get(namespace="a").own == {"max_reflection_depth": 1}
+    assert ctx.verify().intact
 
 
-def test_policies_are_carried_by_an_export(hold: holdfast.Holdfast, tmp_path: Any) -> None:
-    hold.policy_set(namespace="*", max_reflection_depth=7)
-    hold.policy_set(namespace="a/b", require_approval_above_depth=2, self_approval=True)
+def test_policies_are_carried_by_an_export(ctx: holdfast.Holdfast, tmp_path: Any) -> None:
+    ctx.policy_set(namespace="*", max_reflection_depth=7)
+    ctx.policy_set(namespace="a/b", require_approval_above_depth=2, self_approval=True)
     with holdfast.open(str(tmp_path / "other.db")) as other:
-        taken = other.call("import", {"envelope": hold.export()})
+        taken = other.call("import", {"envelope": ctx.export()})
         assert (taken.rejected, taken.arrays["policies"].imported) == (0, 2)
-        assert other.export()["policies"] == hold.export()["policies"]
-        again = other.call("import", {"envelope": hold.export()})
+        assert other.export()["policies"] == ctx.export()["policies"]
+        again = other.call("import", {"envelope": ctx.export()})
         assert again.arrays["policies"].unchanged == 2
 
 
 @pytest.mark.parametrize("rules", [{"max_reflection_depth": 99}, {"no_such_rule": 1}, {"self_approval": "yes"}])
-def test_a_policy_that_could_not_be_decided_here_is_not_taken_in(
-    hold: holdfast.Holdfast, rules: dict[str, Any]
-) -> None:
+def test_an_invalid_policy_is_not_imported(ctx: holdfast.Holdfast, rules: dict[str, Any]) -> None:
     given = {"namespace": "a", "rules": rules, "decided_by": "ai:other@there"}
-    taken = hold.call("import", {"envelope": {"memories": [], "policies": [given]}})
+    taken = ctx.call("import", {"envelope": {"memories": [], "policies": [given]}})
     assert [(fault.array, fault.code) for fault in taken.errors] == [("policies", "VALIDATION_FAILED")]
 
 
-def test_policies_of_an_untrusted_source_are_not_taken_in(hold: holdfast.Holdfast) -> None:
+def test_policies_of_an_untrusted_source_are_not_imported(ctx: holdfast.Holdfast) -> None:
     given = {"namespace": "a", "rules": {"max_reflection_depth": 9}, "decided_by": "ai:other@there"}
-    taken = hold.call("import", {"envelope": {"memories": [], "policies": [given]}, "trust_source": False})
+    taken = ctx.call("import", {"envelope": {"memories": [], "policies": [given]}, "trust_source": False})
     assert [fault.code for fault in taken.errors] == ["FORBIDDEN"]
 
 
-def test_no_pending_action_is_there_for_who_does_not_reach_it(hold: holdfast.Holdfast) -> None:
+def test_no_pending_action_is_there_for_who_does_not_reach_it(ctx: holdfast.Holdfast) -> None:
     with pytest.raises(NotFound):
-        hold.pending_approve(id="no-such-action")
+        ctx.pending_approve(id="no-such-action")

@@ -2,14 +2,14 @@
 
 import pytest
 
-from holdfast.features.skills.model import digest_of, file_of, kind_of, version_id
+from holdfast.features.skills.model import build_file, classify_file, compute_digest, version_id
 
 HEAD = {"name": "deploy", "description": "How we deploy.", "metadata": {"level": 2}}
-FILES = [file_of("SKILL.md", b"a"), file_of("scripts/run.sh", b"b"), file_of("references/x.md", b"c")]
+FILES = [build_file("SKILL.md", b"a"), build_file("scripts/run.sh", b"b"), build_file("references/x.md", b"c")]
 
 
 def test_the_order_of_files_and_fields_does_not_count() -> None:
-    assert digest_of("team", HEAD, FILES) == digest_of("team", dict(reversed(HEAD.items())), FILES[::-1])
+    assert compute_digest("team", HEAD, FILES) == compute_digest("team", dict(reversed(HEAD.items())), FILES[::-1])
 
 
 @pytest.mark.parametrize(
@@ -19,19 +19,19 @@ def test_the_order_of_files_and_fields_does_not_count() -> None:
         ("team", HEAD | {"metadata": {"level": 3}}, FILES),
         ("team", HEAD | {"composes_with_reflections": [{"namespace": "team"}]}, FILES),
         ("team", HEAD, FILES[:2]),
-        ("team", HEAD, [FILES[0], file_of("scripts/run.sh", b"c"), file_of("references/x.md", b"b")]),
-        ("team", HEAD, [FILES[0], file_of("scripts/go.sh", b"b"), FILES[2]]),
+        ("team", HEAD, [FILES[0], build_file("scripts/run.sh", b"c"), build_file("references/x.md", b"b")]),
+        ("team", HEAD, [FILES[0], build_file("scripts/go.sh", b"b"), FILES[2]]),
     ],
     ids=["namespace", "metadata", "composition", "a file less", "contents swapped", "a file renamed"],
 )
 def test_a_digest_covers_the_manifest_and_every_file_under_its_path(
     namespace: str, head: dict[str, object], files: list[object]
 ) -> None:
-    assert digest_of(namespace, head, files) != digest_of("team", HEAD, FILES)  # type: ignore[arg-type]
+    assert compute_digest(namespace, head, files) != compute_digest("team", HEAD, FILES)  # type: ignore[arg-type]
 
 
 def test_the_same_content_has_the_same_id_on_every_node() -> None:
-    assert version_id(digest_of("team", HEAD, FILES)) == version_id(digest_of("team", HEAD, FILES))
+    assert version_id(compute_digest("team", HEAD, FILES)) == version_id(compute_digest("team", HEAD, FILES))
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_the_same_content_has_the_same_id_on_every_node() -> None:
     ],
 )
 def test_a_file_is_for_what_its_place_says(path: str, kind: str) -> None:
-    assert kind_of(path) == kind
+    assert classify_file(path) == kind

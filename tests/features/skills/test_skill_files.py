@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from holdfast.features.skills import files as skill_files
 from holdfast.features.skills import store as skills
 from holdfast.features.skills.files import Draft
-from holdfast.features.skills.model import MOST_BYTES, MOST_FILES, File, file_of
+from holdfast.features.skills.model import MAX_BYTES, MAX_FILES, File, build_file
 from holdfast.kernel.errors import Conflict, HoldfastError, Invalid, NotFound
 
 TEXT = b"---\nname: deploy\ndescription: How we deploy.\n---\n# Deploy\n"
@@ -44,8 +44,8 @@ WHOLE = {"SKILL.md": TEXT, "scripts/run.sh": b"make\n"}
 
 
 def test_a_folder_comes_in_whole(folder: Path) -> None:
-    assert skill_files.at(folder) == Draft(WHOLE, "deploy")
-    assert skill_files.at(folder / "SKILL.md") == Draft(WHOLE, "deploy")
+    assert skill_files.read_skill(folder) == Draft(WHOLE, "deploy")
+    assert skill_files.read_skill(folder / "SKILL.md") == Draft(WHOLE, "deploy")
 
 
 LEFT_OUT = [
@@ -65,7 +65,7 @@ def test_what_systems_and_tools_leave_in_a_folder_is_left_out(folder: Path) -> N
         (folder / path).write_bytes(b"x")
     (folder / ".git" / "hook").symlink_to("/etc/passwd")
     (folder / ".gitignore").write_bytes(b"out\n")
-    assert skill_files.at(folder) == Draft({**WHOLE, ".gitignore": b"out\n"}, "deploy")
+    assert skill_files.read_skill(folder) == Draft({**WHOLE, ".gitignore": b"out\n"}, "deploy")
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])
@@ -84,67 +84,67 @@ def test_what_systems_and_tools_leave_in_an_archive_is_left_out(kind: str, above
                 info = tarfile.TarInfo(path)
                 info.size = len(content)
                 tar.addfile(info, io.BytesIO(content))
-    assert skill_files.from_archive(packed.getvalue()) == Draft(WHOLE, above.rstrip("/") or None)
+    assert skill_files.read_archive(packed.getvalue()) == Draft(WHOLE, above.rstrip("/") or None)
 
 
-def linked(folder: Path) -> None:
+def add_link(folder: Path) -> None:
     (folder / "passwd").symlink_to("/etc/passwd")
 
 
-def linked_folder(folder: Path) -> None:
+def add_folder_link(folder: Path) -> None:
     (folder / "etc").symlink_to("/etc")
 
 
-def linked_manifest(folder: Path) -> None:
+def link_manifest(folder: Path) -> None:
     (folder / "SKILL.md").rename(folder.parent / "elsewhere.md")
     (folder / "SKILL.md").symlink_to(folder.parent / "elsewhere.md")
 
 
-def hard_linked(folder: Path) -> None:
+def add_hard_link(folder: Path) -> None:
     (folder.parent / "secret").write_text("x")
     os.link(folder.parent / "secret", folder / "secret")
 
 
-def piped(folder: Path) -> None:
+def add_pipe(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
 
 
-def plugged(folder: Path) -> None:
+def add_socket(folder: Path) -> None:
     with socket.socket(socket.AF_UNIX) as plug:
         plug.bind(str(folder / "plug"))
 
 
-def device(folder: Path) -> None:
+def add_device(folder: Path) -> None:
     try:
         os.mknod(folder / "null", 0o020666, os.makedev(1, 3))
     except PermissionError:  # only root can create devices; use a pipe instead
         os.mkfifo(folder / "null")
 
 
-def colliding(folder: Path) -> None:
+def add_colliding_names(folder: Path) -> None:
     (folder / "a.md").touch()
     (folder / "A.md").touch()
 
 
-def unreadable_name(folder: Path) -> None:
+def add_unreadable_name(folder: Path) -> None:
     os.close(os.open(os.fsencode(folder) + b"/\xff", os.O_CREAT))
 
 
-def backslashed(folder: Path) -> None:
+def add_backslash(folder: Path) -> None:
     (folder / "..\\x").touch()
 
 
-def crowded(folder: Path) -> None:
-    for number in range(MOST_FILES):
+def add_too_many_files(folder: Path) -> None:
+    for number in range(MAX_FILES):
         (folder / f"{number}").touch()
 
 
-def heavy(folder: Path) -> None:
+def add_huge_file(folder: Path) -> None:
     with (folder / "heavy").open("wb") as out:
         out.truncate(1 << 40)
 
 
-def deep(folder: Path) -> None:
+def add_deep_folder(folder: Path) -> None:
     place = folder
     for _ in range(20):
         place = place / "a"
@@ -152,15 +152,25 @@ def deep(folder: Path) -> None:
     (place / "x").touch()
 
 
-BAD = [linked, linked_folder, linked_manifest, hard_linked, piped, plugged, device, colliding, unreadable_name]
-BAD += [backslashed, crowded, heavy, deep]
+BAD = [
+    add_link,
+    add_folder_link,
+    link_manifest,
+    add_hard_link,
+    add_pipe,
+    add_socket,
+    add_device,
+    add_colliding_names,
+    add_unreadable_name,
+]
+BAD += [add_backslash, add_too_many_files, add_huge_file, add_deep_folder]
 
 
 @pytest.mark.parametrize("make", BAD, ids=lambda make: make.__name__)
 def test_what_is_no_plain_file_inside_is_refused(folder: Path, make: Callable[[Path], None]) -> None:
     make(folder)
     with pytest.raises(Invalid) as error:
-        skill_files.at(folder)
+        skill_files.read_skill(folder)
     assert error.value.details["fields"] == ["files"]
 
 
@@ -178,16 +188,16 @@ def test_a_file_that_is_changed_while_it_is_read_is_refused(folder: Path, monkey
 
     monkeypatch.setattr(os, "fstat", fstat)
     with pytest.raises(Conflict, match="changed while it was read"):
-        skill_files.at(folder)
+        skill_files.read_skill(folder)
 
 
 @pytest.mark.parametrize("what", ["changed", "added", "removed"])
 def test_a_folder_that_is_changed_after_a_file_was_read_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    together = skill_files.admitted
+    together = skill_files.validate_files
 
-    def admitted(files: object) -> skill_files.Files:
+    def validate_then_change(files: object) -> skill_files.Files:
         found = together(files)  # type: ignore[arg-type]
         if what == "changed":
             (folder / "SKILL.md").write_bytes(TEXT)
@@ -197,22 +207,22 @@ def test_a_folder_that_is_changed_after_a_file_was_read_is_refused(
             (folder / "scripts" / "run.sh").unlink()
         return found
 
-    monkeypatch.setattr(skill_files, "admitted", admitted)
+    monkeypatch.setattr(skill_files, "validate_files", validate_then_change)
     with pytest.raises(Conflict):
-        skill_files.at(folder)
+        skill_files.read_skill(folder)
 
 
 def test_a_place_without_a_skill_is_named(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        skill_files.at(tmp_path / "nowhere")
+        skill_files.read_skill(tmp_path / "nowhere")
     with pytest.raises(Invalid):
-        skill_files.at(folder / "scripts" / "run.sh")
+        skill_files.read_skill(folder / "scripts" / "run.sh")
 
 
 # Reading an archive
 
 
-def zipped(files: dict[str, bytes], **more: int) -> bytes:
+def make_zip(files: dict[str, bytes], **more: int) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, content in files.items():
@@ -223,7 +233,7 @@ def zipped(files: dict[str, bytes], **more: int) -> bytes:
     return out.getvalue()
 
 
-def tarred(files: dict[str, bytes], *more: tarfile.TarInfo) -> bytes:
+def make_tar(files: dict[str, bytes], *more: tarfile.TarInfo) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as archive:
         for path, content in files.items():
@@ -235,7 +245,7 @@ def tarred(files: dict[str, bytes], *more: tarfile.TarInfo) -> bytes:
     return out.getvalue()
 
 
-PACKERS = [zipped, tarred]
+PACKERS = [make_zip, make_tar]
 
 
 @pytest.mark.parametrize("pack", PACKERS)
@@ -245,10 +255,10 @@ def test_an_archive_holds_a_skill_in_its_root_or_in_one_folder(
 ) -> None:
     data = pack({before + path: content for path, content in WHOLE.items()})
     expected = Draft(WHOLE, "deploy" if "deploy" in before else None)
-    assert skill_files.from_archive(data) == expected
-    file = tmp_path / ("x.zip" if pack is zipped else "x.tar.gz")
+    assert skill_files.read_archive(data) == expected
+    file = tmp_path / ("x.zip" if pack is make_zip else "x.tar.gz")
     file.write_bytes(data)
-    assert skill_files.at(file) == expected
+    assert skill_files.read_skill(file) == expected
 
 
 @pytest.mark.parametrize("pack", PACKERS)
@@ -266,9 +276,9 @@ def test_an_archive_holds_a_skill_in_its_root_or_in_one_folder(
         {"a/b/SKILL.md": TEXT},
         {"README.md": b""},
         {},
-        {"SKILL.md": TEXT} | {f"{number}": b"" for number in range(MOST_FILES)},
-        {"SKILL.md": TEXT, "zeros": bytes(MOST_BYTES + 1)},
-        {"SKILL.md": TEXT} | {f"z{n}": bytes(MOST_BYTES // 2) for n in range(3)},
+        {"SKILL.md": TEXT} | {f"{number}": b"" for number in range(MAX_FILES)},
+        {"SKILL.md": TEXT, "zeros": bytes(MAX_BYTES + 1)},
+        {"SKILL.md": TEXT} | {f"z{n}": bytes(MAX_BYTES // 2) for n in range(3)},
     ],
     ids=[
         "slip",
@@ -291,7 +301,7 @@ def test_an_archive_that_does_harm_is_refused(
     pack: Callable[[dict[str, bytes]], bytes], files: dict[str, bytes]
 ) -> None:
     with pytest.raises(Invalid):
-        skill_files.from_archive(pack(files))
+        skill_files.read_archive(pack(files))
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, b"S"])
@@ -299,12 +309,12 @@ def test_a_tar_brings_no_links_devices_or_holes(kind: bytes) -> None:
     info = tarfile.TarInfo("x")
     info.type, info.linkname = kind, "SKILL.md"
     with pytest.raises(Invalid):
-        skill_files.from_archive(tarred(WHOLE, info))
+        skill_files.read_archive(make_tar(WHOLE, info))
 
 
 def test_a_zip_brings_no_links() -> None:
     with pytest.raises(Invalid, match="link"):
-        skill_files.from_archive(zipped(WHOLE, mode=0o120777))
+        skill_files.read_archive(make_zip(WHOLE, mode=0o120777))
 
 
 def test_a_zip_with_a_file_twice_is_refused() -> None:
@@ -314,38 +324,38 @@ def test_a_zip_with_a_file_twice_is_refused() -> None:
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("SKILL.md", TEXT)
     with pytest.raises(Invalid):
-        skill_files.from_archive(out.getvalue())
+        skill_files.read_archive(out.getvalue())
 
 
 def test_a_zip_that_lies_about_a_size_is_refused() -> None:
-    data = bytearray(zipped({"SKILL.md": TEXT, "zeros": bytes(1 << 20)}))
+    data = bytearray(make_zip({"SKILL.md": TEXT, "zeros": bytes(1 << 20)}))
     at = data.index(b"PK\x01\x02", data.index(b"PK\x01\x02") + 4)
     data[at + 24 : at + 28] = (10).to_bytes(4, "little")
     with pytest.raises(Invalid):
-        skill_files.from_archive(bytes(data))
+        skill_files.read_archive(bytes(data))
 
 
 def test_a_tar_whose_head_never_ends_is_refused() -> None:
     info = tarfile.TarInfo("x" * 200)
     info.type, info.size = tarfile.XHDTYPE, 1 << 32
     with pytest.raises(Invalid):
-        skill_files.from_archive(gzip.compress(info.tobuf() + bytes(1 << 25)))
+        skill_files.read_archive(gzip.compress(info.tobuf() + bytes(1 << 25)))
 
 
-@pytest.mark.parametrize("data", [b"", b"PK", b"\x1f\x8b", b"hello", zipped(WHOLE)[:-30], tarred(WHOLE)[:-30]])
+@pytest.mark.parametrize("data", [b"", b"PK", b"\x1f\x8b", b"hello", make_zip(WHOLE)[:-30], make_tar(WHOLE)[:-30]])
 def test_what_is_no_archive_is_refused(data: bytes) -> None:
     with pytest.raises(Invalid):
-        skill_files.from_archive(data)
+        skill_files.read_archive(data)
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from([zipped(WHOLE), tarred(WHOLE), gzip.compress(tarred(WHOLE))]), st.data())
+@given(st.sampled_from([make_zip(WHOLE), make_tar(WHOLE), gzip.compress(make_tar(WHOLE))]), st.data())
 def test_a_damaged_archive_is_refused_or_read_but_never_breaks_anything(data: bytes, more: st.DataObject) -> None:
     damaged = bytearray(data)
     for _ in range(more.draw(st.integers(1, 4))):
         damaged[more.draw(st.integers(0, len(data) - 1))] = more.draw(st.integers(0, 255))
     try:
-        skill_files.from_archive(bytes(damaged))
+        skill_files.read_archive(bytes(damaged))
     except HoldfastError as error:
         assert isinstance(error, Invalid)  # noqa: PT017 - it may as well be read
 
@@ -353,15 +363,15 @@ def test_a_damaged_archive_is_refused_or_read_but_never_breaks_anything(data: by
 # Writing a folder
 
 
-def known(files: dict[str, bytes]) -> set[File]:
-    return {file_of(path, content) for path, content in files.items()}
+def describe_files(files: dict[str, bytes]) -> set[File]:
+    return {build_file(path, content) for path, content in files.items()}
 
 
 def test_a_folder_is_written_in_place_of_the_one_before(tmp_path: Path) -> None:
     target = tmp_path / "out" / "deploy"
     before = {**WHOLE, "old.md": b"stale"}
-    skill_files.write(before, target)
-    skill_files.write(WHOLE, target, known(before))
+    skill_files.write_folder(before, target)
+    skill_files.write_folder(WHOLE, target, describe_files(before))
     assert {str(path.relative_to(target)) for path in target.rglob("*")} == {"SKILL.md", "scripts", "scripts/run.sh"}
     assert [path.name for path in target.parent.iterdir()] == ["deploy"]
 
@@ -369,19 +379,19 @@ def test_a_folder_is_written_in_place_of_the_one_before(tmp_path: Path) -> None:
 def test_what_is_no_skill_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(Conflict):
-        skill_files.write(WHOLE, tmp_path)
+        skill_files.write_folder(WHOLE, tmp_path)
     with pytest.raises(Conflict):
-        skill_files.write(WHOLE, tmp_path / "notes.txt")
+        skill_files.write_folder(WHOLE, tmp_path / "notes.txt")
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(Conflict):
-        skill_files.write(WHOLE, tmp_path / "link")
+        skill_files.write_folder(WHOLE, tmp_path / "link")
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize("path", ["notes.md", ".git/config", "SKILL.md", "scripts/run.sh", "scripts/new.sh", "empty/"])
 def test_a_folder_with_anything_that_no_version_has_is_left_as_it_is(tmp_path: Path, path: str) -> None:
     target = tmp_path / "deploy"
-    skill_files.write(WHOLE, target)
+    skill_files.write_folder(WHOLE, target)
     if path.endswith("/"):
         (target / path).mkdir()
     else:
@@ -389,19 +399,19 @@ def test_a_folder_with_anything_that_no_version_has_is_left_as_it_is(tmp_path: P
         (target / path).write_bytes(b"mine\n")
     before = {place: place.read_bytes() for place in target.rglob("*") if place.is_file()}
     with pytest.raises(Conflict, match=r"in no version of this skill.*Choose a new folder"):
-        skill_files.write({"SKILL.md": TEXT}, target, known(WHOLE))
+        skill_files.write_folder({"SKILL.md": TEXT}, target, describe_files(WHOLE))
     assert {place: place.read_bytes() for place in target.rglob("*") if place.is_file()} == before
     assert [place.name for place in tmp_path.iterdir()] == ["deploy"]
 
 
 def test_an_empty_folder_is_written_into(tmp_path: Path) -> None:
-    skill_files.write(WHOLE, tmp_path)
+    skill_files.write_folder(WHOLE, tmp_path)
     assert (tmp_path / "SKILL.md").read_bytes() == TEXT
 
 
 def test_what_is_put_in_while_a_folder_is_replaced_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "deploy"
-    skill_files.write(WHOLE, target)
+    skill_files.write_folder(WHOLE, target)
     sync = os.fsync
 
     def busy(handle: int) -> None:
@@ -410,14 +420,14 @@ def test_what_is_put_in_while_a_folder_is_replaced_is_not_lost(tmp_path: Path, m
 
     monkeypatch.setattr(os, "fsync", busy)
     with pytest.raises(Conflict, match=r"notes\.md"):
-        skill_files.write(WHOLE, target, known(WHOLE))
+        skill_files.write_folder(WHOLE, target, describe_files(WHOLE))
     assert (target / "notes.md").read_text() == "mine"
     assert [place.name for place in tmp_path.iterdir()] == ["deploy"]
 
 
 def test_a_write_that_fails_leaves_the_folder_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "deploy"
-    skill_files.write(WHOLE, target)
+    skill_files.write_folder(WHOLE, target)
     sync = os.fsync
     done: list[int] = []
 
@@ -429,7 +439,7 @@ def test_a_write_that_fails_leaves_the_folder_before(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(Invalid, match="No space"):
-        skill_files.write({**WHOLE, "SKILL.md": TEXT + b"more"}, target, known(WHOLE))
+        skill_files.write_folder({**WHOLE, "SKILL.md": TEXT + b"more"}, target, describe_files(WHOLE))
     assert (target / "SKILL.md").read_bytes() == TEXT
     assert [path.name for path in tmp_path.iterdir()] == ["deploy"]
 
@@ -437,7 +447,7 @@ def test_a_write_that_fails_leaves_the_folder_before(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("path", ["../x", "/tmp/x", "a/../../x", "C:\\x"])
 def test_nothing_is_written_outside(tmp_path: Path, path: str) -> None:
     with pytest.raises(Invalid):
-        skill_files.write({**WHOLE, path: b"x"}, tmp_path / "deploy")
+        skill_files.write_folder({**WHOLE, path: b"x"}, tmp_path / "deploy")
     assert not list(tmp_path.iterdir())
 
 
@@ -446,15 +456,15 @@ def test_nothing_is_written_outside(tmp_path: Path, path: str) -> None:
 
 @given(st.binary(max_size=2000))
 def test_what_is_packed_is_unpacked(content: bytes) -> None:
-    assert skills.unpack(skills.pack(content), len(content)) == content
+    assert skills.decompress(skills.compress(content), len(content)) == content
 
 
 def test_a_bomb_is_not_unpacked() -> None:
-    bomb = skills.pack(bytes(1 << 28))
+    bomb = skills.compress(bytes(1 << 28))
     assert len(bomb) < 100_000
     with pytest.raises(Invalid):
-        skills.unpack(bomb)
+        skills.decompress(bomb)
     with pytest.raises(Invalid):
-        skills.unpack(bomb, 10)
+        skills.decompress(bomb, 10)
     with pytest.raises(Invalid):
-        skills.unpack(b"not zstd")
+        skills.decompress(b"not zstd")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.features.skills import paths as skill_paths
-from holdfast.features.skills.model import MOST_BYTES, MOST_FILES, MOST_MANIFEST
+from holdfast.features.skills.model import MAX_BYTES, MAX_FILES, MAX_MANIFEST_BYTES
 from holdfast.kernel.errors import Invalid
 
 
@@ -13,7 +13,7 @@ from holdfast.kernel.errors import Invalid
     "path", ["SKILL.md", "scripts/run.sh", "references/a b.md", "assets/технический/図.png", ".hidden"]
 )
 def test_a_path_inside_is_taken(path: str) -> None:
-    assert skill_paths.must_be_inside(path) == path
+    assert skill_paths.validate_path(path) == path
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_path_inside_is_taken(path: str) -> None:
 )
 def test_a_path_that_leads_elsewhere_is_refused(path: str) -> None:
     with pytest.raises(Invalid) as error:
-        skill_paths.must_be_inside(path)
+        skill_paths.validate_path(path)
     assert error.value.details["fields"] == ["files"]
 
 
@@ -70,28 +70,32 @@ def test_a_path_that_leads_elsewhere_is_refused(path: str) -> None:
 )
 def test_paths_that_are_one_file_somewhere_are_refused(paths: list[str]) -> None:
     with pytest.raises(Invalid):
-        skill_paths.must_be_together(paths)
+        skill_paths.reject_collisions(paths)
 
 
 def test_paths_that_differ_everywhere_lie_together() -> None:
-    skill_paths.must_be_together(["SKILL.md", "scripts/a.sh", "scripts/b.sh", "references/a.sh"])
+    skill_paths.reject_collisions(["SKILL.md", "scripts/a.sh", "scripts/b.sh", "references/a.sh"])
 
 
 @pytest.mark.parametrize(
     "fitting",
-    [("a", 1, MOST_FILES + 1, 1), ("a", 1, 1, MOST_BYTES + 1), ("SKILL.md", MOST_MANIFEST + 1, 1, MOST_MANIFEST + 1)],
+    [
+        ("a", 1, MAX_FILES + 1, 1),
+        ("a", 1, 1, MAX_BYTES + 1),
+        ("SKILL.md", MAX_MANIFEST_BYTES + 1, 1, MAX_MANIFEST_BYTES + 1),
+    ],
     ids=["too many", "too much", "too long a SKILL.md"],
 )
 def test_a_skill_has_its_limits(fitting: tuple[str, int, int, int]) -> None:
     with pytest.raises(Invalid):
-        skill_paths.must_fit(*fitting)
-    skill_paths.must_fit("a", MOST_MANIFEST + 1, MOST_FILES, MOST_BYTES)
+        skill_paths.check_limits(*fitting)
+    skill_paths.check_limits("a", MAX_MANIFEST_BYTES + 1, MAX_FILES, MAX_BYTES)
 
 
 @given(st.text(min_size=1, max_size=30))
 def test_what_is_taken_never_leads_out(path: str) -> None:
     try:
-        skill_paths.must_be_inside(path)
+        skill_paths.validate_path(path)
     except Invalid:
         return
     assert not path.startswith(("/", "\\"))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from written import TEXT, confined, text
+from skill_samples import TEXT, confine, skill_text
 
 import holdfast
 from holdfast.kernel.caller import Caller
@@ -13,22 +13,24 @@ from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 
 
 def test_registering_needs_a_key_that_reaches_the_namespace(
-    timed: holdfast.Holdfast, seen_by: Callable[..., Any]
+    clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     for asked in ({"namespace": "team"}, {"namespace": "team/x"}):
-        confined(seen_by, "team").skill_register(inline_skill=text(str(asked)), **asked)
+        confine(seen_by, "team").skill_register(inline_skill=skill_text(str(asked)), **asked)
     with pytest.raises(Forbidden):
-        confined(seen_by, "home").skill_register(inline_skill=TEXT, namespace="team")
+        confine(seen_by, "home").skill_register(inline_skill=TEXT, namespace="team")
     with pytest.raises(Forbidden):
-        confined(seen_by, "home").skill_register(inline_skill=text("x", more="namespace: team\n"))
+        confine(seen_by, "home").skill_register(inline_skill=skill_text("x", more="namespace: team\n"))
     with pytest.raises(Forbidden):
-        confined(seen_by, "team", right="read").skill_register(inline_skill=TEXT, namespace="team")
+        confine(seen_by, "team", right="read").skill_register(inline_skill=TEXT, namespace="team")
 
 
-def test_a_key_sees_the_skills_of_its_namespaces_alone(timed: holdfast.Holdfast, seen_by: Callable[..., Any]) -> None:
-    hidden = timed.skill_register(inline_skill=TEXT, namespace="team")
-    timed.skill_register(inline_skill=text("x", name="cook"), namespace="home")
-    other = confined(seen_by, "home")
+def test_a_key_sees_the_skills_of_its_namespaces_alone(
+    clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
+) -> None:
+    hidden = clocked_store.skill_register(inline_skill=TEXT, namespace="team")
+    clocked_store.skill_register(inline_skill=skill_text("x", name="cook"), namespace="home")
+    other = confine(seen_by, "home")
     assert [one.name for one in other.skill_list().skills] == ["cook"]
     assert (other.skill_list().total, other.skill_list(query="how we deploy").total) == (1, 1)
     for refused in (
@@ -49,13 +51,13 @@ def test_a_key_sees_the_skills_of_its_namespaces_alone(timed: holdfast.Holdfast,
     assert told == {"skill", "skill_version"}
 
 
-def test_paths_are_for_those_at_the_machine(timed: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_paths_are_for_those_at_the_machine(clocked_store: holdfast.Holdfast, tmp_path: Path) -> None:
     remote = Caller("ai:other@here", source="http")
-    made = timed.skill_register(inline_skill=TEXT)
+    made = clocked_store.skill_register(inline_skill=TEXT)
     for name, asked in (
         ("skill_register", {"folder_path": str(tmp_path)}),
         ("skill_export", {"skill_id": made.id, "target_folder": str(tmp_path / "out")}),
     ):
         with pytest.raises(Invalid, match="paths are only for"):
-            timed.call(name, asked, caller=remote)
+            clocked_store.call(name, asked, caller=remote)
     assert not (tmp_path / "out").exists()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from skills_ref import validate
 
 from holdfast.features.skills import skill_md as skill_text
-from holdfast.features.skills.model import Composes
+from holdfast.features.skills.model import Composition
 from holdfast.kernel.errors import Invalid
 
 PLAIN = "---\nname: deploy\ndescription: How we deploy.\n---\n# Deploy\n"
@@ -17,7 +17,7 @@ PLAIN = "---\nname: deploy\ndescription: How we deploy.\n---\n# Deploy\n"
 def faults(text: str | bytes, folder: str | None = None) -> list[tuple[str, int]]:
     """Return the invalid fields with their lines."""
     try:
-        skill_text.read(text if isinstance(text, bytes) else text.encode(), folder)
+        skill_text.parse_skill_md(text if isinstance(text, bytes) else text.encode(), folder)
     except Invalid as error:
         return [(fault["field"], fault["line"]) for fault in error.details["faults"]]
     return []
@@ -29,7 +29,7 @@ def test_a_skill_says_its_name_what_it_is_for_and_how() -> None:
         "allowed-tools: Bash Read\nmetadata:\n  author: ops\n  level: 2\n  quoted: '2'\nnamespace: team/ops\n"
         "composes_with_reflections:\n  - namespace: team/ops\n    min_depth: 1\n  - namespace: team\n---\n\n# Deploy\n"
     )
-    assert skill_text.read(text.encode(), "deploy") == skill_text.Written(
+    assert skill_text.parse_skill_md(text.encode(), "deploy") == skill_text.SkillManifest(
         name="deploy",
         description="How we deploy.",
         frontmatter={
@@ -43,7 +43,7 @@ def test_a_skill_says_its_name_what_it_is_for_and_how() -> None:
             "composes_with_reflections": [{"namespace": "team/ops", "min_depth": 1}, {"namespace": "team"}],
         },
         namespace="team/ops",
-        composes=(Composes("team/ops", 1), Composes("team", 0)),
+        composes=(Composition("team/ops", 1), Composition("team", 0)),
         body="# Deploy",
     )
 
@@ -90,7 +90,7 @@ def test_an_error_names_the_field_and_the_line(head: str, wrong: list[tuple[str,
 
 def test_every_fault_is_told_at_once() -> None:
     with pytest.raises(Invalid) as error:
-        skill_text.read(b"---\nname: A_b\nowner: me\n---\n")
+        skill_text.parse_skill_md(b"---\nname: A_b\nowner: me\n---\n")
     assert error.value.details["fields"] == ["owner", "description", "name"]
     assert "(line 2)" in error.value.message
 
@@ -133,15 +133,15 @@ def test_a_head_has_an_end() -> None:
 
 
 def test_dashes_inside_a_value_belong_to_it() -> None:
-    written = skill_text.read(b"---\nname: a\ndescription: first --- then\n---\nBody.\n")
+    written = skill_text.parse_skill_md(b"---\nname: a\ndescription: first --- then\n---\nBody.\n")
     assert (written.description, written.body) == ("first --- then", "Body.")
 
 
 def test_our_own_list_may_be_written_in_brackets() -> None:
-    written = skill_text.read(
+    written = skill_text.parse_skill_md(
         b"---\nname: a\ndescription: x\ncomposes_with_reflections: [{namespace: t, min_depth: 2}]\n---\n"
     )
-    assert written.composes == (Composes("t", 2),)
+    assert written.composes == (Composition("t", 2),)
 
 
 NAMES = "deploy a-b A a--b -a a- ü-x 技能 ﬁx İ ß 123 null true ~ a_b a.b a:b #c &a *a !x | > [a] {a} @a %a a\\b".split()
@@ -218,10 +218,10 @@ def test_valid_is_what_the_reference_validator_takes(
     folder = tmp_path_factory.getbasetemp() / "skills" / "deploy"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "SKILL.md").write_bytes(content)
-    assert bool(faults(content, "deploy")) == bool(_refused(folder)), text
+    assert bool(faults(content, "deploy")) == bool(_reference_faults(folder)), text
 
 
-def _refused(folder: Path) -> list[str]:
+def _reference_faults(folder: Path) -> list[str]:
     """Return the errors of the reference; a crash counts as an error."""
     try:
         return validate(folder)

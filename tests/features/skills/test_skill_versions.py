@@ -3,84 +3,84 @@
 from typing import Any
 
 import pytest
-from written import TEXT, entries, text
+from skill_samples import TEXT, count_entries, skill_text
 
 import holdfast
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
 
 
-def test_a_rollback_uses_the_version_before_again(timed: holdfast.Holdfast, clock: Any) -> None:
+def test_a_rollback_uses_the_version_before_again(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     ids = []
     for body in ("One", "Two", "Three"):
-        ids.append(timed.skill_register(inline_skill=text(body)).id)
+        ids.append(clocked_store.skill_register(inline_skill=skill_text(body)).id)
         clock.move(hours=1)
-    turned = timed.skill_rollback("deploy")
+    turned = clocked_store.skill_rollback("deploy")
     assert (turned.id, turned.before) == (ids[1], ids[2])
-    assert timed.skill_rollback("deploy").id == ids[0]
+    assert clocked_store.skill_rollback("deploy").id == ids[0]
     with pytest.raises(NotFound):
-        timed.skill_rollback("deploy")
-    assert timed.skill_rollback("deploy", version=ids[2]).id == ids[2]
+        clocked_store.skill_rollback("deploy")
+    assert clocked_store.skill_rollback("deploy", version=ids[2]).id == ids[2]
     with pytest.raises(Conflict):
-        timed.skill_rollback("deploy", version=ids[2])
-    other = timed.skill_register(inline_skill=text("x", name="cook")).id
+        clocked_store.skill_rollback("deploy", version=ids[2])
+    other = clocked_store.skill_register(inline_skill=skill_text("x", name="cook")).id
     with pytest.raises(Invalid):
-        timed.skill_rollback("deploy", version=other)
-    assert timed.skill_get("deploy").body == "Three"
+        clocked_store.skill_rollback("deploy", version=other)
+    assert clocked_store.skill_get("deploy").body == "Three"
 
 
-def test_a_rollback_goes_to_what_was_in_use_before_not_to_what_was_made_before(hold: holdfast.Holdfast) -> None:
-    one = hold.skill_register(inline_skill=text("One")).id
-    two = hold.skill_register(inline_skill=text("Two")).id
-    hold.skill_register(inline_skill=text("One"))
-    assert hold.skill_rollback("deploy").id == two
-    assert hold.skill_rollback("global/deploy").id == one
+def test_a_rollback_goes_to_what_was_in_use_before_not_to_what_was_made_before(ctx: holdfast.Holdfast) -> None:
+    one = ctx.skill_register(inline_skill=skill_text("One")).id
+    two = ctx.skill_register(inline_skill=skill_text("Two")).id
+    ctx.skill_register(inline_skill=skill_text("One"))
+    assert ctx.skill_rollback("deploy").id == two
+    assert ctx.skill_rollback("global/deploy").id == one
     with pytest.raises(NotFound, match="skill rollback VERSION_ID"):
-        hold.skill_rollback("deploy")
-    three = hold.skill_register(inline_skill=text("Three")).id
-    hold.skill_rollback("deploy", version=two)
-    assert hold.skill_rollback("deploy").id == three
-    hold.skill_delete("deploy")
-    hold.undo(change=entries(hold))
-    assert hold.skill_rollback("deploy").id == one
+        ctx.skill_rollback("deploy")
+    three = ctx.skill_register(inline_skill=skill_text("Three")).id
+    ctx.skill_rollback("deploy", version=two)
+    assert ctx.skill_rollback("deploy").id == three
+    ctx.skill_delete("deploy")
+    ctx.undo(change=count_entries(ctx))
+    assert ctx.skill_rollback("deploy").id == one
 
 
-def test_a_rollback_to_the_id_of_a_version_uses_that_version(hold: holdfast.Holdfast) -> None:
-    ids = [hold.skill_register(inline_skill=text(body)).id for body in ("One", "Two", "Three")]
-    turned = hold.skill_rollback(ids[0])
+def test_a_rollback_to_the_id_of_a_version_uses_that_version(ctx: holdfast.Holdfast) -> None:
+    ids = [ctx.skill_register(inline_skill=skill_text(body)).id for body in ("One", "Two", "Three")]
+    turned = ctx.skill_rollback(ids[0])
     assert (turned.id, turned.before) == (ids[0], ids[2])
     with pytest.raises(Conflict, match="already the current version of global/deploy"):
-        hold.skill_rollback(ids[0])
-    assert hold.skill_get("deploy").body == "One"
+        ctx.skill_rollback(ids[0])
+    assert ctx.skill_get("deploy").body == "One"
 
 
-def test_a_deleted_skill_is_in_no_list_and_its_history_stays(hold: holdfast.Holdfast) -> None:
-    made = hold.skill_register(inline_skill=TEXT, namespace="team")
-    assert hold.skill_delete("deploy").deleted
-    assert hold.skill_list().total == 0
+def test_a_deleted_skill_is_in_no_list_and_its_history_stays(ctx: holdfast.Holdfast) -> None:
+    made = ctx.skill_register(inline_skill=TEXT, namespace="team")
+    assert ctx.skill_delete("deploy").deleted
+    assert ctx.skill_list().total == 0
     for id in (made.id, "team/deploy", "deploy"):
         with pytest.raises(NotFound):
-            hold.skill_get(id)
+            ctx.skill_get(id)
     for id in (made.id, "team/deploy", "deploy"):
-        past = hold.skill_history(id)
+        past = ctx.skill_history(id)
         assert [change.op for change in past.changes] == ["delete", "register"]
         assert past.changes[0].state == "deleted"
-    again = hold.skill_register(inline_skill=TEXT, namespace="team")
+    again = ctx.skill_register(inline_skill=TEXT, namespace="team")
     assert (again.id, again.outcome) == (made.id, "restored")
-    assert hold.skill_get("deploy").current
+    assert ctx.skill_get("deploy").current
 
 
-def test_what_became_of_a_skill_can_be_taken_back(hold: holdfast.Holdfast) -> None:
-    first = hold.skill_register(inline_skill=text("One"))
-    hold.skill_register(inline_skill=text("Two"))
-    hold.undo(hold.skill_history("deploy").changes[0].change)
-    assert hold.skill_get("deploy").id == first.id
-    hold.skill_delete("deploy")
-    hold.undo(hold.skill_history(first.id).changes[0].change)
-    assert hold.skill_get("deploy").id == first.id
+def test_what_became_of_a_skill_can_be_taken_back(ctx: holdfast.Holdfast) -> None:
+    first = ctx.skill_register(inline_skill=skill_text("One"))
+    ctx.skill_register(inline_skill=skill_text("Two"))
+    ctx.undo(ctx.skill_history("deploy").changes[0].change)
+    assert ctx.skill_get("deploy").id == first.id
+    ctx.skill_delete("deploy")
+    ctx.undo(ctx.skill_history(first.id).changes[0].change)
+    assert ctx.skill_get("deploy").id == first.id
 
 
-def test_a_version_itself_is_not_taken_back(hold: holdfast.Holdfast) -> None:
-    hold.skill_register(inline_skill=TEXT)
-    made = next(change for change in hold.events(after=0, limit=10).events if change.kind == "skill_version")
+def test_a_version_itself_is_not_taken_back(ctx: holdfast.Holdfast) -> None:
+    ctx.skill_register(inline_skill=TEXT)
+    made = next(change for change in ctx.events(after=0, limit=10).events if change.kind == "skill_version")
     with pytest.raises(Conflict):
-        hold.undo(made.seq)
+        ctx.undo(made.seq)

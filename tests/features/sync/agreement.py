@@ -7,16 +7,16 @@ import msgspec
 from world import World
 
 import holdfast
-from holdfast.features.sync import read_changes as exchange
+from holdfast.features.sync import read_changes
 from holdfast.kernel.clock import Stamp
-from holdfast.kernel.journal import title_groups as titles
-from holdfast.kernel.records import field_versions as cells
+from holdfast.kernel.journal import title_groups
+from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.change import Change
-from holdfast.kernel.records.memory import MEMORY_SHAPE, Memory
-from holdfast.kernel.records.merge import AWAITED, Cell, canonical
+from holdfast.kernel.records.memory import MEMORY_MERGE_SCHEMA, Memory
+from holdfast.kernel.records.merge import AWAITED, FieldState, canonical_json
 
 
-class Written(NamedTuple):
+class CellWrite(NamedTuple):
     """What a change says of one cell: its own value, which others it saw, and which of those it kept."""
 
     stamp: Stamp
@@ -28,26 +28,26 @@ class Written(NamedTuple):
 def must_agree(world: World) -> None:
     """Raise unless all stores say the same, and that is what their changes together mean."""
     first = world.stores[0]
-    assert [len(quarantined(store)) for store in world.stores] == [0] * len(world.stores), (
+    assert [len(list_quarantined(store)) for store in world.stores] == [0] * len(world.stores), (
         "something is still put aside"
     )
-    assert len({str(sorted(end.greet().vector.items())) for end in world.ends}) == 1, "the vectors differ"
+    assert len({str(sorted(end.read_handshake().vector.items())) for end in world.ends}) == 1, "the vectors differ"
     assert len({digest_of(store) for store in world.stores}) == 1, "the digests differ"
     shown = view(first)
     assert all(view(store) == shown for store in world.stores), "the same records are shown in different ways"
     report = world.stores[world.number % len(world.stores)].verify()
     assert report.intact, report.findings
-    must_be_what_was_said(first)
+    must_equal_its_changes(first)
     must_find(world)
 
 
 def digest_of(store: holdfast.Holdfast) -> str:
-    with store.hold.reading() as session:
-        return exchange.digest(session)
+    with store.ctx.reading() as session:
+        return read_changes.compute_digest(session)
 
 
-def quarantined(store: holdfast.Holdfast) -> list[Any]:
-    with store.hold.reading() as session:
+def list_quarantined(store: holdfast.Holdfast) -> list[Any]:
+    with store.ctx.reading() as session:
         return [(row[2], row[3]) for row in session.rows("quarantine_list")]
 
 
@@ -67,8 +67,8 @@ def view(store: holdfast.Holdfast) -> list[Any]:
         )
         for m in store.list(limit=200).memories
     ]
-    with store.hold.reading() as session:
-        conflicts = [row[0] for row in session.ask("select id from conflict order by id", {})]
+    with store.ctx.reading() as session:
+        conflicts = [row[0] for row in session.query_sql("select id from conflict order by id", {})]
     return [
         sorted(memories, key=str),
         conflicts,
@@ -76,31 +76,36 @@ def view(store: holdfast.Holdfast) -> list[Any]:
     ]
 
 
-def must_be_what_was_said(store: holdfast.Holdfast) -> None:
+def must_equal_its_changes(store: holdfast.Holdfast) -> None:
     """Every cell holds what was written into it and not knowingly replaced: nothing else, and nothing less."""
-    with store.hold.reading() as session:
-        changes = exchange.feed(session, store.hold.store.signing_key(session), 0, {}, 1 << 30).changes
+    with store.ctx.reading() as session:
+        changes = read_changes.read_page(session, store.ctx.store.signing_key(session), 0, {}, 1 << 30).changes
         memories = {change.record for change in changes if change.kind == "memory"}
         purged = {change.record for change in changes if change.erased or change.op == "purge"}
-        held = {member.own.id: member for member in titles.read(session, sorted(memories - purged))}
-        for member in titles.read(session, sorted(purged & memories)):
-            must_be_swept(member.all)
-    said = told(changes)
+        held = {
+            member.own_record.id: member for member in title_groups.read_members(session, sorted(memories - purged))
+        }
+        for member in title_groups.read_members(session, sorted(purged & memories)):
+            must_hold_no_superseded(member.all_states)
+    said = read_writes(changes)
     for (record, name), written in said.items():
-        if name in MEMORY_SHAPE.reviving:
+        if name in MEMORY_MERGE_SCHEMA.reviving_fields:
             states = {one.stamp for one in said[record, "state"]}
             assert {one.stamp for one in written} <= states, "an edit does not outlive an older deletion"
         if record in held:
-            found = held[record].all[name].values
-            assert {stamp: canonical(value) for stamp, value in found.items()} == left_of(written), (record, name)
+            found = held[record].all_states[name].values
+            assert {stamp: canonical_json(value) for stamp, value in found.items()} == find_surviving(written), (
+                record,
+                name,
+            )
     for member in held.values():
-        must_show_the_newest(member.own, member.all)
+        must_show_the_newest(member.own_record, member.all_states)
 
 
-def must_be_swept(held: dict[str, Cell]) -> None:
+def must_hold_no_superseded(held: dict[str, FieldState]) -> None:
     """Of what was purged not even the names of tags and keys are left."""
-    if cells.PURGED in held:
-        floor = max(stamp.time for stamp in held[cells.PURGED].values)
+    if field_versions.PURGED in held:
+        floor = max(stamp.time for stamp in held[field_versions.PURGED].values)
         words = [cell for name, cell in held.items() if name.startswith(("tags:", "metadata:", "extra:"))]
         assert all(stamp.time > floor for cell in words for stamp in cell.values), "a purge left something"
 
@@ -112,9 +117,9 @@ def must_show_the_newest(own: Memory, held: dict[str, Any]) -> None:
     assert set(own.tags) == tags
 
 
-def told(changes: list[Change]) -> dict[tuple[str, str], list[Written]]:
+def read_writes(changes: list[Change]) -> dict[tuple[str, str], list[CellWrite]]:
     """What all changes together say of each cell of each memory."""
-    found: dict[tuple[str, str], list[Written]] = defaultdict(list)
+    found: dict[tuple[str, str], list[CellWrite]] = defaultdict(list)
     for change in changes:
         if change.kind != "memory" or change.erased:
             continue
@@ -122,21 +127,21 @@ def told(changes: list[Change]) -> dict[tuple[str, str], list[Written]]:
             raw = msgspec.json.decode(change.body or "")
             record = msgspec.convert(raw, Memory)
             unknown = {name: value for name, value in raw.items() if name not in record.__struct_fields__}
-            for name, value in {**unknown, **cells.flatten(MEMORY_SHAPE, record)}.items():
+            for name, value in {**unknown, **field_versions.flatten(MEMORY_MERGE_SCHEMA, record)}.items():
                 if value is not None:
                     seen = {change.origin: change.at}
-                    found[change.record, name].append(Written(change.stamp, value, seen, set()))
+                    found[change.record, name].append(CellWrite(change.stamp, value, seen, set()))
         else:
-            for name, cell in cells.decode(change.delta.encode()).items():
+            for name, cell in field_versions.decode_states(change.delta.encode()).items():
                 kept = {stamp for stamp, value in cell.values.items() if value is AWAITED}
-                found[change.record, name].append(Written(change.stamp, cell.values[change.stamp], cell.seen, kept))
+                found[change.record, name].append(CellWrite(change.stamp, cell.values[change.stamp], cell.seen, kept))
     return found
 
 
-def left_of(written: list[Written]) -> dict[Stamp, bytes]:
+def find_surviving(written: list[CellWrite]) -> dict[Stamp, bytes]:
     """Those values that no other writer saw and did not keep."""
     return {
-        one.stamp: canonical(one.value)
+        one.stamp: canonical_json(one.value)
         for one in written
         if not any(
             other.stamp != one.stamp
@@ -150,18 +155,18 @@ def left_of(written: list[Written]) -> dict[Stamp, bytes]:
 def must_find(world: World) -> None:
     """Both sides of whatever was said at once: one shows, the others are conflicts, or the memory was put away."""
     store = world.stores[0]
-    with store.hold.reading() as session:
+    with store.ctx.reading() as session:
         ids = [row[1] for row in session.rows("record_list") if row[0] == "memory"]
-        held = titles.read(session, ids)
-        gone = {row[0] for row in session.ask("select id from memory where collected_at is not null", {})}
-    live = [member for member in held if member.own.state == "live" and member.own.id not in gone]
-    away = [member for member in held if member.own.state != "live" or member.own.id in gone]
+        held = title_groups.read_members(session, ids)
+        gone = {row[0] for row in session.query_sql("select id from memory where collected_at is not null", {})}
+    live = [member for member in held if member.own_record.state == "live" and member.own_record.id not in gone]
+    away = [member for member in held if member.own_record.state != "live" or member.own_record.id in gone]
     found = {memory.content for memory in store.list(limit=200).memories}
     sides = [side for one in store.conflicts(limit=1000).conflicts for side in (one.shown, one.other)]
     found |= {side.value for side in sides if isinstance(side.value, str)}
-    hidden = {value for member in live for value in member.all["content"].values.values()} - found - {""}
+    hidden = {value for member in live for value in member.all_states["content"].values.values()} - found - {""}
     assert not hidden, f"neither shown nor a conflict: {hidden}"
-    put_away = {value for member in away for value in member.all["content"].values.values()}
+    put_away = {value for member in away for value in member.all_states["content"].values.values()}
     assert not world.texts - found - put_away, f"lost: {world.texts - found - put_away}"
     shown = {memory.id for memory in store.list(limit=200).memories}
-    assert not shown & {member.own.id for member in away}, "something that was deleted is alive"
+    assert not shown & {member.own_record.id for member in away}, "something that was deleted is alive"

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from stable import Stable
+from store_pool import StorePool
 
 import holdfast
 from engines import ENGINES_BY_RING, Postgres
@@ -28,7 +28,7 @@ def make(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
     numbers = count()
     with ExitStack() as stack:
 
-        def opened(agent_id: str = OWNER, now: Callable[[], int] | None = None) -> holdfast.Holdfast:
+        def open_store(agent_id: str = OWNER, now: Callable[[], int] | None = None) -> holdfast.Holdfast:
             number = next(numbers)
             address = str(tmp_path / f"{number}.db")
             if engine == "postgres" and number == 0:
@@ -36,7 +36,7 @@ def make(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
             more = {} if now is None else {"now": now}
             return stack.enter_context(holdfast.open(address, agent_id=agent_id, **more))
 
-        yield opened
+        yield open_store
 
 
 @pytest.fixture
@@ -50,17 +50,17 @@ def there(make: Make, here: holdfast.Holdfast) -> holdfast.Holdfast:
 
 
 @pytest.fixture(scope="session")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stable]:
+def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StorePool]:
     """Stores in files."""
     with ExitStack() as stack:
-        yield Stable(_in_memory(tmp_path_factory, stack), None, stack)
+        yield StorePool(_in_memory(tmp_path_factory, stack), None, stack)
 
 
 @pytest.fixture(scope="session")
-def both_engines(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[Stable]:
+def both_engines(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[StorePool]:
     """Stores of which the first are on PostgreSQL."""
     with ExitStack() as stack:
-        yield Stable(_in_memory(tmp_path_factory, stack), postgres, stack)
+        yield StorePool(_in_memory(tmp_path_factory, stack), postgres, stack)
 
 
 def _in_memory(tmp_path_factory: pytest.TempPathFactory, stack: ExitStack) -> Path:

@@ -6,28 +6,30 @@ import msgspec
 from msgspec.structs import replace
 
 import holdfast
-from holdfast.features.sync import read_changes as telling
-from holdfast.features.sync.read_changes import Greeting, Page
-from holdfast.features.sync.wire import Take
+from holdfast.features.sync import read_changes
+from holdfast.features.sync.read_changes import Handshake, Page
+from holdfast.features.sync.wire import TakeRequest
 from holdfast.kernel.caller import Caller
 from holdfast.kernel.journal import signer
-from holdfast.kernel.records.change import FORM, Change, digest
+from holdfast.kernel.records.change import SIGNATURE_VERSION, Change, digest
 
 Json = dict[str, Any]
 NAMED = ("origin", "n", "at", "actor", "op", "kind", "record", "about")
 
 
 def key_of(store: holdfast.Holdfast) -> bytes:
-    with store.hold.reading() as session:
-        key = store.hold.store.signing_key(session)
+    with store.ctx.reading() as session:
+        key = store.ctx.store.signing_key(session)
     assert key is not None
     return key
 
 
-def page_of(store: holdfast.Holdfast, after: int = 0) -> tuple[Greeting, Page]:
+def page_of(store: holdfast.Holdfast, after: int = 0) -> tuple[Handshake, Page]:
     """What a store tells behind a place of its journal, and what it says of itself."""
-    with store.hold.reading() as session:
-        return telling.greet(session, store.hold.now()), telling.feed(session, key_of(store), after, {}, 1000)
+    with store.ctx.reading() as session:
+        return read_changes.build_handshake(session, store.ctx.now()), read_changes.read_page(
+            session, key_of(store), after, {}, 1000
+        )
 
 
 def wire(change: Change, **altered: Any) -> Json:
@@ -36,10 +38,10 @@ def wire(change: Change, **altered: Any) -> Json:
     return {**said, **altered}
 
 
-def signed(store: holdfast.Holdfast, said: Json) -> Json:
+def sign_change(store: holdfast.Holdfast, said: Json) -> Json:
     """A change under the signature of a store, whatever it says."""
     words = said.get("erased") or digest(said.get("body"), said.get("delta"))
-    text = msgspec.json.encode([FORM, *(said.get(name) for name in NAMED), words])
+    text = msgspec.json.encode([SIGNATURE_VERSION, *(said.get(name) for name in NAMED), words])
     return {**said, "signature": signer.sign(key_of(store), text).hex()}
 
 
@@ -54,14 +56,14 @@ def send(
     """What a store answers to a page of another one, which is enrolled there or not."""
     sender, page = page_of(store)
     sender = replace(sender, authors={**sender.authors, **(authors or {})})
-    told: Json = msgspec.to_builtins(Take(sender=sender, changes=[], upto=page.upto, files=files or {}))
+    told: Json = msgspec.to_builtins(TakeRequest(sender=sender, changes=[], upto=page.upto, files=files or {}))
     message = {**told, "changes": changes, "states": states or []}
     names = {peer.node: peer.name for peer in here.peer_list().peers}
     more = {"caller": Caller("ai:peer@x", peer=names[sender.node])} if sender.node in names else {}
     return here.call("peer_take", {"message": msgspec.json.decode(msgspec.json.encode(message))}, **more)
 
 
-def tell(here: holdfast.Holdfast, store: holdfast.Holdfast, after: int = 0) -> Any:
+def send_all(here: holdfast.Holdfast, store: holdfast.Holdfast, after: int = 0) -> Any:
     """Everything that a store tells behind a place, sent as its peers would send it."""
     _, page = page_of(store, after)
     return send(here, store, [wire(change) for change in page.changes], files=page.files)

@@ -9,7 +9,7 @@ from agreement import must_agree
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
-from stable import TIMES, Stable, drive
+from store_pool import TIMES, StorePool, drive
 from world import SKEWS, WEIGHTS, Choice, World
 
 EXAMPLES = 480
@@ -24,7 +24,7 @@ numbers = st.integers(0, 59)
 class Machine(RuleBasedStateMachine):
     """Any of the things that can be done, in any order, to stores whose clocks are days apart."""
 
-    stable: Stable
+    stable: StorePool
 
     @initialize(
         skews=st.sampled_from((3, 3, 3, 4, 5)).flatmap(lambda many: st.tuples(*[st.sampled_from(SKEWS)] * many))
@@ -44,7 +44,7 @@ class Machine(RuleBasedStateMachine):
                 must_agree(self.world)
 
 
-def try_all(stable: Stable, part: int, examples: int) -> None:
+def try_all(stable: StorePool, part: int, examples: int) -> None:
     tried: Any = type("Tried", (Machine,), {"stable": stable})
     quickly = settings(
         max_examples=int(examples * TIMES),
@@ -61,28 +61,28 @@ def try_all(stable: Stable, part: int, examples: int) -> None:
 @pytest.mark.full
 @pytest.mark.longest
 @pytest.mark.parametrize("part", range(4))
-def test_files_agree_whatever_hypothesis_does_to_them(files: Stable, part: int) -> None:
+def test_files_agree_whatever_hypothesis_does_to_them(files: StorePool, part: int) -> None:
     try_all(files, part, EXAMPLES)
 
 
 @pytest.mark.full
 @pytest.mark.longest
-def test_files_and_databases_agree_whatever_hypothesis_does_to_them(both_engines: Stable) -> None:
+def test_files_and_databases_agree_whatever_hypothesis_does_to_them(both_engines: StorePool) -> None:
     try_all(both_engines, 4, 80)
 
 
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("steps", [SHORT, pytest.param(LONG, marks=pytest.mark.full)])
-def test_files_agree_after_seeded_runs(files: Stable, steps: int, part: int, request: pytest.FixtureRequest) -> None:
+def test_files_agree_after_seeded_runs(files: StorePool, steps: int, part: int, request: pytest.FixtureRequest) -> None:
     drive_seeds(files, range(part, int(100 * TIMES), 4), steps, request)
 
 
 @pytest.mark.full
-def test_files_and_databases_agree_after_seeded_runs(both_engines: Stable, request: pytest.FixtureRequest) -> None:
+def test_files_and_databases_agree_after_seeded_runs(both_engines: StorePool, request: pytest.FixtureRequest) -> None:
     drive_seeds(both_engines, range(1000, 1000 + int(8 * TIMES)), LONG, request)
 
 
-def drive_seeds(stable: Stable, seeds: Iterable[int], steps: int, request: pytest.FixtureRequest) -> None:
+def drive_seeds(stable: StorePool, seeds: Iterable[int], steps: int, request: pytest.FixtureRequest) -> None:
     """Drive one run per seed, or the run of `--seed` alone; a failure prints the command that repeats it."""
     chosen = request.config.getoption("--seed")
     for number in seeds if chosen is None else [chosen]:

@@ -31,8 +31,8 @@ def bundle(full: holdfast.Holdfast, tmp_path: Path) -> Path:
 
 
 def digest(store: holdfast.Holdfast) -> str:
-    with store.hold.reading() as session:
-        return telling.digest(session)
+    with store.ctx.reading() as session:
+        return telling.compute_digest(session)
 
 
 def test_a_bundle_brings_everything_and_the_second_time_nothing(
@@ -87,7 +87,7 @@ def test_what_came_another_way_is_no_gap(
 
 
 def test_what_was_folded_goes_whole(full: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path) -> None:
-    compact(full.hold, 0)
+    compact(full.ctx, 0)
     assert full.sync_export_bundle(file=str(tmp_path / "folded.bundle")).states == 1
     there.sync_import_bundle(file=str(tmp_path / "folded.bundle"), trust_sender=True)
     assert digest(there) == digest(full)
@@ -96,7 +96,7 @@ def test_what_was_folded_goes_whole(full: holdfast.Holdfast, there: holdfast.Hol
 def test_one_bundle_brings_nothing_of_another(
     full: holdfast.Holdfast, there: holdfast.Holdfast, make: Make, tmp_path: Path
 ) -> None:
-    compact(full.hold, 0)
+    compact(full.ctx, 0)
     full.sync_export_bundle(file=str(tmp_path / "folded.bundle"))
     for store in (there, make()):
         store.sync_import_bundle(file=str(tmp_path / "folded.bundle"), trust_sender=True, dry_run=True)
@@ -132,8 +132,8 @@ def test_a_bundle_under_the_name_of_a_known_store_is_refused(
     full: holdfast.Holdfast, there: holdfast.Holdfast, bundle: Path
 ) -> None:
     there.sync(remote=full.settings.db)
-    with there.hold.store.writing() as session:
-        session.tell("update author set public_key = :key", [{"key": bytes(32)}])
+    with there.ctx.store.transaction() as session:
+        session.execute_sql("update author set public_key = :key", [{"key": bytes(32)}])
     with pytest.raises(Forbidden, match="a different key"):
         there.sync_import_bundle(file=str(bundle), trust_sender=True)
 

@@ -26,7 +26,7 @@ def bundle(here: holdfast.Holdfast, tmp_path: Path) -> Path:
     return tmp_path / "all.bundle"
 
 
-def _repacked(content: bytes, change: Callable[[bytes], bytes]) -> bytes:
+def _repack(content: bytes, change: Callable[[bytes], bytes]) -> bytes:
     head, _, packed = content.partition(b"\n")
     return head + b"\n" + zlib.compress(change(zlib.decompress(packed)))
 
@@ -35,7 +35,7 @@ def _bomb(content: bytes) -> bytes:
     packing, head = zlib.compressobj(9), zlib.decompress(content.partition(b"\n")[2]).partition(b"\n")[0]
     line = b'{"change":null,"more":"' + b"0" * 65536 + b'"}\n'
     packed = packing.compress(head + b"\n") + b"".join(
-        packing.compress(line) for _ in range(2 + bundle_file.FREE // len(line))
+        packing.compress(line) for _ in range(2 + bundle_file.RATIO_FREE_BYTES // len(line))
     )
     return b"holdfast bundle 1\n" + packed + packing.flush()
 
@@ -47,13 +47,13 @@ HARM: dict[str, Callable[[bytes], bytes]] = {
     "cut within": lambda content: content[: len(content) // 2],
     "one bit": lambda content: content[:200] + bytes([content[200] ^ 1]) + content[201:],
     "longer": lambda content: content + b"more",
-    "another word": lambda content: _repacked(content, lambda text: text.replace(b"Said better.", b"Said worse!.")),
-    "a line less": lambda content: _repacked(
+    "another word": lambda content: _repack(content, lambda text: text.replace(b"Said better.", b"Said worse!.")),
+    "a line less": lambda content: _repack(
         content, lambda text: b"\n".join(text.split(b"\n")[:2] + text.split(b"\n")[3:])
     ),
-    "a line twice": lambda content: _repacked(content, lambda text: text.replace(b"\n", b"\n\n", 3)),
-    "nonsense": lambda content: _repacked(content, lambda text: text.replace(b'{"change', b'{"change":[[[[', 1)),
-    "one long line": lambda content: _repacked(content, lambda text: b" " * (bundle_file.MOST_LINE + 70000)),
+    "a line twice": lambda content: _repack(content, lambda text: text.replace(b"\n", b"\n\n", 3)),
+    "nonsense": lambda content: _repack(content, lambda text: text.replace(b'{"change', b'{"change":[[[[', 1)),
+    "one long line": lambda content: _repack(content, lambda text: b" " * (bundle_file.MAX_LINE_BYTES + 70000)),
     "a bomb": _bomb,
     "newer": lambda content: content.replace(b"bundle 1\n", b"bundle 2\n", 1),
 }

@@ -13,14 +13,14 @@ import pytest
 import holdfast
 from holdfast.features.sync import read_changes as telling
 from holdfast.features.sync.compact import compact
-from holdfast.features.sync.endpoint import StoreEnd
-from holdfast.features.sync.exchange import bring
-from holdfast.features.sync.receive_changes import Taken
-from holdfast.features.sync.wire import Hello
-from holdfast.kernel.errors import Folded, NotFound
+from holdfast.features.sync.endpoint import LocalEndpoint
+from holdfast.features.sync.exchange import transfer_changes
+from holdfast.features.sync.receive_changes import SyncResult
+from holdfast.features.sync.wire import HelloRequest
+from holdfast.kernel.errors import HistoryCompacted, NotFound
 from holdfast.kernel.journal import journal
-from holdfast.kernel.journal.checkpoint import floor_of
-from holdfast.kernel.records.namespace_patterns import Scope
+from holdfast.kernel.journal.checkpoint import get_compaction_point
+from holdfast.kernel.records.namespace_patterns import PeerScope
 from timeouts import TIMEOUT
 
 DAY = 86_400 * 10**6
@@ -60,8 +60,8 @@ def old(make: Make, clock: Clock) -> holdfast.Holdfast:
 
 
 def digest(store: holdfast.Holdfast) -> str:
-    with store.hold.reading() as session:
-        return telling.digest(session)
+    with store.ctx.reading() as session:
+        return telling.compute_digest(session)
 
 
 def same(*stores: holdfast.Holdfast) -> bool:
@@ -70,7 +70,7 @@ def same(*stores: holdfast.Holdfast) -> bool:
 
 def test_folding_drops_what_was_replaced_and_changes_nothing_that_can_be_found(old: holdfast.Holdfast) -> None:
     before, said = digest(old), old.list(limit=100).memories
-    done = compact(old.hold, 30)
+    done = compact(old.ctx, 30)
     assert (done.dropped, done.records, done.held_back) == (4, 2, 0)
     assert done.after.entries == done.before.entries - 4
     assert digest(old) == before
@@ -79,10 +79,10 @@ def test_folding_drops_what_was_replaced_and_changes_nothing_that_can_be_found(o
 
 
 def test_a_dry_run_says_what_would_be_folded_and_folds_nothing(old: holdfast.Holdfast) -> None:
-    planned = compact(old.hold, 30, dry_run=True)
+    planned = compact(old.ctx, 30, dry_run=True)
     assert planned.dropped == 4
-    assert compact(old.hold, 30).dropped == 4
-    assert compact(old.hold, 30).dropped == 0
+    assert compact(old.ctx, 30).dropped == 4
+    assert compact(old.ctx, 30).dropped == 0
 
 
 def plan(store: holdfast.Holdfast) -> str:
@@ -90,9 +90,9 @@ def plan(store: holdfast.Holdfast) -> str:
 
 
 def test_what_is_younger_than_the_retention_stays_whole(old: holdfast.Holdfast) -> None:
-    assert compact(old.hold, 90).dropped == 0
+    assert compact(old.ctx, 90).dropped == 0
     old.update(id=plan(old), content="A young draft.")
-    compact(old.hold, 30)
+    compact(old.ctx, 30)
     old.update(id=plan(old), content="A younger draft.")
     history = old.history(id=plan(old))
     assert [change.memory["content"] for change in history.changes] == [
@@ -109,14 +109,14 @@ def test_what_is_younger_than_the_retention_stays_whole(old: holdfast.Holdfast) 
 def test_the_past_below_the_floor_is_said_to_be_folded(old: holdfast.Holdfast) -> None:
     first, second, *_ = old.history(id=plan(old)).changes
     last = old.history(id=plan(old)).changes[-1]
-    compact(old.hold, 30)
-    with pytest.raises(Folded):
+    compact(old.ctx, 30)
+    with pytest.raises(HistoryCompacted):
         old.undo(change=second.seq)
-    with pytest.raises(Folded):
+    with pytest.raises(HistoryCompacted):
         old.undo(change=last.seq)
-    with pytest.raises(Folded):
+    with pytest.raises(HistoryCompacted):
         old.get(id=plan(old), known_at=first.at)
-    with pytest.raises(Folded):
+    with pytest.raises(HistoryCompacted):
         old.recall(context="draft", known_at=first.at)
     with pytest.raises(NotFound):
         old.undo(change=10_000)
@@ -126,7 +126,7 @@ def test_the_past_below_the_floor_is_said_to_be_folded(old: holdfast.Holdfast) -
 
 
 def test_who_was_never_there_gets_what_was_folded_whole(old: holdfast.Holdfast, make: Make) -> None:
-    compact(old.hold, 30)
+    compact(old.ctx, 30)
     new, third = make(), make()
     mine = new.store(title="Mine", content="Nobody has seen this yet.")
     done = new.sync(remote=old.settings.db)
@@ -140,9 +140,9 @@ def test_who_was_never_there_gets_what_was_folded_whole(old: holdfast.Holdfast, 
     assert new.sync(remote=old.settings.db).pulled == 0
 
 
-def vectors(store: holdfast.Holdfast) -> dict[str, telling.Reached]:
-    with store.hold.reading() as session:
-        return telling.vector(session)
+def vectors(store: holdfast.Holdfast) -> dict[str, telling.VectorEntry]:
+    with store.ctx.reading() as session:
+        return telling.read_vector(session)
 
 
 def test_who_was_away_while_it_was_folded_keeps_his_own_changes(
@@ -155,7 +155,7 @@ def test_who_was_away_while_it_was_folded_keeps_his_own_changes(
     old.update(id=plan(old), content="Written at home.")
     old.update(id=plan(old), content="Written at home twice.")
     clock.at += 60 * DAY
-    assert compact(old.hold, 30).dropped > 0
+    assert compact(old.ctx, 30).dropped > 0
     away.sync(remote=old.settings.db)
     away.sync(remote=old.settings.db)
     assert same(old, away)
@@ -166,7 +166,7 @@ def test_who_was_away_while_it_was_folded_keeps_his_own_changes(
 
 
 def test_folding_again_after_a_bootstrap_loses_nothing(old: holdfast.Holdfast, make: Make, clock: Clock) -> None:
-    compact(old.hold, 30)
+    compact(old.ctx, 30)
     new = make(now=clock)
     new.sync(remote=old.settings.db)
     new.update(id=plan(new), content="Fourth draft.")
@@ -174,7 +174,7 @@ def test_folding_again_after_a_bootstrap_loses_nothing(old: holdfast.Holdfast, m
     clock.at += 60 * DAY
     new.sync(remote=old.settings.db)
     for store in (old, new):
-        compact(store.hold, 30)
+        compact(store.ctx, 30)
         assert store.verify().intact
     latest = make(now=clock)
     latest.sync(remote=new.settings.db)
@@ -197,20 +197,20 @@ def test_folding_again_after_a_bootstrap_loses_nothing(old: holdfast.Holdfast, m
     ],
 )
 def test_an_edit_below_the_floor_is_found(old: holdfast.Holdfast, harm: str) -> None:
-    compact(old.hold, 30)
-    with old.hold.store.writing() as session:
-        session.tell(harm, [{}])
+    compact(old.ctx, 30)
+    with old.ctx.store.transaction() as session:
+        session.execute_sql(harm, [{}])
     assert not old.verify().intact
 
 
 def test_a_purge_takes_what_was_folded_too(old: holdfast.Holdfast, make: Make) -> None:
-    compact(old.hold, 30)
+    compact(old.ctx, 30)
     id = plan(old)
     old.archive(ids=[id])
     old.archive_purge(ids=[id])
-    with old.hold.reading() as session:
-        said = session.ask("select count(*) from folded where cells like '%whispered%'", {})
-        said += session.ask("select count(*) from journal where body like '%draft%' or delta like '%draft%'", {})
+    with old.ctx.reading() as session:
+        said = session.query_sql("select count(*) from folded where cells like '%whispered%'", {})
+        said += session.query_sql("select count(*) from journal where body like '%draft%' or delta like '%draft%'", {})
     assert said == [(0,), (0,)]
     new = make()
     new.sync(remote=old.settings.db)
@@ -227,22 +227,22 @@ def test_what_a_purge_had_not_seen_of_what_was_folded_stays_and_is_verified(
     away.archive(ids=[id])
     away.archive_purge(ids=[id])
     old.update(id=id, content="A draft that was not heard of when it was purged.")
-    compact(old.hold, 0)
+    compact(old.ctx, 0)
     away.sync(remote=old.settings.db, trust_source=True)
     assert same(old, away)
     assert [old.verify().findings, away.verify().findings] == [[], []]
-    with old.hold.store.writing() as session:
-        session.tell("update memory set content = 'Forged.' where id = :id", [{"id": id}])
+    with old.ctx.store.transaction() as session:
+        session.execute_sql("update memory set content = 'Forged.' where id = :id", [{"id": id}])
     assert not old.verify().intact
 
 
-def heard(store: holdfast.Holdfast, peer: holdfast.Holdfast, followed: int) -> None:
+def record_cursor(store: holdfast.Holdfast, peer: holdfast.Holdfast, followed: int) -> None:
     """Let a peer say how far it has followed a store, as it does when it greets."""
-    with peer.hold.reading() as session:
-        greeting = telling.greet(session, peer.hold.now())
-    with store.hold.reading() as session:
-        reached = {journal.head_of(session).origin: followed}
-    said = Hello(greeting=greeting, kinds=[], reached=reached)
+    with peer.ctx.reading() as session:
+        greeting = telling.build_handshake(session, peer.ctx.now())
+    with store.ctx.reading() as session:
+        reached = {journal.get_head(session).origin: followed}
+    said = HelloRequest(greeting=greeting, kinds=[], reached=reached)
     store.peer_hello(message=msgspec.to_builtins(said))
 
 
@@ -253,7 +253,7 @@ def test_what_an_enrolled_peer_does_not_have_is_kept(old: holdfast.Holdfast, mak
     assert (done.folded, done.waits_for) == (0, "desk")
     assert done.held_back == old.verify().entries
     peer.sync(remote=old.settings.db)
-    heard(old, peer, followed=5)
+    record_cursor(old, peer, followed=5)
     done = old.compact(older_than=30)
     assert (done.folded, done.floor, done.waits_for) == (2, 5, "desk")
     assert old.verify().intact
@@ -287,11 +287,11 @@ def test_one_that_is_killed_leaves_a_whole_journal_and_the_next_goes_on(old: hol
     killed = subprocess.run([sys.executable, "-c", KILLED, old.settings.db, str(step)], timeout=TIMEOUT, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert old.verify().intact
-    compact(old.hold, 0)
+    compact(old.ctx, 0)
     assert old.verify().intact
     assert digest(old) == before
-    with old.hold.reading() as session:
-        floor = floor_of(session)
+    with old.ctx.reading() as session:
+        floor = get_compaction_point(session)
         assert floor is not None
         assert floor.dropped == 4
 
@@ -301,10 +301,10 @@ def test_what_lies_above_a_gap_is_not_folded_until_the_gap_is_filled(make: Make,
     author.store(title="Hidden", content="Not for this reader.", namespace="own", tier="long")
     kept = author.store(title="Open", content="First.", namespace="team", tier="long")
     author.update(id=kept.id, content="Second.")
-    scope = Scope(tell=("team",), take=("**",))
-    bring(StoreEnd(author.hold, scope=scope), StoreEnd(reader.hold), Taken(), 100)
+    scope = PeerScope(tell=("team",), take=("**",))
+    transfer_changes(LocalEndpoint(author.ctx, scope=scope), LocalEndpoint(reader.ctx), SyncResult(), 100)
     assert reader.get(id=kept.id).content == "Second."
-    assert compact(reader.hold, 0).dropped == 0
+    assert compact(reader.ctx, 0).dropped == 0
     third.sync(remote=reader.settings.db)
     reader.sync(remote=author.settings.db, trust_source=True)
     third.sync(remote=reader.settings.db, trust_source=True)
@@ -312,12 +312,12 @@ def test_what_lies_above_a_gap_is_not_folded_until_the_gap_is_filled(make: Make,
     assert vectors(author) == vectors(third)
     author.update(id=kept.id, content="Third.")
     reader.sync(remote=author.settings.db)
-    assert compact(reader.hold, 0).dropped == 2
+    assert compact(reader.ctx, 0).dropped == 2
     assert reader.verify().intact
 
 
 def test_a_floor_holds_after_a_restore_and_in_a_copy(old: holdfast.Holdfast, make: Make, tmp_path: Path) -> None:
-    compact(old.hold, 30)
+    compact(old.ctx, 30)
     snapshot = old.backup(to=str(tmp_path / "kept")).path
     old.store(title="Later", content="It is not in the snapshot.")
     old.restore(**{"from": snapshot})

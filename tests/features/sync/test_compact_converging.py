@@ -15,7 +15,7 @@ class Folding(World):
     weights = {**WEIGHTS, "fold": 5}
 
     def fold(self, store: holdfast.Holdfast) -> None:
-        compact(store.hold, 0)
+        compact(store.ctx, 0)
 
 
 def run(seed: int, make: Callable[..., holdfast.Holdfast]) -> None:

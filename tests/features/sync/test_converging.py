@@ -9,7 +9,7 @@ import pytest
 import holdfast
 from holdfast.features.sync import exchange as syncing
 from holdfast.features.sync import read_changes as exchange
-from holdfast.features.sync.exchange import sync
+from holdfast.features.sync.exchange import sync_stores
 from holdfast.kernel.errors import HoldfastError
 
 DAY = 86_400 * 10**6
@@ -105,17 +105,17 @@ class World:
     def archive(self, store: holdfast.Holdfast) -> None:
         store.archive(ids=[self.one(store).id])
 
-    def _archived(self, store: holdfast.Holdfast) -> str:
+    def _pick_archived(self, store: holdfast.Holdfast) -> str:
         found = store.archive_list(limit=50).archived
         if not found:
             raise HoldfastError("There is nothing yet.")
         return str(self.chance.choice(found).id)
 
     def restore(self, store: holdfast.Holdfast) -> None:
-        store.archive_restore(id=self._archived(store))
+        store.archive_restore(id=self._pick_archived(store))
 
     def purge(self, store: holdfast.Holdfast) -> None:
-        store.archive_purge(ids=[self._archived(store)])
+        store.archive_purge(ids=[self._pick_archived(store)])
 
     def link(self, store: holdfast.Holdfast) -> None:
         relation = self.chance.choice(["related_to", "derived_from", "contradicts"])
@@ -141,8 +141,8 @@ class World:
 
     def _exchange(self, store: holdfast.Holdfast, direction: Any) -> None:
         other = self.chance.choice([one for one in self.stores if one is not store])
-        done = sync(store.hold, other.hold, direction, trust_source=True)
-        assert {one.reason for one in (*done.pulled.rejected, *done.pushed.rejected)} <= {"waits"}
+        done = sync_stores(store.ctx, other.ctx, direction, trust_source=True)
+        assert {one.reason for one in (*done.pulled.list_rejected, *done.pushed.list_rejected)} <= {"waits"}
 
     def meet(self) -> None:
         """Everybody hears of everything."""
@@ -150,7 +150,7 @@ class World:
             for store in self.stores:
                 for other in self.stores:
                     if store is not other:
-                        sync(store.hold, other.hold, "pull", trust_source=True)
+                        sync_stores(store.ctx, other.ctx, "pull", trust_source=True)
 
 
 def view(store: holdfast.Holdfast) -> list[Any]:
@@ -187,9 +187,9 @@ def test_stores_that_have_heard_of_each_other_say_the_same(
         assert all(view(store) == view(world.stores[0]) for store in world.stores), world.done
         for store in world.stores:
             assert store.verify().intact, (store.verify().findings, world.done)
-            assert store.hold.store.faults() == []
+            assert store.ctx.store.faults() == []
 
 
 def digest_of(store: holdfast.Holdfast) -> str:
-    with store.hold.reading() as session:
-        return exchange.digest(session)
+    with store.ctx.reading() as session:
+        return exchange.compute_digest(session)

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.features.sync.exchange import sync
-from holdfast.kernel.records.merge import MOST_LOST
+from holdfast.features.sync.exchange import sync_stores
+from holdfast.kernel.records.merge import MAX_CONFLICTS_PER_FIELD
 
 
 def meet(one: holdfast.Holdfast, other: holdfast.Holdfast) -> None:
     for _ in range(2):
-        sync(one.hold, other.hold, "merge", trust_source=True)
+        sync_stores(one.ctx, other.ctx, "merge", trust_source=True)
 
 
 def both(here: holdfast.Holdfast, there: holdfast.Holdfast, ask: Any) -> Any:
@@ -69,7 +69,7 @@ def test_a_sync_counts_the_conflicts_that_it_leaves(
 ) -> None:
     here.store(title="Port", content="It is 8080.")
     there.store(title="Port", content="It is 9090.")
-    done = sync(here.hold, there.hold, "merge", dry_run=dry_run, trust_source=True)
+    done = sync_stores(here.ctx, there.ctx, "merge", dry_run=dry_run, trust_source=True)
     assert (done.pulled.conflicts, done.pushed.conflicts) == (1, 1)
     assert here.conflicts().total == (0 if dry_run else 1)
 
@@ -81,7 +81,7 @@ def test_a_conflict_that_was_settled_is_none_for_a_third_store(make: Callable[..
     meet(here, there)
     (conflict,) = here.conflicts().conflicts
     here.conflicts_resolve(id=conflict.id, keep="shown")
-    done = sync(third.hold, here.hold, "pull", trust_source=True)
+    done = sync_stores(third.ctx, here.ctx, "pull", trust_source=True)
     assert (done.pulled.conflicts, third.conflicts().total) == (0, 0)
 
 
@@ -212,18 +212,18 @@ def test_of_what_nobody_settles_the_newest_is_kept(
     here: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast]
 ) -> None:
     kept = here.store(title="Port", content="It is free.", tier="long").id
-    stores = [make() for _ in range(MOST_LOST + 3)]
+    stores = [make() for _ in range(MAX_CONFLICTS_PER_FIELD + 3)]
     for number, store in enumerate(stores):
-        sync(store.hold, here.hold, "pull", trust_source=True)
+        sync_stores(store.ctx, here.ctx, "pull", trust_source=True)
         store.update(id=kept, content=f"It is {number}.")
     for store in stores:
-        sync(here.hold, store.hold, "pull", trust_source=True)
-    assert here.conflicts(limit=100).total == MOST_LOST + 2
+        sync_stores(here.ctx, store.ctx, "pull", trust_source=True)
+    assert here.conflicts(limit=100).total == MAX_CONFLICTS_PER_FIELD + 2
     here.gc()
-    assert here.conflicts(limit=100).total == MOST_LOST
-    assert here.get(id=kept).content == f"It is {MOST_LOST + 2}."
+    assert here.conflicts(limit=100).total == MAX_CONFLICTS_PER_FIELD
+    assert here.get(id=kept).content == f"It is {MAX_CONFLICTS_PER_FIELD + 2}."
     lost = {one.other.value for one in here.conflicts(limit=100).conflicts}
-    assert lost == {f"It is {number}." for number in range(2, MOST_LOST + 2)}
+    assert lost == {f"It is {number}." for number in range(2, MAX_CONFLICTS_PER_FIELD + 2)}
 
 
 def test_a_fact_that_fell_here_makes_stale_what_was_drawn_from_it_there(

@@ -10,9 +10,9 @@ from forging import Json
 
 import holdfast
 from holdfast.features.sync import record_snapshots as states
-from holdfast.features.sync.endpoint import StoreEnd
-from holdfast.features.sync.exchange import bring
-from holdfast.features.sync.receive_changes import Taken
+from holdfast.features.sync.endpoint import LocalEndpoint
+from holdfast.features.sync.exchange import transfer_changes
+from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.kernel.journal import journal
 from holdfast.kernel.records.change import digest, node_of
 
@@ -39,11 +39,11 @@ def ahead(clock: list[int], days: int) -> int:
     return (clock[0] + days * DAY) // 1000 << 16
 
 
-def erased(store: holdfast.Holdfast, **altered: Any) -> Json:
+def erase_last_change(store: holdfast.Holdfast, **altered: Any) -> Json:
     """The last change of a store without its words, whatever else it says."""
     said = forging.wire(forging.page_of(store)[1].changes[-1])
     bare = {name: value for name, value in said.items() if name not in ("body", "delta")}
-    return forging.signed(store, {**bare, "erased": digest(said.get("body"), said.get("delta")), **altered})
+    return forging.sign_change(store, {**bare, "erased": digest(said.get("body"), said.get("delta")), **altered})
 
 
 def reasons(answer: Any) -> list[str]:
@@ -73,20 +73,20 @@ def test_an_erased_change_that_no_purge_stands_for_is_not_taken(
     here: holdfast.Holdfast, there: holdfast.Holdfast, altered: Json, reason: str
 ) -> None:
     there.store(title="Plan", content="It is secret.")
-    assert reasons(forging.send(here, there, [erased(there, **altered)])) == [reason]
+    assert reasons(forging.send(here, there, [erase_last_change(there, **altered)])) == [reason]
     assert (here.verify().findings, here.verify().entries) == ([], 0)
-    assert forging.tell(here, there).outcomes == ["new"]
+    assert forging.send_all(here, there).outcomes == ["new"]
 
 
 def test_an_erased_change_of_a_record_that_lives_or_says_something_since_waits(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     kept = there.store(title="Plan", content="It is secret.")
-    forging.tell(here, there)
+    forging.send_all(here, there)
     there.update(id=kept.id, content="It is known.")
-    assert reasons(forging.send(here, there, [erased(there)])) == ["waits"]
+    assert reasons(forging.send(here, there, [erase_last_change(there)])) == ["waits"]
     assert here.verify().intact
-    assert forging.tell(here, there).outcomes == ["known", "updated"]
+    assert forging.send_all(here, there).outcomes == ["known", "updated"]
     assert here.get(id=kept.id).content == "It is known."
 
 
@@ -97,7 +97,7 @@ def test_a_peer_erases_nothing_outside_its_namespaces(
     here.peer_add(name="there", token=there.peer_token().token, take=taken)
     kept = there.store(title="Plan", content="It is secret.", namespace="team/a")
     purge(there, kept.id)
-    answer = forging.tell(here, there)
+    answer = forging.send_all(here, there)
     assert reasons(answer) == ([] if taken == ["team/**"] else ["scope", "waits", "waits"])
     assert here.verify().intact
 
@@ -109,23 +109,23 @@ def test_what_a_purge_erased_comes_in_whatever_pages_and_leaves_no_gap(
     kept = there.store(title="Plan", content="It is secret.")
     there.update(id=kept.id, content="It is more secret.")
     purge(there, kept.id)
-    taken = Taken()
-    bring(StoreEnd(there.hold), StoreEnd(here.hold), taken, page)
+    taken = SyncResult()
+    transfer_changes(LocalEndpoint(there.ctx), LocalEndpoint(here.ctx), taken, page)
     third = make(now=lambda: clock[0])
     third.sync(remote=here.settings.db, direction="pull", trust_source=True)
-    assert taken.rejected == []
+    assert taken.list_rejected == []
     for store in (here, third):
         assert store.verify().findings == []
         assert store.quarantine().total == 0
         assert store.sync_digest().vector == there.sync_digest().vector
         assert store.sync_digest().digest == there.sync_digest().digest
     if page > 1:
-        with third.hold.reading() as session:
+        with third.ctx.reading() as session:
             assert [row[2] for row in session.rows("journal_of", record=kept.id, kind="memory", after=0, limit=9)] == [
                 *range(1, 5)
             ], "what was erased is not before what erased it, as it is at its author's"
-    with third.hold.store.writing() as session:
-        session.tell("update memory set title = 'Forged' where id = :id", [{"id": kept.id}])
+    with third.ctx.store.transaction() as session:
+        session.execute_sql("update memory set title = 'Forged' where id = :id", [{"id": kept.id}])
     assert not third.verify().intact, "an entry without words hides what follows from the one before"
 
 
@@ -137,8 +137,8 @@ def test_words_that_wait_in_quarantine_are_erased_with_a_purge_and_their_number_
     edit = forging.wire(forging.page_of(there)[1].changes[-1])
     assert reasons(forging.send(here, there, [edit])) == ["waits"]
     purge(there, kept.id)
-    assert [one for one in reasons(forging.tell(here, there)) if one != "waits"] == []
-    with here.hold.reading() as session:
+    assert [one for one in reasons(forging.send_all(here, there)) if one != "waits"] == []
+    with here.ctx.reading() as session:
         held = str(session.rows("quarantine_list")) + str(session.rows("change_feed", after=0, limit=100))
     assert "abracadabra" not in held
     assert here.quarantine().total == 0
@@ -158,13 +158,13 @@ def test_a_purge_of_a_record_travels_though_a_peer_stamped_it_far_in_the_future(
         said = forging.wire(forging.page_of(there)[1].changes[-1])
         at = ahead(clock, 900)
         delta = {"content": [[[at, said["origin"], "For ever."]], {said["origin"]: at}]}
-        said = forging.signed(there, {**said, "at": at, "delta": msgspec.json.encode(delta).decode()})
+        said = forging.sign_change(there, {**said, "at": at, "delta": msgspec.json.encode(delta).decode()})
     else:
-        said = erased(there, at=ahead(clock, 900))
+        said = erase_last_change(there, at=ahead(clock, 900))
     assert reasons(forging.send(here, there, [said])) == ["future"]
     purge(here, kept.id)
     assert third.sync(remote=here.settings.db, direction="pull", trust_source=True).rejected == 0
-    with third.hold.reading() as session:
+    with third.ctx.reading() as session:
         assert "secret" not in str(session.rows("change_feed", after=0, limit=100))
     assert [store.verify().findings for store in (here, third)] == [[], []]
 
@@ -177,15 +177,17 @@ def test_a_purge_tells_no_time_that_others_would_not_believe(
     third = make(now=lambda: clock[0])
     third.sync(remote=here.settings.db, direction="pull", trust_source=True)
     author = journal.Author("0123456789ab.1-01234567", 1, "ai:bob@away", 1)
-    with here.hold.writing() as write:
-        write.enter(journal.Pending(ahead(clock, 900), "update", "memory", kept.id, kept.id, None, None, author))
+    with here.ctx.transaction() as write:
+        write.add_entry(
+            journal.PendingEntry(ahead(clock, 900), "update", "memory", kept.id, kept.id, None, None, author)
+        )
         told = {"origin": author.origin, "n": 1, "signature": "00" * 64, "digest": "0" * 64, "said": None}
-        write.session.do("relayed_add", **told)
+        write.session.do("remote_change_add", **told)
         key = {"public_key": b"0" * 32, "node": node_of(author.origin), "now": clock[0]}
         write.session.do("author_add", origin=author.origin, **key)
     purge(here, kept.id)
     third.sync(remote=here.settings.db, direction="pull", trust_source=True)
-    with third.hold.reading() as session:
+    with third.ctx.reading() as session:
         assert "secret" not in str(session.rows("change_feed", after=0, limit=100))
     assert third.verify().intact
 
@@ -210,7 +212,9 @@ def test_a_purge_of_something_else_than_it_says_is_invalid(here: holdfast.Holdfa
         {"op": "update"},
         {"kind": "link", "record": link["record"], "delta": left(msgspec.json.decode(link["body"]))},
     ):
-        assert reasons(forging.send(here, there, [forging.signed(there, {**said, **altered})])) == ["invalid"], altered
+        assert reasons(forging.send(here, there, [forging.sign_change(there, {**said, **altered})])) == ["invalid"], (
+            altered
+        )
     assert (here.get(id=mine.id).content, here.verify().findings) == ("It is mine.", [])
 
 
@@ -219,9 +223,9 @@ def test_a_purged_record_that_came_whole_stands_for_what_it_erased(
 ) -> None:
     kept = there.store(title="Plan", content="It is secret.")
     purge(there, kept.id)
-    with there.hold.reading() as session:
-        whole = msgspec.to_builtins(states.state_of(session, "memory", kept.id))
+    with there.ctx.reading() as session:
+        whole = msgspec.to_builtins(states.read_snapshot(session, "memory", kept.id))
     assert forging.send(here, there, [], [whole]).outcomes == ["new"]
-    assert set(forging.tell(here, there).outcomes) == {"noop"}
+    assert set(forging.send_all(here, there).outcomes) == {"noop"}
     assert here.verify().findings == []
     assert here.sync_digest().digest == there.sync_digest().digest

@@ -10,7 +10,7 @@ import pytest
 
 import holdfast
 from engines import ENGINES_BY_RING, Postgres
-from holdfast.features.sync import read_changes as telling
+from holdfast.features.sync import read_changes
 from holdfast.kernel.journal import journal
 
 OWNER = "human:ann@home"
@@ -18,20 +18,20 @@ Make = Callable[..., holdfast.Holdfast]
 
 
 def digest(store: holdfast.Holdfast) -> str:
-    with store.hold.reading() as session:
-        return telling.digest(session)
+    with store.ctx.reading() as session:
+        return read_changes.compute_digest(session)
 
 
 def origin(store: holdfast.Holdfast) -> str:
-    with store.hold.reading() as session:
-        return journal.head_of(session).origin
+    with store.ctx.reading() as session:
+        return journal.get_head(session).origin
 
 
 def contents(store: holdfast.Holdfast) -> set[str]:
     return {memory.content for memory in store.list(limit=100).memories}
 
 
-class Kept:
+class RestorableStore:
     """A store whose file can be put back as it was, under the same name and in the same place on the disk."""
 
     def __init__(self, path: Path) -> None:
@@ -45,10 +45,10 @@ class Kept:
     def __exit__(self, *_: object) -> None:
         self.open.close()
 
-    def keep(self) -> None:
+    def save_copy(self) -> None:
         shutil.copyfile(self.path, self.copy)
 
-    def bring_back(self) -> None:
+    def restore_copy(self) -> None:
         """As somebody does who writes an old copy over the file: not even its inode tells."""
         content = self.copy.read_bytes()
         with self.path.open("r+b") as file:
@@ -59,27 +59,29 @@ class Kept:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Kept:
-    return Kept(tmp_path / "kept.db")
+def restorable(tmp_path: Path) -> RestorableStore:
+    return RestorableStore(tmp_path / "kept.db")
 
 
 @pytest.fixture
-def two(kept: Kept, there: holdfast.Holdfast) -> str:
+def two(restorable: RestorableStore, there: holdfast.Holdfast) -> str:
     """A store that was copied, went on, told another, and was brought back."""
-    with kept as store:
+    with restorable as store:
         shared = store.store(title="Shared", content="Before the copy.", tier="long")
         store.sync(remote=there.settings.db)
-    kept.keep()
-    with kept as store:
+    restorable.save_copy()
+    with restorable as store:
         store.update(id=shared.id, content="Said and told.")
         store.store(title="Told", content="Told before it was lost.", tier="long")
         store.sync(remote=there.settings.db)
-    kept.bring_back()
+    restorable.restore_copy()
     return shared.id
 
 
-def test_a_copy_brought_back_gets_what_it_told_before(kept: Kept, two: str, there: holdfast.Holdfast) -> None:
-    with kept as store:
+def test_a_copy_brought_back_gets_what_it_told_before(
+    restorable: RestorableStore, two: str, there: holdfast.Holdfast
+) -> None:
+    with restorable as store:
         before = origin(store)
         done = store.sync(remote=there.settings.db)
         assert (done.rejected, done.given_again) == (0, 0)
@@ -91,9 +93,9 @@ def test_a_copy_brought_back_gets_what_it_told_before(kept: Kept, two: str, ther
 
 
 def test_what_a_copy_said_since_it_was_brought_back_is_given_again(
-    kept: Kept, two: str, there: holdfast.Holdfast, make: Make
+    restorable: RestorableStore, two: str, there: holdfast.Holdfast, make: Make
 ) -> None:
-    with kept as store:
+    with restorable as store:
         store.update(id=two, content="Said after it was brought back.")
         store.update(id=two, tags=["back"])
         store.store(title="New", content="New after it was brought back.", tier="long")
@@ -114,10 +116,12 @@ def test_what_a_copy_said_since_it_was_brought_back_is_given_again(
         assert store.history(id=two).changes[-1].memory["tags"] == ("back",)
 
 
-def test_a_copy_is_mended_by_a_store_that_folded_what_it_heard(kept: Kept, two: str, there: holdfast.Holdfast) -> None:
+def test_a_copy_is_mended_by_a_store_that_folded_what_it_heard(
+    restorable: RestorableStore, two: str, there: holdfast.Holdfast
+) -> None:
     there.update(id=two, priority=9)
     there.compact(older_than=0)
-    with kept as store:
+    with restorable as store:
         store.update(id=two, content="Said after it was brought back.")
         store.store(title="New", content="New after it was brought back.", tier="long")
         assert store.sync(remote=there.settings.db).rejected == 0
@@ -134,39 +138,43 @@ def everything_said(store: holdfast.Holdfast) -> set[str]:
     return contents(store) | {str(side.value) for side in sides}
 
 
-def test_the_store_that_notices_first_may_be_the_other_one(kept: Kept, two: str, there: holdfast.Holdfast) -> None:
-    with kept as store:
+def test_the_store_that_notices_first_may_be_the_other_one(
+    restorable: RestorableStore, two: str, there: holdfast.Holdfast
+) -> None:
+    with restorable as store:
         store.update(id=two, content="Said after it was brought back.")
-    done = there.sync(remote=str(kept.path))
+    done = there.sync(remote=str(restorable.path))
     assert (done.rejected, done.given_again) == (0, 1)
-    with kept as store:
+    with restorable as store:
         assert digest(store) == digest(there)
         assert store.verify().intact
 
 
 def test_who_only_pulls_from_a_copy_that_said_something_else_hears_all_of_it(
-    kept: Kept, two: str, there: holdfast.Holdfast
+    restorable: RestorableStore, two: str, there: holdfast.Holdfast
 ) -> None:
-    with kept as store:
+    with restorable as store:
         store.store(title="New", content="New after it was brought back.", tier="long")
-    done = there.sync(remote=str(kept.path), direction="pull")
+    done = there.sync(remote=str(restorable.path), direction="pull")
     assert (done.imported, done.rejected, done.given_again) == (1, 0, 1)
     assert "New after it was brought back." in contents(there)
 
 
-def test_a_dry_run_mends_nothing(kept: Kept, two: str, there: holdfast.Holdfast) -> None:
-    with kept as store:
+def test_a_dry_run_mends_nothing(restorable: RestorableStore, two: str, there: holdfast.Holdfast) -> None:
+    with restorable as store:
         before = origin(store)
         store.sync(remote=there.settings.db, dry_run=True)
         assert origin(store) == before
 
 
-def test_a_copied_file_and_its_source_go_on_side_by_side(kept: Kept, there: holdfast.Holdfast, tmp_path: Path) -> None:
-    with kept as store:
+def test_a_copied_file_and_its_source_go_on_side_by_side(
+    restorable: RestorableStore, there: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    with restorable as store:
         shared = store.store(title="Shared", content="Before the copy.", tier="long")
     for beside in ("", ".key"):
-        shutil.copyfile(f"{kept.path}{beside}", f"{tmp_path}/twin.db{beside}")
-    with kept as store, holdfast.open(str(tmp_path / "twin.db"), agent_id=OWNER) as twin:
+        shutil.copyfile(f"{restorable.path}{beside}", f"{tmp_path}/twin.db{beside}")
+    with restorable as store, holdfast.open(str(tmp_path / "twin.db"), agent_id=OWNER) as twin:
         store.update(id=shared.id, content="By the source.")
         twin.update(id=shared.id, content="By the copy.")
         for one in (store, twin, store):
@@ -178,7 +186,7 @@ def test_a_copied_file_and_its_source_go_on_side_by_side(kept: Kept, there: hold
         assert twin.verify().intact
 
 
-def without_its_key(kept: Kept, tmp_path: Path) -> str:
+def without_its_key(kept: RestorableStore, tmp_path: Path) -> str:
     """A copy of the file alone, which nobody wrote into."""
     with kept as store:
         store.store(title="Shared", content="Before the copy.", tier="long")
@@ -186,15 +194,17 @@ def without_its_key(kept: Kept, tmp_path: Path) -> str:
     return str(tmp_path / "alone.db")
 
 
-def test_a_copy_without_its_key_tells_what_it_has(kept: Kept, there: holdfast.Holdfast, tmp_path: Path) -> None:
-    alone = without_its_key(kept, tmp_path)
+def test_a_copy_without_its_key_tells_what_it_has(
+    restorable: RestorableStore, there: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    alone = without_its_key(restorable, tmp_path)
     assert there.sync(remote=alone, direction="pull", dry_run=True).pull.new == 1
     assert there.sync(remote=alone, direction="pull").rejected == 0
     assert contents(there) == {"Before the copy."}
-    with kept as store:
+    with restorable as store:
         assert there.sync_digest().vector == {origin(store): 1}
         store.store(title="Later", content="Said after the copy.")
-        done = there.sync(remote=str(kept.path))
+        done = there.sync(remote=str(restorable.path))
         assert (done.pulled, done.pushed, done.rejected, done.forked) == (1, 0, 0, [])
         assert digest(store) == digest(there)
         assert store.verify().intact
@@ -213,13 +223,13 @@ def reader(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdfast.
 
 @pytest.mark.parametrize(("direction", "dry_run"), [("pull", True), ("pull", False), ("merge", True), ("push", True)])
 def test_nothing_is_written_beside_a_copy_from_which_is_only_read(
-    kept: Kept, reader: holdfast.Holdfast, tmp_path: Path, direction: str, *, dry_run: bool
+    restorable: RestorableStore, reader: holdfast.Holdfast, tmp_path: Path, direction: str, *, dry_run: bool
 ) -> None:
-    with kept as store:
+    with restorable as store:
         store.sync(remote=reader.settings.db)
     reader.store(title="Theirs", content="They said that.")
     (tmp_path / "apart").mkdir()
-    alone = without_its_key(kept, tmp_path / "apart")
+    alone = without_its_key(restorable, tmp_path / "apart")
     before = lying(tmp_path / "apart")
     done = reader.sync(remote=alone, direction=direction, dry_run=dry_run)
     assert (done.rejected, list(lying(tmp_path / "apart"))) == (0, ["alone.db"])
@@ -227,11 +237,11 @@ def test_nothing_is_written_beside_a_copy_from_which_is_only_read(
 
 
 def test_an_older_copy_without_its_key_is_left_as_it_is_by_who_knows_more(
-    kept: Kept, reader: holdfast.Holdfast, tmp_path: Path
+    restorable: RestorableStore, reader: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     (tmp_path / "apart").mkdir()
-    alone = without_its_key(kept, tmp_path / "apart")
-    with kept as store:
+    alone = without_its_key(restorable, tmp_path / "apart")
+    with restorable as store:
         store.store(title="Later", content="Said after the copy.")
         store.sync(remote=reader.settings.db)
     before = lying(tmp_path / "apart")
@@ -240,24 +250,24 @@ def test_an_older_copy_without_its_key_is_left_as_it_is_by_who_knows_more(
 
 
 def test_a_dry_run_writes_no_key_beside_the_copy_that_asks(
-    kept: Kept, reader: holdfast.Holdfast, tmp_path: Path
+    restorable: RestorableStore, reader: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     (tmp_path / "apart").mkdir()
     reader.store(title="Theirs", content="They said that.")
-    with holdfast.open(without_its_key(kept, tmp_path / "apart"), agent_id=OWNER) as alone:
+    with holdfast.open(without_its_key(restorable, tmp_path / "apart"), agent_id=OWNER) as alone:
         planned = alone.sync(remote=reader.settings.db, dry_run=True)
         assert (planned.pull.new, planned.push.new) == (1, 1)
         assert not (tmp_path / "apart/alone.db.key").exists()
 
 
 def test_a_store_that_lost_its_key_is_believed_by_who_knows_it_by_that(
-    kept: Kept, reader: holdfast.Holdfast, tmp_path: Path
+    restorable: RestorableStore, reader: holdfast.Holdfast, tmp_path: Path
 ) -> None:
-    with kept as store:
+    with restorable as store:
         store.sync(remote=reader.settings.db)
         store.store(title="Told", content="Signed by the key.")
         store.sync(remote=reader.settings.db)
-    with holdfast.open(without_its_key(kept, tmp_path), agent_id=OWNER) as alone:
+    with holdfast.open(without_its_key(restorable, tmp_path), agent_id=OWNER) as alone:
         alone.store(title="Later", content="Signed by another key.")
         done = alone.sync(remote=reader.settings.db)
         assert (done.pushed, done.rejected) == (2, 0)
@@ -265,12 +275,12 @@ def test_a_store_that_lost_its_key_is_believed_by_who_knows_it_by_that(
 
 
 def test_the_true_author_is_believed_by_who_heard_a_copy_first(
-    kept: Kept, reader: holdfast.Holdfast, tmp_path: Path
+    restorable: RestorableStore, reader: holdfast.Holdfast, tmp_path: Path
 ) -> None:
-    with holdfast.open(without_its_key(kept, tmp_path), agent_id=OWNER) as alone:
+    with holdfast.open(without_its_key(restorable, tmp_path), agent_id=OWNER) as alone:
         alone.store(title="By the copy", content="Signed by another key.")
         assert reader.sync(remote=alone.settings.db).rejected == 0
-    with kept as store:
+    with restorable as store:
         store.store(title="By the source", content="Signed by the key.")
         assert store.sync(remote=reader.settings.db).rejected == 0
         assert digest(store) == digest(reader)
@@ -282,25 +292,29 @@ def lying(folder: Path) -> dict[str, str]:
     return {file.name: sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
 
 
-def test_a_copy_without_its_key_goes_into_a_bundle(kept: Kept, there: holdfast.Holdfast, tmp_path: Path) -> None:
-    with holdfast.open(without_its_key(kept, tmp_path), agent_id=OWNER) as copy:
+def test_a_copy_without_its_key_goes_into_a_bundle(
+    restorable: RestorableStore, there: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    with holdfast.open(without_its_key(restorable, tmp_path), agent_id=OWNER) as copy:
         copy.sync_export_bundle(file=str(tmp_path / "b"))
     there.sync_import_bundle(file=str(tmp_path / "b"), trust_sender=True)
     assert contents(there) == {"Before the copy."}
 
 
-def test_a_copy_without_its_key_greets_a_peer_under_the_name_it_tells_by(kept: Kept, tmp_path: Path) -> None:
+def test_a_copy_without_its_key_greets_a_peer_under_the_name_it_tells_by(
+    restorable: RestorableStore, tmp_path: Path
+) -> None:
     stranger = {"node": "elsewhere", "origin": "elsewhere.1", "seq": 0, "now": 0, "vector": {}, "authors": {}}
-    with holdfast.open(without_its_key(kept, tmp_path), agent_id=OWNER) as copy:
+    with holdfast.open(without_its_key(restorable, tmp_path), agent_id=OWNER) as copy:
         hello = copy.peer_hello(message={"greeting": stranger, "kinds": ["memory"]})
         fed = copy.peer_feed(message={"after": 0, "known": {}, "limit": 10})
         assert (fed.origin, len(fed.states)) == (hello.greeting.origin, 1)
 
 
 def test_a_rehearsal_into_a_copy_without_its_key_leaves_it_whole(
-    kept: Kept, there: holdfast.Holdfast, tmp_path: Path
+    restorable: RestorableStore, there: holdfast.Holdfast, tmp_path: Path
 ) -> None:
-    alone = without_its_key(kept, tmp_path)
+    alone = without_its_key(restorable, tmp_path)
     there.store(title="Theirs", content="They said that.")
     assert there.sync(remote=alone, direction="push", dry_run=True).push.new == 1
     with holdfast.open(alone, agent_id=OWNER) as copy:
@@ -308,8 +322,10 @@ def test_a_rehearsal_into_a_copy_without_its_key_leaves_it_whole(
         assert copy.verify().intact
 
 
-def test_a_copy_without_its_key_stays_whole_if_what_is_first_asked_of_it_is_refused(kept: Kept, tmp_path: Path) -> None:
-    with holdfast.open(without_its_key(kept, tmp_path), agent_id=OWNER) as copy:
+def test_a_copy_without_its_key_stays_whole_if_what_is_first_asked_of_it_is_refused(
+    restorable: RestorableStore, tmp_path: Path
+) -> None:
+    with holdfast.open(without_its_key(restorable, tmp_path), agent_id=OWNER) as copy:
         with pytest.raises(holdfast.HoldfastError):
             copy.store(title="Shared", content="Said later.", on_conflict="error")
         copy.store(title="Later", content="Said later.")
@@ -317,19 +333,19 @@ def test_a_copy_without_its_key_stays_whole_if_what_is_first_asked_of_it_is_refu
 
 
 def test_a_third_store_puts_aside_what_two_say_under_one_name_until_that_is_settled(
-    kept: Kept, two: str, there: holdfast.Holdfast, make: Make
+    restorable: RestorableStore, two: str, there: holdfast.Holdfast, make: Make
 ) -> None:
     third = make()
-    with kept as store:
+    with restorable as store:
         store.update(id=two, content="Said after it was brought back.")
         store.store(title="More", content="More of the same numbers.", tier="long")
-        third.sync(remote=str(kept.path))
+        third.sync(remote=str(restorable.path))
         assert contents(third) == {"Said after it was brought back.", "More of the same numbers."}
     done = third.sync(remote=there.settings.db, direction="pull")
     assert done.forked == [origin_of(two, third)]
-    with kept as store:
+    with restorable as store:
         store.sync(remote=there.settings.db)
-        settled = third.sync(remote=str(kept.path))
+        settled = third.sync(remote=str(restorable.path))
         assert (settled.rejected, settled.forked) == (0, [])
         there.sync(remote=third.settings.db)
         store.sync(remote=there.settings.db)

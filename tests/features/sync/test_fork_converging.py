@@ -9,7 +9,7 @@ from test_converging import STEPS, WEIGHTS, World, digest_of, view
 
 import holdfast
 from holdfast.features.sync.compact import compact
-from holdfast.features.sync.exchange import sync
+from holdfast.features.sync.exchange import sync_stores
 
 OWNER = "human:ann@home"
 
@@ -23,38 +23,38 @@ class Forking(World):
         self._folder = folder
         self._clocks: dict[str, Callable[[], int]] = {}
         self._copies: dict[str, bytes] = {}
-        super().__init__(seed, self._made)
+        super().__init__(seed, self._open_new)
 
-    def _made(self, now: Callable[[], int]) -> holdfast.Holdfast:
+    def _open_new(self, now: Callable[[], int]) -> holdfast.Holdfast:
         path = str(self._folder / f"{len(self._clocks)}.db")
         self._clocks[path] = now
         return holdfast.open(path, agent_id=OWNER, now=now)
 
     def copy(self, store: holdfast.Holdfast) -> None:
-        path = self._closed(store)
+        path = self._close(store)
         self._copies[str(path)] = path.read_bytes()
-        self._opened(store, path)
+        self._reopen(store, path)
 
     def back(self, store: holdfast.Holdfast) -> None:
-        path = self._closed(store)
+        path = self._close(store)
         if content := self._copies.get(str(path)):
             with path.open("r+b") as file:
                 file.write(content)
                 file.truncate()
-        self._opened(store, path)
+        self._reopen(store, path)
 
-    def _closed(self, store: holdfast.Holdfast) -> Path:
+    def _close(self, store: holdfast.Holdfast) -> Path:
         store.close()
         return Path(store.settings.db)
 
-    def _opened(self, store: holdfast.Holdfast, path: Path) -> None:
+    def _reopen(self, store: holdfast.Holdfast, path: Path) -> None:
         place = self.stores.index(store)
         self.stores[place] = holdfast.open(str(path), agent_id=OWNER, now=self._clocks[str(path)])
 
     def _exchange(self, store: holdfast.Holdfast, direction: Any) -> None:
         other = self.chance.choice([one for one in self.stores if one is not store])
-        done = sync(store.hold, other.hold, direction, trust_source=True)
-        assert {one.reason for one in (*done.pulled.rejected, *done.pushed.rejected)} <= {"waits", "forked"}
+        done = sync_stores(store.ctx, other.ctx, direction, trust_source=True)
+        assert {one.reason for one in (*done.pulled.list_rejected, *done.pushed.list_rejected)} <= {"waits", "forked"}
 
 
 class Folding(Forking):
@@ -63,7 +63,7 @@ class Folding(Forking):
     weights = {**Forking.weights, "fold": 3}
 
     def fold(self, store: holdfast.Holdfast) -> None:
-        compact(store.hold, 0)
+        compact(store.ctx, 0)
 
 
 @pytest.mark.full

@@ -29,15 +29,15 @@ def here(make: Callable[..., holdfast.Holdfast], clock: list[int]) -> holdfast.H
 
 @pytest.fixture
 def bad(make: Callable[..., holdfast.Holdfast], here: holdfast.Holdfast, clock: list[int]) -> holdfast.Holdfast:
-    return enrolled(make, here, "bad", clock)
+    return enrol_peer(make, here, "bad", clock)
 
 
 @pytest.fixture
 def good(make: Callable[..., holdfast.Holdfast], here: holdfast.Holdfast, clock: list[int]) -> holdfast.Holdfast:
-    return enrolled(make, here, "good", clock)
+    return enrol_peer(make, here, "good", clock)
 
 
-def enrolled(
+def enrol_peer(
     make: Callable[..., holdfast.Holdfast], here: holdfast.Holdfast, name: str, clock: list[int]
 ) -> holdfast.Holdfast:
     store = make(now=lambda: clock[0])
@@ -58,11 +58,11 @@ def reasons(answer: Any) -> list[str]:
     return [one.reason for one in answer.others if one.outcome == "rejected"]
 
 
-def quarantined(store: holdfast.Holdfast) -> list[str]:
+def list_reasons(store: holdfast.Holdfast) -> list[str]:
     return [one.reason for one in store.quarantine().quarantined]
 
 
-def written(said: Json, at: int, content: Any, **seen: Any) -> Json:
+def edit_content(said: Json, at: int, content: Any, **seen: Any) -> Json:
     """An edit that gives a memory a content at a time."""
     delta = {"content": [[[at, said["origin"], content]], {said["origin"]: at, **seen}]}
     return {**said, "at": at, "delta": msgspec.json.encode(delta).decode()}
@@ -73,12 +73,12 @@ def test_a_malformed_change_from_a_clock_that_is_ahead_is_invalid_at_once_and_wh
 ) -> None:
     kept = bad.store(title="Known", content="It is known.")
     bad.update(id=kept.id, content="It is known better.")
-    said = written(last_of(bad), ahead(clock, 8), "x", **{"other.1-0": 1.5})
-    assert reasons(forging.send(here, bad, [forging.signed(bad, said)])) == ["invalid"]
+    said = edit_content(last_of(bad), ahead(clock, 8), "x", **{"other.1-0": 1.5})
+    assert reasons(forging.send(here, bad, [forging.sign_change(bad, said)])) == ["invalid"]
     clock[0] += 2 * DAY
     good.store(title="Honest", content="It is so.")
-    assert forging.tell(here, good).outcomes == ["new"]
-    assert quarantined(here) == ["invalid"]
+    assert forging.send_all(here, good).outcomes == ["new"]
+    assert list_reasons(here) == ["invalid"]
     assert here.verify().intact
 
 
@@ -88,22 +88,22 @@ def test_a_change_in_quarantine_that_cannot_be_applied_stops_neither_a_page_nor_
     """The row that it edits was damaged, so that nobody can tell what the edit makes of it."""
     damaged = [bad.store(title=f"Damaged {number}", content="It will be damaged.") for number in range(2)]
     whole = bad.store(title="Whole", content="It is whole.")
-    forging.tell(here, bad)
+    forging.send_all(here, bad)
     edits = []
     for number, one in enumerate([damaged[0], whole, damaged[1]]):
         bad.update(id=one.id, content="Edited.")
-        edits.append(forging.signed(bad, written(last_of(bad), ahead(clock, 8) + number, "Edited later.")))
+        edits.append(forging.sign_change(bad, edit_content(last_of(bad), ahead(clock, 8) + number, "Edited later.")))
     assert reasons(forging.send(here, bad, edits)) == ["future"] * 3
-    with here.hold.store.writing() as session:
+    with here.ctx.store.transaction() as session:
         for one in damaged:
-            session.tell("update memory set cells = :cells where id = :id", [{"id": one.id, "cells": b"[1.5"}])
+            session.execute_sql("update memory set cells = :cells where id = :id", [{"id": one.id, "cells": b"[1.5"}])
     clock[0] += 2 * DAY
     good.store(title="Honest", content="It is so.")
-    answer = forging.tell(here, good)
+    answer = forging.send_all(here, good)
     assert (answer.outcomes, here.get(id=whole.id).content) == (["new"], "Edited later.")
-    assert sorted(quarantined(here)) == ["invalid", "invalid"]
+    assert sorted(list_reasons(here)) == ["invalid", "invalid"]
     good.store(title="Also honest", content="It is so, too.")
-    assert forging.tell(here, good, after=1).outcomes == ["new"]
+    assert forging.send_all(here, good, after=1).outcomes == ["new"]
     done = here.quarantine_retry()
     assert (done.applied, [one.reason for one in done.outcomes]) == (0, ["invalid", "invalid"])
     assert here.gc() is not None
@@ -133,7 +133,7 @@ def test_a_peer_that_relays_a_change_without_its_words_does_not_take_them_from_w
     stripped = replace(change, body=None, erased=digest(change.body, None))
     assert reasons(forging.send(here, bad, [forging.wire(stripped)])) == ["waits"]
     assert here.verify().intact
-    assert forging.tell(here, good).outcomes == ["new"]
+    assert forging.send_all(here, good).outcomes == ["new"]
     assert (here.recall("honest").count, here.quarantine().total) == (1, 0)
 
 
@@ -147,11 +147,11 @@ def test_a_key_is_learnt_by_a_signature_alone(
     said = forging.wire(page.changes[0])
     assert reasons(forging.send(here, bad, [said])) == ["unsigned"]
     here.quarantine_drop(ids=[one.id for one in here.quarantine().quarantined])
-    claim = {sender.origin: signer.public_of(signer.new_key()).hex()}
+    claim = {sender.origin: signer.public_key_of(signer.new_key()).hex()}
     assert reasons(forging.send(here, bad, [said], authors=claim)) == ["dropped"]
     here.peer_add(name="unknown", token=unknown.peer_token().token)
     unknown.store(title="Honest", content="It is so.")
-    assert forging.tell(here, unknown, after=1).outcomes == ["new"]
+    assert forging.send_all(here, unknown, after=1).outcomes == ["new"]
 
 
 SKILL = "---\nname: tidy\ndescription: Tidy up.\nnamespace: team\n---\nTidy up.\n"
@@ -162,14 +162,14 @@ def test_a_skill_that_does_not_bear_its_id_is_invalid(
 ) -> None:
     """Two skills cannot have one name: the second one would be refused by the tables themselves."""
     good.skill_register(inline_skill=SKILL)
-    assert forging.tell(here, good).outcomes == ["new", "new"]
+    assert forging.send_all(here, good).outcomes == ["new", "new"]
     bad.skill_register(inline_skill=SKILL.replace("Tidy up.\n", "Tidy up at once.\n"))
     said = next(forging.wire(change) for change in forging.page_of(bad)[1].changes if change.kind == "skill")
     other = skill_id("team", "other")
     body = {**msgspec.json.decode(said["body"]), "id": other}
     said = {**said, "n": 100, "record": other, "body": msgspec.json.encode(body).decode()}
-    assert reasons(forging.send(here, bad, [forging.signed(bad, said)])) == ["invalid"]
-    assert "rejected" not in forging.tell(here, bad).outcomes
+    assert reasons(forging.send(here, bad, [forging.sign_change(bad, said)])) == ["invalid"]
+    assert "rejected" not in forging.send_all(here, bad).outcomes
     assert [one.name for one in here.skill_list().skills] == ["tidy"]
     assert here.verify().intact
 
@@ -181,6 +181,6 @@ def test_a_change_says_of_which_memory_it_is_and_of_no_other(
     kept = bad.store(title="Mine", content="For me.", scope="private")
     bad.update(id=kept.id, content="For me alone.")
     create, edit = map(forging.wire, forging.page_of(bad)[1].changes)
-    told = [create, *(forging.signed(bad, {**edit, "about": about}) for about in (None, "another"))]
+    told = [create, *(forging.sign_change(bad, {**edit, "about": about}) for about in (None, "another"))]
     assert [forging.send(here, bad, [one]).outcomes for one in told] == [["new"], ["rejected"], ["rejected"]]
-    assert quarantined(here) == ["invalid"]
+    assert list_reasons(here) == ["invalid"]

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 import holdfast
 from holdfast.features.sync import record_snapshots as states
-from holdfast.features.sync.bundles.file import Head, Writer
+from holdfast.features.sync.bundles.file import BundleHead, BundleWriter
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal import signer
-from holdfast.kernel.records.change import Change, signed
+from holdfast.kernel.records.change import Change, signed_bytes
 from holdfast.kernel.records.memory import Memory
 
 DAY = 86_400 * 10**6
@@ -96,7 +96,7 @@ def furnish(bad: holdfast.Holdfast) -> dict[str, Json]:
     return {**found, "purge": after[-1], "erased": after[2]}
 
 
-def altered(said: Json, name: str, value: Any) -> Json:
+def alter(said: Json, name: str, value: Any) -> Json:
     if value is MISSING:
         return {field: one for field, one in said.items() if field != name}
     return {**said, name: value}
@@ -134,11 +134,11 @@ def test_no_value_of_any_field_of_a_change_stops_what_others_send(peers: Peers, 
     said = furnish(peers.bad)[form]
     for name in FIELDS:
         for value in BAD.values():
-            one = altered(said, name, value)
+            one = alter(said, name, value)
             must_answer(peers, one)
             if name != "signature":
-                must_answer(peers, forging.signed(peers.bad, one), times=2)
-        answer = forging.send(peers.here, peers.bad, [altered(said, name, 1.5), peers.honest(peers.bad)])
+                must_answer(peers, forging.sign_change(peers.bad, one), times=2)
+        answer = forging.send(peers.here, peers.bad, [alter(said, name, 1.5), peers.honest(peers.bad)])
         assert answer.outcomes == ["rejected", "new"]
     must_answer(peers, {**said, "of_tomorrow": {"so": 1}})
     peers.must_go_on()
@@ -150,8 +150,8 @@ def test_no_value_inside_a_record_stops_what_others_send(peers: Peers, clock: li
     said = furnish(peers.bad)["create"]
     body = msgspec.json.decode(said["body"])
     for number, (name, value) in enumerate(product((*Memory.__struct_fields__, "tags:x", "purged"), BAD.values())):
-        text = msgspec.json.encode(altered(body, name, value)).decode()
-        must_answer(peers, forging.signed(peers.bad, {**said, "n": 1000 + number, "body": text}))
+        text = msgspec.json.encode(alter(body, name, value)).decode()
+        must_answer(peers, forging.sign_change(peers.bad, {**said, "n": 1000 + number, "body": text}))
     peers.must_go_on()
     clock[0] += 30 * DAY
     peers.must_go_on()
@@ -192,7 +192,7 @@ def nest(depth: int) -> Any:
 def test_no_value_inside_an_edit_stops_what_others_send(peers: Peers, clock: list[int]) -> None:
     """Also of values that lose to another one: what does not show is of the type of its field, too."""
     kept = peers.bad.store(title="Known", content="It is known.")
-    assert forging.tell(peers.here, peers.bad).outcomes == ["new"]
+    assert forging.send_all(peers.here, peers.bad).outcomes == ["new"]
     mine = peers.here.update(id=kept.id, content="It is known here.", title="Newer", priority=3)
     assert mine.content == "It is known here."
     peers.bad.update(id=kept.id, content="It is known there.")
@@ -200,7 +200,7 @@ def test_no_value_inside_an_edit_stops_what_others_send(peers: Peers, clock: lis
     origin, base = said["origin"], said["at"]
     for number, delta in enumerate(deltas(origin, base - 1)):
         one = {**said, "n": 1000 + number, "at": base - 1, "delta": msgspec.json.encode(delta).decode()}
-        must_answer(peers, forging.signed(peers.bad, one))
+        must_answer(peers, forging.sign_change(peers.bad, one))
     for conflict in peers.here.conflicts(limit=200).conflicts:
         peers.here.conflicts_show(id=conflict.id)
     peers.must_go_on()
@@ -213,16 +213,16 @@ STATE_FIELDS = ("kind", "record", "about", "at", "origin", "body", "cells", "cov
 
 def test_no_value_of_any_field_of_a_whole_record_stops_what_others_send(peers: Peers, clock: list[int]) -> None:
     kept = peers.bad.store(title="Known", content="It is known.", tags=["x"])
-    with peers.bad.hold.reading() as session:
-        said: Json = msgspec.to_builtins(states.state_of(session, "memory", kept.id))
+    with peers.bad.ctx.reading() as session:
+        said: Json = msgspec.to_builtins(states.read_snapshot(session, "memory", kept.id))
     cells = msgspec.json.decode(said["cells"])
     ((at, origin, _),) = cells["content"][0]
-    bad = [altered(said, name, value) for name in STATE_FIELDS for value in BAD.values()]
+    bad = [alter(said, name, value) for name in STATE_FIELDS for value in BAD.values()]
     more = [delta for delta in deltas(origin, at) if isinstance(delta, dict)]
     bad += [{**said, "cells": msgspec.json.encode({**cells, **delta}).decode()} for delta in more]
     body = msgspec.json.decode(said["body"])
     for name, value in product(Memory.__struct_fields__, BAD.values()):
-        bad.append({**said, "body": msgspec.json.encode(altered(body, name, value)).decode()})
+        bad.append({**said, "body": msgspec.json.encode(alter(body, name, value)).decode()})
     for start in range(0, len(bad), 25):
         outcomes = forging.send(peers.here, peers.bad, [], bad[start : start + 25]).outcomes
         assert {*outcomes} <= {"rejected", "new", "noop", "updated", "conflict"}
@@ -242,11 +242,11 @@ def test_no_change_in_a_bundle_stops_the_others_in_it(peers: Peers, tmp_path: Pa
 
     def bundle(*changes: Change) -> str:
         about = {name: getattr(greeting, name) for name in ("node", "origin", "seq", "authors")}
-        told = {"public_key": signer.public_of(key).hex(), "since": 0, "before": {}, "made_at": 0, "release": "0"}
+        told = {"public_key": signer.public_key_of(key).hex(), "since": 0, "before": {}, "made_at": 0, "release": "0"}
         with (file := tmp_path / "changes.bundle").open("wb") as to:
-            writer = Writer(to, Head(**about, **told))
-            writer.page(page._replace(changes=list(changes)))
-            writer.seal(key)
+            writer = BundleWriter(to, BundleHead(**about, **told))
+            writer.write_page(page._replace(changes=list(changes)))
+            writer.write_signature(key)
         return str(file)
 
     for altered in ({"n": HUGE}, {"n": 1.5}, {"record": "x\x00"}, {"delta": [1]}):
@@ -254,7 +254,7 @@ def test_no_change_in_a_bundle_stops_the_others_in_it(peers: Peers, tmp_path: Pa
             peers.here.sync_import_bundle(file=bundle(create, replace(edit, **altered), honest))
     delta = msgspec.json.encode({"content": [[[edit.at, edit.origin, "x"]], {edit.origin: 1.5}]}).decode()
     bad = replace(edit, delta=delta)
-    bad = replace(bad, signature=signer.sign(key, signed(bad)).hex())
+    bad = replace(bad, signature=signer.sign(key, signed_bytes(bad)).hex())
     done = peers.here.sync_import_bundle(file=bundle(create, bad, honest))
     assert (done.imported, [one.reason for one in done.errors]) == (2, ["invalid"])
     peers.must_go_on()

@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.features.sync import read_changes as telling
-from holdfast.features.sync import receive_changes as taking
+from holdfast.features.sync import read_changes, receive_changes
 from holdfast.kernel.caller import Caller
 from holdfast.kernel.errors import Forbidden, NotFound
 
@@ -31,16 +30,21 @@ def there(make: Callable[..., holdfast.Holdfast], here: holdfast.Holdfast, clock
     return make(agent_id="ai:bob@away", now=lambda: clock[0] + 30 * DAY)
 
 
-def send(there: holdfast.Holdfast, here: holdfast.Holdfast, after: int = 0, **altered: Any) -> taking.Taken:
+def send(
+    there: holdfast.Holdfast, here: holdfast.Holdfast, after: int = 0, **altered: Any
+) -> receive_changes.SyncResult:
     """Everything that one store tells behind a place, the first of it altered on the way."""
-    with there.hold.reading() as session:
-        key = there.hold.store.signing_key(session)
+    with there.ctx.reading() as session:
+        key = there.ctx.store.signing_key(session)
         assert key is not None
-        greeting, page = telling.greet(session, there.hold.now()), telling.feed(session, key, after, {}, 100)
+        greeting, page = (
+            read_changes.build_handshake(session, there.ctx.now()),
+            read_changes.read_page(session, key, after, {}, 100),
+        )
     changes = [msgspec.structs.replace(change, **altered if change.n == after + 1 else {}) for change in page.changes]
-    taken = taking.Taken()
-    with here.hold.writing() as write:
-        taking.take_page(write, page._replace(changes=changes), greeting, taken)
+    taken = receive_changes.SyncResult()
+    with here.ctx.transaction() as write:
+        receive_changes.apply_page(write, page._replace(changes=changes), greeting, taken)
     return taken
 
 
@@ -98,7 +102,7 @@ def test_what_was_dropped_is_named_and_not_put_aside_again_when_it_comes_again(
     (one,) = here.quarantine_drop(ids=[here.quarantine().quarantined[0].id]).dropped
     assert (one.record, one.reason, here.verify().head) == (kept.id, "future", before)
     clock[0] += 25 * DAY
-    assert [again.reason for again in send(there, here).rejected] == ["dropped"]
+    assert [again.reason for again in send(there, here).list_rejected] == ["dropped"]
     assert (here.quarantine().total, here.stats().total) == (0, 0)
 
 
@@ -109,7 +113,7 @@ def test_who_drops_a_forged_change_still_takes_the_true_one_of_its_name(
     send(there, here, actor="ai:eve@away")
     here.quarantine_drop(ids=[here.quarantine().quarantined[0].id])
     clock[0] += 25 * DAY
-    assert send(there, here).rejected == []
+    assert send(there, here).list_rejected == []
     assert here.get(id=kept.id).content == "It will be."
 
 

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from stable import Stable, drive
+from store_pool import StorePool, drive
 
-from holdfast.features.sync import apply_changes as taking
-from holdfast.features.sync import listener
+from holdfast.features.sync import apply_changes, listener
 from holdfast.features.sync import read_changes as exchange
-from holdfast.features.sync.apply_changes import Taking
-from holdfast.features.sync.endpoint import StoreEnd
+from holdfast.features.sync.apply_changes import ChangeMerger
+from holdfast.features.sync.endpoint import LocalEndpoint
 from holdfast.features.sync.retry_quarantined import QuarantineRetry
 from holdfast.kernel.clock import Stamp, tick
 from holdfast.kernel.journal import conflicts
@@ -18,8 +17,8 @@ from holdfast.kernel.journal import title_groups as titles
 from holdfast.kernel.journal.transaction import Transaction, body_text
 from holdfast.kernel.records import field_versions as cells
 from holdfast.kernel.records import merge
-from holdfast.kernel.records.memory import MEMORY_SHAPE
-from holdfast.kernel.records.merge import Cell, canonical
+from holdfast.kernel.records.memory import MEMORY_MERGE_SCHEMA
+from holdfast.kernel.records.merge import FieldState, canonical_json
 
 RUNS = 120
 STEPS = 20
@@ -27,35 +26,35 @@ Patch = pytest.MonkeyPatch
 
 
 def drop_a_tombstone(patch: Patch) -> None:
-    join = Taking._join
+    join = ChangeMerger._join_change
 
-    def forgetful(self: Taking, kind: Any, change: Any, held: Any, written: Any) -> Any:
+    def forgetful(self: ChangeMerger, kind: Any, change: Any, held: Any, written: Any) -> Any:
         if change.op != "delete":
             return join(self, kind, change, held, written)
-        self._enter(change, held.own, body_text(held.own))
+        self._append_change(change, held.own, body_text(held.own))
         return "noop"
 
-    patch.setattr(Taking, "_join", forgetful)
+    patch.setattr(ChangeMerger, "_join_change", forgetful)
 
 
 def skip_a_field(patch: Patch) -> None:
-    read = Taking._read
+    read = ChangeMerger._read_change
 
-    def shorter(self: Taking, kind: Any, change: Any) -> Any:
+    def shorter(self: ChangeMerger, kind: Any, change: Any) -> Any:
         created, written = read(self, kind, change)
         return created, {name: cell for name, cell in written.items() if name != "priority"}
 
-    patch.setattr(Taking, "_read", shorter)
+    patch.setattr(ChangeMerger, "_read_change", shorter)
 
 
 def drop_unknown_fields(patch: Patch) -> None:
-    read = Taking._read
+    read = ChangeMerger._read_change
 
-    def shorter(self: Taking, kind: Any, change: Any) -> Any:
+    def shorter(self: ChangeMerger, kind: Any, change: Any) -> Any:
         created, written = read(self, kind, change)
         return created, {name: cell for name, cell in written.items() if name != "mood"}
 
-    patch.setattr(Taking, "_read", shorter)
+    patch.setattr(ChangeMerger, "_read_change", shorter)
 
 
 def keep_one_context_for_a_whole_row(patch: Patch) -> None:
@@ -63,105 +62,109 @@ def keep_one_context_for_a_whole_row(patch: Patch) -> None:
         seen = {held.base.origin: held.base.time}
         for cell in held.own.values():
             seen |= {origin: max(time, seen.get(origin, 0)) for origin, time in cell.seen.items()}
-        whole = {name: Cell(held.cell(name, old).values, seen) for name, (old, _) in edits.items()}
-        return original(shape, cells.Cells(held.base, {**held.own, **whole}), edits, stamp)
+        whole = {name: FieldState(held.cell(name, old).values, seen) for name, (old, _) in edits.items()}
+        return original(shape, cells.FieldVersions(held.base, {**held.own, **whole}), edits, stamp)
 
-    original = cells.edit
-    patch.setattr(cells, "edit", edit)
+    original = cells.apply_edits
+    patch.setattr(cells, "apply_edits", edit)
 
 
 def let_vectors_pass_gaps(patch: Patch) -> None:
     def advance(session: Any, origins: Any, *more: Any) -> None:
         for origin in origins:
             ((n,),) = session.ask("select max(n) from journal where origin = :origin", {"origin": origin})
-            session.do("heard_put", origin=origin, n=n or 0)
+            session.do("version_vector_put", origin=origin, n=n or 0)
 
-    patch.setattr(listener, "advance", advance)
+    patch.setattr(listener, "advance_vector", advance)
 
 
 def thin_equal_values_when_joining(patch: Patch) -> None:
-    def join(a: Cell, b: Cell) -> Cell:
+    def join(a: FieldState, b: FieldState) -> FieldState:
         values, seen = merge.join(a, b)
-        newest = {canonical(value): stamp for stamp, value in sorted(values.items(), key=lambda item: item[0])}
-        return Cell({stamp: values[stamp] for stamp in newest.values()}, seen)
+        newest = {canonical_json(value): stamp for stamp, value in sorted(values.items(), key=lambda item: item[0])}
+        return FieldState({stamp: values[stamp] for stamp in newest.values()}, seen)
 
-    patch.setattr(taking, "join", join)
+    patch.setattr(apply_changes, "join", join)
 
 
 def drop_kept_losers_from_a_change(patch: Patch) -> None:
-    patch.setattr(cells, "delta", lambda cell, stamp: Cell({stamp: cell.values[stamp]}, cell.seen))
+    patch.setattr(cells, "to_delta", lambda cell, stamp: FieldState({stamp: cell.values[stamp]}, cell.seen))
 
 
 def stamp_by_the_wall_clock_alone(patch: Patch) -> None:
     def stamp(self: Transaction, floors: Any, *, tidying: bool = False) -> Stamp:
-        self._last = tick(self.now // 1000, self._last)
-        return Stamp(self._last, self.origin)
+        self._last_time = tick(self.now // 1000, self._last_time)
+        return Stamp(self._last_time, self.origin)
 
     patch.setattr(Transaction, "stamp", stamp)
 
 
 def do_not_journal_what_changed_nothing(patch: Patch) -> None:
-    join, enter = Taking._join, Taking._enter
+    join, enter = ChangeMerger._join_change, ChangeMerger._append_change
 
-    def quiet(self: Taking, *given: Any) -> Any:
+    def quiet(self: ChangeMerger, *given: Any) -> Any:
         entries: list[Any] = []
-        patch.setattr(self, "_enter", lambda *entry: entries.append(entry), raising=False)
+        patch.setattr(self, "_append_change", lambda *entry: entries.append(entry), raising=False)
         outcome = join(self, *given)
         for entry in entries if outcome != "noop" else ():
             enter(self, *entry)
         return outcome
 
-    patch.setattr(Taking, "_join", quiet)
+    patch.setattr(ChangeMerger, "_join_change", quiet)
 
 
 def cut_transactions(patch: Patch) -> None:
-    tell = StoreEnd.tell
+    tell = LocalEndpoint.read_changes
 
-    def cut(self: StoreEnd, after: int, known: Any, limit: int) -> Any:
+    def cut(self: LocalEndpoint, after: int, known: Any, limit: int) -> Any:
         page = tell(self, after, known, 1000)
         fewer = page.changes[:limit]
         if len(fewer) == len(page.changes):
             return page
-        with self._hold.reading() as session:
+        with self._ctx.reading() as session:
             last = {"origin": fewer[-1].origin, "n": fewer[-1].n}
-            ((upto,),) = session.ask("select seq from journal where origin = :origin and n = :n", last)
+            ((upto,),) = session.query_sql("select seq from journal where origin = :origin and n = :n", last)
         return page._replace(changes=fewer, upto=upto, more=True)
 
-    patch.setattr(StoreEnd, "tell", cut)
+    patch.setattr(LocalEndpoint, "read_changes", cut)
 
 
 def leave_titles_unsettled(patch: Patch) -> None:
-    settle = titles.settle
-    patch.setattr(titles, "settle", lambda write, ids, left=(): settle(write, ids))
+    settle = titles.regroup
+    patch.setattr(titles, "regroup", lambda write, ids, left=(): settle(write, ids))
 
 
 def show_the_greatest_id(patch: Patch) -> None:
-    share = titles.share
-    patch.setattr(titles, "members", lambda write, ids: list(reversed(titles.read(write.session, ids, write.said))))
-    patch.setattr(titles, "share", share)
+    share = titles.show_as_one
+    patch.setattr(
+        titles, "load_members", lambda write, ids: list(reversed(titles.read_members(write.session, ids, write.said)))
+    )
+    patch.setattr(titles, "show_as_one", share)
 
 
 def do_not_sweep_after_a_purge(patch: Patch) -> None:
-    patch.setattr(cells, "swept", lambda shape, held: dict(held))
+    patch.setattr(cells, "drop_purged", lambda shape, held: dict(held))
 
 
 def let_an_edit_revive_nothing(patch: Patch) -> None:
-    shape = MEMORY_SHAPE._replace(reviving=())
-    changed = cells.changed
-    patch.setattr(cells, "changed", lambda _, before, after: changed(shape if _ is MEMORY_SHAPE else _, before, after))
+    shape = MEMORY_MERGE_SCHEMA._replace(reviving_fields=())
+    changed = cells.diff_fields
+    patch.setattr(
+        cells, "diff_fields", lambda _, before, after: changed(shape if _ is MEMORY_MERGE_SCHEMA else _, before, after)
+    )
 
 
 def note_no_conflicts(patch: Patch) -> None:
-    patch.setattr(conflicts, "_keep", lambda *given: None)
+    patch.setattr(conflicts, "_put_conflicts", lambda *given: None)
 
 
 def let_an_edit_replace_what_it_did_not_see(patch: Patch) -> None:
-    write = merge.write
-    patch.setattr(cells, "write", lambda cell, stamp, new, replaces: write(cell, stamp, new, None))
+    write = merge.write_value
+    patch.setattr(cells, "write_value", lambda cell, stamp, new, replaces: write(cell, stamp, new, None))
 
 
 def let_a_removal_beat_an_addition(patch: Patch) -> None:
-    patch.setattr(cells, "present", lambda many: all(v is True for cell in many for v in cell.values.values()))
+    patch.setattr(cells, "is_present", lambda many: all(v is True for cell in many for v in cell.values.values()))
 
 
 def never_try_again(patch: Patch) -> None:
@@ -169,13 +172,15 @@ def never_try_again(patch: Patch) -> None:
 
 
 def move_the_cursor_too_far(patch: Patch) -> None:
-    take = StoreEnd.take
-    patch.setattr(StoreEnd, "take", lambda self, page, *more: take(self, page._replace(upto=page.upto + 1), *more))
+    take = LocalEndpoint.apply_changes
+    patch.setattr(
+        LocalEndpoint, "apply_changes", lambda self, page, *more: take(self, page._replace(upto=page.upto + 1), *more)
+    )
 
 
 def forget_the_signature_of_what_is_relayed(patch: Patch) -> None:
-    change_of = exchange._change
-    patch.setattr(exchange, "_change", lambda row, own, key: change_of((*row[:12], "", *row[13:]), own, key))
+    change_of = exchange._build_change
+    patch.setattr(exchange, "_build_change", lambda row, own, key: change_of((*row[:12], "", *row[13:]), own, key))
 
 
 FAULTS: dict[Callable[[Patch], None], tuple[str, ...]] = {
@@ -206,19 +211,19 @@ FAULTS: dict[Callable[[Patch], None], tuple[str, ...]] = {
 @pytest.mark.full
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_the_driver_finds_a_store_that_would(
-    files: Stable, fault: Callable[[Patch], None], monkeypatch: pytest.MonkeyPatch
+    files: StorePool, fault: Callable[[Patch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault(monkeypatch)
     assert found_in(files, FAULTS[fault])
 
 
 @pytest.mark.full
-def test_the_driver_finds_nothing_in_a_store_that_does_none_of_this(files: Stable) -> None:
+def test_the_driver_finds_nothing_in_a_store_that_does_none_of_this(files: StorePool) -> None:
     for number, favoured in enumerate(FAULTS.values()):
         drive(files, number, STEPS, favoured)
 
 
-def found_in(stable: Stable, favoured: tuple[str, ...]) -> Exception | None:
+def found_in(stable: StorePool, favoured: tuple[str, ...]) -> Exception | None:
     """What went wrong first, of whatever kind it is."""
     for seed in range(RUNS):
         try:

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 
 import holdfast
-from holdfast.features.recall.flush_access import flush
-from holdfast.features.sync.exchange import sync
-from holdfast.kernel.timestamps import to_text
+from holdfast.features.recall.flush_access import flush_access_log
+from holdfast.features.sync.exchange import sync_stores
+from holdfast.kernel.timestamps import format_timestamp
 
 
 def meet(one: holdfast.Holdfast, other: holdfast.Holdfast) -> None:
     for _ in range(2):
-        sync(one.hold, other.hold, "merge", trust_source=True)
+        sync_stores(one.ctx, other.ctx, "merge", trust_source=True)
 
 
 def test_one_title_given_by_two_stores_is_one_memory_with_the_newest_words_and_the_tags_of_both(
@@ -99,9 +99,9 @@ def test_stores_with_shared_titles_verify(here: holdfast.Holdfast, there: holdfa
 def test_what_is_shared_lives_as_long_as_any_of_it(make: Callable[..., holdfast.Holdfast]) -> None:
     moments = [1_790_000_000_000_000]
     here, there = (make(now=lambda: moments[0]) for _ in range(2))
-    here.store(title="Port", content="It is 8080.", expires_at=to_text(moments[0] + 5_000_000))
+    here.store(title="Port", content="It is 8080.", expires_at=format_timestamp(moments[0] + 5_000_000))
     moments[0] += 1_000_000
-    there.store(title="Port", content="It is 9090.", expires_at=to_text(moments[0] + 1_000_000))
+    there.store(title="Port", content="It is 9090.", expires_at=format_timestamp(moments[0] + 1_000_000))
     meet(here, there)
     moments[0] += 2_000_000
     here.gc()
@@ -167,7 +167,7 @@ def test_uses_are_counted_by_each_store_for_itself(here: holdfast.Holdfast, ther
     meet(here, there)
     here.recall(context="8080")
     here.recall(context="8080")
-    flush(here.hold)
+    flush_access_log(here.ctx)
     meet(here, there)
     assert [store.get(id=kept.id).access_count for store in (here, there)] == [2, 0]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import fates
+import deletions
 import holdfast
 from holdfast.features.sync import exchange as sync
 from holdfast.features.sync.bundles import service as bundle
@@ -21,12 +21,12 @@ def test_deletions_are_counted_by_who_lives_afterwards(
 ) -> None:
     monkeypatch.setattr(sync, "PAGE", page)
     source, target = (here, there) if direction == "push" else (there, here)
-    fates.part(source, target)
+    deletions.delete_and_edit(source, target)
     planned = here.sync(remote=there.settings.db, direction=direction, dry_run=True)
     done = here.sync(remote=there.settings.db, direction=direction)
     plan = planned.push if direction == "push" else planned.pull
-    assert (planned.deletes, msgspec.structs.asdict(plan)) == (fates.DELETED, fates.COUNTED)
-    assert fates.told(done) == fates.told(planned)
+    assert (planned.deletes, msgspec.structs.asdict(plan)) == (deletions.DELETED, deletions.COUNTED)
+    assert deletions.read_counts(done) == deletions.read_counts(planned)
     assert {one.title for one in target.list().memories} == {"deleted before it is edited", "brought back"}
 
 
@@ -35,10 +35,10 @@ def test_a_bundle_counts_deletions_by_who_lives_afterwards(
     here: holdfast.Holdfast, there: holdfast.Holdfast, page: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundle, "PAGE", page)
-    fates.part(here, there)
+    deletions.delete_and_edit(here, there)
     here.sync_export_bundle(file=(file := str(tmp_path / "changes.bundle")))
     planned, done = (there.sync_import_bundle(file=file, dry_run=dry_run) for dry_run in (True, False))
-    assert (planned.imported, planned.deletes) == (done.imported, done.deletes) == (4, fates.DELETED)
+    assert (planned.imported, planned.deletes) == (done.imported, done.deletes) == (4, deletions.DELETED)
 
 
 @PAGES

@@ -7,11 +7,8 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.features.sync import endpoint as ends
-from holdfast.features.sync import exchange as syncing
-from holdfast.features.sync import read_changes as telling
-from holdfast.features.sync import receive_changes as taking
-from holdfast.features.sync.exchange import sync
+from holdfast.features.sync import endpoint, exchange, read_changes, receive_changes
+from holdfast.features.sync.exchange import sync_stores
 from holdfast.kernel.errors import Conflict, NotAStore, NotFound
 from holdfast.kernel.records.change import Change
 
@@ -95,7 +92,7 @@ def test_a_purge_erases_what_other_stores_heard_too(here: holdfast.Holdfast, the
     here.archive(ids=[kept.id])
     here.archive_purge(ids=[kept.id])
     here.sync(remote=there.settings.db, trust_source=True)
-    with there.hold.reading() as session:
+    with there.ctx.reading() as session:
         told = str(session.rows("change_feed", after=0, limit=100)) + str(session.rows("memory_select"))
     assert "abracadabra" not in told
     assert "hush" not in told
@@ -119,7 +116,7 @@ def test_a_change_that_was_altered_on_its_way_is_put_aside_and_named(
 ) -> None:
     there.store(title="Theirs", content="They said that.")
     taken = take(here, there, lambda change: msgspec.structs.replace(change, body=change.body.replace("that", "this")))
-    assert [(one.reason, one.change.kind) for one in taken.rejected] == [("forged", "memory")]
+    assert [(one.reason, one.change.kind) for one in taken.list_rejected] == [("forged", "memory")]
     assert here.stats().total == 0
 
 
@@ -138,7 +135,7 @@ def test_a_change_that_cannot_be_right_is_put_aside_and_the_others_are_taken(
     there.store(title="Spoilt", content="It is spoilt on its way.")
     there.store(title="Whole", content="It arrives as it was sent.")
     taken = take(here, there, lambda change: msgspec.structs.replace(change, **spoilt) if change.n == 1 else change)
-    assert [one.reason for one in taken.rejected] == [reason]
+    assert [one.reason for one in taken.list_rejected] == [reason]
     assert [memory.title for memory in here.list().memories] == ["Whole"]
 
 
@@ -146,17 +143,17 @@ def test_a_change_in_the_name_of_this_store_that_it_did_not_make_is_put_aside(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     there.store(title="Theirs", content="They said that.")
-    with here.hold.reading() as session:
-        own = telling.greet(session, here.hold.now()).origin
+    with here.ctx.reading() as session:
+        own = read_changes.build_handshake(session, here.ctx.now()).origin
     taken = take(here, there, lambda change: msgspec.structs.replace(change, origin=own))
-    assert [one.reason for one in taken.rejected] == ["forked"]
+    assert [one.reason for one in taken.list_rejected] == ["forked"]
     assert here.verify().intact
 
 
 def test_a_change_from_a_clock_far_ahead_waits_until_its_time_has_come(
     here: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast]
 ) -> None:
-    ahead = make(now=lambda: here.hold.now() + 30 * DAY)
+    ahead = make(now=lambda: here.ctx.now() + 30 * DAY)
     ahead.store(title="Later", content="It will be.")
     assert here.sync(remote=ahead.settings.db, direction="pull").errors[0].reason == "future"
     assert here.stats().total == 0
@@ -168,9 +165,9 @@ def test_an_edit_that_comes_before_what_it_edits_waits_for_it(
     kept = there.store(title="Theirs", content="They said that.")
     there.update(id=kept.id, content="They said more.")
     taken = take(here, there, lambda change: change, order=(1, 0))
-    assert taken.rejected == []
+    assert taken.list_rejected == []
     assert here.get(id=kept.id).content == "They said more."
-    with here.hold.reading() as session:
+    with here.ctx.reading() as session:
         assert session.rows("quarantine_list") == []
 
 
@@ -179,15 +176,15 @@ def test_fields_of_a_newer_release_are_kept_and_passed_on(
 ) -> None:
     there.store(title="Theirs", content="They said that.")
     third = make()
-    with there.hold.store.writing() as session:
-        session.tell(
+    with there.ctx.store.transaction() as session:
+        session.execute_sql(
             "update journal set body = :body where seq = 1",
             [{"body": _body(session).replace('"title":', '"mood":"glad","title":')}],
         )
     here.sync(remote=there.settings.db, direction="pull", trust_source=True)
     third.sync(remote=here.settings.db, direction="pull", trust_source=True)
-    with third.hold.reading() as session:
-        (change,) = telling.feed(session, key(third), 0, {}, 10).changes
+    with third.ctx.reading() as session:
+        (change,) = read_changes.read_page(session, key(third), 0, {}, 10).changes
     assert msgspec.json.decode(change.body)["mood"] == "glad"
     assert [store.verify().findings for store in (here, third)] == [[], []]
 
@@ -197,19 +194,19 @@ def test_an_exchange_that_is_cut_goes_on_where_it_was(
 ) -> None:
     for number in range(5):
         there.store(title=f"Number {number}", content=f"It is {number}.")
-    monkeypatch.setattr(syncing, "PAGE", 2)
+    monkeypatch.setattr(exchange, "PAGE", 2)
     pages = iter(range(10))
 
     def cut(*given: object, **more: object) -> None:
         if next(pages) == 1:
             raise KeyboardInterrupt
-        taking.take_page(*given, **more)  # type: ignore[arg-type]
+        receive_changes.apply_page(*given, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(ends, "take_page", cut)
+    monkeypatch.setattr(endpoint, "apply_page", cut)
     with pytest.raises(KeyboardInterrupt):
-        sync(here.hold, there.hold, "pull")
+        sync_stores(here.ctx, there.ctx, "pull")
     assert here.stats().total == 2
-    assert sync(here.hold, there.hold, "pull").pulled.memories == 3
+    assert sync_stores(here.ctx, there.ctx, "pull").pulled.memory_count == 3
 
 
 def test_a_skill_goes_over_with_what_its_files_say(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
@@ -235,22 +232,22 @@ def take(
     there: holdfast.Holdfast,
     tamper: Callable[[Change], Change],
     order: tuple[int, ...] | None = None,
-) -> taking.Taken:
+) -> receive_changes.SyncResult:
     """What becomes of what the other store tells, if somebody is in between."""
-    with there.hold.reading() as session:
-        greeting = telling.greet(session, there.hold.now())
-        page = telling.feed(session, key(there), 0, {}, 100)
+    with there.ctx.reading() as session:
+        greeting = read_changes.build_handshake(session, there.ctx.now())
+        page = read_changes.read_page(session, key(there), 0, {}, 100)
     changes = [tamper(change) for change in page.changes]
     page = page._replace(changes=[changes[place] for place in order] if order else changes)
-    taken = taking.Taken()
-    with here.hold.writing() as write:
-        taking.take_page(write, page, greeting, taken)
+    taken = receive_changes.SyncResult()
+    with here.ctx.transaction() as write:
+        receive_changes.apply_page(write, page, greeting, taken)
     return taken
 
 
 def key(store: holdfast.Holdfast) -> bytes:
-    with store.hold.reading() as session:
-        found = store.hold.store.signing_key(session)
+    with store.ctx.reading() as session:
+        found = store.ctx.store.signing_key(session)
     assert found is not None
     return found
 

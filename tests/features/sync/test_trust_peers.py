@@ -10,14 +10,21 @@ import pytest
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast.features.sync.peers import store as peers
-from holdfast.features.sync.peers.request_signature import WINDOW_SECONDS, Signed, headers, in_time, message, signed_by
-from holdfast.features.sync.peers.token import Token, read, written
+from holdfast.features.sync.peers.request_signature import (
+    WINDOW_SECONDS,
+    RequestSignature,
+    is_in_time,
+    parse_headers,
+    request_message,
+    to_headers,
+)
+from holdfast.features.sync.peers.token import PeerToken, format_token, parse_token
 from holdfast.kernel import timestamps as moment
 from holdfast.kernel.caller import Caller
 from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, Invalid
 from holdfast.kernel.net.tls import client_context, server_context
 
-DESK = written(Token("0123456789ab", bytes(range(32))))
+DESK = format_token(PeerToken("0123456789ab", bytes(range(32))))
 
 
 @pytest.fixture(params=ENGINES_BY_RING)
@@ -32,25 +39,25 @@ def laptop(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
 
 
 def test_a_store_is_enrolled_by_its_token_changed_and_removed(
-    hold: holdfast.Holdfast, laptop: holdfast.Holdfast
+    ctx: holdfast.Holdfast, laptop: holdfast.Holdfast
 ) -> None:
     token = laptop.peer_token()
-    added = hold.peer_add(name="laptop", token=token.token, url="https://laptop.example:9077/", tell=["team/**"])
+    added = ctx.peer_add(name="laptop", token=token.token, url="https://laptop.example:9077/", tell=["team/**"])
     assert (added.node, added.public_key, added.url) == (token.node, token.public_key, "https://laptop.example:9077")
     assert (added.tell, added.take, added.admin) == (["team/**"], ["**"], False)
-    changed = hold.peer_set(name="laptop", take=[""], admin=True, url="", fingerprint="AB:" * 31 + "AB")
+    changed = ctx.peer_set(name="laptop", take=[""], admin=True, url="", fingerprint="AB:" * 31 + "AB")
     assert (changed.tell, changed.take, changed.admin, changed.fingerprint) == (["team/**"], [], True, "ab" * 32)
     assert changed.url is not added.url
-    assert hold.peer_list().peers == [changed]
-    assert hold.peer_remove(name="laptop") == changed
-    assert hold.peer_list().count == 0
+    assert ctx.peer_list().peers == [changed]
+    assert ctx.peer_remove(name="laptop") == changed
+    assert ctx.peer_list().count == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
         ({"name": "again"}, Conflict),
-        ({"name": "desk", "token": written(Token("another", bytes(32)))}, Conflict),
+        ({"name": "desk", "token": format_token(PeerToken("another", bytes(32)))}, Conflict),
         ({"name": "cut", "token": DESK[:-1]}, Invalid),
         ({"name": "cut", "token": DESK[1:]}, Invalid),
         ({"name": "no/slashes"}, Invalid),
@@ -62,82 +69,82 @@ def test_a_store_is_enrolled_by_its_token_changed_and_removed(
     ],
 )
 def test_what_cannot_be_enrolled_is_refused_and_nothing_is_kept(
-    hold: holdfast.Holdfast, arguments: dict[str, object], error: type[HoldfastError]
+    ctx: holdfast.Holdfast, arguments: dict[str, object], error: type[HoldfastError]
 ) -> None:
-    hold.peer_add(name="desk", token=DESK)
-    before = hold.peer_list()
+    ctx.peer_add(name="desk", token=DESK)
+    before = ctx.peer_list()
     with pytest.raises(error) as refused:
-        hold.peer_add(**{"token": DESK, **arguments})
+        ctx.peer_add(**{"token": DESK, **arguments})
     assert "secret" not in refused.value.message
-    assert hold.peer_list() == before
+    assert ctx.peer_list() == before
 
 
-def test_a_store_does_not_enrol_itself_and_takes_a_new_key_for_no_other(hold: holdfast.Holdfast) -> None:
+def test_a_store_does_not_enrol_itself_and_takes_a_new_key_for_no_other(ctx: holdfast.Holdfast) -> None:
     with pytest.raises(Conflict, match="token of this store"):
-        hold.peer_add(name="me", token=hold.peer_token().token)
-    hold.peer_add(name="desk", token=DESK)
+        ctx.peer_add(name="me", token=ctx.peer_token().token)
+    ctx.peer_add(name="desk", token=DESK)
     with pytest.raises(Conflict, match="a different store"):
-        hold.peer_set(name="desk", token=written(Token("another", bytes(32))))
-    renewed = hold.peer_set(name="desk", token=written(Token("0123456789ab", bytes(32))))
+        ctx.peer_set(name="desk", token=format_token(PeerToken("another", bytes(32))))
+    renewed = ctx.peer_set(name="desk", token=format_token(PeerToken("0123456789ab", bytes(32))))
     assert renewed.public_key == "00" * 32
 
 
-def test_who_reaches_some_namespaces_only_enrols_nobody(hold: holdfast.Holdfast) -> None:
+def test_who_reaches_some_namespaces_only_enrols_nobody(ctx: holdfast.Holdfast) -> None:
     confined = Caller(agent="ai:x@y", right="admin", namespaces=("team",))
     for name, arguments in (("peer_add", {"name": "desk", "token": DESK}), ("peer_list", {}), ("peer_token", {})):
         with pytest.raises(Forbidden):
-            hold.call(name, arguments, caller=confined)
+            ctx.call(name, arguments, caller=confined)
 
 
-def test_a_nonce_counts_once_and_is_forgotten_when_its_time_is_over(hold: holdfast.Holdfast) -> None:
-    with hold.hold.store.writing() as session:
+def test_a_nonce_counts_once_and_is_forgotten_when_its_time_is_over(ctx: holdfast.Holdfast) -> None:
+    with ctx.ctx.store.transaction() as session:
         used = [peers.use_nonce(session, "desk", "n" * 20, at, floor) for at, floor in ((5, 0), (5, 0), (20, 10))]
     assert used == [True, False, True]
 
 
-def test_a_backup_brings_no_removed_peer_back_and_loses_no_new_one(hold: holdfast.Holdfast) -> None:
-    hold.peer_add(name="desk", token=DESK)
-    made = hold.backup()
-    hold.peer_remove(name="desk")
-    hold.peer_add(name="phone", token=written(Token("phone", bytes(32))), tell=["team/**"])
-    with hold.hold.store.writing() as session:
+def test_a_backup_brings_no_removed_peer_back_and_loses_no_new_one(ctx: holdfast.Holdfast) -> None:
+    ctx.peer_add(name="desk", token=DESK)
+    made = ctx.backup()
+    ctx.peer_remove(name="desk")
+    ctx.peer_add(name="phone", token=format_token(PeerToken("phone", bytes(32))), tell=["team/**"])
+    with ctx.ctx.store.transaction() as session:
         peers.use_nonce(session, "phone", "n" * 20, 5, 0)
-    hold.restore(made.snapshot)
-    assert [(peer.name, peer.tell) for peer in hold.peer_list().peers] == [("phone", ["team/**"])]
-    with hold.hold.store.writing() as session:
+    ctx.restore(made.snapshot)
+    assert [(peer.name, peer.tell) for peer in ctx.peer_list().peers] == [("phone", ["team/**"])]
+    with ctx.ctx.store.transaction() as session:
         assert not peers.use_nonce(session, "phone", "n" * 20, 5, 0)
 
 
 def test_a_token_says_who_and_survives_how_people_copy_it() -> None:
-    token = Token("0123456789ab", bytes(range(32)))
-    assert read(f"  {DESK[:20]}\n  {DESK[20:]}\n") == token
+    token = PeerToken("0123456789ab", bytes(range(32)))
+    assert parse_token(f"  {DESK[:20]}\n  {DESK[20:]}\n") == token
     for spoilt in ("", "hfpeer1_", DESK.lower(), DESK + "A", DESK.replace("_", "-", 1), "hfpeer1_" + "é" * 40):
         with pytest.raises(Invalid, match="incomplete or invalid"):
-            read(spoilt)
+            parse_token(spoilt)
 
 
 def test_every_part_of_a_request_is_signed() -> None:
     parts = {"method": "POST", "path": "/a?b=c", "body": b"{}", "at": 5, "nonce": "n" * 16, "to": "desk"}
     other = {"method": "PUT", "path": "/a", "body": b"{ }", "at": 6, "nonce": "m" * 16, "to": ""}
-    messages = {message(**{**parts, name: value}) for name, value in other.items()}  # type: ignore[arg-type]
-    assert len(messages | {message(**parts)}) == len(parts) + 1  # type: ignore[arg-type]
+    messages = {request_message(**{**parts, name: value}) for name, value in other.items()}  # type: ignore[arg-type]
+    assert len(messages | {request_message(**parts)}) == len(parts) + 1  # type: ignore[arg-type]
 
 
 def test_the_headers_of_a_signature_are_read_as_they_are_written() -> None:
-    signed = Signed("laptop", "desk", moment.now(), "n" * 20, "00" * 32, b"\x01" * 64)
-    written_down = headers(signed)
-    assert signed_by(written_down) == signed
+    signed = RequestSignature("laptop", "desk", moment.now(), "n" * 20, "00" * 32, b"\x01" * 64)
+    written_down = to_headers(signed)
+    assert parse_headers(written_down) == signed
     for name, bad in (("Holdfast-Time", "1e9"), ("Holdfast-Time", "-1"), ("Holdfast-Nonce", "short")):
-        assert signed_by({**written_down, name: bad}) is None
-    assert signed_by({**written_down, "Holdfast-Signature": "xyz"}) is None
+        assert parse_headers({**written_down, name: bad}) is None
+    assert parse_headers({**written_down, "Holdfast-Signature": "xyz"}) is None
     edge = WINDOW_SECONDS * moment.SECOND
-    assert [in_time(0, now) for now in (-edge - 1, -edge, edge, edge + 1)] == [False, True, True, False]
+    assert [is_in_time(0, now) for now in (-edge - 1, -edge, edge, edge + 1)] == [False, True, True, False]
 
 
-def test_certificates_are_made_by_one_signer_and_believed_by_it(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_certificates_are_made_by_one_signer_and_believed_by_it(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
     folder = tmp_path / "certificates"
-    desk = hold.peer_certificate(name="desk", host=["127.0.0.1", "desk.example"], folder=str(folder))
-    laptop = hold.peer_certificate(name="laptop", folder=str(folder))
+    desk = ctx.peer_certificate(name="desk", host=["127.0.0.1", "desk.example"], folder=str(folder))
+    laptop = ctx.peer_certificate(name="laptop", folder=str(folder))
     assert desk.ca == laptop.ca
     assert {stat.S_IMODE(file.stat().st_mode) for file in folder.glob("*.key")} == {0o600}
     ends = [ssl.MemoryBIO() for _ in range(2)]
@@ -148,9 +155,9 @@ def test_certificates_are_made_by_one_signer_and_believed_by_it(hold: holdfast.H
     shake(client, server)
     assert (server.getpeercert() or {})["subject"] == ((("commonName", "laptop"),),)
     with pytest.raises(Conflict, match="exists already"):
-        hold.peer_certificate(name="desk", folder=str(folder))
+        ctx.peer_certificate(name="desk", folder=str(folder))
     with pytest.raises(Invalid, match="neither a host name nor an IP address"):
-        hold.peer_certificate(name="other", host=["a b..c"], folder=str(folder))
+        ctx.peer_certificate(name="other", host=["a b..c"], folder=str(folder))
 
 
 def shake(*sides: ssl.SSLObject) -> None:

@@ -10,17 +10,17 @@ from msgspec.structs import replace
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.features.sync.endpoint import StoreEnd
-from holdfast.features.sync.exchange import Synced, bring, together
-from holdfast.features.sync.read_changes import Greeting, Page, Reached
-from holdfast.features.sync.receive_changes import Taken
+from holdfast.features.sync.endpoint import LocalEndpoint
+from holdfast.features.sync.exchange import ExchangeResult, sync_endpoints, transfer_changes
+from holdfast.features.sync.read_changes import Handshake, Page, VectorEntry
+from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.kernel.errors import Forbidden
 from holdfast.kernel.journal import signer
 from holdfast.kernel.journal.kinds import KINDS
-from holdfast.kernel.records.change import signed
-from holdfast.kernel.records.namespace_patterns import ALL, Scope
+from holdfast.kernel.records.change import signed_bytes
+from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 
-TEAM = Scope(("team/**",), ("team/**",))
+TEAM = PeerScope(("team/**",), ("team/**",))
 SECRET = "Amaranth"
 """Stands in whatever lies outside the peer's namespaces."""
 
@@ -43,45 +43,45 @@ def there(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
         yield opened
 
 
-def told(hold: holdfast.Holdfast, scope: Scope = TEAM) -> Page:
-    return StoreEnd(hold.hold, scope=scope).tell(0, {}, 1000)
+def read_page_for(ctx: holdfast.Holdfast, scope: PeerScope = TEAM) -> Page:
+    return LocalEndpoint(ctx.ctx, scope=scope).read_changes(0, {}, 1000)
 
 
 def words(page: Page) -> str:
     return msgspec.json.encode([page.changes, page.states, page.bases]).decode() + repr(page.files)
 
 
-def meet(here: holdfast.Holdfast, there: holdfast.Holdfast, scope: Scope = TEAM) -> Synced:
+def meet(here: holdfast.Holdfast, there: holdfast.Holdfast, scope: PeerScope = TEAM) -> ExchangeResult:
     """Bring two stores together, the first of which minds what goes over."""
-    return together(StoreEnd(here.hold, scope=scope), StoreEnd(there.hold), "merge")
+    return sync_endpoints(LocalEndpoint(here.ctx, scope=scope), LocalEndpoint(there.ctx), "merge")
 
 
-def titles(hold: holdfast.Holdfast) -> set[str]:
-    return {memory.title for memory in hold.list(limit=100).memories}
+def titles(ctx: holdfast.Holdfast) -> set[str]:
+    return {memory.title for memory in ctx.list(limit=100).memories}
 
 
-def reasons(taken: Taken) -> list[str]:
-    return [one.reason for one in taken.rejected]
+def reasons(taken: SyncResult) -> list[str]:
+    return [one.reason for one in taken.list_rejected]
 
 
-def furnish(hold: holdfast.Holdfast, namespace: str, word: str) -> list[str]:
+def furnish(ctx: holdfast.Holdfast, namespace: str, word: str) -> list[str]:
     """Something of every kind in a namespace, each with a word by which it is found again."""
     kept = [
-        hold.store(title=f"{word} {number}", content=f"{word} said {number}.", namespace=namespace, tags=[word])
+        ctx.store(title=f"{word} {number}", content=f"{word} said {number}.", namespace=namespace, tags=[word])
         for number in range(3)
     ]
-    hold.reflect(source_ids=[kept[0].id], title=f"{word} drawn", content=f"So {word}.", namespace=namespace)
-    hold.link(source_id=kept[1].id, target_id=kept[0].id, relation="supersedes")
-    hold.entity_register(canonical_name=f"{word} Ltd", namespace=namespace, aliases=[f"{word} Inc"])
-    private = hold.store(title=f"{word} own", content=word, namespace=namespace, scope="private")
-    hold.grant(private.id, f"ai:{word}@x")
-    hold.namespace_set_standard(namespace=namespace, id=kept[2].id)
-    hold.policy_set(namespace=namespace, max_reflection_depth=5)
-    hold.skill_register(
+    ctx.reflect(source_ids=[kept[0].id], title=f"{word} drawn", content=f"So {word}.", namespace=namespace)
+    ctx.link(source_id=kept[1].id, target_id=kept[0].id, relation="supersedes")
+    ctx.entity_register(canonical_name=f"{word} Ltd", namespace=namespace, aliases=[f"{word} Inc"])
+    private = ctx.store(title=f"{word} own", content=word, namespace=namespace, scope="private")
+    ctx.grant(private.id, f"ai:{word}@x")
+    ctx.namespace_set_standard(namespace=namespace, id=kept[2].id)
+    ctx.policy_set(namespace=namespace, max_reflection_depth=5)
+    ctx.skill_register(
         inline_skill=f"---\nname: {word.lower()}\ndescription: {word}.\nnamespace: {namespace}\n---\nDo {word}.\n",
         files=[{"path": f"{word}.txt", "content": word}],
     )
-    hold.interaction_record(status="denied", principal=word, input=f"Is it {word}?", reason=word, namespace=namespace)
+    ctx.interaction_record(status="denied", principal=word, input=f"Is it {word}?", reason=word, namespace=namespace)
     return [memory.id for memory in kept]
 
 
@@ -98,13 +98,13 @@ def test_nothing_of_any_kind_is_told_from_outside_and_all_of_it_from_inside(
     here.principal_purge(name="ann")
     here.principal_describe(name="bob", display=SECRET)
     here.policy_set(namespace="*", invalidation_hops=3)
-    page = told(here)
+    page = read_page_for(here)
     assert SECRET.lower() not in words(page).lower()
     assert not any(id in words(page) for id in outside)
     kinds = {change.kind for change in page.changes}
     assert kinds == {*KINDS} - {"agent", "principal", "erasure"}
     assert len(page.files) == 2
-    everything = {(change.kind, change.record) for change in told(here, ALL).changes}
+    everything = {(change.kind, change.record) for change in read_page_for(here, FULL_SCOPE).changes}
     withheld = everything - {(change.kind, change.record) for change in page.changes}
     assert {kind for kind, _ in withheld} == {*KINDS}
 
@@ -116,20 +116,20 @@ def test_what_is_told_is_the_same_on_both_and_the_rest_stays_a_gap(
     inside = here.store(title="Second", content="Inside.", namespace="team/a")
     there.store(title="Third", content="From there.", namespace="team")
     done = meet(here, there)
-    assert (done.pushed.memories, done.pulled.memories, reasons(done.pushed)) == (1, 1, [])
+    assert (done.pushed.memory_count, done.pulled.memory_count, reasons(done.pushed)) == (1, 1, [])
     assert (titles(here), titles(there)) == ({"First", "Second", "Third"}, {"Second", "Third"})
     assert there.get(id=inside.id).content == "Inside."
     assert here.sync_digest().origin not in there.sync_digest().vector
-    assert [meet(here, there).pushed.memories for _ in range(2)] == [0, 0]
+    assert [meet(here, there).pushed.memory_count for _ in range(2)] == [0, 0]
 
 
 def test_wider_patterns_bring_what_was_withheld(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     here.store(title="First", content="Outside.", namespace="other")
     here.store(title="Second", content="Inside.", namespace="team/a")
     meet(here, there)
-    done = meet(here, there, Scope(("team/**", "other"), ("**",), admin=True))
-    assert (done.pushed.memories, titles(there)) == (1, {"First", "Second"})
-    meet(here, there, ALL)
+    done = meet(here, there, PeerScope(("team/**", "other"), ("**",), admin=True))
+    assert (done.pushed.memory_count, titles(there)) == (1, {"First", "Second"})
+    meet(here, there, FULL_SCOPE)
     assert here.sync_digest().digest == there.sync_digest().digest
     assert here.sync_digest().vector == there.sync_digest().vector
 
@@ -145,9 +145,9 @@ def test_a_memory_that_moves_inside_is_told_whole_with_what_hangs_on_it_and_noth
     meet(here, there)
     assert titles(there) == {"Known"}
     here.update(id=moved.id, namespace="team/b", priority=9)
-    assert SECRET not in words(told(here))
+    assert SECRET not in words(read_page_for(here))
     done = meet(here, there)
-    assert (done.pushed.memories, reasons(done.pushed)) == (1, [])
+    assert (done.pushed.memory_count, reasons(done.pushed)) == (1, [])
     got = there.get(id=moved.id)
     assert (got.content, got.priority, list(got.tags)) == ("There is no word.", 9, ["x"])
     assert [link.target_id for link in there.get(id=moved.id).links if link.source_id == moved.id] == [known.id]
@@ -165,10 +165,10 @@ def test_a_memory_that_moves_outside_is_not_told_of_any_more_and_not_changed_fro
     kept = here.store(title="Plan", content="For all.", namespace="team/a")
     meet(here, there)
     here.update(id=kept.id, namespace=f"other/{SECRET}", content=f"Only {SECRET}.")
-    assert SECRET not in words(told(here))
+    assert SECRET not in words(read_page_for(here))
     there.update(id=kept.id, content="Changed there.")
     done = meet(here, there)
-    assert (reasons(done.pulled), done.pushed.memories) == (["scope"], 0)
+    assert (reasons(done.pulled), done.pushed.memory_count) == (["scope"], 0)
     assert here.get(id=kept.id).content == f"Only {SECRET}."
     assert there.get(id=kept.id).content == "Changed there."
 
@@ -178,7 +178,7 @@ def test_a_peer_cannot_move_a_memory_out_of_its_namespaces_or_in(
 ) -> None:
     inside = here.store(title="Inside", content="For all.", namespace="team/a")
     outside = here.store(title="Outside", content="For me.", namespace="other")
-    meet(here, there, ALL)
+    meet(here, there, FULL_SCOPE)
     there.update(id=inside.id, namespace="other")
     there.update(id=outside.id, namespace="team/a")
     there.delete(id=outside.id)
@@ -190,7 +190,7 @@ def test_a_peer_cannot_move_a_memory_out_of_its_namespaces_or_in(
 def test_a_link_to_what_lies_outside_is_not_taken(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     inside = here.store(title="Inside", content="For all.", namespace="team/a")
     outside = here.store(title="Outside", content="For me.", namespace="other")
-    meet(here, there, ALL)
+    meet(here, there, FULL_SCOPE)
     there.link(source_id=inside.id, target_id=outside.id, relation="supersedes")
     assert reasons(meet(here, there).pulled) == ["scope"]
     assert here.get(id=inside.id).links == []
@@ -212,13 +212,15 @@ def test_what_one_peer_may_not_say_is_not_taken_when_another_one_comes(
     there.policy_set(namespace="team", max_reflection_depth=5)
     here.peer_add(name="there", token=there.peer_token().token)
     with holdfast.open(str(tmp_path / "third.db")) as third:
-        bring(StoreEnd(there.hold), StoreEnd(third.hold), Taken(), 100)
+        transfer_changes(LocalEndpoint(there.ctx), LocalEndpoint(third.ctx), SyncResult(), 100)
         there.policy_set(namespace="team", max_reflection_depth=9)
-        page, taken = StoreEnd(there.hold).tell(0, {}, 10), Taken()
+        page, taken = LocalEndpoint(there.ctx).read_changes(0, {}, 10), SyncResult()
         lone = page._replace(changes=page.changes[1:])
-        StoreEnd(here.hold, scope=Scope(("**",), ("**",))).take(lone, StoreEnd(there.hold).greet(), taken)
+        LocalEndpoint(here.ctx, scope=PeerScope(("**",), ("**",))).apply_changes(
+            lone, LocalEndpoint(there.ctx).read_handshake(), taken
+        )
         assert reasons(taken) == ["waits"]
-        bring(StoreEnd(third.hold), StoreEnd(here.hold), Taken(), 100)
+        transfer_changes(LocalEndpoint(third.ctx), LocalEndpoint(here.ctx), SyncResult(), 100)
     assert [one.reason for one in here.quarantine().quarantined] == ["waits"]
     assert here.policy_get(namespace="team").rules.max_reflection_depth == 5
 
@@ -226,7 +228,9 @@ def test_what_one_peer_may_not_say_is_not_taken_when_another_one_comes(
 def test_patterns_fit_as_people_expect() -> None:
     found: dict[str, Any] = {
         pattern: [
-            name for name in ("team", "team/a", "team/a/b", "teams", "a/team") if Scope((pattern,), ()).tells(name)
+            name
+            for name in ("team", "team/a", "team/a/b", "teams", "a/team")
+            if PeerScope((pattern,), ()).can_send(name)
         ]
         for pattern in ("**", "team", "team/*", "team/**", "*", "team*", "**/a", "**/team/**", "*/a/*")
     }
@@ -241,7 +245,7 @@ def test_patterns_fit_as_people_expect() -> None:
         "**/team/**": ["team", "team/a", "team/a/b", "a/team"],
         "*/a/*": ["team/a/b"],
     }
-    assert not Scope(("*", "*/**"), ()).tells("*")
+    assert not PeerScope(("*", "*/**"), ()).can_send("*")
 
 
 def test_nobody_makes_a_store_rewrite_its_journal_by_saying_that_it_was_copied(
@@ -251,14 +255,14 @@ def test_nobody_makes_a_store_rewrite_its_journal_by_saying_that_it_was_copied(
     meet(here, there)
     origin = here.sync_digest().origin
 
-    class Liar(StoreEnd):
-        def greet(self) -> Greeting:
-            said = super().greet()
-            return replace(said, vector={**said.vector, origin: Reached(10**6, "x")})
+    class Liar(LocalEndpoint):
+        def read_handshake(self) -> Handshake:
+            said = super().read_handshake()
+            return replace(said, vector={**said.vector, origin: VectorEntry(10**6, "x")})
 
     head = here.verify().head
     with pytest.raises(Forbidden, match="cannot show any"):
-        together(StoreEnd(here.hold, scope=TEAM), Liar(there.hold), "merge")
+        sync_endpoints(LocalEndpoint(here.ctx, scope=TEAM), Liar(there.ctx), "merge")
     assert (here.verify().head, here.sync_digest().origin) == (head, origin)
 
 
@@ -267,16 +271,16 @@ def test_a_key_once_learnt_is_not_replaced_by_what_a_peer_says(
 ) -> None:
     with holdfast.open(str(tmp_path / "third.db")) as third:
         third.store(title="Known", content="Said by the third.")
-        meet(here, third, ALL)
+        meet(here, third, FULL_SCOPE)
         third.store(title="Next", content="Never told here.")
-        page = StoreEnd(third.hold).tell(1, {}, 10)
-    key, taken = signer.new_key(), Taken()
+        page = LocalEndpoint(third.ctx).read_changes(1, {}, 10)
+    key, taken = signer.new_key(), SyncResult()
     (change,) = page.changes
-    forged = replace(change, signature=signer.sign(key, signed(change)).hex())
-    claim = replace(StoreEnd(there.hold).greet(), authors={change.origin: signer.public_of(key).hex()})
-    with here.hold.reading() as session:
+    forged = replace(change, signature=signer.sign(key, signed_bytes(change)).hex())
+    claim = replace(LocalEndpoint(there.ctx).read_handshake(), authors={change.origin: signer.public_key_of(key).hex()})
+    with here.ctx.reading() as session:
         known = session.rows("author_list")
-    StoreEnd(here.hold).take(page._replace(changes=[forged]), claim, taken)
-    with here.hold.reading() as session:
+    LocalEndpoint(here.ctx).apply_changes(page._replace(changes=[forged]), claim, taken)
+    with here.ctx.reading() as session:
         assert (reasons(taken), session.rows("author_list")) == (["forged"], known)
     assert titles(here) == {"Known"}

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.features.sync.endpoint import StoreEnd
-from holdfast.features.sync.exchange import together
-from holdfast.kernel.records.namespace_patterns import Scope
+from holdfast.features.sync.endpoint import LocalEndpoint
+from holdfast.features.sync.exchange import sync_endpoints
+from holdfast.kernel.records.namespace_patterns import PeerScope
 
-TEAM = Scope(("team/**",), ("team/**",))
+TEAM = PeerScope(("team/**",), ("team/**",))
 STEPS = 60
 
 
@@ -83,15 +83,15 @@ class Wandering:
             self.here.delete(id=one.id)
 
     def meet(self) -> None:
-        together(StoreEnd(self.here.hold, scope=TEAM), StoreEnd(self.there.hold), "merge")
+        sync_endpoints(LocalEndpoint(self.here.ctx, scope=TEAM), LocalEndpoint(self.there.ctx), "merge")
 
-    def _one(self, hold: holdfast.Holdfast) -> Any:
-        found = sorted(hold.list(limit=200).memories, key=lambda memory: memory.title)
+    def _one(self, ctx: holdfast.Holdfast) -> Any:
+        found = sorted(ctx.list(limit=200).memories, key=lambda memory: memory.title)
         return self._random.choice(found) if found else None
 
 
-def shown(hold: holdfast.Holdfast, ids: set[str]) -> dict[str, Any]:
-    found = {memory.id: memory for memory in hold.list(limit=200).memories}
+def read_visible(ctx: holdfast.Holdfast, ids: set[str]) -> dict[str, Any]:
+    found = {memory.id: memory for memory in ctx.list(limit=200).memories}
     return {id: (found[id].namespace, found[id].content, sorted(found[id].tags)) for id in ids if id in found}
 
 
@@ -105,13 +105,13 @@ def test_what_comes_into_sight_is_the_same_on_both_and_what_was_hidden_never_goe
         wandering.step()
     for _ in range(3):
         wandering.meet()
-    with there.hold.reading() as session:
+    with there.ctx.reading() as session:
         kept = msgspec.json.encode(
             [[str(part) for part in row] for row in session.rows("change_feed", after=0, limit=10**6)]
         )
     assert b"hidden" not in kept
     inside = {memory.id for memory in here.list(limit=200).memories if memory.namespace.startswith("team")}
-    assert shown(there, inside) == shown(here, inside)
+    assert read_visible(there, inside) == read_visible(here, inside)
     assert (here.verify().intact, there.verify().intact) == (True, True)
 
 
@@ -130,4 +130,6 @@ def test_what_was_refused_while_a_memory_was_out_of_sight_is_taken_when_it_is_ba
     for _ in range(2):
         wandering.meet()
     assert here.quarantine().total == 0
-    assert shown(there, {kept.id}) == shown(here, {kept.id}) == {kept.id: ("team/b", "open, and more", [])}
+    assert (
+        read_visible(there, {kept.id}) == read_visible(here, {kept.id}) == {kept.id: ("team/b", "open, and more", [])}
+    )

@@ -5,15 +5,15 @@ from itertools import permutations
 from typing import Any, NamedTuple
 
 import holdfast
-from holdfast.features.sync import conflict_store as conflicts
-from holdfast.features.sync.endpoint import StoreEnd
-from holdfast.features.sync.exchange import bring
-from holdfast.features.sync.receive_changes import Taken
+from holdfast.features.sync import conflict_store
+from holdfast.features.sync.endpoint import LocalEndpoint
+from holdfast.features.sync.exchange import transfer_changes
+from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.kernel.clock import Stamp
 from holdfast.kernel.context import Progress
 from holdfast.kernel.errors import HoldfastError
-from holdfast.kernel.journal import title_groups as titles
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.journal import title_groups
+from holdfast.kernel.timestamps import format_timestamp
 
 DAY = 86_400 * 10**6
 START = 1_790_000_000_000_000
@@ -76,7 +76,7 @@ class World:
         self.clock = START
         self.skews = list(skews)
         self.stores = [make(number, self._clock(number)) for number in range(len(skews))]
-        self.ends = [StoreEnd(store.hold) for store in self.stores]
+        self.ends = [LocalEndpoint(store.ctx) for store in self.stores]
         self.done: list[Any] = []
         self.texts: set[str] = set()
         """What was said and by nobody knowingly replaced."""
@@ -112,16 +112,16 @@ class World:
     def new_text(self) -> str:
         return f"text {self.number}"
 
-    def shown(self, store: holdfast.Holdfast) -> list[Any]:
+    def list_memories(self, store: holdfast.Holdfast) -> list[Any]:
         return sorted(store.list(limit=200).memories, key=lambda memory: (memory.namespace, memory.title, memory.id))
 
     def one(self, store: holdfast.Holdfast, number: int) -> Any:
-        return _pick(self.shown(store), number)
+        return _pick(self.list_memories(store), number)
 
     def ids(self, store: holdfast.Holdfast, id: str) -> list[str]:
         """By which a memory is known: its own id, and those of the others that it is shown for."""
-        with store.hold.reading() as session:
-            return sorted(row[0] for row in session.rows("title_with", id=id))
+        with store.ctx.reading() as session:
+            return sorted(row[0] for row in session.rows("title_group_with_self", id=id))
 
     # What is said.
 
@@ -172,30 +172,30 @@ class World:
     def delete(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         memory = self.one(store, a)
         store.delete(id=_pick(self.ids(store, memory.id), b))
-        assert memory.id not in [one.id for one in self.shown(store)], "what was just deleted shows"
+        assert memory.id not in [one.id for one in self.list_memories(store)], "what was just deleted shows"
 
     def archive(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         memory = self.one(store, a)
         store.archive(ids=[memory.id])
-        assert memory.id not in [one.id for one in self.shown(store)], "what was just archived shows"
+        assert memory.id not in [one.id for one in self.list_memories(store)], "what was just archived shows"
 
-    def _archived(self, store: holdfast.Holdfast, number: int) -> Any:
+    def _pick_archived(self, store: holdfast.Holdfast, number: int) -> Any:
         found = store.archive_list(limit=50).archived
         return _pick(sorted(found, key=lambda memory: (memory.namespace, memory.title, memory.id)), number)
 
     def restore(self, store: holdfast.Holdfast, a: int, b: int) -> None:
-        memory = self._archived(store, a)
+        memory = self._pick_archived(store, a)
         store.archive_restore(id=memory.id)
         assert store.get(id=memory.id).content, "what was just brought back does not show"
 
     def purge(self, store: holdfast.Holdfast, a: int, b: int) -> None:
-        memory = self._archived(store, a)
+        memory = self._pick_archived(store, a)
         held = contents(store, [memory.id])
         store.archive_purge(ids=[memory.id])
         self.texts -= held
 
     def expire(self, store: holdfast.Holdfast, a: int, b: int) -> None:
-        ends = None if b % 3 == 0 else to_text(self.clock + (b % 5) * DAY)
+        ends = None if b % 3 == 0 else format_timestamp(self.clock + (b % 5) * DAY)
         store.update(id=self.one(store, a).id, expires_at=ends)
         self.ends_come = True
 
@@ -226,7 +226,7 @@ class World:
         store.reflect(source_ids=[self.one(store, a).id], title="rst"[b % 3], content=text, namespace="n", tier="long")
         self.texts.add(text)
 
-    def settle_stale(self, store: holdfast.Holdfast, a: int, b: int) -> None:
+    def resolve_notice(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         told = _pick(store.invalidations(limit=100).invalidations, a)
         how = ("invalidations_acknowledge", "invalidations_resolve", "invalidations_dismiss")[b % 3]
         store.call(how, {"ids": [told.id], "reason": f"because {b % 2}"})
@@ -253,9 +253,9 @@ class World:
     def newer_release(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         """A release that has more fields writes one of those."""
         id = self.one(store, a).id
-        with store.hold.writing() as write:
-            unknown = conflicts.Conflict("", "memory", id, id, "mood", Stamp(0, ""), 0, "", "")
-            conflicts.resolve(write, unknown, ["glad", "sad"][b % 2])
+        with store.ctx.transaction() as write:
+            unknown = conflict_store.Conflict("", "memory", id, id, "mood", Stamp(0, ""), 0, "", "")
+            conflict_store.resolve_conflict(write, unknown, ["glad", "sad"][b % 2])
 
     # What both said.
 
@@ -277,19 +277,19 @@ class World:
 
     # What is told.
 
-    def _other(self, store: holdfast.Holdfast, number: int) -> tuple[StoreEnd, StoreEnd]:
+    def _other(self, store: holdfast.Holdfast, number: int) -> tuple[LocalEndpoint, LocalEndpoint]:
         place = self.stores.index(store)
         others = [end for end in self.ends if end is not self.ends[place]]
         return self.ends[place], others[number % len(others)]
 
     def pull(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         here, there = self._other(store, a)
-        bring(there, here, Taken(), limit=PAGES[b % 4])
+        transfer_changes(there, here, SyncResult(), limit=PAGES[b % 4])
 
     def merge(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         here, there = self._other(store, a)
-        bring(there, here, Taken(), limit=500)
-        bring(here, there, Taken(), limit=500)
+        transfer_changes(there, here, SyncResult(), limit=500)
+        transfer_changes(here, there, SyncResult(), limit=500)
 
     def pull_one_page(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         here, there = self._other(store, a)
@@ -298,7 +298,7 @@ class World:
     def pull_again(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         """From the beginning, and also what is known here."""
         here, there = self._other(store, a)
-        here.take(there.tell(0, {}, 500), there.greet(), Taken())
+        here.apply_changes(there.read_changes(0, {}, 500), there.read_handshake(), SyncResult())
 
     def pull_shuffled(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         here, there = self._other(store, a)
@@ -307,20 +307,20 @@ class World:
     def pull_some(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         """The newest of what is missing, and not what came before it: the rest comes another time."""
         here, there = self._other(store, a)
-        known = {origin: reached.n for origin, reached in here.greet().vector.items()}
-        sender = there.greet()
-        after = here.followed(sender)
-        page = there.tell(after, known, 500)
-        here.take(page._replace(changes=page.changes[-1 - b % 3 :], upto=after), sender, Taken())
+        known = {origin: reached.n for origin, reached in here.read_handshake().vector.items()}
+        sender = there.read_handshake()
+        after = here.get_cursor(sender)
+        page = there.read_changes(after, known, 500)
+        here.apply_changes(page._replace(changes=page.changes[-1 - b % 3 :], upto=after), sender, SyncResult())
 
     def pull_cut(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         """The power goes before what was taken is committed."""
         here, there = self._other(store, a)
-        before = here.greet()
+        before = here.read_handshake()
         try:
-            _take(StoreEnd(store.hold.seen_by(store.hold.caller, Cut())), there, 5)
+            _take(LocalEndpoint(store.ctx.for_caller(store.ctx.caller, Cut())), there, 5)
         except KeyboardInterrupt:
-            assert here.greet() == before, "something was taken by half"
+            assert here.read_handshake() == before, "something was taken by half"
 
     def meet(self, a: int = 0) -> None:
         """Everybody hears of everything, in a ring or each from each; once the clocks agree again."""
@@ -330,39 +330,39 @@ class World:
             for store in self.stores if self.ends_come or self._puts_aside() else ():
                 store.gc()
             for here, there in self._ways(a):
-                bring(there, here, Taken(), limit=500)
-            if len({str(sorted(end.greet().vector.items())) for end in self.ends}) == 1:
+                transfer_changes(there, here, SyncResult(), limit=500)
+            if len({str(sorted(end.read_handshake().vector.items())) for end in self.ends}) == 1:
                 break
 
     def _puts_aside(self) -> bool:
         """Whether somebody waits for the time of something to come."""
         for store in self.stores:
-            with store.hold.reading() as session:
+            with store.ctx.reading() as session:
                 if session.row("quarantine_future"):
                     return True
         return False
 
-    def _ways(self, a: int) -> Iterator[tuple[StoreEnd, StoreEnd]]:
+    def _ways(self, a: int) -> Iterator[tuple[LocalEndpoint, LocalEndpoint]]:
         pairs = list(permutations(self.ends, 2))
         ring = [(self.ends[place - 1], self.ends[place]) for place in (*range(len(self.ends)), *range(len(self.ends)))]
         yield from ring if a % 2 else sorted(pairs, key=lambda pair: hash((a, *map(self.ends.index, pair))))
 
 
 class Cut(Progress):
-    def commit(self) -> None:
+    def begin_commit(self) -> None:
         raise KeyboardInterrupt
 
 
-def _take(here: StoreEnd, there: StoreEnd, limit: int, shuffled: int = 0) -> None:
+def _take(here: LocalEndpoint, there: LocalEndpoint, limit: int, shuffled: int = 0) -> None:
     """One page, and its changes in another order than they were made in."""
-    known = {origin: reached.n for origin, reached in here.greet().vector.items()}
-    sender = there.greet()
-    page = there.tell(here.followed(sender), known, limit)
+    known = {origin: reached.n for origin, reached in here.read_handshake().vector.items()}
+    sender = there.read_handshake()
+    page = there.read_changes(here.get_cursor(sender), known, limit)
     if page.more:
-        (behind, *_) = there.tell(page.upto, known, 1).changes or [None]
+        (behind, *_) = there.read_changes(page.upto, known, 1).changes or [None]
         assert behind is None or behind.group != page.changes[-1].group, "a page cuts a transaction"
     changes = sorted(page.changes, key=lambda change: hash((shuffled, change.n))) if shuffled else page.changes
-    here.take(page._replace(changes=changes), sender, Taken())
+    here.apply_changes(page._replace(changes=changes), sender, SyncResult())
 
 
 def _pick(found: Sequence[Any], number: int) -> Any:
@@ -373,7 +373,7 @@ def _pick(found: Sequence[Any], number: int) -> Any:
 
 def contents(store: holdfast.Holdfast, ids: Sequence[str] | None = None) -> set[str]:
     """Every content that some memories hold, or all of them, whether it shows or not."""
-    with store.hold.reading() as session:
+    with store.ctx.reading() as session:
         known = [row[1] for row in session.rows("record_list") if row[0] == "memory"] if ids is None else ids
-        held = [member.all["content"] for member in titles.read(session, known)]
+        held = [member.all_states["content"] for member in title_groups.read_members(session, known)]
     return {value for cell in held for value in cell.values.values() if isinstance(value, str)}

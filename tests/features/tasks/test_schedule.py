@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.features.tasks import schedule as plan
+from holdfast.features.tasks import schedule
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.timestamps import DAY, SECOND, from_text, to_text
+from holdfast.kernel.timestamps import DAY, SECOND, format_timestamp, parse_timestamp
 
 BERLIN = "Europe/Berlin"
 
 
 def times(repeat: str, first: str, zone: str, many: int) -> list[str]:
     """The first occurrences of a rule in local time."""
-    made = plan.schedule(repeat, zone, plan.due(first, zone))
+    made = schedule.parse_schedule(repeat, zone, schedule.parse_due(first, zone))
     at, found = made.first - 1, []
-    while len(found) < many and (following := plan.after(made, at)) is not None:
-        found.append(plan.wall_of(following, made.zone).isoformat(timespec="minutes"))
+    while len(found) < many and (following := schedule.next_after(made, at)) is not None:
+        found.append(schedule.timestamp_to_wall(following, made.zone).isoformat(timespec="minutes"))
         at = following
     return found
 
@@ -31,22 +31,22 @@ def test_nine_in_the_morning_stays_nine_when_clocks_change() -> None:
 
 def test_an_hour_that_a_clock_leaves_out_falls_on_the_first_moment_after_it() -> None:
     assert times("daily", "2026-03-28T02:30", BERLIN, 3) == ["2026-03-28T02:30", "2026-03-29T03:00", "2026-03-30T02:30"]
-    assert plan.due("2026-03-29T02:30", BERLIN) == from_text("2026-03-29T01:00:00Z", "due_at")
+    assert schedule.parse_due("2026-03-29T02:30", BERLIN) == parse_timestamp("2026-03-29T01:00:00Z", "due_at")
 
 
 def test_an_hour_that_a_clock_shows_twice_counts_once() -> None:
-    made = plan.schedule("daily", BERLIN, plan.due("2026-10-24T02:30", BERLIN))
-    second = plan.after(made, made.first)
-    assert second == from_text("2026-10-25T00:30:00Z", "x")
-    assert plan.after(made, second) == from_text("2026-10-26T01:30:00Z", "x")
+    made = schedule.parse_schedule("daily", BERLIN, schedule.parse_due("2026-10-24T02:30", BERLIN))
+    second = schedule.next_after(made, made.first)
+    assert second == parse_timestamp("2026-10-25T00:30:00Z", "x")
+    assert schedule.next_after(made, second) == parse_timestamp("2026-10-26T01:30:00Z", "x")
     assert times("30 2 * * *", "2026-10-24T02:30", BERLIN, 3) == [f"2026-10-{day}T02:30" for day in (24, 25, 26)]
 
 
 def test_so_much_time_is_so_much_time_whatever_clocks_show() -> None:
-    made = plan.schedule("every 24 hours", BERLIN, plan.due("2026-03-28T09:00", BERLIN))
-    assert plan.after(made, made.first) == made.first + DAY
-    assert plan.rule_of("every 90 minutes") == plan.Every(5400)
-    assert plan.rule_of("every 15m") == plan.Every(900)
+    made = schedule.parse_schedule("every 24 hours", BERLIN, schedule.parse_due("2026-03-28T09:00", BERLIN))
+    assert schedule.next_after(made, made.first) == made.first + DAY
+    assert schedule.parse_rule("every 90 minutes") == schedule.Every(5400)
+    assert schedule.parse_rule("every 15m") == schedule.Every(900)
 
 
 def test_the_thirty_first_is_the_last_day_of_shorter_months_and_comes_back() -> None:
@@ -85,26 +85,26 @@ def test_every_other_week_counts_from_the_first() -> None:
 def test_a_rule_ends_by_its_count_or_its_last_day() -> None:
     assert len(times("FREQ=DAILY;COUNT=3", "2026-11-19T10:00", "UTC", 9)) == 3
     assert len(times("FREQ=DAILY;UNTIL=20261121", "2026-11-19T10:00", "UTC", 9)) == 3
-    made = plan.schedule("FREQ=DAILY;COUNT=3", "UTC", plan.due("2026-11-19T10:00", "UTC"))
-    assert plan.after(made, made.first + 30 * DAY) is None
+    made = schedule.parse_schedule("FREQ=DAILY;COUNT=3", "UTC", schedule.parse_due("2026-11-19T10:00", "UTC"))
+    assert schedule.next_after(made, made.first + 30 * DAY) is None
 
 
 def test_what_is_due_once_is_not_due_again() -> None:
-    made = plan.schedule(None, "UTC", 1000)
-    assert plan.after(made, 999) == 1000
-    assert plan.after(made, 1000) is None
-    assert plan.rule_of("once") is None
+    made = schedule.parse_schedule(None, "UTC", 1000)
+    assert schedule.next_after(made, 999) == 1000
+    assert schedule.next_after(made, 1000) is None
+    assert schedule.parse_rule("once") is None
 
 
 def test_after_thirty_days_asleep_one_time_is_made_up_for_or_all_or_none() -> None:
-    made = plan.schedule("daily", BERLIN, plan.due("2026-10-01T09:00", BERLIN))
-    now = plan.due("2026-10-31T11:00", BERLIN)
-    assert plan.is_missed(made, made.first, now)
-    following = plan.next_due(made, made.first, now, "once")
+    made = schedule.parse_schedule("daily", BERLIN, schedule.parse_due("2026-10-01T09:00", BERLIN))
+    now = schedule.parse_due("2026-10-31T11:00", BERLIN)
+    assert schedule.is_missed(made, made.first, now)
+    following = schedule.next_due(made, made.first, now, "once")
     assert following is not None
-    assert to_text(following) == "2026-11-01T08:00:00.000000Z"
-    assert plan.next_due(made, made.first, now, "all") == made.first + DAY
-    assert not plan.is_missed(made, following, following + SECOND)
+    assert format_timestamp(following) == "2026-11-01T08:00:00.000000Z"
+    assert schedule.next_due(made, made.first, now, "all") == made.first + DAY
+    assert not schedule.is_missed(made, following, following + SECOND)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_after_thirty_days_asleep_one_time_is_made_up_for_or_all_or_none() -> No
 )
 def test_what_is_no_rule_or_never_comes_is_refused(repeat: str) -> None:
     with pytest.raises(Invalid, match=r"^repeat: "):
-        plan.schedule(repeat, "UTC", from_text("2026-11-16", "x"))
+        schedule.parse_schedule(repeat, "UTC", parse_timestamp("2026-11-16", "x"))
 
 
 @pytest.mark.parametrize(
@@ -154,36 +154,38 @@ def test_what_is_no_rule_or_never_comes_is_refused(repeat: str) -> None:
 )
 def test_a_zone_that_does_not_exist_is_refused(zone: str) -> None:
     with pytest.raises(Invalid, match=r"^zone: "):
-        plan.zone_of(zone)
+        schedule.parse_zone(zone)
 
 
 @pytest.mark.parametrize("text", ["tomorrow at nine", "", "2026-13-01", "99999-01-01", "2026-11-16T25:00"])
 def test_a_time_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match=r"^due_at: "):
-        plan.due(text, BERLIN)
+        schedule.parse_due(text, BERLIN)
 
 
 def test_a_time_is_read_on_the_clock_of_its_zone_unless_it_says_its_own() -> None:
-    assert plan.due("2026-07-01T09:00", BERLIN) == from_text("2026-07-01T07:00:00Z", "x")
-    assert plan.due("2026-07-01T09:00Z", BERLIN) == from_text("2026-07-01T09:00:00Z", "x")
-    assert plan.due("2026-07-01T09:00+05:00", BERLIN) == from_text("2026-07-01T04:00:00Z", "x")
+    assert schedule.parse_due("2026-07-01T09:00", BERLIN) == parse_timestamp("2026-07-01T07:00:00Z", "x")
+    assert schedule.parse_due("2026-07-01T09:00Z", BERLIN) == parse_timestamp("2026-07-01T09:00:00Z", "x")
+    assert schedule.parse_due("2026-07-01T09:00+05:00", BERLIN) == parse_timestamp("2026-07-01T04:00:00Z", "x")
 
 
 def test_the_year_9999_is_beyond_what_is_due() -> None:
-    made = plan.schedule("daily", "UTC", from_text("2026-11-16", "x"))
-    assert plan.after(made, from_text("9999-12-31", "x")) is None
+    made = schedule.parse_schedule("daily", "UTC", parse_timestamp("2026-11-16", "x"))
+    assert schedule.next_after(made, parse_timestamp("9999-12-31", "x")) is None
 
 
 @pytest.mark.parametrize("repeat", ["every 36526 days", "every 3000000 days", "every 999999999h"])
 def test_an_interval_of_more_than_a_hundred_years_is_refused(repeat: str) -> None:
     with pytest.raises(Invalid, match=r"^repeat: .* too long"):
-        plan.schedule(repeat, "UTC", from_text("2026-11-16", "x"))
-    assert plan.schedule("every 36525 days", "UTC", 0).rule == plan.Every(plan.LONGEST_EVERY)
+        schedule.parse_schedule(repeat, "UTC", parse_timestamp("2026-11-16", "x"))
+    assert schedule.parse_schedule("every 36525 days", "UTC", 0).rule == schedule.Every(schedule.MAX_INTERVAL_SECONDS)
 
 
 def test_an_interval_that_leads_beyond_what_can_be_written_has_no_further_time() -> None:
-    kept = plan.Schedule(plan.rule_of("every 3000000 days"), ZoneInfo("UTC"), from_text("2020-01-01", "x"))
-    assert plan.after(kept, kept.first) is None
+    kept = schedule.Schedule(
+        schedule.parse_rule("every 3000000 days"), ZoneInfo("UTC"), parse_timestamp("2020-01-01", "x")
+    )
+    assert schedule.next_after(kept, kept.first) is None
 
 
 @pytest.mark.parametrize(
@@ -191,7 +193,7 @@ def test_an_interval_that_leads_beyond_what_can_be_written_has_no_further_time()
 )
 def test_a_time_beyond_what_can_be_written_is_refused_in_any_zone(text: str, zone: str) -> None:
     with pytest.raises(Invalid, match=r"^due_at: ") as refused:
-        plan.due(text, zone)
+        schedule.parse_due(text, zone)
     assert refused.value.details == {"fields": ["due_at"]}
 
 
@@ -200,7 +202,7 @@ def test_a_time_beyond_what_can_be_written_is_refused_in_any_zone(text: str, zon
 )
 def test_a_calendar_whose_wall_shows_no_such_day_never_comes(text: str, zone: str) -> None:
     with pytest.raises(Invalid, match="never comes"):
-        plan.schedule("daily", zone, plan.due(text, zone))
+        schedule.parse_schedule("daily", zone, schedule.parse_due(text, zone))
 
 
 @settings(max_examples=150, deadline=None)
@@ -214,12 +216,12 @@ def test_a_calendar_whose_wall_shows_no_such_day_never_comes(text: str, zone: st
 )
 def test_the_next_time_is_the_least_that_is_later(repeat: str, zone: str, first: datetime, later: int) -> None:
     """The next occurrence is the same from any starting point as in a full list."""
-    made = plan.schedule(repeat, zone, plan.on_the_wall(first, ZoneInfo(zone)))
+    made = schedule.parse_schedule(repeat, zone, schedule.wall_to_timestamp(first, ZoneInfo(zone)))
     asked = made.first + later * DAY
     at: int | None = made.first - 1
     while at is not None and at <= asked:
-        at = plan.after(made, at)
-    assert plan.after(made, asked) == at
+        at = schedule.next_after(made, at)
+    assert schedule.next_after(made, asked) == at
     assert at is not None
     assert at > asked
 
@@ -230,8 +232,8 @@ def test_the_next_time_is_the_least_that_is_later(repeat: str, zone: str, first:
     wall=st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)),
 )
 def test_a_clock_shows_the_time_that_was_asked_for_or_the_first_after_a_gap(zone: str, wall: datetime) -> None:
-    at = plan.on_the_wall(wall, ZoneInfo(zone))
-    seen = plan.wall_of(at, ZoneInfo(zone))
+    at = schedule.wall_to_timestamp(wall, ZoneInfo(zone))
+    seen = schedule.timestamp_to_wall(at, ZoneInfo(zone))
     assert seen == wall or (
-        timedelta() < seen - wall <= timedelta(hours=1) and plan.wall_of(at - 1, ZoneInfo(zone)) < wall
+        timedelta() < seen - wall <= timedelta(hours=1) and schedule.timestamp_to_wall(at - 1, ZoneInfo(zone)) < wall
     )

@@ -7,232 +7,245 @@ import pytest
 from msgspec.structs import replace
 
 import holdfast
-from holdfast.features.tasks import service
-from holdfast.features.tasks import store as stored
+from holdfast.features.tasks import service, store
 from holdfast.kernel.errors import AmbiguousId, Conflict, Forbidden, Invalid, LeaseLost, NotFound
-from holdfast.kernel.timestamps import DAY, SECOND, to_text
+from holdfast.kernel.timestamps import DAY, SECOND, format_timestamp
 
 SOON = "2026-01-31T08:00:00Z"
 
 
-def add(hold: Any, title: str = "Pay the rent", **more: Any) -> Any:
-    return hold.task_add(title=title, due_at=more.pop("due_at", "2020-01-31T09:00"), **more).task
+def add(ctx: Any, title: str = "Pay the rent", **more: Any) -> Any:
+    return ctx.task_add(title=title, due_at=more.pop("due_at", "2020-01-31T09:00"), **more).task
 
 
-def claim(hold: Any, **more: Any) -> list[Any]:
-    return list(hold.task_claim(**more).claimed)
+def claim(ctx: Any, **more: Any) -> list[Any]:
+    return list(ctx.task_claim(**more).claimed)
 
 
-def test_a_task_is_planned_and_found_until_it_is_done(timed: holdfast.Holdfast) -> None:
-    task = add(timed)
-    assert [one.id for one in timed.task_list().tasks] == [task.id]
-    (taken,) = claim(timed)
-    done = timed.task_finish(id=task.id, token=taken.token, result="paid", tokens_used=7)
+def test_a_task_is_planned_and_found_until_it_is_done(clocked_store: holdfast.Holdfast) -> None:
+    task = add(clocked_store)
+    assert [one.id for one in clocked_store.task_list().tasks] == [task.id]
+    (taken,) = claim(clocked_store)
+    done = clocked_store.task_finish(id=task.id, token=taken.token, result="paid", tokens_used=7)
     assert (done.task.state, done.run.status, done.run.result, done.run.tokens_used) == ("done", "completed", "paid", 7)
-    assert timed.task_list().count == 0
-    assert timed.task_list(state=["done"]).count == 1
-    assert claim(timed) == []
+    assert clocked_store.task_list().count == 0
+    assert clocked_store.task_list(state=["done"]).count == 1
+    assert claim(clocked_store) == []
 
 
-def test_the_same_thing_at_the_same_time_is_planned_once(timed: holdfast.Holdfast) -> None:
-    first = timed.task_add(title="Pay", due_at="2030-02-22 07:00:00")
-    again = timed.task_add(title="Pay", due_at="2030-02-22T07:00:00Z")
+def test_the_same_thing_at_the_same_time_is_planned_once(clocked_store: holdfast.Holdfast) -> None:
+    first = clocked_store.task_add(title="Pay", due_at="2030-02-22 07:00:00")
+    again = clocked_store.task_add(title="Pay", due_at="2030-02-22T07:00:00Z")
     assert (first.created, again.created, again.task.id) == (True, False, first.task.id)
-    assert timed.task_add(title="Pay", due_at="2030-02-22T07:00:00Z", repeat="daily").created
-    assert timed.task_add(title="Pay", due_at="2030-02-22T07:00:00Z", principal="ann").created
-    assert timed.task_list().total == 3
+    assert clocked_store.task_add(title="Pay", due_at="2030-02-22T07:00:00Z", repeat="daily").created
+    assert clocked_store.task_add(title="Pay", due_at="2030-02-22T07:00:00Z", principal="ann").created
+    assert clocked_store.task_list().total == 3
 
 
-def test_what_is_only_like_it_is_named_and_planned_all_the_same(timed: holdfast.Holdfast) -> None:
-    one = add(timed, "Pay electricity bill account 4411", due_at=SOON)
-    other = timed.task_add(title="Pay water bill account 9922", due_at=SOON)
+def test_what_is_only_like_it_is_named_and_planned_all_the_same(clocked_store: holdfast.Holdfast) -> None:
+    one = add(clocked_store, "Pay electricity bill account 4411", due_at=SOON)
+    other = clocked_store.task_add(title="Pay water bill account 9922", due_at=SOON)
     assert other.created
     assert [like.id for like in other.similar] == [one.id]
-    assert timed.task_add(title="Pay electricity bill account 4411 now", due_at="2026-02-16").similar == []
+    assert clocked_store.task_add(title="Pay electricity bill account 4411 now", due_at="2026-02-16").similar == []
 
 
-def test_a_key_makes_a_task_once_and_never_another(timed: holdfast.Holdfast) -> None:
-    first = timed.task_add(title="Pay", due_at=SOON, unique_key="k")
-    (taken,) = claim(timed)
-    timed.task_finish(id=first.task.id, token=taken.token)
-    again = timed.task_add(title="Pay", due_at=SOON, unique_key="k")
+def test_a_key_makes_a_task_once_and_never_another(clocked_store: holdfast.Holdfast) -> None:
+    first = clocked_store.task_add(title="Pay", due_at=SOON, unique_key="k")
+    (taken,) = claim(clocked_store)
+    clocked_store.task_finish(id=first.task.id, token=taken.token)
+    again = clocked_store.task_add(title="Pay", due_at=SOON, unique_key="k")
     assert (again.created, again.task.id, again.task.state) == (False, first.task.id, "done")
     with pytest.raises(Conflict, match="unique_key"):
-        timed.task_add(title="Pay more", due_at=SOON, unique_key="k")
-    assert timed.task_add(title="Pay more", due_at=SOON, unique_key="k", principal="ann").created
+        clocked_store.task_add(title="Pay more", due_at=SOON, unique_key="k")
+    assert clocked_store.task_add(title="Pay more", due_at=SOON, unique_key="k", principal="ann").created
 
 
-def test_one_claimant_gets_a_task_and_nobody_else_until_the_lease_is_over(timed: holdfast.Holdfast, clock: Any) -> None:
-    task = add(timed)
-    (first,) = claim(timed, owner="a", seconds=60)
-    assert claim(timed, owner="b") == []
+def test_one_claimant_gets_a_task_and_nobody_else_until_the_lease_is_over(
+    clocked_store: holdfast.Holdfast, clock: Any
+) -> None:
+    task = add(clocked_store)
+    (first,) = claim(clocked_store, owner="a", seconds=60)
+    assert claim(clocked_store, owner="b") == []
     clock.move(seconds=61)
-    (second,) = claim(timed, owner="b", seconds=60)
+    (second,) = claim(clocked_store, owner="b", seconds=60)
     assert (second.task.id, second.token, second.task.attempts) == (task.id, first.token + 1, 2)
-    assert [run.status for run in timed.task_runs(id=task.id).runs] == ["lost"]
+    assert [run.status for run in clocked_store.task_runs(id=task.id).runs] == ["lost"]
 
 
-def test_who_comes_too_late_settles_nothing(timed: holdfast.Holdfast, clock: Any) -> None:
-    task = add(timed)
-    (first,) = claim(timed, owner="a", seconds=60)
+def test_who_comes_too_late_settles_nothing(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+    task = add(clocked_store)
+    (first,) = claim(clocked_store, owner="a", seconds=60)
     clock.move(seconds=61)
     with pytest.raises(LeaseLost):
-        timed.task_finish(id=task.id, token=first.token)
-    (second,) = claim(timed, owner="b", seconds=60)
+        clocked_store.task_finish(id=task.id, token=first.token)
+    (second,) = claim(clocked_store, owner="b", seconds=60)
     with pytest.raises(LeaseLost):
-        timed.task_finish(id=task.id, token=first.token, error="no")
+        clocked_store.task_finish(id=task.id, token=first.token, error="no")
     with pytest.raises(LeaseLost):
-        timed.task_heartbeat(id=task.id, token=first.token)
-    timed.task_finish(id=task.id, token=second.token)
+        clocked_store.task_heartbeat(id=task.id, token=first.token)
+    clocked_store.task_finish(id=task.id, token=second.token)
     with pytest.raises(LeaseLost):
-        timed.task_finish(id=task.id, token=second.token)
-    assert [run.final for run in timed.task_runs(id=task.id).runs] == [True, False]
+        clocked_store.task_finish(id=task.id, token=second.token)
+    assert [run.final for run in clocked_store.task_runs(id=task.id).runs] == [True, False]
 
 
-def test_a_heartbeat_holds_a_task_for_longer(timed: holdfast.Holdfast, clock: Any) -> None:
-    task = add(timed)
-    (taken,) = claim(timed, seconds=60)
+def test_a_heartbeat_holds_a_task_for_longer(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+    task = add(clocked_store)
+    (taken,) = claim(clocked_store, seconds=60)
     clock.move(seconds=50)
-    assert timed.task_heartbeat(id=task.id, token=taken.token, seconds=60).stop is False
+    assert clocked_store.task_heartbeat(id=task.id, token=taken.token, seconds=60).stop is False
     clock.move(seconds=50)
-    assert claim(timed) == []
-    assert timed.task_finish(id=task.id, token=taken.token).task.state == "done"
+    assert claim(clocked_store) == []
+    assert clocked_store.task_finish(id=task.id, token=taken.token).task.state == "done"
 
 
 def test_a_task_that_fails_is_tried_again_later_and_later_and_then_given_up(
-    timed: holdfast.Holdfast, clock: Any
+    clocked_store: holdfast.Holdfast, clock: Any
 ) -> None:
-    task = add(timed, max_attempts=3)
+    task = add(clocked_store, max_attempts=3)
     pauses = []
     for number in (1, 2, 3):
-        (taken,) = claim(timed, seconds=5)
-        ended = timed.task_finish(id=task.id, token=taken.token, error=f"no {number}").task
+        (taken,) = claim(clocked_store, seconds=5)
+        ended = clocked_store.task_finish(id=task.id, token=taken.token, error=f"no {number}").task
         assert (ended.attempts, ended.last_error) == (number, f"no {number}")
         if number < 3:
             pauses.append(ended.ready_at)
             clock.move(seconds=120)
     assert ended.state == "failed"
     assert pauses[0] < pauses[1]
-    assert claim(timed) == []
-    assert [(run.status, run.final) for run in timed.task_runs(id=task.id).runs] == [
+    assert claim(clocked_store) == []
+    assert [(run.status, run.final) for run in clocked_store.task_runs(id=task.id).runs] == [
         ("failed", True),
         ("failed", False),
         ("failed", False),
     ]
-    again = timed.task_retry(id=task.id)
+    again = clocked_store.task_retry(id=task.id)
     assert (again.state, again.attempts) == ("pending", 0)
-    assert len(claim(timed)) == 1
+    assert len(claim(clocked_store)) == 1
 
 
-def test_one_that_kills_who_does_it_is_given_up_too(timed: holdfast.Holdfast, clock: Any) -> None:
-    task = add(timed, max_attempts=2)
+def test_one_that_kills_who_does_it_is_given_up_too(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+    task = add(clocked_store, max_attempts=2)
     for _ in range(2):
-        assert len(claim(timed, seconds=10)) == 1
+        assert len(claim(clocked_store, seconds=10)) == 1
         clock.move(seconds=11)
-    assert claim(timed) == []
-    ended = timed.task_show(id=task.id)
+    assert claim(clocked_store) == []
+    ended = clocked_store.task_show(id=task.id)
     assert (ended.state, ended.attempts) == ("failed", 2)
-    assert [(run.status, run.final) for run in timed.task_runs(id=task.id).runs] == [("lost", True), ("lost", False)]
+    assert [(run.status, run.final) for run in clocked_store.task_runs(id=task.id).runs] == [
+        ("lost", True),
+        ("lost", False),
+    ]
 
 
-def test_one_that_repeats_comes_again_though_a_time_of_it_was_given_up(timed: holdfast.Holdfast, clock: Any) -> None:
-    task = add(timed, due_at=to_text(clock() - 10 * SECOND), repeat="daily", max_attempts=1)
-    (taken,) = claim(timed)
-    after = timed.task_finish(id=task.id, token=taken.token, error="no").task
+def test_one_that_repeats_comes_again_though_a_time_of_it_was_given_up(
+    clocked_store: holdfast.Holdfast, clock: Any
+) -> None:
+    task = add(clocked_store, due_at=format_timestamp(clock() - 10 * SECOND), repeat="daily", max_attempts=1)
+    (taken,) = claim(clocked_store)
+    after = clocked_store.task_finish(id=task.id, token=taken.token, error="no").task
     assert (after.state, after.attempts, after.last_error) == ("pending", 0, "no")
-    assert after.due_at == to_text(clock() - 10 * SECOND + DAY)
+    assert after.due_at == format_timestamp(clock() - 10 * SECOND + DAY)
 
 
-def test_a_retry_does_not_move_the_hour_of_the_next_time(timed: holdfast.Holdfast, clock: Any) -> None:
+def test_a_retry_does_not_move_the_hour_of_the_next_time(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     first = clock() - SECOND
-    task = add(timed, due_at=to_text(first), repeat="daily")
-    (taken,) = claim(timed)
-    timed.task_finish(id=task.id, token=taken.token, error="no")
+    task = add(clocked_store, due_at=format_timestamp(first), repeat="daily")
+    (taken,) = claim(clocked_store)
+    clocked_store.task_finish(id=task.id, token=taken.token, error="no")
     clock.move(seconds=3600)
-    (taken,) = claim(timed)
-    assert timed.task_finish(id=task.id, token=taken.token).task.due_at == to_text(first + DAY)
+    (taken,) = claim(clocked_store)
+    assert clocked_store.task_finish(id=task.id, token=taken.token).task.due_at == format_timestamp(first + DAY)
 
 
 @pytest.mark.parametrize(("misfire", "claims"), [("once", 1), ("all", 3), ("skip", 0)])
-def test_times_that_were_slept_through(timed: holdfast.Holdfast, clock: Any, misfire: str, claims: int) -> None:
+def test_times_that_were_slept_through(clocked_store: holdfast.Holdfast, clock: Any, misfire: str, claims: int) -> None:
     first = clock() - 2 * DAY - 3600 * SECOND
-    task = add(timed, due_at=to_text(first), repeat="daily", misfire=misfire)
+    task = add(clocked_store, due_at=format_timestamp(first), repeat="daily", misfire=misfire)
     made = 0
-    while taken := claim(timed):
-        timed.task_finish(id=task.id, token=taken[0].token)
+    while taken := claim(clocked_store):
+        clocked_store.task_finish(id=task.id, token=taken[0].token)
         made += 1
     assert made == claims
-    assert timed.task_show(id=task.id).due_at == to_text(first + 3 * DAY)
+    assert clocked_store.task_show(id=task.id).due_at == format_timestamp(first + 3 * DAY)
 
 
-def test_a_task_is_cancelled_while_it_waits_or_asked_to_stop_while_it_is_done(timed: holdfast.Holdfast) -> None:
-    waits, done = add(timed, "One thing", due_at="2030-01-01"), add(timed, "Another thing", repeat="daily")
-    assert timed.task_cancel(id=waits.id[:8]).state == "cancelled"
+def test_a_task_is_cancelled_while_it_waits_or_asked_to_stop_while_it_is_done(clocked_store: holdfast.Holdfast) -> None:
+    waits, done = (
+        add(clocked_store, "One thing", due_at="2030-01-01"),
+        add(clocked_store, "Another thing", repeat="daily"),
+    )
+    assert clocked_store.task_cancel(id=waits.id[:8]).state == "cancelled"
     with pytest.raises(Conflict):
-        timed.task_cancel(id=waits.id)
-    (taken,) = claim(timed)
-    assert timed.task_cancel(id=done.id).state == "running"
-    assert timed.task_heartbeat(id=done.id, token=taken.token).stop is True
-    assert timed.task_finish(id=done.id, token=taken.token, error="stopped").task.state == "cancelled"
+        clocked_store.task_cancel(id=waits.id)
+    (taken,) = claim(clocked_store)
+    assert clocked_store.task_cancel(id=done.id).state == "running"
+    assert clocked_store.task_heartbeat(id=done.id, token=taken.token).stop is True
+    assert clocked_store.task_finish(id=done.id, token=taken.token, error="stopped").task.state == "cancelled"
 
 
-def test_one_that_was_cancelled_and_left_alone_does_not_come_again(timed: holdfast.Holdfast, clock: Any) -> None:
-    task = add(timed, repeat="daily")
-    claim(timed, seconds=10)
-    timed.task_cancel(id=task.id)
+def test_one_that_was_cancelled_and_left_alone_does_not_come_again(
+    clocked_store: holdfast.Holdfast, clock: Any
+) -> None:
+    task = add(clocked_store, repeat="daily")
+    claim(clocked_store, seconds=10)
+    clocked_store.task_cancel(id=task.id)
     clock.move(seconds=11)
-    assert claim(timed) == []
-    assert timed.task_show(id=task.id).state == "cancelled"
+    assert claim(clocked_store) == []
+    assert clocked_store.task_show(id=task.id).state == "cancelled"
 
 
-def test_a_task_is_changed_and_put_off_only_while_it_waits(timed: holdfast.Holdfast, clock: Any) -> None:
+def test_a_task_is_changed_and_put_off_only_while_it_waits(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     first = clock() + DAY
-    task = add(timed, due_at=to_text(first), repeat="daily")
-    assert timed.task_update(id=task.id, title="Pay more").title == "Pay more"
-    later = to_text(first + 3600 * SECOND)
-    put_off = timed.task_defer(id=task.id, until=later)
-    assert (put_off.due_at, put_off.ready_at) == (to_text(first), later)
+    task = add(clocked_store, due_at=format_timestamp(first), repeat="daily")
+    assert clocked_store.task_update(id=task.id, title="Pay more").title == "Pay more"
+    later = format_timestamp(first + 3600 * SECOND)
+    put_off = clocked_store.task_defer(id=task.id, until=later)
+    assert (put_off.due_at, put_off.ready_at) == (format_timestamp(first), later)
     clock.move(seconds=86_400 + 1800)
-    assert claim(timed) == []
+    assert claim(clocked_store) == []
     clock.move(seconds=1800)
-    (taken,) = claim(timed)
+    (taken,) = claim(clocked_store)
     with pytest.raises(Conflict):
-        timed.task_update(id=task.id, title="Pay less")
-    assert timed.task_finish(id=task.id, token=taken.token).task.due_at == to_text(first + DAY)
-    moved = timed.task_update(id=task.id, due_at="2031-05-01T08:00", zone="Europe/Berlin")
+        clocked_store.task_update(id=task.id, title="Pay less")
+    assert clocked_store.task_finish(id=task.id, token=taken.token).task.due_at == format_timestamp(first + DAY)
+    moved = clocked_store.task_update(id=task.id, due_at="2031-05-01T08:00", zone="Europe/Berlin")
     assert moved.due_at == "2031-05-01T06:00:00.000000Z"
     with pytest.raises(Invalid):
-        timed.task_defer(id=task.id, until="2001-01-01")
+        clocked_store.task_defer(id=task.id, until="2001-01-01")
     with pytest.raises(Invalid):
-        timed.task_update(id=task.id)
+        clocked_store.task_update(id=task.id)
 
 
 @pytest.mark.parametrize("id", ["", "%", "%%%%%%", "______", "abc"])
-def test_a_beginning_that_is_empty_short_or_a_pattern_touches_nothing(timed: holdfast.Holdfast, id: str) -> None:
-    add(timed)
+def test_a_beginning_that_is_empty_short_or_a_pattern_touches_nothing(
+    clocked_store: holdfast.Holdfast, id: str
+) -> None:
+    add(clocked_store)
     with pytest.raises((Invalid, NotFound)):
-        timed.task_cancel(id=id)
-    assert timed.task_list().total == 1
+        clocked_store.task_cancel(id=id)
+    assert clocked_store.task_list().total == 1
 
 
-def test_a_beginning_that_several_have_touches_none(timed: holdfast.Holdfast) -> None:
-    add(timed)
-    task = timed.task_list().tasks[0]
-    twin = replace(service.show(timed.hold, task.id), id=task.id[:8] + "-0000", unique_key=None)
-    with timed.hold.store.writing() as session:
-        stored.put(session, twin)
+def test_a_beginning_that_several_have_touches_none(clocked_store: holdfast.Holdfast) -> None:
+    add(clocked_store)
+    task = clocked_store.task_list().tasks[0]
+    twin = replace(service.get_task(clocked_store.ctx, task.id), id=task.id[:8] + "-0000", unique_key=None)
+    with clocked_store.ctx.store.transaction() as session:
+        store.put_task(session, twin)
     with pytest.raises(AmbiguousId):
-        timed.task_cancel(id=task.id[:8])
-    assert timed.task_show(id=twin.id).id == twin.id
+        clocked_store.task_cancel(id=task.id[:8])
+    assert clocked_store.task_show(id=twin.id).id == twin.id
 
 
 def test_an_agent_sees_its_own_tasks_alone_and_an_admin_all(
-    timed: holdfast.Holdfast, seen_by: Callable[..., Any]
+    clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     ann, bob = (seen_by(agent, right="write") for agent in ("ann", "bob"))
     mine, hers = add(ann, "Mine"), add(ann, "For bob", principal="bob")
     assert [task.id for task in bob.task_list().tasks] == [hers.id]
-    assert timed.task_list().total == 2
+    assert clocked_store.task_list().total == 2
     with pytest.raises(NotFound):
         bob.task_cancel(id=mine.id)
     assert [one.task.id for one in bob.task_claim().claimed] == [hers.id]
@@ -240,13 +253,13 @@ def test_an_agent_sees_its_own_tasks_alone_and_an_admin_all(
         bob.task_add(title="x", due_at=SOON, handler="command", target="true")
 
 
-def test_a_batch_goes_to_whoever_waits_longest_and_no_further_than_its_limit(timed: holdfast.Holdfast) -> None:
+def test_a_batch_goes_to_whoever_waits_longest_and_no_further_than_its_limit(clocked_store: holdfast.Holdfast) -> None:
     for day in range(5, 0, -1):
-        add(timed, f"Thing number {day}", due_at=f"2020-01-0{day}")
-    assert [one.task.title[-1] for one in claim(timed, limit=3)] == ["1", "2", "3"]
-    assert [one.task.title[-1] for one in claim(timed, limit=3)] == ["4", "5"]
+        add(clocked_store, f"Thing number {day}", due_at=f"2020-01-0{day}")
+    assert [one.task.title[-1] for one in claim(clocked_store, limit=3)] == ["1", "2", "3"]
+    assert [one.task.title[-1] for one in claim(clocked_store, limit=3)] == ["4", "5"]
 
 
-def test_what_has_a_handler_is_left_to_workers(timed: holdfast.Holdfast) -> None:
-    add(timed, handler="command", target="true")
-    assert claim(timed) == []
+def test_what_has_a_handler_is_left_to_workers(clocked_store: holdfast.Holdfast) -> None:
+    add(clocked_store, handler="command", target="true")
+    assert claim(clocked_store) == []

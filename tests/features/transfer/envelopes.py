@@ -5,7 +5,7 @@ from typing import Any
 
 import holdfast
 from holdfast.kernel.timestamps import SECOND
-from holdfast.surfaces import error_responses as wire
+from holdfast.surfaces import error_responses
 
 NOON = 1_790_000_000 * SECOND
 
@@ -26,11 +26,11 @@ Open = Callable[[str], holdfast.Holdfast]
 
 def text_of(exported: dict[str, Any]) -> bytes:
     """Encode an export without its timestamp."""
-    return wire.encode({**exported, "exported_at": ""})
+    return error_responses.encode({**exported, "exported_at": ""})
 
 
-def take(hold: holdfast.Holdfast, envelope: Any, **options: Any) -> Any:
-    return hold.call("import", {"envelope": envelope, **options})
+def import_envelope(ctx: holdfast.Holdfast, envelope: Any, **options: Any) -> Any:
+    return ctx.call("import", {"envelope": envelope, **options})
 
 
 def memory(**more: Any) -> dict[str, Any]:

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from envelopes import Clock, take, text_of
+from envelopes import Clock, import_envelope, text_of
 
 import holdfast
-from holdfast.features.transfer.local_table_rows import LEDGERS
+from holdfast.features.transfer.local_table_rows import LOCAL_TABLES
 from holdfast.features.transfer.schema_v1 import ARRAYS
 from holdfast.kernel.caller import Caller
 from holdfast.kernel.timestamps import DAY
-from holdfast.surfaces import error_responses as wire
+from holdfast.surfaces import error_responses
 
 TURNS = [{"role": "user", "content": "When do we deploy?"}, {"role": "assistant", "content": "On Tuesdays."}]
 
@@ -22,60 +22,58 @@ TURNS = [{"role": "user", "content": "When do we deploy?"}, {"role": "assistant"
 @pytest.fixture
 def busy(db: str, clock: Clock) -> Iterator[holdfast.Holdfast]:
     """A store with records of every local table."""
-    with holdfast.open(db, agent_id="ai:tester@here", now=clock) as hold:
-        _talk(hold)
-        _plan(hold, clock)
-        _spend(hold)
-        _work(hold)
-        yield hold
+    with holdfast.open(db, agent_id="ai:tester@here", now=clock) as ctx:
+        _talk(ctx)
+        _plan(ctx, clock)
+        _spend(ctx)
+        _work(ctx)
+        yield ctx
 
 
-def _talk(hold: holdfast.Holdfast) -> None:
-    hold.principal_merge(alias="slack:U1", principal="ann")
-    said = hold.conversation_say(turns=TURNS, principal="ann", channel="cli", namespace="team/a")
-    hold.conversation_close(id=said.conversation_id, summary="They deploy on Tuesdays.")
-    hold.conversation_say(turns=TURNS, principal="slack:U1", channel="slack")
-    learned = hold.lesson_add(rule="Run the migration on a copy first.", domain="databases", namespace="team/a")
-    hold.outcome_record(
-        what="It failed.", domain="databases", score=-1, lesson_id=learned.lesson.id, namespace="team/a"
-    )
-    hold.outcome_record(what="Smaller steps went well.", domain="planning", score=1, principal="ann")
-    hold.onboarding_tell(principal="ann", step="introduce")
-    hold.interaction_record(status="denied", principal="ann", action="shell", reason="Not allowed.", input="rm -rf /")
-    hold.conversation_say(turns=TURNS, principal="bob", channel="cli")
-    hold.principal_purge(name="bob")
+def _talk(ctx: holdfast.Holdfast) -> None:
+    ctx.principal_merge(alias="slack:U1", principal="ann")
+    said = ctx.conversation_say(turns=TURNS, principal="ann", channel="cli", namespace="team/a")
+    ctx.conversation_close(id=said.conversation_id, summary="They deploy on Tuesdays.")
+    ctx.conversation_say(turns=TURNS, principal="slack:U1", channel="slack")
+    learned = ctx.lesson_add(rule="Run the migration on a copy first.", domain="databases", namespace="team/a")
+    ctx.outcome_record(what="It failed.", domain="databases", score=-1, lesson_id=learned.lesson.id, namespace="team/a")
+    ctx.outcome_record(what="Smaller steps went well.", domain="planning", score=1, principal="ann")
+    ctx.onboarding_tell(principal="ann", step="introduce")
+    ctx.interaction_record(status="denied", principal="ann", action="shell", reason="Not allowed.", input="rm -rf /")
+    ctx.conversation_say(turns=TURNS, principal="bob", channel="cli")
+    ctx.principal_purge(name="bob")
 
 
-def _plan(hold: holdfast.Holdfast, clock: Clock) -> None:
+def _plan(ctx: holdfast.Holdfast, clock: Clock) -> None:
     due = {"due_at": "2026-01-31T09:00", "zone": "Europe/Berlin"}
-    hold.task_add(title="Pay the rent", repeat="monthly", payload={"b": [1, None], "a": "ü"}, **due)
-    hold.task_add(title="Ask Ann", due_at="2026-02-01", namespace="team/a", principal="ann", unique_key="k")
-    hold.task_add(title="Back up", handler="job", target="backup", **due)
-    (claimed,) = hold.task_claim(limit=1, seconds=3600).claimed
-    hold.task_finish(id=claimed.task.id, token=claimed.token, result="Paid.", tokens_used=12)
-    (failed, *_) = hold.task_claim(limit=1, seconds=3600).claimed
-    hold.task_finish(id=failed.task.id, token=failed.token, error="Nobody there.")
+    ctx.task_add(title="Pay the rent", repeat="monthly", payload={"b": [1, None], "a": "ü"}, **due)
+    ctx.task_add(title="Ask Ann", due_at="2026-02-01", namespace="team/a", principal="ann", unique_key="k")
+    ctx.task_add(title="Back up", handler="job", target="backup", **due)
+    (claimed,) = ctx.task_claim(limit=1, seconds=3600).claimed
+    ctx.task_finish(id=claimed.task.id, token=claimed.token, result="Paid.", tokens_used=12)
+    (failed, *_) = ctx.task_claim(limit=1, seconds=3600).claimed
+    ctx.task_finish(id=failed.task.id, token=failed.token, error="Nobody there.")
     clock.at += DAY
-    assert hold.task_claim(limit=5, seconds=3600).claimed
+    assert ctx.task_claim(limit=5, seconds=3600).claimed
 
 
-def _spend(hold: holdfast.Holdfast) -> None:
-    hold.price_set(model="sonnet-*", input="3", output="15", cache_read="0.30")
-    hold.budget_set(principal="ann", cost="2.5", period="month")
-    hold.budget_set(principal="*", model="sonnet-4", tokens=10**12)
-    hold.usage_record(model="sonnet-4", input_tokens=999_999_999, cache_read_tokens=1, principal="ann", unique_key="u")
-    hold.usage_record(model="unknown", output_tokens=5, session="s", at="2026-01-01T10:00:00Z")
-    hold.usage_reserve(model="sonnet-4", output_tokens=10)
+def _spend(ctx: holdfast.Holdfast) -> None:
+    ctx.price_set(model="sonnet-*", input="3", output="15", cache_read="0.30")
+    ctx.budget_set(principal="ann", cost="2.5", period="month")
+    ctx.budget_set(principal="*", model="sonnet-4", tokens=10**12)
+    ctx.usage_record(model="sonnet-4", input_tokens=999_999_999, cache_read_tokens=1, principal="ann", unique_key="u")
+    ctx.usage_record(model="unknown", output_tokens=5, session="s", at="2026-01-01T10:00:00Z")
+    ctx.usage_reserve(model="sonnet-4", output_tokens=10)
 
 
-def _work(hold: holdfast.Holdfast) -> None:
-    opened = hold.run_open(topology="release", phases=["build", "test"], id="r-1", inputs={"tag": "v2"}, seconds=3600)
-    hold.run_step(id="r-1", token=opened.token, phase="build", state="in_progress")
-    hold.run_step(id="r-1", token=opened.token, phase="build", state="completed", output="wheel")
-    hold.session_keep(session_id="abc", provider="one", channel="cli", principal="ann", namespace="team/a")
-    found = hold.recall(context="migration copy")
-    hold.feedback(recall_id=found.recall_id, verdict="used", ids=[found.memories[0].id])
-    hold.capture_turn(host_session_id="c", host_turn_index=0, role="user", content="Remember the milk.")
+def _work(ctx: holdfast.Holdfast) -> None:
+    opened = ctx.run_open(topology="release", phases=["build", "test"], id="r-1", inputs={"tag": "v2"}, seconds=3600)
+    ctx.run_step(id="r-1", token=opened.token, phase="build", state="in_progress")
+    ctx.run_step(id="r-1", token=opened.token, phase="build", state="completed", output="wheel")
+    ctx.session_keep(session_id="abc", provider="one", channel="cli", principal="ann", namespace="team/a")
+    found = ctx.recall(context="migration copy")
+    ctx.feedback(recall_id=found.recall_id, verdict="used", ids=[found.memories[0].id])
+    ctx.capture_turn(host_session_id="c", host_turn_index=0, role="user", content="Remember the milk.")
 
 
 @pytest.fixture
@@ -83,15 +81,15 @@ def fresh(engine: str, tmp_path: Path, clock: Clock, request: pytest.FixtureRequ
     """An empty store on the other engine."""
     file = str(tmp_path / "fresh.db")
     place = nullcontext(file) if engine == "postgres" else request.getfixturevalue("postgres").empty_store()
-    with place as address, holdfast.open(address, agent_id="ai:other@there", now=clock) as hold:
-        yield hold
+    with place as address, holdfast.open(address, agent_id="ai:other@there", now=clock) as ctx:
+        yield ctx
 
 
 def test_every_array_of_agents_is_the_same_byte_for_byte_after_a_trip_to_the_other_engine(
     busy: holdfast.Holdfast, fresh: holdfast.Holdfast
 ) -> None:
     exported = busy.export()
-    assert {name: len(exported[name]) for name in LEDGERS} == {
+    assert {name: len(exported[name]) for name in LOCAL_TABLES} == {
         "conversations": 2,
         "outcomes": 2,
         "tasks": 3,
@@ -106,17 +104,17 @@ def test_every_array_of_agents_is_the_same_byte_for_byte_after_a_trip_to_the_oth
         "mined": 1,
         "feedback": 1,
     }
-    sent = wire.encode(exported)
-    answer = take(fresh, msgspec.json.decode(sent))
+    sent = error_responses.encode(exported)
+    answer = import_envelope(fresh, msgspec.json.decode(sent))
     assert (answer.errors, answer.kept) == ([], [])
     assert text_of(fresh.export()) == text_of(exported)
-    again = take(fresh, msgspec.json.decode(sent))
+    again = import_envelope(fresh, msgspec.json.decode(sent))
     assert all((one.imported, one.merged, one.older) == (0, 0, 0) for one in again.arrays.values())
     assert text_of(fresh.export()) == text_of(exported)
 
 
 def test_what_was_held_is_free_where_it_comes_in(busy: holdfast.Holdfast, fresh: holdfast.Holdfast) -> None:
-    take(fresh, busy.export())
+    import_envelope(fresh, busy.export())
     (claimed,) = fresh.task_claim(limit=5).claimed
     assert (claimed.task.title, claimed.task.attempts, claimed.token) == ("Ask Ann", 3, 3)
     assert fresh.run_open(topology="release", phases=["build", "test"], id="r-1", inputs={"tag": "v2"}).next == "test"
@@ -128,13 +126,13 @@ def test_what_was_held_is_free_where_it_comes_in(busy: holdfast.Holdfast, fresh:
 
 def test_an_import_never_takes_a_task_from_whoever_does_it(busy: holdfast.Holdfast, clock: Clock) -> None:
     exported = busy.export()
-    assert take(busy, exported).arrays["tasks"].unchanged == 3
+    assert import_envelope(busy, exported).arrays["tasks"].unchanged == 3
     (row,) = [row for row in exported["tasks"] if row["title"] == "Ask Ann"]
     later = {**row, "title": "Ask Bob", "updated_at": "2027-01-01T00:00:00Z"}
-    answer = take(busy, {"memories": [], "tasks": [later]})
+    answer = import_envelope(busy, {"memories": [], "tasks": [later]})
     assert [(one.array, one.index, one.code) for one in answer.errors] == [("tasks", 0, "CONFLICT")]
     assert busy.task_finish(id=row["id"], token=2).task.state == "done"
-    assert take(busy, {"memories": [], "tasks": [later, row]}).arrays["tasks"].older == 1
+    assert import_envelope(busy, {"memories": [], "tasks": [later, row]}).arrays["tasks"].older == 1
 
 
 def test_a_key_of_a_namespace_exports_and_imports_only_what_lies_there(
@@ -142,7 +140,7 @@ def test_a_key_of_a_namespace_exports_and_imports_only_what_lies_there(
 ) -> None:
     confined = Caller(agent="ai:admin@here", namespaces=("team",))
     exported = busy.call("export", {}, caller=confined)
-    held = {name: len(exported[name]) for name in LEDGERS if exported[name]}
+    held = {name: len(exported[name]) for name in LOCAL_TABLES if exported[name]}
     assert held == {
         "conversations": 1,
         "outcomes": 1,
@@ -152,9 +150,9 @@ def test_a_key_of_a_namespace_exports_and_imports_only_what_lies_there(
         "feedback": 1,
     }
     assert {name: len(rows) for name, rows in busy.export(namespace="team").items() if name in held} == held
-    whole = {name: rows for name, rows in busy.export().items() if name in {*LEDGERS, "principals"}}
+    whole = {name: rows for name, rows in busy.export().items() if name in {*LOCAL_TABLES, "principals"}}
     answer = fresh.call("import", {"envelope": {**exported, **whole}}, caller=confined)
-    assert {name: answer.arrays[name].imported for name in LEDGERS if answer.arrays[name].imported} == held
+    assert {name: answer.arrays[name].imported for name in LOCAL_TABLES if answer.arrays[name].imported} == held
     assert {(one.array, one.code) for one in answer.errors} == {
         *((name, "FORBIDDEN") for name in whole.keys() - {"task_runs", "provider_sessions", "feedback"}),
         ("task_runs", "NOT_FOUND"),
@@ -165,16 +163,16 @@ def test_what_is_not_trusted_becomes_the_importers_and_runs_nothing(
     busy: holdfast.Holdfast, fresh: holdfast.Holdfast
 ) -> None:
     exported = busy.export()
-    answer = take(fresh, exported, trust_source=False)
-    refused = {(one.array, one.code) for one in answer.errors if one.array in LEDGERS}
+    answer = import_envelope(fresh, exported, trust_source=False)
+    refused = {(one.array, one.code) for one in answer.errors if one.array in LOCAL_TABLES}
     assert refused == {("tasks", "FORBIDDEN")}
     names = {
         row.get("agent_id") or row["set_by"] for name in ("tasks", "usage", "prices") for row in fresh.export()[name]
     }
     assert names == {"ai:other@there"}
     assert fresh.task_list().count == 2
-    again = take(fresh, exported, trust_source=False)
-    assert sum(again.arrays[name].imported + again.arrays[name].merged for name in LEDGERS) == 0
+    again = import_envelope(fresh, exported, trust_source=False)
+    assert sum(again.arrays[name].imported + again.arrays[name].merged for name in LOCAL_TABLES) == 0
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [
@@ -207,7 +205,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-_TOLD = {"tasks": {"unique_key"}, "task_runs": {"result"}, "usage": {"unique_key"}}
+_STORE_ONLY = {"tasks": {"unique_key"}, "task_runs": {"result"}, "usage": {"unique_key"}}
 """Columns that must be unique, removed before rows are modified."""
 
 
@@ -215,9 +213,9 @@ def test_a_bad_row_is_named_by_its_place_and_changes_nothing(busy: holdfast.Hold
     exported = busy.export()
     given: dict[str, list[Any]] = {}
     for name, change, _ in BAD:
-        good = next(row for row in exported[name] if _TOLD.get(name, set()) <= row.keys())
+        good = next(row for row in exported[name] if _STORE_ONLY.get(name, set()) <= row.keys())
         given.setdefault(name, [good]).append({**good, **change})
-    answer = take(busy, {"memories": [], **given})
+    answer = import_envelope(busy, {"memories": [], **given})
     wanted = sorted(
         (name, place, code)
         for name in given
@@ -229,15 +227,15 @@ def test_a_bad_row_is_named_by_its_place_and_changes_nothing(busy: holdfast.Hold
 
 def test_of_two_states_of_a_record_the_later_stays(busy: holdfast.Holdfast, fresh: holdfast.Holdfast) -> None:
     before = busy.export()
-    take(fresh, before)
+    import_envelope(fresh, before)
     busy.price_set(model="sonnet-*", input="4", output="16")
     busy.session_keep(session_id="def", provider="one", channel="cli", principal="ann", namespace="team/a")
     busy.conversation_say(turns=TURNS, principal="slack:U1", channel="slack")
     after = busy.export()
-    merged = {name: counts.merged for name, counts in take(fresh, after).arrays.items() if counts.merged}
+    merged = {name: counts.merged for name, counts in import_envelope(fresh, after).arrays.items() if counts.merged}
     assert merged == {"conversations": 1, "prices": 1, "provider_sessions": 1}
     assert text_of(fresh.export()) == text_of(after)
-    older = {name: counts.older for name, counts in take(fresh, before).arrays.items() if counts.older}
+    older = {name: counts.older for name, counts in import_envelope(fresh, before).arrays.items() if counts.older}
     assert (older, text_of(fresh.export())) == (merged, text_of(after))
 
 
@@ -248,20 +246,20 @@ def test_what_a_later_release_says_is_kept_or_refused_by_name(
     exported["tasks"][0]["colour"] = {"a": "red", "b": 1}
     exported["prices"][0]["tier"] = "batch"
     exported["boards"] = [{"id": "b-1"}]
-    assert take(fresh, exported).kept == ["boards"]
+    assert import_envelope(fresh, exported).kept == ["boards"]
     assert {**fresh.export(), "exported_at": ""} == {**exported, "exported_at": ""}
     exported["runs"][0]["phases"][0]["colour"] = "red"
-    (refused,) = take(fresh, exported).errors
+    (refused,) = import_envelope(fresh, exported).errors
     assert (refused.array, refused.index, "colour" in refused.error) == ("runs", 0, True)
 
 
 def test_rows_that_an_earlier_release_kept_unread_are_exported_still(fresh: holdfast.Holdfast) -> None:
     said = {"id": "o-1", "at": "2026-01-01T00:00:00.000000Z", "score": 1}
-    with fresh.hold.store.writing() as session:
-        session.do("kept_put", name="/outcomes", body=msgspec.json.encode([said]).decode())
+    with fresh.ctx.store.transaction() as session:
+        session.do("meta_put", name="/outcomes", body=msgspec.json.encode([said]).decode())
     assert fresh.export()["outcomes"] == [said]
 
 
 def test_every_array_that_is_exported_can_be_read(fresh: holdfast.Holdfast) -> None:
     assert {name for name, value in fresh.export().items() if isinstance(value, list)} == {*ARRAYS}
-    assert tuple(LEDGERS) == ARRAYS[-len(LEDGERS) :]
+    assert tuple(LOCAL_TABLES) == ARRAYS[-len(LOCAL_TABLES) :]

@@ -10,9 +10,9 @@ import pytest
 from envelopes import Open, memory, text_of
 
 import holdfast
-from holdfast.features.transfer.files import CHUNK
+from holdfast.features.transfer.files import CHUNK_CHARS
 from holdfast.kernel.context import Progress
-from holdfast.kernel.errors import Cancelled, Invalid
+from holdfast.kernel.errors import Invalid, OperationCancelled
 
 
 def usage(number: int) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def usage(number: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def exported(rich: holdfast.Holdfast, tmp_path: Path) -> Path:
+def export_file(rich: holdfast.Holdfast, tmp_path: Path) -> Path:
     file = tmp_path / "all.json"
     rich.call("import", {"envelope": {"memories": [], "usage": [usage(number) for number in range(450)]}})
     rich.export_file(file=str(file))
@@ -34,62 +34,62 @@ def exported(rich: holdfast.Holdfast, tmp_path: Path) -> Path:
 
 
 def test_a_file_says_what_an_export_says_and_makes_the_same_store(
-    rich: holdfast.Holdfast, opened: Open, exported: Path
+    rich: holdfast.Holdfast, open_store: Open, export_file: Path
 ) -> None:
-    assert text_of(msgspec.json.decode(exported.read_bytes())) == text_of(rich.export())
-    assert stat.S_IMODE(exported.stat().st_mode) == 0o600
-    fresh = opened("fresh")
-    answer = fresh.import_file(file=str(exported))
+    assert text_of(msgspec.json.decode(export_file.read_bytes())) == text_of(rich.export())
+    assert stat.S_IMODE(export_file.stat().st_mode) == 0o600
+    fresh = open_store("fresh")
+    answer = fresh.import_file(file=str(export_file))
     assert (answer.errors, answer.imported, answer.arrays["usage"].imported) == ([], 7, 450)
     assert text_of(fresh.export()) == text_of(rich.export())
     assert fresh.verify().intact
-    again = fresh.import_file(file=str(exported))
+    again = fresh.import_file(file=str(export_file))
     assert all((one.imported, one.merged, one.older) == (0, 0, 0) for one in again.arrays.values())
 
 
-def test_it_does_not_matter_how_a_file_is_laid_out(opened: Open, exported: Path, tmp_path: Path) -> None:
-    given = msgspec.json.decode(exported.read_bytes())
+def test_it_does_not_matter_how_a_file_is_laid_out(open_store: Open, export_file: Path, tmp_path: Path) -> None:
+    given = msgspec.json.decode(export_file.read_bytes())
     laid_out = tmp_path / "laid-out.json"
     shuffled = dict(sorted(given.items(), reverse=True))
     laid_out.write_text(json.dumps(shuffled, indent=4, ensure_ascii=True).replace("\n", "\r\n"), encoding="utf-8-sig")
-    one, other = opened("one"), opened("other")
-    one.import_file(file=str(exported))
+    one, other = open_store("one"), open_store("other")
+    one.import_file(file=str(export_file))
     other.import_file(file=str(laid_out))
     assert text_of(one.export()) == text_of(other.export())
 
 
-def test_a_dry_run_by_file_only_says_what_it_would_do(opened: Open, exported: Path) -> None:
-    fresh = opened("fresh")
+def test_a_dry_run_by_file_only_says_what_it_would_do(open_store: Open, export_file: Path) -> None:
+    fresh = open_store("fresh")
     before = fresh.export()
-    assert fresh.import_file(file=str(exported), dry_run=True).imported == 7
+    assert fresh.import_file(file=str(export_file), dry_run=True).imported == 7
     assert text_of(fresh.export()) == text_of(before)
 
 
 def test_an_import_by_file_that_is_given_up_goes_on_the_next_time(
-    rich: holdfast.Holdfast, opened: Open, exported: Path
+    rich: holdfast.Holdfast, open_store: Open, export_file: Path
 ) -> None:
     def stop(done: int, total: int, what: str) -> None:
         if done >= 300:
-            raise Cancelled
+            raise OperationCancelled
 
-    fresh = opened("fresh")
-    with pytest.raises(Cancelled):
-        fresh.call("import_file", {"file": str(exported)}, progress=Progress(stop))
+    fresh = open_store("fresh")
+    with pytest.raises(OperationCancelled):
+        fresh.call("import_file", {"file": str(export_file)}, progress=Progress(stop))
     assert 0 < len(fresh.export()["usage"]) < 450
-    fresh.import_file(file=str(exported))
+    fresh.import_file(file=str(export_file))
     assert text_of(fresh.export()) == text_of(rich.export())
 
 
-def test_what_was_settled_about_a_fall_is_settled_where_it_comes_in(opened: Open, tmp_path: Path) -> None:
-    hold, fresh, file = opened("hold"), opened("fresh"), str(tmp_path / "fell.json")
-    ground, heir = (hold.store(title=title, content=f"{title} it is.", tier="long") for title in ("Old", "New"))
-    hold.reflect(source_ids=[ground.id], title="So", content="Therefore.")
-    hold.link(source_id=heir.id, target_id=ground.id, relation="supersedes")
-    (told,) = hold.invalidations().invalidations
-    hold.invalidations_dismiss(ids=[told.id], reason="Seen.")
-    hold.export_file(file=file)
+def test_what_was_settled_about_a_fall_is_settled_where_it_comes_in(open_store: Open, tmp_path: Path) -> None:
+    ctx, fresh, file = open_store("hold"), open_store("fresh"), str(tmp_path / "fell.json")
+    ground, heir = (ctx.store(title=title, content=f"{title} it is.", tier="long") for title in ("Old", "New"))
+    ctx.reflect(source_ids=[ground.id], title="So", content="Therefore.")
+    ctx.link(source_id=heir.id, target_id=ground.id, relation="supersedes")
+    (told,) = ctx.invalidations().invalidations
+    ctx.invalidations_dismiss(ids=[told.id], reason="Seen.")
+    ctx.export_file(file=file)
     assert fresh.import_file(file=file).errors == []
-    assert text_of(fresh.export()) == text_of(hold.export())
+    assert text_of(fresh.export()) == text_of(ctx.export())
     assert [row["status"] for row in fresh.export()["invalidations"]] == ["dismissed"]
 
 
@@ -113,32 +113,32 @@ WHOLE = b'{"memories": [{"id": "m-1", "title": "One", "content": "first", "tier"
         pytest.param(b"", id="nothing"),
     ],
 )
-def test_a_file_that_is_no_whole_export_changes_nothing(opened: Open, tmp_path: Path, content: bytes) -> None:
-    hold, file = opened("hold"), tmp_path / "broken.json"
+def test_a_file_that_is_no_whole_export_changes_nothing(open_store: Open, tmp_path: Path, content: bytes) -> None:
+    ctx, file = open_store("hold"), tmp_path / "broken.json"
     file.write_bytes(content)
     with pytest.raises(Invalid):
-        hold.import_file(file=str(file))
-    assert hold.stats().changes == 0
+        ctx.import_file(file=str(file))
+    assert ctx.stats().changes == 0
 
 
-def test_a_number_is_whole_wherever_the_file_is_read_on(opened: Open, tmp_path: Path) -> None:
-    hold, file = opened("hold"), tmp_path / "numbers.json"
+def test_a_number_is_whole_wherever_the_file_is_read_on(open_store: Open, tmp_path: Path) -> None:
+    ctx, file = open_store("hold"), tmp_path / "numbers.json"
     begin = '{"memories": [], "boards": ['
-    file.write_text(begin + " " * (CHUNK - len(begin) - 2) + "12345]}")
-    assert hold.import_file(file=str(file)).kept == ["boards"]
-    assert hold.export()["boards"] == [12345]
+    file.write_text(begin + " " * (CHUNK_CHARS - len(begin) - 2) + "12345]}")
+    assert ctx.import_file(file=str(file)).kept == ["boards"]
+    assert ctx.export()["boards"] == [12345]
 
 
-def test_a_row_that_is_refused_is_named_by_its_place_in_the_file(opened: Open, tmp_path: Path) -> None:
-    hold, file = opened("hold"), tmp_path / "some.json"
+def test_a_row_that_is_refused_is_named_by_its_place_in_the_file(open_store: Open, tmp_path: Path) -> None:
+    ctx, file = open_store("hold"), tmp_path / "some.json"
     rows = [memory(), memory(id="m-2", content=" "), memory(id="m-3", title="Three")]
     odd = '{"id": "m-4", "title": "\\ud800", "content": "x"}'
     text = json.dumps({"memories": rows, "links": [], "boards": [1], "flag": {"a": 1}}).replace("}],", f"}}, {odd}],")
     file.write_text(text)
-    answer = hold.import_file(file=str(file))
+    answer = ctx.import_file(file=str(file))
     assert [(one.array, one.index, one.code) for one in answer.errors] == [
         ("memories", 1, "VALIDATION_FAILED"),
         ("memories", 3, "VALIDATION_FAILED"),
     ]
     assert (answer.imported, answer.rejected, answer.kept) == (2, 2, ["boards", "flag"])
-    assert (hold.export()["boards"], hold.export()["flag"]) == ([1], {"a": 1})
+    assert (ctx.export()["boards"], ctx.export()["flag"]) == ([1], {"a": 1})

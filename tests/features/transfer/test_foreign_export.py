@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from envelopes import Open, counts, take, text_of
+from envelopes import Open, counts, import_envelope, text_of
 
 FOREIGN: dict[str, Any] = {
     "schema_version": "v1",
@@ -90,12 +90,12 @@ FOREIGN: dict[str, Any] = {
 }
 
 
-def test_another_programs_export_is_read_and_what_we_do_not_know_of_it_is_written_again(opened: Open) -> None:
-    hold = opened("foreign")
-    answer = take(hold, FOREIGN)
+def test_another_programs_export_is_read_and_what_we_do_not_know_of_it_is_written_again(open_store: Open) -> None:
+    ctx = open_store("foreign")
+    answer = import_envelope(ctx, FOREIGN)
     assert (counts(answer), answer.errors) == ((3, 0, 0, 0, 0), [])
     assert answer.kept == ["channels", "future_flag"]
-    exported = hold.export()
+    exported = ctx.export()
     assert {name: exported[name] for name in answer.kept} == {name: FOREIGN[name] for name in answer.kept}
     mined = next(row for row in exported["memories"] if row["id"] == "m-1")
     given = FOREIGN["memories"][0]
@@ -129,26 +129,26 @@ TIMES_OF_THE_LINK = {
 }
 
 
-def test_another_programs_export_makes_the_whole_trip_unchanged_from_then_on(opened: Open) -> None:
-    first, second = opened("first"), opened("second")
-    take(first, FOREIGN)
-    assert (take(first, FOREIGN).unchanged, first.stats().changes) == (3, 7)
+def test_another_programs_export_makes_the_whole_trip_unchanged_from_then_on(open_store: Open) -> None:
+    first, second = open_store("first"), open_store("second")
+    import_envelope(first, FOREIGN)
+    assert (import_envelope(first, FOREIGN).unchanged, first.stats().changes) == (3, 7)
     exported = first.export()
-    take(second, exported)
+    import_envelope(second, exported)
     assert text_of(second.export()) == text_of(exported)
 
 
-def test_a_foreign_memory_is_an_ordinary_one_here(opened: Open) -> None:
-    hold = opened("foreign")
-    take(hold, FOREIGN)
-    mined = hold.get("m-1")
+def test_a_foreign_memory_is_an_ordinary_one_here(open_store: Open) -> None:
+    ctx = open_store("foreign")
+    import_envelope(ctx, FOREIGN)
+    mined = ctx.get("m-1")
     assert (mined.source, mined.memory_kind, mined.agent_id, mined.scope) == (
         "import",
         "observation",
         "host:box:pid-1",
         "team",
     )
-    put_away = hold.archive_list().archived[0]
+    put_away = ctx.archive_list().archived[0]
     assert (put_away.id, put_away.tier, put_away.archive_reason, put_away.updated_at) == (
         "m-3",
         "short",
@@ -158,9 +158,9 @@ def test_a_foreign_memory_is_an_ordinary_one_here(opened: Open) -> None:
     assert (put_away.agent_id, put_away.metadata) == ("ai:tester@here", {"imported_from_agent_id": "system"})
 
 
-def test_a_first_form_is_not_written_any_more_once_we_know_better(opened: Open) -> None:
-    hold = opened("foreign")
-    take(hold, FOREIGN)
-    hold.update("m-1", kind="lesson", citations=[])
-    row = next(row for row in hold.export()["memories"] if row["id"] == "m-1")
+def test_a_first_form_is_not_written_any_more_once_we_know_better(open_store: Open) -> None:
+    ctx = open_store("foreign")
+    import_envelope(ctx, FOREIGN)
+    ctx.update("m-1", kind="lesson", citations=[])
+    row = next(row for row in ctx.export()["memories"] if row["id"] == "m-1")
     assert (row["memory_kind"], row["citations"], row["source"]) == ("lesson", [], "mine-slack")

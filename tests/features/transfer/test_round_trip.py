@@ -2,19 +2,19 @@
 
 import msgspec
 import pytest
-from envelopes import Open, counts, take, text_of
+from envelopes import Open, counts, import_envelope, text_of
 
 import holdfast
 from holdfast.kernel.caller import Caller
-from holdfast.surfaces import error_responses as wire
+from holdfast.surfaces import error_responses
 
 
 def test_an_export_is_the_same_byte_for_byte_after_a_trip_through_a_fresh_store(
-    rich: holdfast.Holdfast, opened: Open
+    rich: holdfast.Holdfast, open_store: Open
 ) -> None:
     exported = rich.export()
-    fresh = opened("fresh")
-    answer = take(fresh, msgspec.json.decode(wire.encode(exported)))
+    fresh = open_store("fresh")
+    answer = import_envelope(fresh, msgspec.json.decode(error_responses.encode(exported)))
     assert answer.errors == []
     assert text_of(fresh.export()) == text_of(exported)
     assert {
@@ -22,11 +22,11 @@ def test_an_export_is_the_same_byte_for_byte_after_a_trip_through_a_fresh_store(
     } == {"memories": 6, "archived": 1, "links": 3, "entities": 3, "agents": 1, "grants": 1}
 
 
-def test_what_was_taken_in_is_journalled_found_and_whole(rich: holdfast.Holdfast, opened: Open) -> None:
-    fresh = opened("fresh")
-    take(fresh, rich.export())
+def test_what_was_taken_in_is_journalled_found_and_whole(rich: holdfast.Holdfast, open_store: Open) -> None:
+    fresh = open_store("fresh")
+    import_envelope(fresh, rich.export())
     assert fresh.verify().intact
-    assert fresh.hold.store.faults() == []
+    assert fresh.ctx.store.faults() == []
     assert fresh.recall(context="deploy wednesdays").memories[0].title == "Deploy day"
     assert fresh.list(namespace="team/a").count == 2
     assert {change.op for change in fresh.events(after=0).events} == {"import"}
@@ -35,7 +35,7 @@ def test_what_was_taken_in_is_journalled_found_and_whole(rich: holdfast.Holdfast
 def test_an_export_is_the_same_text_twice_with_its_keys_in_order_at_every_depth(rich: holdfast.Holdfast) -> None:
     exported = rich.export()
     assert text_of(rich.export()) == text_of(exported)
-    assert wire.encode(exported) == msgspec.json.encode(exported, order="deterministic")
+    assert error_responses.encode(exported) == msgspec.json.encode(exported, order="deterministic")
 
 
 def test_an_export_has_the_head_that_readers_of_the_envelope_ask_for(rich: holdfast.Holdfast) -> None:
@@ -49,7 +49,7 @@ def test_an_export_has_the_head_that_readers_of_the_envelope_ask_for(rich: holdf
 def test_taking_in_ones_own_export_changes_nothing(rich: holdfast.Holdfast) -> None:
     exported, changes = rich.export(), rich.stats().changes
     for options in ({}, {"trust_source": False}, {"on_conflict": "error"}, {"on_conflict": "version"}):
-        answer = take(rich, exported, **options)
+        answer = import_envelope(rich, exported, **options)
         rejected = [one for one in answer.errors if one.array not in ("grants", "notices")]
         assert (answer.imported, answer.merged, rejected) == (0, 0, [])
     assert rich.stats().changes == changes
@@ -60,14 +60,14 @@ def test_taking_in_ones_own_export_changes_nothing(rich: holdfast.Holdfast) -> N
 @pytest.mark.parametrize("on_conflict", ["merge", "error", "version"])
 @pytest.mark.parametrize("preserve_timestamps", [True, False])
 def test_taking_an_export_in_twice_changes_nothing_the_second_time(
-    rich: holdfast.Holdfast, opened: Open, trust_source: bool, on_conflict: str, preserve_timestamps: bool
+    rich: holdfast.Holdfast, open_store: Open, trust_source: bool, on_conflict: str, preserve_timestamps: bool
 ) -> None:
     options = {"trust_source": trust_source, "on_conflict": on_conflict, "preserve_timestamps": preserve_timestamps}
-    fresh, exported = opened("fresh"), rich.export()
+    fresh, exported = open_store("fresh"), rich.export()
     fresh.store(title="Deploy day", content="My own view of it.", namespace="team/a")
-    take(fresh, exported, **options)
+    import_envelope(fresh, exported, **options)
     once, changes = fresh.export(), fresh.stats().changes
-    again = take(fresh, exported, **options)
+    again = import_envelope(fresh, exported, **options)
     assert (again.imported, again.merged) == (0, 0)
     assert fresh.stats().changes == changes
     assert text_of(fresh.export()) == text_of(once)
@@ -90,16 +90,16 @@ def test_an_export_of_a_namespace_has_what_lies_below_it(rich: holdfast.Holdfast
     assert {row["title"] for row in rich.export(namespace="team")["memories"]} == {"Standup", "Deploy day"}
 
 
-def test_export_and_import_need_an_administrator(hold: holdfast.Holdfast) -> None:
+def test_export_and_import_need_an_administrator(ctx: holdfast.Holdfast) -> None:
     for name, arguments in (("export", {}), ("import", {"envelope": {"memories": []}})):
         with pytest.raises(holdfast.HoldfastError) as refused:
-            hold.call(name, arguments, caller=Caller(agent="ai:writer@here", right="write"))
+            ctx.call(name, arguments, caller=Caller(agent="ai:writer@here", right="write"))
         assert refused.value.code == "FORBIDDEN"
 
 
-def test_the_simple_form_can_be_taken_in_too(rich: holdfast.Holdfast, opened: Open) -> None:
+def test_the_simple_form_can_be_taken_in_too(rich: holdfast.Holdfast, open_store: Open) -> None:
     simple = rich.export(simple=True)
     assert set(simple) == {"memories", "links", "count", "exported_at"}
-    fresh = opened("fresh")
-    assert counts(take(fresh, simple)) == (6, 0, 0, 0, 0)
+    fresh = open_store("fresh")
+    assert counts(import_envelope(fresh, simple)) == (6, 0, 0, 0, 0)
     assert fresh.export(simple=True)["links"] == simple["links"]

@@ -16,24 +16,24 @@ from clocks import Clock
 import holdfast
 from holdfast.features.webhooks import store as subscriptions
 from holdfast.features.webhooks.deliver import Dispatcher
-from holdfast.features.webhooks.model import FIRST_PAUSE, LONGEST_PAUSE, pause
+from holdfast.features.webhooks.model import MAX_PAUSE, MIN_PAUSE, retry_delay
 from holdfast.kernel.caller import Caller
 from holdfast.kernel.errors import HoldfastError, NotFound
-from holdfast.kernel.net.access import Outbound
+from holdfast.kernel.net.outbound import WebhookLimits
 from holdfast.surfaces.http.metrics import Metrics
-from provider_server import Asked, Behaviour, Handler, Provider, provider
+from provider_server import Behaviour, Handler, Provider, ReceivedRequest, provider
 from timeouts import TIMEOUT
 
-HERE = Outbound(("127.0.0.0/8",), timeout=2.0, attempts=4)
+HERE = WebhookLimits(("127.0.0.0/8",), timeout=2.0, attempts=4)
 SECRET = "correct horse battery"
 WATCHER = Caller("ai:watcher@here")
 
 
-def taking(handler: Handler, _: Asked) -> None:
+def accept(handler: Handler, _: ReceivedRequest) -> None:
     handler.reply(b"")
 
 
-def answering(*statuses: int) -> Behaviour:
+def answer_with(*statuses: int) -> Behaviour:
     """Answer with each status in turn, then accept everything."""
     left = list(statuses)
     return lambda handler, _: handler.reply(b"no", left.pop(0) if left else 204)
@@ -45,9 +45,9 @@ class World(NamedTuple):
     receiver: Provider
 
     def deliver(self) -> int:
-        return Dispatcher(self.hold.hold).deliver()
+        return Dispatcher(self.hold.ctx).deliver()
 
-    def told(self) -> list[tuple[int, str]]:
+    def delivered(self) -> list[tuple[int, str]]:
         return [(one.body["seq"], one.body["event"]) for one in self.receiver.asked]
 
     def subscribe(self, **more: Any) -> Any:
@@ -55,15 +55,15 @@ class World(NamedTuple):
 
 
 @pytest.fixture
-def world_with(timed: holdfast.Holdfast, clock: Clock) -> Iterator[Callable[[Behaviour], World]]:
-    timed.hold = replace(timed.hold, outbound=HERE)
+def world_with(clocked_store: holdfast.Holdfast, clock: Clock) -> Iterator[Callable[[Behaviour], World]]:
+    clocked_store.ctx = replace(clocked_store.ctx, webhook_limits=HERE)
     with ExitStack() as stack:
-        yield lambda behave: World(timed, clock, stack.enter_context(provider(behave)))
+        yield lambda behave: World(clocked_store, clock, stack.enter_context(provider(behave)))
 
 
 @pytest.fixture
 def world(world_with: Callable[[Behaviour], World]) -> World:
-    return world_with(taking)
+    return world_with(accept)
 
 
 def test_every_change_is_told_once_in_order_and_under_its_name(world: World) -> None:
@@ -76,7 +76,7 @@ def test_every_change_is_told_once_in_order_and_under_its_name(world: World) -> 
     world.hold.promote(id=one.id)
     world.hold.delete(id=one.id)
     assert world.deliver() == 6
-    assert world.told() == [
+    assert world.delivered() == [
         (2, "memory_store"),
         (3, "memory_update"),
         (4, "memory_link_created"),
@@ -122,8 +122,8 @@ def test_a_secret_is_shown_once_and_never_again(world: World) -> None:
     assert made.secret.startswith("whsec_")
     for answer in (world.hold.subscription_list(), world.hold.export(), world.hold.events(), world.hold.doctor()):
         assert made.secret not in msgspec.json.encode(answer, enc_hook=str).decode()
-    with world.hold.hold.reading() as session:
-        assert made.secret not in repr(subscriptions.one(session, made.id))
+    with world.hold.ctx.reading() as session:
+        assert made.secret not in repr(subscriptions.find_subscription(session, made.id))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_only_what_is_asked_for_is_told_and_the_feed_takes_the_same_filters(
     world.hold.link(source_id=team, target_id=ids[0])
     world.hold.delete(id=ids[1])
     world.deliver()
-    assert [seq for seq, _ in world.told()] == told
+    assert [seq for seq, _ in world.delivered()] == told
     filters = {name: value for name, value in asked.items() if name != "after"}
     page = world.hold.events(after=asked.get("after", 2), limit=1000, **filters)
     assert [one.seq for one in page.events] == told
@@ -174,7 +174,7 @@ def test_what_an_owner_may_not_see_is_not_told(world: World, seen_by: Any) -> No
 
 def test_a_subscription_ends_with_the_key_under_which_it_was_made(world: World) -> None:
     made = world.hold.key_create(name="desk", scope="write")
-    under = Caller("key:desk", right="write", key=made.id, bound=True)
+    under = Caller("key:desk", right="write", key=made.id, has_fixed_agent=True)
     world.hold.call("subscribe", {"url": world.receiver.url, "secret": SECRET}, caller=under)
     world.hold.store(title="One", content="x")
     assert world.deliver() == 1
@@ -188,7 +188,7 @@ def test_a_subscription_ends_with_the_key_under_which_it_was_made(world: World) 
 def test_a_receiver_that_fails_is_tried_again_later_and_what_follows_waits_for_it(
     world_with: Callable[[Behaviour], World],
 ) -> None:
-    world = world_with(answering(500, 429))
+    world = world_with(answer_with(500, 429))
     made = world.subscribe()
     for title in ("One", "Two"):
         world.hold.store(title=title, content="x")
@@ -200,7 +200,7 @@ def test_a_receiver_that_fails_is_tried_again_later_and_what_follows_waits_for_i
     assert (world.deliver(), world.deliver()) == (1, 0)
     world.clock.move(seconds=20)
     assert world.deliver() == 2
-    assert [seq for seq, _ in world.told()] == [1, 1, 1, 2]
+    assert [seq for seq, _ in world.delivered()] == [1, 1, 1, 2]
     ids = [one.headers["webhook-id"] for one in world.receiver.asked]
     assert len(set(ids[:3])) == 1 != len(set(ids))
     times = {one.headers["webhook-timestamp"] for one in world.receiver.asked[:3]}
@@ -215,14 +215,14 @@ def test_a_receiver_that_fails_is_tried_again_later_and_what_follows_waits_for_i
 def test_what_nobody_takes_becomes_a_dead_letter_and_is_sent_again_on_request(
     world_with: Callable[[Behaviour], World],
 ) -> None:
-    world = world_with(answering(500, 502, 503, 500, 400, 400, 400))
+    world = world_with(answer_with(500, 502, 503, 500, 400, 400, 400))
     made = world.subscribe()
     for title in ("One", "Two", "Three"):
         world.hold.store(title=title, content="x")
     for _ in range(8):
         world.deliver()
         world.clock.move(hours=1)
-    assert [seq for seq, _ in world.told()] == [1, 1, 1, 1, 2, 2, 2, 3]
+    assert [seq for seq, _ in world.delivered()] == [1, 1, 1, 1, 2, 2, 2, 3]
     dead = world.hold.subscription_deliveries(state=["dead"]).deliveries
     assert [(one.seq, one.attempts, one.status) for one in dead] == [(2, 3, 400), (1, 4, 500)]
     with pytest.raises(NotFound):
@@ -231,69 +231,71 @@ def test_what_nobody_takes_becomes_a_dead_letter_and_is_sent_again_on_request(
     assert world.hold.subscription_replay(id=made.id, all_dead_letters=True).requeued == 1
     world.hold.store(title="Four", content="x")
     world.deliver()
-    assert [seq for seq, _ in world.told()][8:] == [1, 2, 4]
+    assert [seq for seq, _ in world.delivered()][8:] == [1, 2, 4]
     assert world.hold.subscription_deliveries(state=["dead"]).count == 0
     assert world.hold.subscription_replay(id=made.id, since=2).place == 2
     world.deliver()
-    assert [seq for seq, _ in world.told()][11:] == [3, 4]
+    assert [seq for seq, _ in world.delivered()][11:] == [3, 4]
 
 
-class Warned(NamedTuple):
+class Warnings(NamedTuple):
     """What doctor and metrics report about subscriptions."""
 
     facts: dict[str, int]
-    said: list[str]
+    findings: list[str]
     measured: list[str]
 
 
-def warned(world: World, caller: Caller = WATCHER) -> Warned:
+def read_warnings(world: World, caller: Caller = WATCHER) -> Warnings:
     (section,) = [one for one in world.hold.doctor().sections if one.name == "subscriptions"]
     lines = Metrics().text(world.hold, caller).splitlines()
     measured = [line.removeprefix("holdfast_subscription_") for line in lines]
-    return Warned(section.facts, [one.what for one in section.findings], [line for line in measured if "{id=" in line])
+    return Warnings(
+        section.facts, [one.what for one in section.findings], [line for line in measured if "{id=" in line]
+    )
 
 
 def test_dead_letters_are_seen_by_who_watches_the_store_with_the_command_that_mends_it(
     world_with: Callable[[Behaviour], World],
 ) -> None:
-    world = world_with(answering(400, 400, 400, 500))
+    world = world_with(answer_with(400, 400, 400, 500))
     id = world.subscribe().id
     for title in ("One", "Two"):
         world.hold.store(title=title, content="x")
     for _ in range(3):
         world.deliver()
         world.clock.move(hours=1)
-    facts, [said], measured = warned(world)
+    facts, [said], measured = read_warnings(world)
     assert facts == {"active": 1, "ended": 0, "waiting": 1, "dead_letters": 1}
     assert f"1 dead letter. Causes: `holdfast subscription deliveries {id} --state dead`." in said
     assert f"Resend: `holdfast subscription replay {id} --all-dead-letters`." in said
     assert measured == [f'ended{{id="{id}"}} 0', f'waiting{{id="{id}"}} 1', f'dead_letters{{id="{id}"}} 1']
-    assert warned(world, Caller("ai:other@here", right="write")).measured == []
+    assert read_warnings(world, Caller("ai:other@here", right="write")).measured == []
     world.hold.subscription_replay(id=id, all_dead_letters=True)
     world.deliver()
-    assert warned(world)[:2] == ({"active": 1, "ended": 0, "waiting": 0, "dead_letters": 0}, [])
+    assert read_warnings(world)[:2] == ({"active": 1, "ended": 0, "waiting": 0, "dead_letters": 0}, [])
 
 
 @pytest.mark.parametrize("status", [410, 200], ids=["gone", "revoked"])
 def test_a_subscription_that_ended_is_seen_by_who_watches_the_store(
     world_with: Callable[[Behaviour], World], status: int
 ) -> None:
-    world = world_with(answering(status))
+    world = world_with(answer_with(status))
     key = world.hold.key_create(name="desk", scope="write").id
-    caller = Caller("key:desk", right="write", key=key, bound=True)
+    caller = Caller("key:desk", right="write", key=key, has_fixed_agent=True)
     id = world.hold.call("subscribe", {"url": world.receiver.url, "secret": SECRET}, caller=caller).id
     if status == 200:
         world.hold.key_revoke(id=key)
     world.hold.store(title="One", content="x")
     world.deliver()
-    facts, [said], measured = warned(world)
+    facts, [said], measured = read_warnings(world)
     assert (facts["ended"], measured[0]) == (1, f'ended{{id="{id}"}} 1')
     assert (f"Resume: `holdfast subscription replay {id} --since 0`." in said) == (status == 410)
     assert said.endswith(f"Remove: `holdfast unsubscribe {id}`.")
 
 
 def test_a_receiver_that_is_gone_ends_the_subscription_which_says_why(world_with: Callable[[Behaviour], World]) -> None:
-    world = world_with(answering(410))
+    world = world_with(answer_with(410))
     made = world.subscribe()
     world.hold.store(title="One", content="x")
     world.deliver()
@@ -302,48 +304,48 @@ def test_a_receiver_that_is_gone_ends_the_subscription_which_says_why(world_with
     assert world.deliver() == 0
     world.hold.subscription_replay(id=made.id, since=0)
     world.deliver()
-    assert [seq for seq, _ in world.told()] == [1, 1]
+    assert [seq for seq, _ in world.delivered()] == [1, 1]
 
 
-def hanging(handler: Handler, _: Asked) -> None:
+def hang(handler: Handler, _: ReceivedRequest) -> None:
     handler.server.closing.wait(TIMEOUT)
 
 
-def trickling(handler: Handler, _: Asked) -> None:
+def trickle(handler: Handler, _: ReceivedRequest) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
     while not handler.server.closing.wait(0.1):
         handler.wfile.write(b"x")
 
 
-def never_ending(handler: Handler, _: Asked) -> None:
+def never_end(handler: Handler, _: ReceivedRequest) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n")
     while not handler.server.closing.is_set():
         handler.wfile.write(b"x" * 65_536)
 
 
-def redirecting(handler: Handler, _: Asked) -> None:
+def redirect(handler: Handler, _: ReceivedRequest) -> None:
     handler.reply(b"", 302, Location=f"{handler.server.url}/elsewhere")
 
 
-def garbling(handler: Handler, _: Asked) -> None:
+def garble(handler: Handler, _: ReceivedRequest) -> None:
     handler.wfile.write(b"\x00\xff garbage\r\n\r\n")
 
 
 @pytest.mark.parametrize(
     ("behave", "said"),
     [
-        (hanging, "did not answer within 0.4 seconds"),
-        (trickling, "did not answer within 0.4 seconds"),
-        (redirecting, "redirects (HTTP 302), which is not followed"),
-        (garbling, "does not speak HTTP"),
-        (never_ending, None),
+        (hang, "did not answer within 0.4 seconds"),
+        (trickle, "did not answer within 0.4 seconds"),
+        (redirect, "redirects (HTTP 302), which is not followed"),
+        (garble, "does not speak HTTP"),
+        (never_end, None),
     ],
 )
 def test_a_receiver_costs_no_more_than_its_time_and_is_followed_nowhere(
     world_with: Callable[[Behaviour], World], behave: Behaviour, said: str | None
 ) -> None:
     world = world_with(behave)
-    world.hold.hold = replace(world.hold.hold, outbound=Outbound(("127.0.0.0/8",), timeout=0.4))
+    world.hold.ctx = replace(world.hold.ctx, webhook_limits=WebhookLimits(("127.0.0.0/8",), timeout=0.4))
     made = world.subscribe()
     tested = world.hold.subscription_test(id=made.id)
     assert (tested.ok, said is None or said in tested.error) == (said is None, True)
@@ -353,31 +355,31 @@ def test_a_receiver_costs_no_more_than_its_time_and_is_followed_nowhere(
 def test_two_dispatchers_do_not_deliver_the_same_and_a_dead_one_is_followed(world: World) -> None:
     world.subscribe()
     world.hold.store(title="One", content="x")
-    dead = Dispatcher(world.hold.hold, owner="dead")
-    [one] = dead._due()
-    assert dead._held(one) == 1
-    assert Dispatcher(world.hold.hold).deliver() == 0
+    dead = Dispatcher(world.hold.ctx, owner="dead")
+    [one] = dead._list_due()
+    assert dead._claim(one) == 1
+    assert Dispatcher(world.hold.ctx).deliver() == 0
     world.clock.move(seconds=13)
-    assert Dispatcher(world.hold.hold).deliver() == 1
-    assert world.told() == [(1, "memory_store")]
+    assert Dispatcher(world.hold.ctx).deliver() == 1
+    assert world.delivered() == [(1, "memory_store")]
 
 
 def test_who_lost_the_subscription_settles_nothing(world: World) -> None:
     made = world.subscribe()
     world.hold.store(title="One", content="x")
-    slow, other = Dispatcher(world.hold.hold, owner="slow"), Dispatcher(world.hold.hold, owner="other")
-    [one] = slow._due()
-    token, item = slow._held(one), slow._next(one)
+    slow, other = Dispatcher(world.hold.ctx, owner="slow"), Dispatcher(world.hold.ctx, owner="other")
+    [one] = slow._list_due()
+    token, item = slow._claim(one), slow._next_event(one)
     assert token is not None
     assert item is not None
-    result = slow._tried(one, item)
+    result = slow._attempt(one, item)
     assert result is not None
     world.clock.move(seconds=13)
     assert other.deliver() == 1
-    assert slow._settled(one, token, item, result) is None
+    assert slow._record_attempt(one, token, item, result) is None
     [after] = world.hold.subscription_list().subscriptions
     assert (after.id, after.place, after.delivered) == (made.id, 1, 1)
-    assert [seq for seq, _ in world.told()] == [1, 1]
+    assert [seq for seq, _ in world.delivered()] == [1, 1]
 
 
 def test_history_is_not_folded_before_it_was_told(world: World) -> None:
@@ -406,12 +408,12 @@ def test_only_its_owner_and_who_administers_the_store_may_see_or_end_a_subscript
 
 
 def test_pauses_grow_are_spread_and_have_an_end() -> None:
-    grown = [pause(attempts, 0.0, 1.0) for attempts in range(1, 14)]
-    assert grown[:3] == [FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
-    assert grown[-1] == LONGEST_PAUSE
-    assert pause(1, 0.0, 0.0) == FIRST_PAUSE // 2
-    assert pause(1, 60.0, 0.0) == 60_000_000
-    assert pause(1, 1e9, 0.0) == LONGEST_PAUSE
+    grown = [retry_delay(attempts, 0.0, 1.0) for attempts in range(1, 14)]
+    assert grown[:3] == [MIN_PAUSE, 2 * MIN_PAUSE, 4 * MIN_PAUSE]
+    assert grown[-1] == MAX_PAUSE
+    assert retry_delay(1, 0.0, 0.0) == MIN_PAUSE // 2
+    assert retry_delay(1, 60.0, 0.0) == 60_000_000
+    assert retry_delay(1, 1e9, 0.0) == MAX_PAUSE
 
 
 @pytest.mark.parametrize(
@@ -427,9 +429,9 @@ def test_pauses_grow_are_spread_and_have_an_end() -> None:
         {"url": "https://h.example/", "agent_filter": "no agent"},
     ],
 )
-def test_what_could_never_be_delivered_is_refused(timed: holdfast.Holdfast, asked: dict[str, Any]) -> None:
+def test_what_could_never_be_delivered_is_refused(clocked_store: holdfast.Holdfast, asked: dict[str, Any]) -> None:
     with pytest.raises(HoldfastError) as refused:
-        timed.call("subscribe", asked)
+        clocked_store.call("subscribe", asked)
     assert refused.value.code == "VALIDATION_FAILED"
     assert asked.get("secret", "nothing") not in refused.value.message
-    assert timed.subscription_list().count == 0
+    assert clocked_store.subscription_list().count == 0

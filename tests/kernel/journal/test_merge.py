@@ -1,4 +1,4 @@
-"""The laws of the one merge: what converges, what is kept, what shows."""
+"""Laws of the merge: convergence, conflicts, shown values."""
 
 from functools import reduce
 from itertools import permutations
@@ -9,22 +9,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.kernel.clock import Stamp, tick
-from holdfast.kernel.records.merge import AWAITED, Cell, canonical, delta, join, present, shown, write
+from holdfast.kernel.records.merge import (
+    AWAITED,
+    FieldState,
+    canonical_json,
+    is_present,
+    join,
+    pick_visible,
+    to_delta,
+    write_value,
+)
 
-EMPTY = Cell({}, {})
+EMPTY = FieldState({}, {})
 
 
 class Run(NamedTuple):
-    """What some replicas did with one cell: where each ended, every cell on the way, every change that travelled."""
+    """A history of one field on several replicas: final states, intermediate states, sent changes."""
 
-    replicas: list[Cell]
-    reached: list[Cell]
-    changes: list[Cell]
+    replicas: list[FieldState]
+    reached: list[FieldState]
+    changes: list[FieldState]
 
 
 @st.composite
 def runs(draw: st.DrawFn) -> Run:
-    """Edits, resolutions and pulls in any order, by clocks that disagree."""
+    """Generate edits, resolutions and pulls in any order, with disagreeing clocks."""
     replicas = dict.fromkeys("ABC", EMPTY)
     reached, changes = [EMPTY], []
     for _ in range(draw(st.integers(1, 14))):
@@ -33,20 +42,20 @@ def runs(draw: st.DrawFn) -> Run:
             replicas[at] = join(replicas[at], replicas[draw(st.sampled_from("ABC"))])
         else:
             stamp = Stamp(tick(draw(st.integers(0, 9)), *replicas[at].seen.values()), at)
-            replaces = draw(st.sampled_from([None, [shown([replicas[at]])[0]]]))
+            replaces = draw(st.sampled_from([None, [pick_visible([replicas[at]])[0]]]))
             new = draw(st.sampled_from(["v", "w", 1, True, None]))
-            replicas[at] = write(replicas[at], stamp, new, replaces)
-            changes.append(delta(replicas[at], stamp))
+            replicas[at] = write_value(replicas[at], stamp, new, replaces)
+            changes.append(to_delta(replicas[at], stamp))
         reached.append(replicas[at])
     return Run([*replicas.values()], reached, changes)
 
 
-def exact(cell: Cell) -> tuple[dict[Stamp, bytes], dict[str, int]]:
-    """A cell in which 1 and True differ."""
-    return {stamp: canonical(value) for stamp, value in cell.values.items()}, cell.seen
+def exact(cell: FieldState) -> tuple[dict[Stamp, bytes], dict[str, int]]:
+    """Convert a state so that 1 and True differ."""
+    return {stamp: canonical_json(value) for stamp, value in cell.values.items()}, cell.seen
 
 
-def told(changes: Any) -> Cell:
+def join_all(changes: Any) -> FieldState:
     return reduce(join, changes, EMPTY)
 
 
@@ -64,12 +73,12 @@ def test_join_is_commutative_associative_and_idempotent_over_every_cell_that_can
 def test_the_same_changes_make_the_same_cell_in_whatever_order_and_however_often_they_come(run: Run, dice: Any) -> None:
     shuffled = run.changes * 2
     dice.shuffle(shuffled)
-    assert exact(told(shuffled)) == exact(told(run.changes)) == exact(told(run.replicas))
+    assert exact(join_all(shuffled)) == exact(join_all(run.changes)) == exact(join_all(run.replicas))
 
 
 @given(runs())
 def test_a_value_goes_only_if_somebody_who_had_seen_it_wrote(run: Run) -> None:
-    everything = told(run.replicas)
+    everything = join_all(run.replicas)
     for change in run.changes:
         for stamp, value in change.values.items():
             if value is not AWAITED and stamp not in everything.values:
@@ -82,67 +91,70 @@ def test_a_value_goes_only_if_somebody_who_had_seen_it_wrote(run: Run) -> None:
 
 @given(runs())
 def test_no_value_stays_awaited_once_every_change_has_come(run: Run) -> None:
-    assert AWAITED not in told(run.changes).values.values()
+    assert AWAITED not in join_all(run.changes).values.values()
 
 
 def test_a_value_that_was_knowingly_replaced_is_no_conflict_in_any_order_of_delivery() -> None:
-    """v1; then v2 and v3 on v1 at once; then v4 on v3: only v2 lost without being seen."""
-    v1 = write(EMPTY, Stamp(1, "A"), "v1", None)
-    v2 = write(v1, Stamp(2, "B"), "v2", ["v1"])
-    v3 = write(v1, Stamp(3, "C"), "v3", ["v1"])
-    v4 = write(v3, Stamp(4, "C"), "v4", ["v3"])
+    """v1; then v2 and v3 concurrently on v1; then v4 on v3: only v2 lost unseen."""
+    v1 = write_value(EMPTY, Stamp(1, "A"), "v1", None)
+    v2 = write_value(v1, Stamp(2, "B"), "v2", ["v1"])
+    v3 = write_value(v1, Stamp(3, "C"), "v3", ["v1"])
+    v4 = write_value(v3, Stamp(4, "C"), "v4", ["v3"])
     changes = [
-        delta(cell, Stamp(n, origin)) for cell, n, origin in [(v1, 1, "A"), (v2, 2, "B"), (v3, 3, "C"), (v4, 4, "C")]
+        to_delta(cell, Stamp(n, origin)) for cell, n, origin in [(v1, 1, "A"), (v2, 2, "B"), (v3, 3, "C"), (v4, 4, "C")]
     ]
     for order in permutations(changes):
-        assert shown([told(order)]) == ("v4", [(Stamp(2, "B"), "v2")])
+        assert pick_visible([join_all(order)]) == ("v4", [(Stamp(2, "B"), "v2")])
 
 
 def test_equal_values_of_two_writers_are_both_kept_when_joined() -> None:
-    """Thinning them would make the outcome depend on the order: a third writer may have replaced only one."""
-    a = write(EMPTY, Stamp(1, "A"), "v", None)
-    b = write(EMPTY, Stamp(1, "B"), "v", None)
-    c = write(b, Stamp(2, "C"), "w", ["v"])
+    """Dropping some would make the outcome depend on the order: a third writer may have replaced only one."""
+    a = write_value(EMPTY, Stamp(1, "A"), "v", None)
+    b = write_value(EMPTY, Stamp(1, "B"), "v", None)
+    c = write_value(b, Stamp(2, "C"), "w", ["v"])
     assert join(a, b).values == {Stamp(1, "A"): "v", Stamp(1, "B"): "v"}
     assert exact(join(join(a, b), c)) == exact(join(a, join(b, c)))
-    assert shown([join(join(a, b), c)]) == ("w", [(Stamp(1, "A"), "v")])
+    assert pick_visible([join(join(a, b), c)]) == ("w", [(Stamp(1, "A"), "v")])
 
 
 def test_equal_values_are_no_conflict() -> None:
-    a, b = (write(EMPTY, Stamp(1, origin), "same", None) for origin in "AB")
-    assert shown([join(a, b)]) == ("same", [])
+    a, b = (write_value(EMPTY, Stamp(1, origin), "same", None) for origin in "AB")
+    assert pick_visible([join(a, b)]) == ("same", [])
 
 
 def test_the_greatest_stamp_shows_and_the_other_value_is_the_conflict() -> None:
-    older, newer = write(EMPTY, Stamp(1, "A"), "older", None), write(EMPTY, Stamp(2, "B"), "newer", None)
-    assert shown([join(newer, older)]) == ("newer", [(Stamp(1, "A"), "older")])
+    older, newer = write_value(EMPTY, Stamp(1, "A"), "older", None), write_value(EMPTY, Stamp(2, "B"), "newer", None)
+    assert pick_visible([join(newer, older)]) == ("newer", [(Stamp(1, "A"), "older")])
 
 
 def test_an_edit_keeps_the_losers_and_a_resolution_clears_them() -> None:
-    both = join(write(EMPTY, Stamp(1, "A"), "mine", None), write(EMPTY, Stamp(2, "B"), "theirs", None))
-    assert shown([write(both, Stamp(3, "A"), "edited", ["theirs"])]) == ("edited", [(Stamp(1, "A"), "mine")])
-    assert shown([write(both, Stamp(3, "A"), "settled", None)]) == ("settled", [])
+    both = join(write_value(EMPTY, Stamp(1, "A"), "mine", None), write_value(EMPTY, Stamp(2, "B"), "theirs", None))
+    assert pick_visible([write_value(both, Stamp(3, "A"), "edited", ["theirs"])]) == (
+        "edited",
+        [(Stamp(1, "A"), "mine")],
+    )
+    assert pick_visible([write_value(both, Stamp(3, "A"), "settled", None)]) == ("settled", [])
 
 
 def test_a_concurrent_add_beats_a_remove() -> None:
-    there = write(EMPTY, Stamp(1, "A"), True, None)
-    removed = write(there, Stamp(9, "A"), False, None)
-    added = write(there, Stamp(2, "B"), True, None)
-    assert present([join(removed, added)])
-    assert not present([removed])
-    assert not present([write(join(removed, added), Stamp(10, "A"), False, None)])
+    there = write_value(EMPTY, Stamp(1, "A"), True, None)
+    removed = write_value(there, Stamp(9, "A"), False, None)
+    added = write_value(there, Stamp(2, "B"), True, None)
+    assert is_present([join(removed, added)])
+    assert not is_present([removed])
+    assert not is_present([write_value(join(removed, added), Stamp(10, "A"), False, None)])
 
 
 def test_a_change_carries_its_own_value_and_only_names_the_losers_it_kept() -> None:
-    both = join(write(EMPTY, Stamp(1, "A"), "lost", None), write(EMPTY, Stamp(2, "B"), "won", None))
-    edited = write(both, Stamp(3, "B"), "new", ["won"])
-    assert delta(edited, Stamp(3, "B")).values == {Stamp(1, "A"): AWAITED, Stamp(3, "B"): "new"}
+    both = join(write_value(EMPTY, Stamp(1, "A"), "lost", None), write_value(EMPTY, Stamp(2, "B"), "won", None))
+    edited = write_value(both, Stamp(3, "B"), "new", ["won"])
+    assert to_delta(edited, Stamp(3, "B")).values == {Stamp(1, "A"): AWAITED, Stamp(3, "B"): "new"}
 
 
 def test_what_is_awaited_does_not_show() -> None:
-    assert shown([Cell({Stamp(9, "A"): AWAITED, Stamp(1, "B"): "here"}, {"A": 9, "B": 1})]) == ("here", [])
-    assert shown([Cell({Stamp(9, "A"): AWAITED}, {"A": 9})]) == (None, [])
-    assert shown([]) == (None, [])
+    assert pick_visible([FieldState({Stamp(9, "A"): AWAITED, Stamp(1, "B"): "here"}, {"A": 9, "B": 1})]) == ("here", [])
+    assert pick_visible([FieldState({Stamp(9, "A"): AWAITED}, {"A": 9})]) == (None, [])
+    assert pick_visible([]) == (None, [])
 
 
 @pytest.mark.parametrize(
@@ -151,8 +163,8 @@ def test_what_is_awaited_does_not_show() -> None:
     ids=["true-one", "false-zero", "int-float", "null-false", "text-number", "object-array"],
 )
 def test_values_that_json_tells_apart_are_different_values(one: Any, other: Any) -> None:
-    assert canonical(one) != canonical(other)
+    assert canonical_json(one) != canonical_json(other)
 
 
 def test_the_order_of_keys_makes_no_difference() -> None:
-    assert canonical({"a": 1, "b": {"c": 2, "d": 3}}) == canonical({"b": {"d": 3, "c": 2}, "a": 1})
+    assert canonical_json({"a": 1, "b": {"c": 2, "d": 3}}) == canonical_json({"b": {"d": 3, "c": 2}, "a": 1})

@@ -1,4 +1,4 @@
-"""Stores for the contract: every engine is one more parameter here, and must pass all of it."""
+"""Stores for the contract tests, which every engine must pass."""
 
 import os
 import time
@@ -12,10 +12,10 @@ from schemas import SECRET
 import holdfast
 from engines import ENGINES, Postgres
 from holdfast.app import Holdfast
-from holdfast.kernel import timestamps as moment
+from holdfast.kernel import timestamps
 from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Hold
-from holdfast.kernel.storage.locate import open_store
+from holdfast.kernel.context import Context
+from holdfast.kernel.storage.open_by_address import open_store
 from holdfast.kernel.storage.port import Store
 from holdfast.settings import Settings
 
@@ -27,41 +27,41 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def address(engine: str, request: pytest.FixtureRequest) -> Iterator[str]:
-    """Where a store of an engine is: one with nothing in it, or with enough for a test of plans."""
+    """Address of an engine's store: empty, or with enough rows for tests of query plans."""
     if engine == "sqlite":
         yield request.getfixturevalue("db")
         return
     server: Postgres = request.getfixturevalue("postgres")
     wants_plans = "plans" in request.fixturenames
-    with server.copy_of(request.getfixturevalue("filled")) if wants_plans else server.empty_store() as url:
+    with server.copy_of(request.getfixturevalue("full_database")) if wants_plans else server.empty_store() as url:
         yield url
 
 
 @pytest.fixture(scope="session")
-def filled(postgres: Postgres) -> str:
-    """The database of a store with enough in it: filling one costs six times as much as copying it."""
+def full_database(postgres: Postgres) -> str:
+    """Database with a filled store, to be copied: filling costs six times as much as copying."""
     database = postgres.new_database()
     url = postgres.url(database)
-    with holdfast.open(settings=Settings(db=url, agent_id=ME.agent, embedder="none")) as hold:
-        fill(hold, url)
+    with holdfast.open(settings=Settings(db=url, agent_id=ME.agent, embedder="none")) as ctx:
+        fill(ctx, url)
     return database
 
 
 @pytest.fixture
-def opened(address: str) -> Iterator[Callable[[], Store]]:
-    """Opens the store, as often as a test asks: every time as another process would."""
+def open_again(address: str) -> Iterator[Callable[[], Store]]:
+    """Open the store as often as needed, each time like another process."""
     with ExitStack() as stack:
         yield lambda: stack.enter_context(closing(open_store(address)))
 
 
 @pytest.fixture
-def store(opened: Callable[[], Store]) -> Store:
-    return opened()
+def store(open_again: Callable[[], Store]) -> Store:
+    return open_again()
 
 
 @pytest.fixture
 def user(postgres: Postgres) -> Iterator[str]:
-    """A user of the database that may do nothing yet."""
+    """A database user without rights."""
     name = f"user_{os.getpid()}_{time.monotonic_ns()}"
     with postgres.admin() as admin:
         admin.execute(f"create role {name} login password '{SECRET}'")
@@ -76,21 +76,21 @@ def user(postgres: Postgres) -> Iterator[str]:
 
 
 @pytest.fixture
-def held() -> Callable[..., Holdfast]:
-    """A whole Holdfast over a store that a test opened itself, by a clock of its own if it likes."""
+def holdfast_over() -> Callable[..., Holdfast]:
+    """Build a Holdfast on a store opened by the test, optionally with its own clock."""
 
-    def holding(store: Store, now: Callable[[], int] = moment.now) -> Holdfast:
-        return Holdfast(Hold(store=store, caller=Caller(agent="ai:tester@here"), now=now), Settings())
+    def open_holdfast(store: Store, now: Callable[[], int] = timestamps.now) -> Holdfast:
+        return Holdfast(Context(store=store, caller=Caller(agent="ai:tester@here"), now=now), Settings())
 
-    return holding
+    return open_holdfast
 
 
 @pytest.fixture
-def hold(store: Store, held: Callable[..., Holdfast]) -> Holdfast:
-    return held(store)
+def hold(store: Store, holdfast_over: Callable[..., Holdfast]) -> Holdfast:
+    return holdfast_over(store)
 
 
 @pytest.fixture
 def plans(store: Store, monkeypatch: pytest.MonkeyPatch) -> Plans:
-    """What the engine does for statements, in a store with enough in it."""
+    """Query plans of the engine, in a filled store."""
     return plans_of(store, monkeypatch)

@@ -1,4 +1,4 @@
-"""What engines do for the statements that they run, as each explains it."""
+"""Query plans of executed statements, on both engines."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 import holdfast
-from engines import past_holdfast
+from engines import raw_connection
 from holdfast.app import Holdfast
-from holdfast.features.memories.store import Part
+from holdfast.features.memories.store import SqlPart
 from holdfast.kernel.caller import Caller
-from holdfast.kernel.storage.postgres.engine import PLANNING
+from holdfast.kernel.storage.postgres.engine import PLANNER_SETTINGS
 from holdfast.kernel.storage.postgres.engine import connect as connect_postgres
 from holdfast.kernel.storage.postgres.store import PostgresStore
 from holdfast.kernel.storage.sqlite.engine import SqliteStore
@@ -34,14 +34,14 @@ ASKS = re.compile(r"\s*(select|update|delete|insert|with)\b")
 
 
 class SqlitePlans:
-    """As SQLite explains them."""
+    """SQLite's query plans."""
 
     def __init__(self, store: SqliteStore) -> None:
         self.store = store
 
     @contextmanager
-    def noted(self) -> Iterator[list[Statement]]:
-        """Every statement that the store runs meanwhile."""
+    def record_statements(self) -> Iterator[list[Statement]]:
+        """Record every statement that the store runs inside the block."""
         seen: list[Statement] = []
 
         def trace(cursor: apsw.Cursor, sql: str, bindings: Any) -> bool:
@@ -69,7 +69,7 @@ class SqlitePlans:
             ]
 
     def walks(self, seen: list[Statement]) -> list[str]:
-        """The steps that go through a whole table or index, not through what a step before has found."""
+        """Return the steps that scan a whole table or index."""
         scan = re.compile(rf"SCAN ({GROWING}|[mjlag])\b")
         asked = [one for one in seen if not NEWEST.search(one[0])]
         return [step for one in asked for step in self._scans(self.steps([one])) if scan.match(step)]
@@ -80,14 +80,14 @@ class SqlitePlans:
 
 
 class PostgresPlans:
-    """As PostgreSQL explains them, once whole tables are not to be read if there is another way."""
+    """PostgreSQL's query plans, with sequential scans discouraged."""
 
     def __init__(self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
         self.store = store
         self.monkeypatch = monkeypatch
 
     @contextmanager
-    def noted(self) -> Iterator[list[Statement]]:
+    def record_statements(self) -> Iterator[list[Statement]]:
         seen: list[Statement] = []
         execute, executemany = psycopg.Cursor.execute, psycopg.Cursor.executemany
 
@@ -105,10 +105,10 @@ class PostgresPlans:
             yield seen
 
     def nodes(self, seen: list[Statement]) -> Iterator[dict[str, Any]]:
-        """Every node of every plan."""
+        """Yield every node of every plan."""
         with connect_postgres(self.store._address) as connection, connection.transaction():
             connection.execute(
-                "; ".join((*PLANNING, self.store._address.path_setting, "set local enable_seqscan = off"))
+                "; ".join((*PLANNER_SETTINGS, self.store._address.path_setting, "set local enable_seqscan = off"))
             )
             for sql, params in seen:
                 if ASKS.match(sql):
@@ -116,11 +116,11 @@ class PostgresPlans:
                     yield from within(explained[0]["Plan"])
 
     def steps(self, seen: list[Statement]) -> list[str]:
-        return [described(node) for node in self.nodes(seen)]
+        return [describe_node(node) for node in self.nodes(seen)]
 
     def walks(self, seen: list[Statement]) -> list[str]:
         return [
-            described(node)
+            describe_node(node)
             for node in self.nodes(seen)
             if node.get("Relation Name") in GROWING.split("|") and "Scan" in node["Node Type"] and not seeks(node)
         ]
@@ -138,7 +138,7 @@ def seeks(node: dict[str, Any]) -> bool:
     return "Index Cond" in node or ordered or node["Node Type"] == "Bitmap Heap Scan"
 
 
-def described(node: dict[str, Any]) -> str:
+def describe_node(node: dict[str, Any]) -> str:
     words = [node["Node Type"], *(node[key] for key in ("Index Name", "Relation Name", "Index Cond") if key in node)]
     return " ".join(words)
 
@@ -150,38 +150,36 @@ def plans_of(store: Any, monkeypatch: pytest.MonkeyPatch) -> Plans:
     return SqlitePlans(store) if isinstance(store, SqliteStore) else PostgresPlans(store, monkeypatch)
 
 
-class Opened(NamedTuple):
+class OpenStore(NamedTuple):
     hold: Holdfast
     address: str
 
 
 @contextmanager
-def one_store(engine: str, paths: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Opened]:
-    """An empty store that all tests of a file share."""
+def one_store(engine: str, paths: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[OpenStore]:
+    """Open an empty store for all tests of a file."""
     with ExitStack() as stack:
         address = str(paths.mktemp("plans") / "memory.db")
         if engine == "postgres":
             address = stack.enter_context(request.getfixturevalue("postgres").new_store())
         settings = Settings(db=address, agent_id=ME.agent, embedder="none")
-        yield Opened(stack.enter_context(holdfast.open(settings=settings)), address)
+        yield OpenStore(stack.enter_context(holdfast.open(settings=settings)), address)
 
 
-def ran(plans: Plans, hold: Holdfast, parts: Sequence[Part], params: dict[str, Any]) -> list[Statement]:
-    """What the engine runs for a statement that is joined from parts."""
-    with plans.noted() as seen, hold.hold.store.reading() as session:
-        session.assembled(parts, params)
+def ran(plans: Plans, ctx: Holdfast, parts: Sequence[SqlPart], params: dict[str, Any]) -> list[Statement]:
+    """Return the statements that the engine runs for a statement joined from parts."""
+    with plans.record_statements() as seen, ctx.ctx.store.reading() as session:
+        session.select(parts, params)
     return [statement for statement in seen if ASKS.match(statement[0])][-1:]
 
 
-def fill(hold: Holdfast, address: str) -> None:
-    """Enough memories for PostgreSQL to see which way is the shorter one."""
-    if isinstance(hold.hold.store, PostgresStore):
+def fill(ctx: Holdfast, address: str) -> None:
+    """Insert enough memories for realistic PostgreSQL plans."""
+    if isinstance(ctx.ctx.store, PostgresStore):
         for batch in range(10):
             places = [f"n{number}/{batch}" for number in range(60)]
-            hold.bulk_store(
-                memories=[{"title": place, "content": "some thing", "namespace": place} for place in places]
-            )
-        with past_holdfast(address) as raw:
+            ctx.bulk_store(memories=[{"title": place, "content": "some thing", "namespace": place} for place in places])
+        with raw_connection(address) as raw:
             raw.execute(LINKED)
             raw.execute(TOLD)
             raw.execute("analyze")
@@ -190,7 +188,7 @@ def fill(hold: Holdfast, address: str) -> None:
 LINKED = """insert into link (id, source, target, relation, valid_from, agent, created_at, updated_at, origin, version,
   state, cells) select 'link ' || m.id, m.id, n.id, 'related_to', 1, 'ai:x@here', 1, 1, 'x', 1, 'live', ''
   from memory m join memory n on n.rowno = m.rowno + 1"""
-"""Past the journal, which no plan looks at."""
+"""Written without journal entries, which do not affect plans."""
 TOLD = """insert into invalidation (id, invalidated, invalidating, dependent, hop, cause, status, created_at,
   updated_at, origin, version, state, cells)
   select 'told ' || m.id, n.id, n.id, m.id, 1, 'deleted', 'open', 1, 1, 'x', 1, 'live', ''

@@ -1,4 +1,4 @@
-"""Processes that begin at the same moment."""
+"""Processes that start at the same time."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def at_once(processes: int, work: Callable[[int], Any]) -> list[Any]:
-    """What several processes, which all begin at the same moment, make of a piece of work: its answer or its error."""
+    """Run work in several processes started at the same time; return each result or error."""
     gate, opener = os.pipe()
     results: dict[int, int] = {}
     for number in range(processes):
@@ -26,11 +26,11 @@ def at_once(processes: int, work: Callable[[int], Any]) -> list[Any]:
         results[child] = theirs
     os.close(gate)
     os.close(opener)
-    return list(gathered(results))
+    return list(collect_results(results))
 
 
-def gathered(results: dict[int, int]) -> Iterator[Any]:
-    """What each child has said, by the order of their beginning. None outlives who asks, whatever happens."""
+def collect_results(results: dict[int, int]) -> Iterator[Any]:
+    """Yield the result of each child, in order of start. All children are ended in any case."""
     left = set(results)
     try:
         for child, theirs in results.items():

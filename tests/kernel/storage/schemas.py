@@ -1,4 +1,4 @@
-"""Schemas as the tests of PostgreSQL look at them, past Holdfast."""
+"""Inspect PostgreSQL schemas directly."""
 
 import os
 import time
@@ -11,26 +11,26 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg
 
-from engines import Postgres, past_holdfast
-from holdfast.kernel.storage.postgres.address import address_of
+from engines import Postgres, raw_connection
+from holdfast.kernel.storage.postgres.address import parse_address
 
 Raw = psycopg.Connection[tuple[Any, ...]]
 SECRET = "kept-to-itself-7351"
 
 
 def schema_of(url: str) -> str:
-    return address_of(url, Path()).schema
+    return parse_address(url, Path()).schema
 
 
 def as_user(url: str, user: str, password: str = "") -> str:
-    """The same address for another user of the database."""
+    """Return the address for another database user."""
     parts = urlsplit(url)
     login = quote(user) + (f":{quote(password, safe='')}" if password else "")
     return urlunsplit(parts._replace(netloc=f"{login}@{parts.netloc.rpartition('@')[2]}"))
 
 
 def catalog(raw: Raw, schema: str) -> set[tuple[str, ...]]:
-    """Everything that is defined in a schema, and how; its own name left out."""
+    """Return all definitions in a schema, without its name."""
     rows = raw.execute(
         """
         select 'column', table_name, column_name, ordinal_position::text, data_type, collation_name, is_nullable,
@@ -58,15 +58,15 @@ def catalog(raw: Raw, schema: str) -> set[tuple[str, ...]]:
 
 
 def everything(url: str) -> tuple[set[tuple[str, ...]], dict[str, list[tuple[Any, ...]]]]:
-    """How the tables of a schema are defined, and every row of them."""
-    with past_holdfast(url) as raw:
+    """Return the definitions and all rows of a schema."""
+    with raw_connection(url) as raw:
         defined = catalog(raw, schema_of(url))
         tables = sorted(entry[1] for entry in defined if entry[0] == "relation" and entry[2] == "r")
         return defined, {table: sorted(raw.execute(f'select * from "{table}"').fetchall(), key=str) for table in tables}
 
 
-def told(error: BaseException) -> str:
-    """All that can be read of an error, in a log for instance."""
+def describe_error(error: BaseException) -> str:
+    """Return everything readable in an error, as in a log."""
     return repr(error) + "".join(traceback.format_exception(error))
 
 
@@ -88,6 +88,6 @@ READS = "grant usage on schema {schema} to {user}; grant select on all tables in
 
 
 def grant(url: str, user: str, rights: str) -> str:
-    with past_holdfast(url) as raw:
+    with raw_connection(url) as raw:
         raw.execute(rights.format(schema=schema_of(url), user=user))
     return as_user(url, user)

@@ -7,16 +7,16 @@ from holdfast.app import Holdfast
 
 
 @pytest.fixture
-def talked(hold: Holdfast) -> Holdfast:
-    hold.conversation_say(turns=[{"role": "user", "content": "Is it on?"}], namespace="shop", principal="ann")
-    hold.lesson_add(rule="Look before you leap, always.", domain="life", namespace="shop")
-    hold.interaction_record(status="ok", principal="ann")
-    return hold
+def used_store(ctx: Holdfast) -> Holdfast:
+    ctx.conversation_say(turns=[{"role": "user", "content": "Is it on?"}], namespace="shop", principal="ann")
+    ctx.lesson_add(rule="Look before you leap, always.", domain="life", namespace="shop")
+    ctx.interaction_record(status="ok", principal="ann")
+    return ctx
 
 
-def test_turns_and_lessons_are_found_among_however_many_memories(plans: Plans, talked: Holdfast) -> None:
-    with plans.noted() as seen:
-        talked.build_context("is it on?", namespace="shop", principal="ann", parts=["history", "lessons"])
+def test_turns_and_lessons_are_found_among_however_many_memories(plans: Plans, used_store: Holdfast) -> None:
+    with plans.record_statements() as seen:
+        used_store.build_context("is it on?", namespace="shop", principal="ann", parts=["history", "lessons"])
     steps = " ".join(plans.steps(seen))
     assert "memory_thread" in steps
     assert "memory_lesson" in steps

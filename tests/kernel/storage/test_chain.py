@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from engines import past_holdfast
+from engines import raw_connection
 from holdfast.app import Holdfast
 from holdfast.features.access.model import AGENT
 from holdfast.features.history import service as history
 from holdfast.features.namespaces.model import STANDARD, Standard
 from holdfast.kernel.context import Progress
-from holdfast.kernel.errors import Cancelled, StoreDamaged
+from holdfast.kernel.errors import OperationCancelled, StoreDamaged
 from holdfast.kernel.journal import journal
-from holdfast.kernel.storage.locate import open_store
+from holdfast.kernel.storage.open_by_address import open_store
 from holdfast.kernel.storage.port import Store
 
 HOUR = 3600 * 1_000_000
@@ -23,7 +23,7 @@ HOUR = 3600 * 1_000_000
 
 def entries(store: Store) -> list[journal.Entry]:
     with store.reading() as session:
-        return list(journal.pages(session, size=3))
+        return list(journal.iter_entries(session, page_size=3))
 
 
 def given_up() -> threading.Event:
@@ -32,9 +32,9 @@ def given_up() -> threading.Event:
     return stop
 
 
-def breaks(hold: Holdfast) -> list[journal.Break]:
-    with hold.hold.reading() as session:
-        return history.verify(hold.hold, session)
+def breaks(ctx: Holdfast) -> list[journal.JournalFault]:
+    with ctx.ctx.reading() as session:
+        return history.verify(ctx.ctx, session)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def key(engine: str, store: Store, address: str) -> Callable[[bytes | None], Non
             if secret is not None:
                 Path(f"{address}.key").write_bytes(secret)
         else:
-            with past_holdfast(address) as raw:
+            with raw_connection(address) as raw:
                 raw.execute("delete from node_key")
                 if secret is not None:
                     raw.execute("insert into node_key (secret) values (%s)", (secret,))
@@ -56,10 +56,10 @@ def key(engine: str, store: Store, address: str) -> Callable[[bytes | None], Non
     return put
 
 
-def test_entries_are_numbered_without_gaps_in_the_order_of_commits(hold: Holdfast, store: Store) -> None:
-    one = hold.store(title="One", content="first").id
-    hold.bulk_store(memories=[{"title": "Two", "content": "second"}, {"title": "Three", "content": "third"}])
-    hold.update(id=one, content="again")
+def test_entries_are_numbered_without_gaps_in_the_order_of_commits(ctx: Holdfast, store: Store) -> None:
+    one = ctx.store(title="One", content="first").id
+    ctx.bulk_store(memories=[{"title": "Two", "content": "second"}, {"title": "Three", "content": "third"}])
+    ctx.update(id=one, content="again")
     found = entries(store)
     assert [(entry.seq, entry.n, entry.batch, entry.op) for entry in found] == [
         (1, 1, 1, "store"),
@@ -70,39 +70,39 @@ def test_entries_are_numbered_without_gaps_in_the_order_of_commits(hold: Holdfas
     assert {entry.origin for entry in found} == {found[0].origin}
 
 
-def test_what_was_rolled_back_leaves_no_gap(hold: Holdfast, store: Store) -> None:
-    hold.store(title="One", content="first")
-    with pytest.raises(Cancelled):
-        hold.call("store", {"title": "Not kept", "content": "given up"}, progress=Progress(stop=given_up()))
-    hold.store(title="Two", content="second")
+def test_what_was_rolled_back_leaves_no_gap(ctx: Holdfast, store: Store) -> None:
+    ctx.store(title="One", content="first")
+    with pytest.raises(OperationCancelled):
+        ctx.call("store", {"title": "Not kept", "content": "given up"}, progress=Progress(stop=given_up()))
+    ctx.store(title="Two", content="second")
     assert [(entry.seq, entry.n) for entry in entries(store)] == [(1, 1), (2, 2)]
 
 
-def test_kept_at_never_decreases_though_the_clock_does(store: Store, held: Callable[..., Holdfast]) -> None:
+def test_kept_at_never_decreases_though_the_clock_does(store: Store, holdfast_over: Callable[..., Holdfast]) -> None:
     clock = [10 * HOUR]
-    hold = held(store, now=lambda: clock[0])
+    ctx = holdfast_over(store, now=lambda: clock[0])
     for clock[0] in (10 * HOUR, 9 * HOUR, 11 * HOUR):
-        hold.store(title=f"At {clock[0]}", content="x")
+        ctx.store(title=f"At {clock[0]}", content="x")
     assert [entry.kept_at // HOUR for entry in entries(store)] == [10, 10, 11]
 
 
-def test_an_untouched_journal_verifies(hold: Holdfast) -> None:
-    assert breaks(hold) == []
+def test_an_untouched_journal_verifies(ctx: Holdfast) -> None:
+    assert breaks(ctx) == []
     for number in range(5):
-        hold.store(title=f"Title {number}", content="something")
-    assert breaks(hold) == []
+        ctx.store(title=f"Title {number}", content="something")
+    assert breaks(ctx) == []
 
 
 def test_two_copies_of_a_store_go_on_as_two_new_incarnations_of_its_node(
-    hold: Holdfast, store: Store, held: Callable[..., Holdfast], tmp_path: Path
+    ctx: Holdfast, store: Store, holdfast_over: Callable[..., Holdfast], tmp_path: Path
 ) -> None:
-    hold.store(title="Before", content="the copy")
+    ctx.store(title="Before", content="the copy")
     origins = {entries(store)[0].origin}
     for name in ("one.db", "other.db"):
         store.snapshot(tmp_path / name)
         with closing(open_store(str(tmp_path / name))) as copy:
-            held(copy).store(title="After", content="the copy")
-            assert breaks(held(copy)) == []
+            holdfast_over(copy).store(title="After", content="the copy")
+            assert breaks(holdfast_over(copy)) == []
             assert [entry.n for entry in entries(copy)] == [1, 1]
             origins |= {entry.origin for entry in entries(copy)}
     assert len(origins) == 3
@@ -110,45 +110,45 @@ def test_two_copies_of_a_store_go_on_as_two_new_incarnations_of_its_node(
 
 
 def test_a_copy_that_has_written_nothing_of_its_own_verifies(
-    hold: Holdfast, store: Store, held: Callable[..., Holdfast], tmp_path: Path
+    ctx: Holdfast, store: Store, holdfast_over: Callable[..., Holdfast], tmp_path: Path
 ) -> None:
-    hold.store(title="Before", content="the copy")
+    ctx.store(title="Before", content="the copy")
     store.snapshot(tmp_path / "copy.db")
     with closing(open_store(str(tmp_path / "copy.db"))) as copy:
-        with held(copy).hold.writing():
+        with holdfast_over(copy).ctx.transaction():
             pass
-        assert breaks(held(copy)) == []
+        assert breaks(holdfast_over(copy)) == []
 
 
 def test_a_store_that_lost_its_key_goes_on_as_a_new_incarnation(
-    hold: Holdfast, store: Store, key: Callable[[bytes | None], None]
+    ctx: Holdfast, store: Store, key: Callable[[bytes | None], None]
 ) -> None:
-    hold.store(title="Before", content="the key was lost")
+    ctx.store(title="Before", content="the key was lost")
     key(None)
-    hold.store(title="After", content="the key was lost")
-    assert breaks(hold) == []
+    ctx.store(title="After", content="the key was lost")
+    assert breaks(ctx) == []
     assert len({entry.origin for entry in entries(store)}) == 2
 
 
 def test_a_damaged_key_is_told_and_nothing_is_written(
-    hold: Holdfast, store: Store, key: Callable[[bytes | None], None]
+    ctx: Holdfast, store: Store, key: Callable[[bytes | None], None]
 ) -> None:
-    hold.store(title="Before", content="the key was damaged")
+    ctx.store(title="Before", content="the key was damaged")
     key(b"short")
     with pytest.raises(StoreDamaged):
-        hold.store(title="After", content="the key was damaged")
+        ctx.store(title="After", content="the key was damaged")
     assert len(entries(store)) == 1
 
 
-def test_undo_goes_back_to_what_the_same_kind_of_record_was_before(hold: Holdfast) -> None:
+def test_undo_goes_back_to_what_the_same_kind_of_record_was_before(ctx: Holdfast) -> None:
     """An agent and a namespace's standard may have one and the same id."""
-    memory = hold.store(title="How we work", content="Carefully.").id
-    hold.agent_register(agent_id="alice", agent_type="human")
-    with hold.hold.writing() as write:
+    memory = ctx.store(title="How we work", content="Carefully.").id
+    ctx.agent_register(agent_id="alice", agent_type="human")
+    with ctx.ctx.transaction() as write:
         write.add(STANDARD, Standard("alice", memory, None, write.now, write.now, write.origin, 1), "standard")
-    hold.agent_register(agent_id="alice", agent_type="ai:alice")
-    hold.undo(change=4)
-    with hold.hold.writing() as write:
+    ctx.agent_register(agent_id="alice", agent_type="ai:alice")
+    ctx.undo(change=4)
+    with ctx.ctx.transaction() as write:
         agent = write.get(AGENT, "alice")
     assert agent is not None
     assert agent.agent_type == "human"

@@ -7,13 +7,13 @@ import pytest
 
 from holdfast.features.embeddings import store as vectors
 from holdfast.features.memories.store import Filter
-from holdfast.kernel.vector import Vector, unit
+from holdfast.kernel.vector import Vector, unit_vector
 
 MODEL = "own"
 DIM = 384
 
 
-def moved(vector: list[float], by: float, chance: random.Random) -> list[float]:
+def move_vector(vector: list[float], by: float, chance: random.Random) -> list[float]:
     """A vector whose cosine with another is about the root of one minus the square of how far it was moved."""
     aside = [chance.gauss(0, 1) for _ in vector]
     length = sum(number * number for number in aside) ** 0.5
@@ -24,13 +24,13 @@ def moved(vector: list[float], by: float, chance: random.Random) -> list[float]:
 
 
 @pytest.fixture
-def told(hold: Any) -> list[tuple[str, list[float]]]:
+def stored_vectors(ctx: Any) -> list[tuple[str, list[float]]]:
     """Forty memories with vectors of all directions."""
     chance = random.Random(4)
     found = []
     for number in range(40):
         vector = [chance.gauss(0, 1) for _ in range(DIM)]
-        id = hold.store(
+        id = ctx.store(
             title=f"Note {number}",
             content=f"This is what note number {number} has to say.",
             namespace=f"n/{number % 2}",
@@ -40,43 +40,45 @@ def told(hold: Any) -> list[tuple[str, list[float]]]:
     return found
 
 
-def close(hold: Any, *many: Vector, which: Filter | None = None) -> list[list[str]]:
-    with hold.hold.reading() as session:
-        caller, now = hold.hold.caller, hold.hold.now()
-        return vectors.close(session, caller, MODEL, many, which or Filter(), now, limit=5)
+def close(ctx: Any, *many: Vector, which: Filter | None = None) -> list[list[str]]:
+    with ctx.hold.reading() as session:
+        caller, now = ctx.hold.caller, ctx.hold.now()
+        return vectors.find_close(session, caller, MODEL, many, which or Filter(), now, limit=5)
 
 
-def test_what_is_very_near_is_found_and_hardly_anything_else(hold: Any, told: list[tuple[str, list[float]]]) -> None:
+def test_what_is_very_near_is_found_and_hardly_anything_else(
+    ctx: Any, stored_vectors: list[tuple[str, list[float]]]
+) -> None:
     import numpy  # noqa: F401 - what is loaded is used; without it the nearest are asked for
 
     chance = random.Random(5)
-    near = [unit(moved(vector, 0.3, chance)) for _, vector in told]
-    far = unit([chance.gauss(0, 1) for _ in range(DIM)])
-    assert close(hold, *near, far) == [*([id] for id, _ in told), []]
+    near = [unit_vector(move_vector(vector, 0.3, chance)) for _, vector in stored_vectors]
+    far = unit_vector([chance.gauss(0, 1) for _ in range(DIM)])
+    assert close(ctx, *near, far) == [*([id] for id, _ in stored_vectors), []]
 
 
-def test_filters_and_visibility_hold(hold: Any, told: list[tuple[str, list[float]]]) -> None:
-    id, vector = told[0]
-    assert close(hold, unit(vector), which=Filter(namespace="n/0")) == [[id]]
-    assert close(hold, unit(vector), which=Filter(namespace="n/1")) == [[]]
-    hold.delete(id)
-    assert close(hold, unit(vector)) == [[]]
+def test_filters_and_visibility_hold(ctx: Any, stored_vectors: list[tuple[str, list[float]]]) -> None:
+    id, vector = stored_vectors[0]
+    assert close(ctx, unit_vector(vector), which=Filter(namespace="n/0")) == [[id]]
+    assert close(ctx, unit_vector(vector), which=Filter(namespace="n/1")) == [[]]
+    ctx.delete(id)
+    assert close(ctx, unit_vector(vector)) == [[]]
 
 
-def test_of_many_that_are_very_near_the_nearest_are_found_however_many_were_kept_before(hold: Any) -> None:
+def test_of_many_that_are_very_near_the_nearest_are_found_however_many_were_kept_before(ctx: Any) -> None:
     import numpy  # noqa: F401 - as above
 
     chance = random.Random(6)
     asked = [chance.gauss(0, 1) for _ in range(DIM)]
     ids = [
-        hold.store(
+        ctx.store(
             title=f"Note {number}",
             content=f"This is what note number {number} has to say.",
             namespace="later" if number > 19 else "earlier",
-            embedding={"model": MODEL, "vector": moved(asked, 0.4 - number / 100, random.Random(7))},
+            embedding={"model": MODEL, "vector": move_vector(asked, 0.4 - number / 100, random.Random(7))},
         ).id
         for number in range(30)
     ]
-    assert close(hold, unit(asked)) == [ids[:24:-1]]
-    assert close(hold, unit(asked), which=Filter(namespace="later")) == [ids[:24:-1]]
-    assert close(hold, unit(asked), which=Filter(namespace="earlier")) == [ids[19:14:-1]]
+    assert close(ctx, unit_vector(asked)) == [ids[:24:-1]]
+    assert close(ctx, unit_vector(asked), which=Filter(namespace="later")) == [ids[:24:-1]]
+    assert close(ctx, unit_vector(asked), which=Filter(namespace="earlier")) == [ids[19:14:-1]]

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from keeping import kept, put, read
+from meta_table import put, read, read_all
 from msgspec.structs import replace
 
 from holdfast.app import Holdfast
 from holdfast.kernel.context import Progress
-from holdfast.kernel.errors import Cancelled, StoreError, VersionConflict
+from holdfast.kernel.errors import OperationCancelled, StoreError, VersionConflict
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.memory import Memory
@@ -28,59 +28,59 @@ class GivenUp(Exception):
 # Reading
 
 
-def test_what_was_written_is_there_for_whoever_opens_the_store(opened: Callable[[], Store]) -> None:
-    put(opened(), colour="blue")
-    assert read(opened()) == {"colour": "blue"}
+def test_what_was_written_is_there_for_whoever_opens_the_store(open_again: Callable[[], Store]) -> None:
+    put(open_again(), colour="blue")
+    assert read(open_again()) == {"colour": "blue"}
 
 
-def test_a_reader_neither_waits_for_nor_sees_a_writer_that_has_not_committed(opened: Callable[[], Store]) -> None:
-    writer, reader = opened(), opened()
+def test_a_reader_neither_waits_for_nor_sees_a_writer_that_has_not_committed(open_again: Callable[[], Store]) -> None:
+    writer, reader = open_again(), open_again()
     put(writer, colour="blue")
-    with writer.writing() as session:
-        session.do("kept_put", name="colour", body="red")
+    with writer.transaction() as session:
+        session.do("meta_put", name="colour", body="red")
         assert read(reader) == {"colour": "blue"}
         assert read(writer) == {"colour": "blue"}
     assert read(reader) == {"colour": "red"}
 
 
 def test_a_writer_sees_its_own_changes(store: Store) -> None:
-    with store.writing() as session:
-        session.do("kept_put", name="colour", body="red")
-        assert kept(session) == {"colour": "red"}
+    with store.transaction() as session:
+        session.do("meta_put", name="colour", body="red")
+        assert read_all(session) == {"colour": "red"}
 
 
-def test_a_reader_keeps_its_view_while_others_commit(opened: Callable[[], Store]) -> None:
-    reader, writer = opened(), opened()
+def test_a_reader_keeps_its_view_while_others_commit(open_again: Callable[[], Store]) -> None:
+    reader, writer = open_again(), open_again()
     put(writer, colour="blue")
     with reader.reading() as session:
-        before = kept(session)
+        before = read_all(session)
         put(writer, colour="red", shape="round")
-        assert kept(session) == before == {"colour": "blue"}
+        assert read_all(session) == before == {"colour": "blue"}
     assert read(reader) == {"colour": "red", "shape": "round"}
 
 
-def test_a_reading_within_a_reading_has_the_same_view(opened: Callable[[], Store]) -> None:
-    reader, writer = opened(), opened()
+def test_a_reading_within_a_reading_has_the_same_view(open_again: Callable[[], Store]) -> None:
+    reader, writer = open_again(), open_again()
     put(writer, colour="blue")
     with reader.reading() as outer:
-        assert kept(outer) == {"colour": "blue"}
+        assert read_all(outer) == {"colour": "blue"}
         put(writer, colour="red")
         with reader.reading() as inner:
-            assert kept(inner) == {"colour": "blue"}
-        assert kept(outer) == {"colour": "blue"}
+            assert read_all(inner) == {"colour": "blue"}
+        assert read_all(outer) == {"colour": "blue"}
     assert read(reader) == {"colour": "red"}
 
 
 def test_a_reader_cannot_write(store: Store) -> None:
     with pytest.raises(StoreError), store.reading() as session:
-        session.do("kept_put", name="colour", body="blue")
+        session.do("meta_put", name="colour", body="blue")
     assert read(store) == {}
 
 
-def test_a_stuck_reader_holds_up_no_writer(opened: Callable[[], Store]) -> None:
-    reader, writer = opened(), opened()
+def test_a_stuck_reader_holds_up_no_writer(open_again: Callable[[], Store]) -> None:
+    reader, writer = open_again(), open_again()
     with reader.reading() as session:
-        kept(session)
+        read_all(session)
         for number in range(300):
             put(writer, number=str(number))
     assert read(reader) == {"number": "299"}
@@ -94,9 +94,9 @@ def test_whatever_is_raised_inside_a_transaction_leaves_nothing_of_it(store: Sto
     put(store, colour="blue")
 
     def fail() -> None:
-        with store.writing() as session:
-            session.do("kept_put", name="colour", body="red")
-            session.do("kept_put", name="shape", body="round")
+        with store.transaction() as session:
+            session.do("meta_put", name="colour", body="red")
+            session.do("meta_put", name="shape", body="round")
             raise error
 
     with pytest.raises(error):
@@ -110,30 +110,30 @@ def test_what_is_raised_just_before_the_commit_leaves_nothing(store: Store) -> N
     def give_up() -> None:
         raise GivenUp
 
-    with pytest.raises(GivenUp), store.writing(give_up) as session:
-        session.do("kept_put", name="colour", body="red")
+    with pytest.raises(GivenUp), store.transaction(give_up) as session:
+        session.do("meta_put", name="colour", body="red")
     assert read(store) == {}
 
 
-def test_a_cancelled_operation_has_written_nothing(hold: Holdfast, store: Store) -> None:
+def test_a_cancelled_operation_has_written_nothing(ctx: Holdfast, store: Store) -> None:
     stop = threading.Event()
     stop.set()
-    with pytest.raises(Cancelled):
-        hold.call("store", {"title": "Cancelled", "content": "in time"}, progress=Progress(stop=stop))
-    assert hold.list().memories == []
-    assert hold.events(after=0).events == []
+    with pytest.raises(OperationCancelled):
+        ctx.call("store", {"title": "Cancelled", "content": "in time"}, progress=Progress(stop=stop))
+    assert ctx.list().memories == []
+    assert ctx.events(after=0).events == []
 
 
 def test_a_failed_statement_ends_its_transaction_whoever_catches_the_error(store: Store) -> None:
     put(store, colour="blue")
 
     def swallow() -> None:
-        with store.writing() as session:
-            session.do("kept_put", name="colour", body="red")
+        with store.transaction() as session:
+            session.do("meta_put", name="colour", body="red")
             with suppress(StoreError):
-                session.do("kept_put", name="shape", body=None)
+                session.do("meta_put", name="shape", body=None)
             with suppress(StoreError):
-                session.do("kept_put", name="size", body="small")
+                session.do("meta_put", name="size", body="small")
 
     with pytest.raises(StoreError):
         swallow()
@@ -141,14 +141,14 @@ def test_a_failed_statement_ends_its_transaction_whoever_catches_the_error(store
 
 
 def test_a_transaction_within_a_transaction_is_refused_and_does_not_hang(store: Store) -> None:
-    with pytest.raises(RuntimeError), store.writing():
+    with pytest.raises(RuntimeError), store.transaction():
         put(store, colour="blue")
     assert read(store) == {}
 
 
 def test_a_missing_parameter_is_an_error_and_nothing_is_written(store: Store) -> None:
-    with pytest.raises(KeyError), store.writing() as session:
-        session.do("kept_put", name="colour")
+    with pytest.raises(KeyError), store.transaction() as session:
+        session.do("meta_put", name="colour")
     assert read(store) == {}
 
 
@@ -166,7 +166,7 @@ NOTICE: dict[str, Any] = {
 
 @pytest.mark.parametrize("ids", [[], ["one"], ["one", "two"], ["it's", 'a "b"', "\\", "é", "[]"]])
 def test_a_list_is_bound_as_a_list(store: Store, ids: list[str]) -> None:
-    with store.writing() as session:
+    with store.transaction() as session:
         for id in [*ids, "another"]:
             session.do("notice_add", **NOTICE, id=id)
         session.do("notice_read", recipient="", ids=ids, now=1)
@@ -178,45 +178,45 @@ def test_a_list_is_bound_as_a_list(store: Store, ids: list[str]) -> None:
 # Versions
 
 
-def test_a_change_of_an_older_version_is_refused_whole(hold: Holdfast, store: Store) -> None:
-    id = hold.store(title="One", content="first").id
-    with hold.hold.writing() as write:
+def test_a_change_of_an_older_version_is_refused_whole(ctx: Holdfast, store: Store) -> None:
+    id = ctx.store(title="One", content="first").id
+    with ctx.ctx.transaction() as write:
         stale = write.get(MEMORY, id)
     assert isinstance(stale, Memory)
-    hold.update(id=id, content="second")
-    with pytest.raises(VersionConflict), hold.hold.writing() as write:
+    ctx.update(id=id, content="second")
+    with pytest.raises(VersionConflict), ctx.ctx.transaction() as write:
         change_too_late(write, stale)
-    assert (hold.get(id=id).content, hold.get(id=id).version) == ("second", 2)
-    assert len(hold.history(id=id).changes) == 2
+    assert (ctx.get(id=id).content, ctx.get(id=id).version) == ("second", 2)
+    assert len(ctx.history(id=id).changes) == 2
     assert read(store) == {}
 
 
 def change_too_late(write: Transaction, stale: Memory) -> None:
-    write.session.do("kept_put", name="colour", body="red")
+    write.session.do("meta_put", name="colour", body="red")
     write.change(MEMORY, stale, replace(stale, content="third"), "update")
 
 
-def test_an_id_is_given_once(hold: Holdfast) -> None:
-    id = hold.store(title="One", content="first").id
-    with hold.hold.writing() as write:
+def test_an_id_is_given_once(ctx: Holdfast) -> None:
+    id = ctx.store(title="One", content="first").id
+    with ctx.ctx.transaction() as write:
         memory = write.get(MEMORY, id)
     assert isinstance(memory, Memory)
-    with pytest.raises(VersionConflict), hold.hold.writing() as write:
+    with pytest.raises(VersionConflict), ctx.ctx.transaction() as write:
         write.add(MEMORY, replace(memory, title="Another"), "store")
-    assert hold.get(id=id).title == "One"
+    assert ctx.get(id=id).title == "One"
 
 
 def test_a_use_that_is_written_down_late_does_not_bring_back_what_was_collected(
-    store: Store, held: Callable[..., Holdfast]
+    store: Store, holdfast_over: Callable[..., Holdfast]
 ) -> None:
     clock = [1_800_000_000_000_000]
-    hold = held(store, now=lambda: clock[0])
-    old = hold.store(title="Short", content="lived", ttl_secs=60).id
-    hold.recall(context="lived")
+    ctx = holdfast_over(store, now=lambda: clock[0])
+    old = ctx.store(title="Short", content="lived", ttl_secs=60).id
+    ctx.recall(context="lived")
     clock[0] += 61_000_000
-    new = hold.store(title="Short", content="lives now").id
-    hold.close()
-    assert [memory.id for memory in hold.list().memories] == [new]
+    new = ctx.store(title="Short", content="lives now").id
+    ctx.close()
+    assert [memory.id for memory in ctx.list().memories] == [new]
     assert old != new
 
 
@@ -226,8 +226,8 @@ def test_a_use_that_is_written_down_late_does_not_bring_back_what_was_collected(
 def add_one(store: Store, times: int) -> None:
     """Reads, then writes what it read and one more: loses nothing only if nobody comes between."""
     for _ in range(times):
-        with store.writing() as session:
-            session.do("kept_put", name="count", body=str(int(kept(session).get("count", "0")) + 1))
+        with store.transaction() as session:
+            session.do("meta_put", name="count", body=str(int(read_all(session).get("count", "0")) + 1))
 
 
 def test_threads_that_write_take_turns(store: Store) -> None:
@@ -236,8 +236,8 @@ def test_threads_that_write_take_turns(store: Store) -> None:
     assert read(store) == {"count": "200"}
 
 
-def test_stores_opened_twice_in_one_process_take_turns(opened: Callable[[], Store]) -> None:
-    stores = [opened() for _ in range(4)]
+def test_stores_opened_twice_in_one_process_take_turns(open_again: Callable[[], Store]) -> None:
+    stores = [open_again() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda one: add_one(one, 25), stores))
     assert read(stores[0]) == {"count": "100"}
@@ -260,12 +260,12 @@ def test_threads_that_come_and_go_leave_no_files_open(store: Store) -> None:
 def test_a_store_that_is_closed_under_a_reader_tells_it_so(store: Store) -> None:
     put(store, colour="blue")
     with store.reading() as session:
-        kept(session)
+        read_all(session)
         closer = threading.Thread(target=store.close)
         closer.start()
         closer.join()
         with pytest.raises(StoreError):
-            kept(session)
+            read_all(session)
     assert read(store) == {"colour": "blue"}
 
 
@@ -291,9 +291,9 @@ def test_a_child_of_a_fork_is_refused_and_its_parent_goes_on(store: Store) -> No
 
 
 def test_a_snapshot_is_consistent_whole_and_private_while_others_write(
-    store: Store, opened: Callable[[], Store], tmp_path: Path
+    store: Store, open_again: Callable[[], Store], tmp_path: Path
 ) -> None:
-    from holdfast.kernel.storage.locate import open_copy
+    from holdfast.kernel.storage.open_by_address import open_copy
 
     put(store, one="0", other="0")
     stop = threading.Event()

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 import holdfast
-from engines import Postgres, past_holdfast
+from engines import Postgres, raw_connection
 from holdfast.features.history import service as history
 from holdfast.kernel.errors import HoldfastError, StoreError
 from holdfast.kernel.journal import journal
-from holdfast.kernel.storage.port import Texts
-from holdfast.kernel.storage.postgres.full_text import vector_of
-from holdfast.kernel.storage.sqlite.engine import LOG_LIMIT
+from holdfast.kernel.storage.port import SearchTexts
+from holdfast.kernel.storage.postgres.full_text import to_tsvector
+from holdfast.kernel.storage.sqlite.engine import MAX_WAL_BYTES
 
 WORDS = ["deploy", "Tuesday", "café", "naïve", "running", "ran", "run", "日本語", "x1", "don't", "C++", "e-mail"]
 TEXT = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
@@ -42,9 +42,9 @@ class AnyHistory(RuleBasedStateMachine):
         self.ids: list[str] = []
 
     def teardown(self) -> None:
-        with self.hold.hold.reading() as session:
-            assert history.verify(self.hold.hold, session) == []
-        assert self.hold.hold.store.faults() == []
+        with self.hold.ctx.reading() as session:
+            assert history.verify(self.hold.ctx, session) == []
+        assert self.hold.ctx.store.faults() == []
         self.stack.close()
 
     def attempt(self, operation: str, **arguments: Any) -> Any:
@@ -91,8 +91,8 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def undo(self, data: st.DataObject) -> None:
-        with self.hold.hold.reading() as session:
-            last = journal.head_of(session).seq
+        with self.hold.ctx.reading() as session:
+            last = journal.get_head(session).seq
         if last:
             self.attempt("undo", change=data.draw(st.integers(1, last)))
 
@@ -121,13 +121,13 @@ def fts5_faults(path: str) -> list[str]:
 
 def tsvector_faults(url: str) -> list[str]:
     """The memories whose words are not those of their texts, and words without a memory."""
-    with past_holdfast(url) as raw:
+    with raw_connection(url) as raw:
         rows = raw.execute(
             "select rowno, title, content, tags, spelled from memory where state <> 'deleted'"
         ).fetchall()
         words = dict(raw.execute("select rowno, words::text from memory_text").fetchall())
         for rowno, *texts in rows:
-            ((expected,),) = raw.execute("select %s::tsvector::text", (vector_of(Texts(*texts)),)).fetchall()
+            ((expected,),) = raw.execute("select %s::tsvector::text", (to_tsvector(SearchTexts(*texts)),)).fetchall()
             if words.pop(rowno, None) == expected:
                 continue
             words[rowno] = "not the words of its texts"
@@ -153,20 +153,20 @@ CANARIES = {"titlecanary", "contentcanary", "valuecanary", "oldcanary", "uricana
 
 def purge_canaries(address: str) -> None:
     """Keeps a memory with a history, and rids the store of it."""
-    with holdfast.open(address, agent_id="ai:tester@here") as hold:
+    with holdfast.open(address, agent_id="ai:tester@here") as ctx:
         for number in range(40):
-            hold.store(title=f"Ordinary {number}", content="ordinary words " * 20)
-        id = hold.store(
+            ctx.store(title=f"Ordinary {number}", content="ordinary words " * 20)
+        id = ctx.store(
             title="titlecanary",
             content="oldcanary " * 300,
             tags=["tagcanary"],
             metadata={"keycanary": "valuecanary"},
             source_uri="doc:uricanary",
         ).id
-        hold.update(id=id, content="contentcanary " * 300)
-        hold.recall(context="contentcanary")
-        hold.archive(ids=[id], reason="no longer true")
-        hold.archive_purge(ids=[id])
+        ctx.update(id=id, content="contentcanary " * 300)
+        ctx.recall(context="contentcanary")
+        ctx.archive(ids=[id], reason="no longer true")
+        ctx.archive_purge(ids=[id])
 
 
 def test_nothing_of_a_purged_memory_is_left_in_the_file(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_nothing_of_a_purged_memory_is_left_in_the_file(tmp_path: Path) -> None:
 def test_nothing_of_a_purged_memory_is_left_in_the_tables(postgres: Postgres) -> None:
     with postgres.new_store() as url:
         purge_canaries(url)
-        with past_holdfast(url) as raw:
+        with raw_connection(url) as raw:
             tables = raw.execute("select tablename from pg_tables where schemaname = current_schema").fetchall()
             rows = [row for (table,) in tables for row in raw.execute(f"select t::text from {table} t").fetchall()]
         assert {word for word in CANARIES for (row,) in rows if word in str(row)} == set()
@@ -195,13 +195,13 @@ def test_nothing_of_a_purged_memory_is_left_in_the_tables(postgres: Postgres) ->
 def test_a_log_that_a_long_reader_let_grow_shrinks_when_it_ends(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     log = Path(f"{path}-wal")
-    with holdfast.open(str(path)) as hold, holdfast.open(str(path)) as reader:
-        with reader.hold.reading() as session:
-            session.rows("kept_all")
-            while log.stat().st_size < 2 * LOG_LIMIT:
-                hold.bulk_store(
+    with holdfast.open(str(path)) as ctx, holdfast.open(str(path)) as reader:
+        with reader.ctx.reading() as session:
+            session.rows("meta_list")
+            while log.stat().st_size < 2 * MAX_WAL_BYTES:
+                ctx.bulk_store(
                     memories=[{"title": f"{log.stat().st_size}-{n}", "content": "x" * 60_000} for n in range(20)]
                 )
         for number in range(3):
-            hold.store(title=f"After {number}", content="The reader ended.")
-        assert log.stat().st_size <= LOG_LIMIT
+            ctx.store(title=f"After {number}", content="The reader ended.")
+        assert log.stat().st_size <= MAX_WAL_BYTES

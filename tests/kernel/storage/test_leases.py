@@ -5,15 +5,15 @@ from holdfast.kernel.storage.port import Store
 
 
 def test_a_lease_is_had_by_one_owner_until_it_is_over_or_let_go(store: Store) -> None:
-    with store.writing() as session:
-        assert leases.take(session, "curate", "one", until=100, now=0)
-        assert not leases.take(session, "curate", "two", until=200, now=99)
-        assert leases.take(session, "curate", "one", until=150, now=99)
-        assert leases.take(session, "other", "two", until=150, now=99)
-        assert leases.held(session, "curate", now=149) == leases.Lease("one", 150)
-        assert leases.held(session, "curate", now=150) is None
-        assert leases.take(session, "curate", "two", until=300, now=150)
+    with store.transaction() as session:
+        assert leases.acquire(session, "curate", "one", until=100, now=0)
+        assert not leases.acquire(session, "curate", "two", until=200, now=99)
+        assert leases.acquire(session, "curate", "one", until=150, now=99)
+        assert leases.acquire(session, "other", "two", until=150, now=99)
+        assert leases.get_lease(session, "curate", now=149) == leases.Lease("one", 150)
+        assert leases.get_lease(session, "curate", now=150) is None
+        assert leases.acquire(session, "curate", "two", until=300, now=150)
         leases.release(session, "curate", "one")
-        assert leases.held(session, "curate", now=200) == leases.Lease("two", 300)
+        assert leases.get_lease(session, "curate", now=200) == leases.Lease("two", 300)
         leases.release(session, "curate", "two")
-        assert leases.take(session, "curate", "one", until=400, now=200)
+        assert leases.acquire(session, "curate", "one", until=400, now=200)

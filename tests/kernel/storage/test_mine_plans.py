@@ -8,11 +8,11 @@ from holdfast.features.importers import store as mined
 INDEXES = ("sqlite_autoindex_mined_1", "mined_pkey", "mined_said", "sqlite_autoindex_memory_1", "memory_id_key")
 
 
-def test_what_was_mined_is_looked_up_by_its_indexes(plans: Plans, hold: holdfast.Holdfast) -> None:
-    with plans.noted() as seen, hold.hold.store.reading() as session:
-        mined.known(session, ["a", "b"])
-        mined.saying(session, "x")
-        mined.there(session, ["a", "b"])
+def test_what_was_mined_is_looked_up_by_its_indexes(plans: Plans, ctx: holdfast.Holdfast) -> None:
+    with plans.record_statements() as seen, ctx.ctx.store.reading() as session:
+        mined.find_records(session, ["a", "b"])
+        mined.find_same_utterance(session, "x")
+        mined.find_existing_memories(session, ["a", "b"])
     run = [one for one in seen if "from mined" in one[0] or "select id from memory" in one[0]]
     assert len(run) == 3
     assert not any(walk in step for step in plans.steps(run) for walk in ("SCAN m", "Seq Scan on m"))

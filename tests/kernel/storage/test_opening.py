@@ -17,12 +17,12 @@ import pytest
 
 import holdfast
 from holdfast.kernel import errors
-from holdfast.kernel.storage import migrations as migrate
+from holdfast.kernel.storage import migrations
 from holdfast.kernel.storage.sqlite import engine
-from holdfast.kernel.storage.sqlite import open_store as opening
+from holdfast.kernel.storage.sqlite import open_store as sqlite_open_store
 from holdfast.kernel.storage.sqlite.open_store import open_store
 
-LATEST = migrate.known(*engine.FOLDERS)[-1].number
+LATEST = migrations.load_migrations(*engine.FOLDERS)[-1].number
 """The last migration of this release."""
 NEXT = LATEST + 1
 
@@ -53,14 +53,14 @@ def test_the_file_is_private_before_its_first_byte(tmp_path: Path, monkeypatch: 
     def look(*args: object) -> None:
         seen.append((mode(path), path.stat().st_size))
 
-    monkeypatch.setattr(opening, "current", lambda *args: look() or True)
+    monkeypatch.setattr(sqlite_open_store, "is_current", lambda *args: look() or True)
     open_store(path).close()
     assert seen == [(0o600, 0)]
 
 
 def test_every_file_of_a_store_is_private_whatever_the_umask(tmp_path: Path, any_umask: None) -> None:
-    with holdfast.open(str(tmp_path / "memory.db")) as hold:
-        hold.store(title="One", content="first")
+    with holdfast.open(str(tmp_path / "memory.db")) as ctx:
+        ctx.store(title="One", content="first")
         assert {file.name: oct(mode(file)) for file in tmp_path.glob("memory*")} == dict.fromkeys(
             ("memory.db", "memory.db-wal", "memory.db-shm", "memory.db.key"), "0o600"
         )
@@ -147,8 +147,8 @@ def test_a_store_that_was_migrated_otherwise_is_refused_untouched(tmp_path: Path
 @pytest.mark.parametrize("lost", [4096, 3 * 4096], ids=["one page", "three pages"])
 def test_a_store_that_lost_its_end_is_told_and_left(tmp_path: Path, lost: int) -> None:
     path = tmp_path / "memory.db"
-    with holdfast.open(str(path)) as hold:
-        hold.bulk_store(memories=[{"title": f"Title {n}", "content": "text " * 200} for n in range(50)])
+    with holdfast.open(str(path)) as ctx:
+        ctx.bulk_store(memories=[{"title": f"Title {n}", "content": "text " * 200} for n in range(50)])
     os.truncate(path, path.stat().st_size - lost)
     before = path.read_bytes()
     with pytest.raises(errors.StoreDamaged):
@@ -190,10 +190,10 @@ def test_a_link_to_nothing_makes_the_store_where_it_points(tmp_path: Path) -> No
 def test_a_store_has_one_key_by_whatever_link_it_is_opened(tmp_path: Path) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "memory.db")
     for name in ("memory.db", "link.db", "memory.db"):
-        with holdfast.open(str(tmp_path / name)) as hold:
-            hold.store(title=name, content="stored")
-    with holdfast.open(str(tmp_path / "memory.db")) as hold:
-        assert len({change.origin for change in hold.events(after=0).events}) == 1
+        with holdfast.open(str(tmp_path / name)) as ctx:
+            ctx.store(title=name, content="stored")
+    with holdfast.open(str(tmp_path / "memory.db")) as ctx:
+        assert len({change.origin for change in ctx.events(after=0).events}) == 1
     assert sorted(file.name for file in tmp_path.glob("*.key")) == ["memory.db.key"]
 
 
@@ -201,8 +201,8 @@ def test_opening_a_store_again_drops_no_lock_of_the_first(tmp_path: Path) -> Non
     """Closing any handle of a file drops every lock that the process has on it; SQLite takes care, so must we."""
     path = tmp_path / "memory.db"
     first = open_store(path)
-    with first.writing() as session:
-        session.do("kept_put", name="colour", body="blue")
+    with first.transaction() as session:
+        session.do("meta_put", name="colour", body="blue")
     open_store(path).close()
     first.snapshot(tmp_path / "copy.db")
     take = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)"
@@ -222,7 +222,7 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[s
         folder = tmp_path / "next" / "migrations"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{NEXT:04}_next.sql").write_text(script)
-        monkeypatch.setattr(opening, "FOLDERS", (*engine.FOLDERS, tmp_path / "next"))
+        monkeypatch.setattr(sqlite_open_store, "FOLDERS", (*engine.FOLDERS, tmp_path / "next"))
 
     return release
 
@@ -249,12 +249,12 @@ def test_a_new_store_has_every_migration_and_no_backup(tmp_path: Path, next_rele
 
 def test_a_later_migration_is_applied_once_after_a_backup(tmp_path: Path, next_release: Callable[[str], None]) -> None:
     path = tmp_path / "memory.db"
-    with holdfast.open(str(path)) as hold:
-        kept = hold.store(title="Before", content="the migration").id
+    with holdfast.open(str(path)) as ctx:
+        kept = ctx.store(title="Before", content="the migration").id
     next_release("create table later (\n  x text not null\n);\n")
     for _ in range(2):
-        with holdfast.open(str(path)) as hold:
-            assert hold.get(id=kept).content == "the migration"
+        with holdfast.open(str(path)) as ctx:
+            assert ctx.get(id=kept).content == "the migration"
     (backup,) = tmp_path.glob(f"memory.db.before-v{NEXT}-*")
     assert version(path) == (NEXT, {"memory", "later"})
     assert version(backup) == (LATEST, {"memory"})

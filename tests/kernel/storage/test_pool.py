@@ -41,11 +41,11 @@ def test_who_is_refused_a_new_connection_takes_one_that_is_given_back(address: s
             raise
 
     pool = Pool(connect, 3, 2.0 * TIMEOUT)
-    first = pool.take()
+    first = pool.acquire()
     with ThreadPoolExecutor(1) as thread:
-        second = thread.submit(pool.take)
+        second = thread.submit(pool.acquire)
         assert refused.wait(TIMEOUT)
-        pool.give_back(first)
+        pool.release(first)
         assert second.result(timeout=TIMEOUT) is first
     pool.close()
 
@@ -54,12 +54,12 @@ def test_many_who_share_the_few_connections_that_are_allowed_all_get_their_turn(
     pool = Pool(lambda: Connection.connect(address, autocommit=True), 3, 2.0 * TIMEOUT)
 
     def asks(_: int) -> int:
-        connection = pool.take()
+        connection = pool.acquire()
         try:
             ((answer,),) = connection.execute("select 1").fetchall()
             return int(answer)
         finally:
-            pool.give_back(connection)
+            pool.release(connection)
 
     with ThreadPoolExecutor(6) as threads:
         assert list(threads.map(asks, range(60))) == [1] * 60
@@ -68,7 +68,7 @@ def test_many_who_share_the_few_connections_that_are_allowed_all_get_their_turn(
 
 def test_who_gets_no_connection_in_the_time_that_is_left_is_told_so(address: str) -> None:
     pool = Pool(lambda: Connection.connect(address, autocommit=True), 3, 2.0 * TIMEOUT)
-    pool.take()
+    pool.acquire()
     with pytest.raises(StoreBusy):
-        pool.take(0.1)
+        pool.acquire(0.1)
     pool.close()

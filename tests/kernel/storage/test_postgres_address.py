@@ -8,13 +8,13 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
-from schemas import READS, SECRET, another_database, grant, schema_of, told
+from schemas import READS, SECRET, another_database, describe_error, grant, schema_of
 
 import holdfast
 from engines import Postgres
 from holdfast.kernel import errors
-from holdfast.kernel.storage.locate import open_store
-from holdfast.kernel.storage.postgres.address import address_of
+from holdfast.kernel.storage.open_by_address import open_store
+from holdfast.kernel.storage.postgres.address import parse_address
 
 
 @pytest.fixture
@@ -38,9 +38,9 @@ def engine() -> str:
     ],
 )
 def test_an_address_that_cannot_be_read_is_refused_and_not_repeated(url: str) -> None:
-    with pytest.raises(errors.Misconfigured) as refused:
+    with pytest.raises(errors.InvalidSetting) as refused:
         open_store(url)
-    assert SECRET not in told(refused.value)
+    assert SECRET not in describe_error(refused.value)
 
 
 @pytest.fixture
@@ -68,28 +68,30 @@ def by_socket(postgres: Postgres, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     ],
 )
 def test_an_address_that_psql_takes_opens_the_same_database(url: str, by_socket: dict[str, Any], db: str) -> None:
-    with holdfast.open(db) as hold:
-        id = hold.store(title="One", content="first").id
+    with holdfast.open(db) as ctx:
+        id = ctx.store(title="One", content="first").id
     own = f"schema={schema_of(db)}"
     told = url.format(**by_socket)
-    with holdfast.open(f"{told}{'&' if '?' in told else '?'}{own}") as hold:
-        assert hold.get(id=id).content == "first"
+    with holdfast.open(f"{told}{'&' if '?' in told else '?'}{own}") as ctx:
+        assert ctx.get(id=id).content == "first"
 
 
 def test_a_service_is_shown_by_its_name() -> None:
-    assert address_of("postgresql:///?service=one&schema=red", Path()).shown == "postgresql://?service=one&schema=red"
+    assert (
+        parse_address("postgresql:///?service=one&schema=red", Path()).display == "postgresql://?service=one&schema=red"
+    )
 
 
 def test_what_an_option_says_reaches_libpq_as_it_stands() -> None:
-    said = address_of("postgresql://?host=@abstract&password=a+b%2Bc%26d&schema=red", Path()).conninfo
+    said = parse_address("postgresql://?host=@abstract&password=a+b%2Bc%26d&schema=red", Path()).conninfo
     found = psycopg.conninfo.conninfo_to_dict(said)
     assert found == {"host": "@abstract", "password": "a+b+c&d"}
 
 
 def test_an_option_that_nobody_knows_is_named_without_its_value() -> None:
-    with pytest.raises(errors.Misconfigured, match="Unknown option poolsize") as refused:
+    with pytest.raises(errors.InvalidSetting, match="Unknown option poolsize") as refused:
         open_store(f"postgresql://me:{SECRET}@host/memory?poolsize={SECRET}")
-    assert SECRET not in told(refused.value)
+    assert SECRET not in describe_error(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -101,15 +103,15 @@ def test_an_option_that_nobody_knows_is_named_without_its_value() -> None:
     ],
 )
 def test_what_may_be_a_piece_of_a_password_is_not_named_as_an_option(url: str) -> None:
-    with pytest.raises(errors.Misconfigured) as refused:
+    with pytest.raises(errors.InvalidSetting) as refused:
         open_store(url)
-    assert SECRET not in told(refused.value)
+    assert SECRET not in describe_error(refused.value)
 
 
 @pytest.mark.parametrize("option", ["connect_timeout", "keepalives_idle", "tcp_user_timeout"])
 @pytest.mark.parametrize("value", ["abc", "", "1.5"])
 def test_an_option_that_is_no_number_is_named(option: str, value: str) -> None:
-    with pytest.raises(errors.Misconfigured, match=f"{option} .* must be an integer"):
+    with pytest.raises(errors.InvalidSetting, match=f"{option} .* must be an integer"):
         open_store(f"postgresql://host/memory?{option}={value}")
 
 
@@ -117,7 +119,7 @@ def test_an_option_that_is_no_number_is_named(option: str, value: str) -> None:
     "schema", ["", "Mine", "my-own", "1st", "a" * 64, 'x"; drop schema public; --', "pg_mine", "ö"]
 )
 def test_a_schema_that_is_no_plain_name_is_refused(postgres: Postgres, schema: str) -> None:
-    with pytest.raises(errors.Misconfigured, match="schema"):
+    with pytest.raises(errors.InvalidSetting, match="schema"):
         open_store(postgres.url(postgres.database, schema=schema))
 
 
@@ -129,7 +131,7 @@ def test_a_schema_that_is_no_plain_name_is_refused(postgres: Postgres, schema: s
 def test_a_server_that_does_not_answer_is_told_without_the_password(url: str) -> None:
     with pytest.raises(errors.StoreUnreachable) as refused:
         open_store(url)
-    assert SECRET not in told(refused.value)
+    assert SECRET not in describe_error(refused.value)
 
 
 def test_a_database_that_is_not_there_is_told(postgres: Postgres) -> None:
@@ -139,14 +141,14 @@ def test_a_database_that_is_not_there_is_told(postgres: Postgres) -> None:
 
 def beside(url: str) -> Path:
     with closing(open_store(url)) as store:
-        return store.beside("backups")
+        return store.sidecar_path("backups")
 
 
 def test_snapshots_are_in_one_folder_for_everybody_and_on_every_way_to_the_store(
     db: str, user: str, by_socket: dict[str, Any], tmp_path: Path
 ) -> None:
-    with holdfast.open(db) as hold:
-        kept = hold.backup().snapshot
+    with holdfast.open(db) as ctx:
+        kept = ctx.backup().snapshot
     other_name = tmp_path / "socket"
     other_name.symlink_to(by_socket["host"])
     own = f"schema={schema_of(db)}"
@@ -160,8 +162,8 @@ def test_snapshots_are_in_one_folder_for_everybody_and_on_every_way_to_the_store
     assert len({beside(way) for way in ways}) == 1
     assert beside(db).name.startswith(f"{by_socket['dbname']}.{schema_of(db)}-")
     for way in ways:
-        with holdfast.open(way) as hold:
-            assert [one.snapshot for one in hold.backup_list().snapshots] == [kept]
+        with holdfast.open(way) as ctx:
+            assert [one.snapshot for one in ctx.backup_list().snapshots] == [kept]
 
 
 def test_stores_whose_names_are_alike_have_a_folder_each(

@@ -8,10 +8,10 @@ import pytest
 from schemas import another_database, as_user, catalog, everything, schema_of
 
 import holdfast
-from engines import Postgres, past_holdfast
+from engines import Postgres, raw_connection
 from holdfast.kernel import errors
-from holdfast.kernel.storage import migrations as migrate
-from holdfast.kernel.storage.locate import open_store
+from holdfast.kernel.storage import migrations
+from holdfast.kernel.storage.open_by_address import open_store
 from holdfast.kernel.storage.postgres import engine as postgres_engine
 
 
@@ -21,21 +21,21 @@ def engine() -> str:
 
 
 def test_an_empty_schema_becomes_a_store(db: str) -> None:
-    with past_holdfast(db) as raw:
+    with raw_connection(db) as raw:
         raw.execute(f"create schema {schema_of(db)}")
-    with holdfast.open(db) as hold:
-        id = hold.store(title="One", content="first").id
-    with holdfast.open(db) as hold:
-        assert hold.get(id=id).content == "first"
+    with holdfast.open(db) as ctx:
+        id = ctx.store(title="One", content="first").id
+    with holdfast.open(db) as ctx:
+        assert ctx.get(id=id).content == "first"
 
 
 def test_a_store_is_the_sum_of_its_migrations(db: str, postgres: Postgres) -> None:
     open_store(db).close()
-    with postgres.new_store() as other, past_holdfast(other) as raw:
+    with postgres.new_store() as other, raw_connection(other) as raw:
         raw.execute(f"create schema {schema_of(other)}")
-        raw.execute(migrate.portable(migrate.TABLE + ";"))
-        for migration in migrate.known(*postgres_engine.FOLDERS):
-            raw.execute(migrate.portable(migration.script))
+        raw.execute(migrations.to_postgres(migrations.TABLE + ";"))
+        for migration in migrations.load_migrations(*postgres_engine.FOLDERS):
+            raw.execute(migrations.to_postgres(migration.script))
         step_by_step = catalog(raw, schema_of(other))
         opened = catalog(raw, schema_of(db))
     assert opened == step_by_step
@@ -44,7 +44,7 @@ def test_a_store_is_the_sum_of_its_migrations(db: str, postgres: Postgres) -> No
 
 def test_texts_are_ordered_by_their_bytes_and_numbers_are_as_large_as_in_a_file(db: str) -> None:
     open_store(db).close()
-    with past_holdfast(db) as raw:
+    with raw_connection(db) as raw:
         rows = raw.execute(
             """select data_type, collation_name from information_schema.columns
             where table_schema = current_schema and data_type in ('text', 'character varying', 'integer', 'bigint',
@@ -66,22 +66,22 @@ def test_texts_are_ordered_by_their_bytes_and_numbers_are_as_large_as_in_a_file(
 def test_a_table_that_was_altered_is_told(db: str, edit: str) -> None:
     with closing(open_store(db)) as store:
         assert store.faults() == []
-        with past_holdfast(db) as raw:
+        with raw_connection(db) as raw:
             raw.execute(edit)
         assert store.faults() != []
 
 
 def test_words_that_were_altered_are_told(db: str) -> None:
-    with holdfast.open(db) as hold, past_holdfast(db) as raw:
-        hold.store(title="One", content="first")
+    with holdfast.open(db) as ctx, raw_connection(db) as raw:
+        ctx.store(title="One", content="first")
         for edit in ("update memory_text set words = '''other''' ", "delete from memory_text"):
             raw.execute(edit)
-            assert [fault.part for fault in hold.hold.store.faults()] == ["full_text"]
+            assert [fault.part for fault in ctx.ctx.store.faults()] == ["full_text"]
 
 
 @pytest.mark.parametrize("theirs", ["create table t (x int)", "create view v as select 1", "create sequence s"])
 def test_a_schema_of_another_program_is_refused_untouched(db: str, theirs: str) -> None:
-    with past_holdfast(db) as raw:
+    with raw_connection(db) as raw:
         raw.execute(f"create schema {schema_of(db)}")
         raw.execute(theirs)
     before = everything(db)
@@ -91,7 +91,7 @@ def test_a_schema_of_another_program_is_refused_untouched(db: str, theirs: str) 
 
 
 def test_a_table_of_migrations_that_another_program_has_is_not_taken_for_ours(db: str) -> None:
-    with past_holdfast(db) as raw:
+    with raw_connection(db) as raw:
         raw.execute(f"create schema {schema_of(db)}")
         raw.execute("create table migration (number int, checksum text)")
     before = everything(db)
@@ -102,7 +102,7 @@ def test_a_table_of_migrations_that_another_program_has_is_not_taken_for_ours(db
 
 def test_a_store_of_a_later_release_is_refused_untouched(db: str) -> None:
     open_store(db).close()
-    with past_holdfast(db) as raw:
+    with raw_connection(db) as raw:
         raw.execute("insert into migration values (9999, 'later', 'x', 0); create table later (x int)")
     before = everything(db)
     with pytest.raises(errors.NewerStore):
@@ -112,7 +112,7 @@ def test_a_store_of_a_later_release_is_refused_untouched(db: str) -> None:
 
 def test_a_store_that_was_migrated_otherwise_is_refused_untouched(db: str) -> None:
     open_store(db).close()
-    with past_holdfast(db) as raw:
+    with raw_connection(db) as raw:
         raw.execute("update migration set checksum = 'another' where number = 1")
     before = everything(db)
     with pytest.raises(errors.StoreDamaged):
@@ -121,30 +121,30 @@ def test_a_store_that_was_migrated_otherwise_is_refused_untouched(db: str) -> No
 
 
 def test_a_store_whose_schema_is_dropped_acknowledges_nothing(db: str) -> None:
-    with holdfast.open(db) as hold:
-        hold.store(title="One", content="first")
-        with past_holdfast(db) as raw:
+    with holdfast.open(db) as ctx:
+        ctx.store(title="One", content="first")
+        with raw_connection(db) as raw:
             raw.execute(f"drop schema {schema_of(db)} cascade")
         with pytest.raises(errors.StoreDamaged):
-            hold.store(title="Two", content="second")
+            ctx.store(title="Two", content="second")
         with pytest.raises(errors.StoreDamaged):
-            hold.recall(context="first")
+            ctx.recall(context="first")
 
 
 def test_two_stores_in_one_database_know_nothing_of_each_other(db: str, postgres: Postgres) -> None:
     with postgres.new_store() as other, holdfast.open(db) as one, holdfast.open(other) as two:
         one.store(title="One", content="apple")
         assert two.recall(context="apple").memories == []
-        assert one.hold.store.identity() != two.hold.store.identity()
+        assert one.ctx.store.identity() != two.ctx.store.identity()
 
 
 def test_a_table_of_migrations_where_pgvector_is_stays_another_programs(postgres: Postgres) -> None:
     with postgres.admin(database := postgres.new_database()) as raw:
         raw.execute("create table public.migration (number bigint, checksum text)")
         raw.execute("insert into public.migration values (99, 'theirs')")
-        with holdfast.open(postgres.url(database)) as hold:
-            hold.store(title="One", content="first")
-            assert hold.verify().intact
+        with holdfast.open(postgres.url(database)) as ctx:
+            ctx.store(title="One", content="first")
+            assert ctx.verify().intact
         assert raw.execute("select * from public.migration").fetchall() == [(99, "theirs")]
 
 
@@ -152,10 +152,10 @@ def test_no_store_is_made_where_pgvector_is(postgres: Postgres, tmp_path: Path) 
     """All others look there too, and would find its tables wherever one of their own is gone."""
     url = postgres.url(postgres.new_database())
     holdfast.open(url).close()
-    with pytest.raises(errors.Misconfigured, match="schema=NAME"):
+    with pytest.raises(errors.InvalidSetting, match="schema=NAME"):
         holdfast.open(f"{url}&schema=public")
-    with holdfast.open(str(tmp_path / "memory.db")) as hold, pytest.raises(errors.Misconfigured, match="schema=NAME"):
-        hold.migrate(to=f"{url}&schema=public")
+    with holdfast.open(str(tmp_path / "memory.db")) as ctx, pytest.raises(errors.InvalidSetting, match="schema=NAME"):
+        ctx.migrate(to=f"{url}&schema=public")
 
 
 def test_a_user_that_may_not_switch_pgvector_on_is_told_how(postgres: Postgres, user: str) -> None:
@@ -182,10 +182,10 @@ def test_pgvector_may_be_in_a_schema_of_its_own(postgres: Postgres, name: str) -
         with postgres.admin(database) as admin:
             own = psycopg.sql.Identifier(name)
             admin.execute(psycopg.sql.SQL("create schema {0}; create extension vector schema {0}").format(own))
-        with holdfast.open(postgres.url(database)) as hold:
-            hold.store(title="One", content="first")
-            assert len(hold.recall(context="first").memories) == 1
-            assert hold.hold.store.faults() == []
+        with holdfast.open(postgres.url(database)) as ctx:
+            ctx.store(title="One", content="first")
+            assert len(ctx.recall(context="first").memories) == 1
+            assert ctx.ctx.store.faults() == []
 
 
 def test_a_database_that_is_not_encoded_in_utf8_is_refused_untouched(postgres: Postgres) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from tampering import JOURNALLED, KEPT_OUTSIDE_THE_JOURNAL, flipped, live_through_everything, same
+from tampering import JOURNALLED, KEPT_OUTSIDE_THE_JOURNAL, live_through_everything, same, smallest_changes
 
 import holdfast
-from engines import Postgres, past_holdfast
+from engines import Postgres, raw_connection
 from holdfast import Holdfast
 from holdfast.features.history import service as history
 from holdfast.kernel.journal import journal, signer
@@ -26,30 +26,30 @@ def engine() -> str:
 
 
 @pytest.fixture(scope="module")
-def lived(postgres: Postgres) -> Iterator[tuple[Holdfast, Raw]]:
+def journalled_store(postgres: Postgres) -> Iterator[tuple[Holdfast, Raw]]:
     """A store in which everything that is journalled has happened, and the same past Holdfast."""
-    with postgres.new_store() as url, holdfast.open(url, agent_id="ai:tester@here") as hold, past_holdfast(url) as raw:
-        live_through_everything(hold)
-        yield hold, raw
+    with postgres.new_store() as url, holdfast.open(url, agent_id="ai:tester@here") as ctx, raw_connection(url) as raw:
+        live_through_everything(ctx)
+        yield ctx, raw
 
 
 @pytest.fixture
 def spoilt(db: str) -> Iterator[tuple[Holdfast, Raw]]:
     """Another one, to be spoilt for good."""
-    with holdfast.open(db, agent_id="ai:tester@here") as hold, past_holdfast(db) as raw:
-        live_through_everything(hold)
-        yield hold, raw
+    with holdfast.open(db, agent_id="ai:tester@here") as ctx, raw_connection(db) as raw:
+        live_through_everything(ctx)
+        yield ctx, raw
 
 
 @contextmanager
-def tampered(raw: Raw, sql: str, *values: Any) -> Iterator[None]:
+def tamper(raw: Raw, sql: str, *values: Any) -> Iterator[None]:
     with raw.transaction(force_rollback=True):
         raw.execute(sql, values)
         yield
 
 
-def findings(hold: Holdfast, raw: Raw) -> list[str]:
-    return [found.what for found in history.verify(hold.hold, PostgresSession(raw))]
+def findings(ctx: Holdfast, raw: Raw) -> list[str]:
+    return [found.message for found in history.verify(ctx.ctx, PostgresSession(raw))]
 
 
 def columns_of(raw: Raw, table: str) -> list[str]:
@@ -62,25 +62,25 @@ def edits(raw: Raw, table: str) -> Iterator[tuple[str, Any, Any]]:
     chance = Random(table)
     for column in columns_of(raw, table):
         rows = raw.execute(f"select ctid::text, {column} from {table}").fetchall()
-        changes = [(ctid, new) for ctid, old in rows for new in flipped(old) if not same(new, old)]
+        changes = [(ctid, new) for ctid, old in rows for new in smallest_changes(old) if not same(new, old)]
         if (table, column) not in KEPT_OUTSIDE_THE_JOURNAL:
             for ctid, new in chance.sample(changes, min(4, len(changes))):
                 yield column, ctid, new
 
 
-def test_an_untouched_store_has_no_findings(lived: tuple[Holdfast, Raw]) -> None:
-    assert findings(*lived) == []
+def test_an_untouched_store_has_no_findings(journalled_store: tuple[Holdfast, Raw]) -> None:
+    assert findings(*journalled_store) == []
 
 
 @pytest.mark.parametrize("table", ["journal", "chain", *JOURNALLED])
-def test_every_column_is_guarded(lived: tuple[Holdfast, Raw], table: str) -> None:
-    hold, raw = lived
+def test_every_column_is_guarded(journalled_store: tuple[Holdfast, Raw], table: str) -> None:
+    ctx, raw = journalled_store
     missed, tried = [], set()
     for column, ctid, value in edits(raw, table):
         try:
-            with tampered(raw, f"update {table} set {column} = %s where ctid = %s::tid", value, ctid):
+            with tamper(raw, f"update {table} set {column} = %s where ctid = %s::tid", value, ctid):
                 tried.add(column)
-                if not findings(hold, raw):
+                if not findings(ctx, raw):
                     missed.append((column, value))
         except (psycopg.IntegrityError, psycopg.DataError, psycopg.ProgrammingError):
             continue  # the tables do not take it
@@ -89,31 +89,31 @@ def test_every_column_is_guarded(lived: tuple[Holdfast, Raw], table: str) -> Non
 
 
 @pytest.mark.parametrize("column", ["public_key", "since", "origin"])
-def test_the_record_of_who_signs_is_guarded(lived: tuple[Holdfast, Raw], column: str) -> None:
+def test_the_record_of_who_signs_is_guarded(journalled_store: tuple[Holdfast, Raw], column: str) -> None:
     changed: Any = 99 if column == "since" else b"x" * 32 if column == "public_key" else "elsewhere"
-    with tampered(lived[1], f"update signer set {column} = %s", changed):
-        assert findings(*lived)
-    with tampered(lived[1], "delete from signer"):
-        assert findings(*lived)
+    with tamper(journalled_store[1], f"update signer set {column} = %s", changed):
+        assert findings(*journalled_store)
+    with tamper(journalled_store[1], "delete from signer"):
+        assert findings(*journalled_store)
 
 
 @pytest.mark.parametrize("table", ["journal", *JOURNALLED])
-def test_every_dropped_row_is_found(lived: tuple[Holdfast, Raw], table: str) -> None:
-    hold, raw = lived
+def test_every_dropped_row_is_found(journalled_store: tuple[Holdfast, Raw], table: str) -> None:
+    ctx, raw = journalled_store
     for (ctid,) in raw.execute(f"select ctid::text from {table}").fetchall():
         unchecked = "set local session_replication_role = replica"
-        with tampered(raw, unchecked):
+        with tamper(raw, unchecked):
             raw.execute(f"delete from {table} where ctid = %s::tid", (ctid,))
-            assert findings(hold, raw), f"{ctid} of {table}"
+            assert findings(ctx, raw), f"{ctid} of {table}"
 
 
-def test_a_row_put_past_the_journal_is_found(lived: tuple[Holdfast, Raw]) -> None:
-    columns = ", ".join(name for name in columns_of(lived[1], "memory") if name not in ("rowno", "id"))
+def test_a_row_put_past_the_journal_is_found(journalled_store: tuple[Holdfast, Raw]) -> None:
+    columns = ", ".join(name for name in columns_of(journalled_store[1], "memory") if name not in ("rowno", "id"))
     forged = (
         f"insert into memory (id, {columns}) select 'forged', {columns} from memory where state = 'deleted' limit 1"
     )
-    with tampered(lived[1], forged):
-        assert findings(*lived) == ["the memory forged was added to its table without a journal entry"]
+    with tamper(journalled_store[1], forged):
+        assert findings(*journalled_store) == ["the memory forged was added to its table without a journal entry"]
 
 
 def put_head_right(raw: Raw) -> None:
@@ -128,53 +128,53 @@ def put_head_right(raw: Raw) -> None:
 
 
 @pytest.mark.parametrize("head", ["as it was", "put right without the key"])
-def test_a_cut_tail_is_found(lived: tuple[Holdfast, Raw], head: str) -> None:
-    with tampered(lived[1], "delete from journal where seq = (select max(seq) from journal)"):
+def test_a_cut_tail_is_found(journalled_store: tuple[Holdfast, Raw], head: str) -> None:
+    with tamper(journalled_store[1], "delete from journal where seq = (select max(seq) from journal)"):
         if head != "as it was":
-            put_head_right(lived[1])
-        assert findings(*lived)
+            put_head_right(journalled_store[1])
+        assert findings(*journalled_store)
 
 
 def rebuild(raw: Raw) -> None:
     """Every digest and hash made anew as Holdfast makes them."""
     previous = journal.GENESIS
-    for entry in list(journal.pages(PostgresSession(raw))):
-        digest = entry.digest if entry.body is None else journal.digest_of(entry.body, entry.delta)
-        previous = journal.link_of(previous, entry[: journal.ABOUT], digest)
+    for entry in list(journal.iter_entries(PostgresSession(raw))):
+        digest = entry.digest if entry.body is None else journal.content_digest(entry.body, entry.delta)
+        previous = journal.chain_hash(previous, entry[: journal.BODY_INDEX], digest)
         raw.execute("update journal set digest = %s, hash = %s where seq = %s", (digest, previous, entry.seq))
     put_head_right(raw)
 
 
-def test_a_chain_rebuilt_without_the_key_is_found(lived: tuple[Holdfast, Raw]) -> None:
-    with tampered(lived[1], "update journal set actor = 'mallory' where seq = 1"):
-        rebuild(lived[1])
-        assert findings(*lived) == [UNSIGNED]
+def test_a_chain_rebuilt_without_the_key_is_found(journalled_store: tuple[Holdfast, Raw]) -> None:
+    with tamper(journalled_store[1], "update journal set actor = 'mallory' where seq = 1"):
+        rebuild(journalled_store[1])
+        assert findings(*journalled_store) == [UNSIGNED]
 
 
 def test_a_tail_cut_behind_its_back_stays_found_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
-    hold, raw = spoilt
-    kept = hold.store(title="Kept", content="Before the cut.").id
-    hold.store(title="Cut", content="Nobody is to know.")
+    ctx, raw = spoilt
+    kept = ctx.store(title="Kept", content="Before the cut.").id
+    ctx.store(title="Cut", content="Nobody is to know.")
     raw.execute("delete from journal where seq = (select max(seq) from journal)")
     raw.execute("delete from memory_text where rowno = (select rowno from memory where title = 'Cut')")
     raw.execute("delete from memory where title = 'Cut'")
     put_head_right(raw)
-    hold.update(id=kept, priority=7)
-    hold.store(title="Later", content="As if nothing had happened.")
-    assert findings(hold, raw) == [UNSIGNED]
+    ctx.update(id=kept, priority=7)
+    ctx.store(title="Later", content="As if nothing had happened.")
+    assert findings(ctx, raw) == [UNSIGNED]
 
 
 def test_a_store_emptied_behind_its_back_is_found_also_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
-    hold, raw = spoilt
+    ctx, raw = spoilt
     emptied = [f"delete from {table}" for table in (*JOURNALLED, "memory_text", "access", "journal", "signer")]
     zero = "seq = 0, n = 0, hash = '', kept_at = 0, signature = '', public_key = '', identity = ''"
     with raw.transaction():
         raw.execute("set local session_replication_role = replica")
         for statement in (*emptied, f"update chain set {zero}"):
             raw.execute(statement)
-    assert findings(hold, raw)
-    hold.store(title="Later", content="As if nothing had happened.")
-    assert findings(hold, raw)
+    assert findings(ctx, raw)
+    ctx.store(title="Later", content="As if nothing had happened.")
+    assert findings(ctx, raw)
 
 
 def test_a_key_that_was_taken_away_is_told(spoilt: tuple[Holdfast, Raw]) -> None:
@@ -183,8 +183,8 @@ def test_a_key_that_was_taken_away_is_told(spoilt: tuple[Holdfast, Raw]) -> None
 
 
 def test_a_key_that_was_replaced_is_told_also_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
-    hold, raw = spoilt
+    ctx, raw = spoilt
     raw.execute("update node_key set secret = %s", (signer.new_key(),))
-    assert findings(hold, raw) == ["the head's key differs from the store's key"]
-    hold.store(title="Later", content="As if nothing had happened.")
-    assert findings(hold, raw) == [UNSIGNED]
+    assert findings(ctx, raw) == ["the head's key differs from the store's key"]
+    ctx.store(title="Later", content="As if nothing had happened.")
+    assert findings(ctx, raw) == [UNSIGNED]

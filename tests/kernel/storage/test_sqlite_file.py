@@ -9,15 +9,15 @@ from typing import Any
 
 import apsw
 import pytest
-from keeping import put, read
+from meta_table import put, read
 from processes import at_once
 
 from holdfast.app import Holdfast
 from holdfast.kernel.errors import StoreUnreachable
-from holdfast.kernel.storage.locate import open_store
+from holdfast.kernel.storage.open_by_address import open_store
 from holdfast.kernel.storage.port import Store
 from holdfast.kernel.storage.sqlite import engine as sqlite_engine
-from holdfast.kernel.storage.sqlite import open_store as opening
+from holdfast.kernel.storage.sqlite import open_store as sqlite_open_store
 
 
 @pytest.fixture
@@ -26,9 +26,9 @@ def engine() -> str:
 
 
 def test_what_was_put_in_the_place_of_the_store_is_what_is_read_and_written(
-    opened: Callable[[], Store], address: str, tmp_path: Path
+    open_again: Callable[[], Store], address: str, tmp_path: Path
 ) -> None:
-    store = opened()
+    store = open_again()
     put(store, colour="blue")
     store.snapshot(tmp_path / "copy.db")
     put(store, colour="red")
@@ -37,7 +37,7 @@ def test_what_was_put_in_the_place_of_the_store_is_what_is_read_and_written(
     os.replace(tmp_path / "copy.db", address)
     assert read(store) == {"colour": "blue"}
     put(store, shape="round")
-    assert read(opened()) == {"colour": "blue", "shape": "round"}
+    assert read(open_again()) == {"colour": "blue", "shape": "round"}
 
 
 def test_a_store_whose_file_is_gone_acknowledges_nothing(store: Store, address: str) -> None:
@@ -49,8 +49,8 @@ def test_a_store_whose_file_is_gone_acknowledges_nothing(store: Store, address: 
         read(store)
 
 
-def test_the_key_is_the_owners_alone(hold: Holdfast, address: str) -> None:
-    hold.store(title="One", content="first")
+def test_the_key_is_the_owners_alone(ctx: Holdfast, address: str) -> None:
+    ctx.store(title="One", content="first")
     assert Path(f"{address}.key").stat().st_mode & 0o777 == 0o600
 
 
@@ -99,7 +99,7 @@ def test_two_opening_processes_migrate_a_store_once(
     open_store(address).close()
     (tmp_path / "next" / "migrations").mkdir(parents=True)
     (tmp_path / "next" / "migrations" / "9000_next.sql").write_text("create table later (\n  x text\n);\n")
-    monkeypatch.setattr(opening, "FOLDERS", (*sqlite_engine.FOLDERS, tmp_path / "next"))
+    monkeypatch.setattr(sqlite_open_store, "FOLDERS", (*sqlite_engine.FOLDERS, tmp_path / "next"))
     assert at_once(6, lambda number: open_store(address).close()) == [{"answer": None}] * 6
     assert len(list(tmp_path.glob("*.before-v*"))) == 1
 

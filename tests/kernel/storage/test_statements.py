@@ -19,9 +19,9 @@ FOLDERS = {"sqlite": SQLITE, "postgres": POSTGRES}
 
 
 @pytest.fixture
-def named(engine: str) -> dict[str, str]:
+def statements_by_name(engine: str) -> dict[str, str]:
     """Every statement of an engine."""
-    return statements.load(*FOLDERS[engine])
+    return statements.load_statements(*FOLDERS[engine])
 
 
 def folder(path: Path, **files: str) -> Path:
@@ -36,7 +36,7 @@ def folder(path: Path, **files: str) -> Path:
 
 def test_a_statement_is_what_stands_under_its_name_without_the_remarks_above_it(tmp_path: Path) -> None:
     files = folder(tmp_path / "sql", a="-- name: one\n-- A remark.\nselect 1\n-- name: two\nselect 2\n-- inside\n\n")
-    assert statements.load(files) == {"one": "select 1", "two": "select 2\n-- inside"}
+    assert statements.load_statements(files) == {"one": "select 1", "two": "select 2\n-- inside"}
 
 
 @pytest.mark.parametrize(
@@ -49,18 +49,18 @@ def test_a_statement_is_what_stands_under_its_name_without_the_remarks_above_it(
 )
 def test_a_name_given_twice_in_a_folder_is_an_error(tmp_path: Path, files: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="defined twice"):
-        statements.load(folder(tmp_path / "sql", **files))
+        statements.load_statements(folder(tmp_path / "sql", **files))
 
 
 def test_a_later_folder_overrides_by_name_and_inside_what_includes_it(tmp_path: Path) -> None:
     shared = folder(tmp_path / "shared", a="-- name: t.columns\na, b\n-- name: t_get\nselect {t.columns} from t\n")
     engine = folder(tmp_path / "engine", a="-- name: t.columns\na, b, c\n")
-    assert statements.load(shared, engine) == {"t.columns": "a, b, c", "t_get": "select a, b, c from t"}
+    assert statements.load_statements(shared, engine) == {"t.columns": "a, b, c", "t_get": "select a, b, c from t"}
 
 
 def test_a_name_that_cannot_be_read_as_one_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="one-two"):
-        statements.load(folder(tmp_path / "sql", a="-- name: one\nselect 1\n-- name: one-two\nselect 2\n"))
+        statements.load_statements(folder(tmp_path / "sql", a="-- name: one\nselect 1\n-- name: one-two\nselect 2\n"))
 
 
 def test_a_list_parameter_is_bound_as_json_and_text_stays_as_it_is() -> None:
@@ -76,7 +76,9 @@ def test_what_the_driver_would_take_for_a_parameter_stays_as_it_is() -> None:
 
 
 def test_a_numbered_fragment_has_parameters_of_its_own() -> None:
-    assert statements.numbered("(x = :p_n and y = :p_n or z = :q_n)", 3) == "(x = :p_3 and y = :p_3 or z = :q_3)"
+    assert (
+        statements.number_parameters("(x = :p_n and y = :p_n or z = :q_n)", 3) == "(x = :p_3 and y = :p_3 or z = :q_3)"
+    )
 
 
 # Every statement is used, every used one is there
@@ -127,42 +129,48 @@ def asked_for(engine: str) -> Iterator[str]:
                 yield from texts(list(ast.walk(call.args[0])))
 
 
-def test_every_statement_that_is_asked_for_is_there(engine: str, named: dict[str, str]) -> None:
+def test_every_statement_that_is_asked_for_is_there(engine: str, statements_by_name: dict[str, str]) -> None:
     asked = set(asked_for(engine))
     assert len(asked) > 50
-    assert [pattern for pattern in sorted(asked) if not any(re.fullmatch(pattern, name) for name in named)] == []
+    assert [
+        pattern for pattern in sorted(asked) if not any(re.fullmatch(pattern, name) for name in statements_by_name)
+    ] == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_record_has_its_statements(kind: str, named: dict[str, str]) -> None:
-    assert {f"{kind}_put", f"{kind}_cells"} <= named.keys()
-    assert kind == "memory" or f"{kind}_get" in named
+def test_every_kind_of_record_has_its_statements(kind: str, statements_by_name: dict[str, str]) -> None:
+    assert {f"{kind}_put", f"{kind}_cells"} <= statements_by_name.keys()
+    assert kind == "memory" or f"{kind}_get" in statements_by_name
 
 
-def test_every_statement_is_used(engine: str, named: dict[str, str]) -> None:
+def test_every_statement_is_used(engine: str, statements_by_name: dict[str, str]) -> None:
     """By its name in a text, by a text that words of the source are formatted into, or inside another statement."""
     patterns = {pattern for pattern in texts(nodes_of(engine)) if len(pattern) < 80}
     words = {re.sub(r"\\(.)", r"\1", pattern) for pattern in patterns} | set(numbers(engine))
     formatted = [re.compile(pattern) for pattern in patterns if r"(\w+)" in pattern and re.search("[a-z]{3}", pattern)]
     raw = "\n".join(file.read_text("utf-8") for folder in FOLDERS[engine] for file in statements.sql_files(folder))
     used = words | set(re.findall(r"\{([\w.]+)\}", raw))
-    matches = {name: [match for pattern in formatted if (match := pattern.fullmatch(name))] for name in named}
-    assert [n for n in named if n not in used and not any(words.issuperset(m.groups()) for m in matches[n])] == []
+    matches = {
+        name: [match for pattern in formatted if (match := pattern.fullmatch(name))] for name in statements_by_name
+    }
+    assert [
+        n for n in statements_by_name if n not in used and not any(words.issuperset(m.groups()) for m in matches[n])
+    ] == []
 
 
 # Written once
 
 
 TWICE = {
-    "memory_found": "FTS5 matches and ranks by itself; a tsvector is matched by a tsquery and ranked by a sum of ours.",
-    "word_counts": "FTS5 keeps how many memories hold a stem; PostgreSQL counts them by the index.",
-    "word_held": "FTS5 is asked by a match, a tsvector by a tsquery.",
-    "memory_said": "FTS5 is asked by a match, a tsvector by a tsquery.",
-    "embedding_found": "SQLite hands out the bytes and Python measures; pgvector measures and orders in the index.",
+    "full_text_hits": "FTS5 matches and ranks by itself; a tsvector is matched by a tsquery and ranked by a sum of ours.",
+    "word_document_counts": "FTS5 keeps how many memories hold a stem; PostgreSQL counts them by the index.",
+    "word_document_count": "FTS5 is asked by a match, a tsvector by a tsquery.",
+    "match_times": "FTS5 is asked by a match, a tsvector by a tsquery.",
+    "embedding_nearest": "SQLite hands out the bytes and Python measures; pgvector measures and orders in the index.",
     "engine_mark": "A file is known by a number in its head, a schema by a comment on a table.",
-    "engine_finished": "A file is known by a number in its head, a schema by a comment on a table.",
-    "memory_text_emptied": "FTS5 is emptied by a command.",
-    "memory_numbered": "PostgreSQL has to be told which numbers of rows were given.",
+    "engine_mark_finished": "A file is known by a number in its head, a schema by a comment on a table.",
+    "memory_text_clear": "FTS5 is emptied by a command.",
+    "memory_sync_rowno": "PostgreSQL has to be told which numbers of rows were given.",
 }
 """Both engines have these, each in words of its own, and why."""
 
@@ -171,21 +179,21 @@ ALONE = {
         "engine_integrity": "A file is examined page by page.",
         "engine_foreign_keys": "A file may hold references that were not checked.",
         "engine_text_integrity": "FTS5 compares its index with the rows by itself.",
-        "memory_text_purged": "FTS5 remembers words of what is gone until it tidies up.",
+        "memory_text_optimize": "FTS5 remembers words of what is gone until it tidies up.",
         "embedding_signs": "The signs of vectors are looked through in memory; pgvector has an index.",
         "embedding_packs": "The signs of vectors are looked through in memory; pgvector has an index.",
-        "embedding_gone": "The signs of vectors are looked through in memory; pgvector has an index.",
-        "embedding_packs_purged": "No packed signs are kept of what was purged; pgvector has an index.",
+        "embedding_removed": "The signs of vectors are looked through in memory; pgvector has an index.",
+        "embedding_packs_rebuild": "No packed signs are kept of what was purged; pgvector has an index.",
         "embedding_numbers": "The signs of vectors are looked through in memory; pgvector has an index.",
         "embedding_last": "The signs of vectors are looked through in memory; pgvector has an index.",
         "memory_rows": "The signs of vectors are looked through in memory; pgvector has an index.",
         "chain_origin": "Whether signs in memory are still this store's.",
     },
     "postgres": {
-        "embedding_tuned": "How far the index of nearest vectors is walked.",
-        "embedding_few": "Whether a filter leaves so few that each is measured.",
-        "engine_alone": "The writers of all machines wait for one row; SQLite locks the file.",
-        "engine_place": "A file has a device and a number; a store in a database, four of them.",
+        "embedding_tune_index": "How far the index of nearest vectors is walked.",
+        "embedding_count_filtered": "Whether a filter leaves so few that each is measured.",
+        "engine_lock_head": "The writers of all machines wait for one row; SQLite locks the file.",
+        "engine_identity": "A file has a device and a number; a store in a database, four of them.",
         "engine_size": "A file's size is asked of the file system.",
         "node_key_get": "The node's key is in a table; on SQLite it is a file beside the store.",
         "node_key_public": "The node's key is in a table; on SQLite it is a file beside the store.",
@@ -193,11 +201,11 @@ ALONE = {
         "memory_text_put": "The words are Python's to make; on SQLite a trigger hands the texts to FTS5.",
         "memory_text_drop": "The words are Python's to make; on SQLite a trigger hands the texts to FTS5.",
         "word_statistics": "What the planner knows saves counting the commonest words.",
-        "word_usual": "The score takes a memory's length into account; FTS5 does by itself.",
+        "word_average_length": "The score takes a memory's length into account; FTS5 does by itself.",
         "engine_catalog": "Whoever owns the database can alter a table.",
         "engine_texts": "The words of every memory are compared with its texts; FTS5 does by itself.",
         "engine_text_differs": "The words of every memory are compared with its texts; FTS5 does by itself.",
-        "engine_text_strays": "The words of every memory are compared with its texts; FTS5 does by itself.",
+        "engine_text_orphans": "The words of every memory are compared with its texts; FTS5 does by itself.",
         "engine_facts": "What is to be known of a server.",
     },
 }

@@ -8,10 +8,10 @@ from holdfast.features.webhooks import store as subscriptions
 INDEXES = ("subscription_ready", "delivery_waiting", "delivery_number")
 
 
-def test_deliveries_are_found_by_their_indexes(plans: Plans, hold: holdfast.Holdfast) -> None:
-    with plans.noted() as seen, hold.hold.store.writing() as session:
-        subscriptions.due(session, "somebody", 1)
-        subscriptions.waiting(session, "a")
+def test_deliveries_are_found_by_their_indexes(plans: Plans, ctx: holdfast.Holdfast) -> None:
+    with plans.record_statements() as seen, ctx.ctx.store.transaction() as session:
+        subscriptions.list_due(session, "somebody", 1)
+        subscriptions.next_waiting(session, "a")
         session.do("delivery_prune", subscription="a", number=1)
     run = [one for one in seen if "from subscription s" in one[0] or "delivery" in one[0]]
     assert len(run) == 3

@@ -17,23 +17,22 @@ import apsw
 import pytest
 
 import holdfast
-from engines import past_holdfast
+from engines import raw_connection
 from holdfast.app import Holdfast
 from holdfast.features.embeddings import store as vectors
 from holdfast.features.memories.store import EVERYTHING
-from holdfast.kernel.storage import data_migrations as filling
-from holdfast.kernel.storage import migrations as migrate
+from holdfast.kernel.storage import data_migrations, migrations
 from holdfast.kernel.storage.copy_tables import Table
-from holdfast.kernel.storage.index_terms import parse
-from holdfast.kernel.storage.locate import open_store, tables
-from holdfast.kernel.storage.port import Session, Store, Texts
-from holdfast.kernel.storage.postgres import open_store as postgres_opening
+from holdfast.kernel.storage.index_terms import encode_terms
+from holdfast.kernel.storage.open_by_address import open_store, tables
+from holdfast.kernel.storage.port import SearchTexts, Session, Store
+from holdfast.kernel.storage.postgres import open_store as postgres_open_store
 from holdfast.kernel.storage.sqlite import engine as sqlite_engine
-from holdfast.kernel.storage.sqlite import open_store as sqlite_opening
+from holdfast.kernel.storage.sqlite import open_store as sqlite_open_store
 from holdfast.kernel.text import emoji
-from holdfast.kernel.vector import Embedding, Vector, unit
+from holdfast.kernel.vector import Embedding, Vector, unit_vector
 
-LATEST = migrate.known(*sqlite_engine.FOLDERS)[-1].number
+LATEST = migrations.load_migrations(*sqlite_engine.FOLDERS)[-1].number
 ADDED = {
     1: {"memory": {"strand", "spot", "spelled", "parsed"}},
     2: {"memory": {"strand", "spot", "spelled", "parsed"}, "embedding": {"begins", "ends"}},
@@ -59,15 +58,15 @@ SAID: list[dict[str, Any]] = [
 ]
 
 
-def furnish(hold: Holdfast, more: int = 0) -> None:
+def furnish(ctx: Holdfast, more: int = 0) -> None:
     """Memories of every sort, with vectors of their whole texts, as the releases before had them."""
-    kept = [hold.store(**said, tier="long", embedding=by(1, number)).id for number, said in enumerate(SAID)]
-    hold.archive(ids=[kept[3]])
-    hold.delete(id=kept[4])
-    hold.link(source_id=kept[0], target_id=kept[1])
-    hold.store(title="Without a vector", content="of its own")
+    kept = [ctx.store(**said, tier="long", embedding=by(1, number)).id for number, said in enumerate(SAID)]
+    ctx.archive(ids=[kept[3]])
+    ctx.delete(id=kept[4])
+    ctx.link(source_id=kept[0], target_id=kept[1])
+    ctx.store(title="Without a vector", content="of its own")
     for first in range(0, more, 250):
-        hold.bulk_store(
+        ctx.bulk_store(
             memories=[
                 {"title": f"Turn {number} of many", "content": "Ada: so it went on, 日本語. " * 20, "thread": "long"}
                 for number in range(first, first + 250)
@@ -83,7 +82,7 @@ def by(*numbers: float) -> dict[str, Any]:
 def release(last: int, folder: Path) -> Iterator[None]:
     """Stores are made as by the release whose last migration is this."""
     with pytest.MonkeyPatch.context() as patch:
-        for opening in (sqlite_opening, postgres_opening):
+        for opening in (sqlite_open_store, postgres_open_store):
             copies = []
             for source in opening.FOLDERS:
                 copies.append(folder / f"release-{last}" / opening.__name__ / source.parent.name)
@@ -97,15 +96,20 @@ def release(last: int, folder: Path) -> Iterator[None]:
 
 def taken_back(new: Store, address: str, last: int, folder: Path) -> None:
     """Make a store of an older release that holds what a store of this one does, as far as it had room for it."""
-    with release(last, folder), closing(open_store(address)) as old, new.reading() as source, old.writing() as session:
+    with (
+        release(last, folder),
+        closing(open_store(address)) as old,
+        new.reading() as source,
+        old.transaction() as session,
+    ):
         for table in ("chain", "signer"):
-            session.tell(f"delete from {table}", [{}])
+            session.execute_sql(f"delete from {table}", [{}])
         for table in tables():
             if table.name not in LATER[last]:
                 copy(table, ADDED[last].get(table.name, set()), source, session)
-        for id, state, *texts in source.ask("select id, state, title, content, tags from memory", {}):
-            session.index(id, None if state == "deleted" else Texts(*texts))
-        session.do("memory_numbered")
+        for id, state, *texts in source.query_sql("select id, state, title, content, tags from memory", {}):
+            session.index_memory(id, None if state == "deleted" else SearchTexts(*texts))
+        session.do("memory_sync_rowno")
         key = new.signing_key(source)
         assert key is not None
         old.make_signing_key(session, key)
@@ -113,10 +117,10 @@ def taken_back(new: Store, address: str, last: int, folder: Path) -> None:
 
 def copy(table: Table, without: set[str], source: Session, to: Session) -> None:
     names = [name for name in table.columns if name not in without]
-    rows = source.ask(f"select {', '.join(names)} from {table.name}", {})
+    rows = source.query_sql(f"select {', '.join(names)} from {table.name}", {})
     sql = f"insert into {table.name} ({', '.join(names)}) values ({', '.join(f':{name}' for name in names)})"
     named = [dict(zip(names, row, strict=True)) for row in rows]
-    to.tell(sql, [{**row, "vector": Vector(row["vector"])} if "vector" in row else row for row in named])
+    to.execute_sql(sql, [{**row, "vector": Vector(row["vector"])} if "vector" in row else row for row in named])
 
 
 def everything(store: Store) -> dict[str, list[tuple[Any, ...]]]:
@@ -124,7 +128,7 @@ def everything(store: Store) -> dict[str, list[tuple[Any, ...]]]:
         return {table.name: table.rows(session, None) for table in tables()}
 
 
-def opened(address: str) -> Holdfast:
+def open_address(address: str) -> Holdfast:
     return holdfast.open(address, agent_id="ai:tester@here")
 
 
@@ -147,39 +151,39 @@ def test_a_store_of_an_older_release_becomes_what_this_one_would_have_written(
     new_place: Callable[[], str], tmp_path: Path, last: int
 ) -> None:
     address = new_place()
-    with opened(new_place()) as new:
+    with open_address(new_place()) as new:
         furnish(new)
-        expected = everything(new.hold.store)
-        taken_back(new.hold.store, address, last, tmp_path)
+        expected = everything(new.ctx.store)
+        taken_back(new.ctx.store, address, last, tmp_path)
     if last == 1:
         expected["embedding"] = []
     for _ in range(2):
-        with opened(address) as hold:
-            assert everything(hold.hold.store) == expected
-            assert hold.hold.store.faults() == []
-            assert hold.verify().intact
+        with open_address(address) as ctx:
+            assert everything(ctx.ctx.store) == expected
+            assert ctx.ctx.store.faults() == []
+            assert ctx.verify().intact
 
 
 def test_a_store_of_the_second_release_is_found_by_all_that_came_since(
     new_place: Callable[[], str], tmp_path: Path
 ) -> None:
     address = new_place()
-    with opened(new_place()) as new:
+    with open_address(new_place()) as new:
         furnish(new)
-        taken_back(new.hold.store, address, 2, tmp_path)
-    with opened(address) as hold:
-        assert [hit.title for hit in hold.recall(context="日本の首都").memories][:1] == ["東京"]
-        assert "Turn 2" in [hit.title for hit in hold.recall(context="where do we put the plums?").memories]
-        with hold.hold.reading() as session:
-            asked, now = Embedding("own", unit([1, 7])), hold.hold.now()
-            nearest = vectors.nearest(session, hold.hold.caller, asked, EVERYTHING, now, limit=2)
-            said = dict(session.ask("select id, content_hash from memory", {}))
-            near = vectors.nearness(session, asked, {id: said[id] for id, _ in nearest})
+        taken_back(new.ctx.store, address, 2, tmp_path)
+    with open_address(address) as ctx:
+        assert [hit.title for hit in ctx.recall(context="日本の首都").memories][:1] == ["東京"]
+        assert "Turn 2" in [hit.title for hit in ctx.recall(context="where do we put the plums?").memories]
+        with ctx.ctx.reading() as session:
+            asked, now = Embedding("own", unit_vector([1, 7])), ctx.ctx.now()
+            nearest = vectors.find_nearest(session, ctx.ctx.caller, asked, EVERYTHING, now, limit=2)
+            said = dict(session.query_sql("select id, content_hash from memory", {}))
+            near = vectors.compute_nearness(session, asked, {id: said[id] for id, _ in nearest})
             assert [len(many) for many in near.values()] == [1, 1]
-        assert [hold.get(id=id).title for id, _ in nearest] == ["Odd", "Long"]
-        hold.store(title="Afterwards", content="Ada: And then?", thread="kitchen", place=3, embedding=by(1, 0))
-        assert hold.verify().intact
-        assert hold.hold.store.faults() == []
+        assert [ctx.get(id=id).title for id, _ in nearest] == ["Odd", "Long"]
+        ctx.store(title="Afterwards", content="Ada: And then?", thread="kitchen", place=3, embedding=by(1, 0))
+        assert ctx.verify().intact
+        assert ctx.ctx.store.faults() == []
 
 
 def test_emoji_that_were_kept_before_they_were_words_are_found_afterwards(
@@ -187,34 +191,34 @@ def test_emoji_that_were_kept_before_they_were_words_are_found_afterwards(
 ) -> None:
     said = [{"title": f"Party {sign}", "content": f"We had cake and tea and {sign} until late"} for sign in "🎉☕x"]
 
-    def kept(hold: Holdfast) -> list[Any]:
-        with hold.hold.reading() as session:
-            texts = session.ask("select title, spelled, parsed from memory order by title", {})
-            return [*texts, *session.ask("select band, exact from memory_gist order by band", {})]
+    def read_terms_and_bands(ctx: Holdfast) -> list[Any]:
+        with ctx.ctx.reading() as session:
+            texts = session.query_sql("select title, spelled, parsed from memory order by title", {})
+            return [*texts, *session.query_sql("select band, exact from memory_gist order by band", {})]
 
-    with opened(new_place()) as new, opened(new_place()) as old:
+    with open_address(new_place()) as new, open_address(new_place()) as old:
         new.bulk_store(memories=said)
         with monkeypatch.context() as patch:
-            patch.setattr(emoji, "names", lambda text: [])
-            parse.cache_clear()
+            patch.setattr(emoji, "emoji_words", lambda text: [])
+            encode_terms.cache_clear()
             old.bulk_store(memories=said)
-        parse.cache_clear()
-        assert kept(old) != kept(new)
-        with old.hold.store.writing() as session:
-            filling.after(25, session)
-        assert kept(old) == kept(new)
+        encode_terms.cache_clear()
+        assert read_terms_and_bands(old) != read_terms_and_bands(new)
+        with old.ctx.store.transaction() as session:
+            data_migrations.apply_data_migration(25, session)
+        assert read_terms_and_bands(old) == read_terms_and_bands(new)
         assert [one.title for one in old.search("🎉").results] == ["Party 🎉"]
         assert old.verify().intact
-        assert old.hold.store.faults() == []
+        assert old.ctx.store.faults() == []
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
 def test_a_copy_of_the_store_as_it_was_stays_beside_it(new_place: Callable[[], str], tmp_path: Path) -> None:
     address = new_place()
-    with opened(new_place()) as new:
+    with open_address(new_place()) as new:
         furnish(new)
-        taken_back(new.hold.store, address, 2, tmp_path)
-    opened(address).close()
+        taken_back(new.ctx.store, address, 2, tmp_path)
+    open_address(address).close()
     (backup,) = Path(address).parent.glob("memory.db.before-v3-*")
     assert (state_of(str(backup)), state_of(address)) == (2, LATEST)
 
@@ -224,7 +228,7 @@ def test_a_copy_of_the_store_as_it_was_stays_beside_it(new_place: Callable[[], s
 
 OPEN = """
 import sys, holdfast
-from holdfast.kernel.storage.locate import open_store
+from holdfast.kernel.storage.open_by_address import open_store
 print("begun", flush=True)
 open_store(sys.argv[1]).close()
 """
@@ -245,7 +249,7 @@ def killed_within(seconds: float | None, address: str) -> bool:
 def state_of(address: str) -> int:
     """The last migration of a store, of which everything that it adds must be there, and nothing of the next."""
     if "://" in address:
-        with past_holdfast(address) as raw:
+        with raw_connection(address) as raw:
             ask = lambda sql: raw.execute(sql).fetchall()  # noqa: E731
             columns = ask(
                 "select table_name || '.' || column_name from information_schema.columns "
@@ -277,11 +281,11 @@ def test_an_upgrade_that_is_killed_leaves_the_old_store_or_the_new_one(
 ) -> None:
     """It is killed at moments spread over the whole of it, and begun again, until one comes to its end."""
     first, second = new_place(), new_place()
-    with opened(new_place()) as new:
+    with open_address(new_place()) as new:
         furnish(new, more=250)
-        expected = everything(new.hold.store)
+        expected = everything(new.ctx.store)
         for address in (first, second):
-            taken_back(new.hold.store, address, 2, tmp_path)
+            taken_back(new.ctx.store, address, 2, tmp_path)
     begun = time.monotonic()
     assert not killed_within(None, first)
     lasts, random, killed = time.monotonic() - begun, Random(3), 0
@@ -290,10 +294,10 @@ def test_an_upgrade_that_is_killed_leaves_the_old_store_or_the_new_one(
             killed += killed_within(lasts * random.uniform(0.05, 0.7), second)
             assert state_of(second) in (2, LATEST)
     assert killed >= 3
-    with opened(second) as hold:
-        assert everything(hold.hold.store) == expected
-        assert hold.hold.store.faults() == []
-        assert hold.verify().intact
+    with open_address(second) as ctx:
+        assert everything(ctx.ctx.store) == expected
+        assert ctx.ctx.store.faults() == []
+        assert ctx.verify().intact
 
 
 @contextmanager
@@ -344,9 +348,9 @@ def test_whoever_is_killed_before_any_statement_of_any_migration_leaves_all_or_n
 ) -> None:
     """What a kill leaves is what lies in the files: these are looked at before each statement; some kills are real."""
     old = tmp_path / "old.db"
-    with opened(new_place()) as new:
+    with open_address(new_place()) as new:
         furnish(new)
-        taken_back(new.hold.store, str(old), 1, tmp_path)
+        taken_back(new.ctx.store, str(old), 1, tmp_path)
     before = said_in(old)
 
     def fresh(name: str) -> Path:

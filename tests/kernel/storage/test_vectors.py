@@ -19,12 +19,12 @@ from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal.columns import content_hash
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.storage.postgres.engine import STATEMENTS, PostgresSession, joined
-from holdfast.kernel.storage.postgres.vectors import FEW, INDEXED
-from holdfast.kernel.storage.statements import load
-from holdfast.kernel.vector import Embedding, Vector, unit
+from holdfast.kernel.storage.postgres.engine import STATEMENTS, PostgresSession, join_sql
+from holdfast.kernel.storage.postgres.vectors import INDEXED, MAX_EXACT
+from holdfast.kernel.storage.statements import load_statements
+from holdfast.kernel.vector import Embedding, Vector, unit_vector
 from holdfast.settings import Settings
-from kept_vectors import page
+from stored_embeddings import read_embeddings
 
 ME = Caller("ai:tester@here")
 
@@ -43,24 +43,24 @@ def cosine(one: Vector, other: Vector) -> float:
     return float(numpy.frombuffer(one, "<f4").astype(float) @ numpy.frombuffer(other, "<f4").astype(float))
 
 
-def put(hold: Holdfast, id: str, vector: Vector, model: str = "one") -> None:
-    with hold.hold.writing() as write:
+def put(ctx: Holdfast, id: str, vector: Vector, model: str = "one") -> None:
+    with ctx.ctx.transaction() as write:
         memory = write.get(MEMORY, id)
         assert memory is not None
-        vectors.put(write.session, memory, Embedding(model, vector), write.now)
+        vectors.put_embedding(write.session, memory, Embedding(model, vector), write.now)
 
 
-def stored(hold: Holdfast, title: str, vector: Vector, model: str = "one", **more: Any) -> str:
-    id = str(hold.store(title=title, content=f"about {title}", **more).id)
-    put(hold, id, vector, model)
+def store_with_vector(ctx: Holdfast, title: str, vector: Vector, model: str = "one", **more: Any) -> str:
+    id = str(ctx.store(title=title, content=f"about {title}", **more).id)
+    put(ctx, id, vector, model)
     return id
 
 
 def near(
-    hold: Holdfast, vector: Vector, which: Filter = EVERYTHING, *, model: str = "one", limit: int = 10, by: Caller = ME
+    ctx: Holdfast, vector: Vector, which: Filter = EVERYTHING, *, model: str = "one", limit: int = 10, by: Caller = ME
 ) -> list[str]:
-    with hold.hold.reading() as session:
-        found = vectors.nearest(session, by, Embedding(model, vector), which, hold.hold.now(), limit=limit)
+    with ctx.ctx.reading() as session:
+        found = vectors.find_nearest(session, by, Embedding(model, vector), which, ctx.ctx.now(), limit=limit)
     return [id for id, _ in found]
 
 
@@ -68,12 +68,12 @@ def near(
 
 
 @pytest.mark.parametrize("dim", [1, 2, 384, 2000])
-def test_a_vector_is_kept_to_the_bit(hold: Holdfast, dim: int) -> None:
+def test_a_vector_is_kept_to_the_bit(ctx: Holdfast, dim: int) -> None:
     (vector,) = directions(1, 1, dim)
-    id = stored(hold, "One", vector)
-    with hold.hold.reading() as session:
-        (kept,) = page(session)
-    assert kept == vectors.Kept(id, "one", 0, len("about One"), dim, kept.text_hash, kept.made_at, vector)
+    id = store_with_vector(ctx, "One", vector)
+    with ctx.ctx.reading() as session:
+        (kept,) = read_embeddings(session)
+    assert kept == vectors.PassageEmbedding(id, "one", 0, len("about One"), dim, kept.text_hash, kept.made_at, vector)
 
 
 @pytest.mark.parametrize(
@@ -81,156 +81,168 @@ def test_a_vector_is_kept_to_the_bit(hold: Holdfast, dim: int) -> None:
     [[1e308, 1e308, -1e308], [5e-324, 5e-324], [1.0, 1e-30, -1e-45], [-0.0, 3.0], [10**300, 1]],
     ids=["huge", "tiny", "of all sizes", "with a negative zero", "whole numbers"],
 )
-def test_numbers_of_every_size_are_kept_as_a_direction(hold: Holdfast, numbers: list[float]) -> None:
-    id = stored(hold, "One", unit(numbers))
-    with hold.hold.reading() as session:
-        (kept,) = page(session)
-        asked = Embedding("one", unit(numbers))
-        (found,) = vectors.nearest(session, ME, asked, EVERYTHING, hold.hold.now(), limit=1)
-    assert kept.vector == unit(numbers)
+def test_numbers_of_every_size_are_kept_as_a_direction(ctx: Holdfast, numbers: list[float]) -> None:
+    id = store_with_vector(ctx, "One", unit_vector(numbers))
+    with ctx.ctx.reading() as session:
+        (kept,) = read_embeddings(session)
+        asked = Embedding("one", unit_vector(numbers))
+        (found,) = vectors.find_nearest(session, ME, asked, EVERYTHING, ctx.ctx.now(), limit=1)
+    assert kept.vector == unit_vector(numbers)
     assert found == (id, pytest.approx(1))
 
 
-def test_a_new_vector_takes_the_place_of_the_old_one_of_its_model_only(hold: Holdfast) -> None:
-    id = stored(hold, "One", unit([1, 0]))
-    put(hold, id, unit([1, 1, 1]), "other")
-    put(hold, id, unit([0, 1]))
-    with hold.hold.reading() as session:
-        kept = {one.model: one.vector for one in page(session)}
-    assert kept == {"one": unit([0, 1]), "other": unit([1, 1, 1])}
+def test_a_new_vector_takes_the_place_of_the_old_one_of_its_model_only(ctx: Holdfast) -> None:
+    id = store_with_vector(ctx, "One", unit_vector([1, 0]))
+    put(ctx, id, unit_vector([1, 1, 1]), "other")
+    put(ctx, id, unit_vector([0, 1]))
+    with ctx.ctx.reading() as session:
+        kept = {one.model: one.vector for one in read_embeddings(session)}
+    assert kept == {"one": unit_vector([0, 1]), "other": unit_vector([1, 1, 1])}
 
 
-def test_what_is_kept_elsewhere_can_be_kept_here(hold: Holdfast) -> None:
-    id = hold.store(title="One", content="first").id
-    kept = vectors.Kept(id, "one", 0, 5, 2, "of an older text", 7, unit([3, 4]))
-    with hold.hold.writing() as write:
-        vectors.put_all(write.session, [kept._replace(vector=bytes(kept.vector))])  # type: ignore[arg-type]
-    with hold.hold.reading() as session:
-        assert page(session) == [kept]
+def test_what_is_kept_elsewhere_can_be_kept_here(ctx: Holdfast) -> None:
+    id = ctx.store(title="One", content="first").id
+    kept = vectors.PassageEmbedding(id, "one", 0, 5, 2, "of an older text", 7, unit_vector([3, 4]))
+    with ctx.ctx.transaction() as write:
+        vectors.put_embeddings(write.session, [kept._replace(vector=bytes(kept.vector))])  # type: ignore[arg-type]
+    with ctx.ctx.reading() as session:
+        assert read_embeddings(session) == [kept]
 
 
-def test_the_vectors_of_a_memory_are_dropped_together(hold: Holdfast) -> None:
-    one, other = (stored(hold, title, unit([1, 0])) for title in ("One", "Other"))
-    put(hold, one, unit([1]), "second")
-    with hold.hold.writing() as write:
-        vectors.drop(write.session, one)
-    with hold.hold.reading() as session:
-        assert [kept.memory for kept in page(session)] == [other]
+def test_the_vectors_of_a_memory_are_dropped_together(ctx: Holdfast) -> None:
+    one, other = (store_with_vector(ctx, title, unit_vector([1, 0])) for title in ("One", "Other"))
+    put(ctx, one, unit_vector([1]), "second")
+    with ctx.ctx.transaction() as write:
+        vectors.drop_embeddings(write.session, one)
+    with ctx.ctx.reading() as session:
+        assert [kept.memory for kept in read_embeddings(session)] == [other]
 
 
-def test_vectors_are_counted_by_model_among_what_a_caller_sees(hold: Holdfast) -> None:
-    ids = [stored(hold, f"Number {number}", unit([1, number]), namespace="team") for number in range(3)]
-    stored(hold, "Private", unit([1, 0]), scope="private")
-    put(hold, ids[0], unit([1, 2, 3]), "other")
-    hold.update(id=ids[0], content="something else")
-    hold.delete(id=ids[1])
+def test_vectors_are_counted_by_model_among_what_a_caller_sees(ctx: Holdfast) -> None:
+    ids = [
+        store_with_vector(ctx, f"Number {number}", unit_vector([1, number]), namespace="team") for number in range(3)
+    ]
+    store_with_vector(ctx, "Private", unit_vector([1, 0]), scope="private")
+    put(ctx, ids[0], unit_vector([1, 2, 3]), "other")
+    ctx.update(id=ids[0], content="something else")
+    ctx.delete(id=ids[1])
     other, narrow = Caller("ai:other@here"), Caller("ai:tester@here", namespaces=("elsewhere",))
-    with hold.hold.reading() as session:
-        now = hold.hold.now()
-        assert vectors.counts(session, ME, now) == [("one", 2, 3, 3, 1), ("other", 3, 1, 1, 1)]
-        assert vectors.counts(session, other, now) == [("one", 2, 2, 2, 1), ("other", 3, 1, 1, 1)]
-        assert vectors.counts(session, narrow, now) == []
+    with ctx.ctx.reading() as session:
+        now = ctx.ctx.now()
+        assert vectors.count_by_model(session, ME, now) == [("one", 2, 3, 3, 1), ("other", 3, 1, 1, 1)]
+        assert vectors.count_by_model(session, other, now) == [("one", 2, 2, 2, 1), ("other", 3, 1, 1, 1)]
+        assert vectors.count_by_model(session, narrow, now) == []
 
 
 # Found
 
 
 @pytest.mark.parametrize("dim", [3, 384])
-def test_the_nearest_are_those_of_an_exhaustive_search_in_its_order(hold: Holdfast, dim: int) -> None:
-    kept = {stored(hold, f"Number {number}", vector): vector for number, vector in enumerate(directions(3, 60, dim))}
+def test_the_nearest_are_those_of_an_exhaustive_search_in_its_order(ctx: Holdfast, dim: int) -> None:
+    kept = {
+        store_with_vector(ctx, f"Number {number}", vector): vector
+        for number, vector in enumerate(directions(3, 60, dim))
+    }
     for asked in directions(4, 5, dim):
         expected = sorted(kept, key=lambda id: -cosine(kept[id], asked))
-        assert near(hold, asked, limit=20) == expected[:20]
-        with hold.hold.reading() as session:
-            now = hold.hold.now()
-            found = vectors.nearest(session, ME, Embedding("one", asked), EVERYTHING, now, limit=100)
+        assert near(ctx, asked, limit=20) == expected[:20]
+        with ctx.ctx.reading() as session:
+            now = ctx.ctx.now()
+            found = vectors.find_nearest(session, ME, Embedding("one", asked), EVERYTHING, now, limit=100)
         assert dict(found) == pytest.approx({id: cosine(vector, asked) for id, vector in kept.items()}, abs=1e-6)
 
 
-def test_of_equally_near_ones_the_lesser_id_comes_first(hold: Holdfast) -> None:
-    ids = sorted(str(hold.store(title=f"Number {n}", content="equal", tier="long").id) for n in range(30))
+def test_of_equally_near_ones_the_lesser_id_comes_first(ctx: Holdfast) -> None:
+    ids = sorted(str(ctx.store(title=f"Number {n}", content="equal", tier="long").id) for n in range(30))
     for id in Random(10).sample(ids, 30):
-        hold.update(id=id, tags=["moved"])
-        put(hold, id, unit([2, 1]))
-    assert near(hold, unit([1, 1]), limit=20) == ids[:20]
+        ctx.update(id=id, tags=["moved"])
+        put(ctx, id, unit_vector([2, 1]))
+    assert near(ctx, unit_vector([1, 1]), limit=20) == ids[:20]
 
 
-def test_the_vectors_of_two_models_are_never_compared(hold: Holdfast) -> None:
-    one = stored(hold, "One", unit([1, 0]))
-    stored(hold, "Other", unit([1, 0]), "other")
-    stored(hold, "Third", unit([1, 0, 0]), "third")
-    assert near(hold, unit([1, 0])) == [one]
-    assert near(hold, unit([1, 0]), model="unknown") == []
+def test_the_vectors_of_two_models_are_never_compared(ctx: Holdfast) -> None:
+    one = store_with_vector(ctx, "One", unit_vector([1, 0]))
+    store_with_vector(ctx, "Other", unit_vector([1, 0]), "other")
+    store_with_vector(ctx, "Third", unit_vector([1, 0, 0]), "third")
+    assert near(ctx, unit_vector([1, 0])) == [one]
+    assert near(ctx, unit_vector([1, 0]), model="unknown") == []
 
 
-def test_a_vector_of_what_a_memory_said_before_does_not_count(hold: Holdfast) -> None:
-    id = stored(hold, "One", unit([1, 0]))
-    hold.update(id=id, priority=9, tags=["x"])
-    assert near(hold, unit([1, 0])) == [id]
-    hold.update(id=id, content="something else")
-    assert near(hold, unit([1, 0])) == []
-    hold.update(id=id, content="about One")
-    assert near(hold, unit([1, 0])) == [id]
-    hold.update(id=id, title="Another title")
-    assert near(hold, unit([1, 0])) == []
-    put(hold, id, unit([1, 1]))
-    assert near(hold, unit([1, 0])) == [id]
+def test_a_vector_of_what_a_memory_said_before_does_not_count(ctx: Holdfast) -> None:
+    id = store_with_vector(ctx, "One", unit_vector([1, 0]))
+    ctx.update(id=id, priority=9, tags=["x"])
+    assert near(ctx, unit_vector([1, 0])) == [id]
+    ctx.update(id=id, content="something else")
+    assert near(ctx, unit_vector([1, 0])) == []
+    ctx.update(id=id, content="about One")
+    assert near(ctx, unit_vector([1, 0])) == [id]
+    ctx.update(id=id, title="Another title")
+    assert near(ctx, unit_vector([1, 0])) == []
+    put(ctx, id, unit_vector([1, 1]))
+    assert near(ctx, unit_vector([1, 0])) == [id]
 
 
 @pytest.mark.parametrize("dim", [3, 384])
-def test_filters_apply_before_the_limit(hold: Holdfast, dim: int) -> None:
+def test_filters_apply_before_the_limit(ctx: Holdfast, dim: int) -> None:
     asked, *noise = directions(5, 41, dim)
     for number in range(40):
-        stored(hold, f"Noise {number}", asked, namespace="noise")
-    few = {stored(hold, f"Few {number}", noise[number], namespace="few", tags=["rare"]) for number in range(5)}
+        store_with_vector(ctx, f"Noise {number}", asked, namespace="noise")
+    few = {
+        store_with_vector(ctx, f"Few {number}", noise[number], namespace="few", tags=["rare"]) for number in range(5)
+    }
     for which in (
         Filter(namespace="few"),
         Filter(under="few"),
         Filter(tags=("rare",)),
         Filter(namespaces=("few", "x")),
     ):
-        assert set(near(hold, asked, which, limit=10)) == few
-        assert set(near(hold, asked, which, limit=3)) < few
-    assert set(near(hold, asked, by=Caller("ai:tester@here", namespaces=("few",)))) == few
+        assert set(near(ctx, asked, which, limit=10)) == few
+        assert set(near(ctx, asked, which, limit=3)) < few
+    assert set(near(ctx, asked, by=Caller("ai:tester@here", namespaces=("few",)))) == few
 
 
-def test_what_a_caller_may_not_see_is_not_near(hold: Holdfast) -> None:
-    secret = stored(hold, "Secret", unit([1, 0]), scope="private")
-    shared = stored(hold, "Shared", unit([0, 1]))
-    assert near(hold, unit([1, 0])) == [secret, shared]
-    assert near(hold, unit([1, 0]), by=Caller("ai:other@here")) == [shared]
+def test_what_a_caller_may_not_see_is_not_near(ctx: Holdfast) -> None:
+    secret = store_with_vector(ctx, "Secret", unit_vector([1, 0]), scope="private")
+    shared = store_with_vector(ctx, "Shared", unit_vector([0, 1]))
+    assert near(ctx, unit_vector([1, 0])) == [secret, shared]
+    assert near(ctx, unit_vector([1, 0]), by=Caller("ai:other@here")) == [shared]
 
 
-def test_what_is_archived_deleted_or_over_is_not_near(hold: Holdfast) -> None:
-    live, archived, deleted = (stored(hold, title, unit([1, 0])) for title in ("Live", "Archived", "Deleted"))
-    short = stored(hold, "Short", unit([1, 0]), ttl_secs=60)
-    hold.archive(ids=[archived])
-    hold.delete(id=deleted)
-    later = hold.hold.now() + 61_000_000
-    with hold.hold.reading() as session:
-        found = vectors.nearest(session, ME, Embedding("one", unit([1, 0])), EVERYTHING, later, limit=9)
+def test_what_is_archived_deleted_or_over_is_not_near(ctx: Holdfast) -> None:
+    live, archived, deleted = (
+        store_with_vector(ctx, title, unit_vector([1, 0])) for title in ("Live", "Archived", "Deleted")
+    )
+    short = store_with_vector(ctx, "Short", unit_vector([1, 0]), ttl_secs=60)
+    ctx.archive(ids=[archived])
+    ctx.delete(id=deleted)
+    later = ctx.ctx.now() + 61_000_000
+    with ctx.ctx.reading() as session:
+        found = vectors.find_nearest(session, ME, Embedding("one", unit_vector([1, 0])), EVERYTHING, later, limit=9)
     assert found == [(live, pytest.approx(1))]
-    assert near(hold, unit([1, 0])) == sorted([live, short])
-    assert near(hold, unit([1, 0]), Filter(archived=True)) == sorted([live, short, archived])
+    assert near(ctx, unit_vector([1, 0])) == sorted([live, short])
+    assert near(ctx, unit_vector([1, 0]), Filter(archived=True)) == sorted([live, short, archived])
 
 
-def said(session: Session, ids: Sequence[str]) -> dict[str, str]:
+def content_hashes(session: Session, ids: Sequence[str]) -> dict[str, str]:
     """What some memories say now, by its hash."""
-    known = dict(session.ask("select id, content_hash from memory", {}))
+    known = dict(session.query_sql("select id, content_hash from memory", {}))
     return {id: known[id] for id in ids}
 
 
-def test_how_near_named_memories_are_is_told_of_those_with_a_current_vector(hold: Holdfast) -> None:
-    ids = [stored(hold, title, unit(vector)) for title, vector in (("A", [1, 0]), ("B", [1, 1]), ("C", [0, 1]))]
-    bare = str(hold.store(title="Bare", content="without").id)
-    hold.update(id=ids[2], content="something else")
-    asked = Embedding("one", unit([1, 0]))
-    with hold.hold.reading() as session:
-        found = vectors.nearness(session, asked, said(session, [*ids, bare]))
-        assert vectors.nearness(session, asked, {}) == {}
-        assert vectors.nearness(session, asked._replace(model="other"), said(session, ids)) == {}
-        known = vectors.kept(session, [ids[0], ids[2]], "one")
-        assert vectors.nearness(session, asked, said(session, [*ids, bare]), known) == found
+def test_how_near_named_memories_are_is_told_of_those_with_a_current_vector(ctx: Holdfast) -> None:
+    ids = [
+        store_with_vector(ctx, title, unit_vector(vector))
+        for title, vector in (("A", [1, 0]), ("B", [1, 1]), ("C", [0, 1]))
+    ]
+    bare = str(ctx.store(title="Bare", content="without").id)
+    ctx.update(id=ids[2], content="something else")
+    asked = Embedding("one", unit_vector([1, 0]))
+    with ctx.ctx.reading() as session:
+        found = vectors.compute_nearness(session, asked, content_hashes(session, [*ids, bare]))
+        assert vectors.compute_nearness(session, asked, {}) == {}
+        assert vectors.compute_nearness(session, asked._replace(model="other"), content_hashes(session, ids)) == {}
+        known = vectors.read_vectors(session, [ids[0], ids[2]], "one")
+        assert vectors.compute_nearness(session, asked, content_hashes(session, [*ids, bare]), known) == found
     assert {id: list(passages.values()) for id, passages in found.items()} == {
         ids[0]: [pytest.approx(1.0)],
         ids[1]: [pytest.approx(0.5**0.5)],
@@ -240,115 +252,116 @@ def test_how_near_named_memories_are_is_told_of_those_with_a_current_vector(hold
 # Passages
 
 
-def cut(hold: Holdfast, id: str, *given: tuple[int, int, list[float]], model: str = "one") -> None:
+def cut(ctx: Holdfast, id: str, *given: tuple[int, int, list[float]], model: str = "one") -> None:
     """Keep vectors of passages of a memory."""
-    with hold.hold.writing() as write:
+    with ctx.ctx.transaction() as write:
         memory = write.get(MEMORY, id)
         assert memory is not None
         text_hash = content_hash(memory.title, memory.content)
         kept = [
-            vectors.Kept(id, model, begins, ends, len(numbers), text_hash, write.now, unit(numbers))
+            vectors.PassageEmbedding(id, model, begins, ends, len(numbers), text_hash, write.now, unit_vector(numbers))
             for begins, ends, numbers in given
         ]
-        vectors.put_all(write.session, kept)
+        vectors.put_embeddings(write.session, kept)
 
 
-def test_a_memory_is_as_near_as_its_nearest_passage_and_found_once(hold: Holdfast) -> None:
-    ids = [str(hold.store(title=f"Long {number}", content="of many passages", tier="long").id) for number in range(3)]
-    cut(hold, ids[0], (vectors.TITLE, vectors.TITLE, [0, 1]), (0, 7, [1, 1]), (8, 16, [1, 2]))
-    cut(hold, ids[1], (0, 7, [-1, 0]), (8, 16, [1, 0]))
-    cut(hold, ids[2], (0, 7, [1, 3]))
-    with hold.hold.reading() as session:
-        asked = Embedding("one", unit([1, 0]))
-        found = vectors.nearest(session, ME, asked, EVERYTHING, hold.hold.now(), limit=10)
-        spans = vectors.nearness(session, asked, said(session, ids[:1]))
+def test_a_memory_is_as_near_as_its_nearest_passage_and_found_once(ctx: Holdfast) -> None:
+    ids = [str(ctx.store(title=f"Long {number}", content="of many passages", tier="long").id) for number in range(3)]
+    cut(ctx, ids[0], (vectors.TITLE, vectors.TITLE, [0, 1]), (0, 7, [1, 1]), (8, 16, [1, 2]))
+    cut(ctx, ids[1], (0, 7, [-1, 0]), (8, 16, [1, 0]))
+    cut(ctx, ids[2], (0, 7, [1, 3]))
+    with ctx.ctx.reading() as session:
+        asked = Embedding("one", unit_vector([1, 0]))
+        found = vectors.find_nearest(session, ME, asked, EVERYTHING, ctx.ctx.now(), limit=10)
+        spans = vectors.compute_nearness(session, asked, content_hashes(session, ids[:1]))
     assert found == [(ids[1], pytest.approx(1)), (ids[0], pytest.approx(0.5**0.5)), (ids[2], pytest.approx(0.1**0.5))]
     assert list(spans[ids[0]]) == [(-1, -1), (0, 7), (8, 16)]
-    assert near(hold, unit([1, 0]), limit=2) == [ids[1], ids[0]]
+    assert near(ctx, unit_vector([1, 0]), limit=2) == [ids[1], ids[0]]
 
 
 @pytest.mark.parametrize("dim", [3, 384])
-def test_a_memory_of_many_passages_does_not_push_others_out(hold: Holdfast, dim: int) -> None:
-    long = str(hold.store(title="Long", content="x" * 200, tier="long").id)
-    cut(hold, long, *((at, at + 1, [1.0, at / 1e4, *[0.0] * (dim - 2)]) for at in range(100)))
-    others = {stored(hold, f"Other {n}", vector, namespace="b") for n, vector in enumerate(directions(11, 4, dim))}
-    found = near(hold, unit([1.0, *[0.0] * (dim - 1)]), limit=5)
+def test_a_memory_of_many_passages_does_not_push_others_out(ctx: Holdfast, dim: int) -> None:
+    long = str(ctx.store(title="Long", content="x" * 200, tier="long").id)
+    cut(ctx, long, *((at, at + 1, [1.0, at / 1e4, *[0.0] * (dim - 2)]) for at in range(100)))
+    others = {
+        store_with_vector(ctx, f"Other {n}", vector, namespace="b") for n, vector in enumerate(directions(11, 4, dim))
+    }
+    found = near(ctx, unit_vector([1.0, *[0.0] * (dim - 1)]), limit=5)
     assert (found[0], set(found)) == (long, {long, *others})
 
 
-def test_new_passages_take_the_place_of_all_old_ones_of_their_model(hold: Holdfast) -> None:
-    id = str(hold.store(title="Long", content="of many passages").id)
-    cut(hold, id, (vectors.TITLE, vectors.TITLE, [1, 0]), (0, 7, [0, 1]), (8, 16, [1, 1]))
-    cut(hold, id, (0, 16, [1, 0, 0]), model="other")
-    cut(hold, id, (0, 16, [1, 3]))
-    with hold.hold.reading() as session:
-        kept = [(one.model, one.begins, one.ends, one.vector) for one in page(session)]
-        assert [(one.model, one.memories, one.kept) for one in vectors.counts(session, ME, hold.hold.now())] == [
-            ("one", 1, 1),
-            ("other", 1, 1),
-        ]
-    assert kept == [("one", 0, 16, unit([1, 3])), ("other", 0, 16, unit([1, 0, 0]))]
+def test_new_passages_take_the_place_of_all_old_ones_of_their_model(ctx: Holdfast) -> None:
+    id = str(ctx.store(title="Long", content="of many passages").id)
+    cut(ctx, id, (vectors.TITLE, vectors.TITLE, [1, 0]), (0, 7, [0, 1]), (8, 16, [1, 1]))
+    cut(ctx, id, (0, 16, [1, 0, 0]), model="other")
+    cut(ctx, id, (0, 16, [1, 3]))
+    with ctx.ctx.reading() as session:
+        kept = [(one.model, one.begins, one.ends, one.vector) for one in read_embeddings(session)]
+        assert [
+            (one.model, one.memories, one.passages) for one in vectors.count_by_model(session, ME, ctx.ctx.now())
+        ] == [("one", 1, 1), ("other", 1, 1)]
+    assert kept == [("one", 0, 16, unit_vector([1, 3])), ("other", 0, 16, unit_vector([1, 0, 0]))]
 
 
-def test_a_vector_of_another_number_of_dimensions_is_refused_for_its_model(hold: Holdfast) -> None:
-    stored(hold, "One", unit([1, 0]))
-    with hold.hold.reading() as session:
-        vectors.check(session, Embedding("one", unit([0, 1])))
-        vectors.check(session, Embedding("other", unit([0, 1, 1])))
+def test_a_vector_of_another_number_of_dimensions_is_refused_for_its_model(ctx: Holdfast) -> None:
+    store_with_vector(ctx, "One", unit_vector([1, 0]))
+    with ctx.ctx.reading() as session:
+        vectors.check_model_dimension(session, Embedding("one", unit_vector([0, 1])))
+        vectors.check_model_dimension(session, Embedding("other", unit_vector([0, 1, 1])))
         with pytest.raises(Invalid, match="have 2 numbers, got 3"):
-            vectors.check(session, Embedding("one", unit([0, 1, 1])))
+            vectors.check_model_dimension(session, Embedding("one", unit_vector([0, 1, 1])))
 
 
-def test_vectors_of_another_number_of_dimensions_are_not_kept_beside_those_of_their_model(hold: Holdfast) -> None:
-    first = stored(hold, "First", unit([1, 0]))
-    id = str(hold.store(title="Long", content="of many passages").id)
+def test_vectors_of_another_number_of_dimensions_are_not_kept_beside_those_of_their_model(ctx: Holdfast) -> None:
+    first = store_with_vector(ctx, "First", unit_vector([1, 0]))
+    id = str(ctx.store(title="Long", content="of many passages").id)
     with pytest.raises(Invalid, match="'one' here have 2 numbers, got 3"):
-        cut(hold, id, (0, 7, [1, 0]), (8, 16, [1, 0, 0]))
-    with hold.hold.reading() as session:
-        assert [(one.memory, one.dim) for one in page(session)] == [(first, 2)]
+        cut(ctx, id, (0, 7, [1, 0]), (8, 16, [1, 0, 0]))
+    with ctx.ctx.reading() as session:
+        assert [(one.memory, one.dim) for one in read_embeddings(session)] == [(first, 2)]
 
 
 # What is still to be made
 
 
-def test_what_has_no_current_vector_is_due_in_the_order_of_its_rows(hold: Holdfast) -> None:
-    bare = [str(hold.store(title=f"Bare {number}", content="of it", tier="long").id) for number in range(4)]
-    stored(hold, "Done", unit([1, 0]))
-    changed = stored(hold, "Changed", unit([1, 0]))
-    hold.update(id=changed, content="since then")
-    hold.delete(id=bare[0])
-    with hold.hold.reading() as session:
-        due = vectors.due_rows(session, "one", 0, 10)
+def test_what_has_no_current_vector_is_due_in_the_order_of_its_rows(ctx: Holdfast) -> None:
+    bare = [str(ctx.store(title=f"Bare {number}", content="of it", tier="long").id) for number in range(4)]
+    store_with_vector(ctx, "Done", unit_vector([1, 0]))
+    changed = store_with_vector(ctx, "Changed", unit_vector([1, 0]))
+    ctx.update(id=changed, content="since then")
+    ctx.delete(id=bare[0])
+    with ctx.ctx.reading() as session:
+        due = vectors.list_due_after(session, "one", 0, 10)
         assert [one.id for one in due] == [*bare[1:], changed]
-        assert vectors.due_rows(session, "one", 0, 2) == due[:2]
-        assert vectors.due_rows(session, "one", due[1].row, 10) == due[2:]
-        assert [one.id for one in vectors.due_among(session, "one", [changed, bare[0], bare[2]])] == [bare[2], changed]
-        assert len(vectors.due_rows(session, "other", 0, 10)) == 5
-        assert vectors.due_among(session, "one", []) == []
+        assert vectors.list_due_after(session, "one", 0, 2) == due[:2]
+        assert vectors.list_due_after(session, "one", due[1].row, 10) == due[2:]
+        assert [one.id for one in vectors.filter_due(session, "one", [changed, bare[0], bare[2]])] == [bare[2], changed]
+        assert len(vectors.list_due_after(session, "other", 0, 10)) == 5
+        assert vectors.filter_due(session, "one", []) == []
     assert (due[-1].title, due[-1].content) == ("Changed", "since then")
 
 
-def test_how_far_vectors_are_made_is_kept_by_model(hold: Holdfast) -> None:
-    with hold.hold.writing() as write:
-        assert vectors.mark(write.session, "one") is None
-        vectors.set_mark(write.session, "one", vectors.Mark(7, 3))
-        vectors.set_mark(write.session, "other", vectors.Mark(1, 2, whole=True))
-        vectors.set_mark(write.session, "one", vectors.Mark(9, 3))
-    with hold.hold.reading() as session:
-        assert vectors.mark(session, "one") == vectors.Mark(9, 3)
-        assert vectors.mark(session, "other") == vectors.Mark(1, 2, whole=True)
+def test_how_far_vectors_are_made_is_kept_by_model(ctx: Holdfast) -> None:
+    with ctx.ctx.transaction() as write:
+        assert vectors.get_watermark(write.session, "one") is None
+        vectors.set_watermark(write.session, "one", vectors.Watermark(7, 3))
+        vectors.set_watermark(write.session, "other", vectors.Watermark(1, 2, whole=True))
+        vectors.set_watermark(write.session, "one", vectors.Watermark(9, 3))
+    with ctx.ctx.reading() as session:
+        assert vectors.get_watermark(session, "one") == vectors.Watermark(9, 3)
+        assert vectors.get_watermark(session, "other") == vectors.Watermark(1, 2, whole=True)
 
 
-def test_what_was_changed_behind_a_place_in_the_journal_is_told_once(hold: Holdfast) -> None:
-    one, other = (str(hold.store(title=title, content="of it").id) for title in ("One", "Other"))
-    hold.link(source_id=one, target_id=other)
-    hold.update(id=one, content="since then")
-    hold.update(id=one, content="and again")
-    with hold.hold.reading() as session:
-        assert sorted(vectors.changed(session, 0, 100)) == sorted([one, other])
-        assert vectors.changed(session, 2, 100) == [one]
-        assert vectors.changed(session, 1, 1) == [other]
-        assert vectors.changed(session, 5, 100) == []
+def test_what_was_changed_behind_a_place_in_the_journal_is_told_once(ctx: Holdfast) -> None:
+    one, other = (str(ctx.store(title=title, content="of it").id) for title in ("One", "Other"))
+    ctx.link(source_id=one, target_id=other)
+    ctx.update(id=one, content="since then")
+    ctx.update(id=one, content="and again")
+    with ctx.ctx.reading() as session:
+        assert sorted(vectors.list_changed(session, 0, 100)) == sorted([one, other])
+        assert vectors.list_changed(session, 2, 100) == [one]
+        assert vectors.list_changed(session, 1, 1) == [other]
+        assert vectors.list_changed(session, 5, 100) == []
 
 
 # Among many
@@ -372,39 +385,45 @@ DIM = 384
 @pytest.fixture(scope="module", params=ENGINES)
 def crowd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
     if request.param == "sqlite":
-        with opened(str(tmp_path_factory.mktemp("crowd") / "memory.db")) as hold:
-            yield filled(hold, request.param)
+        with open_address(str(tmp_path_factory.mktemp("crowd") / "memory.db")) as ctx:
+            yield fill_store(ctx, request.param)
         return
     server: Postgres = request.getfixturevalue("postgres")
-    with server.new_store() as url, opened(url) as hold:
-        yield filled(hold, request.param)
+    with server.new_store() as url, open_address(url) as ctx:
+        yield fill_store(ctx, request.param)
 
 
-def opened(address: str) -> Holdfast:
+def open_address(address: str) -> Holdfast:
     return holdfast.open(settings=Settings(db=address, agent_id=ME.agent, embedder="none"))
 
 
-def filled(hold: Holdfast, engine: str) -> Crowd:
-    few = {stored(hold, f"Few {n}", vector, namespace="few") for n, vector in enumerate(directions(6, 5, DIM))}
-    template = hold.store(title="Template", content="noise", namespace="noise").id
+def fill_store(ctx: Holdfast, engine: str) -> Crowd:
+    few = {
+        store_with_vector(ctx, f"Few {n}", vector, namespace="few") for n, vector in enumerate(directions(6, 5, DIM))
+    }
+    template = ctx.store(title="Template", content="noise", namespace="noise").id
     noise = {f"noise-{n:05}": vector for n, vector in enumerate(directions(7, MANY, DIM, clusters=200))}
-    with hold.hold.store.writing() as session:
-        cloned(session, template, MANY)
+    with ctx.ctx.store.transaction() as session:
+        clone_rows(session, template, MANY)
         if engine == "postgres":
             ((made,),) = direct(session, "select pg_get_indexdef(cast('embedding_384' as regclass))")
             direct(session, "drop index embedding_384")  # made in one go it is quicker
-        vectors.put_all(session, [vectors.Kept(id, "one", 0, 5, DIM, id, 0, vector) for id, vector in noise.items()])
+        vectors.put_embeddings(
+            session, [vectors.PassageEmbedding(id, "one", 0, 5, DIM, id, 0, vector) for id, vector in noise.items()]
+        )
         if isinstance(session, PostgresSession):
-            session.finish()
+            session.send_queued()
             direct(session, made)
             direct(session, "analyze memory")
             direct(session, "analyze embedding")
-    return Crowd(hold, engine, noise, few)
+    return Crowd(ctx, engine, noise, few)
 
 
-def cloned(session: Session, template: str, many: int) -> None:
+def clone_rows(session: Session, template: str, many: int) -> None:
     """Rows like one that is there, the first of them far away: for the plans of a large store, not for its history."""
-    columns = re.findall(r"\w+", re.findall(r"insert into memory \((.*?)\)", load(*STATEMENTS)["memory_put"], re.S)[0])
+    columns = re.findall(
+        r"\w+", re.findall(r"insert into memory \((.*?)\)", load_statements(*STATEMENTS)["memory_put"], re.S)[0]
+    )
     own = {
         "id": "n.id",
         "title": "n.id",
@@ -433,7 +452,7 @@ def test_a_small_namespace_among_many_is_found_whole(crowd: Crowd) -> None:
 
 @pytest.mark.full
 def test_a_filter_that_leaves_many_far_away_gives_as_many_as_were_asked_for(crowd: Crowd) -> None:
-    assert FAR > FEW
+    assert FAR > MAX_EXACT
     asked = crowd.kept["noise-10000"]
     found = near(crowd.hold, asked, Filter(namespace="far"), limit=50)
     far = [id for id in crowd.kept if id < f"noise-{FAR:05}"]
@@ -451,7 +470,7 @@ def test_of_the_ten_nearest_among_many_hardly_one_is_missed(crowd: Crowd) -> Non
     random = numpy.random.default_rng(8)
     hits = 0
     for number in random.integers(0, MANY, 20).tolist():
-        asked = unit((table[number] + 0.03 * random.standard_normal(DIM)).tolist())
+        asked = unit_vector((table[number] + 0.03 * random.standard_normal(DIM)).tolist())
         best = numpy.argsort(-(table @ numpy.frombuffer(asked, "<f4")))[:10].tolist()
         hits += len({ids[place] for place in best} & set(near(crowd.hold, asked, limit=10)))
     assert hits >= (200 if crowd.engine == "sqlite" else 190)
@@ -463,13 +482,13 @@ def test_of_the_ten_nearest_among_many_hardly_one_is_missed(crowd: Crowd) -> Non
 @pytest.mark.full
 def test_an_index_that_gives_too_few_is_not_the_last_word(crowd: Crowd) -> None:
     if crowd.engine == "postgres":
-        with crowd.hold.hold.reading() as session:
+        with crowd.hold.ctx.reading() as session:
             for setting in ("hnsw.max_scan_tuples = 1", "enable_sort = off", "enable_seqscan = off"):
                 direct(session, f"set local {setting}")
-            parts, params = memories.narrowed(ME, Filter(namespace="far"), crowd.hold.hold.now())
+            parts, params = memories.filter_clauses(ME, Filter(namespace="far"), crowd.hold.ctx.now())
             params |= {"model": "one", "vector": crowd.kept["noise-10000"], "limit": 1000}
-            session.rows("embedding_tuned", breadth=1000)
-            assert len(session.assembled(("embedding_found", *parts, "embedding_found.by_384"), params)) < 1000
+            session.rows("embedding_tune_index", breadth=1000)
+            assert len(session.select(("embedding_nearest", *parts, "embedding_nearest.by_384"), params)) < 1000
             assert len(near(crowd.hold, crowd.kept["noise-10000"], Filter(namespace="far"), limit=1000)) == 1000
 
 
@@ -477,38 +496,40 @@ def test_an_index_that_gives_too_few_is_not_the_last_word(crowd: Crowd) -> None:
 @pytest.mark.parametrize(("namespace", "walks"), [("few", None), ("far", "strict_order")])
 def test_a_filter_that_leaves_few_leaves_the_index_alone(crowd: Crowd, namespace: str, walks: str | None) -> None:
     if crowd.engine == "postgres":
-        with crowd.hold.hold.reading() as session:
+        with crowd.hold.ctx.reading() as session:
             near(crowd.hold, crowd.kept["noise-10000"], Filter(namespace=namespace))
             ((setting,),) = direct(session, "select current_setting('hnsw.iterative_scan', true)")
         assert setting == walks or (walks is None and setting in ("", "off"))
 
 
-def plan(hold: Holdfast, which: Filter, then: str, dim: int, *, limit: int = 50) -> str:
-    parts, params = memories.narrowed(ME, which, hold.hold.now())
-    params |= {"model": "one", "vector": unit([1.0] * dim), "limit": limit}
-    with hold.hold.reading() as session:
+def plan(ctx: Holdfast, which: Filter, then: str, dim: int, *, limit: int = 50) -> str:
+    parts, params = memories.filter_clauses(ME, which, ctx.ctx.now())
+    params |= {"model": "one", "vector": unit_vector([1.0] * dim), "limit": limit}
+    with ctx.ctx.reading() as session:
         assert isinstance(session, PostgresSession)
         direct(session, "set local enable_seqscan = off")
-        rows = session._connection.execute("explain " + joined(("embedding_found", *parts, then)), params).fetchall()
+        rows = session._connection.execute(
+            "explain " + join_sql(("embedding_nearest", *parts, then)), params
+        ).fetchall()
     return "\n".join(line for (line,) in rows)
 
 
 @pytest.mark.full
 def test_without_a_filter_the_index_of_the_dimension_is_walked(crowd: Crowd) -> None:
     if crowd.engine == "postgres":
-        steps = plan(crowd.hold, EVERYTHING, "embedding_found.by_384", DIM)
+        steps = plan(crowd.hold, EVERYTHING, "embedding_nearest.by_384", DIM)
         assert "Index Scan using embedding_384" in steps
         assert "Seq Scan" not in steps
-        assert "embedding_384" not in plan(crowd.hold, EVERYTHING, "embedding_found.exact", DIM)
+        assert "embedding_384" not in plan(crowd.hold, EVERYTHING, "embedding_nearest.exact", DIM)
 
 
 @pytest.mark.parametrize("engine", ["postgres"])
 @pytest.mark.parametrize("dim", INDEXED)
-def test_every_dimension_that_is_said_to_have_an_index_has_one(hold: Holdfast, dim: int) -> None:
-    with hold.hold.writing() as write:
+def test_every_dimension_that_is_said_to_have_an_index_has_one(ctx: Holdfast, dim: int) -> None:
+    with ctx.ctx.transaction() as write:
         rows = direct(write.session, f"select indexdef from pg_indexes where indexname = 'embedding_{dim}'")
         ((made,), *_) = rows
     assert f"vector({dim})" in made
     assert f"(dim = {dim})" in made
-    ids = sorted(stored(hold, f"Number {n}", vector) for n, vector in enumerate(directions(9, 3, dim)))
-    assert sorted(near(hold, unit([1.0] * dim), limit=3)) == ids
+    ids = sorted(store_with_vector(ctx, f"Number {n}", vector) for n, vector in enumerate(directions(9, 3, dim)))
+    assert sorted(near(ctx, unit_vector([1.0] * dim), limit=3)) == ids

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Holdfast
-from holdfast.kernel.cosine import FEW, Plain, cosines
-from holdfast.kernel.storage.sqlite.vectors import Search, Signs, signs_of
-from holdfast.kernel.vector import unit
+from holdfast.kernel.cosine import MAX_WITHOUT_NUMPY, PlainCosine, cosines
+from holdfast.kernel.storage.sqlite.vectors import BinaryIndex, Search, signs_of
+from holdfast.kernel.vector import unit_vector
 
 NUMBERS = st.lists(st.floats(-1, 1, width=32), min_size=5, max_size=5).filter(any)
 ASK = """
@@ -26,27 +26,27 @@ with holdfast.open(settings=load({"db": sys.argv[1], "embedder": "none"})) as ho
 """
 
 
-def keep(hold: Holdfast, many: int) -> list[float]:
+def keep(ctx: Holdfast, many: int) -> list[float]:
     """Memories with vectors, and one to ask with."""
     random = Random(1)
     vectors = [[random.gauss(1, 1) for _ in range(24)] for _ in range(many + 1)]
     for number, vector in enumerate(vectors[:-1]):
         given = {"model": "own", "vector": vector}
-        hold.call("store", {"title": f"{number}", "content": f"Number {number}.", "embedding": given})
+        ctx.call("store", {"title": f"{number}", "content": f"Number {number}.", "embedding": given})
     return vectors[-1]
 
 
-def asked(db: str, vector: Sequence[float], times: int) -> list[object]:
+def search_in_process(db: str, vector: Sequence[float], times: int) -> list[object]:
     """What another process finds at last, and whether it has loaded numpy."""
     command = [sys.executable, "-c", ASK, db, json.dumps(vector), str(times)]
     return list(json.loads(subprocess.run(command, capture_output=True, check=True).stdout))
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-def test_who_asks_once_finds_the_same_without_numpy(hold: Holdfast, db: str) -> None:
-    vector = keep(hold, 60)
-    *once, loaded = asked(db, vector, 1)
-    *twice, loaded_then = asked(db, vector, 2)
+def test_who_asks_once_finds_the_same_without_numpy(ctx: Holdfast, db: str) -> None:
+    vector = keep(ctx, 60)
+    *once, loaded = search_in_process(db, vector, 1)
+    *twice, loaded_then = search_in_process(db, vector, 2)
     assert (loaded, loaded_then) == (False, True)
     assert len(once) == 10
     assert once == twice
@@ -54,21 +54,23 @@ def test_who_asks_once_finds_the_same_without_numpy(hold: Holdfast, db: str) -> 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("rows", [None, [3, 5, 8, 40, 999], []], ids=["all", "some", "none"])
-def test_both_ways_go_through_the_vectors_in_the_same_steps(hold: Holdfast, rows: list[int] | None) -> None:
-    vector = unit(keep(hold, 45))
-    with hold.hold.reading() as session:
+def test_both_ways_go_through_the_vectors_in_the_same_steps(ctx: Holdfast, rows: list[int] | None) -> None:
+    vector = unit_vector(keep(ctx, 45))
+    with ctx.ctx.reading() as session:
         search = Search(session, "own", signs_of(vector), rows)  # type: ignore[arg-type]
-        scanned = [step for step in search.scan(Signs(), 4) if step]
-        assert list(search.plainly(4)) == scanned
+        scanned = [step for step in search.scan(BinaryIndex(), 4) if step]
+        assert list(search.scan_without_numpy(4)) == scanned
     assert sum(map(len, scanned)) == (45 if rows is None else 4 if rows else 0)
 
 
 @given(NUMBERS, st.lists(NUMBERS, max_size=8))
 def test_cosines_are_the_same_either_way(vector: list[float], others: list[list[float]]) -> None:
-    kept = [unit(other) for other in others]
-    assert Plain().cosines(unit(vector), kept) == pytest.approx(cosines(unit(vector), kept), abs=1e-12)
+    kept = [unit_vector(other) for other in others]
+    assert PlainCosine().cosines(unit_vector(vector), kept) == pytest.approx(
+        cosines(unit_vector(vector), kept), abs=1e-12
+    )
 
 
 def test_only_a_few_vectors_are_measured_plainly_by_one_process() -> None:
-    plain = Plain()
-    assert [plain.takes(FEW // 2) for _ in range(4)] == [True, True, False, False]
+    plain = PlainCosine()
+    assert [plain.can_take(MAX_WITHOUT_NUMPY // 2) for _ in range(4)] == [True, True, False, False]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.text.emoji import names, shown
+from holdfast.kernel.text.emoji import emoji_words, to_emoji
 
 
 @pytest.mark.parametrize(
@@ -21,14 +21,14 @@ from holdfast.kernel.text.emoji import names, shown
     ],
 )
 def test_every_emoji_has_a_name_from_which_it_can_be_read_again(text: str, signs: list[str]) -> None:
-    assert list(map(shown, names(text))) == signs
+    assert list(map(to_emoji, emoji_words(text))) == signs
 
 
 @given(st.text())
 def test_a_name_is_one_word_of_plain_letters_and_digits(text: str) -> None:
-    assert all(name.isascii() and name.isalnum() for name in names(text))
+    assert all(name.isascii() and name.isalnum() for name in emoji_words(text))
 
 
 @given(st.text(st.characters(max_codepoint=0x22FF)))
 def test_other_writing_has_no_such_names_and_is_shown_as_it_is(text: str) -> None:
-    assert (names(text), shown(text)) == ([], text)
+    assert (emoji_words(text), to_emoji(text)) == ([], text)

@@ -1,4 +1,4 @@
-"""A text in passages: short, in order, with nothing left out but its head."""
+"""Passages of a text: short, in order, complete except for the head."""
 
 import re
 from itertools import pairwise
@@ -7,23 +7,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.text.passages import LONGEST, MOST_ASKED, Head, Passage, asks, head, passages
-from holdfast.kernel.timestamps import from_text
+from holdfast.kernel.text.passages import (
+    MAX_PASSAGE_WORDS,
+    MAX_QUESTION_WORDS,
+    Head,
+    Passage,
+    is_question,
+    parse_head,
+    split_passages,
+)
+from holdfast.kernel.timestamps import parse_timestamp
 
-SAID_AT = from_text("2023-05-08T13:56:00Z", "at")
+SAID_AT = parse_timestamp("2023-05-08T13:56:00Z", "at")
 SENTENCE = "one two three four five six seven eight nine ten eleven."
 
 
 def pieces(text: str) -> list[str]:
-    return [text[piece.start : piece.end] for piece in passages(text)]
+    return [text[piece.start : piece.end] for piece in split_passages(text)]
 
 
-def spoken(text: str) -> list[tuple[str | None, str]]:
-    return [(piece.speaker, text[piece.start : piece.end]) for piece in passages(text)]
+def split_speech(text: str) -> list[tuple[str | None, str]]:
+    return [(piece.speaker, text[piece.start : piece.end]) for piece in split_passages(text)]
 
 
 def test_a_short_text_is_one_passage() -> None:
-    assert passages(" We deploy on Tuesdays. ") == [Passage(1, 23)]
+    assert split_passages(" We deploy on Tuesdays. ") == [Passage(1, 23)]
 
 
 def test_sentences_stand_together_up_to_so_many_words() -> None:
@@ -52,12 +60,12 @@ def test_a_point_within_a_number_or_a_name_ends_no_sentence() -> None:
 
 
 def test_letters_without_blanks_between_words_count_two_to_a_word() -> None:
-    assert pieces("日" * 10 * LONGEST) == ["日" * 2 * LONGEST] * 5
+    assert pieces("日" * 10 * MAX_PASSAGE_WORDS) == ["日" * 2 * MAX_PASSAGE_WORDS] * 5
     assert pieces("これは文です。" * 20) == ["これは文です。" * 8, "これは文です。" * 8, "これは文です。" * 4]
 
 
 def test_a_run_without_end_is_cut() -> None:
-    assert max(map(len, pieces("x" * 1_000_000))) <= 64 * LONGEST
+    assert max(map(len, pieces("x" * 1_000_000))) <= 64 * MAX_PASSAGE_WORDS
 
 
 @pytest.mark.parametrize(
@@ -86,20 +94,25 @@ def test_a_head_without_a_text_is_the_text(text: str) -> None:
 
 def test_each_line_of_a_transcript_is_a_passage_of_its_speaker() -> None:
     text = "Caroline: Hi! How are you?\n[2023-05-08 13:56] Mel: Fine.\nwaves\n\nCaroline: Good."
-    assert spoken(text) == [("Caroline", "Hi! How are you?"), ("Mel", "Fine."), (None, "waves"), ("Caroline", "Good.")]
+    assert split_speech(text) == [
+        ("Caroline", "Hi! How are you?"),
+        ("Mel", "Fine."),
+        (None, "waves"),
+        ("Caroline", "Good."),
+    ]
 
 
 def test_a_text_with_names_before_fewer_than_half_of_its_lines_is_no_transcript() -> None:
-    assert {speaker for speaker, _ in spoken("Mel: Hi\nwaves\nMel: Bye\nleaves")} == {"Mel", None}
-    assert {speaker for speaker, _ in spoken("Mel: Hi\nwaves\nMel: Bye\nleaves\nreturns")} == {None}
+    assert {speaker for speaker, _ in split_speech("Mel: Hi\nwaves\nMel: Bye\nleaves")} == {"Mel", None}
+    assert {speaker for speaker, _ in split_speech("Mel: Hi\nwaves\nMel: Bye\nleaves\nreturns")} == {None}
 
 
 def test_roles_make_a_transcript_of_two_lines() -> None:
-    assert spoken("user: Where?\nassistant: Here.") == [("user", "Where?"), ("assistant", "Here.")]
+    assert split_speech("user: Where?\nassistant: Here.") == [("user", "Where?"), ("assistant", "Here.")]
 
 
 def test_a_long_line_of_a_transcript_is_cut_and_keeps_its_speaker() -> None:
-    assert spoken(f"Mel: {SENTENCE} {SENTENCE} {SENTENCE}\nMel: Yes.") == [
+    assert split_speech(f"Mel: {SENTENCE} {SENTENCE} {SENTENCE}\nMel: Yes.") == [
         ("Mel", f"{SENTENCE} {SENTENCE}"),
         ("Mel", SENTENCE),
         ("Mel", "Yes."),
@@ -108,7 +121,7 @@ def test_a_long_line_of_a_transcript_is_cut_and_keeps_its_speaker() -> None:
 
 @pytest.mark.parametrize("text", ["Host: db1\nPort: 5432", "Title: Plan\nsome text\nmore text"], ids=["list", "title"])
 def test_what_a_line_of_a_list_tells_about_is_no_speaker(text: str) -> None:
-    assert {piece.speaker for piece in passages(text)} == {None}
+    assert {piece.speaker for piece in split_passages(text)} == {None}
 
 
 def test_a_list_keeps_the_words_before_its_colons() -> None:
@@ -129,17 +142,19 @@ def test_a_list_keeps_the_words_before_its_colons() -> None:
     ids=["both", "name", "time", "brackets-and-name", "brackets", "none", "empty"],
 )
 def test_the_head_of_a_text_tells_who_and_when(text: str, found: Head) -> None:
-    assert head(text) == found
+    assert parse_head(text) == found
 
 
-@pytest.mark.parametrize("text", ["What now?", "Fine. And you? \n", "本当？", "حقا؟", "a " * (MOST_ASKED - 1) + "b?"])
+@pytest.mark.parametrize(
+    "text", ["What now?", "Fine. And you? \n", "本当？", "حقا؟", "a " * (MAX_QUESTION_WORDS - 1) + "b?"]
+)
 def test_a_short_text_that_ends_with_a_question_asks(text: str) -> None:
-    assert asks(text)
+    assert is_question(text)
 
 
-@pytest.mark.parametrize("text", ["", "Fine.", "What? Never!", "a " * MOST_ASKED + "b?"])
+@pytest.mark.parametrize("text", ["", "Fine.", "What? Never!", "a " * MAX_QUESTION_WORDS + "b?"])
 def test_another_text_tells(text: str) -> None:
-    assert not asks(text)
+    assert not is_question(text)
 
 
 PARTS = st.sampled_from(
@@ -167,14 +182,14 @@ TEXTS = st.text() | st.lists(PARTS, max_size=200).map("".join)
 
 @given(TEXTS)
 def test_passages_are_in_order_trimmed_and_short(text: str) -> None:
-    found = passages(text)
+    found = split_passages(text)
     assert all(one.end <= other.start for one, other in pairwise(found))
-    assert all(piece and piece == piece.strip() and len(piece.split()) <= LONGEST for piece in pieces(text))
+    assert all(piece and piece == piece.strip() and len(piece.split()) <= MAX_PASSAGE_WORDS for piece in pieces(text))
 
 
 @given(TEXTS)
 def test_a_text_has_passages_exactly_if_it_is_not_blank(text: str) -> None:
-    assert bool(passages(text)) == bool(text.strip())
+    assert bool(split_passages(text)) == bool(text.strip())
 
 
 @given(st.lists(st.sampled_from(["word", "日本語。", "end.", "why?", "line\n", "x" * 100]), max_size=200))
@@ -204,5 +219,5 @@ HOSTILE = {
 @pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_text_of_any_length_is_cut_in_a_time_that_grows_with_it_alone(unit: str) -> None:
     text = unit * (300_000 // len(unit))
-    assert bool(passages(text)) == bool(text.strip())
-    assert not asks(text)
+    assert bool(split_passages(text)) == bool(text.strip())
+    assert not is_question(text)

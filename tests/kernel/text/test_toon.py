@@ -1,4 +1,4 @@
-"""TOON as the notation's specification has it, and nothing of the JSON lost in it."""
+"""TOON follows its specification and loses nothing of the JSON."""
 
 from typing import Any
 

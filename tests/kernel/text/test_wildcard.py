@@ -1,4 +1,4 @@
-"""A wildcard stands for any number of parts, also none."""
+"""A wildcard matches any number of parts, including none."""
 
 import re
 

@@ -1,10 +1,10 @@
-"""Words of a text, and how alike two texts are."""
+"""Words of a text, and letter similarity."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.text.words import MOST_TERMS, asked, fold, likeness, runs
+from holdfast.kernel.text.words import MAX_TERMS, fold_name, letter_similarity, query_words, split_words
 
 
 @pytest.mark.parametrize(
@@ -21,47 +21,47 @@ from holdfast.kernel.text.words import MOST_TERMS, asked, fold, likeness, runs
     ids=["sentence", "code", "invisible", "unicode", "operators", "garbage", "empty"],
 )
 def test_the_runs_of_a_text_are_its_words(text: str, found: list[str]) -> None:
-    assert runs(text) == found
+    assert split_words(text) == found
 
 
 def test_a_question_is_asked_by_the_words_that_carry_its_meaning_once_each() -> None:
-    assert asked("When do we deploy, and what do we deploy?") == ["deploy"]
+    assert query_words("When do we deploy, and what do we deploy?") == ["deploy"]
 
 
 def test_a_question_of_common_words_alone_is_asked_by_all_of_them() -> None:
-    assert asked("who are you") == ["who", "are", "you"]
+    assert query_words("who are you") == ["who", "are", "you"]
 
 
 def test_a_question_is_asked_by_so_many_words_and_no_more() -> None:
-    assert asked(" ".join(f"word{n}" for n in range(200))) == [f"word{n}" for n in range(MOST_TERMS)]
+    assert query_words(" ".join(f"word{n}" for n in range(200))) == [f"word{n}" for n in range(MAX_TERMS)]
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [("Ada  Lovelace", "ada lovelace"), ("STRASSE", "straße"), ("Ａｄａ", "ada"), (" Ada\t", "ada")]
 )
 def test_case_width_and_blanks_do_not_tell_names_apart(one: str, other: str) -> None:
-    assert fold(one) == fold(other)
+    assert fold_name(one) == fold_name(other)
 
 
 def test_different_names_stay_different() -> None:
-    assert len({fold(name) for name in ("Ada", "Ida", "Ada L", "AdaL", "Ádá")}) == 5
+    assert len({fold_name(name) for name in ("Ada", "Ida", "Ada L", "AdaL", "Ádá")}) == 5
 
 
 def test_likeness_is_the_share_of_common_letter_triples() -> None:
-    assert likeness("we deploy on Tuesdays", "We deploy, on tuesdays!") == 1.0
-    assert likeness("abc", "abd") == 1 / 3
-    assert likeness("we deploy", "lunch is at noon") == 0.0
+    assert letter_similarity("we deploy on Tuesdays", "We deploy, on tuesdays!") == 1.0
+    assert letter_similarity("abc", "abd") == 1 / 3
+    assert letter_similarity("we deploy", "lunch is at noon") == 0.0
 
 
 def test_likeness_tells_the_same_in_other_words_from_something_else_in_the_same_words() -> None:
     same = "The database password is rotated monthly and kept in the vault under ops/db."
-    assert likeness("The database password rotates monthly and is kept in the vault under ops/db.", same) > 0.9
-    assert likeness("We deploy on Tuesdays.", "We deploy on Wednesdays.") < 0.8
-    assert likeness("Postgres runs on port 5432", "Redis runs on port 6379") < 0.6
+    assert letter_similarity("The database password rotates monthly and is kept in the vault under ops/db.", same) > 0.9
+    assert letter_similarity("We deploy on Tuesdays.", "We deploy on Wednesdays.") < 0.8
+    assert letter_similarity("Postgres runs on port 5432", "Redis runs on port 6379") < 0.6
 
 
 @given(st.text(), st.text())
 def test_likeness_is_symmetric_between_0_and_1_and_1_of_a_text_with_itself(a: str, b: str) -> None:
-    assert likeness(a, b) == likeness(b, a)
-    assert 0.0 <= likeness(a, b) <= 1.0
-    assert likeness(a, a) == 1.0
+    assert letter_similarity(a, b) == letter_similarity(b, a)
+    assert 0.0 <= letter_similarity(a, b) <= 1.0
+    assert letter_similarity(a, a) == 1.0

@@ -7,19 +7,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.features.people.person_namespace import ROOT
-from holdfast.features.people.principal import LONGEST_NAME
-from holdfast.kernel.caller import under
+from holdfast.features.people.principal import MAX_NAME
+from holdfast.kernel.caller import is_under
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.journal.kinds import Kind, register
-from holdfast.kernel.records import validate as door
-from holdfast.kernel.records.field_versions import Shape
+from holdfast.kernel.journal.kinds import Kind, register_kind
+from holdfast.kernel.records import validate
+from holdfast.kernel.records.field_versions import MergeSchema
 
 Decision = Literal["ok", "error", "denied"]
 Texts = Literal["keep", "hash", "omit"]
 """How the text of an interaction is stored: in full, as a digest, or not at all."""
 
-LONGEST_REASON = 2048
-LONGEST_LABEL = 256
+MAX_REASON = 2048
+MAX_LABEL = 256
 LABELS = ("name", "channel", "action", "provider", "model", "conversation")
 
 
@@ -57,7 +57,7 @@ class Interaction(Struct, frozen=True):
     state: Literal["live", "deleted"] = "live"
 
 
-_SAID = (
+_ERASED_FIELDS = (
     "principal",
     "name",
     "channel",
@@ -71,58 +71,58 @@ _SAID = (
 )
 
 
-def admit_interaction(given: Interaction) -> Interaction:
+def validate_interaction(given: Interaction) -> Interaction:
     """Validate an interaction from any source; an erased one needs no principal."""
-    door.namespace(given.namespace)
-    if under(given.namespace, ROOT):
+    validate.namespace(given.namespace)
+    if is_under(given.namespace, ROOT):
         raise Invalid("namespace: namespaces of people are for facts. Use that of a project.", fields=["namespace"])
     for name in LABELS:
         if value := getattr(given, name):
-            door.label(name, value, LONGEST_LABEL)
+            validate.label(name, value, MAX_LABEL)
     if given.state == "live":
-        door.label("principal", given.principal, LONGEST_NAME)
+        validate.label("principal", given.principal, MAX_NAME)
     if given.status not in get_args(Decision) or given.texts not in get_args(Texts):
         raise Invalid("status: must be ok, error or denied", fields=["status"])
     for name in ("input", "output", "reason"):
         if value := getattr(given, name):
-            door.content(value, name)
-    if len(given.reason) > LONGEST_REASON:
-        raise Invalid(f"reason: at most {LONGEST_REASON} characters", fields=["reason"])
+            validate.content(value, name)
+    if len(given.reason) > MAX_REASON:
+        raise Invalid(f"reason: at most {MAX_REASON} characters", fields=["reason"])
     return given
 
 
-def as_allowed(told: Interaction, texts: Texts) -> Interaction:
+def apply_text_policy(interaction: Interaction, texts: Texts) -> Interaction:
     """Return the interaction with its text as the policy stores it: kept, hashed or omitted."""
     if texts == "keep":
-        return replace(told, texts=texts)
+        return replace(interaction, texts=texts)
     digests = {}
     if texts == "hash":
         digests = {
-            f"{name}_digest": digest_of(told.id, value)
+            f"{name}_digest": compute_text_digest(interaction.id, value)
             for name in ("input", "output")
-            if (value := getattr(told, name)) is not None
+            if (value := getattr(interaction, name)) is not None
         }
-    return replace(told, texts=texts, input=None, output=None, **digests)
+    return replace(interaction, texts=texts, input=None, output=None, **digests)
 
 
-def digest_of(id: str, text: str) -> str:
+def compute_text_digest(id: str, text: str) -> str:
     """Hash a text with the interaction id, so that whoever has the text can prove it; unique per interaction."""
     return sha256(f"{id}\x00{text}".encode()).hexdigest()
 
 
-def erased(told: Interaction) -> Interaction:
+def erase_interaction(interaction: Interaction) -> Interaction:
     """Return the interaction without its person and text; agent, time and status remain."""
-    gone = dict.fromkeys(_SAID, "") | dict.fromkeys(("input", "output", "input_digest", "output_digest"))
-    return replace(told, **gone, texts="omit", state="deleted")
+    gone = dict.fromkeys(_ERASED_FIELDS, "") | dict.fromkeys(("input", "output", "input_digest", "output_digest"))
+    return replace(interaction, **gone, texts="omit", state="deleted")
 
 
-INTERACTION = register(
+INTERACTION = register_kind(
     Kind(
         "interaction",
         Interaction,
-        Shape(registers=("state",), quiet=_SAID),
+        MergeSchema(conflict_fields=("state",), lww_fields=_ERASED_FIELDS),
         lambda interaction: None,
         lambda row: Interaction(*row),
-        erased,
+        erase_interaction,
     )
 )

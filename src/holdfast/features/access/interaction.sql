@@ -54,12 +54,12 @@ select i.status, count(*) from interaction i where true
  order by i.at desc, i.id desc limit :limit offset :skip
 -- name: interaction.grouped
  group by i.status order by i.status
--- name: last_done_get
+-- name: job_watermark_get
 select at from last_done where name = :name
--- name: last_done_put
+-- name: job_watermark_put
 insert into last_done (name, at) values (:name, :at) on conflict (name) do update set at = excluded.at
 -- name: onboarding_last
 select max(o.step) from onboarding o where o.principal = any(:names)
--- name: onboarding_tell
+-- name: onboarding_add
 insert into onboarding (principal, step, at, agent) values (:principal, :step, :at, :agent)
 on conflict (principal, step) do nothing

@@ -3,12 +3,12 @@
 from typing import Any, NamedTuple
 
 from holdfast.features.access.interaction import INTERACTION, Decision, Interaction
-from holdfast.features.people.store import all_known_as, known_as
+from holdfast.features.people.store import list_all_names, list_names
 from holdfast.kernel.caller import Caller
-from holdfast.kernel.storage.port import Part, Session
+from holdfast.kernel.storage.port import Session, SqlPart
 
 
-class Which(NamedTuple):
+class InteractionFilter(NamedTuple):
     """Filter for interactions that the caller may see."""
 
     principals: tuple[str, ...] = ()
@@ -19,23 +19,23 @@ class Which(NamedTuple):
     until: int | None = None
 
 
-def select(session: Session, caller: Caller, which: Which, limit: int, skip: int) -> list[Interaction]:
+def select_interactions(
+    session: Session, caller: Caller, which: InteractionFilter, limit: int, skip: int
+) -> list[Interaction]:
     """List interactions, latest first. Agents see those they recorded and their own; admins see all."""
-    parts, params = _narrowed(session, caller, which)
-    rows = session.assembled(
-        ["interaction_select", *parts, "interaction.page"], params | {"limit": limit, "skip": skip}
-    )
+    parts, params = _filter_clauses(session, caller, which)
+    rows = session.select(["interaction_select", *parts, "interaction.page"], params | {"limit": limit, "skip": skip})
     return [INTERACTION.load(row) for row in rows]
 
 
-def counts(session: Session, caller: Caller, which: Which) -> dict[str, int]:
+def count_by_status(session: Session, caller: Caller, which: InteractionFilter) -> dict[str, int]:
     """Count interactions by status."""
-    parts, params = _narrowed(session, caller, which)
-    rows = session.assembled(["interaction_counts", *parts, "interaction.grouped"], params)
+    parts, params = _filter_clauses(session, caller, which)
+    rows = session.select(["interaction_counts", *parts, "interaction.grouped"], params)
     return {status: int(count) for status, count in rows}
 
 
-def seen(session: Session, caller: Caller, id: str) -> Interaction | None:
+def get_visible(session: Session, caller: Caller, id: str) -> Interaction | None:
     """Return an interaction if the caller may see it, else None."""
     row = session.row("interaction_get", id=id)
     found = INTERACTION.load(row) if row else None
@@ -43,16 +43,16 @@ def seen(session: Session, caller: Caller, id: str) -> Interaction | None:
 
 
 def may_see(session: Session, caller: Caller, one: Interaction) -> bool:
-    own = caller.may("admin") or caller.agent == one.agent or one.principal in known_as(session, caller.agent)
-    return own and caller.reaches(one.namespace)
+    own = caller.has_right("admin") or caller.agent == one.agent or one.principal in list_names(session, caller.agent)
+    return own and caller.can_access(one.namespace)
 
 
-def _narrowed(session: Session, caller: Caller, which: Which) -> tuple[list[Part], dict[str, Any]]:
-    parts: list[Part] = []
+def _filter_clauses(session: Session, caller: Caller, which: InteractionFilter) -> tuple[list[SqlPart], dict[str, Any]]:
+    parts: list[SqlPart] = []
     params: dict[str, Any] = {}
-    if not caller.may("admin"):
+    if not caller.has_right("admin"):
         parts.append("interaction.of_agent")
-        params |= {"agent": caller.agent, "mine": list(known_as(session, caller.agent))}
+        params |= {"agent": caller.agent, "mine": list(list_names(session, caller.agent))}
     if "*" not in caller.namespaces:
         reach = list(caller.namespaces) or [" "]
         parts += [
@@ -62,7 +62,7 @@ def _narrowed(session: Session, caller: Caller, which: Which) -> tuple[list[Part
         params |= {f"reach_{number}": path for number, path in enumerate(reach)}
     if which.principals:
         parts.append("interaction.of_principal")
-        params["principals"] = list(all_known_as(session, which.principals))
+        params["principals"] = list(list_all_names(session, which.principals))
     if which.statuses:
         parts.append("interaction.status")
         params["statuses"] = list(which.statuses)

@@ -7,15 +7,21 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from holdfast.features.access import interaction_store as interactions
-from holdfast.features.access.interaction import INTERACTION, Decision, Interaction, admit_interaction, as_allowed
-from holdfast.features.access.interaction_store import Which
-from holdfast.features.memories import dedup as hygiene
-from holdfast.features.namespaces import policy_store as policies
-from holdfast.features.people.principal import admit_name
+from holdfast.features.access import interaction_store
+from holdfast.features.access.interaction import (
+    INTERACTION,
+    Decision,
+    Interaction,
+    apply_text_policy,
+    validate_interaction,
+)
+from holdfast.features.access.interaction_store import InteractionFilter
+from holdfast.features.memories import dedup
+from holdfast.features.namespaces import policy_store
+from holdfast.features.people.principal import validate_name
 from holdfast.kernel import ids
 from holdfast.kernel.caller import ALL_NAMESPACES, Caller
-from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import (
     BudgetExceeded,
     Conflict,
@@ -37,7 +43,7 @@ BATCH = 500
 """Interactions erased per transaction."""
 
 
-class Told(NamedTuple):
+class InteractionInput(NamedTuple):
     """An interaction to record."""
 
     status: Decision
@@ -57,47 +63,47 @@ class Told(NamedTuple):
     unique_key: str | None = None
 
 
-def record(hold: Hold, told: Told) -> tuple[Interaction, bool]:
+def record(ctx: Context, given: InteractionInput) -> tuple[Interaction, bool]:
     """Record a decision; return it and whether it is new. Idempotent by `unique_key`."""
-    with hold.writing() as write:
-        return record_in(hold, write, told)
+    with ctx.transaction() as write:
+        return record_in_transaction(ctx, write, given)
 
 
-def record_in(hold: Hold, write: Transaction, told: Told) -> tuple[Interaction, bool]:
+def record_in_transaction(ctx: Context, write: Transaction, given: InteractionInput) -> tuple[Interaction, bool]:
     """Record a decision inside a transaction."""
-    made = _made(hold, told, write.now, write.origin)
-    hold.caller.must_reach(made.namespace)
+    made = _build_interaction(ctx, given, write.now, write.origin)
+    ctx.caller.require_access(made.namespace)
     known = write.get(INTERACTION, made.id)
     if known is not None:
         if (known.status, known.action) != (made.status, made.action):
             raise Conflict("unique_key: already used by a different interaction", fields=["unique_key"])
         return known, False
-    clean, _ = hygiene.permitted(write.session, made.namespace, _texts(made))
-    rules = policies.resolved(write.session, made.namespace)
-    kept = as_allowed(replace(made, **clean), rules.interaction_text)
+    clean, _ = dedup.filter_secrets(write.session, made.namespace, _checked_texts(made))
+    rules = policy_store.resolve_rules(write.session, made.namespace)
+    kept = apply_text_policy(replace(made, **clean), rules.interaction_text)
     return write.add(INTERACTION, kept, "interaction"), True
 
 
-def _made(hold: Hold, told: Told, now: int, origin: str) -> Interaction:
-    key, agent = told.unique_key, hold.caller.agent
+def _build_interaction(ctx: Context, given: InteractionInput, now: int, origin: str) -> Interaction:
+    key, agent = given.unique_key, ctx.caller.agent
     made = Interaction(
-        id=hold.new_id() if key is None else ids.derived("interaction", agent, key),
-        namespace=told.namespace or hold.namespace,
+        id=ctx.new_id() if key is None else ids.derive_id("interaction", agent, key),
+        namespace=given.namespace or ctx.namespace,
         agent=agent,
-        principal=admit_name(told.principal or agent),
-        name=told.name,
-        channel=told.channel,
-        action=told.action,
-        status=told.status,
-        reason=told.reason,
-        provider=told.provider,
-        model=told.model,
-        took_ms=told.took_ms,
-        conversation=told.conversation,
-        at=now if told.at is None else told.at,
+        principal=validate_name(given.principal or agent),
+        name=given.name,
+        channel=given.channel,
+        action=given.action,
+        status=given.status,
+        reason=given.reason,
+        provider=given.provider,
+        model=given.model,
+        took_ms=given.took_ms,
+        conversation=given.conversation,
+        at=now if given.at is None else given.at,
         texts="keep",
-        input=told.input,
-        output=told.output,
+        input=given.input,
+        output=given.output,
         input_digest=None,
         output_digest=None,
         created_at=now,
@@ -105,10 +111,10 @@ def _made(hold: Hold, told: Told, now: int, origin: str) -> Interaction:
         origin=origin,
         version=1,
     )
-    return admit_interaction(made)
+    return validate_interaction(made)
 
 
-def _texts(made: Interaction) -> dict[str, str]:
+def _checked_texts(made: Interaction) -> dict[str, str]:
     """Return the texts to check for secrets."""
     return {name: value for name in ("input", "output", "reason") if (value := getattr(made, name))}
 
@@ -127,7 +133,7 @@ class AuditInterceptor:
     def call(
         self,
         operation: object,
-        ctx: Hold,
+        ctx: Context,
         caller: Caller,
         arguments: Mapping[str, Any],
         progress: Progress,
@@ -140,15 +146,16 @@ class AuditInterceptor:
         """Nothing to close."""
 
 
-def call_and_record(hold: Hold, caller: Caller, action: str, run: Callable[[], T], mode: AuditMode) -> T:
+def call_and_record(ctx: Context, caller: Caller, action: str, run: Callable[[], T], mode: AuditMode) -> T:
     """Run an operation and record its outcome: denials always, everything in mode `all`."""
     began = monotonic()
 
-    def told(status: Decision, reason: str = "") -> None:
+    def record_outcome(status: Decision, reason: str = "") -> None:
         took = int((monotonic() - began) * 1000)
         everywhere = replace(caller, namespaces=ALL_NAMESPACES)
         record(
-            hold.seen_by(everywhere), Told(status, channel=caller.source, action=action, reason=reason, took_ms=took)
+            ctx.for_caller(everywhere),
+            InteractionInput(status, channel=caller.source, action=action, reason=reason, took_ms=took),
         )
 
     try:
@@ -157,38 +164,40 @@ def call_and_record(hold: Hold, caller: Caller, action: str, run: Callable[[], T
         status: Decision = "denied" if isinstance(error, DENIALS) else "error"
         if mode == "all" or status == "denied":
             with suppress(StoreError):
-                told(status, error.code)
+                record_outcome(status, error.code)
         raise
     if mode == "all":
-        told("ok")
+        record_outcome("ok")
     return answer
 
 
-def browse(hold: Hold, which: Which, limit: int, skip: int) -> tuple[list[Interaction], dict[str, int]]:
-    with hold.reading() as session:
-        found = interactions.select(session, hold.caller, which, limit, skip)
-        return found, interactions.counts(session, hold.caller, which)
+def list_interactions(
+    ctx: Context, which: InteractionFilter, limit: int, skip: int
+) -> tuple[list[Interaction], dict[str, int]]:
+    with ctx.reading() as session:
+        found = interaction_store.select_interactions(session, ctx.caller, which, limit, skip)
+        return found, interaction_store.count_by_status(session, ctx.caller, which)
 
 
-def show(hold: Hold, id: str) -> Interaction:
-    with hold.reading() as session:
-        found = interactions.seen(session, hold.caller, id)
+def get_interaction(ctx: Context, id: str) -> Interaction:
+    with ctx.reading() as session:
+        found = interaction_store.get_visible(session, ctx.caller, id)
     if found is None:
         raise NotFound(f"No interaction {id!r}, or it is not yours.")
     return found
 
 
-def erase_older(hold: Hold, days: int) -> int:
+def erase_older(ctx: Context, days: int) -> int:
     """Erase text and person of interactions older than some days; agent, time and status remain."""
-    if "*" not in hold.caller.namespaces:
+    if "*" not in ctx.caller.namespaces:
         raise Forbidden("Erasing interactions needs a key that reaches every namespace.")
-    before, gone = hold.now() - days * DAY, 0
+    before, gone = ctx.now() - days * DAY, 0
     while True:
-        with hold.writing() as write:
+        with ctx.transaction() as write:
             rows = write.session.rows("interaction_old", before=before, limit=BATCH)
             for row in rows:
                 write.purge(INTERACTION, INTERACTION.load(row))
         gone += len(rows)
-        hold.progress(gone, gone, "erasing")
+        ctx.progress(gone, gone, "erasing")
         if len(rows) < BATCH:
             return gone

@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.kernel.caller import ALL_NAMESPACES, Caller, Right, admit_agent
-from holdfast.kernel.context import Hold
+from holdfast.kernel.caller import ALL_NAMESPACES, Caller, Right, validate_agent_id
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Forbidden, Invalid, NotFound
-from holdfast.kernel.records import validate as admit
+from holdfast.kernel.records import validate
 from holdfast.kernel.storage.port import Row, Session
 
 ANY_AGENT = "*"
 """Agent of a key that takes the agent from the request."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-MOST_NAMESPACES = 32
+MAX_NAMESPACES = 32
 
 
 class Key(NamedTuple):
@@ -45,27 +45,27 @@ def new_secret() -> str:
 
 
 def create(
-    hold: Hold, name: str, right: Right, namespaces: Iterable[str] = ALL_NAMESPACES, agent: str | None = None
+    ctx: Context, name: str, right: Right, namespaces: Iterable[str] = ALL_NAMESPACES, agent: str | None = None
 ) -> tuple[Key, str]:
     """Create a key; return it with its secret, which is not stored. A key never reaches further than its creator."""
     if not _NAME.fullmatch(name):
         raise Invalid("name: 1 to 64 letters, digits or _ . -", fields=["name"])
-    paths = admit_paths(namespaces)
-    if not within(hold.caller, paths):
+    paths = validate_paths(namespaces)
+    if not covers_namespaces(ctx.caller, paths):
         raise Forbidden("namespaces: a key cannot reach namespaces that its creator does not reach")
     speaks_as = agent or f"key:{name}"
     if speaks_as != ANY_AGENT:
-        admit_agent(speaks_as)
-    if "*" not in hold.caller.namespaces:
-        must_be_own(hold, speaks_as)
+        validate_agent_id(speaks_as)
+    if "*" not in ctx.caller.namespaces:
+        require_own_agent(ctx, speaks_as)
     secret = new_secret()
-    key = Key(hold.new_id(), name, right, paths, speaks_as, hold.now(), None)
-    with hold.writing() as write:
+    key = Key(ctx.new_id(), name, right, paths, speaks_as, ctx.now(), None)
+    with ctx.transaction() as write:
         write.session.do(
             "key_add",
             id=key.id,
             name=name,
-            hash=hash_of(secret),
+            hash=hash_secret(secret),
             access_right=right,
             namespaces=msgspec.json.encode(paths).decode(),
             agent=speaks_as,
@@ -74,64 +74,64 @@ def create(
     return key, secret
 
 
-def must_be_own(hold: Hold, agent: str) -> None:
+def require_own_agent(ctx: Context, agent: str) -> None:
     """Raise unless the agent is the caller or new: a key with limited namespaces cannot impersonate other agents."""
-    if agent == hold.caller.agent:
+    if agent == ctx.caller.agent:
         return
-    with hold.reading() as session:
+    with ctx.reading() as session:
         taken = {key_of(row).agent for row in session.rows("key_list")}
-        known = session.row("agent_get", id=agent) or session.row("journal_seen_last", actor=agent)
+        known = session.row("agent_get", id=agent) or session.row("journal_last_change_of", actor=agent)
         messages = session.rows("notice_list", recipient=agent, limit=1)
     if agent == ANY_AGENT or agent in taken or known or messages:
         raise Forbidden(f"agent_id: this key cannot create a key for the agent {agent!r}.")
 
 
-def admit_paths(namespaces: Iterable[str]) -> tuple[str, ...]:
+def validate_paths(namespaces: Iterable[str]) -> tuple[str, ...]:
     """Convert namespace patterns to paths: `team` and `team/*` both mean `team` and everything below."""
     paths = tuple(
         dict.fromkeys(
-            path if path == "*" else admit.namespace(path.removesuffix("/*"), "namespaces") for path in namespaces
+            path if path == "*" else validate.namespace(path.removesuffix("/*"), "namespaces") for path in namespaces
         )
     )
-    if not paths or len(paths) > MOST_NAMESPACES:
-        raise Invalid(f"namespaces: must have 1 to {MOST_NAMESPACES} entries", fields=["namespaces"])
+    if not paths or len(paths) > MAX_NAMESPACES:
+        raise Invalid(f"namespaces: 1 to {MAX_NAMESPACES} of them", fields=["namespaces"])
     if any("*" in path and path != "*" for path in paths):
         raise Invalid("namespaces: * is allowed only alone or after a final /", fields=["namespaces"])
     return ALL_NAMESPACES if "*" in paths else paths
 
 
-def within(caller: Caller, namespaces: Iterable[str]) -> bool:
+def covers_namespaces(caller: Caller, namespaces: Iterable[str]) -> bool:
     """Return whether the caller reaches all of these namespaces."""
-    return "*" in caller.namespaces or all(path != "*" and caller.reaches(path) for path in namespaces)
+    return "*" in caller.namespaces or all(path != "*" and caller.can_access(path) for path in namespaces)
 
 
-def every(hold: Hold, session: Session) -> list[Key]:
+def list_keys(ctx: Context, session: Session) -> list[Key]:
     """List the keys that reach no further than the caller, oldest first."""
     keys = [key_of(row) for row in session.rows("key_list")]
-    return [key for key in keys if within(hold.caller, key.namespaces)]
+    return [key for key in keys if covers_namespaces(ctx.caller, key.namespaces)]
 
 
-def revoke(hold: Hold, id: str) -> Key:
+def revoke(ctx: Context, id: str) -> Key:
     """Revoke a key; it is invalid when this returns."""
-    with hold.writing() as write:
-        found = next((key for key in every(hold, write.session) if key.id == id and key.revoked_at is None), None)
+    with ctx.transaction() as write:
+        found = next((key for key in list_keys(ctx, write.session) if key.id == id and key.revoked_at is None), None)
         if found is None:
             raise NotFound(f"No active key {id!r}.", id=id)
         write.session.do("key_revoke", id=id, now=write.now)
     return found._replace(revoked_at=write.now)
 
 
-def hash_of(secret: str) -> bytes:
+def hash_secret(secret: str) -> bytes:
     """Hash a secret. It has 256 random bits, so it needs no salt or slow hash."""
     return sha256(secret.encode("utf-8", "surrogateescape")).digest()
 
 
-def any_active(session: Session) -> bool:
+def has_active_key(session: Session) -> bool:
     row = session.row("key_active")
     return row is not None and row[0] > 0
 
 
-def any_made(session: Session) -> bool:
+def has_any_key(session: Session) -> bool:
     """Return whether a key was ever created: from then on one is required, even if all are revoked."""
     row = session.row("key_count")
     return row is not None and row[0] > 0
@@ -141,12 +141,17 @@ def caller_of(key: Key, source: str) -> Caller:
     """Return the caller for a key. A key for any agent is not bound to one."""
     agent = f"key:{key.name}" if key.agent == ANY_AGENT else key.agent
     return Caller(
-        agent=agent, right=key.right, namespaces=key.namespaces, key=key.id, bound=key.agent != ANY_AGENT, source=source
+        agent=agent,
+        right=key.right,
+        namespaces=key.namespaces,
+        key=key.id,
+        has_fixed_agent=key.agent != ANY_AGENT,
+        source=source,
     )
 
 
-def opened_by(session: Session, secret: str) -> Key | None:
+def find_key(session: Session, secret: str) -> Key | None:
     """Return the active key with this secret. Lookup by hash, so timing reveals nothing about the secret."""
-    row = session.row("key_by_hash", hash=hash_of(secret))
+    row = session.row("key_by_hash", hash=hash_secret(secret))
     key = key_of(row) if row else None
     return key if key is not None and key.revoked_at is None else None

@@ -5,8 +5,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from holdfast.kernel.journal.kinds import Kind, register
-from holdfast.kernel.records.field_versions import Shape
+from holdfast.kernel.journal.kinds import Kind, register_kind
+from holdfast.kernel.records.field_versions import MergeSchema
 from holdfast.kernel.storage.port import Row
 
 Permission = Literal["read", "write", "admin"]
@@ -45,16 +45,22 @@ def agent_of(row: Row) -> Agent:
     return Agent(row[0], row[1], tuple(msgspec.json.decode(row[2])), *row[3:])
 
 
-GRANT = register(
+GRANT = register_kind(
     Kind(
         "memory_grant",
         Grant,
-        Shape(registers=("permission", "state")),
+        MergeSchema(conflict_fields=("permission", "state")),
         lambda grant: grant.memory,
         lambda row: Grant(*row),
-        ends=lambda grant: (("memory", grant.memory),),
+        references=lambda grant: (("memory", grant.memory),),
     )
 )
-AGENT = register(
-    Kind("agent", Agent, Shape(registers=("agent_type", "state"), sets=("capabilities",)), lambda agent: None, agent_of)
+AGENT = register_kind(
+    Kind(
+        "agent",
+        Agent,
+        MergeSchema(conflict_fields=("agent_type", "state"), set_fields=("capabilities",)),
+        lambda agent: None,
+        agent_of,
+    )
 )

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.features.sync.peers import store as peers
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import (
     Forbidden,
     Invalid,
@@ -27,17 +27,17 @@ from holdfast.kernel.errors import (
     StoreUnreachable,
 )
 from holdfast.kernel.journal import journal
-from holdfast.kernel.storage.locate import open_copy
+from holdfast.kernel.storage.open_by_address import open_copy
 from holdfast.kernel.storage.port import Store
-from holdfast.kernel.timestamps import DAY, to_text
+from holdfast.kernel.timestamps import DAY, format_timestamp
 from holdfast.version import __version__
 
-KEEP = 48
-CHUNK = 1 << 20
+DEFAULT_KEEP = 48
+CHUNK_BYTES = 1 << 20
 _NAME = re.compile(r"holdfast-[0-9]{8}T[0-9]{6}\.[0-9]{6}Z\.db")
 _LEFTOVER = re.compile(rf"\.({_NAME.pattern})\..+")
 """Unfinished snapshots and manifests, and the working directories of restores."""
-LOCAL = ("library", "cli")
+LOCAL_SOURCES = ("library", "cli")
 """Callers with access to local files; others may not pass paths."""
 
 
@@ -61,7 +61,7 @@ class Backup(NamedTuple):
     pruned: list[str]
 
 
-class Restored(NamedTuple):
+class RestoreOutcome(NamedTuple):
     manifest: Manifest
     before: Manifest | None
     """The snapshot of the state before the restore; None after a dry run."""
@@ -69,33 +69,33 @@ class Restored(NamedTuple):
     """The new replica id of this store."""
 
 
-def folder_of(hold: Hold) -> Path:
+def get_backup_folder(ctx: Context) -> Path:
     """Return the default backup directory, beside the store."""
-    return hold.store.beside("backups")
+    return ctx.store.sidecar_path("backups")
 
 
-def back_up(hold: Hold, to: str | None = None, keep: int = KEEP, reason: str | UnsetType = UNSET) -> Backup:
+def back_up(ctx: Context, to: str | None = None, keep: int = DEFAULT_KEEP, reason: str | UnsetType = UNSET) -> Backup:
     """Write a consistent snapshot and its manifest, durable on return; keep the last `keep` snapshots."""
-    must_reach_all(hold)
+    must_reach_all_namespaces(ctx)
     if to is not None:
-        must_be_local(hold, "to")
-    folder = folder_of(hold) if to is None else local_path(to)
-    with filing(folder):
+        must_be_local(ctx, "to")
+    folder = get_backup_folder(ctx) if to is None else local_path(to)
+    with translate_os_errors(folder):
         _make_private(folder)
-        path = _snapshot(hold, folder)
+        path = _write_snapshot(ctx, folder)
         manifest = Manifest(
             snapshot=path.name,
             sha256=digest_of(path),
             bytes=path.stat().st_size,
-            source=hold.store.path,
+            source=ctx.store.path,
             version=__version__,
-            created_at=to_text(hold.now()),
+            created_at=format_timestamp(ctx.now()),
             reason=reason,
             number=_next_number(folder),
         )
         _write(manifest_of(path), msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
-        _settle(folder)
-        return Backup(manifest, path, _prune(folder, manifest, keep, hold.now()))
+        _sync_folder(folder)
+        return Backup(manifest, path, _prune(folder, manifest, keep, ctx.now()))
 
 
 def local_path(text: str) -> Path:
@@ -111,12 +111,12 @@ def _make_private(folder: Path) -> None:
         missing.mkdir(mode=0o700, exist_ok=True)
 
 
-def _snapshot(hold: Hold, folder: Path) -> Path:
+def _write_snapshot(ctx: Context, folder: Path) -> Path:
     """Write a snapshot under a unique name; until complete it has a temporary name of this process."""
-    partial = folder / f".{name_of(hold.now())}.{os.getpid()}-{os.urandom(4).hex()}.partial"
+    partial = folder / f".{name_of(ctx.now())}.{os.getpid()}-{os.urandom(4).hex()}.partial"
     try:
-        hold.store.snapshot(partial)
-        for at in count(hold.now()):
+        ctx.store.snapshot(partial)
+        for at in count(ctx.now()):
             try:
                 os.link(partial, folder / name_of(at))
             except FileExistsError:
@@ -129,7 +129,7 @@ def _snapshot(hold: Hold, folder: Path) -> Path:
 
 def name_of(at: int) -> str:
     """Return a snapshot name that sorts by time."""
-    return f"holdfast-{to_text(at).replace('-', '').replace(':', '')}.db"
+    return f"holdfast-{format_timestamp(at).replace('-', '').replace(':', '')}.db"
 
 
 def manifest_of(snapshot: Path) -> Path:
@@ -139,7 +139,7 @@ def manifest_of(snapshot: Path) -> Path:
 def digest_of(file: Path) -> str:
     digest = sha256()
     with file.open("rb") as source:
-        while chunk := source.read(CHUNK):
+        while chunk := source.read(CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
 
@@ -154,7 +154,7 @@ def _write(file: Path, content: bytes) -> None:
     partial.rename(file)
 
 
-def _settle(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """Sync a directory, so that renames in it survive a crash; Windows does not need this."""
     if os.name != "nt":
         handle = os.open(folder, os.O_RDONLY)
@@ -165,10 +165,10 @@ def _settle(folder: Path) -> None:
 
 
 def _next_number(folder: Path) -> int:
-    return 1 + max((_number(manifest) for manifest in read_manifests(folder)[0]), default=0)
+    return 1 + max((_number_of(manifest) for manifest in read_manifests(folder)[0]), default=0)
 
 
-def _number(manifest: Manifest) -> int:
+def _number_of(manifest: Manifest) -> int:
     return manifest.number if isinstance(manifest.number, int) else 0
 
 
@@ -177,9 +177,9 @@ def _prune(folder: Path, made: Manifest, keep: int, now: int) -> list[str]:
 
     Never removes the new snapshot, nor the last one that can be restored.
     """
-    kept, outdated = _kept_and_outdated(folder, made, keep)
-    if outdated and not any(_is_sound(folder, one, now) for one in reversed(kept)):
-        spared = next((one for one in reversed(outdated) if _is_sound(folder, one, now)), None)
+    kept, outdated = _split_outdated(folder, made, keep)
+    if outdated and not any(_can_be_restored(folder, one, now) for one in reversed(kept)):
+        spared = next((one for one in reversed(outdated) if _can_be_restored(folder, one, now)), None)
         outdated = [one for one in outdated if one is not spared]
     gone = [manifest.snapshot for manifest in outdated]
     for name in gone:
@@ -188,11 +188,11 @@ def _prune(folder: Path, made: Manifest, keep: int, now: int) -> list[str]:
     for left in folder.iterdir():
         named = _LEFTOVER.fullmatch(left.name)
         if named and named[1] < name_of(now - DAY):
-            _remove(left)
+            _remove_leftover(left)
     return gone
 
 
-def _kept_and_outdated(folder: Path, made: Manifest, keep: int) -> tuple[list[Manifest], list[Manifest]]:
+def _split_outdated(folder: Path, made: Manifest, keep: int) -> tuple[list[Manifest], list[Manifest]]:
     """Split into the last `keep` complete snapshots (with any incomplete ones between) and older ones, oldest first."""
     kept: list[Manifest] = []
     others = [one for one in read_manifests(folder)[0] if one.snapshot != made.snapshot]
@@ -211,16 +211,16 @@ def _is_whole(folder: Path, manifest: Manifest) -> bool:
         return False
 
 
-def _is_sound(folder: Path, manifest: Manifest, now: int) -> bool:
+def _can_be_restored(folder: Path, manifest: Manifest, now: int) -> bool:
     """Whether a snapshot can be restored."""
     try:
-        with _checked_copy(folder / manifest.snapshot, manifest, folder, now):
+        with _open_verified_copy(folder / manifest.snapshot, manifest, folder, now):
             return True
     except (Invalid, NotAStore, NewerStore, StoreDamaged, FileNotFoundError):
         return False
 
 
-def _remove(left: Path) -> None:
+def _remove_leftover(left: Path) -> None:
     """Remove a leftover file, or the working directory of a restore."""
     if not left.is_dir():
         left.unlink(missing_ok=True)
@@ -243,13 +243,13 @@ def read_manifests(folder: Path) -> tuple[list[Manifest], list[str]]:
             found.append(read_manifest(folder / name))
         except Invalid:
             broken.append(name)
-    return sorted(found, key=_number), broken
+    return sorted(found, key=_number_of), broken
 
 
-def listed(hold: Hold) -> tuple[list[Manifest], list[str]]:
+def list_snapshots(ctx: Context) -> tuple[list[Manifest], list[str]]:
     """List the snapshots beside the store, newest first, and those without a readable manifest."""
-    folder = folder_of(hold)
-    with filing(folder):
+    folder = get_backup_folder(ctx)
+    with translate_os_errors(folder):
         found, broken = read_manifests(folder)
     return found[::-1], broken[::-1]
 
@@ -266,75 +266,75 @@ def read_manifest(snapshot: Path) -> Manifest:
     return manifest
 
 
-def restore(hold: Hold, source: str, *, dry_run: bool = False) -> Restored:
+def restore(ctx: Context, source: str, *, dry_run: bool = False) -> RestoreOutcome:
     """Replace the store with a snapshot, atomically for every process that has it open.
 
     Verifies the snapshot against its manifest and checks it as a store first. The current state, including every
     confirmed write, is saved as a snapshot. The store then starts a new incarnation.
     """
-    must_reach_all(hold)
-    folder = folder_of(hold)
-    with filing(folder):
-        snapshot = find(hold, source)
+    must_reach_all_namespaces(ctx)
+    folder = get_backup_folder(ctx)
+    with translate_os_errors(folder):
+        snapshot = find_snapshot(ctx, source)
         _make_private(folder)
         manifest = read_manifest(snapshot)
-    with filing(folder), _checked_copy(snapshot, manifest, folder, hold.now()) as (copy, fresh):
+    with translate_os_errors(folder), _open_verified_copy(snapshot, manifest, folder, ctx.now()) as (copy, fresh):
         if dry_run:
-            return Restored(manifest, None, None)
-        with hold.store.writing() as session:
-            owner = journal.owner_of(session, hold.store)
+            return RestoreOutcome(manifest, None, None)
+        with ctx.store.transaction() as session:
+            owner = journal.get_or_create_owner(session, ctx.store)
         kept: list[Manifest] = []
         origins: list[str] = []
 
         def prepare() -> None:
-            kept.append(back_up(hold, keep=len(names_in(folder)) + 1, reason="before restore").manifest)
-            origins.append(_begin_anew(hold, fresh, owner))
+            kept.append(back_up(ctx, keep=len(names_in(folder)) + 1, reason="before restore").manifest)
+            origins.append(_begin_incarnation(ctx, fresh, owner))
 
-        hold.store.replace(copy, prepare)
-    return Restored(manifest, kept[0], origins[0])
+        ctx.store.replace(copy, prepare)
+    return RestoreOutcome(manifest, kept[0], origins[0])
 
 
 @contextmanager
-def _checked_copy(snapshot: Path, manifest: Manifest, folder: Path, now: int) -> Iterator[tuple[Path, Store]]:
+def _open_verified_copy(snapshot: Path, manifest: Manifest, folder: Path, now: int) -> Iterator[tuple[Path, Store]]:
     """Copy a snapshot, verify it against its manifest, open and check it; remove the copy on exit."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix=f".{name_of(now)}.", dir=folder) as scratch:
         copy = Path(scratch) / "copy.db"
-        _copy_verified(snapshot, copy, manifest)
-        with closing(_sound(copy, manifest)) as fresh:
+        _copy_and_verify(snapshot, copy, manifest)
+        with closing(_open_sound_copy(copy, manifest)) as fresh:
             yield copy, fresh
 
 
-def find(hold: Hold, source: str) -> Path:
+def find_snapshot(ctx: Context, source: str) -> Path:
     """Find a snapshot by name or, for local callers, by its path or a directory of snapshots."""
-    named = folder_of(hold) / source
+    named = get_backup_folder(ctx) / source
     if _NAME.fullmatch(source) and named.is_file():
         return named
     if not _NAME.fullmatch(source):
-        must_be_local(hold, "from")
+        must_be_local(ctx, "from")
     path = local_path(source)
-    if hold.caller.source in LOCAL and path.is_dir() and names_in(path):
-        return path / _newest(path)
-    if hold.caller.source in LOCAL and path.is_file():
+    if ctx.caller.source in LOCAL_SOURCES and path.is_dir() and names_in(path):
+        return path / _find_newest(path)
+    if ctx.caller.source in LOCAL_SOURCES and path.is_file():
         return path
     raise NotFound(f"No snapshot {source!r}. List snapshots with backup_list.", snapshot=source)
 
 
-def _newest(folder: Path) -> str:
+def _find_newest(folder: Path) -> str:
     """Return the newest snapshot in a directory, including those without a manifest."""
     found, broken = read_manifests(folder)
     return max([*(one.snapshot for one in found[-1:]), *broken])
 
 
-def _copy_verified(snapshot: Path, copy: Path, manifest: Manifest) -> None:
+def _copy_and_verify(snapshot: Path, copy: Path, manifest: Manifest) -> None:
     """Copy and hash in one pass, so that exactly the verified bytes are used."""
     digest, size = sha256(), 0
     with (
         snapshot.open("rb") as given,
         os.fdopen(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as to,
     ):
-        while chunk := given.read(CHUNK):
+        while chunk := given.read(CHUNK_BYTES):
             digest.update(chunk)
             size += len(chunk)
             to.write(chunk)
@@ -342,7 +342,7 @@ def _copy_verified(snapshot: Path, copy: Path, manifest: Manifest) -> None:
         raise Invalid(f"Snapshot {snapshot.name} does not match its manifest: it was altered.", fields=["from"])
 
 
-def _sound(copy: Path, manifest: Manifest) -> Store:
+def _open_sound_copy(copy: Path, manifest: Manifest) -> Store:
     """Open a copy if it is an undamaged Holdfast store of this or an older release."""
     try:
         store = open_copy(copy)
@@ -357,31 +357,31 @@ def _sound(copy: Path, manifest: Manifest) -> Store:
 _KEY_COLUMNS = ("id", "name", "hash", "access_right", "namespaces", "agent", "created_at", "revoked_at")
 
 
-def _begin_anew(hold: Hold, fresh: Store, owner: journal.Owner) -> str:
+def _begin_incarnation(ctx: Context, fresh: Store, owner: journal.Owner) -> str:
     """Turn a copy into the next incarnation of this node. Keys and peers stay current; they are not restored."""
-    with hold.store.reading() as before, fresh.writing() as session:
-        now, then = journal.head_of(before), journal.head_of(session)
+    with ctx.store.reading() as before, fresh.transaction() as session:
+        now, then = journal.get_head(before), journal.get_head(session)
         number = max(now.incarnation, then.incarnation if then.node == now.node else 0) + 1
         for key in before.rows("key_all"):
             session.do("key_put", **dict(zip(_KEY_COLUMNS, key, strict=True)))
         if then.node == now.node:
-            peers.carry(before, session)
-        return journal.renew(session, owner, now.node, number, adopt=True).origin
+            peers.replace_peers(before, session)
+        return journal.start_incarnation(session, owner, now.node, number, adopt=True).origin
 
 
-def must_be_local(hold: Hold, field: str) -> None:
-    if hold.caller.source not in LOCAL:
+def must_be_local(ctx: Context, field: str) -> None:
+    if ctx.caller.source not in LOCAL_SOURCES:
         raise Forbidden(f"{field}: paths are allowed in the CLI and the library only. Pass a snapshot name.")
 
 
-def must_reach_all(hold: Hold) -> None:
+def must_reach_all_namespaces(ctx: Context) -> None:
     """Raise Forbidden if the caller is confined to some namespaces: the operation covers all of them."""
-    if "*" not in hold.caller.namespaces:
+    if "*" not in ctx.caller.namespaces:
         raise Forbidden("This needs a key for all namespaces.")
 
 
 @contextmanager
-def filing(folder: Path) -> Iterator[None]:
+def translate_os_errors(folder: Path) -> Iterator[None]:
     """Translate OSError into StoreFull or StoreUnreachable."""
     try:
         yield

@@ -7,30 +7,30 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from holdfast.features.admin import backup
-from holdfast.features.embeddings import service as embed
-from holdfast.features.embeddings import store as vectors
+from holdfast.features.embeddings import service as embedding_service
+from holdfast.features.embeddings import store as embedding_store
 from holdfast.features.history import service as history
-from holdfast.features.sync.quorum import store as unreplicated
-from holdfast.features.webhooks import store as subscriptions
-from holdfast.features.webhooks.model import REVOKED, Standing
-from holdfast.kernel.context import Hold
+from holdfast.features.sync.quorum import store as ack_store
+from holdfast.features.webhooks import store as webhook_store
+from holdfast.features.webhooks.model import REVOKED, SubscriptionStatus
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import EmbedderFailed, StoreError
 from holdfast.kernel.journal import journal
-from holdfast.kernel.journal.checkpoint import floor_of
+from holdfast.kernel.journal.checkpoint import get_compaction_point
 from holdfast.kernel.storage.port import Fault
-from holdfast.kernel.timestamps import DAY, SECOND, to_text
+from holdfast.kernel.timestamps import DAY, SECOND, format_timestamp
 
 Severity = Literal["ok", "warn", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("ok", "warn", "critical")
 
-LARGE_LOG = 64 << 20
-LITTLE_SPACE = 256 << 20
-NO_SPACE = 32 << 20
-SLOW_CLOCK = 120 * SECOND
-SLOW_PEERS = 30 * SECOND
-WRONG_CLOCK = 7 * DAY
-MANY_CONNECTIONS = 0.9
-MOST_FINDINGS = 20
+MAX_LOG_BYTES = 64 << 20
+LOW_SPACE = 256 << 20
+CRITICAL_SPACE = 32 << 20
+MAX_CLOCK_LAG = 120 * SECOND
+MAX_PEER_LAG = 30 * SECOND
+CRITICAL_CLOCK_LAG = 7 * DAY
+MAX_CONNECTION_SHARE = 0.9
+MAX_FINDINGS = 20
 
 
 class Finding(NamedTuple):
@@ -45,78 +45,78 @@ class Section(NamedTuple):
 
     @property
     def severity(self) -> Severity:
-        return worst(finding.severity for finding in self.findings)
+        return find_worst(finding.severity for finding in self.findings)
 
 
-Examined = tuple[dict[str, Any], list[Finding]]
+SectionContent = tuple[dict[str, Any], list[Finding]]
 
 
-def worst(severities: Iterator[Severity]) -> Severity:
+def find_worst(severities: Iterator[Severity]) -> Severity:
     return max(severities, key=SEVERITIES.index, default="ok")
 
 
-def examine(hold: Hold) -> list[Section]:
+def run_checks(ctx: Context) -> list[Section]:
     """Run the checks of every section in order; a section that cannot be read is itself a finding."""
-    backup.must_reach_all(hold)
+    backup.must_reach_all_namespaces(ctx)
     faults: list[Fault] = []
-    parts: dict[str, Callable[[], Examined]] = {
-        "storage": lambda: _storage(hold, faults),
-        "full_text": lambda: ({}, [_broken(fault) for fault in faults if fault.part == "full_text"]),
-        "journal": lambda: _journal(hold),
-        "clock": lambda: _clock(hold),
-        "schema": lambda: _schema(hold),
-        "counts": lambda: _counts(hold),
-        "vectors": lambda: _vectors(hold),
-        "replication": lambda: _replication(hold),
-        "subscriptions": lambda: _subscriptions(hold),
-        "backups": lambda: _backups(hold),
+    parts: dict[str, Callable[[], SectionContent]] = {
+        "storage": lambda: _check_storage(ctx, faults),
+        "full_text": lambda: ({}, [_fault_finding(fault) for fault in faults if fault.part == "full_text"]),
+        "journal": lambda: _check_journal(ctx),
+        "clock": lambda: _check_clock(ctx),
+        "schema": lambda: _check_schema(ctx),
+        "counts": lambda: _count_records(ctx),
+        "vectors": lambda: _check_embeddings(ctx),
+        "replication": lambda: _check_replication(ctx),
+        "subscriptions": lambda: _check_subscriptions(ctx),
+        "backups": lambda: _check_backups(ctx),
     }
     sections = []
     for number, (name, look) in enumerate(parts.items()):
-        hold.progress(number, len(parts), name)
+        ctx.progress(number, len(parts), name)
         try:
             facts, findings = look()
         except StoreError as error:
             facts, findings = {}, [Finding("critical", error.message)]
-        sections.append(Section(name, facts, findings[:MOST_FINDINGS]))
+        sections.append(Section(name, facts, findings[:MAX_FINDINGS]))
     return sections
 
 
-def _broken(fault: Fault) -> Finding:
+def _fault_finding(fault: Fault) -> Finding:
     return Finding("critical", fault.what)
 
 
-def _storage(hold: Hold, faults: list[Fault]) -> Examined:
-    faults += hold.store.faults()
-    facts = hold.store.facts()
-    findings = [_broken(fault) for fault in faults if fault.part == "storage"]
-    return facts, [*findings, *_room(facts), *_server(facts), *_modes(hold.store.private_files())]
+def _check_storage(ctx: Context, faults: list[Fault]) -> SectionContent:
+    faults += ctx.store.faults()
+    facts = ctx.store.facts()
+    findings = [_fault_finding(fault) for fault in faults if fault.part == "storage"]
+    return facts, [*findings, *_check_space(facts), *_check_server(facts), *_check_modes(ctx.store.private_files())]
 
 
-def _room(facts: dict[str, Any]) -> Iterator[Finding]:
+def _check_space(facts: dict[str, Any]) -> Iterator[Finding]:
     """Check the free space and write-ahead log of a store in a file."""
     if "free_bytes" not in facts:
         return
     log, free = facts["log_bytes"], facts["free_bytes"]
-    if log > LARGE_LOG:
+    if log > MAX_LOG_BYTES:
         yield Finding("warn", f"The write-ahead log has {log} bytes: a long-running reader may block its checkpoint.")
-    if free < NO_SPACE:
+    if free < CRITICAL_SPACE:
         yield Finding("critical", f"Only {free} bytes are free on the disk of the store.")
-    elif free < max(LITTLE_SPACE, facts["bytes"]):
+    elif free < max(LOW_SPACE, facts["bytes"]):
         yield Finding("warn", f"Only {free} bytes are free on the disk of the store: too few for a backup.")
 
 
-def _server(facts: dict[str, Any]) -> Iterator[Finding]:
+def _check_server(facts: dict[str, Any]) -> Iterator[Finding]:
     """Check that a database server is durable, writable and has free connections."""
     if not facts.get("fsync", True):
         yield Finding("warn", "fsync is off in the database: a power failure can lose changes.")
     if facts.get("replica"):
         yield Finding("warn", "The database is a read-only replica.")
-    if facts.get("connections", 0) > MANY_CONNECTIONS * facts.get("most_connections", 1):
+    if facts.get("connections", 0) > MAX_CONNECTION_SHARE * facts.get("most_connections", 1):
         yield Finding("warn", f"{facts['connections']} of {facts['most_connections']} connections are in use.")
 
 
-def _modes(private_files: list[Path]) -> Iterator[Finding]:
+def _check_modes(private_files: list[Path]) -> Iterator[Finding]:
     """Check that others cannot read or replace private files."""
     if os.name == "nt":
         return
@@ -129,90 +129,90 @@ def _modes(private_files: list[Path]) -> Iterator[Finding]:
             yield Finding("warn", f"Other users can replace files in {parent}. Run: chmod o-w {parent}")
 
 
-def _journal(hold: Hold) -> Examined:
-    with hold.reading() as session:
-        head = journal.head_of(session)
-        breaks, floor = history.verify(hold, session), floor_of(session)
-    findings = [Finding("critical", f"change {broken.seq}: {broken.what}") for broken in breaks]
+def _check_journal(ctx: Context) -> SectionContent:
+    with ctx.reading() as session:
+        head = journal.get_head(session)
+        breaks, floor = history.verify(ctx, session), get_compaction_point(session)
+    findings = [Finding("critical", f"change {broken.seq}: {broken.message}") for broken in breaks]
     facts = {"entries": head.seq, "node": head.node, "origin": head.origin}
     if floor is not None:
-        facts |= {"folded": floor.dropped, "floor": floor.seq, "whole_since": to_text(floor.kept_at)}
+        facts |= {"folded": floor.dropped, "floor": floor.seq, "whole_since": format_timestamp(floor.kept_at)}
     return facts, findings
 
 
-def _clock(hold: Hold) -> Examined:
+def _check_clock(ctx: Context) -> SectionContent:
     """Check for a clock that went back: the order of changes stays correct, but their timestamps do not."""
-    with hold.reading() as session:
-        last = journal.head_of(session).kept_at
-    now = hold.now()
-    facts = {"now": to_text(now), "last_change": to_text(last) if last else None}
-    if last - now > WRONG_CLOCK:
+    with ctx.reading() as session:
+        last = journal.get_head(session).kept_at
+    now = ctx.now()
+    facts = {"now": format_timestamp(now), "last_change": format_timestamp(last) if last else None}
+    if last - now > CRITICAL_CLOCK_LAG:
         return facts, [Finding("critical", "The clock is more than a week behind the last change. Correct it.")]
-    if last - now > SLOW_CLOCK:
+    if last - now > MAX_CLOCK_LAG:
         return facts, [Finding("warn", f"The clock is {(last - now) // SECOND} seconds behind the last change.")]
     return facts, []
 
 
-def _schema(hold: Hold) -> Examined:
-    with hold.reading() as session:
+def _check_schema(ctx: Context) -> SectionContent:
+    with ctx.reading() as session:
         return {"version": max(row[0] for row in session.rows("migration_list"))}, []
 
 
-def _counts(hold: Hold) -> Examined:
-    with hold.reading() as session:
-        memories = {row[0]: row[1] for row in session.rows("transfer_states", now=hold.now())}
+def _count_records(ctx: Context) -> SectionContent:
+    with ctx.reading() as session:
+        memories = {row[0]: row[1] for row in session.rows("transfer_states", now=ctx.now())}
         others = {row[0]: row[1] for row in session.rows("transfer_counts")}
     return {"memories": memories, **others}, []
 
 
-def _vectors(hold: Hold) -> Examined:
+def _check_embeddings(ctx: Context) -> SectionContent:
     """Check that embeddings exist and the model loads. Sends no request to a provider."""
-    embedder = hold.embedder
+    embedder = ctx.embedder
     if embedder is None:
         return {"model": None}, []
-    with hold.reading() as session:
-        live, without = vectors.lacking(session, embedder.model)
+    with ctx.reading() as session:
+        live, without = embedding_store.count_missing(session, embedder.model)
     facts = {"model": embedder.model, "remote": embedder.remote, "memories": live, "without": without}
     try:
-        embed.must_load(embedder)
+        embedding_service.check_model_loads(embedder)
     except EmbedderFailed as error:
         return facts, [
             Finding("critical", f"Embeddings cannot be computed; recall uses keywords only. {error.message}")
         ]
-    if without > embed.FRESH:
+    if without > embedding_service.MAX_FRESH:
         missing = f"{without} of {live} memories have no embeddings and are found by keywords only"
         return facts, [Finding("warn", f"{missing}. Run `holdfast reembed`.")]
     return facts, []
 
 
-def _replication(hold: Hold) -> Examined:
+def _check_replication(ctx: Context) -> SectionContent:
     """Check for changes without acknowledgements and for changes in quarantine."""
-    with hold.reading() as session:
-        pending, since = unreplicated.waiting(session)
+    with ctx.reading() as session:
+        pending, since = ack_store.count_pending(session)
         aside = len(session.rows("quarantine_names"))
-    facts = {"pending": pending, "since": to_text(since) if since else None, "quarantined": aside}
+    facts = {"pending": pending, "since": format_timestamp(since) if since else None, "quarantined": aside}
     findings = []
-    if since is not None and hold.now() - since > SLOW_PEERS:
+    if since is not None and ctx.now() - since > MAX_PEER_LAG:
         findings.append(Finding("warn", f"{pending} changes have waited for acknowledgements since {facts['since']}."))
     if aside:
         findings.append(Finding("warn", f"{aside} changes are in quarantine. See `holdfast quarantine list`."))
     return facts, findings
 
 
-def _subscriptions(hold: Hold) -> Examined:
+def _check_subscriptions(ctx: Context) -> SectionContent:
     """Check for ended subscriptions and dead letters."""
-    with hold.reading() as session:
-        found = subscriptions.standings(session, None)
+    with ctx.reading() as session:
+        found = webhook_store.list_statuses(session, None)
     facts = {
         "active": sum(one.state == "active" for one in found),
         "ended": sum(one.state == "ended" for one in found),
         "waiting": sum(one.waiting for one in found),
         "dead_letters": sum(one.dead for one in found),
     }
-    return facts, [finding for one in found for finding in _undelivered(one)]
+    return facts, [finding for one in found for finding in _check_deliveries(one)]
 
 
-def _undelivered(one: "Standing") -> Iterator[Finding]:
+def _check_deliveries(one: "SubscriptionStatus") -> Iterator[Finding]:
     again = f"`holdfast subscription replay {one.id}"
     if one.state == "ended":
         resume = "" if one.why == REVOKED else f"Resume: {again} --since {one.place}`. "
@@ -223,7 +223,7 @@ def _undelivered(one: "Standing") -> Iterator[Finding]:
         yield Finding("warn", f"A subscription has {letters}. Causes: {causes}. Resend: {again} --all-dead-letters`.")
 
 
-def _backups(hold: Hold) -> Examined:
-    found, unusable = backup.listed(hold)
+def _check_backups(ctx: Context) -> SectionContent:
+    found, unusable = backup.list_snapshots(ctx)
     facts = {"snapshots": len(found), "newest": found[0].created_at if found else None}
     return facts, [Finding("warn", f"Snapshot {name} has no manifest and cannot be restored.") for name in unusable]

@@ -5,18 +5,18 @@ from contextlib import closing, contextmanager
 from hashlib import sha256
 from typing import NamedTuple
 
-from holdfast.features.admin.backup import must_be_local, must_reach_all
-from holdfast.kernel.context import Hold
-from holdfast.kernel.storage import copy_tables as moving
-from holdfast.kernel.storage.copy_tables import Copied
-from holdfast.kernel.storage.locate import open_existing, place_at, tables
+from holdfast.features.admin.backup import must_be_local, must_reach_all_namespaces
+from holdfast.kernel.context import Context
+from holdfast.kernel.storage import copy_tables
+from holdfast.kernel.storage.copy_tables import TableCopy
+from holdfast.kernel.storage.open_by_address import destination_at, open_existing, tables
 from holdfast.kernel.storage.port import Store
 
 
-class Moved(NamedTuple):
+class MigrationOutcome(NamedTuple):
     source: str
     target: str
-    tables: list[Copied]
+    tables: list[TableCopy]
     """The digests are empty after a dry run."""
     resumed: bool
     """Whether it continued an earlier, unfinished migration."""
@@ -31,29 +31,31 @@ class Moved(NamedTuple):
         return sha256("".join(f"{table.table} {table.digest}\n" for table in self.tables).encode()).hexdigest()
 
 
-def move(hold: Hold, to: str, source: str | None = None, *, dry_run: bool = False) -> Moved:
+def move_store(ctx: Context, to: str, source: str | None = None, *, dry_run: bool = False) -> MigrationOutcome:
     """Copy a store and its signing key to a new address; the source stays unchanged."""
-    must_reach_all(hold)
-    must_be_local(hold, "to")
-    place = place_at(to)
-    with _source(hold, source) as store:
-        done = _looked(store, place) if dry_run else moving.move(store, place, tables(), hold.progress)
-    return Moved(store.path, place.path, done.tables, done.resumed)
+    must_reach_all_namespaces(ctx)
+    must_be_local(ctx, "to")
+    place = destination_at(to)
+    with _open_source(ctx, source) as store:
+        done = _preview_move(store, place) if dry_run else copy_tables.copy_store(store, place, tables(), ctx.progress)
+    return MigrationOutcome(store.path, place.path, done.tables, done.resumed)
 
 
 @contextmanager
-def _source(hold: Hold, address: str | None) -> Iterator[Store]:
+def _open_source(ctx: Context, address: str | None) -> Iterator[Store]:
     if address is None:
-        yield hold.store
+        yield ctx.store
     else:
         with closing(open_existing(address)) as store:
             yield store
 
 
-def _looked(store: Store, place: moving.Place) -> moving.Moved:
+def _preview_move(store: Store, place: copy_tables.CopyDestination) -> copy_tables.CopyResult:
     """Check that the migration is possible and count its rows."""
-    found = place.look()
+    found = place.inspect()
     with store.reading() as session:
-        moving.admitted(found, place, store, session)
-        counted = moving.counts(session, tables())
-    return moving.Moved([Copied(name, rows, "") for name, rows in counted.items()], found.state == "unfinished")
+        copy_tables.check_destination(found, place, store, session)
+        counted = copy_tables.count_rows(session, tables())
+    return copy_tables.CopyResult(
+        [TableCopy(name, rows, "") for name, rows in counted.items()], found.state == "unfinished"
+    )

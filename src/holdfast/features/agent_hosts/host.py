@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any, Literal, NamedTuple, get_args
 
-from holdfast.features.importers.model import line
+from holdfast.features.importers.model import to_one_line
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Memory
 
@@ -13,25 +13,25 @@ EVENTS: tuple[str, ...] = get_args(Event)
 Host = Literal["claude-code", "codex"]
 HOSTS: tuple[str, ...] = get_args(Host)
 
-NAMES: dict[Event, tuple[str, ...]] = {
+EVENT_NAMES: dict[Event, tuple[str, ...]] = {
     "session-start": ("SessionStart",),
     "prompt": ("UserPromptSubmit",),
     "tool": ("PostToolUse", "PostToolUseFailure"),
     "session-end": ("Stop", "SessionEnd", "StopFailure", "agent-turn-complete"),
 }
 """Event names of the hosts; the first is the default."""
-OVER = ("SessionEnd",)
+ENDING_EVENTS = ("SessionEnd",)
 """Events after which a session is over."""
-ANEW = ("clear", "compact", "startup")
+FRESH_SOURCES = ("clear", "compact", "startup")
 """Session sources that start without the earlier context."""
-MOST_TEXT = 1 << 20
-LONGEST_BRIEF = 200
-MOST_ANSWER = 9500
+MAX_TEXT = 1 << 20
+MAX_BRIEF = 200
+MAX_ANSWER = 9500
 """Characters; Claude Code shows at most 10,000 of a context."""
 _COMMAND = re.compile(r"\s*/[A-Za-z][\w:-]*(?:\s|\Z)")
 
 
-class Happened(NamedTuple):
+class HostEvent(NamedTuple):
     """A hook event of a host, reduced to the fields in use."""
 
     event: Event
@@ -41,7 +41,7 @@ class Happened(NamedTuple):
     folder: str | None
     text: str = ""
     """The prompt or the answer."""
-    asked: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
     """Prompts before the answer, if the host sends both at once."""
     source: str = ""
     tool: str = ""
@@ -54,49 +54,49 @@ class Happened(NamedTuple):
         return bool(_COMMAND.match(self.text))
 
 
-def happened(event: Event, told: bytes, host: Host | None) -> Happened:
+def parse_event(event: Event, payload: bytes, host: Host | None) -> HostEvent:
     """Parse the JSON object of a host; unknown fields are ignored."""
-    raw = _decoded(told)
+    raw = _decode_json(payload)
     if not isinstance(raw, dict):
         raise Invalid("event: must be a JSON object")
-    name = _text(raw, "hook_event_name") or _text(raw, "type") or NAMES[event][0]
-    if name not in NAMES[event]:
-        raise Invalid(f"event: {line(name, 64)!r} is not a {event} event. Correct the hook settings of the host")
+    name = _text(raw, "hook_event_name") or _text(raw, "type") or EVENT_NAMES[event][0]
+    if name not in EVENT_NAMES[event]:
+        raise Invalid(f"event: {to_one_line(name, 64)!r} is not a {event} event. Correct the hook settings of the host")
     session = _text(raw, "session_id") or _text(raw, "thread-id")
     if not session:
         raise Invalid("session_id: required")
-    return Happened(
+    return HostEvent(
         event=event,
         name=name,
         host=host or ("codex" if "turn_id" in raw or "turn-id" in raw else "claude-code"),
-        session=line(session, 256),
+        session=to_one_line(session, 256),
         folder=_text(raw, "cwd") or None,
-        text=(_said(raw, event))[:MOST_TEXT],
-        asked=_asked(raw),
+        text=(_extract_text(raw, event))[:MAX_TEXT],
+        prompts=_extract_prompts(raw),
         source=_text(raw, "source"),
-        tool=line(_text(raw, "tool_name"), 128),
-        brief=_brief(raw.get("tool_input")),
+        tool=to_one_line(_text(raw, "tool_name"), 128),
+        brief=_describe_tool_input(raw.get("tool_input")),
         transcript=_text(raw, "transcript_path") or None,
     )
 
 
-def _decoded(told: bytes) -> Any:
+def _decode_json(payload: bytes) -> Any:
     """Decode JSON; tolerates truncated UTF-8 characters."""
     try:
-        return json.loads(told.decode(errors="replace"))
+        return json.loads(payload.decode(errors="replace"))
     except (ValueError, RecursionError):
         raise Invalid("event: not valid JSON") from None
 
 
-def _said(raw: dict[str, Any], event: Event) -> str:
+def _extract_text(raw: dict[str, Any], event: Event) -> str:
     if event == "prompt":
         return _text(raw, "prompt")
     return _text(raw, "last_assistant_message") or _text(raw, "last-assistant-message")
 
 
-def _asked(raw: dict[str, Any]) -> tuple[str, ...]:
+def _extract_prompts(raw: dict[str, Any]) -> tuple[str, ...]:
     given = raw.get("input-messages")
-    return tuple(one[:MOST_TEXT] for one in given if isinstance(one, str)) if isinstance(given, list) else ()
+    return tuple(one[:MAX_TEXT] for one in given if isinstance(one, str)) if isinstance(given, list) else ()
 
 
 def _text(raw: dict[str, Any], name: str) -> str:
@@ -104,7 +104,7 @@ def _text(raw: dict[str, Any], name: str) -> str:
     return value.encode(errors="replace").decode().replace("\x00", "") if isinstance(value, str) else ""
 
 
-def _brief(given: Any) -> str:
+def _describe_tool_input(given: Any) -> str:
     """Describe the target of a tool call: a file, a command or a URL, never the content."""
     if not isinstance(given, dict):
         return ""
@@ -113,15 +113,15 @@ def _brief(given: Any) -> str:
         if isinstance(value, list):
             value = " ".join(one for one in value if isinstance(one, str))
         if isinstance(value, str) and value.strip():
-            return line(value, LONGEST_BRIEF)
+            return to_one_line(value, MAX_BRIEF)
     return ""
 
 
-def answer(name: str, text: str) -> dict[str, Any]:
+def build_answer(name: str, text: str) -> dict[str, Any]:
     """Build the answer that adds context to a session; the same for both hosts."""
     return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
 
 
-def is_asked(memory: Memory) -> bool:
+def is_prompt(memory: Memory) -> bool:
     """Return whether a memory is a captured prompt: it resembles similar prompts but answers none."""
     return memory.speaker == "user" and "host" in memory.metadata

@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.admin.backup import local_path
 from holdfast.features.agent_hosts import projects
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 
@@ -52,13 +52,13 @@ class ProjectView(Struct, frozen=True, kw_only=True):
     human="holdfast.features.agent_hosts.render:render_project",
     examples=(Example({}), Example({"path": "no-such-folder"}, error="NOT_FOUND")),
 )
-def project_which(hold: Hold, request: ProjectWhich) -> ProjectView:
+def project_which(ctx: Context, request: ProjectWhich) -> ProjectView:
     """Show the project of a folder and how it was determined.
 
     By a `.holdfast.toml` there or above, else by the remote of its git repository, else by the path of the repository,
     else by the path of the folder. Does not run git.
     """
-    found = projects.which(hold, local_path(request.path))
+    found = projects.find_project(ctx, local_path(request.path))
     return ProjectView(
         namespace=found.namespace,
         by=found.by,
@@ -82,7 +82,7 @@ class ProjectNames(Struct, frozen=True, kw_only=True):
     names: list[str]
 
 
-def _names(names: tuple[str, ...]) -> ProjectNames:
+def _names_view(names: tuple[str, ...]) -> ProjectNames:
     return ProjectNames(namespace=names[0], names=list(names))
 
 
@@ -99,13 +99,13 @@ def _names(names: tuple[str, ...]) -> ProjectNames:
         Example({"project": "projects/a", "alias": "users/ann"}, error="VALIDATION_FAILED"),
     ),
 )
-def project_merge(hold: Hold, request: ProjectMerge) -> ProjectNames:
+def project_merge(ctx: Context, request: ProjectMerge) -> ProjectNames:
     """Make a project an alias of another.
 
     Both then share what is known of either. Memories stay where they are, so `project split` can separate them again.
     The merge is synced to other stores.
     """
-    return _names(projects.merge(hold, request.project, request.alias))
+    return _names_view(projects.merge(ctx, request.project, request.alias))
 
 
 class ProjectSplit(Request, frozen=True):
@@ -122,22 +122,22 @@ class ProjectSplit(Request, frozen=True):
     human="holdfast.features.agent_hosts.render:render_project_names",
     examples=(Example({"alias": "projects/nobody/merged"}, error="NOT_FOUND"),),
 )
-def project_split(hold: Hold, request: ProjectSplit) -> ProjectNames:
+def project_split(ctx: Context, request: ProjectSplit) -> ProjectNames:
     """Separate a merged project again."""
-    return _names(projects.split(hold, request.alias))
+    return _names_view(projects.split(ctx, request.alias))
 
 
 class ProjectList(Request, frozen=True):
     """No parameters."""
 
 
-class Merged(Struct, frozen=True, kw_only=True):
+class MergedProject(Struct, frozen=True, kw_only=True):
     alias: str
     project: str
 
 
 class MergedProjects(Struct, frozen=True, kw_only=True):
-    merged: list[Merged]
+    merged: list[MergedProject]
     count: int
 
 
@@ -149,7 +149,7 @@ class MergedProjects(Struct, frozen=True, kw_only=True):
     human="holdfast.features.agent_hosts.render:render_merged_projects",
     examples=(Example({}),),
 )
-def project_list(hold: Hold, request: ProjectList) -> MergedProjects:
+def project_list(ctx: Context, request: ProjectList) -> MergedProjects:
     """List merged projects."""
-    found = [Merged(alias=alias, project=into) for alias, into in projects.merged(hold)]
+    found = [MergedProject(alias=alias, project=into) for alias, into in projects.list_merged(ctx)]
     return MergedProjects(merged=found, count=len(found))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Part(NamedTuple):
+class BudgetPart(NamedTuple):
     """A part: the sizes of its items, most important first, and its minimum and maximum share of the budget."""
 
     name: str
@@ -16,7 +16,7 @@ class Part(NamedTuple):
     most: float
 
 
-def portions(parts: Sequence[Part], budget: int) -> dict[str, int]:
+def allocate_budget(parts: Sequence[BudgetPart], budget: int) -> dict[str, int]:
     """Return how many leading items of each part fit. No item is skipped for a later one."""
     taken = {part.name: 0 for part in parts}
     used = {part.name: 0 for part in parts}

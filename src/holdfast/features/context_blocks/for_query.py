@@ -4,81 +4,81 @@ from collections.abc import Iterable
 from secrets import randbelow
 from typing import NamedTuple
 
-from holdfast.features.context_blocks import context_packing as pack
-from holdfast.features.graph import store as links
-from holdfast.features.graph.store import Which
+from holdfast.features.context_blocks import context_packing
+from holdfast.features.graph import store as link_store
+from holdfast.features.graph.store import LinkFilter
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.find_memories import normal
+from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.recall import budget
-from holdfast.features.recall.features import said_at
-from holdfast.features.recall.match_times import said
-from holdfast.features.recall.query import question
-from holdfast.features.recall.service import Ask, Hit, Recalled, recall
-from holdfast.kernel.context import Hold
+from holdfast.features.recall.features import occurred_or_created_at
+from holdfast.features.recall.match_times import find_match_times
+from holdfast.features.recall.query import parse_query
+from holdfast.features.recall.service import Hit, RecallRequest, RecallResult, recall
+from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.prompt_injection import suspicions
+from holdfast.kernel.text.prompt_injection import find_injections
 
-MOST = 50
+MAX_HITS = 50
 """Maximum number of packed hits."""
-LOOKED_AT = 200
+MAX_LOOKED_AT = 200
 """Maximum number of hits whose times count for gaps."""
-DIGITS = 21
+FENCE_DIGITS = 21
 """Digits of the word in the markers: three per token, 69 bits in all."""
-MOST_STEPS = 8
+MAX_STEPS = 8
 """Maximum number of successors that are followed."""
 
 
-class Context(NamedTuple):
-    block: pack.Block
-    recalled: Recalled
+class QueryContext(NamedTuple):
+    block: context_packing.PackedBlock
+    result: RecallResult
     more: int | None = None
     """Number of other memories with a word of the query; None if unknown."""
 
 
-def context(hold: Hold, ask: Ask, most_tokens: int) -> Context:
+def build_query_context(ctx: Context, request: RecallRequest, budget_tokens: int) -> QueryContext:
     """Recall and pack the hits. Only shown memories count as used."""
-    done: list[tuple[pack.Block, int | None]] = []
+    packed_blocks: list[tuple[context_packing.PackedBlock, int | None]] = []
 
-    def pick(hits: list[Hit]) -> tuple[list[Hit], budget.Packed]:
-        best, known = hits[:MOST], all_said(hold, ask)
-        block = pack.block(
-            packable(hold, best, past=is_past(ask)),
-            budget=most_tokens,
+    def pick(hits: list[Hit]) -> tuple[list[Hit], budget.PackResult]:
+        best, match_times = hits[:MAX_HITS], find_all_match_times(ctx, request)
+        block = context_packing.pack_block(
+            prepare_hits(ctx, best, past=is_past(request)),
+            budget=budget_tokens,
             fence=new_fence(),
-            now=hold.now() if ask.now is None else ask.now,
-            times=times_of(known, hits),
+            now=ctx.now() if request.now is None else request.now,
+            times=collect_times(match_times, hits),
         )
-        done.append((block, None if known is None else len(known.keys() - looked_at(best))))
+        packed_blocks.append((block, None if match_times is None else len(match_times.keys() - list_covered_ids(best))))
         kept = [hit for hit in best if hit.memory.id in set(block.cited)]
-        return kept, budget.Packed(list(kept), block.tokens, block.dropped, overflow=False)
+        return kept, budget.PackResult(list(kept), block.tokens, block.dropped, overflow=False)
 
-    found = recall(hold, ask._replace(limit=LOOKED_AT), pick)
-    block, more = done[0]
-    return Context(block, found, more)
+    found = recall(ctx, request._replace(limit=MAX_LOOKED_AT), pick)
+    block, more = packed_blocks[0]
+    return QueryContext(block, found, more)
 
 
-def all_said(hold: Hold, ask: Ask) -> dict[str, int] | None:
+def find_all_match_times(ctx: Context, request: RecallRequest) -> dict[str, int] | None:
     """Return the times of all memories with a word of the query. None if it names a time or is about the past, or if
     there are too many."""
-    now = hold.now()
-    asked = question(ask.text, now if ask.now is None else ask.now, ask.zone)
-    if asked.dates or is_past(ask):
+    now = ctx.now()
+    query = parse_query(request.text, now if request.now is None else request.now, request.utc_offset)
+    if query.dates or is_past(request):
         return None
-    with hold.reading() as session:
-        return said(session, hold.caller, asked.words, normal(ask.which), now)
+    with ctx.reading() as session:
+        return find_match_times(session, ctx.caller, query.words, normalize_filter(request.filter), now)
 
 
-def times_of(known: dict[str, int] | None, hits: list[Hit]) -> list[int] | None:
+def collect_times(known: dict[str, int] | None, hits: list[Hit]) -> list[int] | None:
     """Collect the times of all matches and hits; None if not all are known."""
-    return None if known is None else [*known.values(), *(said_at(hit.memory) for hit in hits)]
+    return None if known is None else [*known.values(), *(occurred_or_created_at(hit.memory) for hit in hits)]
 
 
-def is_past(ask: Ask) -> bool:
-    return ask.as_of is not None or ask.known_at is not None
+def is_past(request: RecallRequest) -> bool:
+    return request.as_of is not None or request.known_at is not None
 
 
-def looked_at(hits: list[Hit]) -> set[str]:
+def list_covered_ids(hits: list[Hit]) -> set[str]:
     """Return the ids of hits and of their duplicates."""
     return {id for hit in hits for id in (hit.memory.id, *hit.like)}
 
@@ -86,23 +86,25 @@ def looked_at(hits: list[Hit]) -> set[str]:
 def new_fence() -> str:
     """Return an unpredictable word for the markers around a block: digits only, always seven tokens, so the size of the
     frame is constant."""
-    return f"{randbelow(10**DIGITS):0{DIGITS}}"
+    return f"{randbelow(10**FENCE_DIGITS):0{FENCE_DIGITS}}"
 
 
-def packable(hold: Hold, hits: list[Hit], *, past: bool = False) -> list[pack.Hit]:
+def prepare_hits(ctx: Context, hits: list[Hit], *, past: bool = False) -> list[context_packing.PackedMemory]:
     """Prepare hits for packing: each with its successors and its shortest unique id.
 
     For a query about the past, a successor is shown only if it is a hit too.
     """
-    with hold.reading() as session:
+    with ctx.reading() as session:
         current = {hit.memory.id: (hit.memory, hit.superseded_by) for hit in hits}
         if not past:
-            current = _current(hold, session, hits)
-        cites = cited(session, [*(hit.memory.id for hit in hits), *current])
+            current = _read_current(ctx, session, hits)
+        cites = shorten_ids(session, [*(hit.memory.id for hit in hits), *current])
 
-    def packed(memory: Memory, score: float, hit: Hit | None, newer: str | None, steps: int = MOST_STEPS) -> pack.Hit:
-        became = current.get(newer or "")
-        return pack.Hit(
+    def build_memory(
+        memory: Memory, score: float, hit: Hit | None, superseded_by: str | None, steps: int = MAX_STEPS
+    ) -> context_packing.PackedMemory:
+        became = current.get(superseded_by or "")
+        return context_packing.PackedMemory(
             id=memory.id,
             text=memory.content,
             created_at=memory.created_at,
@@ -112,42 +114,44 @@ def packable(hold: Hold, hits: list[Hit], *, past: bool = False) -> list[pack.Hi
             thread=memory.thread,
             place=memory.place,
             score=score,
-            spans=() if hit is None or hit.why.piece is None else ((hit.why.piece.begins, hit.why.piece.ends),),
-            superseded_by=packed(became[0], 0.0, None, became[1], steps - 1) if became and steps else None,
+            spans=()
+            if hit is None or hit.ranked.passage is None
+            else ((hit.ranked.passage.begins, hit.ranked.passage.ends),),
+            superseded_by=build_memory(became[0], 0.0, None, became[1], steps - 1) if became and steps else None,
             valid_until=memory.valid_until,
             stale=hit.stale.cause if hit is not None and hit.stale is not None else None,
-            untrusted=bool(suspicions(f"{memory.title}\n{memory.content}")),
+            untrusted=bool(find_injections(f"{memory.title}\n{memory.content}")),
             cite=cites[memory.id],
         )
 
-    return [packed(hit.memory, hit.score, hit, hit.superseded_by) for hit in hits]
+    return [build_memory(hit.memory, hit.score, hit, hit.superseded_by) for hit in hits]
 
 
-def _current(hold: Hold, session: Session, hits: list[Hit]) -> dict[str, tuple[Memory, str | None]]:
+def _read_current(ctx: Context, session: Session, hits: list[Hit]) -> dict[str, tuple[Memory, str | None]]:
     """Read the hits, their successors and the successors of those, by id."""
     found = {hit.memory.id: (hit.memory, hit.superseded_by) for hit in hits}
     wanted = {hit.superseded_by for hit in hits if hit.superseded_by and hit.superseded_by not in found}
-    for _ in range(MOST_STEPS):
-        read = memories.by_ids(session, hold.caller, wanted - found.keys(), hold.now()) if wanted else {}
+    for _ in range(MAX_STEPS):
+        read = memories.by_ids(session, ctx.caller, wanted - found.keys(), ctx.now()) if wanted else {}
         if not read:
             break
-        newer = superseding(hold, session, list(read))
+        newer = find_superseding(ctx, session, list(read))
         found |= {id: (memory, newer.get(id)) for id, memory in read.items()}
         wanted = {id for id in newer.values() if id not in found}
     return found
 
 
-def superseding(hold: Hold, session: Session, ids: list[str]) -> dict[str, str]:
+def find_superseding(ctx: Context, session: Session, ids: list[str]) -> dict[str, str]:
     """Find the memories that supersede some others and that the caller may see."""
-    which = Which(relations=("supersedes",))
-    edges = links.entering(session, hold.caller, ids, which, hold.now(), limit=10 * len(ids))
+    which = LinkFilter(relations=("supersedes",))
+    edges = link_store.list_incoming(session, ctx.caller, ids, which, ctx.now(), limit=10 * len(ids))
     return {edge.link.target: edge.id for edge in edges}
 
 
-def cited(session: Session, ids: Iterable[str]) -> dict[str, str]:
+def shorten_ids(session: Session, ids: Iterable[str]) -> dict[str, str]:
     """Shorten ids to their unique prefixes."""
     found = {}
     for id in dict.fromkeys(ids):
         beside = session.row("memory_id_beside", id=id) or ()
-        found[id] = pack.shortest(id, [other for other in beside if other])
+        found[id] = context_packing.shortest_prefix(id, [other for other in beside if other])
     return found

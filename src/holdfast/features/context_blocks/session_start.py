@@ -3,33 +3,33 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from holdfast.features.agent_hosts.host import is_asked
-from holdfast.features.agent_hosts.project import around
-from holdfast.features.context_blocks import context_packing as pack
-from holdfast.features.context_blocks.allocate import Part, portions
-from holdfast.features.context_blocks.for_query import cited, new_fence
-from holdfast.features.context_blocks.for_reply import Item, Portion
+from holdfast.features.agent_hosts.host import is_prompt
+from holdfast.features.agent_hosts.project_naming import related_namespaces
+from holdfast.features.context_blocks import context_packing
+from holdfast.features.context_blocks.allocate import BudgetPart, allocate_budget
+from holdfast.features.context_blocks.for_query import new_fence, shorten_ids
+from holdfast.features.context_blocks.for_reply import ContextPart, Item
 from holdfast.features.learning import lessons
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
 from holdfast.features.namespaces import service as standards
 from holdfast.features.people import facts
-from holdfast.features.reflections import list_stale as invalidation
-from holdfast.features.reflections.invalidation_store import Which
+from holdfast.features.reflections import list_stale
+from holdfast.features.reflections.invalidation_store import InvalidationFilter
 from holdfast.features.tasks import store as tasks
-from holdfast.features.tasks.store import Which as WhichTasks
-from holdfast.kernel.context import Hold
+from holdfast.features.tasks.store import TaskFilter as WhichTasks
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.text import token_count as tokens
-from holdfast.kernel.text.prompt_injection import suspicions
-from holdfast.kernel.timestamps import DAY, to_text
+from holdfast.kernel.text import token_count
+from holdfast.kernel.text.prompt_injection import find_injections
+from holdfast.kernel.timestamps import DAY, format_timestamp
 
-BUDGET = 1500
-MOST_EACH = 20
-LONGEST = 600
+DEFAULT_BUDGET = 1500
+MAX_ITEMS = 20
+MAX_CHARACTERS = 600
 """Maximum characters of one memory; `get` returns the rest by id."""
-SOON = DAY
+DUE_WITHIN = DAY
 """Tasks due within this time are shown."""
 SHARES = {
     "standards": (0.1, 0.35),
@@ -41,21 +41,21 @@ SHARES = {
     "stale": (0.05, 0.15),
 }
 """Minimum and maximum share of the budget per part, in order of priority."""
-TOLD_ELSEWHERE = ("fact", "lesson", "decision")
+KINDS_WITH_OWN_PART = ("fact", "lesson", "decision")
 """Kinds with their own part."""
 
 
-class Place(NamedTuple):
+class SessionScope(NamedTuple):
     """The project and the person of a session."""
 
     namespace: str
-    names: tuple[str, ...]
+    project_names: tuple[str, ...]
     """All names of the project."""
     principal: str
 
 
-class Boot(NamedTuple):
-    parts: list[Portion]
+class SessionContext(NamedTuple):
+    parts: list[ContextPart]
     text: str
     """Fenced as data; empty if there is nothing to show."""
     tokens: int
@@ -65,120 +65,124 @@ class Boot(NamedTuple):
         return [item.id for part in self.parts for item in part.items]
 
 
-def boot(hold: Hold, place: Place, most_tokens: int = BUDGET) -> Boot:
+def build_session_context(ctx: Context, scope: SessionScope, budget_tokens: int = DEFAULT_BUDGET) -> SessionContext:
     """Build the context of a project and a person, within a budget."""
-    gathered = [_gathered(name, hold, place) for name in SHARES]
+    gathered = [_build_part(name, ctx, scope) for name in SHARES]
     fence = new_fence()
-    cites = _cites(hold, gathered)
-    lines = {part.name: [_line(item, cites, fence) for item in part.items] for part in gathered}
-    room = max(0, most_tokens - tokens.count(pack.framed([], fence)) - 4 * len(gathered))
-    sizes = {name: [tokens.count(line) + 1 for line in found] for name, found in lines.items()}
-    fit = portions([Part(name, sizes[name], *SHARES[name]) for name in SHARES], room)
-    parts = [_cut(part, sizes[part.name], fit[part.name]) for part in gathered]
+    cites = _shorten_ids(ctx, gathered)
+    lines = {part.name: [_format_item(item, cites, fence) for item in part.items] for part in gathered}
+    room = max(0, budget_tokens - token_count.count_tokens(context_packing.add_frame([], fence)) - 4 * len(gathered))
+    sizes = {name: [token_count.count_tokens(line) + 1 for line in found] for name, found in lines.items()}
+    fit = allocate_budget([BudgetPart(name, sizes[name], *SHARES[name]) for name in SHARES], room)
+    parts = [_trim_part(part, sizes[part.name], fit[part.name]) for part in gathered]
     shown = [line for part in parts if part.items for line in (f"# {part.name}", *lines[part.name][: len(part.items)])]
-    text = pack.framed(shown, fence) if shown else ""
-    return Boot(parts, text, tokens.count(text))
+    text = context_packing.add_frame(shown, fence) if shown else ""
+    return SessionContext(parts, text, token_count.count_tokens(text))
 
 
-def manifest(namespace: str, done: Boot, budget: int) -> str:
+def format_manifest(namespace: str, context: SessionContext, budget: int) -> str:
     """Summarise the context in one line: parts, tokens, what is missing."""
-    given = [_counted(part) for part in done.parts if part.items]
-    dropped = sum(part.dropped for part in done.parts)
-    lacking = [f"{part.name}: {part.degraded}" for part in done.parts if part.degraded]
-    told = [namespace, ", ".join(given) or "no memories yet", f"{done.tokens} of {budget} tokens"]
-    told += [f"{dropped} did not fit"] if dropped else []
-    told += [f"degraded ({'; '.join(lacking)})"] if lacking else []
-    return pack.clean("holdfast: " + " | ".join(told), new_fence())
+    given = [_format_count(part) for part in context.parts if part.items]
+    dropped = sum(part.dropped for part in context.parts)
+    lacking = [f"{part.name}: {part.degraded}" for part in context.parts if part.degraded]
+    sections = [namespace, ", ".join(given) or "no memories yet", f"{context.tokens} of {budget} tokens"]
+    sections += [f"{dropped} did not fit"] if dropped else []
+    sections += [f"degraded ({'; '.join(lacking)})"] if lacking else []
+    return context_packing.clean_text("holdfast: " + " | ".join(sections), new_fence())
 
 
-def _counted(part: Portion) -> str:
+def _format_count(part: ContextPart) -> str:
     number = len(part.items)
     return f"{number} {part.name.removesuffix('s') if number == 1 else part.name}"
 
 
-def _gathered(name: str, hold: Hold, place: Place) -> Portion:
+def _build_part(name: str, ctx: Context, scope: SessionScope) -> ContextPart:
     """Build a whole part. If it fails, it is marked degraded and the others still come."""
     try:
-        return Portion(name, _PARTS[name](hold, place), 0, 0)
+        return ContextPart(name, _PART_READERS[name](ctx, scope), 0, 0)
     except HoldfastError as error:
-        return Portion(name, [], 0, 0, error.message)
+        return ContextPart(name, [], 0, 0, error.message)
 
 
-def _standards(hold: Hold, place: Place) -> list[Item]:
-    with hold.reading() as session:
-        found = standards.for_namespace(hold, session, place.namespace)
-    return [_memory(one) for one in reversed(found)]
+def _read_standards(ctx: Context, scope: SessionScope) -> list[Item]:
+    with ctx.reading() as session:
+        found = standards.list_standards(ctx, session, scope.namespace)
+    return [_memory_item(one) for one in reversed(found)]
 
 
-def _facts(hold: Hold, place: Place) -> list[Item]:
-    return [_memory(fact) for fact in facts.known(hold, place.principal)[:MOST_EACH]]
+def _read_facts(ctx: Context, scope: SessionScope) -> list[Item]:
+    return [_memory_item(fact) for fact in facts.list_facts(ctx, scope.principal)[:MAX_ITEMS]]
 
 
-def _lessons(hold: Hold, place: Place) -> list[Item]:
-    found = {one.id: one for name in place.names for one in lessons.learned(hold, name, None, None, MOST_EACH)}
-    return [_memory(one) for one in sorted(found.values(), key=lambda one: -one.confidence)][:MOST_EACH]
+def _read_lessons(ctx: Context, scope: SessionScope) -> list[Item]:
+    found = {
+        one.id: one for name in scope.project_names for one in lessons.list_lessons(ctx, name, None, None, MAX_ITEMS)
+    }
+    return [_memory_item(one) for one in sorted(found.values(), key=lambda one: -one.confidence)][:MAX_ITEMS]
 
 
-def _decisions(hold: Hold, place: Place) -> list[Item]:
-    return _newest(hold, Filter(namespaces=around(place.names, hold.namespace), kinds=("decision",)))
+def _read_decisions(ctx: Context, scope: SessionScope) -> list[Item]:
+    return _read_newest(
+        ctx, Filter(namespaces=related_namespaces(scope.project_names, ctx.namespace), kinds=("decision",))
+    )
 
 
-def _recent(hold: Hold, place: Place) -> list[Item]:
-    return _newest(hold, Filter(namespaces=place.names), unless=TOLD_ELSEWHERE)
+def _read_recent(ctx: Context, scope: SessionScope) -> list[Item]:
+    return _read_newest(ctx, Filter(namespaces=scope.project_names), excluded_kinds=KINDS_WITH_OWN_PART)
 
 
-def _newest(hold: Hold, which: Filter, unless: Iterable[str] = ()) -> list[Item]:
+def _read_newest(ctx: Context, which: Filter, excluded_kinds: Iterable[str] = ()) -> list[Item]:
     """Read memories by priority, newest first among equals, without captured prompts."""
-    with hold.reading() as session:
-        found = memories.select(session, hold.caller, which, hold.now(), limit=3 * MOST_EACH)
-    told = [one for one in found if one.kind not in unless and not is_asked(one)]
-    return [_memory(one) for one in told[:MOST_EACH]]
+    with ctx.reading() as session:
+        found = memories.select(session, ctx.caller, which, ctx.now(), limit=3 * MAX_ITEMS)
+    answers = [one for one in found if one.kind not in excluded_kinds and not is_prompt(one)]
+    return [_memory_item(one) for one in answers[:MAX_ITEMS]]
 
 
-def _tasks(hold: Hold, place: Place) -> list[Item]:
-    with hold.reading() as session:
-        which = WhichTasks(principals=(place.principal,), states=("pending", "running"))
-        found = tasks.select(session, hold.caller, which, MOST_EACH)
-    due = [one for one in found if one.due_at <= hold.now() + SOON]
-    return [Item(f"{one.title} (due {to_text(one.due_at)[:16]}Z)", one.id, one.due_at) for one in due]
+def _read_tasks(ctx: Context, scope: SessionScope) -> list[Item]:
+    with ctx.reading() as session:
+        which = WhichTasks(principals=(scope.principal,), states=("pending", "running"))
+        found = tasks.select_tasks(session, ctx.caller, which, MAX_ITEMS)
+    due = [one for one in found if one.due_at <= ctx.now() + DUE_WITHIN]
+    return [Item(f"{one.title} (due {format_timestamp(one.due_at)[:16]}Z)", one.id, one.due_at) for one in due]
 
 
-def _stale(hold: Hold, place: Place) -> list[Item]:
-    with hold.reading() as session:
-        wanted = [Which(statuses=("open",), namespace=name) for name in place.names]
+def _read_stale(ctx: Context, scope: SessionScope) -> list[Item]:
+    with ctx.reading() as session:
+        wanted = [InvalidationFilter(statuses=("open",), namespace=name) for name in scope.project_names]
         found = [
-            one for which in wanted for one in invalidation.browse(hold, session, which, limit=MOST_EACH, skip=0)[0]
+            one for which in wanted for one in list_stale.list_notices(ctx, session, which, limit=MAX_ITEMS, skip=0)[0]
         ]
-    told = [one.told for one in found[:MOST_EACH]]
-    return [Item(f"{one.title}: {one.one.reason}", one.one.dependent) for one in told]
+    notices = [one.notice for one in found[:MAX_ITEMS]]
+    return [Item(f"{one.title}: {one.invalidation.reason}", one.invalidation.dependent) for one in notices]
 
 
-_PARTS: dict[str, Callable[[Hold, Place], list[Item]]] = {
-    "standards": _standards,
-    "facts": _facts,
-    "lessons": _lessons,
-    "decisions": _decisions,
-    "recent": _recent,
-    "tasks": _tasks,
-    "stale": _stale,
+_PART_READERS: dict[str, Callable[[Context, SessionScope], list[Item]]] = {
+    "standards": _read_standards,
+    "facts": _read_facts,
+    "lessons": _read_lessons,
+    "decisions": _read_decisions,
+    "recent": _read_recent,
+    "tasks": _read_tasks,
+    "stale": _read_stale,
 }
 
 
-def _memory(memory: Memory) -> Item:
-    said = f"{memory.speaker}: {memory.content}" if memory.speaker else f"{memory.title}: {memory.content}"
-    text = said if len(said) <= LONGEST else f"{said[:LONGEST].rstrip()} …"
-    return Item(text, memory.id, memory.updated_at, bool(suspicions(f"{memory.title}\n{memory.content}")))
+def _memory_item(memory: Memory) -> Item:
+    whole_text = f"{memory.speaker}: {memory.content}" if memory.speaker else f"{memory.title}: {memory.content}"
+    text = whole_text if len(whole_text) <= MAX_CHARACTERS else f"{whole_text[:MAX_CHARACTERS].rstrip()} …"
+    return Item(text, memory.id, memory.updated_at, bool(find_injections(f"{memory.title}\n{memory.content}")))
 
 
-def _cites(hold: Hold, parts: Iterable[Portion]) -> dict[str, str]:
-    with hold.reading() as session:
-        return cited(session, [item.id for part in parts for item in part.items])
+def _shorten_ids(ctx: Context, parts: Iterable[ContextPart]) -> dict[str, str]:
+    with ctx.reading() as session:
+        return shorten_ids(session, [item.id for part in parts for item in part.items])
 
 
-def _line(item: Item, cites: dict[str, str], fence: str) -> str:
+def _format_item(item: Item, cites: dict[str, str], fence: str) -> str:
     mark = " [untrusted]" if item.untrusted else ""
-    return f"- [{cites[item.id]}]{mark} {pack.clean(item.text, fence)}"
+    return f"- [{cites[item.id]}]{mark} {context_packing.clean_text(item.text, fence)}"
 
 
-def _cut(part: Portion, sizes: list[int], fit: int) -> Portion:
+def _trim_part(part: ContextPart, sizes: list[int], fit: int) -> ContextPart:
     return part._replace(items=part.items[:fit], tokens=sum(sizes[:fit]), dropped=len(part.items) - fit)

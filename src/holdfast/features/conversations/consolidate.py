@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 from holdfast.features.access import interactions
 from holdfast.features.conversations import service as conversations
 from holdfast.features.learning import store as outcomes
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict
 from holdfast.kernel.storage import leases
 from holdfast.kernel.storage.port import Session
@@ -36,7 +36,7 @@ class Terms(NamedTuple):
     """Run regardless of time and number."""
 
 
-class Consolidated(NamedTuple):
+class ConsolidateResult(NamedTuple):
     """What was done, or the gate that prevented the run."""
 
     gate: Gate | None
@@ -47,59 +47,59 @@ class Consolidated(NamedTuple):
     interactions_erased: int = 0
 
 
-def consolidate(hold: Hold, terms: Terms) -> Consolidated:
+def consolidate(ctx: Context, terms: Terms) -> ConsolidateResult:
     """Close, summarise and prune conversations and drop old outcomes, if enough is new.
 
     Safe to repeat: a crashed run is not recorded as done, and the next one does the rest.
     """
-    owner, began = hold.new_id(), hold.now()
-    if not _is_alone(hold, owner):
-        return Consolidated("lease")
+    owner, began = ctx.new_id(), ctx.now()
+    if not _try_lease(ctx, owner):
+        return ConsolidateResult("lease")
     try:
-        with hold.reading() as session:
-            gate = None if terms.force else _gate(session, terms, began)
+        with ctx.reading() as session:
+            gate = None if terms.force else _find_closed_gate(session, terms, began)
         if gate is not None:
-            return Consolidated(gate)
-        done = _consolidated(hold, owner, terms)
-        with hold.store.writing(hold.progress.commit) as session:
-            session.do("last_done_put", name=NAME, at=began)
+            return ConsolidateResult(gate)
+        done = _consolidate_batches(ctx, owner, terms)
+        with ctx.store.transaction(ctx.progress.begin_commit) as session:
+            session.do("job_watermark_put", name=NAME, at=began)
         return done
     except Conflict as busy:
         if not busy.retryable:
             raise
-        return Consolidated("lease")
+        return ConsolidateResult("lease")
     finally:
-        with hold.store.writing() as session:
+        with ctx.store.transaction() as session:
             leases.release(session, NAME, owner)
 
 
-def _is_alone(hold: Hold, owner: str) -> bool:
+def _try_lease(ctx: Context, owner: str) -> bool:
     """Take or extend the lease; return False if another process holds it."""
-    with hold.store.writing(hold.progress.commit) as session:
-        return leases.take(session, NAME, owner, hold.now() + LEASE, hold.now())
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
+        return leases.acquire(session, NAME, owner, ctx.now() + LEASE, ctx.now())
 
 
-def _gate(session: Session, terms: Terms, now: int) -> Gate | None:
+def _find_closed_gate(session: Session, terms: Terms, now: int) -> Gate | None:
     """Return the gate that prevents a run: too early, or too little is new. A first run is never too early."""
-    row = session.row("last_done_get", name=NAME)
+    row = session.row("job_watermark_get", name=NAME)
     if row is not None and now - row[0] < terms.hours * 3600 * SECOND:
         return "time"
     begun = session.row("conversations_since", since=row[0] if row is not None else -1)
     return "conversations" if begun is None or begun[0] < terms.conversations else None
 
 
-def _consolidated(hold: Hold, owner: str, terms: Terms) -> Consolidated:
+def _consolidate_batches(ctx: Context, owner: str, terms: Terms) -> ConsolidateResult:
     closed = pruned = 0
     while True:
-        if not _is_alone(hold, owner):
+        if not _try_lease(ctx, owner):
             raise Conflict("Another process took the lease.", retryable=True)
-        reaped = conversations.reap(hold, BATCH, terms.prune_days)
+        reaped = conversations.close_idle(ctx, BATCH, terms.prune_days)
         closed, pruned = closed + len(reaped.closed), pruned + len(reaped.pruned)
         if max(len(reaped.closed), len(reaped.pruned)) < BATCH:
             break
-    with hold.store.writing(hold.progress.commit) as session:
-        dropped = outcomes.drop(session, hold.now() - terms.prune_days * DAY)
-        archived = outcomes.archive(session, terms.outcomes, hold.now())
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
+        dropped = outcomes.delete_outcomes(session, ctx.now() - terms.prune_days * DAY)
+        archived = outcomes.archive_outcomes(session, terms.outcomes, ctx.now())
     days = terms.interaction_days
-    erased = 0 if days is None else interactions.erase_older(hold, days)
-    return Consolidated(None, closed, pruned, archived, dropped, erased)
+    erased = 0 if days is None else interactions.erase_older(ctx, days)
+    return ConsolidateResult(None, closed, pruned, archived, dropped, erased)

@@ -12,30 +12,30 @@ HINTS: dict[Step, str] = {
     "tasks": "They have planned something. Mention once that /tasks shows what is due.",
     "projects": "You know them well. Mention once that /projects keeps things of one project together.",
 }
-FACTS = {0: 1, 1: 3, 3: 5}
+FACTS_NEEDED = {0: 1, 1: 3, 3: 5}
 """Facts needed to complete each stage."""
-PLANS = 2
+PLANS_STAGE = 2
 """The stage that is complete once a task is planned."""
 
 
-class Known(NamedTuple):
+class OnboardingState(NamedTuple):
     """What is known about a person; decides the next step."""
 
     facts: int
     plans: bool
 
 
-def stage_after(stage: int, known: Known) -> int:
+def next_stage(stage: int, state: OnboardingState) -> int:
     """Return the next stage: at most one further, and only if its condition is met."""
     if stage >= DONE:
         return DONE
-    ready = known.plans if stage == PLANS else known.facts >= FACTS.get(stage, 0)
+    ready = state.plans if stage == PLANS_STAGE else state.facts >= FACTS_NEEDED.get(stage, 0)
     return stage + 1 if ready else stage
 
 
-def next_step(told: int | None, known: Known) -> Step | None:
+def next_step(last: int | None, state: OnboardingState) -> Step | None:
     """Return the step after the last one done, or None if there is none yet."""
-    if told is None:
+    if last is None:
         return STEPS[0]
-    following = stage_after(told, known)
-    return STEPS[following] if told < following < DONE else None
+    following = next_stage(last, state)
+    return STEPS[following] if last < following < DONE else None

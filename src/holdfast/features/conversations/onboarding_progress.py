@@ -1,43 +1,43 @@
 """Onboarding progress per person: read when a context is built, written when a step is done."""
 
-from holdfast.features.conversations.onboarding import STEPS, Known, Step, next_step
+from holdfast.features.conversations.onboarding import STEPS, OnboardingState, Step, next_step
 from holdfast.features.people import facts
-from holdfast.features.people.principal import admit_name
-from holdfast.features.people.store import known_as
+from holdfast.features.people.principal import validate_name
+from holdfast.features.people.store import list_names
 from holdfast.features.tasks import store as tasks
-from holdfast.features.tasks.store import Which
-from holdfast.kernel.context import Hold
+from holdfast.features.tasks.store import TaskFilter
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict
 from holdfast.kernel.storage.port import Session
 
 
-def coming(hold: Hold, principal: str) -> Step | None:
+def find_next_step(ctx: Context, principal: str) -> Step | None:
     """Return the next onboarding step of a person, or None. Reads only."""
-    known = Known(len(facts.known(hold, principal)), _plans(hold, principal))
-    with hold.reading() as session:
-        return next_step(_told(session, known_as(session, principal)), known)
+    known = OnboardingState(len(facts.list_facts(ctx, principal)), _has_plans(ctx, principal))
+    with ctx.reading() as session:
+        return next_step(_last_step(session, list_names(session, principal)), known)
 
 
-def _plans(hold: Hold, principal: str) -> bool:
-    with hold.reading() as session:
-        return bool(tasks.select(session, hold.caller, Which((principal,), ("pending", "running")), 1))
+def _has_plans(ctx: Context, principal: str) -> bool:
+    with ctx.reading() as session:
+        return bool(tasks.select_tasks(session, ctx.caller, TaskFilter((principal,), ("pending", "running")), 1))
 
 
-def _told(session: Session, names: tuple[str, ...]) -> int | None:
+def _last_step(session: Session, names: tuple[str, ...]) -> int | None:
     """Return the last step done, under any of the names."""
     row = session.row("onboarding_last", names=list(names))
     return None if row is None else row[0]
 
 
-def tell(hold: Hold, principal: str, step: Step) -> bool:
+def mark_step_done(ctx: Context, principal: str, step: Step) -> bool:
     """Mark a step as done, in order; return False if it already was."""
     number = STEPS.index(step)
-    with hold.store.writing(hold.progress.commit) as session:
-        names = known_as(session, admit_name(principal))
-        last = _told(session, names)
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
+        names = list_names(session, validate_name(principal))
+        last = _last_step(session, names)
         if last is not None and number <= last:
             return False
         if number > (0 if last is None else last + 1):
             raise Conflict(f"step: {STEPS[0 if last is None else last + 1]} comes before {step}")
-        session.do("onboarding_tell", principal=names[0], step=number, at=hold.now(), agent=hold.caller.agent)
+        session.do("onboarding_add", principal=names[0], step=number, at=ctx.now(), agent=ctx.caller.agent)
     return True

@@ -4,32 +4,32 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.conversations import consolidate as consolidating
+from holdfast.features.conversations import consolidate
 from holdfast.features.conversations import service as conversations
-from holdfast.features.conversations.store import Conversation, Scope, Which
-from holdfast.features.memories.views import known, text
-from holdfast.kernel.context import Hold, Progress
+from holdfast.features.conversations.store import Conversation, ConversationFilter, Scope
+from holdfast.features.memories.views import format_time, value_or_unset
+from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.registry.fields import Actor, Limit, Moment, Namespace, Skip
+from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import from_text
+from holdfast.kernel.timestamps import parse_timestamp
 
 Role = Literal["user", "assistant", "system", "tool"]
 State = Literal["active", "closing", "closed"]
 Channel = Annotated[str, Meta(max_length=128, description="Channel, such as cli or slack.")]
-Who = Annotated[str, Meta(min_length=1, max_length=128, description="Person [default: the agent].")]
-Place = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Only turns after this number.")]
+Principal = Annotated[str, Meta(min_length=1, max_length=128, description="Person [default: the agent].")]
+AfterTurn = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Only turns after this number.")]
 ConversationId = Annotated[
     str, Meta(min_length=1, max_length=64, description="Id of the conversation.", extra={"argument": True})
 ]
 
 
-class TurnGiven(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TurnInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One turn to append."""
 
     role: Role
     content: Annotated[str, Meta(min_length=1, max_length=65_536)]
-    at: Moment | None = None
+    at: Timestamp | None = None
     metadata: dict[str, Any] = {}
 
 
@@ -60,17 +60,17 @@ class ConversationView(Struct, frozen=True, kw_only=True):
     pruned: bool | UnsetType = UNSET
 
 
-def _turn(memory: "Memory") -> TurnView:
+def _turn_view(memory: "Memory") -> TurnView:
     return TurnView(
         place=memory.place or 0,
         role=memory.speaker or "",
         content=memory.content,
-        at=str(text(memory.occurred_at)),
+        at=str(format_time(memory.occurred_at)),
         memory_id=memory.id,
     )
 
 
-def _conversation(one: "Conversation", summary: "Memory | None" = None) -> ConversationView:
+def _conversation_view(one: "Conversation", summary: "Memory | None" = None) -> ConversationView:
     return ConversationView(
         id=one.id,
         state=one.state,
@@ -78,32 +78,32 @@ def _conversation(one: "Conversation", summary: "Memory | None" = None) -> Conve
         principal=one.principal,
         namespace=one.namespace,
         agent_id=one.agent,
-        started_at=str(text(one.started_at)),
-        last_at=str(text(one.last_at)),
+        started_at=str(format_time(one.started_at)),
+        last_at=str(format_time(one.last_at)),
         turns=one.turns,
         covered=one.covered,
-        closed_at=text(one.closed_at),
+        closed_at=format_time(one.closed_at),
         summary=UNSET if summary is None else summary.content,
-        summary_id=known(one.summary),
+        summary_id=value_or_unset(one.summary),
         pruned=one.pruned or UNSET,
     )
 
 
-def _scope(hold: Hold, channel: str, principal: str | None, namespace: str | None) -> "Scope":
-    return Scope(channel, principal or hold.caller.agent, namespace or hold.namespace)
+def _scope(ctx: Context, channel: str, principal: str | None, namespace: str | None) -> "Scope":
+    return Scope(channel, principal or ctx.caller.agent, namespace or ctx.namespace)
 
 
 class ConversationSay(Request, frozen=True):
     turns: Annotated[
-        list[TurnGiven], Meta(min_length=1, max_length=200, description="Turns in order: role and content.")
+        list[TurnInput], Meta(min_length=1, max_length=200, description="Turns in order: role and content.")
     ]
     channel: Channel = ""
-    principal: Who | None = None
+    principal: Principal | None = None
     namespace: Namespace | None = None
     agent_id: Actor | None = None
 
 
-class ConversationSaid(Struct, frozen=True, kw_only=True):
+class ConversationSayResult(Struct, frozen=True, kw_only=True):
     conversation_id: str
     began: bool
     """Whether a new conversation was started."""
@@ -124,33 +124,33 @@ class ConversationSaid(Struct, frozen=True, kw_only=True):
         Example({"turns": []}, error="VALIDATION_FAILED"),
     ),
 )
-def conversation_say(hold: Hold, request: ConversationSay) -> ConversationSaid:
+def conversation_say(ctx: Context, request: ConversationSay) -> ConversationSayResult:
     """Append turns to the active conversation, in one transaction.
 
     After two idle hours a new conversation starts. Each turn is a memory that recall can find.
     """
-    said = conversations.say(
-        hold,
-        _scope(hold, request.channel, request.principal, request.namespace),
+    said = conversations.append_turns(
+        ctx,
+        _scope(ctx, request.channel, request.principal, request.namespace),
         [
             conversations.Turn(
-                turn.role, turn.content, None if turn.at is None else from_text(turn.at, "at"), turn.metadata
+                turn.role, turn.content, None if turn.at is None else parse_timestamp(turn.at, "at"), turn.metadata
             )
             for turn in request.turns
         ],
     )
-    return ConversationSaid(
-        conversation_id=said.conversation.id, began=said.began, turns=[_turn(turn) for turn in said.turns]
+    return ConversationSayResult(
+        conversation_id=said.conversation.id, began=said.began, turns=[_turn_view(turn) for turn in said.turns]
     )
 
 
 class ConversationShow(Request, frozen=True):
     id: ConversationId
-    after: Place = 0
+    after: AfterTurn = 0
     limit: Limit = 100
 
 
-class ConversationWhole(Struct, frozen=True, kw_only=True):
+class ConversationDetail(Struct, frozen=True, kw_only=True):
     conversation: ConversationView
     turns: list[TurnView]
     count: int
@@ -164,11 +164,11 @@ class ConversationWhole(Struct, frozen=True, kw_only=True):
     human="holdfast.features.conversations.render:render_conversation",
     examples=(Example({"id": "no-such-conversation"}, error="NOT_FOUND"),),
 )
-def conversation_show(hold: Hold, request: ConversationShow) -> ConversationWhole:
+def conversation_show(ctx: Context, request: ConversationShow) -> ConversationDetail:
     """Show a conversation with its turns and summary."""
-    one, said, summary = conversations.show(hold, request.id, request.after, request.limit)
-    return ConversationWhole(
-        conversation=_conversation(one, summary), turns=[_turn(turn) for turn in said], count=len(said)
+    one, said, summary = conversations.show_conversation(ctx, request.id, request.after, request.limit)
+    return ConversationDetail(
+        conversation=_conversation_view(one, summary), turns=[_turn_view(turn) for turn in said], count=len(said)
     )
 
 
@@ -194,10 +194,12 @@ class Conversations(Struct, frozen=True, kw_only=True):
     human="holdfast.features.conversations.render:render_conversations",
     examples=(Example({}), Example({"state": "asleep"}, error="VALIDATION_FAILED")),
 )
-def conversation_list(hold: Hold, request: ConversationList) -> Conversations:
+def conversation_list(ctx: Context, request: ConversationList) -> Conversations:
     """List conversations with their summaries, latest first."""
-    which = Which(tuple(request.principal), request.channel, request.namespace, request.state)
-    found = [_conversation(*one) for one in conversations.browse(hold, which, request.limit, request.offset)]
+    which = ConversationFilter(tuple(request.principal), request.channel, request.namespace, request.state)
+    found = [
+        _conversation_view(*one) for one in conversations.list_conversations(ctx, which, request.limit, request.offset)
+    ]
     return Conversations(conversations=found, count=len(found))
 
 
@@ -207,7 +209,7 @@ class ConversationClose(Request, frozen=True):
         Annotated[str, Meta(min_length=1, max_length=65_536, description="Summary [default: generated].")] | None
     ) = None
     channel: Channel = ""
-    principal: Who | None = None
+    principal: Principal | None = None
     namespace: Namespace | None = None
     agent_id: Actor | None = None
 
@@ -225,12 +227,12 @@ class ConversationClose(Request, frozen=True):
         Example({"channel": "nowhere"}, error="NOT_FOUND"),
     ),
 )
-def conversation_close(hold: Hold, request: ConversationClose) -> ConversationView:
+def conversation_close(ctx: Context, request: ConversationClose) -> ConversationView:
     """Close a conversation with a given or generated summary."""
-    scope = _scope(hold, request.channel, request.principal, request.namespace)
-    closed = conversations.close(hold, conversations.one_of(hold, request.id, scope), request.summary)
-    one, _, summary = conversations.show(hold, closed.id, closed.turns, 1)
-    return _conversation(one, summary)
+    scope = _scope(ctx, request.channel, request.principal, request.namespace)
+    closed = conversations.close_conversation(ctx, conversations.resolve_id(ctx, request.id, scope), request.summary)
+    one, _, summary = conversations.show_conversation(ctx, closed.id, closed.turns, 1)
+    return _conversation_view(one, summary)
 
 
 class ConversationReap(Request, frozen=True):
@@ -242,7 +244,7 @@ class ConversationReap(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class Reaped(Struct, frozen=True, kw_only=True):
+class ConversationReapResult(Struct, frozen=True, kw_only=True):
     closed: list[str]
     pruned: list[str]
 
@@ -259,13 +261,13 @@ class Reaped(Struct, frozen=True, kw_only=True):
     human="holdfast.features.conversations.render:render_reaping",
     examples=(Example({}), Example({"prune_days": -1}, error="VALIDATION_FAILED")),
 )
-def conversation_reap(hold: Hold, request: ConversationReap, progress: Progress) -> Reaped:
+def conversation_reap(ctx: Context, request: ConversationReap, progress: Progress) -> ConversationReapResult:
     """Close idle conversations with a summary; one process at a time.
 
     With prune_days, also archive old turns that a summary covers.
     """
-    done = conversations.reap(hold, request.limit, request.prune_days)
-    return Reaped(closed=[one.id for one in done.closed], pruned=[one.id for one in done.pruned])
+    done = conversations.close_idle(ctx, request.limit, request.prune_days)
+    return ConversationReapResult(closed=[one.id for one in done.closed], pruned=[one.id for one in done.pruned])
 
 
 class ConversationConsolidate(Request, frozen=True):
@@ -286,7 +288,7 @@ class ConversationConsolidate(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class ConversationsConsolidated(Struct, frozen=True, kw_only=True):
+class ConversationConsolidateResult(Struct, frozen=True, kw_only=True):
     ran: bool
     closed: int
     pruned: int
@@ -314,13 +316,13 @@ class ConversationsConsolidated(Struct, frozen=True, kw_only=True):
     ),
 )
 def conversation_consolidate(
-    hold: Hold, request: ConversationConsolidate, progress: Progress
-) -> ConversationsConsolidated:
+    ctx: Context, request: ConversationConsolidate, progress: Progress
+) -> ConversationConsolidateResult:
     """Close, summarise and archive old conversations and outcomes when enough is new.
 
     One process at a time. Turns are archived once a summary covers them; outcomes are archived before they are deleted.
     """
-    terms = consolidating.Terms(
+    terms = consolidate.Terms(
         hours=request.min_hours,
         conversations=request.min_conversations,
         prune_days=request.prune_days,
@@ -328,8 +330,8 @@ def conversation_consolidate(
         interaction_days=request.interaction_days,
         force=request.force,
     )
-    done = consolidating.consolidate(hold, terms)
-    return ConversationsConsolidated(
+    done = consolidate.consolidate(ctx, terms)
+    return ConversationConsolidateResult(
         ran=done.gate is None,
         closed=done.closed,
         pruned=done.pruned,

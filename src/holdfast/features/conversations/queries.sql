@@ -10,7 +10,7 @@ on conflict (id) do update set state = excluded.state, last_at = excluded.last_a
   turns = excluded.turns, covered = excluded.covered, summary = excluded.summary, pruned = excluded.pruned
 -- name: conversation_get
 select {conversation.columns} from conversation c where c.id = :id
--- name: conversation_going_on
+-- name: conversation_active
 select {conversation.columns} from conversation c
 where c.state = 'active' and c.channel = :channel and c.namespace = :namespace and c.principal = any(:principals)
 order by c.last_at desc, c.id
@@ -20,7 +20,7 @@ select {conversation.columns} from conversation c
 where (c.state = 'active' and c.last_at <= :before) or c.state = 'closing' order by c.last_at, c.id limit :limit
 -- name: conversations_since
 select count(*) from conversation c where c.started_at > :since
--- name: conversation_old
+-- name: conversation_prunable
 -- Fully summarised conversations closed before a time whose turns are not archived yet.
 select {conversation.columns} from conversation c
 where c.state = 'closed' and c.closed_at <= :before and c.covered = c.turns and c.summary is not null and c.pruned = 0
@@ -48,5 +48,5 @@ select {conversation.columns} from conversation c where true
 c.principal = any(:principals) and (:all or c.agent = :me or c.principal = any(:mine))
 -- name: conversation_count
 select c.namespace, count(*) from conversation c where {conversation.of_whom} group by c.namespace
--- name: memory.of_talks
+-- name: memory.of_conversations
  and m.thread in (select c.id from conversation c where {conversation.of_whom})

@@ -5,17 +5,17 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.conversations import store as conversations
-from holdfast.features.conversations.store import Conversation, Scope, Which
-from holdfast.features.curation.summarise import SENTENCES, summarise
-from holdfast.features.curation.summary import meant
-from holdfast.features.curation.summary import summary as weightiest
+from holdfast.features.conversations import store as conversation_store
+from holdfast.features.conversations.store import Conversation, ConversationFilter, Scope
+from holdfast.features.curation.extract_summary import extract_content_words
+from holdfast.features.curation.extract_summary import extract_summary as summarise_by_rules
+from holdfast.features.curation.summarise import MAX_SENTENCES, summarise_memories
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.lifecycle import put_away
-from holdfast.features.memories.store_memory import put
-from holdfast.features.memories.update_memory import keep
-from holdfast.features.people.principal import admit_name
-from holdfast.kernel.context import Hold
+from holdfast.features.memories.lifecycle import archive_memory
+from holdfast.features.memories.store_memory import store_draft
+from holdfast.features.memories.update_memory import write_update
+from holdfast.features.people.principal import validate_name
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.journal.transaction import Transaction
@@ -23,25 +23,25 @@ from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.validate import Draft
 from holdfast.kernel.storage import leases
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.idf import rarity
+from holdfast.kernel.text.idf import word_weights
 from holdfast.kernel.timestamps import DAY, SECOND
 
 Role = Literal["user", "assistant", "system", "tool"]
-IDLE = 120 * 60 * SECOND
+IDLE_AFTER = 120 * 60 * SECOND
 """After this idle time the next turn starts a new conversation."""
-CHUNK = 100
+SUMMARY_BATCH = 100
 """Turns summarised at a time."""
-SHOWN = 50
+RECENT_TURNS = 50
 """Last turns of an active conversation that the rolling summary leaves out."""
-BEHIND = 25
+MAX_UNSUMMARISED = 25
 """Further turns before the rolling summary is updated."""
-MOST_ROLLED = 300
+MAX_ROLLING_TURNS = 300
 """Turns that a rolling summary adds at once."""
-LONGEST_TURN = 1000
+MAX_TURN_CHARS = 1000
 """Characters of a turn that a rolling summary reads."""
 REAPER = "reaper"
 LEASE = 300 * SECOND
-PRUNED = "told by the summary of its conversation"
+PRUNE_REASON = "told by the summary of its conversation"
 """Archive reason of a pruned turn."""
 
 
@@ -54,7 +54,7 @@ class Turn(NamedTuple):
     metadata: dict[str, Any] = {}
 
 
-class Said(NamedTuple):
+class AppendResult(NamedTuple):
     """The stored turns and their conversation."""
 
     conversation: Conversation
@@ -62,201 +62,211 @@ class Said(NamedTuple):
     began: bool
 
 
-class Reaped(NamedTuple):
+class ReapResult(NamedTuple):
     """Conversations that a reaper closed and pruned."""
 
     closed: list[Conversation]
     pruned: list[Conversation]
 
 
-def say(hold: Hold, scope: Scope, turns: Sequence[Turn]) -> Said:
+def append_turns(ctx: Context, scope: Scope, turns: Sequence[Turn]) -> AppendResult:
     """Append turns to the active conversation, or to a new one, in one transaction."""
     if not turns:
         raise Invalid("turns: at least one is required", fields=["turns"])
-    admit_name(scope.principal)
-    hold.caller.must_reach(scope.namespace)
-    rolled = _rolled(hold, scope, turns)
-    with hold.writing() as write:
-        going, began = _going_on(hold, write, scope)
-        kept = [_keep(hold, write, going, going.turns + place, turn) for place, turn in enumerate(turns, 1)]
+    validate_name(scope.principal)
+    ctx.caller.require_access(scope.namespace)
+    rolled = _roll_summary(ctx, scope, turns)
+    with ctx.transaction() as write:
+        going, began = _find_or_start(ctx, write, scope)
+        kept = [_store_turn(ctx, write, going, going.turns + place, turn) for place, turn in enumerate(turns, 1)]
         after = going._replace(turns=going.turns + len(turns), last_at=write.now)
-        conversations.put(write.session, after)
-        if rolled is not None and rolled.before == (None if began else going):
-            after = _told(hold, write, after, rolled.text, rolled.covered, ROLLING)
-    return Said(after, kept, began)
+        conversation_store.save_conversation(write.session, after)
+        if rolled is not None and rolled.base == (None if began else going):
+            after = _save_summary(ctx, write, after, rolled.text, rolled.covered, ROLLING_METHOD)
+    return AppendResult(after, kept, began)
 
 
-class Rolled(NamedTuple):
+class RollingSummary(NamedTuple):
     """A rolling summary of the earlier turns of an active conversation."""
 
-    before: Conversation | None
+    base: Conversation | None
     """The conversation it was computed from; if that has changed since, the summary is discarded."""
     text: str
     covered: int
 
 
-ROLLING = {"method": "rules", "rolling": True}
+ROLLING_METHOD = {"method": "rules", "rolling": True}
 """Metadata of a rolling summary. It uses rules, so storing a turn never waits for a model."""
 
 
-def _rolled(hold: Hold, scope: Scope, coming: Sequence[Turn]) -> Rolled | None:
+def _roll_summary(ctx: Context, scope: Scope, coming: Sequence[Turn]) -> RollingSummary | None:
     """Summarise all but the last turns if enough came since the last summary. Runs before the transaction."""
-    going = current(hold, scope)
+    going = find_current(ctx, scope)
     turns, covered = (0, 0) if going is None else (going.turns, going.covered)
-    if turns + len(coming) - covered < SHOWN + BEHIND:
+    if turns + len(coming) - covered < RECENT_TURNS + MAX_UNSUMMARISED:
         return None
-    known, said = (None, []) if going is None else _untold(hold, going, MOST_ROLLED)
+    known, said = (None, []) if going is None else _read_unsummarised(ctx, going, MAX_ROLLING_TURNS)
     placed = [(turn.place or 0, turn.content) for turn in said]
-    if len(said) < MOST_ROLLED:
+    if len(said) < MAX_ROLLING_TURNS:
         placed += enumerate((turn.content for turn in coming), turns + 1)
-    told = [one for one in placed if one[0] <= turns + len(coming) - SHOWN]
-    texts = [text[:LONGEST_TURN] for _, text in told]
+    told = [one for one in placed if one[0] <= turns + len(coming) - RECENT_TURNS]
+    texts = [text[:MAX_TURN_CHARS] for _, text in told]
     text = "\n".join(texts if known is None else [known.content, *texts])
-    with hold.reading() as session:
-        made = weightiest(text, SENTENCES, rarity(session, meant(text)))
-    return Rolled(going, made, told[-1][0]) if told and made else None
+    with ctx.reading() as session:
+        made = summarise_by_rules(text, MAX_SENTENCES, word_weights(session, extract_content_words(text)))
+    return RollingSummary(going, made, told[-1][0]) if told and made else None
 
 
-def _untold(hold: Hold, one: Conversation, limit: int) -> tuple[Memory | None, list[Memory]]:
+def _read_unsummarised(ctx: Context, one: Conversation, limit: int) -> tuple[Memory | None, list[Memory]]:
     """Return the summary of a conversation and the first turns it does not cover."""
-    with hold.reading() as session:
-        said = conversations.turns(session, hold.caller, one, hold.now(), after=one.covered, limit=limit)
-        return _summary(hold, session, one), said
+    with ctx.reading() as session:
+        said = conversation_store.list_turns(session, ctx.caller, one, ctx.now(), after=one.covered, limit=limit)
+        return _get_summary(ctx, session, one), said
 
 
-def _going_on(hold: Hold, write: Transaction, scope: Scope) -> tuple[Conversation, bool]:
+def _find_or_start(ctx: Context, write: Transaction, scope: Scope) -> tuple[Conversation, bool]:
     """Return the active conversation of a scope, or a new one; mark idle ones as closing for the reaper."""
-    found = conversations.going_on(write.session, scope)
+    found = conversation_store.list_active(write.session, scope)
     for one in found:
-        if one.last_at <= write.now - IDLE:
-            conversations.put(write.session, one._replace(state="closing"))
-    fresh = [one for one in found if one.last_at > write.now - IDLE]
+        if one.last_at <= write.now - IDLE_AFTER:
+            conversation_store.save_conversation(write.session, one._replace(state="closing"))
+    fresh = [one for one in found if one.last_at > write.now - IDLE_AFTER]
     if fresh:
         return fresh[0], False
-    id = hold.new_id()
-    return Conversation(id, *scope[:2], hold.caller.agent, scope.namespace, "active", write.now, write.now, *_NEW), True
+    id = ctx.new_id()
+    return Conversation(
+        id, *scope[:2], ctx.caller.agent, scope.namespace, "active", write.now, write.now, *_NEW_FIELDS
+    ), True
 
 
-_NEW: tuple[Any, ...] = (None, 0, 0, None, False)
+_NEW_FIELDS: tuple[Any, ...] = (None, 0, 0, None, False)
 """closed_at, turns, covered, summary, pruned."""
 
 
-def _keep(hold: Hold, write: Transaction, conversation: Conversation, place: int, turn: Turn) -> Memory:
+def _store_turn(ctx: Context, write: Transaction, conversation: Conversation, place: int, turn: Turn) -> Memory:
     draft = Draft(
         title=f"{conversation.channel or 'conversation'} {conversation.id} turn {place}",
         content=turn.content,
         namespace=conversation.namespace,
         kind="conversation",
         tier="long",
-        source=hold.caller.source,
+        source=ctx.caller.source,
         speaker=turn.role,
         thread=conversation.id,
         place=place,
         occurred_at=write.now if turn.at is None else turn.at,
         metadata={**turn.metadata, "principal": conversation.principal, "channel": conversation.channel},
     )
-    return put(hold, write, draft, "error", force=True).memory
+    return store_draft(ctx, write, draft, "error", force=True).memory
 
 
-def current(hold: Hold, scope: Scope) -> Conversation | None:
+def find_current(ctx: Context, scope: Scope) -> Conversation | None:
     """Return the active conversation of a scope, or None."""
-    with hold.reading() as session:
-        found = conversations.going_on(session, scope)
-    return next((one for one in found if one.last_at > hold.now() - IDLE), None)
+    with ctx.reading() as session:
+        found = conversation_store.list_active(session, scope)
+    return next((one for one in found if one.last_at > ctx.now() - IDLE_AFTER), None)
 
 
-def untold(one: Conversation) -> int:
+def count_turns_to_read(one: Conversation) -> int:
     """Return how many of the last turns to read so that they and the summary cover the conversation."""
-    return max(SHOWN, min(one.turns - one.covered, SHOWN + BEHIND))
+    return max(RECENT_TURNS, min(one.turns - one.covered, RECENT_TURNS + MAX_UNSUMMARISED))
 
 
-def told_so_far(hold: Hold, one: Conversation) -> Memory | None:
+def read_summary(ctx: Context, one: Conversation) -> Memory | None:
     """Return the summary of a conversation, or None if there is none or the caller may not see it."""
-    with hold.reading() as session:
-        return _summary(hold, session, one)
+    with ctx.reading() as session:
+        return _get_summary(ctx, session, one)
 
 
-def show(hold: Hold, id: str, after: int, limit: int) -> tuple[Conversation, list[Memory], Memory | None]:
+def show_conversation(
+    ctx: Context, id: str, after: int, limit: int
+) -> tuple[Conversation, list[Memory], Memory | None]:
     """Return a conversation, its turns after a given one, and its summary."""
-    with hold.reading() as session:
-        one = conversations.seen(session, hold.caller, id)
-        said = conversations.turns(session, hold.caller, one, hold.now(), after=after, limit=limit, archived=True)
-        told = _summary(hold, session, one)
+    with ctx.reading() as session:
+        one = conversation_store.get_visible(session, ctx.caller, id)
+        said = conversation_store.list_turns(
+            session, ctx.caller, one, ctx.now(), after=after, limit=limit, archived=True
+        )
+        told = _get_summary(ctx, session, one)
     return one, said, told
 
 
-def _summary(hold: Hold, session: Session, one: Conversation) -> Memory | None:
+def _get_summary(ctx: Context, session: Session, one: Conversation) -> Memory | None:
     if one.summary is None:
         return None
-    return memories.by_ids(session, hold.caller, [one.summary], hold.now()).get(one.summary)
+    return memories.by_ids(session, ctx.caller, [one.summary], ctx.now()).get(one.summary)
 
 
-def browse(hold: Hold, which: Which, limit: int, skip: int) -> list[tuple[Conversation, Memory | None]]:
-    with hold.reading() as session:
-        found = conversations.select(session, hold.caller, which, limit, skip)
-        told = memories.by_ids(session, hold.caller, [one.summary for one in found if one.summary], hold.now())
+def list_conversations(
+    ctx: Context, which: ConversationFilter, limit: int, skip: int
+) -> list[tuple[Conversation, Memory | None]]:
+    with ctx.reading() as session:
+        found = conversation_store.select_conversations(session, ctx.caller, which, limit, skip)
+        told = memories.by_ids(session, ctx.caller, [one.summary for one in found if one.summary], ctx.now())
     return [(one, told.get(one.summary or "")) for one in found]
 
 
-def close(hold: Hold, id: str, summary: str | None) -> Conversation:
+def close_conversation(ctx: Context, id: str, summary: str | None) -> Conversation:
     """Close a conversation with the given summary or a generated one."""
-    with hold.writing() as write:
-        one = conversations.seen(write.session, hold.caller, id)
+    with ctx.transaction() as write:
+        one = conversation_store.get_visible(write.session, ctx.caller, id)
         if one.state == "closed":
             raise Conflict(f"The conversation {id} is already closed.")
-        conversations.put(write.session, one._replace(state="closing"))
+        conversation_store.save_conversation(write.session, one._replace(state="closing"))
         if summary is not None:
-            return _closed(hold, write, one, summary, one.turns, {"method": "given"})
-    return _finish(hold, one)
+            return _close_with_summary(ctx, write, one, summary, one.turns, {"method": "given"})
+    return _summarise_and_close(ctx, one)
 
 
-def _finish(hold: Hold, one: Conversation) -> Conversation:
+def _summarise_and_close(ctx: Context, one: Conversation) -> Conversation:
     """Summarise the uncovered turns in batches, then close. Each batch is committed before the next is read."""
-    if hold.model is not None:
-        _tell_anew(hold, one)
+    if ctx.model is not None:
+        _restart_summary(ctx, one)
     while True:
-        with hold.reading() as session:
+        with ctx.reading() as session:
             row = session.row("conversation_get", id=one.id)
-            one = conversations.of_row(row) if row else one
-            said = conversations.turns(session, hold.caller, one, hold.now(), after=one.covered, limit=CHUNK)
+            one = conversation_store.conversation_of(row) if row else one
+            said = conversation_store.list_turns(
+                session, ctx.caller, one, ctx.now(), after=one.covered, limit=SUMMARY_BATCH
+            )
         if not said:
-            with hold.writing() as write:
+            with ctx.transaction() as write:
                 closed = one._replace(state="closed", closed_at=write.now, covered=one.turns)
-                conversations.put(write.session, closed)
+                conversation_store.save_conversation(write.session, closed)
             return closed
         before = [one.summary] if one.summary is not None else []
-        text, how = summarise(hold, [*before, *(turn.id for turn in said)])
+        text, how = summarise_memories(ctx, [*before, *(turn.id for turn in said)])
         covered = max(turn.place or 0 for turn in said)
-        with hold.writing() as write:
+        with ctx.transaction() as write:
             closing = one._replace(state="closing")
-            one = _told(hold, write, closing, text, covered, {"method": how.method, "model": how.model})
+            one = _save_summary(ctx, write, closing, text, covered, {"method": how.method, "model": how.model})
 
 
-def _tell_anew(hold: Hold, one: Conversation) -> None:
+def _restart_summary(ctx: Context, one: Conversation) -> None:
     """Discard the progress of a rolling summary, so that a model summarises from the first turn."""
-    with hold.writing() as write:
+    with ctx.transaction() as write:
         known = write.get(MEMORY, one.summary) if one.summary is not None else None
         if known is not None and known.metadata.get("rolling"):
-            conversations.put(write.session, one._replace(covered=0))
+            conversation_store.save_conversation(write.session, one._replace(covered=0))
 
 
-def _closed(
-    hold: Hold, write: Transaction, one: Conversation, text: str, covered: int, how: dict[str, Any]
+def _close_with_summary(
+    ctx: Context, write: Transaction, one: Conversation, text: str, covered: int, how: dict[str, Any]
 ) -> Conversation:
-    told = _told(hold, write, one, text, covered, how)._replace(state="closed", closed_at=write.now)
-    conversations.put(write.session, told)
+    told = _save_summary(ctx, write, one, text, covered, how)._replace(state="closed", closed_at=write.now)
+    conversation_store.save_conversation(write.session, told)
     return told
 
 
-def _told(
-    hold: Hold, write: Transaction, one: Conversation, text: str, covered: int, how: dict[str, Any]
+def _save_summary(
+    ctx: Context, write: Transaction, one: Conversation, text: str, covered: int, how: dict[str, Any]
 ) -> Conversation:
     """Store or replace the summary and the number of the last turn it covers."""
     metadata = {"conversation": one.id, "covered": covered, "principal": one.principal, "channel": one.channel}
     metadata |= {name: value for name, value in how.items() if value is not None}
     known = write.get(MEMORY, one.summary) if one.summary is not None else None
     if known is not None and known.state == "live":
-        summary = keep(hold, write, known, replace(known, content=text, metadata=metadata), "summary")
+        summary = write_update(ctx, write, known, replace(known, content=text, metadata=metadata), "summary")
     else:
         draft = Draft(
             title=f"Summary of {one.channel or 'conversation'} {one.id}",
@@ -264,67 +274,77 @@ def _told(
             namespace=one.namespace,
             kind="summary",
             tier="long",
-            source=hold.caller.source,
+            source=ctx.caller.source,
             metadata=metadata,
         )
-        summary = put(hold, write, draft, "version", force=True).memory
+        summary = store_draft(ctx, write, draft, "version", force=True).memory
     after = one._replace(covered=covered, summary=summary.id)
-    conversations.put(write.session, after)
+    conversation_store.save_conversation(write.session, after)
     return after
 
 
-def reap(hold: Hold, limit: int, prune_days: int | None) -> Reaped:
+def close_idle(ctx: Context, limit: int, prune_days: int | None) -> ReapResult:
     """Close idle conversations with a summary; optionally archive turns that a summary covers.
 
     Only one reaper runs at a time. Resumes what a crashed reaper began.
     """
-    owner = hold.new_id()
-    _take(hold, owner)
+    owner = ctx.new_id()
+    _take_lease(ctx, owner)
     try:
-        with hold.reading() as session:
-            found = [one for one in conversations.idle(session, hold.now() - IDLE, limit) if _within(hold, one)]
+        with ctx.reading() as session:
+            found = [
+                one
+                for one in conversation_store.list_idle(session, ctx.now() - IDLE_AFTER, limit)
+                if _is_reachable(ctx, one)
+            ]
         closed = []
         for number, one in enumerate(found):
-            hold.progress(number, len(found), "closing")
-            _take(hold, owner)
-            closed.append(_finish(hold, one._replace(state="closing")))
-        pruned = [] if prune_days is None else _prune(hold, owner, prune_days, limit)
+            ctx.progress(number, len(found), "closing")
+            _take_lease(ctx, owner)
+            closed.append(_summarise_and_close(ctx, one._replace(state="closing")))
+        pruned = [] if prune_days is None else _prune_turns(ctx, owner, prune_days, limit)
     finally:
-        with hold.store.writing() as session:
+        with ctx.store.transaction() as session:
             leases.release(session, REAPER, owner)
-    return Reaped(closed, pruned)
+    return ReapResult(closed, pruned)
 
 
-def _within(hold: Hold, one: Conversation) -> bool:
-    return hold.caller.reaches(one.namespace)
+def _is_reachable(ctx: Context, one: Conversation) -> bool:
+    return ctx.caller.can_access(one.namespace)
 
 
-def _take(hold: Hold, owner: str) -> None:
-    with hold.store.writing(hold.progress.commit) as session:
-        if not leases.take(session, REAPER, owner, hold.now() + LEASE, hold.now()):
+def _take_lease(ctx: Context, owner: str) -> None:
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
+        if not leases.acquire(session, REAPER, owner, ctx.now() + LEASE, ctx.now()):
             raise Conflict("Another reaper is running. Try again later.", retryable=True)
 
 
-def _prune(hold: Hold, owner: str, days: int, limit: int) -> list[Conversation]:
-    with hold.reading() as session:
-        found = [one for one in conversations.old(session, hold.now() - days * DAY, limit) if _within(hold, one)]
+def _prune_turns(ctx: Context, owner: str, days: int, limit: int) -> list[Conversation]:
+    with ctx.reading() as session:
+        found = [
+            one
+            for one in conversation_store.list_prunable(session, ctx.now() - days * DAY, limit)
+            if _is_reachable(ctx, one)
+        ]
     pruned = []
     for one in found:
-        _take(hold, owner)
-        with hold.writing() as write:
+        _take_lease(ctx, owner)
+        with ctx.transaction() as write:
             last = one._replace(pruned=True)
-            for turn in conversations.turns(write.session, hold.caller, one, write.now, after=0, limit=one.turns + 1):
-                put_away(write, turn, PRUNED, "archive")
-            conversations.put(write.session, last)
+            for turn in conversation_store.list_turns(
+                write.session, ctx.caller, one, write.now, after=0, limit=one.turns + 1
+            ):
+                archive_memory(write, turn, PRUNE_REASON, "archive")
+            conversation_store.save_conversation(write.session, last)
             pruned.append(last)
     return pruned
 
 
-def one_of(hold: Hold, id: str | None, scope: Scope) -> str:
+def resolve_id(ctx: Context, id: str | None, scope: Scope) -> str:
     """Return the given id, or that of the active conversation."""
     if id is not None:
         return id
-    going = current(hold, scope)
+    going = find_current(ctx, scope)
     if going is None:
         raise NotFound("No active conversation there.")
     return going.id

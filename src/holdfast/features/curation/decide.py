@@ -10,35 +10,43 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.features.curation import store as curation
-from holdfast.features.curation.consolidate import changeable
-from holdfast.features.curation.run import Skip, alone, take_lease
-from holdfast.features.curation.steps import keep_apart, key_of, merge
-from holdfast.features.curation.store import Offer, Status
-from holdfast.features.graph.service import tie
-from holdfast.features.history.service import parts_of_undo, places_of, undo_together
+from holdfast.features.curation.consolidate import resolve_changeable
+from holdfast.features.curation.run import SkipMemory, hold_curator_lease, take_lease
+from holdfast.features.curation.steps import build_proposal_key, mark_not_duplicates, merge_memories
+from holdfast.features.curation.store import Proposal, Status
+from holdfast.features.graph.service import add_link
+from holdfast.features.history.service import find_namespaces, list_undo_parts, undo_batch
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.store_memory import must_change
-from holdfast.kernel.context import Hold
-from holdfast.kernel.errors import Cancelled, ChangedSince, Conflict, CuratorBusy, HoldfastError, NotFound, StoreError
+from holdfast.features.memories.store_memory import require_write_access
+from holdfast.kernel.context import Context
+from holdfast.kernel.errors import (
+    ChangedSince,
+    Conflict,
+    CuratorBusy,
+    HoldfastError,
+    NotFound,
+    OperationCancelled,
+    StoreError,
+)
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.journal.transaction import Transaction
-from holdfast.kernel.records import validate as door
-from holdfast.kernel.registry.stages import Parts, Stage
+from holdfast.kernel.records import validate
+from holdfast.kernel.registry.stages import Stage, StageEffects
 
-STAGES: dict[str, tuple[Stage, ...]] = {"tags": ("store",), "duplicate": ("store", "link")}
+ACCEPT_STAGES: dict[str, tuple[Stage, ...]] = {"tags": ("store",), "duplicate": ("store", "link")}
 """Hook stages of accepting a proposal, by its kind; others are a link."""
 
 
-class Decided(NamedTuple):
+class Decision(NamedTuple):
     """The result for one proposal."""
 
     id: str
     error: HoldfastError | None = None
-    made: str | None = None
+    memory_id: str | None = None
     """The memory that was created or changed."""
 
 
-class Taken(NamedTuple):
+class StepRollback(NamedTuple):
     """One step of a run that was rolled back, or the error."""
 
     seq: int
@@ -47,130 +55,130 @@ class Taken(NamedTuple):
     error: HoldfastError | None = None
 
 
-class RolledBack(NamedTuple):
+class RunRollback(NamedTuple):
     run: str
-    steps: list[Taken]
+    steps: list[StepRollback]
     withdrawn: int
     """Number of open proposals withdrawn."""
 
 
-def decide(hold: Hold, ids: Sequence[str], *, accept: bool) -> list[Decided]:
+def decide_proposals(ctx: Context, ids: Sequence[str], *, accept: bool) -> list[Decision]:
     """Accept or dismiss proposals, each in its own transaction. Dismissed ones are not proposed again."""
-    return [_decided(hold, id, accept=accept) for id in dict.fromkeys(ids)]
+    return [_decide_proposal(ctx, id, accept=accept) for id in dict.fromkeys(ids)]
 
 
-def _decided(hold: Hold, id: str, *, accept: bool) -> Decided:
+def _decide_proposal(ctx: Context, id: str, *, accept: bool) -> Decision:
     try:
-        with hold.writing() as write:
-            offer = curation.offer(write.session, hold.caller, id, write.now)
-            memory_id = _accepted(hold, write, offer) if accept else None
+        with ctx.transaction() as write:
+            offer = curation.get_proposal(write.session, ctx.caller, id, write.now)
+            memory_id = _accept_proposal(ctx, write, offer) if accept else None
             status: Status = "accepted" if accept else "dismissed"
-            if not curation.decide(write.session, id, status, hold.caller.agent, write.now):
+            if not curation.decide_proposal(write.session, id, status, ctx.caller.agent, write.now):
                 raise Conflict(f"The proposal {id} is already {offer.status}.", id=id)
-            return Decided(id, made=memory_id)
-    except Skip as skip:
-        return Decided(id, Conflict(f"The proposal cannot be applied: {skip}."))
+            return Decision(id, memory_id=memory_id)
+    except SkipMemory as skip:
+        return Decision(id, Conflict(f"The proposal cannot be applied: {skip}."))
     except StoreError:
         raise
     except HoldfastError as error:
-        return Decided(id, error)
+        return Decision(id, error)
 
 
-def parts_of_accepting(hold: Hold, ids: Sequence[str]) -> Parts:
+def list_accept_parts(ctx: Context, ids: Sequence[str]) -> StageEffects:
     """List the stages of accepting proposals, for hooks; missing proposals are skipped."""
-    parts = Parts()
-    with hold.reading() as session:
+    parts = StageEffects()
+    with ctx.reading() as session:
         for id in dict.fromkeys(ids):
             try:
-                offer = curation.offer(session, hold.caller, id, hold.now())
+                offer = curation.get_proposal(session, ctx.caller, id, ctx.now())
             except NotFound:
                 continue
-            places = places_of(hold, session, [one for one in (offer.memory, offer.other) if one is not None])
-            makes = [{"id": offer.memory, "tags": _labels(offer)}] if offer.step == "tags" else []
-            for stage in STAGES.get(offer.step, ("link",)):
+            places = find_namespaces(ctx, session, [one for one in (offer.memory, offer.other) if one is not None])
+            makes = [{"id": offer.memory, "tags": _parse_tags(offer)}] if offer.step == "tags" else []
+            for stage in ACCEPT_STAGES.get(offer.step, ("link",)):
                 parts.add(stage, places, *makes)
     return parts
 
 
-def _labels(offer: Offer) -> tuple[str, ...]:
+def _parse_tags(offer: Proposal) -> tuple[str, ...]:
     """Parse the tags that a proposal adds."""
     body = msgspec.json.decode(offer.body, type=dict[str, object])
     return msgspec.convert(body["tags"], tuple[str, ...])
 
 
-def _accepted(hold: Hold, write: Transaction, offer: Offer) -> str:
+def _accept_proposal(ctx: Context, write: Transaction, offer: Proposal) -> str:
     """Apply a proposal. Raises if its memories changed since."""
     several = [
-        memories.resolve(write.session, hold.caller, id, write.now)
+        memories.resolve(write.session, ctx.caller, id, write.now)
         for id in (offer.memory, offer.other)
         if id is not None
     ]
-    if curation.offer_id(offer.step, key_of(*several)) != offer.id:
+    if curation.derive_proposal_id(offer.step, build_proposal_key(*several)) != offer.id:
         raise ChangedSince("The memories changed since this was proposed: dismiss it and run curate again.")
     first = several[0]
-    must_change(hold, write, first)
+    require_write_access(ctx, write, first)
     match offer.step:
         case "tags":
-            tags = tuple(dict.fromkeys((*first.tags, *_labels(offer))))[: door.MOST_TAGS]
-            return write.change(MEMORY, first, replace(first, tags=door.tags(tags)), "tag").id
+            tags = tuple(dict.fromkeys((*first.tags, *_parse_tags(offer))))[: validate.MAX_TAGS]
+            return write.change(MEMORY, first, replace(first, tags=validate.tags(tags)), "tag").id
         case "duplicate":
-            return merge(hold, write, changeable(hold, write, [one.id for one in several])).id
+            return merge_memories(ctx, write, resolve_changeable(ctx, write, [one.id for one in several])).id
         case "update":
-            tie(hold, write, first.id, several[1].id, "supersedes")
+            add_link(ctx, write, first.id, several[1].id, "supersedes")
         case _:
-            tie(hold, write, first.id, several[1].id, "contradicts")
+            add_link(ctx, write, first.id, several[1].id, "contradicts")
     return first.id
 
 
-def rollback(hold: Hold, run_id: str) -> RolledBack:
+def roll_back_run(ctx: Context, run_id: str) -> RunRollback:
     """Undo a run, last step first, each step as a whole. Steps changed since are kept and reported."""
-    with hold.reading() as session:
-        run = curation.run(session, hold.caller, run_id)
-        steps = curation.steps(session, run.id)
+    with ctx.reading() as session:
+        run = curation.get_run(session, ctx.caller, run_id)
+        steps = curation.list_steps(session, run.id)
     if run.status == "running":
         raise Conflict(f"The run {run.id} is still running: wait until it ends.", id=run.id)
-    owner = f"rollback {hold.new_id()}"
-    with alone(hold, owner):
-        results = [_taken(hold, owner, run.id, step) for step in steps]
+    owner = f"rollback {ctx.new_id()}"
+    with hold_curator_lease(ctx, owner):
+        results = [_roll_back_step(ctx, owner, run.id, step) for step in steps]
         status = "partly taken back" if any(one.error for one in results) else "taken back"
-        with hold.store.writing() as session:
-            withdrawn = curation.withdraw(session, run.id, hold.caller.agent, hold.now())
-            curation.take_back(session, run.id, status)
-    return RolledBack(run.id, results, withdrawn)
+        with ctx.store.transaction() as session:
+            withdrawn = curation.withdraw_proposals(session, run.id, ctx.caller.agent, ctx.now())
+            curation.set_run_status(session, run.id, status)
+    return RunRollback(run.id, results, withdrawn)
 
 
-def parts_of_rollback(hold: Hold, run_id: str) -> Parts:
+def list_rollback_parts(ctx: Context, run_id: str) -> StageEffects:
     """List the stages of a rollback, for hooks; steps that can no longer be undone are skipped."""
-    with hold.reading() as session:
-        steps = curation.steps(session, curation.run(session, hold.caller, run_id).id)
-    parts = Parts()
+    with ctx.reading() as session:
+        steps = curation.list_steps(session, curation.get_run(session, ctx.caller, run_id).id)
+    parts = StageEffects()
     for step in steps:
         try:
-            found = parts_of_undo(hold, step.seq, together=True)
+            found = list_undo_parts(ctx, step.seq, together=True)
         except StoreError:
             raise
         except HoldfastError:
             continue
         for stage, part in found.items():
-            parts.add(stage, part.places, *part.makes)
+            parts.add(stage, part.namespaces, *part.memories)
     return parts
 
 
-def _taken(hold: Hold, owner: str, run: str, step: curation.Step) -> Taken:
-    hold.progress.check()
+def _roll_back_step(ctx: Context, owner: str, run: str, step: curation.Step) -> StepRollback:
+    ctx.progress.check()
     try:
-        with hold.writing() as write:
+        with ctx.transaction() as write:
             take_lease(write.session, owner, write.now)
-            entries = undo_together(hold, write, step.seq)
+            entries = undo_batch(ctx, write, step.seq)
             if step.memory not in {entry.record for entry in entries}:
                 raise Conflict(f"Change {step.seq} in the journal is not the curator's.", change=step.seq)
             if step.step == "duplicates":
                 back = [write.get(MEMORY, entry.record) for entry in entries if entry.kind == "memory"]
                 for one, other in combinations([one for one in back if one and one.state == "live"], 2):
-                    keep_apart(hold, write, run, one, other)
-            curation.drop_step(write.session, run, step.seq)
-    except (StoreError, CuratorBusy, Cancelled):
+                    mark_not_duplicates(ctx, write, run, one, other)
+            curation.delete_step(write.session, run, step.seq)
+    except (StoreError, CuratorBusy, OperationCancelled):
         raise
     except HoldfastError as error:
-        return Taken(*step, error)
-    return Taken(*step)
+        return StepRollback(*step, error)
+    return StepRollback(*step)

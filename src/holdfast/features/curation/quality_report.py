@@ -3,32 +3,32 @@
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from holdfast.features.curation.quality import Collection, Example, Finding, Found, Text, Trouble
+from holdfast.features.curation.quality import Example, Finding, FindingCounter, Text, TextCollection, Trouble
 from holdfast.features.graph import store as links
-from holdfast.features.graph.store import Which
-from holdfast.features.importers.model import Note, Problem, Record, Rows, Turn
+from holdfast.features.graph.store import LinkFilter
+from holdfast.features.importers.model import EnvelopeRows, Note, Problem, Record, Turn
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.dedup import LATELY, MOST_RECALLED, MOST_RECALLS
-from holdfast.features.memories.find_memories import normal
+from holdfast.features.memories.dedup import MAX_RECALLED_HITS, MAX_RECALLS, RECALL_WINDOW
+from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.memories.store import Filter
-from holdfast.features.recall import recall_store as recalls
-from holdfast.features.recall.recall_log import Recalls
+from holdfast.features.recall import recall_store
+from holdfast.features.recall.recall_log import RecallLog
 from holdfast.features.reflections import invalidation_store as invalidations
-from holdfast.kernel import timestamps as moment
-from holdfast.kernel.context import Hold
-from holdfast.kernel.journal.kinds import memory_of
+from holdfast.kernel import timestamps
+from holdfast.kernel.context import Context
+from holdfast.kernel.journal.kinds import load_memory
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.similarity import echoes, worth_reading
+from holdfast.kernel.text.similarity import find_echoes, preselect_echoes
 
 PAGE = 500
-MOST_RECALLS_READ = 2000
-MOST_LOOPS_LOOKED_AT = 2000
+MAX_RECALLS_READ = 2000
+MAX_LOOP_CANDIDATES = 2000
 """Newest memories stored shortly after a recall that are checked for recall loops."""
-MOST_LINKS = 10_000
+MAX_LINKS = 10_000
 
 
-class Audit(NamedTuple):
+class QualityReport(NamedTuple):
     """Findings over all checked texts."""
 
     total: int
@@ -36,155 +36,155 @@ class Audit(NamedTuple):
     problems: list[Problem]
 
 
-def of_store(hold: Hold, namespace: str | None) -> Audit:
+def report_on_store(ctx: Context, namespace: str | None) -> QualityReport:
     """Report on the live memories of the store or a namespace."""
-    which = normal(Filter(namespace=namespace))
-    with hold.reading() as session:
-        scan = _Looked(hold, session)
-        total = memories.count(session, hold.caller, which, hold.now())
-        for page in _pages(hold, session, which):
-            scan.page(page)
-            hold.progress(min(scan.texts.total, total), total, "auditing")
-        same, near, against = scan.texts.alike()
-        loops = scan.loops()
-    return Audit(scan.texts.total, scan.findings(same, near, against, loops), [])
+    which = normalize_filter(Filter(namespace=namespace))
+    with ctx.reading() as session:
+        scan = _StoreScan(ctx, session)
+        total = memories.count(session, ctx.caller, which, ctx.now())
+        for page in _read_pages(ctx, session, which):
+            scan.add_page(page)
+            ctx.progress(min(scan.texts.total, total), total, "auditing")
+        same, near, against = scan.texts.find_repeats()
+        loops = scan.find_loops()
+    return QualityReport(scan.texts.total, scan.build_findings(same, near, against, loops), [])
 
 
-def _pages(hold: Hold, session: Session, which: Filter) -> Iterator[list[Memory]]:
-    parts, params = memories.narrowed(hold.caller, which, hold.now())
+def _read_pages(ctx: Context, session: Session, which: Filter) -> Iterator[list[Memory]]:
+    parts, params = memories.filter_clauses(ctx.caller, which, ctx.now())
     after = ""
-    while rows := session.assembled(
-        ("memory_select", *parts, "transfer.page"), params | {"after": after, "limit": PAGE}
-    ):
-        yield list(map(memory_of, rows))
+    while rows := session.select(("memory_select", *parts, "transfer.page"), params | {"after": after, "limit": PAGE}):
+        yield list(map(load_memory, rows))
         after = rows[-1][0]
 
 
-class _Looked:
+class _StoreScan:
     """Findings collected while reading the memories of a store."""
 
-    def __init__(self, hold: Hold, session: Session) -> None:
-        self._hold, self._session, self._now = hold, session, hold.now()
-        self.texts = Collection()
-        self._stale, self._unread, self._contradicted = Found(), Found(), Found()
-        self._recalls = _recalls(hold, session)
-        self._after: list[Memory] = []
+    def __init__(self, ctx: Context, session: Session) -> None:
+        self._ctx, self._session, self._now = ctx, session, ctx.now()
+        self.texts = TextCollection()
+        self._stale, self._unread, self._contradicted = FindingCounter(), FindingCounter(), FindingCounter()
+        self._recalls = _list_recalls(ctx, session)
+        self._after_recall: list[Memory] = []
 
-    def page(self, page: list[Memory]) -> None:
+    def add_page(self, page: list[Memory]) -> None:
         ids = [memory.id for memory in page]
-        uses = memories.uses(self._session, ids)
-        stale = invalidations.stale(self._session, self._hold.caller, ids, self._now)
-        linked = self._tied(ids)
+        uses = memories.read_access_counts(self._session, ids)
+        stale = invalidations.find_stale(self._session, self._ctx.caller, ids, self._now)
+        linked = self._find_links(ids)
         for memory in page:
-            self.texts.add(_text(memory))
-            if why := self._outlived(memory, stale, linked["supersedes"]):
+            self.texts.add(_build_text(memory))
+            if why := self._find_stale_reason(memory, stale, linked["supersedes"]):
                 self._stale.add(Example((memory.id,), f"{memory.title}: {why}"))
             if uses.get(memory.id, (0, 0))[0] == 0:
                 self._unread.add(Example((memory.id,), memory.title))
             if memory.id in linked["contradicts"]:
                 self._contradicted.add(Example((memory.id, linked["contradicts"][memory.id]), memory.title))
-            if memory.agent == self._hold.caller.agent and self._recalls_before(memory):
-                self._after.append(memory)
+            if memory.agent == self._ctx.caller.agent and self._list_recalls_before(memory):
+                self._after_recall.append(memory)
 
-    def _tied(self, ids: list[str]) -> dict[str, dict[str, str]]:
-        which = Which(relations=("supersedes", "contradicts"))
+    def _find_links(self, ids: list[str]) -> dict[str, dict[str, str]]:
+        which = LinkFilter(relations=("supersedes", "contradicts"))
         found: dict[str, dict[str, str]] = {"supersedes": {}, "contradicts": {}}
-        for edge in links.entering(self._session, self._hold.caller, ids, which, self._now, limit=MOST_LINKS):
+        for edge in links.list_incoming(self._session, self._ctx.caller, ids, which, self._now, limit=MAX_LINKS):
             found[edge.link.relation][edge.link.target] = edge.id
         return found
 
-    def _outlived(self, memory: Memory, stale: dict[str, Any], superseded: dict[str, str]) -> str | None:
+    def _find_stale_reason(self, memory: Memory, stale: dict[str, Any], superseded: dict[str, str]) -> str | None:
         if memory.id in superseded:
             return f"superseded by {superseded[memory.id]}"
         if memory.valid_until is not None and memory.valid_until <= self._now:
-            return f"valid until {moment.to_text(memory.valid_until)}"
+            return f"valid until {timestamps.format_timestamp(memory.valid_until)}"
         return "a source changed or was deleted" if memory.id in stale else None
 
-    def _recalls_before(self, memory: Memory) -> list[recalls.Logged]:
-        since = memory.created_at - LATELY
-        return [one for one in self._recalls if since <= one.asked_at < memory.created_at][:MOST_RECALLS]
+    def _list_recalls_before(self, memory: Memory) -> list[recall_store.RecallRecord]:
+        since = memory.created_at - RECALL_WINDOW
+        return [one for one in self._recalls if since <= one.asked_at < memory.created_at][:MAX_RECALLS]
 
-    def loops(self) -> Finding:
+    def find_loops(self) -> Finding:
         """Find memories that only repeat what their agent recalled shortly before."""
-        found = Found()
-        for memory in self._after[-MOST_LOOPS_LOOKED_AT:]:
-            ids = [hit.id for one in self._recalls_before(memory) for hit in one.hits if hit.id != memory.id]
+        found = FindingCounter()
+        for memory in self._after_recall[-MAX_LOOP_CANDIDATES:]:
+            ids = [hit.id for one in self._list_recalls_before(memory) for hit in one.hits if hit.id != memory.id]
             read = memories.by_ids(
-                self._session, self._hold.caller, list(dict.fromkeys(ids))[:MOST_RECALLED], self._now, view="kept"
+                self._session, self._ctx.caller, list(dict.fromkeys(ids))[:MAX_RECALLED_HITS], self._now, view="kept"
             )
             older = [one for one in read.values() if one.created_at < memory.created_at]
             texts = [f"{one.title}\n{one.content}" for one in older]
-            near = worth_reading(texts, memory.content)
-            if repeated := echoes([texts[at] for at in near], memory.content, [older[at] for at in near]):
+            near = preselect_echoes(texts, memory.content)
+            if repeated := find_echoes([texts[at] for at in near], memory.content, [older[at] for at in near]):
                 found.add(Example((memory.id, *(one.id for one in repeated)), memory.title))
-        return found.finding()
+        return found.build_finding()
 
-    def findings(self, same: Finding, near: Finding, against: Finding, loops: Finding) -> dict[Trouble, Finding]:
-        linked = self._contradicted.finding()
-        both = Finding((against.many or 0) + (linked.many or 0), linked.examples + against.examples)
+    def build_findings(self, same: Finding, near: Finding, against: Finding, loops: Finding) -> dict[Trouble, Finding]:
+        linked = self._contradicted.build_finding()
+        both = Finding((against.total or 0) + (linked.total or 0), linked.examples + against.examples)
         return {
             "duplicates": same,
             "near_duplicates": near,
             "recall_loops": loops,
-            "secrets": self.texts.secrets.finding(),
-            "untrusted": self.texts.untrusted.finding(),
+            "secrets": self.texts.secrets.build_finding(),
+            "untrusted": self.texts.untrusted.build_finding(),
             "contradictions": both,
-            "stale": self._stale.finding(),
-            "never_read": self._unread.finding(),
+            "stale": self._stale.build_finding(),
+            "never_read": self._unread.build_finding(),
         }
 
 
-def _recalls(hold: Hold, session: Session) -> list[recalls.Logged]:
+def _list_recalls(ctx: Context, session: Session) -> list[recall_store.RecallRecord]:
     """List the recalls of the calling agent, newest first."""
-    logged = recalls.page(session, hold.caller.agent, before="", limit=MOST_RECALLS_READ)
-    buffered = [one.logged(whole=False) for one in hold.local(Recalls).all() if one.agent == hold.caller.agent]
+    logged = recall_store.list_page(session, ctx.caller.agent, before="", limit=MAX_RECALLS_READ)
+    buffered = [
+        one.to_record(with_question=False) for one in ctx.local(RecallLog).list_all() if one.agent == ctx.caller.agent
+    ]
     return [*buffered[::-1], *logged]
 
 
-def _text(memory: Memory) -> Text:
+def _build_text(memory: Memory) -> Text:
     is_spoken = memory.thread is not None or memory.kind == "conversation"
     return Text(memory.id, memory.namespace, memory.title, memory.content, is_spoken)
 
 
-def of_records(records: Iterator[Record], keep_going: Callable[[], None]) -> Audit:
+def report_on_records(records: Iterator[Record], check_cancelled: Callable[[], None]) -> QualityReport:
     """Report on another program's export, which has no recall history."""
-    texts, problems = Collection(), list[Problem]()
+    texts, problems = TextCollection(), list[Problem]()
     for record in records:
-        keep_going()
+        check_cancelled()
         if isinstance(record, Problem):
             problems.append(record)
-        for text in _texts(record):
+        for text in _read_texts(record):
             texts.add(text)
-    same, near, against = texts.alike()
+    same, near, against = texts.find_repeats()
     unknown = Finding(None)
     findings: dict[Trouble, Finding] = {
         "duplicates": same,
         "near_duplicates": near,
         "recall_loops": unknown,
-        "secrets": texts.secrets.finding(),
-        "untrusted": texts.untrusted.finding(),
+        "secrets": texts.secrets.build_finding(),
+        "untrusted": texts.untrusted.build_finding(),
         "contradictions": against,
         "stale": unknown,
         "never_read": unknown,
     }
-    return Audit(texts.total, findings, problems)
+    return QualityReport(texts.total, findings, problems)
 
 
-def _texts(record: Record) -> Iterator[Text]:
+def _read_texts(record: Record) -> Iterator[Text]:
     match record:
         case Turn():
-            yield Text(record.where, record.thread, record.name, record.content, spoken=True)
+            yield Text(record.where, record.thread, record.name, record.content, is_spoken=True)
         case Note():
             yield Text(record.where, "", record.title, record.content)
-        case Rows():
+        case EnvelopeRows():
             for number, row in enumerate(record.envelope.get("memories") or ()):
                 if isinstance(row, dict) and isinstance(row.get("content"), str):
-                    yield _row(row, f"{record.where}[{number}]")
+                    yield _read_row(row, f"{record.where}[{number}]")
 
 
-def _row(row: dict[str, Any], where: str) -> Text:
-    def said(name: str, default: str = "") -> str:
+def _read_row(row: dict[str, Any], where: str) -> Text:
+    def get_text(name: str, default: str = "") -> str:
         value = row.get(name)
         return value if isinstance(value, str) else default
 
-    return Text(said("id", where), said("namespace"), said("title"), said("content"))
+    return Text(get_text("id", where), get_text("namespace"), get_text("title"), get_text("content"))

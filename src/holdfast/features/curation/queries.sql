@@ -1,14 +1,14 @@
 -- name: tag_counts
 -- Tags and their counts; visibility clauses come from features/memories/store.py.
 select x.tag, count(*) from memory_tag x join memory m on m.id = x.memory where true
--- name: tag_counts.often
+-- name: tag_counts.most_used
  group by x.tag order by count(*) desc, x.tag limit :limit
--- name: memory.titled
+-- name: memory.by_title
  and m.title = :title
 -- name: memory.after
 -- Ordered by id, after a given one.
  and m.id > :after order by m.id limit :limit
--- name: curate_bound
+-- name: curate_referrers
 -- Memories that are granted, standards, sources or part of a supersession, with the reason.
 select g.memory, 'granted' from memory_grant g where g.state = 'live' and g.memory = any(:ids)
 union select s.memory, 'standard' from standard s where s.state = 'live' and s.memory = any(:ids)
@@ -23,12 +23,12 @@ select place from curate_cursor where id = :id
 -- name: curate_cursor_put
 insert into curate_cursor (id, place, moved_at) values (:id, :place, :moved_at)
 on conflict (id) do update set place = excluded.place, moved_at = excluded.moved_at
--- name: curate_done_some
+-- name: curate_mark_list
 select memory, hash from curate_done where step = :step and memory = any(:ids)
--- name: curate_done_put
+-- name: curate_mark_put
 insert into curate_done (step, memory, hash, done_at) values (:step, :memory, :hash, :done_at)
 on conflict (step, memory) do update set hash = excluded.hash, done_at = excluded.done_at
--- name: curate_done_purged
+-- name: curate_mark_purge
 delete from curate_done where memory = any(:ids)
 -- name: curate_run.columns
 r.id, r.agent, r.began_at, r.ended_at, r.status, r.report
@@ -36,7 +36,7 @@ r.id, r.agent, r.began_at, r.ended_at, r.status, r.report
 insert into curate_run (id, agent, began_at, status, report) values (:id, :agent, :began_at, 'running', '{}')
 -- name: curate_run_end
 update curate_run set ended_at = :ended_at, status = :status, report = :report where id = :id
--- name: curate_run_broken
+-- name: curate_run_abandon
 -- Only one run is active at a time: any other running one was interrupted.
 update curate_run set status = 'broken off' where status = 'running' and id <> :id
 -- name: curate_run_status
@@ -47,33 +47,33 @@ select {curate_run.columns} from curate_run r where r.id = :id
 select {curate_run.columns} from curate_run r where r.id < :before order by r.id desc limit :limit
 -- name: curate_step_add
 insert into curate_step (run, seq, step, memory) values (:run, :seq, :step, :memory)
--- name: curate_steps
+-- name: curate_step_list
 -- Last step first: later steps may depend on earlier ones.
 select seq, step, memory from curate_step where run = :run order by seq desc
--- name: curate_step_drop
+-- name: curate_step_delete
 delete from curate_step where run = :run and seq = :seq
--- name: curate_offer.columns
+-- name: curate_proposal.columns
 o.id, o.run, o.step, o.memory, o.other, o.body, o.agent, o.offered_at, o.status, o.decided_by, o.decided_at
--- name: curate_offer_add
+-- name: curate_proposal_add
 insert into curate_offer (id, run, step, memory, other, body, agent, offered_at, status)
 values (:id, :run, :step, :memory, :other, :body, :agent, :offered_at, :status) on conflict (id) do nothing returning id
--- name: curate_offer_get
-select {curate_offer.columns} from curate_offer o where o.id = :id
--- name: curate_offer_some
+-- name: curate_proposal_get
+select {curate_proposal.columns} from curate_offer o where o.id = :id
+-- name: curate_proposal_statuses
 select o.id, o.status from curate_offer o where o.id = any(:ids)
--- name: curate_offer_apart
+-- name: curate_not_duplicates
 -- Memories that must not be merged with the given ones.
 select o.other from curate_offer o where o.memory = any(:ids) and o.step = 'duplicate' and o.status = 'dismissed'
 union select o.memory from curate_offer o where o.other = any(:ids) and o.step = 'duplicate' and o.status = 'dismissed'
--- name: curate_offer_page
+-- name: curate_proposal_page
 -- Newest first, after a given one.
-select {curate_offer.columns} from curate_offer o where o.status = :status and (o.offered_at, o.id) < (:at, :before)
+select {curate_proposal.columns} from curate_offer o where o.status = :status and (o.offered_at, o.id) < (:at, :before)
 order by o.offered_at desc, o.id desc limit :limit
--- name: curate_offer_decide
+-- name: curate_proposal_decide
 update curate_offer set status = :status, decided_by = :decided_by, decided_at = :decided_at
 where id = :id and status = 'open' returning id
--- name: curate_offers_withdrawn
+-- name: curate_proposal_withdraw
 update curate_offer set status = 'withdrawn', decided_by = :decided_by, decided_at = :decided_at
 where run = :run and status = 'open' returning id
--- name: curate_offer_purged
+-- name: curate_proposal_purge
 delete from curate_offer where memory = any(:ids) or other = any(:ids)

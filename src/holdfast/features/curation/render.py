@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.features.curation.operations.audit import AuditAnswer, AuditFinding
+from holdfast.features.curation.operations.audit import AuditFinding, AuditResult
 from holdfast.kernel.terminal import escape, pluralize, render_table, shorten, style
 
 _TROUBLE_LABELS = {
@@ -59,7 +59,7 @@ def render_proposals(answer: Any) -> Iterator[str]:
             yield f"  {shorten(against['b'])}"
 
 
-def render_audit(answer: AuditAnswer) -> Iterator[str]:
+def render_audit(answer: AuditResult) -> Iterator[str]:
     """Print the quality score, the findings it is made of, and examples of each."""
     without = f", {answer.rejected} unreadable" if answer.rejected else ""
     yield f"Score {answer.score} of 100, {pluralize(answer.total, 'memory', 'memories')}{without}."

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from dataclasses import replace as change
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Literal, NamedTuple, get_args
 
@@ -18,22 +17,22 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.features.curation import store as curation
-from holdfast.features.llm import store as consulted
+from holdfast.features.llm import store as llm_store
 from holdfast.features.memories import store as memories
 from holdfast.kernel import ids
-from holdfast.kernel.caller import under
-from holdfast.kernel.context import Hold
-from holdfast.kernel.errors import Cancelled, CuratorBusy, HoldfastError, StoreError
+from holdfast.kernel.caller import is_under
+from holdfast.kernel.context import Context
+from holdfast.kernel.errors import CuratorBusy, HoldfastError, OperationCancelled, StoreError
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.columns import content_hash
 from holdfast.kernel.journal.transaction import Transaction
-from holdfast.kernel.records import validate as door
+from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.registry.stages import Stage
 from holdfast.kernel.storage import leases
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.similarity import Likeness
-from holdfast.kernel.timestamps import SECOND, to_text
+from holdfast.kernel.text.similarity import Similarity
+from holdfast.kernel.timestamps import SECOND, format_timestamp
 
 Step = Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
 STEPS: tuple[Step, ...] = get_args(Step)
@@ -45,18 +44,18 @@ WRITES: dict[Step, tuple[Stage, ...]] = {
     "personas": ("store",),
 }
 """Hook stages of the steps that change memories; the other steps only propose. A merged memory inherits links."""
-End = Literal["all was looked at", "max_ops", "max_seconds"]
+EndReason = Literal["all was looked at", "max_ops", "max_seconds"]
 LEASE = "curate"
 LEASE_MICROSECONDS = 60 * SECOND
 """How long a crashed curator blocks others."""
-MOST_SHOWN_SECONDS = 15
+MAX_DRY_RUN_SECONDS = 15
 """How long a dry run may block other writers."""
 PAGE = 200
 RULES = "1"
 """Version of the rules. Increase it to check every memory again."""
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class CurateOptions(Struct, frozen=True, kw_only=True):
     """Scope and budget of a run."""
 
     apply: bool = False
@@ -70,7 +69,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     """Model tokens; once spent, the run continues by rules."""
 
 
-class Done(NamedTuple):
+class CurateAction(NamedTuple):
     """One change or proposal."""
 
     step: Step
@@ -89,126 +88,126 @@ class Tally:
     skipped: Counter[str] = field(default_factory=Counter)
 
 
-class Curated(NamedTuple):
-    run: str | None
+class CurateReport(NamedTuple):
+    run_id: str | None
     """Id for a rollback; None for a dry run."""
-    asked: Asked
+    options: CurateOptions
     tallies: dict[Step, Tally]
-    done: list[Done]
-    ended: End
+    actions: list[CurateAction]
+    ended: EndReason
     scanned: int
 
 
-class Skip(Exception):
+class SkipMemory(Exception):
     """Skip a memory, with the reason."""
 
 
-class Full(Exception):
+class BudgetSpent(Exception):
     """The operation limit of a run is reached."""
 
 
-class _Shown(Exception):
+class _DryRunRollback(Exception):
     """Roll back one change of a dry run with a model."""
 
 
 @contextmanager
-def alone(hold: Hold, owner: str) -> Iterator[None]:
+def hold_curator_lease(ctx: Context, owner: str) -> Iterator[None]:
     """Hold the curator lease of the store. A crashed holder blocks others only until its lease ends.
 
     From here on the operation may commit, so a cancelled caller is no longer told that nothing was written.
     """
-    hold.progress.commit()
-    with hold.store.writing() as session:
-        take_lease(session, owner, hold.now())
+    ctx.progress.begin_commit()
+    with ctx.store.transaction() as session:
+        take_lease(session, owner, ctx.now())
     try:
         yield
     finally:
-        with hold.store.writing() as session:
+        with ctx.store.transaction() as session:
             leases.release(session, LEASE, owner)
 
 
 def take_lease(session: Session, owner: str, now: int) -> None:
     """Take or extend the lease. Raises if another curator holds it."""
-    if not leases.take(session, LEASE, owner, now + LEASE_MICROSECONDS, now):
-        lease = leases.held(session, LEASE, now)
-        until = f" Its lease lasts until {to_text(lease.ends_at)}." if lease else ""
+    if not leases.acquire(session, LEASE, owner, now + LEASE_MICROSECONDS, now):
+        lease = leases.get_lease(session, LEASE, now)
+        until = f" Its lease lasts until {format_timestamp(lease.ends_at)}." if lease else ""
         raise CuratorBusy(f"Another curator is running in this store: try again later.{until}", retryable=True)
 
 
-class Run:
+class CuratorRun:
     """State of a curator run."""
 
-    def __init__(self, hold: Hold, asked: Asked, perform: Perform) -> None:
+    def __init__(self, ctx: Context, options: CurateOptions, perform: StepFunction) -> None:
         self._perform = perform
-        self.hold = hold
-        self.asked = asked
-        self.id = hold.new_id()
-        self.tallies: dict[Step, Tally] = {step: Tally() for step in asked.steps}
-        self.done: list[Done] = []
-        self.made: set[str] = set()
+        self.ctx = ctx
+        self.options = options
+        self.id = ctx.new_id()
+        self.tallies: dict[Step, Tally] = {step: Tally() for step in options.steps}
+        self.actions: list[CurateAction] = []
+        self.created_ids: set[str] = set()
         """Memories created by this run."""
-        self.gone: set[str] = set()
+        self.archived_ids: set[str] = set()
         """Memories archived by this run, which may still be on the page."""
-        self.liked: tuple[Memory, list[tuple[Memory, Likeness]]] | None = None
+        self.similar_cache: tuple[Memory, list[tuple[Memory, Similarity]]] | None = None
         """Cached memories similar to the current one; several steps need them."""
-        self._exclude = tuple(door.namespace(name) for name in asked.exclude)
-        self._until = monotonic() + asked.max_seconds
-        self._spent_before = self._tokens()
-        self._renew_at = hold.now() + LEASE_MICROSECONDS // 2
+        self._excluded = tuple(validate.namespace(name) for name in options.exclude)
+        self._deadline = monotonic() + options.max_seconds
+        self._tokens_before = self._count_tokens()
+        self._renew_at = ctx.now() + LEASE_MICROSECONDS // 2
         self._scanned = 0
-        self._proposed: set[str] = set()
-        self._offers: list[curation.Offer] = []
+        self._proposed_ids: set[str] = set()
+        self._proposals: list[curation.Proposal] = []
         """Proposals of this page, written together with its marks."""
-        self._labels: dict[str, dict[str, int]] = {}
+        self._tag_counts: dict[str, dict[str, int]] = {}
 
-    def over_all(self) -> Curated:
+    def process_all(self) -> CurateReport:
         """Process all pages, starting where the previous run ended."""
-        place = self._place()
-        while page := self._page(place):
+        place = self._read_cursor()
+        while page := self._read_page(place):
             for number, memory in enumerate(page.memories):
-                self.hold.progress(self._scanned, self._scanned + len(page.memories) - number, "curating")
-                if end := self._spent():
-                    self._turn(page, place)
-                    return self._curated(end)
-                self._keep_lease()
-                self._keep_budget()
-                if not self._all_steps(self._perform, memory, page):
-                    self._turn(page, place)
-                    return self._curated("max_ops")
+                self.ctx.progress(self._scanned, self._scanned + len(page.memories) - number, "curating")
+                if end := self._find_end_reason():
+                    self._store_progress(page, place)
+                    return self._build_report(end)
+                self._renew_lease()
+                self._enforce_token_budget()
+                if not self._run_steps(self._perform, memory, page):
+                    self._store_progress(page, place)
+                    return self._build_report("max_ops")
                 self._scanned += 1
                 place = memory.id
-            self._turn(page, place)
-        self._turn(_NOTHING, "")
-        return self._curated("all was looked at")
+            self._store_progress(page, place)
+        self._store_progress(_EMPTY_PAGE, "")
+        return self._build_report("all was looked at")
 
-    def _all_steps(self, perform: Perform, memory: Memory, page: Page) -> bool:
+    def _run_steps(self, perform: StepFunction, memory: Memory, page: Page) -> bool:
         """Run every step on a memory; False if the limit was reached, so the next run continues with this memory."""
-        for step in self.asked.steps:
-            if self._full:
+        for step in self.options.steps:
+            if self._is_full:
                 return False
             try:
-                self._attempt(perform, step, memory, page)
-            except Full:
+                self._run_step(perform, step, memory, page)
+            except BudgetSpent:
                 return False
         return True
 
     @property
-    def _full(self) -> bool:
-        return len(self.done) >= self.asked.max_ops
+    def _is_full(self) -> bool:
+        return len(self.actions) >= self.options.max_ops
 
-    def _attempt(self, perform: Perform, step: Step, memory: Memory, page: Page) -> None:
+    def _run_step(self, perform: StepFunction, step: Step, memory: Memory, page: Page) -> None:
         """Run one step on one memory. Errors are counted and do not affect other memories."""
-        if memory.id in self.gone:
+        if memory.id in self.archived_ids:
             return
-        if self._left_out(memory.namespace) or page.looked_at(step, memory):
+        if self._is_excluded(memory.namespace) or page.is_unchanged(step, memory):
             return
         tally = self.tallies[step]
         tally.looked_at += 1
         try:
             perform(self, step, memory, page)
-        except Skip as skip:
+        except SkipMemory as skip:
             tally.skipped[str(skip)] += 1
-        except (StoreError, Cancelled, CuratorBusy):
+        except (StoreError, OperationCancelled, CuratorBusy):
             raise
         except HoldfastError as error:
             tally.skipped[f"refused: {error.code}"] += 1
@@ -216,131 +215,142 @@ class Run:
         if step in BY_CONTENT:
             page.marks.setdefault(step, {})[memory.id] = page.hashes[memory.id]
 
-    def _left_out(self, namespace: str) -> bool:
+    def _is_excluded(self, namespace: str) -> bool:
         return any(segment.startswith("_") for segment in namespace.split("/")) or any(
-            under(namespace, path) for path in self._exclude
+            is_under(namespace, path) for path in self._excluded
         )
 
-    def _spent(self) -> End | None:
-        if self._full:
+    def _find_end_reason(self) -> EndReason | None:
+        if self._is_full:
             return "max_ops"
-        return "max_seconds" if monotonic() >= self._until else None
+        return "max_seconds" if monotonic() >= self._deadline else None
 
-    def _page(self, after: str) -> Page | None:
-        now = self.hold.now()
-        with self.hold.reading() as session:
-            found = curation.page(session, self.hold.caller, after, now, limit=PAGE)
+    def _read_page(self, after: str) -> Page | None:
+        now = self.ctx.now()
+        with self.ctx.reading() as session:
+            found = curation.list_changeable(session, self.ctx.caller, after, now, limit=PAGE)
             page_ids = [memory.id for memory in found]
-            marks = {step: curation.done(session, step, page_ids) for step in self.asked.steps}
-            uses = memories.uses(session, page_ids)
-        hashes = {memory.id: hash_of(memory) for memory in found}
+            marks = {step: curation.get_marks(session, step, page_ids) for step in self.options.steps}
+            uses = memories.read_access_counts(session, page_ids)
+        hashes = {memory.id: hash_memory(memory) for memory in found}
         return Page(found, hashes, marks, uses, {}) if found else None
 
-    def _turn(self, page: Page, place: str) -> None:
+    def _store_progress(self, page: Page, place: str) -> None:
         """Store marks, proposals and the cursor."""
-        if not self.asked.apply:
+        if not self.options.apply:
             return
-        now = self.hold.now()
-        with self.hold.store.writing() as session:
+        now = self.ctx.now()
+        with self.ctx.store.transaction() as session:
             take_lease(session, self.id, now)
             for step, hashes in page.marks.items():
-                curation.note(session, step, hashes.items(), now)
-            for offer in self._offers:
-                curation.propose(session, offer)
-            curation.move(session, self._cursor, place, now)
-        self._offers.clear()
+                curation.set_marks(session, step, hashes.items(), now)
+            for offer in self._proposals:
+                curation.add_proposal(session, offer)
+            curation.set_cursor(session, self._cursor_id, place, now)
+        self._proposals.clear()
 
     @property
-    def _cursor(self) -> str:
-        parts = (*sorted(self.asked.include), "\x00", *sorted(self.asked.exclude), "\x00", *sorted(self.asked.steps))
-        return ids.derived("curate", self.hold.caller.agent, *parts)
+    def _cursor_id(self) -> str:
+        parts = (
+            *sorted(self.options.include),
+            "\x00",
+            *sorted(self.options.exclude),
+            "\x00",
+            *sorted(self.options.steps),
+        )
+        return ids.derive_id("curate", self.ctx.caller.agent, *parts)
 
-    def _place(self) -> str:
-        with self.hold.reading() as session:
-            return curation.cursor(session, self._cursor)
+    def _read_cursor(self) -> str:
+        with self.ctx.reading() as session:
+            return curation.get_cursor(session, self._cursor_id)
 
-    def _keep_lease(self) -> None:
+    def _renew_lease(self) -> None:
         """Extend the lease, also while nothing is written."""
-        now = self.hold.now()
-        if self.asked.apply and now >= self._renew_at:
-            with self.hold.store.writing() as session:
+        now = self.ctx.now()
+        if self.options.apply and now >= self._renew_at:
+            with self.ctx.store.transaction() as session:
                 take_lease(session, self.id, now)
             self._renew_at = now + LEASE_MICROSECONDS // 2
 
-    def _tokens(self) -> int:
+    def _count_tokens(self) -> int:
         """Count the model tokens used today; 0 if the run has no token limit."""
-        if self.hold.model is None or self.asked.max_tokens is None:
+        if self.ctx.model is None or self.options.max_tokens is None:
             return 0
-        with self.hold.reading() as session:
-            return consulted.spent(session, self.hold.now())
+        with self.ctx.reading() as session:
+            return llm_store.count_spent(session, self.ctx.now())
 
-    def _keep_budget(self) -> None:
+    def _enforce_token_budget(self) -> None:
         """Stop using the model once the token limit is reached."""
-        if self.asked.max_tokens is not None and self._tokens() - self._spent_before >= self.asked.max_tokens:
-            self.hold = change(self.hold, model=None)
+        if (
+            self.options.max_tokens is not None
+            and self._count_tokens() - self._tokens_before >= self.options.max_tokens
+        ):
+            self.ctx = replace(self.ctx, model=None)
 
     @contextmanager
-    def changing(self, step: Step, memory: str) -> Iterator[Transaction]:
+    def open_change(self, step: Step, memory: str) -> Iterator[Transaction]:
         """Open the transaction of one change, under the lease and recorded as a step; a dry run rolls it back."""
         try:
-            with self.hold.writing() as write:
-                if self.asked.apply:
+            with self.ctx.transaction() as write:
+                if self.options.apply:
                     take_lease(write.session, self.id, write.now)
                 yield write
-                if not self.asked.apply and self.hold.model is not None:
+                if not self.options.apply and self.ctx.model is not None:
                     write.flush()
-                    raise _Shown
-                if self.asked.apply and write.changes:
-                    first = journal.head_of(write.session).seq + 1
-                    curation.step(write.session, self.id, first, step, memory)
-        except _Shown:
+                    raise _DryRunRollback
+                if self.options.apply and write.change_count:
+                    first = journal.get_head(write.session).seq + 1
+                    curation.add_step(write.session, self.id, first, step, memory)
+        except _DryRunRollback:
             pass
 
-    def note(self, write: Transaction, step: Step, marks: dict[str, str]) -> None:
+    def record_marks(self, write: Transaction, step: Step, marks: dict[str, str]) -> None:
         """Record, in the transaction of a change, that memories were checked."""
-        curation.note(write.session, step, marks.items(), write.now)
+        curation.set_marks(write.session, step, marks.items(), write.now)
 
-    def changed(self, step: Step, ids: tuple[str, ...], what: str) -> None:
+    def record_change(self, step: Step, ids: tuple[str, ...], what: str) -> None:
         self.tallies[step].changed += 1
-        self.done.append(Done(step, "changed", self._lasting(ids), what))
+        self.actions.append(CurateAction(step, "changed", self._list_lasting(ids), what))
 
     def propose(self, step: Step, sort: str, memory: str, other: str | None, key: str, body: object, what: str) -> None:
         """Propose a change. Raises Skip if it was proposed before."""
-        offer = curation.Offer(
-            id=curation.offer_id(sort, key),
+        offer = curation.Proposal(
+            id=curation.derive_proposal_id(sort, key),
             run=self.id,
             step=sort,
             memory=memory,
             other=other,
             body=msgspec.json.encode(body).decode(),
-            agent=self.hold.caller.agent,
-            offered_at=self.hold.now(),
+            agent=self.ctx.caller.agent,
+            offered_at=self.ctx.now(),
             status="open",
         )
-        with self.hold.reading() as session:
-            exists = curation.proposed(session, [offer.id])
-        if exists or offer.id in self._proposed:
-            raise Skip("proposed before")
-        if self._full:
-            raise Full
-        self._proposed.add(offer.id)
-        self._offers.append(offer)
+        with self.ctx.reading() as session:
+            exists = curation.get_proposal_statuses(session, [offer.id])
+        if exists or offer.id in self._proposed_ids:
+            raise SkipMemory("proposed before")
+        if self._is_full:
+            raise BudgetSpent
+        self._proposed_ids.add(offer.id)
+        self._proposals.append(offer)
         self.tallies[step].proposed += 1
         ids = (memory,) if other is None else (memory, other)
-        self.done.append(Done(step, "proposed", self._lasting(ids), what))
+        self.actions.append(CurateAction(step, "proposed", self._list_lasting(ids), what))
 
-    def _lasting(self, ids: tuple[str, ...]) -> tuple[str, ...]:
+    def _list_lasting(self, ids: tuple[str, ...]) -> tuple[str, ...]:
         """Filter out memories that exist only during a dry run."""
-        return ids if self.asked.apply else tuple(id for id in ids if id not in self.made)
+        return ids if self.options.apply else tuple(id for id in ids if id not in self.created_ids)
 
-    def labels(self, session: Session, namespace: str) -> dict[str, int]:
+    def count_tags(self, session: Session, namespace: str) -> dict[str, int]:
         """Count the tags of a namespace, cached for the run."""
-        if namespace not in self._labels:
-            self._labels[namespace] = curation.tags(session, self.hold.caller, namespace, self.hold.now())
-        return self._labels[namespace]
+        if namespace not in self._tag_counts:
+            self._tag_counts[namespace] = curation.count_tags(session, self.ctx.caller, namespace, self.ctx.now())
+        return self._tag_counts[namespace]
 
-    def _curated(self, ended: End) -> Curated:
-        return Curated(self.id if self.asked.apply else None, self.asked, self.tallies, self.done, ended, self._scanned)
+    def _build_report(self, ended: EndReason) -> CurateReport:
+        return CurateReport(
+            self.id if self.options.apply else None, self.options, self.tallies, self.actions, ended, self._scanned
+        )
 
     def close(self, status: str) -> None:
         """Record how the run ended, even if the caller cancelled."""
@@ -348,8 +358,8 @@ class Run:
             step: {"looked_at": tally.looked_at, "changed": tally.changed, "proposed": tally.proposed}
             for step, tally in self.tallies.items()
         }
-        with self.hold.store.writing() as session:
-            curation.finish(session, self.id, status, msgspec.json.encode(counts).decode(), self.hold.now())
+        with self.ctx.store.transaction() as session:
+            curation.finish_run(session, self.id, status, msgspec.json.encode(counts).decode(), self.ctx.now())
 
 
 class Page(NamedTuple):
@@ -357,21 +367,23 @@ class Page(NamedTuple):
 
     memories: list[Memory]
     hashes: dict[str, str]
-    done: dict[Step, dict[str, str]]
+    previous_marks: dict[Step, dict[str, str]]
     """Marks of earlier runs: step -> memory -> hash."""
     uses: dict[str, tuple[int, int]]
     marks: dict[Step, dict[str, str]]
     """New marks of this run."""
 
-    def looked_at(self, step: Step, memory: Memory) -> bool:
+    def is_unchanged(self, step: Step, memory: Memory) -> bool:
         """Whether a content step already checked this version of the memory."""
-        return step in BY_CONTENT and self.done[step].get(memory.id) == self.hashes[memory.id]
+        return step in BY_CONTENT and self.previous_marks[step].get(memory.id) == self.hashes[memory.id]
 
 
-_NOTHING = Page([], {}, {}, {}, {})
-Perform = Callable[[Run, Step, Memory, Page], None]
+_EMPTY_PAGE = Page([], {}, {}, {}, {})
+StepFunction = Callable[[CuratorRun, Step, Memory, Page], None]
 
 
-def hash_of(memory: Memory) -> str:
+def hash_memory(memory: Memory) -> str:
     """Hash what content steps depend on: rules version, text, namespace, scope and tags."""
-    return ids.derived(RULES, content_hash(memory.title, memory.content), memory.namespace, memory.scope, *memory.tags)
+    return ids.derive_id(
+        RULES, content_hash(memory.title, memory.content), memory.namespace, memory.scope, *memory.tags
+    )

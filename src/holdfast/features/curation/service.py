@@ -5,66 +5,73 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.features.curation import store as curation
-from holdfast.features.curation.run import MOST_SHOWN_SECONDS, WRITES, Asked, Curated, Run, alone
-from holdfast.features.curation.steps import perform
+from holdfast.features.curation.run import (
+    MAX_DRY_RUN_SECONDS,
+    WRITES,
+    CurateOptions,
+    CurateReport,
+    CuratorRun,
+    hold_curator_lease,
+)
+from holdfast.features.curation.steps import perform_step
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import EVERYTHING
-from holdfast.kernel.context import Hold
-from holdfast.kernel.errors import Cancelled
-from holdfast.kernel.journal.dry_run import rehearsed
-from holdfast.kernel.records import validate as door
-from holdfast.kernel.registry.stages import Parts
+from holdfast.kernel.context import Context
+from holdfast.kernel.errors import OperationCancelled
+from holdfast.kernel.journal.dry_run import open_dry_run
+from holdfast.kernel.records import validate
+from holdfast.kernel.registry.stages import StageEffects
 
 
-def curate(hold: Hold, asked: Asked) -> Curated:
+def run_curator(ctx: Context, options: CurateOptions) -> CurateReport:
     """Run the curator until its budget is spent; the next run continues from there."""
-    if not asked.apply:
-        return _shown(_within(hold, asked), asked)
-    run = Run(_within(hold, asked), asked, perform)
-    with alone(hold, run.id):
-        with hold.store.writing() as session:
-            curation.begin(session, run.id, hold.caller.agent, hold.now())
+    if not options.apply:
+        return _run_dry(_limit_namespaces(ctx, options), options)
+    run = CuratorRun(_limit_namespaces(ctx, options), options, perform_step)
+    with hold_curator_lease(ctx, run.id):
+        with ctx.store.transaction() as session:
+            curation.begin_run(session, run.id, ctx.caller.agent, ctx.now())
         try:
-            report = run.over_all()
+            report = run.process_all()
         except BaseException as error:
-            run.close("stopped" if isinstance(error, Cancelled) else "failed")
+            run.close("stopped" if isinstance(error, OperationCancelled) else "failed")
             raise
         run.close("done")
         return report
 
 
-def parts_of_curating(hold: Hold, asked: Asked) -> Parts:
+def list_curate_parts(ctx: Context, options: CurateOptions) -> StageEffects:
     """List the stages of a run, for hooks; none for a dry run."""
-    parts = Parts()
-    if asked.apply:
-        places = _places(_within(hold, asked)) or asked.include if asked.include else ()
-        for stage in (stage for step in asked.steps for stage in WRITES.get(step, ())):
+    parts = StageEffects()
+    if options.apply:
+        places = _list_namespaces(_limit_namespaces(ctx, options)) or options.include if options.include else ()
+        for stage in (stage for step in options.steps for stage in WRITES.get(step, ())):
             parts.add(stage, places)
     return parts
 
 
-def _places(hold: Hold) -> list[str]:
-    with hold.reading() as session:
-        found = memories.counts(session, hold.caller, EVERYTHING, hold.now(), "namespace")
+def _list_namespaces(ctx: Context) -> list[str]:
+    with ctx.reading() as session:
+        found = memories.count_by(session, ctx.caller, EVERYTHING, ctx.now(), "namespace")
     return [name for name, _ in found]
 
 
-def _shown(hold: Hold, asked: Asked) -> Curated:
+def _run_dry(ctx: Context, options: CurateOptions) -> CurateReport:
     """Run in one transaction that is rolled back. Other writers wait meanwhile, for a limited time.
 
     With a model each change is rolled back separately, because a transaction must not wait for a model.
     """
-    if hold.model is not None:
-        return Run(hold, asked, perform).over_all()
-    with rehearsed(hold) as rehearsal:
-        return Run(
-            rehearsal, replace(asked, max_seconds=min(asked.max_seconds, MOST_SHOWN_SECONDS)), perform
-        ).over_all()
+    if ctx.model is not None:
+        return CuratorRun(ctx, options, perform_step).process_all()
+    with open_dry_run(ctx) as rehearsal:
+        return CuratorRun(
+            rehearsal, replace(options, max_seconds=min(options.max_seconds, MAX_DRY_RUN_SECONDS)), perform_step
+        ).process_all()
 
 
-def _within(hold: Hold, asked: Asked) -> Hold:
+def _limit_namespaces(ctx: Context, options: CurateOptions) -> Context:
     """Limit the caller to the requested namespaces."""
-    include = tuple(door.namespace(name) for name in asked.include)
+    include = tuple(validate.namespace(name) for name in options.include)
     for name in include:
-        hold.caller.must_reach(name)
-    return hold.seen_by(replace(hold.caller, namespaces=include), hold.progress) if include else hold
+        ctx.caller.require_access(name)
+    return ctx.for_caller(replace(ctx.caller, namespaces=include), ctx.progress) if include else ctx

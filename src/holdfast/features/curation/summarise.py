@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from holdfast.features.curation.summary import meant, summary
-from holdfast.features.llm.assist import BY_RULES, How, aid, unfit
+from holdfast.features.curation.extract_summary import extract_content_words, extract_summary
+from holdfast.features.llm.assist import BY_RULES, MethodUsed, ask_or_fallback, rejected_answer
 from holdfast.features.llm.client import Material, Task
 from holdfast.features.memories import store as memories
-from holdfast.kernel.context import Hold
-from holdfast.kernel.records import validate as door
-from holdfast.kernel.text.idf import rarity
+from holdfast.kernel.context import Context
+from holdfast.kernel.records import validate
+from holdfast.kernel.text.idf import word_weights
 
-SENTENCES = 6
-MOST_CHARACTERS = 100_000
+MAX_SENTENCES = 6
+MAX_CHARACTERS = 100_000
 
 
 class Summary(Struct, frozen=True):
@@ -24,14 +24,14 @@ class Summary(Struct, frozen=True):
     text: str
 
 
-def summarise(hold: Hold, ids: Sequence[str]) -> tuple[str, How]:
+def summarise_memories(ctx: Context, ids: Sequence[str]) -> tuple[str, MethodUsed]:
     """Summarise memories that the caller may see. Never call it inside a transaction."""
-    with hold.reading() as session:
-        sources = [memories.resolve(session, hold.caller, id, hold.now()) for id in ids]
+    with ctx.reading() as session:
+        sources = [memories.resolve(session, ctx.caller, id, ctx.now()) for id in ids]
         text = "\n".join(source.content for source in sources)
-        rules = summary(text, SENTENCES, rarity(session, meant(text)))
-    if hold.model is None:
-        return _fitting(rules), BY_RULES
+        rules = extract_summary(text, MAX_SENTENCES, word_weights(session, extract_content_words(text)))
+    if ctx.model is None:
+        return _truncate(rules), BY_RULES
     task = Task(
         "summarise",
         "Summarise the texts in a few plain sentences. Keep names, numbers and dates. Add nothing that no text states.",
@@ -39,15 +39,15 @@ def summarise(hold: Hold, ids: Sequence[str]) -> tuple[str, How]:
         2048,
     )
     material = [
-        Material(f"text {n}", f"{one.title}\n{one.content[:MOST_CHARACTERS]}") for n, one in enumerate(sources, 1)
+        Material(f"text {n}", f"{one.title}\n{one.content[:MAX_CHARACTERS]}") for n, one in enumerate(sources, 1)
     ]
-    answer, how = aid(hold, task, material)
+    answer, how = ask_or_fallback(ctx, task, material)
     if answer is None:
-        return _fitting(rules), how
+        return _truncate(rules), how
     if not answer.text.strip() or "\x00" in answer.text:
-        return _fitting(rules), unfit("the model returned an empty summary")
-    return _fitting(answer.text.strip()), how
+        return _truncate(rules), rejected_answer("the model returned an empty summary")
+    return _truncate(answer.text.strip()), how
 
 
-def _fitting(text: str) -> str:
-    return text.encode()[: door.MOST_BYTES["content"]].decode(errors="ignore")
+def _truncate(text: str) -> str:
+    return text.encode()[: validate.MAX_BYTES["content"]].decode(errors="ignore")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.kernel.vector import MOST_MODEL
+from holdfast.kernel.vector import MAX_MODEL_CHARS
 from holdfast.settings import Settings
 
 if TYPE_CHECKING:
-    from holdfast.features.embeddings.remote import Remote
+    from holdfast.features.embeddings.remote import RemoteEmbedder
     from holdfast.kernel.embedder import Embedder
 
-OPENAI = ("https://api.openai.com/v1", "text-embedding-3-small")
-OLLAMA = ("http://127.0.0.1:11434", "nomic-embed-text")
+OPENAI_DEFAULTS = ("https://api.openai.com/v1", "text-embedding-3-small")
+OLLAMA_DEFAULTS = ("http://127.0.0.1:11434", "nomic-embed-text")
 """Default URL and model of each provider."""
 
 
-def chosen(settings: Settings) -> Embedder | None:
+def choose_embedder(settings: Settings) -> Embedder | None:
     """Return the configured embedder; None if embeddings are off. Raises Misconfigured for invalid settings."""
     match settings.embedder:
         case "none":
@@ -26,20 +26,22 @@ def chosen(settings: Settings) -> Embedder | None:
 
             return MiniLm()
         case "openai" | "ollama":
-            return _provider(settings)
+            return _make_provider(settings)
 
 
-def _provider(settings: Settings) -> Remote:
+def _make_provider(settings: Settings) -> RemoteEmbedder:
     from holdfast.features.embeddings import remote
-    from holdfast.kernel.net.address import address, bearer, key, model
-    from holdfast.kernel.net.http_client import Post
+    from holdfast.kernel.net.http_client import JsonClient
+    from holdfast.kernel.net.provider_settings import bearer_header, check_key, check_model_name, parse_provider_url
 
-    url, name = OPENAI if settings.embedder == "openai" else OLLAMA
-    words = remote.OPENAI if settings.embedder == "openai" else remote.OLLAMA
-    post = Post(
-        address("embedding", settings.embedding_url or url),
+    url, name = OPENAI_DEFAULTS if settings.embedder == "openai" else OLLAMA_DEFAULTS
+    words = remote.OPENAI_API if settings.embedder == "openai" else remote.OLLAMA_API
+    post = JsonClient(
+        parse_provider_url("embedding", settings.embedding_url or url),
         settings="embedding",
-        headers=bearer(key("embedding", settings.embedding_key)),
+        headers=bearer_header(check_key("embedding", settings.embedding_key)),
         timeout=settings.embedding_timeout_secs,
     )
-    return remote.Remote(post, model=model("embedding", settings.embedding_model or name, MOST_MODEL), words=words)
+    return remote.RemoteEmbedder(
+        post, model=check_model_name("embedding", settings.embedding_model or name, MAX_MODEL_CHARS), api=words
+    )

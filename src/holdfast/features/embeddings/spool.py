@@ -11,29 +11,29 @@ import msgspec
 
 from holdfast.kernel.vector import Vector
 
-Made = tuple[int, int, Vector]
+SpooledPassage = tuple[int, int, Vector]
 """Start, end and vector of a passage; negative positions are not part of the text."""
 
-IN_MEMORY = 1024 * 1024
+MAX_IN_MEMORY = 1024 * 1024
 
 
-class Spool:
+class EmbeddingSpool:
     """Embeddings by text number. Leaving the context deletes them."""
 
     def __init__(self) -> None:
-        self._file = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115  # closed by __exit__
+        self._file = SpooledTemporaryFile(max_size=MAX_IN_MEMORY)  # noqa: SIM115  # closed by __exit__
         self._at: dict[int, tuple[int, int]] = {}
 
-    def __enter__(self) -> Spool:
+    def __enter__(self) -> EmbeddingSpool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         with suppress(OSError):  # after a full disk, the rest is not needed
             self._file.close()
 
-    def __setitem__(self, number: int, made: Sequence[Made]) -> None:
+    def __setitem__(self, number: int, passages: Sequence[SpooledPassage]) -> None:
         """Add the embeddings of a text. If the disk is full, all earlier ones are lost too."""
-        packed = msgspec.msgpack.encode([(start, end, bytes(vector)) for start, end, vector in made])
+        packed = msgspec.msgpack.encode([(start, end, bytes(vector)) for start, end, vector in passages])
         try:
             begins = self._file.seek(0, 2)
             self._file.write(packed)
@@ -43,7 +43,7 @@ class Spool:
             raise
         self._at[number] = (begins, len(packed))
 
-    def get(self, number: int) -> list[Made]:
+    def get(self, number: int) -> list[SpooledPassage]:
         """Return the embeddings of a text; empty if there are none."""
         begins, size = self._at.get(number, (0, 0))
         if not size:

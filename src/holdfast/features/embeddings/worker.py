@@ -11,57 +11,57 @@ from random import random
 from time import monotonic
 from typing import Literal
 
-from holdfast.features.embeddings import service as embed
-from holdfast.kernel.context import Hold, Progress
-from holdfast.kernel.errors import Cancelled, EmbedderFailed, HoldfastError
+from holdfast.features.embeddings import service as embedding_service
+from holdfast.kernel.context import Context, Progress
+from holdfast.kernel.errors import EmbedderFailed, HoldfastError, OperationCancelled
 
 log = logging.getLogger("holdfast")
 
-AGAIN_SECONDS = 1.0
-LONGEST_PAUSE = 300.0
+RETRY_SECONDS = 1.0
+MAX_PAUSE_SECONDS = 300.0
 """Maximum pause between attempts with a failing provider."""
 QUIET_SECONDS = 0.2
-PATIENCE_SECONDS = 3.0
+MAX_QUIET_WAIT_SECONDS = 3.0
 """Longest wait for a pause in writing before computing embeddings."""
-OTHERS_SECONDS = 2.0
+OTHER_PROCESS_SECONDS = 2.0
 """Wait up to this long before embedding memories of another process, which embeds them itself if it can."""
-END_SECONDS = 10.0
+JOIN_SECONDS = 10.0
 
 
-class Making:
+class EmbeddingWorker:
     """Computes embeddings in the background. Starts at the first write, or at once to watch other processes."""
 
-    def __init__(self, hold: Hold) -> None:
+    def __init__(self, ctx: Context) -> None:
         self._stop = threading.Event()
-        self._kept = threading.Event()
+        self._wake_event = threading.Event()
         self._lock = threading.Lock()
-        self._woken = 0.0
-        self._keeping = 0
+        self._last_wake = 0.0
+        self._writes_in_progress = 0
         self._thread: threading.Thread | None = None
         self._watcher: threading.Thread | None = None
-        self._hold = hold.seen_by(hold.caller, Progress(stop=self._stop))
+        self._ctx = ctx.for_caller(ctx.caller, Progress(stop=self._stop))
 
     def wake(self) -> None:
         """Start embedding: a memory was written."""
-        self._woken = monotonic()
-        self._kept.set()
+        self._last_wake = monotonic()
+        self._wake_event.set()
         if self._thread is None:
             self._start()
 
     @contextmanager
-    def keeping(self) -> Iterator[None]:
+    def track_write(self) -> Iterator[None]:
         """Mark that a write is in progress."""
         with self._lock:
-            self._keeping += 1
+            self._writes_in_progress += 1
         try:
             yield
         finally:
             with self._lock:
-                self._keeping -= 1
+                self._writes_in_progress -= 1
 
-    def last(self) -> float:
+    def last_write_time(self) -> float:
         """Return the time of the last write; now, while a write is in progress."""
-        return monotonic() if self._keeping else self._woken
+        return monotonic() if self._writes_in_progress else self._last_wake
 
     def watch(self) -> None:
         """Also embed what other processes write."""
@@ -71,10 +71,10 @@ class Making:
     def close(self) -> None:
         """Stop after the current text."""
         self._stop.set()
-        self._kept.set()
+        self._wake_event.set()
         for thread in (self._watcher, self._thread):
             if thread is not None and thread is not threading.current_thread():
-                thread.join(END_SECONDS)
+                thread.join(JOIN_SECONDS)
         atexit.unregister(self.close)
 
     def _start(self) -> None:
@@ -86,32 +86,32 @@ class Making:
                 self._thread.start()
 
     def _run(self) -> None:
-        pause = AGAIN_SECONDS
-        while self._kept.wait() and not self._stop.is_set():
-            self._kept.clear()
+        pause = RETRY_SECONDS
+        while self._wake_event.wait() and not self._stop.is_set():
+            self._wake_event.clear()
             self._wait_for_quiet()
             match self._step():
                 case "more":
-                    pause = AGAIN_SECONDS
-                    self._kept.set()
+                    pause = RETRY_SECONDS
+                    self._wake_event.set()
                 case "failed":
                     self._stop.wait(pause)
-                    pause = min(2 * pause, LONGEST_PAUSE)
-                    self._kept.set()
+                    pause = min(2 * pause, MAX_PAUSE_SECONDS)
+                    self._wake_event.set()
 
     def _wait_for_quiet(self) -> None:
         """Wait for a pause in writing, so that bulk writes get the processor first."""
-        until = monotonic() + PATIENCE_SECONDS
-        while (left := min(until, self.last() + QUIET_SECONDS) - monotonic()) > 0:
+        until = monotonic() + MAX_QUIET_WAIT_SECONDS
+        while (left := min(until, self.last_write_time() + QUIET_SECONDS) - monotonic()) > 0:
             if self._stop.wait(left):
                 return
 
     def _step(self) -> Literal["more", "done", "failed"]:
         """Compute the next batch."""
-        assert self._hold.embedder is not None
+        assert self._ctx.embedder is not None
         try:
-            made = embed.step(self._hold, self._hold.embedder)
-        except Cancelled:
+            made = embedding_service.embed_next(self._ctx, self._ctx.embedder)
+        except OperationCancelled:
             return "done"
         except EmbedderFailed as error:
             log.warning("Cannot compute embeddings now: %s", error.message)
@@ -126,7 +126,9 @@ class Making:
     def _watch(self) -> None:
         while not self._stop.is_set():
             try:
-                if self._hold.store.wait(AGAIN_SECONDS) and not self._stop.wait(random() * OTHERS_SECONDS):  # noqa: S311 - no secret
+                if self._ctx.store.wait_for_commit(RETRY_SECONDS) and not self._stop.wait(
+                    random() * OTHER_PROCESS_SECONDS
+                ):
                     self.wake()
             except HoldfastError:
-                self._stop.wait(AGAIN_SECONDS)
+                self._stop.wait(RETRY_SECONDS)

@@ -12,7 +12,7 @@ a.id, a.entity, a.name, a.folded, a.created_at, a.updated_at, a.origin, a.versio
 select {alias.columns} from alias a where a.id = :id
 -- name: alias_of
 select {alias.columns} from alias a where a.entity = :entity and a.state = 'live' order by a.created_at, a.name
--- name: alias_ever
+-- name: alias_with_deleted
 -- Including deleted ones.
 select {alias.columns} from alias a where a.entity = :entity order by a.id
 -- name: alias_all

@@ -7,22 +7,22 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.features.graph.model import ALIAS, Alias
-from holdfast.features.memories import dedup as hygiene
+from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
-from holdfast.features.memories.store_memory import put, title_holder
+from holdfast.features.memories.store_memory import find_title_holder, store_draft
 from holdfast.kernel import ids
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict
-from holdfast.kernel.journal.kinds import memory_of
+from holdfast.kernel.journal.kinds import load_memory
 from holdfast.kernel.journal.transaction import Transaction
-from holdfast.kernel.records import validate as door
+from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.validate import Draft
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.words import fold
+from holdfast.kernel.text.words import fold_name
 
-MOST_HOMONYMS = 20
+MAX_HOMONYMS = 20
 
 
 class Entity(NamedTuple):
@@ -30,55 +30,55 @@ class Entity(NamedTuple):
     aliases: list[str]
 
 
-class Registered(NamedTuple):
+class RegisterResult(NamedTuple):
     entity: Entity
     created: bool
 
 
-class Named(NamedTuple):
+class EntityMatch(NamedTuple):
     entity: Entity
     also: list[Memory]
     """Other entities with the same name, newest first."""
 
 
-def register(
-    hold: Hold,
+def register_entity(
+    ctx: Context,
     canonical_name: str,
     namespace: str,
     aliases: Sequence[str] = (),
     *,
     content: str | None = None,
     metadata: dict[str, Any] | None = None,
-) -> Registered:
+) -> RegisterResult:
     """Create an entity, or add aliases to the existing one. Idempotent."""
     given: dict[str, Any] = {"canonical_name": canonical_name, "aliases": list(aliases)}
-    with hold.writing() as write:
-        given, _ = hygiene.permitted(write.session, door.namespace(namespace), given)
-        name = door.title(given["canonical_name"], "canonical_name")
-        given_names = [name, *(door.title(alias, "aliases") for alias in given["aliases"])]
-        names = {fold(known): known for known in reversed(given_names)}
-        holder = title_holder(write, door.namespace(namespace), name)
+    with ctx.transaction() as write:
+        given, _ = dedup.filter_secrets(write.session, validate.namespace(namespace), given)
+        name = validate.title(given["canonical_name"], "canonical_name")
+        given_names = [name, *(validate.title(alias, "aliases") for alias in given["aliases"])]
+        names = {fold_name(known): known for known in reversed(given_names)}
+        holder = find_title_holder(write, validate.namespace(namespace), name)
         if holder is not None:
-            _must_be_entity(hold, write, holder)
+            _check_is_entity(ctx, write, holder)
         draft = Draft(
             title=name,
             content=content or (holder.content if holder else name),
             namespace=namespace,
             tier="long",
             kind="entity",
-            source=hold.caller.source,
+            source=ctx.caller.source,
             metadata=metadata or UNSET,
         )
-        result = put(hold, write, draft, "merge", force=True)
+        result = store_draft(ctx, write, draft, "merge", force=True)
         entity = result.memory
         for folded, known in names.items():
-            call(write, entity, folded, known)
-        return Registered(_with_names(write.session, entity), result.outcome == "created")
+            add_alias(write, entity, folded, known)
+        return RegisterResult(_read_entity(write.session, entity), result.outcome == "created")
 
 
-def _must_be_entity(hold: Hold, write: Transaction, holder: Memory) -> None:
+def _check_is_entity(ctx: Context, write: Transaction, holder: Memory) -> None:
     """Raise if the name is the title of another kind of memory. `put` refuses one that the caller may not change."""
-    if holder.kind != "entity" and memories.may_change(write.session, hold.caller, holder.id):
+    if holder.kind != "entity" and memories.can_write(write.session, ctx.caller, holder.id):
         raise Conflict(
             f"The title {holder.title!r} in {holder.namespace!r} belongs to {holder.id}, which is not an entity: "
             "choose another name or namespace.",
@@ -86,9 +86,9 @@ def _must_be_entity(hold: Hold, write: Transaction, holder: Memory) -> None:
         )
 
 
-def call(write: Transaction, entity: Memory, folded: str, name: str) -> None:
+def add_alias(write: Transaction, entity: Memory, folded: str, name: str) -> None:
     """Add an alias to an entity; an existing one keeps its first spelling."""
-    id = ids.derived("alias", entity.id, folded)
+    id = ids.derive_id("alias", entity.id, folded)
     known = write.get(ALIAS, id)
     if known is None:
         write.add(ALIAS, Alias(id, entity.id, name, folded, write.now, write.now, write.origin, 1), "alias")
@@ -96,17 +96,17 @@ def call(write: Transaction, entity: Memory, folded: str, name: str) -> None:
         write.change(ALIAS, known, replace(known, name=name, state="live"), "alias")
 
 
-def _with_names(session: Session, entity: Memory) -> Entity:
+def _read_entity(session: Session, entity: Memory) -> Entity:
     return Entity(entity, [Alias(*row).name for row in session.rows("alias_of", entity=entity.id)])
 
 
-def named(hold: Hold, session: Session, alias: str, namespace: str | None = None) -> Named | None:
+def find_entity(ctx: Context, session: Session, alias: str, namespace: str | None = None) -> EntityMatch | None:
     """Find the live entity with a name or alias, ignoring case; the newest if there are several."""
-    normalized = None if namespace is None else door.namespace(namespace)
-    parts, params = memories.narrowed(hold.caller, Filter(namespace=normalized), hold.now())
-    rows = session.assembled(
-        ("entity_named", *parts, "entity.newest_first"),
-        params | {"folded": fold(door.title(alias, "alias")), "limit": MOST_HOMONYMS},
+    normalized = None if namespace is None else validate.namespace(namespace)
+    parts, params = memories.filter_clauses(ctx.caller, Filter(namespace=normalized), ctx.now())
+    rows = session.select(
+        ("entity_by_name", *parts, "entity.newest_first"),
+        params | {"folded": fold_name(validate.title(alias, "alias")), "limit": MAX_HOMONYMS},
     )
-    found = [memory_of(row) for row in rows]
-    return Named(_with_names(session, found[0]), found[1:]) if found else None
+    found = [load_memory(row) for row in rows]
+    return EntityMatch(_read_entity(session, found[0]), found[1:]) if found else None

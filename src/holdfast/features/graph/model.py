@@ -5,8 +5,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.kernel.journal.kinds import Kind, register
-from holdfast.kernel.records.field_versions import Shape
+from holdfast.kernel.journal.kinds import Kind, register_kind
+from holdfast.kernel.records.field_versions import MergeSchema
 from holdfast.kernel.records.tombstone import PURGED
 
 
@@ -29,11 +29,11 @@ def erase_alias(alias: Alias) -> Alias:
     return replace(alias, name=PURGED, folded="", state="deleted")
 
 
-ALIAS = register(
+ALIAS = register_kind(
     Kind(
         "alias",
         Alias,
-        Shape(registers=("name", "state")),
+        MergeSchema(conflict_fields=("name", "state")),
         lambda alias: alias.entity,
         lambda row: Alias(*row),
         erase_alias,

@@ -4,19 +4,19 @@ from typing import NamedTuple
 
 from holdfast.features.graph import store as links
 from holdfast.features.graph.export import Node
-from holdfast.features.graph.service import WIDEST
-from holdfast.features.graph.store import Which
+from holdfast.features.graph.service import MAX_STEP_LINKS
+from holdfast.features.graph.store import LinkFilter
 from holdfast.features.memories import store as memories
-from holdfast.kernel.context import Hold
-from holdfast.kernel.records import validate as door
+from holdfast.kernel.context import Context
+from holdfast.kernel.records import validate
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.storage.port import Session
 
-LINKS_EACH = 10
+LINKS_PER_NODE = 10
 """The total number of links is limited to this times the node limit."""
 
 
-class Surroundings(NamedTuple):
+class Subgraph(NamedTuple):
     nodes: list[Node]
     """Nearest first, or those with the oldest links first."""
     links: list[Link]
@@ -24,38 +24,42 @@ class Surroundings(NamedTuple):
     """Whether nodes or links were left out."""
 
 
-def around(hold: Hold, session: Session, id: str, which: Which, *, depth: int, most: int) -> Surroundings:
+def find_subgraph(ctx: Context, session: Session, id: str, which: LinkFilter, *, depth: int, most: int) -> Subgraph:
     """Read the nearest memories along links in either direction, and all links between them."""
-    now = hold.now()
-    start = memories.resolve(session, hold.caller, id, now)
+    now = ctx.now()
+    start = memories.resolve(session, ctx.caller, id, now)
     visited, frontier, truncated = {start.id: None}, [start.id], False
     for _ in range(depth):
-        pairs = links.beside(session, hold.caller, frontier, which, now, limit=WIDEST)
-        frontier = [id for id in dict.fromkeys(pair.met for pair in pairs) if id not in visited]
-        truncated = truncated or len(pairs) == WIDEST or len(visited) + len(frontier) > most
+        pairs = links.list_neighbours(session, ctx.caller, frontier, which, now, limit=MAX_STEP_LINKS)
+        frontier = [id for id in dict.fromkeys(pair.neighbour for pair in pairs) if id not in visited]
+        truncated = truncated or len(pairs) == MAX_STEP_LINKS or len(visited) + len(frontier) > most
         frontier = frontier[: most - len(visited)]
         visited |= dict.fromkeys(frontier)
         if not frontier:
             break
-    between = links.among(session, visited, which, now, limit=LINKS_EACH * most + 1)
-    return _shown(hold, session, list(visited), between, most, cut=truncated)
+    between = links.links_among(session, visited, which, now, limit=LINKS_PER_NODE * most + 1)
+    return _build_subgraph(ctx, session, list(visited), between, most, cut=truncated)
 
 
-def within(hold: Hold, session: Session, namespace: str, which: Which, *, most: int) -> Surroundings:
+def find_namespace_subgraph(
+    ctx: Context, session: Session, namespace: str, which: LinkFilter, *, most: int
+) -> Subgraph:
     """Read the memories of a namespace and its descendants that are linked to each other."""
-    found = links.within(
-        session, hold.caller, door.namespace(namespace), which, hold.now(), limit=LINKS_EACH * most + 1
+    found = links.links_within(
+        session, ctx.caller, validate.namespace(namespace), which, ctx.now(), limit=LINKS_PER_NODE * most + 1
     )
     ids = list(dict.fromkeys(end for link in found for end in (link.source, link.target)))
     selected = set(ids[:most])
     between = [link for link in found if link.source in selected and link.target in selected]
-    truncated = len(ids) > most or len(found) > LINKS_EACH * most
-    return _shown(hold, session, ids[:most], between, most, cut=truncated)
+    truncated = len(ids) > most or len(found) > LINKS_PER_NODE * most
+    return _build_subgraph(ctx, session, ids[:most], between, most, cut=truncated)
 
 
-def _shown(hold: Hold, session: Session, ids: list[str], between: list[Link], most: int, *, cut: bool) -> Surroundings:
-    parts, params = memories.visible(hold.caller)
-    rows = session.assembled(("memory_labels", *parts, "memory.some"), params | {"ids": ids})
+def _build_subgraph(
+    ctx: Context, session: Session, ids: list[str], between: list[Link], most: int, *, cut: bool
+) -> Subgraph:
+    parts, params = memories.visibility_clauses(ctx.caller)
+    rows = session.select(("memory_labels", *parts, "memory.some"), params | {"ids": ids})
     nodes = {row[0]: Node(*row) for row in rows}
-    limit = LINKS_EACH * most
-    return Surroundings([nodes[id] for id in ids], between[:limit], cut or len(between) > limit)
+    limit = LINKS_PER_NODE * most
+    return Subgraph([nodes[id] for id in ids], between[:limit], cut or len(between) > limit)

@@ -5,21 +5,20 @@ from typing import Annotated, Any, Literal, TypeVar
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict, replace
 
-from holdfast.features.graph import entities as entity
-from holdfast.features.graph import export as drawing
-from holdfast.features.graph import neighbourhood as surroundings
-from holdfast.features.graph import service as relate
-from holdfast.features.graph.store import Edge, Which
-from holdfast.features.memories import find_memories as find
-from holdfast.features.memories.operations.core import moment
-from holdfast.features.memories.views import LinkView, known, link_view, text
-from holdfast.features.reflections.operations.invalidations import notified
-from holdfast.kernel.context import Hold
+from holdfast.features.graph import entities, neighbourhood
+from holdfast.features.graph import export as graph_export
+from holdfast.features.graph import service as link_service
+from holdfast.features.graph.store import Edge, LinkFilter
+from holdfast.features.memories import find_memories
+from holdfast.features.memories.operations.core import parse_time
+from holdfast.features.memories.views import LinkView, format_time, link_view, value_or_unset
+from holdfast.features.reflections.operations.invalidations import notified_or_unset
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.link import Relation
-from holdfast.kernel.registry.fields import Actor, AgentId, Content, Id, Limit, Metadata, Moment, Namespace, Skip
+from holdfast.kernel.registry.fields import Actor, AgentId, Content, Id, Limit, Metadata, Namespace, Skip, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.timestamps import format_timestamp
 
 Source = Annotated[Id, Meta(description="Source memory: an id, or an unambiguous prefix.")]
 Target = Annotated[Id, Meta(description="Target memory: an id, or an unambiguous prefix.")]
@@ -32,9 +31,9 @@ RelationField = Annotated[
         extra={"short": "r"},
     ),
 ]
-ValidAt = Annotated[Moment, Meta(description="Only links valid at this time.")]
-ValidAtOrNow = Annotated[Moment, Meta(description="Only links valid at this time; default: now.")]
-EndedToo = Annotated[bool, Meta(description="Include invalidated links.")]
+ValidAt = Annotated[Timestamp, Meta(description="Only links valid at this time.")]
+ValidAtOrNow = Annotated[Timestamp, Meta(description="Only links valid at this time; default: now.")]
+IncludeEnded = Annotated[bool, Meta(description="Include invalidated links.")]
 Name = Annotated[str, Meta(min_length=1, max_length=512)]
 
 
@@ -42,11 +41,11 @@ class Link(Request, frozen=True):
     source_id: Source
     target_id: Target
     relation: RelationField = "related_to"
-    valid_from: Annotated[Moment, Meta(description="Start of validity; default: now.")] | None = None
-    valid_until: Annotated[Moment, Meta(description="End of validity.")] | None = None
+    valid_from: Annotated[Timestamp, Meta(description="Start of validity; default: now.")] | None = None
+    valid_until: Annotated[Timestamp, Meta(description="End of validity.")] | None = None
 
 
-class Linked(LinkView, frozen=True, kw_only=True):
+class LinkResult(LinkView, frozen=True, kw_only=True):
     linked: bool
     outcome: Literal["created", "revalidated", "unchanged"]
     invalidation_notified: list[str]
@@ -65,18 +64,18 @@ class Linked(LinkView, frozen=True, kw_only=True):
         Example({"source_id": "one", "target_id": "other", "relation": "likes"}, error="VALIDATION_FAILED"),
     ),
 )
-def link(hold: Hold, request: Link) -> Linked:
+def link(ctx: Context, request: Link) -> LinkResult:
     """Create a typed, dated link between two memories."""
-    created, outcome = relate.link(
-        hold,
+    created, outcome = link_service.create_link(
+        ctx,
         request.source_id,
         request.target_id,
         request.relation,
-        valid_from=moment(request.valid_from, "valid_from"),
-        valid_until=moment(request.valid_until, "valid_until"),
+        valid_from=parse_time(request.valid_from, "valid_from"),
+        valid_until=parse_time(request.valid_until, "valid_until"),
     )
-    flagged = notified(hold) or []
-    return Linked(linked=True, outcome=outcome, invalidation_notified=flagged, **asdict(link_view(created)))
+    flagged = notified_or_unset(ctx) or []
+    return LinkResult(linked=True, outcome=outcome, invalidation_notified=flagged, **asdict(link_view(created)))
 
 
 class GetLinks(Request, frozen=True):
@@ -97,12 +96,14 @@ class LinkPage(Struct, frozen=True, kw_only=True):
     family="graph",
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
-def get_links(hold: Hold, request: GetLinks) -> LinkPage:
+def get_links(ctx: Context, request: GetLinks) -> LinkPage:
     """List the links of a memory in both directions, including ended ones."""
-    valid_at = moment(request.valid_at, "valid_at")
-    with hold.reading() as session:
-        memory = find.get(hold, session, request.id)
-        found = relate.links_of(hold, session, memory.id, valid_at=valid_at, limit=request.limit, skip=request.offset)
+    valid_at = parse_time(request.valid_at, "valid_at")
+    with ctx.reading() as session:
+        memory = find_memories.get(ctx, session, request.id)
+        found = link_service.list_links(
+            ctx, session, memory.id, valid_at=valid_at, limit=request.limit, skip=request.offset
+        )
     return LinkPage(links=[link_view(one) for one in found], count=len(found))
 
 
@@ -110,10 +111,10 @@ class KgInvalidate(Request, frozen=True):
     source_id: Source
     target_id: Target
     relation: RelationField
-    valid_until: Annotated[Moment, Meta(description="End of validity; default: now.")] | None = None
+    valid_until: Annotated[Timestamp, Meta(description="End of validity; default: now.")] | None = None
 
 
-class Invalidated(Struct, frozen=True, kw_only=True):
+class InvalidateResult(Struct, frozen=True, kw_only=True):
     found: bool
     source_id: str
     target_id: str
@@ -135,19 +136,19 @@ class Invalidated(Struct, frozen=True, kw_only=True):
         Example({"source_id": "one", "target_id": "other"}, error="VALIDATION_FAILED"),
     ),
 )
-def kg_invalidate(hold: Hold, request: KgInvalidate) -> Invalidated:
+def kg_invalidate(ctx: Context, request: KgInvalidate) -> InvalidateResult:
     """End a link. It stays in history with its end date."""
-    ended, before = relate.invalidate(
-        hold, request.source_id, request.target_id, request.relation, moment(request.valid_until, "valid_until")
+    ended, before = link_service.invalidate_link(
+        ctx, request.source_id, request.target_id, request.relation, parse_time(request.valid_until, "valid_until")
     )
-    return Invalidated(
+    return InvalidateResult(
         found=True,
         source_id=ended.source,
         target_id=ended.target,
         relation=ended.relation,
-        valid_until=text(ended.valid_until),
-        previous_valid_until=text(before),
-        invalidation_notified=notified(hold),
+        valid_until=format_time(ended.valid_until),
+        previous_valid_until=format_time(before),
+        invalidation_notified=notified_or_unset(ctx),
     )
 
 
@@ -164,7 +165,7 @@ class KgQuery(Request, frozen=True):
     namespace: Annotated[Namespace, Meta(description="Only memories of this namespace.")] | None = None
     relations: Annotated[list[Relation], Meta(max_length=6, description="Only these relations.")] = []
     limit: Limit = 200
-    include_invalidated: EndedToo = False
+    include_invalidated: IncludeEnded = False
 
 
 class TargetView(Struct, frozen=True, kw_only=True):
@@ -187,25 +188,25 @@ def target_view(edge: Edge, type: type[V], **more: Any) -> V:
     return type(
         target_id=edge.id,
         relation=edge.link.relation,
-        valid_from=to_text(edge.link.valid_from),
+        valid_from=format_timestamp(edge.link.valid_from),
         observed_by=edge.link.agent,
         title=edge.title,
         target_namespace=edge.namespace,
-        valid_until=text(edge.link.valid_until),
+        valid_until=format_time(edge.link.valid_until),
         **more,
     )
 
 
-class Reached(TargetView, frozen=True, kw_only=True):
+class ReachedMemory(TargetView, frozen=True, kw_only=True):
     depth: int
     path: str
     """Ids from the source to this memory, separated by `->`."""
 
 
-class KgFound(Struct, frozen=True, kw_only=True):
+class KgQueryResult(Struct, frozen=True, kw_only=True):
     source_id: str
     max_depth: int
-    memories: list[Reached]
+    memories: list[ReachedMemory]
     paths: list[str]
     count: int
     truncated: bool
@@ -222,22 +223,22 @@ class KgFound(Struct, frozen=True, kw_only=True):
         Example({"source_id": "any", "max_depth": 6}, error="VALIDATION_FAILED"),
     ),
 )
-def kg_query(hold: Hold, request: KgQuery) -> KgFound:
+def kg_query(ctx: Context, request: KgQuery) -> KgQueryResult:
     """Follow outgoing links from a memory, up to a depth."""
     agents = request.allowed_agents
-    which = Which(
-        valid_at=moment(request.valid_at, "valid_at"),
-        ended_too=request.include_invalidated,
+    which = LinkFilter(
+        valid_at=parse_time(request.valid_at, "valid_at"),
+        include_ended=request.include_invalidated,
         observers=None if agents is None else tuple(agents),
         relations=tuple(request.relations),
         namespace=request.namespace,
     )
-    with hold.reading() as session:
-        source, steps, truncated = relate.walk(
-            hold, session, request.source_id, which, max_depth=request.max_depth, limit=request.limit
+    with ctx.reading() as session:
+        source, steps, truncated = link_service.walk_links(
+            ctx, session, request.source_id, which, max_depth=request.max_depth, limit=request.limit
         )
-    views = [target_view(step.edge, Reached, depth=step.depth, path="->".join(step.path)) for step in steps]
-    return KgFound(
+    views = [target_view(step.edge, ReachedMemory, depth=step.depth, path="->".join(step.path)) for step in steps]
+    return KgQueryResult(
         source_id=source.id,
         max_depth=request.max_depth,
         memories=views,
@@ -249,8 +250,8 @@ def kg_query(hold: Hold, request: KgQuery) -> KgFound:
 
 class KgTimeline(Request, frozen=True):
     source_id: From
-    since: Annotated[Moment, Meta(description="Only links that started at this time or later.")] | None = None
-    until: Annotated[Moment, Meta(description="Only links that started at this time or earlier.")] | None = None
+    since: Annotated[Timestamp, Meta(description="Only links that started at this time or later.")] | None = None
+    until: Annotated[Timestamp, Meta(description="Only links that started at this time or earlier.")] | None = None
     valid_at: ValidAt | None = None
     limit: Limit = 200
 
@@ -270,13 +271,13 @@ class Timeline(Struct, frozen=True, kw_only=True):
         Example({"source_id": "any", "since": "yesterday"}, error="VALIDATION_FAILED"),
     ),
 )
-def kg_timeline(hold: Hold, request: KgTimeline) -> Timeline:
+def kg_timeline(ctx: Context, request: KgTimeline) -> Timeline:
     """List the outgoing links of a memory by start date."""
-    since, until = moment(request.since, "since"), moment(request.until, "until")
-    valid_at = moment(request.valid_at, "valid_at")
-    with hold.reading() as session:
-        source, edges = relate.timeline(
-            hold, session, request.source_id, since=since, until=until, valid_at=valid_at, limit=request.limit
+    since, until = parse_time(request.since, "since"), parse_time(request.until, "until")
+    valid_at = parse_time(request.valid_at, "valid_at")
+    with ctx.reading() as session:
+        source, edges = link_service.list_timeline(
+            ctx, session, request.source_id, since=since, until=until, valid_at=valid_at, limit=request.limit
         )
     return Timeline(source_id=source.id, events=[target_view(edge, TargetView) for edge in edges], count=len(edges))
 
@@ -286,11 +287,11 @@ class FindPaths(Request, frozen=True):
     target_id: To
     max_depth: Annotated[int, Meta(ge=1, le=7, description="Maximum length of a path, in links.")] = 4
     max_results: Annotated[int, Meta(ge=1, le=50, description="Maximum number of paths.")] = 10
-    include_invalidated: EndedToo = False
+    include_invalidated: IncludeEnded = False
     valid_at: ValidAtOrNow | None = None
 
 
-class PathsFound(Struct, frozen=True, kw_only=True):
+class FindPathsResult(Struct, frozen=True, kw_only=True):
     source_id: str
     target_id: str
     paths: list[tuple[str, ...]]
@@ -309,12 +310,12 @@ class PathsFound(Struct, frozen=True, kw_only=True):
         Example({"source_id": "one", "target_id": "other", "max_depth": 8}, error="VALIDATION_FAILED"),
     ),
 )
-def find_paths(hold: Hold, request: FindPaths) -> PathsFound:
+def find_paths(ctx: Context, request: FindPaths) -> FindPathsResult:
     """Find the shortest paths between two memories."""
-    valid_at = moment(request.valid_at, "valid_at")
-    with hold.reading() as session:
-        found = relate.find_paths(
-            hold,
+    valid_at = parse_time(request.valid_at, "valid_at")
+    with ctx.reading() as session:
+        found = link_service.find_paths(
+            ctx,
             session,
             request.source_id,
             request.target_id,
@@ -323,7 +324,7 @@ def find_paths(hold: Hold, request: FindPaths) -> PathsFound:
             include_invalidated=request.include_invalidated,
             valid_at=valid_at,
         )
-    return PathsFound(
+    return FindPathsResult(
         source_id=found.source.id,
         target_id=found.target.id,
         paths=found.paths,
@@ -353,7 +354,7 @@ class LineageNode(Struct, frozen=True, kw_only=True):
     state: str
 
 
-class LineageFound(Struct, frozen=True, kw_only=True):
+class LineageResult(Struct, frozen=True, kw_only=True):
     id: str
     direction: str
     nodes: list[LineageNode]
@@ -371,18 +372,18 @@ class LineageFound(Struct, frozen=True, kw_only=True):
         Example({"id": "any", "direction": "sideways"}, error="VALIDATION_FAILED"),
     ),
 )
-def lineage(hold: Hold, request: Lineage) -> LineageFound:
+def lineage(ctx: Context, request: Lineage) -> LineageResult:
     """List the ancestors or descendants of a memory."""
-    valid_at = moment(request.valid_at, "valid_at")
-    with hold.reading() as session:
-        memory, found, truncated = relate.lineage(
-            hold, session, request.id, request.direction, max_depth=request.max_depth, valid_at=valid_at
+    valid_at = parse_time(request.valid_at, "valid_at")
+    with ctx.reading() as session:
+        memory, found, truncated = link_service.trace_lineage(
+            ctx, session, request.id, request.direction, max_depth=request.max_depth, valid_at=valid_at
         )
-    nodes = [_in_lineage(edge, depth) for edge, depth in found]
-    return LineageFound(id=memory.id, direction=request.direction, nodes=nodes, count=len(nodes), truncated=truncated)
+    nodes = [_lineage_node(edge, depth) for edge, depth in found]
+    return LineageResult(id=memory.id, direction=request.direction, nodes=nodes, count=len(nodes), truncated=truncated)
 
 
-def _in_lineage(edge: Edge, depth: int) -> LineageNode:
+def _lineage_node(edge: Edge, depth: int) -> LineageNode:
     return LineageNode(
         id=edge.id,
         title=UNSET if edge.state == "deleted" else edge.title,
@@ -399,7 +400,7 @@ class Graph(Request, frozen=True):
     max_depth: Annotated[int, Meta(ge=1, le=5, description="Maximum distance from the memory.")] = 2
     relations: Annotated[list[Relation], Meta(max_length=6, description="Only these relations.")] = []
     valid_at: ValidAtOrNow | None = None
-    include_invalidated: EndedToo = False
+    include_invalidated: IncludeEnded = False
     limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of memories.")] = 100
     format: Annotated[
         Literal["list", "json", "mermaid", "dot"],
@@ -414,7 +415,7 @@ class NodeView(Struct, frozen=True):
     kind: str
 
 
-class Drawn(Struct, frozen=True, kw_only=True):
+class GraphResult(Struct, frozen=True, kw_only=True):
     format: str
     count: int
     """Number of memories."""
@@ -428,7 +429,7 @@ class Drawn(Struct, frozen=True, kw_only=True):
     """The diagram."""
 
 
-MORE = "Truncated: raise limit, or narrow the query."
+TRUNCATED_NOTE = "Truncated: raise limit, or narrow the query."
 
 
 @operation(
@@ -446,38 +447,38 @@ MORE = "Truncated: raise limit, or narrow the query."
         Example({}, error="VALIDATION_FAILED"),
     ),
 )
-def graph(hold: Hold, request: Graph) -> Drawn:
+def graph(ctx: Context, request: Graph) -> GraphResult:
     """Show the graph around a memory or of a namespace, optionally as a diagram."""
-    valid_at = moment(request.valid_at, "valid_at")
-    which = Which(valid_at=valid_at, ended_too=request.include_invalidated, relations=tuple(request.relations))
-    found = _surroundings(hold, request, which)
-    result = Drawn(
+    valid_at = parse_time(request.valid_at, "valid_at")
+    which = LinkFilter(valid_at=valid_at, include_ended=request.include_invalidated, relations=tuple(request.relations))
+    found = _read_subgraph(ctx, request, which)
+    result = GraphResult(
         format=request.format, count=len(found.nodes), link_count=len(found.links), truncated=found.truncated
     )
     if request.format in ("mermaid", "dot"):
-        return replace(result, text=_drawing(found, request.format, hold.now() if valid_at is None else valid_at))
+        return replace(result, text=_render_drawing(found, request.format, ctx.now() if valid_at is None else valid_at))
     nodes = [NodeView(*node) for node in found.nodes]
     return replace(result, nodes=nodes, links=[link_view(one) for one in found.links])
 
 
-def _surroundings(hold: Hold, request: Graph, which: Which) -> surroundings.Surroundings:
-    with hold.reading() as session:
+def _read_subgraph(ctx: Context, request: Graph, which: LinkFilter) -> neighbourhood.Subgraph:
+    with ctx.reading() as session:
         match request.id, request.namespace:
             case str(id), None:
-                return surroundings.around(hold, session, id, which, depth=request.max_depth, most=request.limit)
+                return neighbourhood.find_subgraph(ctx, session, id, which, depth=request.max_depth, most=request.limit)
             case None, str(namespace):
-                return surroundings.within(hold, session, namespace, which, most=request.limit)
+                return neighbourhood.find_namespace_subgraph(ctx, session, namespace, which, most=request.limit)
     raise Invalid("id, namespace: give exactly one of them", fields=["id", "namespace"])
 
 
-def _drawing(found: surroundings.Surroundings, format: str, at: int) -> str:
+def _render_drawing(found: neighbourhood.Subgraph, format: str, at: int) -> str:
     """Render the diagram; links ended by `at` are dashed."""
     arrows = [
-        drawing.Arrow(one.source, one.target, one.relation, one.valid_until is not None and one.valid_until <= at)
+        graph_export.Arrow(one.source, one.target, one.relation, one.valid_until is not None and one.valid_until <= at)
         for one in found.links
     ]
-    draw = drawing.mermaid if format == "mermaid" else drawing.dot
-    return draw(found.nodes, arrows, MORE if found.truncated else "")
+    draw = graph_export.render_mermaid if format == "mermaid" else graph_export.render_dot
+    return draw(found.nodes, arrows, TRUNCATED_NOTE if found.truncated else "")
 
 
 class EntityRegister(Request, frozen=True):
@@ -489,7 +490,7 @@ class EntityRegister(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class EntityRegistered(Struct, frozen=True, kw_only=True):
+class EntityRegisterResult(Struct, frozen=True, kw_only=True):
     entity_id: str
     canonical_name: str
     namespace: str
@@ -508,17 +509,17 @@ class EntityRegistered(Struct, frozen=True, kw_only=True):
         Example({"canonical_name": " ", "namespace": "people"}, error="VALIDATION_FAILED"),
     ),
 )
-def entity_register(hold: Hold, request: EntityRegister) -> EntityRegistered:
+def entity_register(ctx: Context, request: EntityRegister) -> EntityRegisterResult:
     """Register an entity with a main name and aliases."""
-    (memory, aliases), created = entity.register(
-        hold,
+    (memory, aliases), created = entities.register_entity(
+        ctx,
         request.canonical_name,
         request.namespace,
         request.aliases,
         content=request.content,
         metadata=request.metadata,
     )
-    return EntityRegistered(
+    return EntityRegisterResult(
         entity_id=memory.id, canonical_name=memory.title, namespace=memory.namespace, aliases=aliases, created=created
     )
 
@@ -528,7 +529,7 @@ class EntityGetByAlias(Request, frozen=True):
     namespace: Namespace | None = None
 
 
-class EntityFound(Struct, frozen=True, kw_only=True):
+class EntityResult(Struct, frozen=True, kw_only=True):
     found: bool
     entity_id: str | UnsetType = UNSET
     canonical_name: str | UnsetType = UNSET
@@ -544,18 +545,18 @@ class EntityFound(Struct, frozen=True, kw_only=True):
     family="graph",
     examples=(Example({"alias": "nobody"}), Example({"alias": "  "}, error="VALIDATION_FAILED")),
 )
-def entity_get_by_alias(hold: Hold, request: EntityGetByAlias) -> EntityFound:
+def entity_get_by_alias(ctx: Context, request: EntityGetByAlias) -> EntityResult:
     """Find an entity by name or alias; the newest if several match."""
-    with hold.reading() as session:
-        found = entity.named(hold, session, request.alias, request.namespace)
+    with ctx.reading() as session:
+        found = entities.find_entity(ctx, session, request.alias, request.namespace)
     if found is None:
-        return EntityFound(found=False)
+        return EntityResult(found=False)
     memory, aliases = found.entity
-    return EntityFound(
+    return EntityResult(
         found=True,
         entity_id=memory.id,
         canonical_name=memory.title,
         namespace=memory.namespace,
         aliases=aliases,
-        also=known([other.id for other in found.also] or None),
+        also=value_or_unset([other.id for other in found.also] or None),
     )

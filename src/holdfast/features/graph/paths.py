@@ -5,19 +5,19 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 Path = tuple[str, ...]
-MOST_WORK = 2_000_000
+MAX_WORK = 2_000_000
 """Edges visited before a search stops: about one second."""
 
 
-class Found(NamedTuple):
+class PathSearch(NamedTuple):
     paths: list[Path]
     complete: bool
     """False if the search hit its work limit: there may be more paths, but none shorter than those found."""
 
 
-def simple_paths(
-    near: Mapping[str, Sequence[str]], source: str, target: str, *, depth: int, most: int, work: int = MOST_WORK
-) -> Found:
+def find_simple_paths(
+    near: Mapping[str, Sequence[str]], source: str, target: str, *, depth: int, most: int, work: int = MAX_WORK
+) -> PathSearch:
     """Find up to `most` simple paths of at most `depth` steps, ordered by length, then by ids.
 
     `near` maps each node to its ordered neighbours. Each path found splits the remaining ones into disjoint sets: the
@@ -25,13 +25,13 @@ def simple_paths(
     grows with the number of paths requested, not with the number that exist.
     """
     if source == target:
-        return Found([(source,)], True)
+        return PathSearch([(source,)], True)
     found: list[Path] = []
     waiting: list[tuple[int, Path, int, frozenset[str]]] = []
     sets: list[tuple[Path, frozenset[str]]] = [((source,), frozenset())]
     while len(found) < most:
         for start, without in sets:
-            best, cost = _shortest(near, start, without, target, depth, work)
+            best, cost = _find_shortest(near, start, without, target, depth, work)
             work -= cost
             if best is not None:
                 heappush(waiting, (len(best), best, len(start), without))
@@ -43,10 +43,10 @@ def simple_paths(
             (path[:cut], frozenset({path[cut]}) | (without if cut == fixed else frozenset()))
             for cut in range(fixed, len(path))
         ]
-    return Found(found, work > 0)
+    return PathSearch(found, work > 0)
 
 
-def _shortest(
+def _find_shortest(
     near: Mapping[str, Sequence[str]], start: Path, without: Collection[str], target: str, depth: int, work: int
 ) -> tuple[Path | None, int]:
     """Find the first path that extends `start` without going to a node of `without` next; also return edges visited.
@@ -67,13 +67,13 @@ def _shortest(
                     continue
                 came_from[other] = node
                 if other == target:
-                    return (*start, *_back(came_from, target, start[-1])), cost
+                    return (*start, *_trace_back(came_from, target, start[-1])), cost
                 following.append(other)
         level = following
     return None, cost
 
 
-def _back(came_from: Mapping[str, str], node: str, start: str) -> Path:
+def _trace_back(came_from: Mapping[str, str], node: str, start: str) -> Path:
     steps = []
     while node != start:
         steps.append(node)

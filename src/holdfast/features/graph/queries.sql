@@ -107,11 +107,11 @@ select m.id, m.title, m.namespace, m.kind from memory m where true
 -- name: link.begun_or_written
 -- A link valid when written stays visible if our clock lags behind its writer's.
  and (l.valid_from <= :holds_at or l.valid_from <= l.updated_at)
--- name: link.unended
+-- name: link.not_ended
  and (l.valid_until is null or l.valid_until > :holds_at)
 -- name: link.observed_by
  and l.agent = any(:observers)
--- name: link.of
+-- name: link.with_relation
  and l.relation = any(:relations)
 -- name: link.begun_since
  and l.valid_from >= :begun_since
@@ -119,7 +119,7 @@ select m.id, m.title, m.namespace, m.kind from memory m where true
  and l.valid_from <= :begun_until
 -- name: link.in_order
  order by l.valid_from, l.created_at, l.id limit :limit offset :skip
--- name: entity_named
+-- name: entity_by_name
 -- Entities by alias. Visibility clauses come from features/memories/store.py.
 select {memory.columns} from memory m
 where m.kind = 'entity' and m.id in (select a.entity from alias a where a.folded = :folded and a.state = 'live')

@@ -6,44 +6,44 @@ from msgspec.structs import replace
 
 from holdfast.features.graph import paths
 from holdfast.features.graph import store as links
-from holdfast.features.graph.store import Direction, Edge, Which
+from holdfast.features.graph.store import Direction, Edge, LinkFilter
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import View
-from holdfast.features.memories.store_memory import must_change
-from holdfast.features.reflections.depth import stand
+from holdfast.features.memories.store_memory import require_write_access
+from holdfast.features.reflections.depth import check_link
 from holdfast.kernel import ids
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, NotFound
 from holdfast.kernel.journal.kinds import LINK
 from holdfast.kernel.journal.transaction import Transaction
-from holdfast.kernel.records import validate as door
+from holdfast.kernel.records import validate
 from holdfast.kernel.records.link import RELATIONS, Link, Relation
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.timestamps import format_timestamp
 
-MOST_LINKS = 1000
-MOST_NODES = 1000
-WIDEST = 10_000
+MAX_LINKS = 1000
+MAX_NODES = 1000
+MAX_STEP_LINKS = 10_000
 """Maximum links read in one step of a walk; beyond it the result is marked as truncated."""
-ROUNDS = ((4, 100), (5, 1000), (7, WIDEST))
+SEARCH_ROUNDS = ((4, 100), (5, 1000), (7, MAX_STEP_LINKS))
 """Rounds of a path search: maximum path length and step limit. The next round runs if one is not enough."""
-WIDE = 100
+WIDE_END = 100
 """If one end of a path has this many links and the other has fewer, the search expands only the other."""
-LINKS_EACH = 10
+LINKS_PER_STEP = 10
 """Total links read per step of the limit, if that exceeds WIDEST."""
 PROVENANCE: tuple[Relation, ...] = ("derived_from", "derives_from", "reflects_on", "supersedes")
 """Relations from a derived memory to its sources."""
 
-Linking = Literal["created", "revalidated", "unchanged"]
+LinkOutcome = Literal["created", "revalidated", "unchanged"]
 
 
-class Linked(NamedTuple):
+class LinkChange(NamedTuple):
     link: Link
-    outcome: Linking
+    outcome: LinkOutcome
 
 
-class Invalidated(NamedTuple):
+class EndedLink(NamedTuple):
     link: Link
     previous_valid_until: int | None
 
@@ -59,14 +59,14 @@ class Step(NamedTuple):
         return len(self.path) - 1
 
 
-class Walked(NamedTuple):
+class WalkResult(NamedTuple):
     source: Memory
     steps: list[Step]
     truncated: bool
     """There are more than the limit."""
 
 
-class Ways(NamedTuple):
+class PathsResult(NamedTuple):
     source: Memory
     target: Memory
     paths: list[paths.Path]
@@ -81,26 +81,26 @@ class Lineage(NamedTuple):
     truncated: bool
 
 
-def link(
-    hold: Hold,
+def create_link(
+    ctx: Context,
     source_id: str,
     target_id: str,
     relation: Relation = "related_to",
     *,
     valid_from: int | None = None,
     valid_until: int | None = None,
-) -> Linked:
+) -> LinkChange:
     """Link two memories. Linking an invalidated pair again makes the link valid again."""
     if source_id == target_id:
         raise Invalid("target_id: a memory cannot be linked to itself", fields=["target_id"])
-    with hold.writing() as write:
-        source, target = _ends(hold, write.session, source_id, target_id, write.now, "live")
-        must_change(hold, write, source)
-        return tie(hold, write, source.id, target.id, relation, valid_from=valid_from, valid_until=valid_until)
+    with ctx.transaction() as write:
+        source, target = _resolve_ends(ctx, write.session, source_id, target_id, write.now, "live")
+        require_write_access(ctx, write, source)
+        return add_link(ctx, write, source.id, target.id, relation, valid_from=valid_from, valid_until=valid_until)
 
 
-def tie(
-    hold: Hold,
+def add_link(
+    ctx: Context,
     write: Transaction,
     source: str,
     target: str,
@@ -108,39 +108,39 @@ def tie(
     *,
     valid_from: int | None = None,
     valid_until: int | None = None,
-) -> Linked:
+) -> LinkChange:
     """Link two memories by full ids inside a transaction. The caller has checked write access."""
     if source == target:
         raise Invalid("target_id: a memory cannot be linked to itself", fields=["target_id"])
-    known = write.get(LINK, id_of(source, target, relation))
+    known = write.get(LINK, link_id(source, target, relation))
     if known is None:
         fresh = Link(
-            id=id_of(source, target, relation),
+            id=link_id(source, target, relation),
             source=source,
             target=target,
             relation=relation,
             valid_from=write.now if valid_from is None else valid_from,
             valid_until=valid_until,
-            agent=hold.caller.agent,
+            agent=ctx.caller.agent,
             created_at=write.now,
             updated_at=write.now,
             origin=write.origin,
             version=1,
         )
-        stand(write, None, _must_be_ordered(fresh))
-        return Linked(write.add(LINK, fresh, "link"), "created")
-    relinked = _must_be_ordered(_held_again(known, write.now, valid_from, valid_until))
-    stand(write, known, relinked)
+        check_link(write, None, _check_interval(fresh))
+        return LinkChange(write.add(LINK, fresh, "link"), "created")
+    relinked = _check_interval(_relink(known, write.now, valid_from, valid_until))
+    check_link(write, known, relinked)
     written = write.change(LINK, known, relinked, "link")
-    return Linked(written, "unchanged" if written.version == known.version else "revalidated")
+    return LinkChange(written, "unchanged" if written.version == known.version else "revalidated")
 
 
-def id_of(source: str, target: str, relation: Relation) -> str:
+def link_id(source: str, target: str, relation: Relation) -> str:
     """Derive the id of a link, the same on every node."""
-    return ids.derived(source, target, relation)
+    return ids.derive_id(source, target, relation)
 
 
-def _held_again(known: Link, now: int, valid_from: int | None, valid_until: int | None) -> Link:
+def _relink(known: Link, now: int, valid_from: int | None, valid_until: int | None) -> Link:
     """Compute an existing link that is linked again: given times win; a valid link keeps the others."""
     holds = known.state == "live" and (known.valid_until is None or known.valid_until > now)
     begin, end = (known.valid_from, known.valid_until) if holds else (now, None)
@@ -151,34 +151,36 @@ def _held_again(known: Link, now: int, valid_from: int | None, valid_until: int 
     return replace(known, valid_from=begin, valid_until=end, state="live", signature=None)
 
 
-def _must_be_ordered(link: Link) -> Link:
+def _check_interval(link: Link) -> Link:
     if link.valid_until is not None and link.valid_until <= link.valid_from:
         raise Invalid("valid_until: must be later than valid_from", fields=["valid_until"])
     return link
 
 
-def _ends(hold: Hold, session: Session, source_id: str, target_id: str, now: int, view: View) -> tuple[Memory, Memory]:
+def _resolve_ends(
+    ctx: Context, session: Session, source_id: str, target_id: str, now: int, view: View
+) -> tuple[Memory, Memory]:
     """Resolve both ends of a link; the error names the missing one."""
     return (
-        _end(hold, session, source_id, "source_id", now, view),
-        _end(hold, session, target_id, "target_id", now, view),
+        _resolve_end(ctx, session, source_id, "source_id", now, view),
+        _resolve_end(ctx, session, target_id, "target_id", now, view),
     )
 
 
-def _end(hold: Hold, session: Session, id: str, field: str, now: int, view: View) -> Memory:
+def _resolve_end(ctx: Context, session: Session, id: str, field: str, now: int, view: View) -> Memory:
     try:
-        return memories.resolve(session, hold.caller, id, now, view)
+        return memories.resolve(session, ctx.caller, id, now, view)
     except NotFound:
         raise NotFound(f"{field}: there is no memory {id!r}.", id=id, fields=[field]) from None
 
 
-def invalidate(
-    hold: Hold, source_id: str, target_id: str, relation: Relation, valid_until: int | None = None
-) -> Invalidated:
+def invalidate_link(
+    ctx: Context, source_id: str, target_id: str, relation: Relation, valid_until: int | None = None
+) -> EndedLink:
     """End a link, now by default. It stays in history; its signature is removed."""
-    with hold.writing() as write:
-        source, target = _ends(hold, write.session, source_id, target_id, write.now, "kept")
-        known = write.get(LINK, id_of(source.id, target.id, relation))
+    with ctx.transaction() as write:
+        source, target = _resolve_ends(ctx, write.session, source_id, target_id, write.now, "kept")
+        known = write.get(LINK, link_id(source.id, target.id, relation))
         if known is None or known.state != "live":
             raise NotFound(
                 f"There is no {relation} link from {source.id} to {target.id}.",
@@ -186,69 +188,71 @@ def invalidate(
                 target_id=target.id,
                 relation=relation,
             )
-        must_change(hold, write, source)
-        end = _end_of(known, write.now) if valid_until is None else _after(known, valid_until)
+        require_write_access(ctx, write, source)
+        end = _current_end(known, write.now) if valid_until is None else _check_end(known, valid_until)
         if end == known.valid_until:
-            return Invalidated(known, end)
-        return Invalidated(_ended(write, known, end), known.valid_until)
+            return EndedLink(known, end)
+        return EndedLink(_write_end(write, known, end), known.valid_until)
 
 
-def untie(write: Transaction, known: Link) -> Link:
+def end_link(write: Transaction, known: Link) -> Link:
     """End a link now, inside a transaction. The caller has checked write access."""
-    return _ended(write, known, _end_of(known, write.now))
+    return _write_end(write, known, _current_end(known, write.now))
 
 
-def _ended(write: Transaction, known: Link, end: int) -> Link:
+def _write_end(write: Transaction, known: Link, end: int) -> Link:
     ended = replace(known, valid_until=end, signature=None)
-    stand(write, known, ended)
+    check_link(write, known, ended)
     return write.change(LINK, known, ended, "invalidate")
 
 
-def _end_of(known: Link, now: int) -> int:
+def _current_end(known: Link, now: int) -> int:
     """The end for a link that is ended now: its own earlier end, or its start if that is in the future."""
     if known.valid_until is not None and known.valid_until <= now:
         return known.valid_until
     return max(now, known.valid_from)
 
 
-def _after(known: Link, end: int) -> int:
+def _check_end(known: Link, end: int) -> int:
     """Check that an end is not before the start. Equal to the start means that the link was never valid."""
     if end < known.valid_from:
         raise Invalid(
-            f"valid_until: must not be before the link's valid_from ({to_text(known.valid_from)})",
+            f"valid_until: must not be before the link's valid_from ({format_timestamp(known.valid_from)})",
             fields=["valid_until"],
         )
     return end
 
 
-def links_of(
-    hold: Hold, session: Session, id: str, *, valid_at: int | None = None, limit: int = MOST_LINKS, skip: int = 0
+def list_links(
+    ctx: Context, session: Session, id: str, *, valid_at: int | None = None, limit: int = MAX_LINKS, skip: int = 0
 ) -> list[Link]:
     """List the links of a memory in both directions with a visible other end, including ended links and archived ends.
 
     With `valid_at`, only those valid then.
     """
-    which = Which(view="kept", valid_at=valid_at, ended_too=valid_at is None)
-    found = links.at(session, hold.caller, id, which, hold.now(), limit=limit, skip=skip)
+    which = LinkFilter(view="kept", valid_at=valid_at, include_ended=valid_at is None)
+    found = links.list_at(session, ctx.caller, id, which, ctx.now(), limit=limit, skip=skip)
     return [edge.link for edge in found]
 
 
-def walk(hold: Hold, session: Session, source_id: str, which: Which, *, max_depth: int, limit: int) -> Walked:
+def walk_links(
+    ctx: Context, session: Session, source_id: str, which: LinkFilter, *, max_depth: int, limit: int
+) -> WalkResult:
     """Follow outgoing links breadth first: each link once, by its shortest path, without cycles."""
-    now = hold.now()
-    source = _end(hold, session, source_id, "source_id", now, "live")
+    now = ctx.now()
+    source = _resolve_end(ctx, session, source_id, "source_id", now, "live")
     if which.namespace is not None:
-        which = replace(which, namespace=door.namespace(which.namespace))
+        which = replace(which, namespace=validate.namespace(which.namespace))
     for room in (1, max_depth * len(RELATIONS)):
         bounds = {"depth": max_depth, "steps": room * (limit + 2), "limit": room * (limit + 2)}
-        edges, whole = links.outward(session, hold.caller, source.id, which, now, **bounds)
-        steps = _steps(source.id, edges)
+        edges, whole = links.walk_outward(session, ctx.caller, source.id, which, now, **bounds)
+        steps = _build_steps(source.id, edges)
         if whole or len(steps) > limit:
             break
-    return Walked(source, steps[:limit], len(steps) > limit)
+    return WalkResult(source, steps[:limit], len(steps) > limit)
 
 
-def _steps(source: str, edges: list[Edge]) -> list[Step]:
+def _build_steps(source: str, edges: list[Edge]) -> list[Step]:
     """Pair each link, nearest first, with the first path to it; drop links that close a cycle."""
     path_to: dict[str, tuple[str, ...]] = {source: (source,)}
     steps = list[Step]()
@@ -260,8 +264,8 @@ def _steps(source: str, edges: list[Edge]) -> list[Step]:
     return steps
 
 
-def timeline(
-    hold: Hold,
+def list_timeline(
+    ctx: Context,
     session: Session,
     source_id: str,
     *,
@@ -274,16 +278,18 @@ def timeline(
 
     With `valid_at`, only those valid then.
     """
-    now = hold.now()
+    now = ctx.now()
     if since is not None and until is not None and until < since:
         raise Invalid("until: must not be before since", fields=["until"])
-    source = _end(hold, session, source_id, "source_id", now, "kept")
-    which = Which(view="kept", valid_at=valid_at, ended_too=valid_at is None, begun_since=since, begun_until=until)
-    return source, links.leaving(session, hold.caller, [source.id], which, now, limit=limit)
+    source = _resolve_end(ctx, session, source_id, "source_id", now, "kept")
+    which = LinkFilter(
+        view="kept", valid_at=valid_at, include_ended=valid_at is None, begun_since=since, begun_until=until
+    )
+    return source, links.list_outgoing(session, ctx.caller, [source.id], which, now, limit=limit)
 
 
 def find_paths(
-    hold: Hold,
+    ctx: Context,
     session: Session,
     source_id: str,
     target_id: str,
@@ -292,29 +298,38 @@ def find_paths(
     max_results: int,
     include_invalidated: bool,
     valid_at: int | None = None,
-) -> Ways:
+) -> PathsResult:
     """Find the shortest simple paths between two memories along links in either direction.
 
     Links are read from both ends inwards, or from the end with fewer links, only as far as the requested paths need.
     """
-    now = hold.now()
-    source, target = _ends(hold, session, source_id, target_id, now, "live")
+    now = ctx.now()
+    source, target = _resolve_ends(ctx, session, source_id, target_id, now, "live")
     if source.id == target.id:
-        return Ways(source, target, [(source.id,)], False)
-    which = Which(ended_too=include_invalidated, valid_at=valid_at)
-    for longest, steps in ROUNDS:
+        return PathsResult(source, target, [(source.id,)], False)
+    which = LinkFilter(include_ended=include_invalidated, valid_at=valid_at)
+    for longest, steps in SEARCH_ROUNDS:
         depth = min(longest, max_depth)
-        bounds = {"depth": depth, "wide": WIDE, "steps": steps, "limit": max(WIDEST, LINKS_EACH * steps)}
-        pairs, known, whole = links.between(session, hold.caller, (source.id, target.id), which, now, **bounds)
-        known = depth if steps == WIDEST else known
-        found = paths.simple_paths(_near(pairs), source.id, target.id, depth=known, most=max_results + 1)
+        bounds = {
+            "depth": depth,
+            "wide": WIDE_END,
+            "steps": steps,
+            "limit": max(MAX_STEP_LINKS, LINKS_PER_STEP * steps),
+        }
+        pairs, known, whole = links.links_between_ends(
+            session, ctx.caller, (source.id, target.id), which, now, **bounds
+        )
+        known = depth if steps == MAX_STEP_LINKS else known
+        found = paths.find_simple_paths(
+            _neighbour_lists(pairs), source.id, target.id, depth=known, most=max_results + 1
+        )
         if (whole and depth == max_depth) or len(found.paths) > max_results:
             break
     more = not whole or not found.complete or len(found.paths) > max_results
-    return Ways(source, target, found.paths[:max_results], more)
+    return PathsResult(source, target, found.paths[:max_results], more)
 
 
-def _near(pairs: list[tuple[str, str]]) -> dict[str, list[str]]:
+def _neighbour_lists(pairs: list[tuple[str, str]]) -> dict[str, list[str]]:
     """Map each memory to its sorted neighbours."""
     near: dict[str, set[str]] = {}
     for one, other in pairs:
@@ -323,19 +338,19 @@ def _near(pairs: list[tuple[str, str]]) -> dict[str, list[str]]:
     return {node: sorted(others) for node, others in near.items()}
 
 
-def lineage(
-    hold: Hold, session: Session, id: str, direction: Direction, *, max_depth: int, valid_at: int | None = None
+def trace_lineage(
+    ctx: Context, session: Session, id: str, direction: Direction, *, max_depth: int, valid_at: int | None = None
 ) -> Lineage:
     """List the ancestors or descendants of a memory, nearest first; deleted ones appear by id."""
-    now = hold.now()
-    memory = memories.resolve(session, hold.caller, id, now, "kept")
-    which = Which(view=None, relations=PROVENANCE, valid_at=valid_at)
-    edges = links.lineage(
-        session, hold.caller, memory.id, direction, which, now, depth=max_depth, most=MOST_NODES + 1, limit=WIDEST
+    now = ctx.now()
+    memory = memories.resolve(session, ctx.caller, id, now, "kept")
+    which = LinkFilter(view=None, relations=PROVENANCE, valid_at=valid_at)
+    edges = links.walk_lineage(
+        session, ctx.caller, memory.id, direction, which, now, depth=max_depth, most=MAX_NODES + 1, limit=MAX_STEP_LINKS
     )
     first_links: dict[str, tuple[Edge, int]] = {}
     for edge, depth in edges:
         if edge.id != memory.id:
             first_links.setdefault(edge.id, (edge, depth))
     nodes = list(first_links.values())
-    return Lineage(memory, nodes[:MOST_NODES], len(nodes) > MOST_NODES or len(edges) == WIDEST)
+    return Lineage(memory, nodes[:MAX_NODES], len(nodes) > MAX_NODES or len(edges) == MAX_STEP_LINKS)

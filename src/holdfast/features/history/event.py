@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.records.namespace_patterns import EVERYTHING, Scope, admit_patterns
+from holdfast.kernel.records.namespace_patterns import EVERYTHING, PeerScope, validate_patterns
 from holdfast.kernel.text.wildcard import is_match
 
 MEMORY_EVENTS = (
@@ -33,72 +33,72 @@ OTHER_KINDS = (
     "standard",
 )
 EVENTS = (*MEMORY_EVENTS, *(f"{kind}_changed" for kind in OTHER_KINDS))
-TEST = "subscription_test"
+TEST_EVENT = "subscription_test"
 """Sent only by `subscription_test`."""
-ANY = "*"
-MOST_EVENTS = 50
+ANY_EVENT = "*"
+MAX_EVENTS = 50
 _PATTERN = re.compile(r"[a-z_*]{1,64}")
 
 
-class Change(NamedTuple):
+class ChangeTraits(NamedTuple):
     """The parts of a change that determine its event name."""
 
     kind: str
     op: str
-    created: bool
+    is_created: bool
     state: str | None
     """State of the memory after the change."""
-    ended: bool = False
+    is_ended: bool = False
     """Whether the change ended a link."""
 
 
-def name_of(change: Change) -> str:
+def derive_event_name(change: ChangeTraits) -> str:
     """Derive the event name of a change."""
     match change.kind:
         case "memory":
-            return _of_memory(change)
+            return _derive_memory_event(change)
         case "link":
-            if change.ended or change.op == "invalidate":
+            if change.is_ended or change.op == "invalidate":
                 return "memory_link_invalidated"
-            return "memory_link_created" if change.created else "memory_link_updated"
+            return "memory_link_created" if change.is_created else "memory_link_updated"
     return f"{change.kind}_changed"
 
 
-def _of_memory(change: Change) -> str:
+def _derive_memory_event(change: ChangeTraits) -> str:
     if change.op == "purge":
         return "memory_purge"
     if change.state == "deleted" or change.op == "delete":
         return "memory_delete"
-    if change.created:
+    if change.is_created:
         return "memory_consolidated" if change.op == "consolidate" else "memory_store"
     return f"memory_{change.op}" if change.op in ("promote", "archive", "restore") else "memory_update"
 
 
-class Wanted(NamedTuple):
+class EventFilter(NamedTuple):
     """Which events a subscriber receives."""
 
-    events: tuple[str, ...] = (ANY,)
+    events: tuple[str, ...] = (ANY_EVENT,)
     namespace: str | None = None
     """A namespace or a namespace pattern."""
     agent: str | None = None
     """Only changes made by this agent."""
 
-    def wants(self, event: str) -> bool:
+    def matches_event(self, event: str) -> bool:
         return any(is_match(pattern, event) for pattern in self.events)
 
-    def wants_of(self, actor: str) -> bool:
+    def matches_actor(self, actor: str) -> bool:
         return self.agent is None or self.agent == actor
 
-    def wants_in(self, namespace: str | None) -> bool:
+    def matches_namespace(self, namespace: str | None) -> bool:
         """Match the namespace; changes without one match only an unfiltered subscription."""
         if self.namespace is None:
             return True
-        return namespace is not None and Scope((self.namespace,), ()).tells(namespace)
+        return namespace is not None and PeerScope((self.namespace,), ()).can_send(namespace)
 
 
-def admit(events: list[str], namespace: str | None, agent: str | None) -> Wanted:
+def build_event_filter(events: list[str], namespace: str | None, agent: str | None) -> EventFilter:
     """Validate an event filter. Raises if a name or pattern matches no existing event."""
-    names = tuple(dict.fromkeys(event for event in events if event)) or (ANY,)
+    names = tuple(dict.fromkeys(event for event in events if event)) or (ANY_EVENT,)
     for event in names:
         if event == "approval_requested":
             raise Invalid(
@@ -106,10 +106,10 @@ def admit(events: list[str], namespace: str | None, agent: str | None) -> Wanted
             )
         if not _PATTERN.fullmatch(event) or not any(is_match(event, one) for one in EVENTS):
             raise Invalid(f"events: unknown event {event!r}; choose from *, {', '.join(EVENTS)}", fields=["events"])
-    if len(names) > MOST_EVENTS:
-        raise Invalid(f"events must have at most {MOST_EVENTS} items (got {len(names)})", fields=["events"])
+    if len(names) > MAX_EVENTS:
+        raise Invalid(f"events must have at most {MAX_EVENTS} items (got {len(names)})", fields=["events"])
     if namespace == EVERYTHING:
         namespace = None
     if namespace is not None:
-        admit_patterns([namespace], "namespace")
-    return Wanted(names, namespace, agent)
+        validate_patterns([namespace], "namespace")
+    return EventFilter(names, namespace, agent)

@@ -4,23 +4,22 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.history import event
-from holdfast.features.history import service as past
-from holdfast.features.history.list_changes import Change, change_of
-from holdfast.features.reflections.operations.invalidations import notified
-from holdfast.kernel.context import Hold, Progress
+from holdfast.features.history import event, service
+from holdfast.features.history.change_view import Change, build_change
+from holdfast.features.reflections.operations.invalidations import notified_or_unset
+from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.journal import journal
 from holdfast.kernel.registry.fields import Id, Limit
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.registry.stages import Parts
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.registry.stages import StageEffects
+from holdfast.kernel.timestamps import format_timestamp
 
-Sequence = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Only changes after this sequence number.")]
+AfterSequence = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Only changes after this sequence number.")]
 
 
 class History(Request, frozen=True):
     id: Id
-    after: Sequence = 0
+    after: AfterSequence = 0
     limit: Limit = 100
 
 
@@ -38,15 +37,15 @@ class HistoryPage(Struct, frozen=True, kw_only=True):
     human="holdfast.features.history.render:render_history",
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
-def history(hold: Hold, request: History) -> HistoryPage:
+def history(ctx: Context, request: History) -> HistoryPage:
     """List every change of a memory, oldest first."""
-    with hold.reading() as session:
-        entries = past.entries_of(hold, session, request.id, after=request.after, limit=request.limit)
-        since = past.folded_before(session, entries[0]) if entries else None
+    with ctx.reading() as session:
+        entries = service.list_entries(ctx, session, request.id, after=request.after, limit=request.limit)
+        since = service.find_compaction_time(session, entries[0]) if entries else None
     return HistoryPage(
-        changes=[change_of(entry) for entry in entries],
+        changes=[build_change(entry) for entry in entries],
         count=len(entries),
-        folded_before=UNSET if since is None else to_text(since),
+        folded_before=UNSET if since is None else format_timestamp(since),
     )
 
 
@@ -57,7 +56,7 @@ class Undo(Request, frozen=True):
     together: Annotated[bool, Meta(description="Undo everything committed in the same transaction.")] = False
 
 
-class Undone(Struct, frozen=True, kw_only=True):
+class UndoResult(Struct, frozen=True, kw_only=True):
     undone: int
     change: int
     """The change that recorded the undo; undo this one to redo."""
@@ -70,8 +69,8 @@ class Undone(Struct, frozen=True, kw_only=True):
     """Dependents flagged as stale, as far as the caller may see them."""
 
 
-def _parts(hold: Hold, request: Undo) -> Parts:
-    return past.parts_of_undo(hold, request.change, together=request.together)
+def _list_undo_parts(ctx: Context, request: Undo) -> StageEffects:
+    return service.list_undo_parts(ctx, request.change, together=request.together)
 
 
 @operation(
@@ -79,21 +78,21 @@ def _parts(hold: Hold, request: Undo) -> Parts:
     "POST /api/v1/undo",
     family="lifecycle",
     stages=("store", "delete", "link"),
-    parts=_parts,
+    parts=_list_undo_parts,
     human="holdfast.features.history.render:render_undo",
     examples=(Example({"change": 999_999}, error="NOT_FOUND"),),
 )
-def undo(hold: Hold, request: Undo) -> Undone:
+def undo(ctx: Context, request: Undo) -> UndoResult:
     """Undo a change. The undo is a new change and can be undone too."""
-    outcome = past.undo(hold, request.change, together=request.together)
-    return Undone(
+    outcome = service.undo(ctx, request.change, together=request.together)
+    return UndoResult(
         undone=outcome.entry.seq,
-        change=outcome.place,
+        change=outcome.first_seq,
         kind=outcome.entry.kind,
         record=outcome.entry.record,
         version=outcome.record.version,
         count=outcome.changes,
-        invalidation_notified=notified(hold),
+        invalidation_notified=notified_or_unset(ctx),
     )
 
 
@@ -116,7 +115,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     what: str
 
 
-class Verified(Struct, frozen=True, kw_only=True):
+class VerifyResult(Struct, frozen=True, kw_only=True):
     intact: bool
     entries: int
     head: str
@@ -134,37 +133,37 @@ class Verified(Struct, frozen=True, kw_only=True):
     human="holdfast.features.history.render:render_verification",
     examples=(Example({}), Example({"witness": "nonsense"}, error="VALIDATION_FAILED")),
 )
-def verify(hold: Hold, request: Verify, progress: Progress) -> Verified:
+def verify(ctx: Context, request: Verify, progress: Progress) -> VerifyResult:
     """Check the journal for edited, removed, reordered or truncated entries."""
-    with hold.reading() as session:
-        found = past.verify(hold, session, request.witness)
-        head = journal.head_of(session)
+    with ctx.reading() as session:
+        found = service.verify(ctx, session, request.witness)
+        head = journal.get_head(session)
         signers = len({public_key for _, public_key, _ in session.rows("signer_list")})
-    return Verified(
+    return VerifyResult(
         intact=not found,
         entries=head.seq,
         head=f"{head.seq}:{head.hash.hex()}",
         node=head.node,
         signers=signers,
-        findings=[Finding(seq=one.seq, what=one.what) for one in found[:1000]],
+        findings=[Finding(seq=one.seq, what=one.message) for one in found[:1000]],
     )
 
 
 EventNames = Annotated[
     list[Annotated[str, Meta(max_length=64)]],
-    Meta(max_length=event.MOST_EVENTS, description="Only these events: memory_store, memory_*, ... (default: all)."),
+    Meta(max_length=event.MAX_EVENTS, description="Only these events: memory_store, memory_*, ... (default: all)."),
 ]
-EventPlace = Annotated[
+EventNamespace = Annotated[
     str, Meta(min_length=1, max_length=512, description="Only this namespace or pattern: team/project, or team/**.")
 ]
 EventAgent = Annotated[str, Meta(min_length=1, max_length=128, description="Only changes made by this agent.")]
 
 
 class Events(Request, frozen=True):
-    after: Sequence = 0
+    after: AfterSequence = 0
     limit: Limit = 100
     events: EventNames = []
-    namespace: EventPlace | None = None
+    namespace: EventNamespace | None = None
     agent_filter: EventAgent | None = None
 
 
@@ -187,9 +186,11 @@ class EventPage(Struct, frozen=True, kw_only=True):
         Example({"events": ["memory_stored"]}, error="VALIDATION_FAILED"),
     ),
 )
-def events(hold: Hold, request: Events) -> EventPage:
+def events(ctx: Context, request: Events) -> EventPage:
     """List changes by sequence number, with the same filters as subscriptions."""
-    event_filter = event.admit(request.events, request.namespace, request.agent_filter)
-    with hold.reading() as session:
-        entries, reached = past.wanted_feed(hold, session, event_filter, after=request.after, limit=request.limit)
-    return EventPage(events=[change_of(entry) for entry in entries], count=len(entries), next=reached)
+    event_filter = event.build_event_filter(request.events, request.namespace, request.agent_filter)
+    with ctx.reading() as session:
+        entries, reached = service.read_filtered_feed(
+            ctx, session, event_filter, after=request.after, limit=request.limit
+        )
+    return EventPage(events=[build_change(entry) for entry in entries], count=len(entries), next=reached)

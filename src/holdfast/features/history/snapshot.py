@@ -10,27 +10,25 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter, seen_from
-from holdfast.kernel.caller import Caller, under
-from holdfast.kernel.journal import checkpoint as floors
-from holdfast.kernel.journal import journal
-from holdfast.kernel.journal import transaction as records
+from holdfast.features.memories.store import Filter, scope_params
+from holdfast.kernel.caller import Caller, is_under
+from holdfast.kernel.journal import checkpoint, journal, transaction
 from holdfast.kernel.journal.columns import content_hash
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import OPEN_END
+from holdfast.kernel.timestamps import NO_END
 
-WINDOW = 5000
+ROWS_PER_SCAN = 5000
 """Journal entries or rows scanned per query."""
-PAGE = 100
+PAGE_SIZE = 100
 """Past states read per query."""
 
 
-class Then(NamedTuple):
+class Snapshot(NamedTuple):
     """The point in time of a query."""
 
-    known: int
+    last_seq: int
     """Sequence number of the last journal entry that counts."""
     known_at: int
     true_at: int | None
@@ -44,37 +42,37 @@ class Then(NamedTuple):
         """Link validity is checked against this time."""
         return self.at if self.true_at is None else self.true_at
 
-    def unchanged(self, which: Filter) -> Filter:
+    def limit_to_unchanged(self, which: Filter) -> Filter:
         """Restrict a filter to rows unchanged since the snapshot."""
-        return replace(which, unchanged_since=self.known, true_at=self.true_at)
+        return replace(which, unchanged_since=self.last_seq, true_at=self.true_at)
 
 
-class State(NamedTuple):
+class PastMemory(NamedTuple):
     """A past state of a memory."""
 
     memory: Memory
-    same_text: bool
+    has_same_text: bool
     """Whether the current text is the same, so that its embeddings still apply."""
 
 
-def then(session: Session, now: int, *, as_of: int | None, known_at: int | None) -> Then:
-    newest = journal.head_of(session).seq
+def open_snapshot(session: Session, now: int, *, as_of: int | None, known_at: int | None) -> Snapshot:
+    newest = journal.get_head(session).seq
     if known_at is not None:
-        floors.must_reach(session, known_at)
-    known = newest if known_at is None else _kept_by(session, known_at, newest)
+        checkpoint.require_history_at(session, known_at)
+    known = newest if known_at is None else _find_last_seq(session, known_at, newest)
     moment = as_of if known_at is None else known_at
     at = now if moment is None else min(now, moment)
-    degraded = None if as_of is None else floors.missing(session, as_of)
-    return Then(known, OPEN_END if known_at is None else known_at, as_of, at, degraded)
+    degraded = None if as_of is None else checkpoint.describe_missing_history(session, as_of)
+    return Snapshot(known, NO_END if known_at is None else known_at, as_of, at, degraded)
 
 
-def _kept_by(session: Session, at: int, newest: int) -> int:
+def _find_last_seq(session: Session, at: int, newest: int) -> int:
     """Find the last entry committed by a time. Binary search: above the compaction point, entries have no gaps."""
-    floor = floors.floor_of(session)
+    floor = checkpoint.get_compaction_point(session)
     first, last = floor.seq if floor else 0, newest
     while first < last:
         middle = (first + last + 1) // 2
-        row = session.row("past_kept_at", seq=middle)
+        row = session.row("past_commit_time", seq=middle)
         if row is not None and row[0] <= at:
             first = middle
         else:
@@ -82,61 +80,71 @@ def _kept_by(session: Session, at: int, newest: int) -> int:
     return first
 
 
-def states(session: Session, caller: Caller, when: Then, which: Filter) -> Iterator[list[State]]:
+def read_past_pages(session: Session, caller: Caller, snapshot: Snapshot, which: Filter) -> Iterator[list[PastMemory]]:
     """Read past states of memories that changed since, filtered, in pages that may be empty.
 
     The caller must be allowed to see the memory now and in that past state.
     """
-    for ids in _differing(session, caller, when):
+    for ids in _find_differing_ids(session, caller, snapshot):
         yield []
-        for start in range(0, len(ids), PAGE):
-            yield _states(session, caller, when, which, ids[start : start + PAGE])
+        for start in range(0, len(ids), PAGE_SIZE):
+            yield _read_matching(session, caller, snapshot, which, ids[start : start + PAGE_SIZE])
 
 
-def _differing(session: Session, caller: Caller, when: Then) -> Iterator[list[str]]:
+def _find_differing_ids(session: Session, caller: Caller, snapshot: Snapshot) -> Iterator[list[str]]:
     """Find memories whose row is not the state at the snapshot."""
-    if not when.known:
+    if not snapshot.last_seq:
         return
-    for after in range(when.known, journal.head_of(session).seq, WINDOW):
-        rows = session.rows("past_changed", known=when.known, after=after, upto=after + WINDOW)
+    for after in range(snapshot.last_seq, journal.get_head(session).seq, ROWS_PER_SCAN):
+        rows = session.rows("past_changed_since", known=snapshot.last_seq, after=after, upto=after + ROWS_PER_SCAN)
         yield [row[0] for row in rows]
-    if when.true_at is None:
+    if snapshot.true_at is None:
         return
-    parts, params = memories.visible(caller)
-    params |= {"unchanged_since": when.known, "true_at": when.true_at}
-    for after in range(0, session.newest_row(), WINDOW):
-        asked = params | {"after": after, "upto": after + WINDOW}
-        yield [row[0] for row in session.assembled(("past_truer", *parts, "memory.unchanged"), asked)]
+    parts, params = memories.visibility_clauses(caller)
+    params |= {"unchanged_since": snapshot.last_seq, "true_at": snapshot.true_at}
+    for after in range(0, session.newest_row(), ROWS_PER_SCAN):
+        asked = params | {"after": after, "upto": after + ROWS_PER_SCAN}
+        yield [row[0] for row in session.select(("past_valid_at", *parts, "memory.unchanged_since"), asked)]
 
 
-def state_of(session: Session, caller: Caller, when: Then, id: str) -> State | None:
+def read_past_memory(session: Session, caller: Caller, snapshot: Snapshot, id: str) -> PastMemory | None:
     """Read one past state; None if it was unknown, not valid or not visible to the caller."""
-    return next(iter(_as_they_were(session, caller, when, [id])), None)
+    return next(iter(_read_past_memories(session, caller, snapshot, [id])), None)
 
 
-def _states(session: Session, caller: Caller, when: Then, which: Filter, ids: Sequence[str]) -> list[State]:
-    return [one for one in _as_they_were(session, caller, when, ids) if fits(one.memory, which, when.at)]
+def _read_matching(
+    session: Session, caller: Caller, snapshot: Snapshot, which: Filter, ids: Sequence[str]
+) -> list[PastMemory]:
+    return [
+        one
+        for one in _read_past_memories(session, caller, snapshot, ids)
+        if matches_filter(one.memory, which, snapshot.at)
+    ]
 
 
-def _as_they_were(session: Session, caller: Caller, when: Then, ids: Sequence[str]) -> list[State]:
-    parts, params = memories.visible(caller)
-    visible = session.assembled(("past_seen", *parts, "memory.some"), params | {"ids": list(ids)})
+def _read_past_memories(session: Session, caller: Caller, snapshot: Snapshot, ids: Sequence[str]) -> list[PastMemory]:
+    parts, params = memories.visibility_clauses(caller)
+    visible = session.select(("past_visible_hashes", *parts, "memory.some"), params | {"ids": list(ids)})
     hashes = {row[0]: row[1] for row in visible}
     found = []
-    for row in session.rows("past_bodies", ids=list(hashes), known=when.known):
-        memory = _true(session, when, journal.Entry(*row))
+    for row in session.rows("past_states", ids=list(hashes), known=snapshot.last_seq):
+        memory = _find_true_state(session, snapshot, journal.Entry(*row))
         if memory and memories.was_visible(session, caller, memory):
             same = content_hash(memory.title, memory.content) == hashes[memory.id]
-            found.append(State(memory, same))
+            found.append(PastMemory(memory, same))
     return found
 
 
-def _true(session: Session, when: Then, entry: journal.Entry) -> Memory | None:
+def _find_true_state(session: Session, snapshot: Snapshot, entry: journal.Entry) -> Memory | None:
     """Find the latest valid state at or before an entry; None if there was none or it was purged."""
     while entry.body is not None:
-        memory = records.body_of(MEMORY, entry)
-        if when.true_at is None or true_from(memory) <= when.true_at:
-            over = when.true_at is not None and memory.valid_until is not None and memory.valid_until <= when.true_at
+        memory = transaction.body_of(MEMORY, entry)
+        if snapshot.true_at is None or find_true_from(memory) <= snapshot.true_at:
+            over = (
+                snapshot.true_at is not None
+                and memory.valid_until is not None
+                and memory.valid_until <= snapshot.true_at
+            )
             return None if over else memory
         row = session.row("journal_last", record=entry.record, kind=entry.kind, before=entry.seq)
         if row is None:
@@ -145,7 +153,7 @@ def _true(session: Session, when: Then, entry: journal.Entry) -> Memory | None:
     return None
 
 
-def true_from(memory: Memory) -> int:
+def find_true_from(memory: Memory) -> int:
     """Return the start of validity: `valid_from`, else the time it was written."""
     return memory.valid_from if memory.valid_from is not None else memory.updated_at
 
@@ -153,43 +161,43 @@ def true_from(memory: Memory) -> int:
 # The clauses of `memories.narrowed`, for a memory without a row
 
 
-def fits(memory: Memory, which: Filter, at: int) -> bool:
+def matches_filter(memory: Memory, which: Filter, at: int) -> bool:
     """Check a memory against a filter, as SQL does for a row."""
-    return alive(memory, at, archived=which.archived) and within(memory, which)
+    return is_alive(memory, at, archived=which.archived) and matches_any_state(memory, which)
 
 
-def within(memory: Memory, which: Filter) -> bool:
+def matches_any_state(memory: Memory, which: Filter) -> bool:
     """Check a memory against a filter, ignoring its state."""
-    return _placed(memory, which) and _described(memory, which)
+    return _matches_namespace(memory, which) and _matches_attributes(memory, which)
 
 
-def alive(memory: Memory, at: int, *, archived: bool) -> bool:
+def is_alive(memory: Memory, at: int, *, archived: bool) -> bool:
     if memory.state == "live" and (memory.expires_at is None or memory.expires_at > at):
         return True
     return archived and memory.state != "deleted"
 
 
-def _placed(memory: Memory, which: Filter) -> bool:
+def _matches_namespace(memory: Memory, which: Filter) -> bool:
     return (
         which.namespace in (None, memory.namespace)
         and (not which.namespaces or memory.namespace in which.namespaces)
-        and (which.under is None or under(memory.namespace, which.under))
-        and (which.as_agent is None or _seen_from(memory, which.as_agent))
+        and (which.under is None or is_under(memory.namespace, which.under))
+        and (which.as_agent is None or _is_visible_from(memory, which.as_agent))
     )
 
 
-def _seen_from(memory: Memory, place: str) -> bool:
-    above = seen_from(place)
+def _is_visible_from(memory: Memory, place: str) -> bool:
+    above = scope_params(place)
     match memory.scope:
         case "collective":
             return True
         case "private":
             return memory.namespace == place
         case shared:
-            return under(memory.namespace, above[shared])
+            return is_under(memory.namespace, above[shared])
 
 
-def _described(memory: Memory, which: Filter) -> bool:
+def _matches_attributes(memory: Memory, which: Filter) -> bool:
     least, below = which.confidence or (float("-inf"), float("inf"))
     return (
         which.tier in (None, memory.tier)
@@ -201,10 +209,10 @@ def _described(memory: Memory, which: Filter) -> bool:
         and (not which.kinds or memory.kind in which.kinds)
         and (not which.has_citations or bool(memory.citations))
         and which.source_uri in (None, memory.source_uri)
-        and (which.source_uri_prefix is None or _begins(memory.source_uri, which.source_uri_prefix))
+        and (which.source_uri_prefix is None or _has_prefix(memory.source_uri, which.source_uri_prefix))
         and least <= memory.confidence < below
     )
 
 
-def _begins(text: str | None, prefix: str) -> bool:
+def _has_prefix(text: str | None, prefix: str) -> bool:
     return text is not None and text.startswith(prefix)

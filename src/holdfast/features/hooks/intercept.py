@@ -7,21 +7,21 @@ from typing import Any
 
 import msgspec
 
-from holdfast.features.hooks.service import Hooks, Occasion, must_agree
+from holdfast.features.hooks.service import HookContext, HookRunner, require_agreement
 from holdfast.features.memories import store as memories
 from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import HoldfastError, HookDenied, Invalid
-from holdfast.kernel.records.validate import normal
+from holdfast.kernel.records.validate import normalize_name
 from holdfast.kernel.registry.operation import Operation, Request
 
-IDS = ("id", "memory_id", "lesson_id", "source_id", "target_id", "ids", "source_ids")
+ID_FIELDS = ("id", "memory_id", "lesson_id", "source_id", "target_id", "ids", "source_ids")
 """Fields with memory ids."""
-POSITION = "as_agent"
+POSITION_FIELD = "as_agent"
 """Field of the caller's namespace position; recall reaches beyond it, so it does not limit hooks."""
-WIDER = ("build_context", "import_kernex")
+WIDE_OPERATIONS = ("build_context", "import_kernex")
 """Operations that also touch namespaces above or below the given one, and people."""
-WHOLE_ID = 36
+FULL_ID_LENGTH = 36
 
 
 class HookInterceptor:
@@ -29,17 +29,17 @@ class HookInterceptor:
 
     waits = True
 
-    def __init__(self, hooks: Hooks) -> None:
+    def __init__(self, hooks: HookRunner) -> None:
         self.hooks = hooks
 
     def applies(self, operation: object) -> bool:
         assert isinstance(operation, Operation)
-        return any(map(self.hooks.are_for, operation.all_stages))
+        return any(map(self.hooks.has_hooks_for, operation.all_stages))
 
     def call(
         self,
         operation: object,
-        ctx: Hold,
+        ctx: Context,
         caller: Caller,
         arguments: Mapping[str, Any],
         progress: Progress,
@@ -52,97 +52,97 @@ class HookInterceptor:
         self.hooks.close()
 
 
-def hooks_of(ctx: Hold) -> Hooks | None:
+def hooks_of(ctx: Context) -> HookRunner | None:
     """Return the lifecycle hooks of an open store, or None if the settings have none."""
     return next((one.hooks for one in ctx.interceptors if isinstance(one, HookInterceptor)), None)
 
 
 def call_with_hooks(
-    hooks: Hooks, op: Operation, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress
+    hooks: HookRunner, op: Operation, ctx: Context, caller: Caller, arguments: Mapping[str, Any], progress: Progress
 ) -> Any:
     """Run an operation with the arguments that its hooks return; post_ hooks run after its commit."""
     op.require_right(caller)
-    acting, request = op.admitted(caller, arguments)
+    acting, request = op.authorize(caller, arguments)
     given: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(arguments))
-    occasions = _occasions(op, hold.seen_by(acting), request, given)
-    asked = [hooks.before(occasion) for occasion in occasions]
-    must_agree([one for _, ran in asked for one in ran], confirmed=hold.confirmed)
+    occasions = _build_contexts(op, ctx.for_caller(acting), request, given)
+    asked = [hooks.run_before(occasion) for occasion in occasions]
+    require_agreement([one for _, ran in asked for one in ran], confirmed=ctx.is_confirmed)
     progress.check()
     for changed, _ in asked:
         if changed != given:
-            acting, request = _changed(op, caller, given, changed)
+            acting, request = _revalidate(op, caller, given, changed)
     try:
-        answer = op.perform(hold.seen_by(acting, progress), request)
+        answer = op.perform(ctx.for_caller(acting, progress), request)
     except Invalid as error:
-        raise _blamed(error, given, [changed for changed, _ in asked]) from None
+        raise _blame_hook(error, given, [changed for changed, _ in asked]) from None
     for occasion, (changed, _) in zip(occasions, asked, strict=True):
-        hooks.after(occasion._replace(arguments=changed, answer=msgspec.to_builtins(answer)))
+        hooks.queue_after(occasion._replace(arguments=changed, answer=msgspec.to_builtins(answer)))
     return answer
 
 
-def _occasions(op: Operation, seen: Hold, request: Request, given: dict[str, Any]) -> list[Occasion]:
+def _build_contexts(op: Operation, seen: Context, request: Request, given: dict[str, Any]) -> list[HookContext]:
     """Return what to call hooks about: the stage of the operation, or the stages that this request belongs to."""
-    touches = partial(namespaces_of, op, seen)
+    touches = partial(touched_namespaces, op, seen)
     if op.parts is None:
         (stage,) = op.all_stages
-        return [Occasion(stage, op.name, given, touches(given), seen.caller, touches, seen.confirmed)]
+        return [HookContext(stage, op.name, given, touches(given), seen.caller, touches, seen.is_confirmed)]
     return [
-        Occasion(stage, op.name, given, part.places, seen.caller, touches, seen.confirmed, part.makes)
+        HookContext(stage, op.name, given, part.namespaces, seen.caller, touches, seen.is_confirmed, part.memories)
         for stage, part in op.parts(seen, request).items()
     ]
 
 
-def _changed(
+def _revalidate(
     op: Operation, caller: Caller, given: Mapping[str, Any], changed: Mapping[str, Any]
 ) -> tuple[Caller, Request]:
     """Validate the request as changed by hooks; reject a change of the acting agent."""
     if op.parts is not None:
         raise HookDenied(f"A hook changed the arguments of {op.name}. Hooks can only allow or refuse this operation.")
-    if any(given.get(name) != changed.get(name) for name in op.having("actor")):
+    if any(given.get(name) != changed.get(name) for name in op.fields_with_role("actor")):
         raise HookDenied("A hook changed the acting agent, which is not allowed.")
     try:
-        return op.admitted(caller, changed)
+        return op.authorize(caller, changed)
     except HoldfastError as error:
-        raise _cannot(error) from None
+        raise _invalid_change_error(error) from None
 
 
-def _blamed(error: Invalid, given: Mapping[str, Any], made: list[dict[str, Any]]) -> HoldfastError:
+def _blame_hook(error: Invalid, given: Mapping[str, Any], made: list[dict[str, Any]]) -> HoldfastError:
     """Return the error as the hook's if it concerns a field that a hook changed, else unchanged."""
     fields = error.details.get("fields", ())
     changed = any(one.get(name) != given.get(name) for one in made for name in fields)
-    return _cannot(error) if changed else error
+    return _invalid_change_error(error) if changed else error
 
 
-def _cannot(error: HoldfastError) -> HookDenied:
+def _invalid_change_error(error: HoldfastError) -> HookDenied:
     return HookDenied(f"A hook made the request invalid: {error.message}", **error.details)
 
 
-def namespaces_of(op: Operation, seen: Hold, arguments: Mapping[str, Any]) -> list[str]:
+def touched_namespaces(op: Operation, seen: Context, arguments: Mapping[str, Any]) -> list[str]:
     """Return the namespaces that an operation touches, as far as its caller can know; empty if it may be any."""
-    ids = [one for name in IDS for one in _texts(arguments.get(name))]
-    places = _places(seen, ids) if ids else []
-    if op.name in WIDER or places is None:
+    ids = [one for name in ID_FIELDS for one in _as_texts(arguments.get(name))]
+    places = _memory_namespaces(seen, ids) if ids else []
+    if op.name in WIDE_OPERATIONS or places is None:
         return []
-    return list(dict.fromkeys([*map(normal, _named(op, seen, arguments)), *places]))
+    return list(dict.fromkeys([*map(normalize_name, _named_namespaces(op, seen, arguments)), *places]))
 
 
-def _places(seen: Hold, ids: list[str]) -> list[str] | None:
+def _memory_namespaces(seen: Context, ids: list[str]) -> list[str] | None:
     """Return the namespaces of memories by id; None if the caller does not see one of them."""
     with seen.reading() as session:
-        whole = [id for id in ids if len(id) == WHOLE_ID]
+        whole = [id for id in ids if len(id) == FULL_ID_LENGTH]
         found = memories.by_ids(session, seen.caller, whole, seen.now(), view="any")
         for id in ids:
-            if len(id) != WHOLE_ID:
+            if len(id) != FULL_ID_LENGTH:
                 with suppress(HoldfastError):
                     found[id] = memories.resolve(session, seen.caller, id, seen.now(), view="any")
     return [found[id].namespace for id in ids] if all(id in found for id in ids) else None
 
 
-def _named(op: Operation, seen: Hold, arguments: Mapping[str, Any]) -> Iterator[str]:
+def _named_namespaces(op: Operation, seen: Context, arguments: Mapping[str, Any]) -> Iterator[str]:
     """Yield the given namespaces, and the default one for stores without a namespace."""
-    for name in op.having("namespace"):
-        if name != POSITION:
-            yield from _texts(arguments.get(name))
+    for name in op.fields_with_role("namespace"):
+        if name != POSITION_FIELD:
+            yield from _as_texts(arguments.get(name))
     if op.bulk is not None:
         for item in arguments.get(op.bulk) or ():
             if isinstance(item, dict):
@@ -151,5 +151,5 @@ def _named(op: Operation, seen: Hold, arguments: Mapping[str, Any]) -> Iterator[
         yield seen.namespace
 
 
-def _texts(value: Any) -> list[str]:
+def _as_texts(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else [one for one in value or () if isinstance(one, str)]

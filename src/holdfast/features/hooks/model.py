@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
-from holdfast.kernel.errors import Invalid, Misconfigured
-from holdfast.kernel.records.namespace_patterns import Scope, admit_patterns
+from holdfast.kernel.errors import Invalid, InvalidSetting
+from holdfast.kernel.records.namespace_patterns import PeerScope, validate_patterns
 
 Event = Literal[
     "pre_store",
@@ -24,7 +24,7 @@ Decision = Literal["allow", "modify", "ask", "deny"]
 STRICTNESS: tuple[Decision, ...] = ("allow", "modify", "ask", "deny")
 VERSION = 1
 """Version of the JSON object that hooks receive."""
-LONGEST_REASON = 1000
+MAX_REASON = 1000
 
 
 class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,19 +43,19 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str = ""
 
     @property
-    def called(self) -> str:
+    def label(self) -> str:
         return self.name or self.python or self.command[0].rpartition("/")[2]
 
     @property
-    def before(self) -> bool:
+    def is_before(self) -> bool:
         return self.event.startswith("pre_")
 
-    def concerns(self, namespaces: Sequence[str]) -> bool:
+    def matches(self, namespaces: Sequence[str]) -> bool:
         """Return whether the hook applies to one of the namespaces; unknown namespaces always match."""
-        return not namespaces or any(Scope(self.match, ()).tells(one) for one in namespaces)
+        return not namespaces or any(PeerScope(self.match, ()).can_send(one) for one in namespaces)
 
 
-class Said(Struct, frozen=True, forbid_unknown_fields=True):
+class HookReply(Struct, frozen=True, forbid_unknown_fields=True):
     """The answer of a hook."""
 
     decision: Decision = "allow"
@@ -64,7 +64,7 @@ class Said(Struct, frozen=True, forbid_unknown_fields=True):
     """With modify: arguments that replace the given ones."""
 
 
-class Ran(NamedTuple):
+class HookRun(NamedTuple):
     """The outcome of one hook call."""
 
     rule: Rule
@@ -81,18 +81,18 @@ def strictest(decisions: Sequence[Decision]) -> Decision:
     return max(decisions, key=STRICTNESS.index, default="allow")
 
 
-def admit_rules(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+def validate_rules(rules: Sequence[Rule]) -> tuple[Rule, ...]:
     """Validate rules; errors name the rule by its number."""
     for number, rule in enumerate(rules, 1):
         if bool(rule.command) == bool(rule.python):
-            raise Misconfigured(f"hooks, no. {number}: give either command or python.")
-        if rule.before != (rule.on_error is not None):
-            need = 'on_error = "allow" or "deny" is required' if rule.before else "on_error is only for pre_ events"
-            raise Misconfigured(f"hooks, no. {number} ({rule.event}): {need}.")
+            raise InvalidSetting(f"hooks, no. {number}: give either command or python.")
+        if rule.is_before != (rule.on_error is not None):
+            need = 'on_error = "allow" or "deny" is required' if rule.is_before else "on_error is only for pre_ events"
+            raise InvalidSetting(f"hooks, no. {number} ({rule.event}): {need}.")
         if any("\x00" in word for word in rule.command) or (rule.command and not rule.command[0]):
-            raise Misconfigured(f"hooks, no. {number}: command must be a list of a program and its arguments.")
+            raise InvalidSetting(f"hooks, no. {number}: command must be a list of a program and its arguments.")
         try:
-            admit_patterns(rule.match, "match")
+            validate_patterns(rule.match, "match")
         except Invalid as error:
-            raise Misconfigured(f"hooks, no. {number}: {error.message}") from None
+            raise InvalidSetting(f"hooks, no. {number}: {error.message}") from None
     return tuple(rules)

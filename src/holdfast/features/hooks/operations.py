@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.hooks.intercept import hooks_of
-from holdfast.features.hooks.model import Decision, Event, Ran, Rule, strictest
-from holdfast.features.hooks.service import rehearsed
-from holdfast.kernel.context import Hold
+from holdfast.features.hooks.model import Decision, Event, HookRun, Rule, strictest
+from holdfast.features.hooks.service import try_hooks
+from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Namespace
-from holdfast.kernel.registry.operation import REGISTRY, Effect, Example, Nothing, Request, operation
+from holdfast.kernel.registry.operation import REGISTRY, Effect, EmptyRequest, Example, Request, operation
 
-of_this_machine = partial(operation, family="other", admin=True, surfaces=("library", "cli"), opens_nothing=True)
+local_operation = partial(operation, family="other", admin=True, surfaces=("library", "cli"), opens_nothing=True)
 """Declare an operation on local settings: it opens no store and is not available remotely."""
 
 
@@ -36,7 +36,7 @@ class HookList(Struct, frozen=True, kw_only=True):
 def hook_view(rule: "Rule") -> HookView:
     stage = rule.event.partition("_")[2]
     return HookView(
-        name=rule.called,
+        name=rule.label,
         event=rule.event,
         command=list(rule.command) or UNSET,
         python=rule.python or UNSET,
@@ -47,16 +47,16 @@ def hook_view(rule: "Rule") -> HookView:
     )
 
 
-@of_this_machine(
+@local_operation(
     Effect.READ,
     "GET /api/v1/hooks",
     cli=("hooks", "list"),
     human="holdfast.features.hooks.render:render_hooks",
     examples=(Example({}),),
 )
-def hooks_list(hold: Hold, request: Nothing) -> HookList:
+def hooks_list(ctx: Context, request: EmptyRequest) -> HookList:
     """List the lifecycle hooks of this machine in call order."""
-    hooks = hooks_of(hold)
+    hooks = hooks_of(ctx)
     rules = hooks.rules if hooks is not None else ()
     return HookList(hooks=[hook_view(rule) for rule in rules], count=len(rules))
 
@@ -77,7 +77,7 @@ class HookAnswer(Struct, frozen=True, kw_only=True):
     milliseconds: int
 
 
-class HooksTested(Struct, frozen=True, kw_only=True):
+class HooksTestResult(Struct, frozen=True, kw_only=True):
     event: Event
     decision: Decision
     """The strictest decision, which would apply to the operation."""
@@ -88,9 +88,9 @@ class HooksTested(Struct, frozen=True, kw_only=True):
     """The arguments after all hooks."""
 
 
-def hook_answer(ran: "Ran") -> HookAnswer:
+def hook_answer(ran: "HookRun") -> HookAnswer:
     return HookAnswer(
-        name=ran.rule.called,
+        name=ran.rule.label,
         decision=ran.decision,
         reason=ran.reason or UNSET,
         arguments=UNSET if ran.arguments is None else ran.arguments,
@@ -99,7 +99,7 @@ def hook_answer(ran: "Ran") -> HookAnswer:
     )
 
 
-@of_this_machine(
+@local_operation(
     Effect.READ,
     "POST /api/v1/hooks/test",
     cli=("hooks", "test"),
@@ -109,15 +109,15 @@ def hook_answer(ran: "Ran") -> HookAnswer:
         Example({"event": "pre_stroe"}, error="VALIDATION_FAILED"),
     ),
 )
-def hooks_test(hold: Hold, request: HooksTest) -> HooksTested:
+def hooks_test(ctx: Context, request: HooksTest) -> HooksTestResult:
     """Run the hooks of an event and show their answers, without the operation."""
-    hooks = hooks_of(hold)
+    hooks = hooks_of(ctx)
     rules = hooks.rules if hooks is not None else ()
-    ran, changed, others = rehearsed(hold, rules, request.event, request.arguments, request.namespace)
-    return HooksTested(
+    ran, changed, others = try_hooks(ctx, rules, request.event, request.arguments, request.namespace)
+    return HooksTestResult(
         event=request.event,
         decision=strictest([one.decision for one in ran]),
         hooks=[hook_answer(one) for one in ran],
-        passed_over=[rule.called for rule in others],
+        passed_over=[rule.label for rule in others],
         arguments=changed,
     )

@@ -4,19 +4,19 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
-from holdfast.features.importers.model import Turn, line
+from holdfast.features.importers.model import Turn, to_one_line
 from holdfast.features.importers.plan import Options
-from holdfast.features.importers.readers.blocks import is_ours
+from holdfast.features.importers.readers.blocks import is_own_tool
 from holdfast.features.importers.report import Outcome
-from holdfast.features.importers.writer import Keeper
-from holdfast.kernel.context import Hold
+from holdfast.features.importers.writer import RecordWriter
+from holdfast.kernel.context import Context
 
 Role = Literal["user", "assistant", "tool_use", "tool_result", "system", "other"]
 _SPEAKERS = {"tool_use": "assistant", "tool_result": "tool"}
 """Speaker names of transcripts, by role."""
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class HostTurn(Struct, frozen=True, kw_only=True):
     """A turn as reported by an agent host."""
 
     session: str
@@ -29,34 +29,34 @@ class Told(Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any]
 
 
-class Captured(NamedTuple):
+class CaptureOutcome(NamedTuple):
     memory: str | None
     outcome: Outcome | Literal["left_out"]
     notes: list[str]
 
 
-def capture(hold: Hold, told: Told, options: Options) -> Captured:
+def capture_turn(ctx: Context, turn: HostTurn, options: Options) -> CaptureOutcome:
     """Store a turn once. Reporting it again with other text updates the memory."""
-    if told.role == "tool_result" and any(map(is_ours, told.tools)):
-        return Captured(None, "left_out", [])
-    report = Keeper(hold, "capture", options).take([_turn(told)])
-    if report.fault is not None:
-        raise report.fault
+    if turn.role == "tool_result" and any(map(is_own_tool, turn.tools)):
+        return CaptureOutcome(None, "left_out", [])
+    report = RecordWriter(ctx, "capture", options).write_records([_make_turn(turn)])
+    if report.first_error is not None:
+        raise report.first_error
     outcome = next((name for name, number in report.outcomes.items() if number), None)
-    return Captured(report.first, outcome or "left_out", [problem.what for problem in report.problems])
+    return CaptureOutcome(report.first_memory, outcome or "left_out", [problem.what for problem in report.problems])
 
 
-def _turn(told: Told) -> Turn:
-    session, host = line(told.session, 256), line(told.host, 64) or "unknown"
+def _make_turn(turn: HostTurn) -> Turn:
+    session, host = to_one_line(turn.session, 256), to_one_line(turn.host, 64) or "unknown"
     return Turn(
-        key=f"capture/{session}/{told.index}",
+        key=f"capture/{session}/{turn.index}",
         thread=session,
         name=f"{host} session",
-        speaker=_SPEAKERS.get(told.role, told.role),
-        content=told.content,
-        at=told.at,
-        place=told.index,
-        uri=f"uri:{host}:{session}#{told.index}",
-        where=f"turn {told.index}",
-        metadata=told.metadata,
+        speaker=_SPEAKERS.get(turn.role, turn.role),
+        content=turn.content,
+        at=turn.at,
+        place=turn.index,
+        uri=f"uri:{host}:{session}#{turn.index}",
+        where=f"turn {turn.index}",
+        metadata=turn.metadata,
     )

@@ -1,13 +1,13 @@
 """Import envelope rows found in a source, through the envelope importer."""
 
-from holdfast.features.importers.model import Rows
+from holdfast.features.importers.model import EnvelopeRows
 from holdfast.features.importers.report import Outcome, Report
-from holdfast.features.transfer import importer as intake
+from holdfast.features.transfer import importer
 from holdfast.features.transfer.model import Options
 from holdfast.features.transfer.model import Outcome as ImportOutcome
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 
-_TAKEN: dict[Outcome, ImportOutcome] = {
+_IMPORT_OUTCOMES: dict[Outcome, ImportOutcome] = {
     "stored": "imported",
     "updated": "merged",
     "unchanged": "unchanged",
@@ -15,19 +15,19 @@ _TAKEN: dict[Outcome, ImportOutcome] = {
 }
 
 
-def take_in(hold: Hold, rows: Rows, report: Report, *, dry_run: bool) -> None:
+def import_rows(ctx: Context, rows: EnvelopeRows, report: Report, *, dry_run: bool) -> None:
     """Import rows. An admin keeps the owners of the file; other callers become owner and need write permission."""
-    if dry_run and rows.paged and not {"memories", "archived"} & rows.envelope.keys():
+    if dry_run and rows.is_page and not {"memories", "archived"} & rows.envelope.keys():
         report.links += len(rows.envelope.get("links", ()))  # a dry run has not stored the pages with their ends
         return
-    decides = hold.caller.may("admin")
+    decides = ctx.caller.has_right("admin")
     options = Options(trust_source=decides, check_rights=not decides)
-    result = intake.take(hold, {"memories": [], **rows.envelope}, options, dry_run=dry_run)
+    result = importer.import_envelope(ctx, {"memories": [], **rows.envelope}, options, dry_run=dry_run)
     for name in result.counts.keys() & {"memories", "archived"}:
         counts = result.counts[name]
-        for outcome, import_outcome in _TAKEN.items():
+        for outcome, import_outcome in _IMPORT_OUTCOMES.items():
             report.outcomes[outcome] += counts[import_outcome]
         report.kinds["memory"] += counts["imported"]
     report.links += result.counts["links"]["imported"] if "links" in result.counts else 0
     for one in result.rejected:
-        report.error(f"{rows.where} {one.array}[{one.index}]", one.error)
+        report.add_error(f"{rows.where} {one.array}[{one.index}]", one.error)

@@ -11,29 +11,29 @@ from msgspec import Struct
 
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Kind
-from holdfast.kernel.timestamps import DAY, SECOND, from_text
+from holdfast.kernel.timestamps import DAY, SECOND, parse_timestamp
 
-Sort = Literal["message", "tools", "system", "thinking", "sidechains"]
+TurnKind = Literal["message", "tools", "system", "thinking", "sidechains"]
 """Kind of turn: a message, or something that programs and models do in between."""
 
-MOST_PART = 60_000
+MAX_PART_BYTES = 60_000
 """Content bytes of one memory. A longer text is split into parts."""
-EARLIEST = 2 * DAY
+MIN_TIMESTAMP = 2 * DAY
 """Earlier times are rejected: clocks that were never set report 1970."""
-MOST_NAME = 200
+MAX_NAME_BYTES = 200
 
-_OPENED = re.compile(
+_OPENING_MARK = re.compile(
     r"(?:Memories recalled from a store stand between the two marks\.[^\n]{0,400}\n"
     r"|The text between these markers is recalled data\.[^\n]{0,400}\n"
     r"|Between the marks [0-9a-f]{16} stands what the store holds:[^\n]{0,400}\n"
     r"|Untrusted stored data between the [0-9a-f]{16} markers;[^\n]{0,400}\n)?"
     r"<(?P<kind>recalled|memory|answer|toon|text) (?P<id>[0-9A-Za-z]{6,64})(?=[ >])"
 )
-_CLOSED = re.compile(r"</(recalled|memory|answer|toon|text) ([0-9A-Za-z]{6,64})>\n?")
+_CLOSING_MARK = re.compile(r"</(recalled|memory|answer|toon|text) ([0-9A-Za-z]{6,64})>\n?")
 """Closing marker of recalled text; the opening one includes the sentence before it."""
 MAX_MARK_REST = 8_000
 """Characters of an opening marker between its id and its `>`."""
-_BLANKS = re.compile(r"[\s\x00-\x1f\x7f]+")
+_WHITESPACE = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
 class Turn(Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     uri: str
     where: str
     place: int | None
-    sort: Sort = "message"
+    kind: TurnKind = "message"
     metadata: dict[str, Any] = {}
     updated: Any = None
     """Last change of the message or its conversation, as written in the source."""
@@ -71,7 +71,7 @@ class Note(Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
 
 
-class Tie(Struct, frozen=True, kw_only=True):
+class NoteLink(Struct, frozen=True, kw_only=True):
     """A link from one note to another, by their keys."""
 
     source: str
@@ -79,12 +79,12 @@ class Tie(Struct, frozen=True, kw_only=True):
     where: str
 
 
-class Rows(Struct, frozen=True, kw_only=True):
+class EnvelopeRows(Struct, frozen=True, kw_only=True):
     """Envelope rows, imported by the envelope importer."""
 
     envelope: dict[str, Any]
     where: str
-    paged: bool = False
+    is_page: bool = False
     """One of several pages; its rows may refer to rows of other pages."""
 
 
@@ -97,40 +97,40 @@ class Problem(Struct, frozen=True, kw_only=True):
     """True: data is missing because of it. False: a note."""
 
 
-class LeftOut(Struct, frozen=True, kw_only=True):
+class Omission(Struct, frozen=True, kw_only=True):
     """Records skipped on purpose."""
 
-    sort: str
+    kind: str
     number: int = 1
 
 
-Record = Turn | Note | Tie | Rows | Problem | LeftOut
+Record = Turn | Note | NoteLink | EnvelopeRows | Problem | Omission
 
 
-class Part(NamedTuple):
+class TextPart(NamedTuple):
     start: int
     end: int
     text: str
 
 
-def parts(text: str, most: int = MOST_PART) -> Iterator[Part]:
+def split_text(text: str, max_bytes: int = MAX_PART_BYTES) -> Iterator[TextPart]:
     """Split a text into parts with their byte ranges, between paragraphs, lines or words."""
     data = text.encode(errors="surrogatepass")
     start = 0
     while start < len(data):
-        end = _cut(data, start, most)
+        end = _find_cut(data, start, max_bytes)
         part = data[start:end].decode(errors="surrogatepass")
         if part.strip():
-            yield Part(start, end, part)
+            yield TextPart(start, end, part)
         start = end
 
 
-def _cut(data: bytes, start: int, most: int) -> int:
-    end = start + most
+def _find_cut(data: bytes, start: int, max_bytes: int) -> int:
+    end = start + max_bytes
     if end >= len(data):
         return len(data)
     for sign in (b"\n\n", b"\n", b" "):
-        at = data.rfind(sign, start + most // 2, end)
+        at = data.rfind(sign, start + max_bytes // 2, end)
         if at != -1:
             return at + len(sign)
     while data[end] & 0xC0 == 0x80:
@@ -138,29 +138,29 @@ def _cut(data: bytes, start: int, most: int) -> int:
     return end
 
 
-def without_recalled(text: str) -> str:
+def remove_recalled(text: str) -> str:
     """Remove recalled text, which stands between our markers."""
     pieces, at = list[str](), 0
-    for start, end in recalled_in(text):
+    for start, end in find_recalled(text):
         pieces.append(text[at:start])
         at = end
     return "".join((*pieces, text[at:]))
 
 
-def recalled_in(text: str) -> list[tuple[int, int]]:
+def find_recalled(text: str) -> list[tuple[int, int]]:
     """Find the ranges of recalled text, including our markers."""
     ends: dict[tuple[str, str], list[re.Match[str]]] = {}
-    for closing in _CLOSED.finditer(text):
+    for closing in _CLOSING_MARK.finditer(text):
         ends.setdefault((closing[1], closing[2]), []).append(closing)
     found, at = list[tuple[int, int]](), 0
-    for opening in _openings(text) if ends else ():
-        if opening.start >= at and (end := _end_of(opening, ends)) is not None:
+    for opening in _find_opening_marks(text) if ends else ():
+        if opening.start >= at and (end := _find_end(opening, ends)) is not None:
             found.append((opening.start, end))
             at = end
     return found
 
 
-class _Opening(NamedTuple):
+class _OpeningMark(NamedTuple):
     """Opening marker: range, kind and id."""
 
     start: int
@@ -169,51 +169,51 @@ class _Opening(NamedTuple):
     id: str
 
 
-def _openings(text: str) -> Iterator[_Opening]:
+def _find_opening_marks(text: str) -> Iterator[_OpeningMark]:
     """Find opening markers. Each ends with `>` at the end of its line."""
     at = 0
-    while match := _OPENED.search(text, at):
+    while match := _OPENING_MARK.search(text, at):
         at, rest = match.start() + 1, match.end()
         end = text.find("\n", rest, rest + MAX_MARK_REST + 3)
         if end > rest and text[end - 1] == ">" and (text[rest] == " " or end == rest + 1):
             at = end + 1
-            yield _Opening(match.start(), at, match["kind"], match["id"])
+            yield _OpeningMark(match.start(), at, match["kind"], match["id"])
 
 
-def _end_of(opened: _Opening, ends: dict[tuple[str, str], list[re.Match[str]]]) -> int | None:
+def _find_end(opening: _OpeningMark, ends: dict[tuple[str, str], list[re.Match[str]]]) -> int | None:
     """End of the first closing marker that matches an opening one."""
-    found = ends.get((opened.kind, opened.id), [])
-    place = bisect_left(found, opened.end, key=lambda closing: closing.start())
+    found = ends.get((opening.kind, opening.id), [])
+    place = bisect_left(found, opening.end, key=lambda closing: closing.start())
     return found[place].end() if place < len(found) else None
 
 
-def line(text: str, most: int = MOST_NAME) -> str:
+def to_one_line(text: str, max_bytes: int = MAX_NAME_BYTES) -> str:
     """Reduce a text to a short name on one line."""
-    flat = _BLANKS.sub(" ", text[: most * 8].encode(errors="replace").decode()).strip()
-    return flat.encode()[:most].decode(errors="ignore").rstrip()
+    flat = _WHITESPACE.sub(" ", text[: max_bytes * 8].encode(errors="replace").decode()).strip()
+    return flat.encode()[:max_bytes].decode(errors="ignore").rstrip()
 
 
-def titled(name: str, place: int | None, key: str) -> str:
+def make_title(name: str, place: int | None, key: str) -> str:
     """Title of a turn: conversation, position, and part of the key to make it unique."""
     spot = "" if place is None or place >= 1 << 32 else f" {place}"
-    return f"{line(name) or 'Conversation'}{spot} · {key[:8]}"
+    return f"{to_one_line(name) or 'Conversation'}{spot} · {key[:8]}"
 
 
-def moment_of(value: Any) -> int | None:
+def read_timestamp(value: Any) -> int | None:
     """Parse a time: seconds, milliseconds or microseconds since 1970, or text. None: unknown."""
     if value is None or value == "" or value == 0:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise Invalid("not a time")
     if isinstance(value, int | float):
-        return _scaled(value)
+        return _to_microseconds(value)
     try:
-        return _scaled(Decimal(value))
+        return _to_microseconds(Decimal(value))
     except InvalidOperation:
-        return from_text(value.strip()[:64], "time")
+        return parse_timestamp(value.strip()[:64], "time")
 
 
-def _scaled(number: Any) -> int:
+def _to_microseconds(number: Any) -> int:
     """Convert a number since 1970 to microseconds; its size determines the unit."""
     for most, scale in _SCALES:
         if abs(number) < most:
@@ -226,17 +226,17 @@ _SCALES = ((10**11, SECOND), (10**14, 1000), (10**18, 1))
 """Upper bounds of seconds, milliseconds and microseconds. Seconds reach the year 5138."""
 
 
-def known_moment(value: Any, now: int) -> tuple[int | None, str | None]:
+def check_timestamp(value: Any, now: int) -> tuple[int | None, str | None]:
     """Parse a time. Returns None and the reason if it is invalid; never the current time."""
     try:
-        at = moment_of(value)
+        at = read_timestamp(value)
     except Invalid:
         return None, f"invalid time {str(value)[:64]!r}; stored without a time"
     if at is None:
         return None, None
     if at > now + DAY:
         return None, f"time {str(value)[:64]!r} is in the future; stored without a time"
-    if at < EARLIEST:
+    if at < MIN_TIMESTAMP:
         return None, f"time {str(value)[:64]!r} is before 1970-01-03; stored without a time"
     return at, None
 
@@ -245,6 +245,6 @@ def digest(*parts: str) -> str:
     return sha256("\x00".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
 
 
-def said(*circle: str, text: str) -> str:
+def digest_utterance(*scope: str, text: str) -> str:
     """Digest of a text within a conversation and speaker, ignoring whitespace."""
-    return digest(*circle, " ".join(text.split()))
+    return digest(*scope, " ".join(text.split()))

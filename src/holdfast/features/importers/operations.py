@@ -4,22 +4,20 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.admin.backup import LOCAL, local_path
-from holdfast.features.importers import capture as capturing
-from holdfast.features.importers import recover as recovering
-from holdfast.features.importers import service as mining
+from holdfast.features.admin.backup import LOCAL_SOURCES, local_path
+from holdfast.features.importers import capture, recovery, service
 from holdfast.features.importers.plan import Options
 from holdfast.features.importers.readers import Format
-from holdfast.features.importers.service import Mined
-from holdfast.features.memories.operations.core import moment
-from holdfast.kernel.context import Hold, Progress
+from holdfast.features.importers.service import ImporterResult
+from holdfast.features.memories.operations.core import parse_time
+from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Scope
-from holdfast.kernel.registry.fields import Actor, Metadata, Moment, Namespace, NewTier, Tags, TierField
+from holdfast.kernel.registry.fields import Actor, Metadata, Namespace, NewTier, Tags, TierField, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 
-MOST_INLINE = 8 << 20
-MOST_TURN = 1 << 20
+MAX_CONTENT_CHARS = 8 << 20
+MAX_TURN_CHARS = 1 << 20
 
 FormatField = Literal["auto", Format]
 Include = Annotated[
@@ -34,18 +32,18 @@ EXAMPLE = (
 )
 
 
-OwnPath = Annotated[str, Meta(min_length=1, max_length=4096, extra={"argument": True, "not_on": ("http", "mcp")})]
+LocalPath = Annotated[str, Meta(min_length=1, max_length=4096, extra={"argument": True, "not_on": ("http", "mcp")})]
 """Path on this machine. Remote callers cannot set it."""
 
 
-class Mine(Request, frozen=True):
-    path: Annotated[OwnPath, Meta(description="File, folder or zip.")] | None = None
+class MineRequest(Request, frozen=True):
+    path: Annotated[LocalPath, Meta(description="File, folder or zip.")] | None = None
     content: (
         Annotated[
             str,
             Meta(
                 min_length=1,
-                max_length=MOST_INLINE,
+                max_length=MAX_CONTENT_CHARS,
                 description="Text of a file, instead of a path.",
                 extra={"stdin": True},
             ),
@@ -65,21 +63,21 @@ class Mine(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class MinedProblem(Struct, frozen=True, kw_only=True):
+class MineProblem(Struct, frozen=True, kw_only=True):
     where: str
     what: str
     rejected: bool
     """True: data is missing because of it. False: a note."""
 
 
-class MinedSample(Struct, frozen=True, kw_only=True):
+class MineSample(Struct, frozen=True, kw_only=True):
     title: str
     speaker: str | UnsetType = UNSET
     content: str
     source_uri: str | UnsetType = UNSET
 
 
-class MineAnswer(Struct, frozen=True, kw_only=True):
+class MineResult(Struct, frozen=True, kw_only=True):
     """Result of an import, in numbers of memories."""
 
     format: str
@@ -105,8 +103,8 @@ class MineAnswer(Struct, frozen=True, kw_only=True):
     """Files of an unknown or another format."""
     rejected: int
     noted: int
-    problems: list[MinedProblem]
-    samples: list[MinedSample]
+    problems: list[MineProblem]
+    samples: list[MineSample]
     dry_run: bool
 
 
@@ -124,14 +122,14 @@ class MineAnswer(Struct, frozen=True, kw_only=True):
         Example({}, error="VALIDATION_FAILED"),
     ),
 )
-def mine(hold: Hold, request: Mine, progress: Progress) -> MineAnswer:
+def mine(ctx: Context, request: MineRequest, progress: Progress) -> MineResult:
     """Import chats, transcripts, mail and notes.
 
     Each message and note becomes a memory, word for word, with speaker, time and position. Importing again adds new
     messages and updates changed ones; memories that you deleted or edited are not changed.
     """
     options = Options(
-        namespace=request.namespace or hold.namespace,
+        namespace=request.namespace or ctx.namespace,
         tier=request.tier,
         scope=request.scope,
         tags=tuple(request.tags),
@@ -143,40 +141,40 @@ def mine(hold: Hold, request: Mine, progress: Progress) -> MineAnswer:
     if (request.path is None) == (request.content is None):
         raise Invalid("path, content: set exactly one.", fields=["path", "content"])
     if request.path is not None:
-        must_be_local(hold, "path")
-        result = mining.from_path(hold, local_path(request.path), form, options)
+        must_be_local(ctx, "path")
+        result = service.import_path(ctx, local_path(request.path), form, options)
     else:
         assert request.content is not None
-        result = mining.from_text(hold, request.content, form, options)
-    return MineAnswer(**_answer(result, options.namespace, request.tier, request.dry_run))
+        result = service.import_text(ctx, request.content, form, options)
+    return MineResult(**_build_result(result, options.namespace, request.tier, request.dry_run))
 
 
-def must_be_local(hold: Hold, field: str) -> None:
+def must_be_local(ctx: Context, field: str) -> None:
     """Raise unless the caller is local: only local callers can use paths."""
-    if hold.caller.source not in LOCAL:
+    if ctx.caller.source not in LOCAL_SOURCES:
         raise Invalid(f"{field}: only available in the command line and the library; send content", fields=[field])
 
 
-def _answer(result: "Mined", namespace: str, tier: str, dry_run: bool) -> dict[str, Any]:
+def _build_result(result: "ImporterResult", namespace: str, tier: str, dry_run: bool) -> dict[str, Any]:
     report = result.report
     return {
-        "format": result.form,
+        "format": result.format,
         "namespace": namespace,
         "tier": tier,
         "imported": report.outcomes["stored"],
         **{name: report.outcomes[name] for name in ("updated", "unchanged", "joined", "left")},
         "links": report.links,
-        "total_conversations": report.threads + report.short,
-        "skipped": report.short,
+        "total_conversations": report.conversations + report.short_conversations,
+        "skipped": report.short_conversations,
         "kinds": dict(sorted(report.kinds.items())),
         "left_out": dict(sorted(report.left_out.items())),
         "files": result.files,
         "passed_over": result.passed_over,
         "rejected": report.rejected,
         "noted": report.noted,
-        "problems": [MinedProblem(where=one.where, what=one.what, rejected=one.rejected) for one in report.problems],
+        "problems": [MineProblem(where=one.where, what=one.what, rejected=one.rejected) for one in report.problems],
         "samples": [
-            MinedSample(
+            MineSample(
                 title=one.title, content=one.content, speaker=one.speaker or UNSET, source_uri=one.source_uri or UNSET
             )
             for one in report.samples
@@ -193,7 +191,7 @@ class Recover(Request, frozen=True):
         ]
         | None
     ) = None
-    since: Annotated[Moment, Meta(description="Only turns since this time.")] | None = None
+    since: Annotated[Timestamp, Meta(description="Only turns since this time.")] | None = None
     sessions: Annotated[int, Meta(ge=1, le=1000, description="Number of newest sessions.")] = 2
     limit: Annotated[int, Meta(ge=1, le=100_000, description="Number of last turns per session.")] = 100
     namespace: Annotated[Namespace, Meta(description="Namespace of the memories.")] | None = None
@@ -203,7 +201,7 @@ class Recover(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class RecoverAnswer(MineAnswer, frozen=True, kw_only=True):
+class RecoverResult(MineResult, frozen=True, kw_only=True):
     transcripts: list[str]
 
 
@@ -216,27 +214,27 @@ class RecoverAnswer(MineAnswer, frozen=True, kw_only=True):
     human="holdfast.features.importers.render:render_recovery",
     examples=(Example({"transcript": "no-such-transcript.jsonl"}, error="NOT_FOUND"),),
 )
-def recover(hold: Hold, request: Recover, progress: Progress) -> RecoverAnswer:
+def recover(ctx: Context, request: Recover, progress: Progress) -> RecoverResult:
     """Store the last turns of crashed sessions from their transcripts.
 
     Turns that were captured or recovered before are not duplicated.
     """
     options = Options(
-        namespace=request.namespace or hold.namespace,
-        tier=request.tier or hold.default_tier,
+        namespace=request.namespace or ctx.namespace,
+        tier=request.tier or ctx.default_tier,
         include=tuple(request.include),
         dry_run=request.dry_run,
     )
-    query = recovering.Wanted(
+    query = recovery.TranscriptQuery(
         host=None if request.host == "auto" else request.host,
         transcript=None if request.transcript is None else local_path(request.transcript),
-        since=moment(request.since, "since"),
+        since=parse_time(request.since, "since"),
         limit=request.limit,
         sessions=request.sessions,
     )
-    result = recovering.recover(hold, query, options)
-    fields = _answer(result.mined, options.namespace, options.tier, request.dry_run)
-    return RecoverAnswer(transcripts=[str(path) for path in result.transcripts], **fields)
+    result = recovery.recover_turns(ctx, query, options)
+    fields = _build_result(result.result, options.namespace, options.tier, request.dry_run)
+    return RecoverResult(transcripts=[str(path) for path in result.transcripts], **fields)
 
 
 class ToolCall(Struct, frozen=True, forbid_unknown_fields=True):
@@ -255,9 +253,14 @@ class CaptureTurn(Request, frozen=True):
     ]
     content: Annotated[
         str,
-        Meta(min_length=1, max_length=MOST_TURN, description="Text of the turn.", extra={"short": "c", "stdin": True}),
+        Meta(
+            min_length=1,
+            max_length=MAX_TURN_CHARS,
+            description="Text of the turn.",
+            extra={"short": "c", "stdin": True},
+        ),
     ]
-    timestamp_iso: Annotated[Moment, Meta(description="Time of the turn.")] | None = None
+    timestamp_iso: Annotated[Timestamp, Meta(description="Time of the turn.")] | None = None
     namespace: Namespace | None = None
     tier: NewTier | None = None
     host_kind: Annotated[str, Meta(min_length=1, max_length=64, description="Agent host, such as claude-code.")] = (
@@ -269,7 +272,7 @@ class CaptureTurn(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class Captured(Struct, frozen=True, kw_only=True):
+class CaptureResult(Struct, frozen=True, kw_only=True):
     memory_id: str | None
     """Null: nothing was stored, because the turn contains only recalled text."""
     dedup_hit: bool
@@ -296,15 +299,15 @@ class Captured(Struct, frozen=True, kw_only=True):
         Example({"host_session_id": "s-1", "role": "user", "content": "x"}, "VALIDATION_FAILED"),
     ),
 )
-def capture_turn(hold: Hold, request: CaptureTurn) -> Captured:
+def capture_turn(ctx: Context, request: CaptureTurn) -> CaptureResult:
     """Store a conversation turn from an agent host, once per session and number.
 
     Sending it again with other text updates the memory; its history keeps the earlier text.
     """
-    moment(request.timestamp_iso, "timestamp_iso")
+    parse_time(request.timestamp_iso, "timestamp_iso")
     calls = [{"tool": one.tool} | ({"brief": one.brief} if one.brief else {}) for one in request.tool_calls]
     host = {"host": request.host_kind} | ({"host_version": request.host_version} if request.host_version else {})
-    turn = capturing.Told(
+    turn = capture.HostTurn(
         session=request.host_session_id,
         index=request.host_turn_index,
         role=request.role,
@@ -315,10 +318,10 @@ def capture_turn(hold: Hold, request: CaptureTurn) -> Captured:
         metadata={**request.metadata, **host, **({"tool_calls": calls} if calls else {})},
     )
     options = Options(
-        namespace=request.namespace or hold.namespace, tier=request.tier or hold.default_tier, route="capture"
+        namespace=request.namespace or ctx.namespace, tier=request.tier or ctx.default_tier, route="capture"
     )
-    result = capturing.capture(hold, turn, options)
-    return Captured(
+    result = capture.capture_turn(ctx, turn, options)
+    return CaptureResult(
         memory_id=result.memory,
         dedup_hit=result.outcome not in ("stored", "left_out"),
         layer="L4",

@@ -1,10 +1,10 @@
--- name: mined_known
+-- name: mined_by_keys
 -- Import records by key.
 select key, memory, route, said, digest, text_digest from mined where key = any(:keys)
--- name: mined_saying
+-- name: mined_same_utterance
 -- All import records of the same utterance.
 select key, memory, route, said, digest, text_digest from mined where said = :said order by key
--- name: mined_there
+-- name: mined_existing_memories
 -- Which memory ids exist, in any state.
 select id from memory where id = any(:ids)
 -- name: mined_put

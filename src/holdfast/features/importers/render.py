@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from holdfast.features.importers.operations import Captured, MineAnswer, MinedProblem, RecoverAnswer
+from holdfast.features.importers.operations import CaptureResult, MineProblem, MineResult, RecoverResult
 from holdfast.kernel.terminal import escape, pluralize
 
 _OUTCOME_LABELS = {
@@ -14,7 +14,7 @@ _OUTCOME_LABELS = {
 }
 
 
-def render_mining(answer: MineAnswer) -> Iterator[str]:
+def render_mining(answer: MineResult) -> Iterator[str]:
     """Print what was imported, what was skipped, and why."""
     would = "Would be " if answer.dry_run else ""
     outcomes = [f"{number} {what}" for name, what in _OUTCOME_LABELS.items() if (number := getattr(answer, name))]
@@ -38,7 +38,7 @@ def render_mining(answer: MineAnswer) -> Iterator[str]:
     yield from render_problems(answer.problems, answer.rejected + answer.noted)
 
 
-def render_problems(problems: list[MinedProblem], total: int) -> Iterator[str]:
+def render_problems(problems: list[MineProblem], total: int) -> Iterator[str]:
     """Print the problems that an answer lists, then how many of the total it does not list."""
     for problem in problems:
         yield f"{'Rejected' if problem.rejected else 'Note'}: {escape(problem.where)}: {escape(problem.what)}"
@@ -47,11 +47,11 @@ def render_problems(problems: list[MinedProblem], total: int) -> Iterator[str]:
         yield f"And {unlisted} more."
 
 
-def render_recovery(answer: RecoverAnswer) -> Iterator[str]:
+def render_recovery(answer: RecoverResult) -> Iterator[str]:
     yield f"From {escape(', '.join(answer.transcripts))}:"
     yield from render_mining(answer)
 
 
-def render_capture(answer: Captured) -> Iterator[str]:
+def render_capture(answer: CaptureResult) -> Iterator[str]:
     yield f"{answer.outcome} {answer.memory_id or ''}".rstrip()
     yield from map(escape, answer.notes)

@@ -8,10 +8,10 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.validate import Draft
 from holdfast.kernel.text import secrets
 
-MOST_PROBLEMS = 200
+MAX_PROBLEMS = 200
 """Listed problems; further ones are only counted."""
-MOST_SAMPLES = 5
-SHOWN = 200
+MAX_SAMPLES = 5
+MAX_SAMPLE_CHARS = 200
 """Characters of a sample."""
 
 Outcome = Literal["stored", "updated", "unchanged", "joined", "left"]
@@ -33,51 +33,61 @@ class Report:
         self.outcomes: Counter[Outcome] = Counter()
         self.kinds: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
-        self.threads = 0
-        self.short = 0
+        self.conversations = 0
+        self.short_conversations = 0
         """Conversations with fewer messages than `min_messages`."""
-        self.older = 0
+        self.older_than_here = 0
         """Memories already imported from a newer export."""
-        self.went_back = 0
+        self.reverts = 0
         """Memories reverted to an earlier text."""
         self.links = 0
-        self.adrift: set[tuple[str, str]] = set()
+        self.missing_links: set[tuple[str, str]] = set()
         """Missing link targets that were reported, by place."""
         self.rejected = 0
         self.noted = 0
         self.problems: list[Problem] = []
         self.samples: list[Sample] = []
-        self.fault: HoldfastError | None = None
+        self.first_error: HoldfastError | None = None
         """Error of the first rejected record."""
-        self.first: str | None = None
+        self.first_memory: str | None = None
         """Memory id of the first record."""
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether the source contained nothing, not even problems."""
         counts = (*self.outcomes.values(), *self.left_out.values())
-        return not any((*counts, self.threads, self.short, self.older, self.links, self.rejected, self.noted))
+        return not any(
+            (
+                *counts,
+                self.conversations,
+                self.short_conversations,
+                self.older_than_here,
+                self.links,
+                self.rejected,
+                self.noted,
+            )
+        )
 
-    def problem(self, problem: Problem) -> None:
+    def add_problem(self, problem: Problem) -> None:
         self.rejected += problem.rejected
         self.noted += not problem.rejected
-        if len(self.problems) < MOST_PROBLEMS:
+        if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
 
-    def error(self, where: str, error: HoldfastError) -> None:
-        self.fault = self.fault or error
-        self.problem(Problem(where=where, what=error.message))
+    def add_error(self, where: str, error: HoldfastError) -> None:
+        self.first_error = self.first_error or error
+        self.add_problem(Problem(where=where, what=error.message))
 
-    def done(self, outcome: Outcome, draft: Draft) -> None:
+    def add_outcome(self, outcome: Outcome, draft: Draft) -> None:
         self.outcomes[outcome] += 1
         if outcome not in ("stored", "updated"):
             return
         self.kinds[str(draft.kind)] += 1
-        if len(self.samples) < MOST_SAMPLES:
+        if len(self.samples) < MAX_SAMPLES:
             speaker, uri = draft.speaker or None, draft.source_uri or None
-            self.samples.append(Sample(draft.title, speaker, _shown(draft.content), uri))
+            self.samples.append(Sample(draft.title, speaker, _sample_text(draft.content), uri))
 
 
-def _shown(text: str) -> str:
+def _sample_text(text: str) -> str:
     """Beginning of a text, with secrets redacted."""
-    return secrets.redacted(text[: 10 * SHOWN])[0][:SHOWN]
+    return secrets.redact_text(text[: 10 * MAX_SAMPLE_CHARS])[0][:MAX_SAMPLE_CHARS]

@@ -16,18 +16,18 @@ from holdfast.kernel.errors import Invalid, NotFound
 if TYPE_CHECKING:
     import zipfile
 
-MOST_FILES = 1_000_000
-MOST_LEVELS = 64
-MOST_UNPACKED = 64 << 30
+MAX_FILES = 1_000_000
+MAX_DEPTH = 64
+MAX_UNPACKED_BYTES = 64 << 30
 """Total uncompressed bytes of a zip."""
-LARGE = 64 << 20
-MOST_RATIO = 200
+LARGE_FILE_BYTES = 64 << 20
+MAX_COMPRESSION_RATIO = 200
 """Maximum compression ratio of a large file, against zip bombs; text has about 10."""
-LEFT_OUT = (".git", ".obsidian", ".trash", "node_modules", "__MACOSX", ".DS_Store")
-INLINE = "content"
+IGNORED_NAMES = (".git", ".obsidian", ".trash", "node_modules", "__MACOSX", ".DS_Store")
+INLINE_NAME = "content"
 """Name of a text that is not a file."""
-HEAD = 1 << 16
-_OPENED = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+HEAD_BYTES = 1 << 16
+_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class Piece(NamedTuple):
@@ -40,17 +40,17 @@ class Piece(NamedTuple):
     path: Path | None = None
     """Path on disk; None for a zip entry or a text."""
 
-    def head(self) -> bytes:
+    def read_head(self) -> bytes:
         with self.open() as source:
-            return source.read(HEAD)
+            return source.read(HEAD_BYTES)
 
 
-class Place(NamedTuple):
+class Source(NamedTuple):
     """All files of an export, sorted by name."""
 
     pieces: list[Piece]
     problems: list[Problem]
-    whole: bool
+    is_single_file: bool
     """It is a single file."""
 
     @property
@@ -59,27 +59,27 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def at(path: Path) -> Iterator[Place]:
+def open_source(path: Path) -> Iterator[Source]:
     """Open the export at a path; a zip stays open within the context."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
         raise NotFound(f"{path} cannot be read: {error.strerror}.", fields=["path"]) from None
     if stat.S_ISDIR(mode):
-        yield _folder(path)
+        yield _read_folder(path)
     elif not stat.S_ISREG(mode):
         raise Invalid(f"path: {path} is neither a file nor a folder", fields=["path"])
     elif _is_zip(path):
-        with _zipped(path) as place:
+        with _open_zip(path) as place:
             yield place
     else:
-        yield Place([Piece(path.name, path.stat().st_size, lambda: path.open("rb"), path)], [], whole=True)
+        yield Source([Piece(path.name, path.stat().st_size, lambda: path.open("rb"), path)], [], is_single_file=True)
 
 
-def inline(text: str) -> Place:
+def source_from_text(text: str) -> Source:
     """Source with the text of a request."""
     data = text.encode()
-    return Place([Piece(INLINE, len(data), lambda: io.BytesIO(data))], [], whole=True)
+    return Source([Piece(INLINE_NAME, len(data), lambda: io.BytesIO(data))], [], is_single_file=True)
 
 
 def _is_zip(path: Path) -> bool:
@@ -90,77 +90,77 @@ def _is_zip(path: Path) -> bool:
         raise NotFound(f"{path} cannot be read: {error.strerror}.", fields=["path"]) from None
 
 
-def _folder(root: Path) -> Place:
-    place = Place([], [], whole=False)
-    _walk(root, "", place)
+def _read_folder(root: Path) -> Source:
+    place = Source([], [], is_single_file=False)
+    _walk_folder(root, "", place)
     return place
 
 
-def _walk(folder: Path, above: str, place: Place) -> None:
-    for entry in _listed(folder, above, place):
-        name = f"{above}{entry.name}"
-        if entry.name in LEFT_OUT:
+def _walk_folder(folder: Path, prefix: str, source: Source) -> None:
+    for entry in _list_folder(folder, prefix, source):
+        name = f"{prefix}{entry.name}"
+        if entry.name in IGNORED_NAMES:
             continue
         if entry.is_symlink():
-            place.problems.append(Problem(where=name, what="link, not followed", rejected=False))
+            source.problems.append(Problem(where=name, what="link, not followed", rejected=False))
         elif entry.is_dir(follow_symlinks=False):
-            _walk(Path(entry.path), f"{name}/", place)
+            _walk_folder(Path(entry.path), f"{name}/", source)
         elif entry.is_file(follow_symlinks=False):
-            _must_be_few(len(place.pieces))
+            _check_file_count(len(source.pieces))
             path = Path(entry.path)
-            place.pieces.append(Piece(name, entry.stat(follow_symlinks=False).st_size, _opener(path), path))
+            source.pieces.append(Piece(name, entry.stat(follow_symlinks=False).st_size, _make_opener(path), path))
 
 
-def _listed(folder: Path, name: str, place: Place) -> list[os.DirEntry[str]]:
+def _list_folder(folder: Path, name: str, source: Source) -> list[os.DirEntry[str]]:
     """List a folder by name. Reports a folder that is unreadable or too deep."""
-    if name.count("/") > MOST_LEVELS:
-        place.problems.append(Problem(where=name, what=f"more than {MOST_LEVELS} folders deep"))
+    if name.count("/") > MAX_DEPTH:
+        source.problems.append(Problem(where=name, what=f"more than {MAX_DEPTH} folders deep"))
         return []
     try:
         return sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
-        place.problems.append(Problem(where=name or folder.name, what=f"unreadable: {error.strerror}"))
+        source.problems.append(Problem(where=name or folder.name, what=f"unreadable: {error.strerror}"))
         return []
 
 
-def _must_be_few(number: int) -> None:
-    if number >= MOST_FILES:
-        raise Invalid(f"path: contains more than {MOST_FILES} files", fields=["path"])
+def _check_file_count(number: int) -> None:
+    if number >= MAX_FILES:
+        raise Invalid(f"path: contains more than {MAX_FILES} files", fields=["path"])
 
 
-def _opener(path: Path) -> Callable[[], IO[bytes]]:
+def _make_opener(path: Path) -> Callable[[], IO[bytes]]:
     """Opener that does not follow a link, even if the file was replaced by one."""
-    return lambda: os.fdopen(os.open(path, _OPENED), "rb")
+    return lambda: os.fdopen(os.open(path, _OPEN_FLAGS), "rb")
 
 
 @contextmanager
-def _zipped(path: Path) -> Iterator[Place]:
+def _open_zip(path: Path) -> Iterator[Source]:
     import zipfile
 
     try:
         with zipfile.ZipFile(path) as archive:
-            yield _entries(archive)
+            yield _read_zip_entries(archive)
     except zipfile.BadZipFile as error:
         raise Invalid(f"path: {path.name} is not a valid zip: {error}", fields=["path"]) from None
 
 
-def _entries(archive: zipfile.ZipFile) -> Place:
-    place, total = Place([], [], whole=False), 0
+def _read_zip_entries(archive: zipfile.ZipFile) -> Source:
+    place, total = Source([], [], is_single_file=False), 0
     for entry in sorted(archive.infolist(), key=lambda entry: entry.filename):
-        if entry.is_dir() or any(step in LEFT_OUT for step in entry.filename.split("/")):
+        if entry.is_dir() or any(step in IGNORED_NAMES for step in entry.filename.split("/")):
             continue
-        _must_be_few(len(place.pieces))
-        if wrong := _wrong(entry):
+        _check_file_count(len(place.pieces))
+        if wrong := _find_zip_problem(entry):
             place.problems.append(Problem(where=entry.filename, what=wrong))
             continue
         total += entry.file_size
-        if total > MOST_UNPACKED:
-            raise Invalid(f"path: contains more than {MOST_UNPACKED} uncompressed bytes", fields=["path"])
-        place.pieces.append(Piece(entry.filename, entry.file_size, _zip_opener(archive, entry)))
+        if total > MAX_UNPACKED_BYTES:
+            raise Invalid(f"path: contains more than {MAX_UNPACKED_BYTES} uncompressed bytes", fields=["path"])
+        place.pieces.append(Piece(entry.filename, entry.file_size, _make_zip_opener(archive, entry)))
     return place
 
 
-def _wrong(entry: zipfile.ZipInfo) -> str | None:
+def _find_zip_problem(entry: zipfile.ZipInfo) -> str | None:
     steps = entry.orig_filename.replace("\\", "/").split("/")
     mode = stat.S_IFMT(entry.external_attr >> 16)
     if ".." in steps or steps[0] == "" or ":" in steps[0]:
@@ -171,21 +171,21 @@ def _wrong(entry: zipfile.ZipInfo) -> str | None:
         return "encrypted"
     if entry.filename.lower().endswith(".zip"):
         return "zip within a zip, not opened"
-    if entry.file_size > LARGE and entry.file_size > MOST_RATIO * max(entry.compress_size, 1):
+    if entry.file_size > LARGE_FILE_BYTES and entry.file_size > MAX_COMPRESSION_RATIO * max(entry.compress_size, 1):
         return f"expands from {entry.compress_size} to {entry.file_size} bytes: not an export"
     return None
 
 
-def _zip_opener(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Callable[[], IO[bytes]]:
+def _make_zip_opener(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Callable[[], IO[bytes]]:
     return lambda: archive.open(entry)
 
 
-class Watched(io.RawIOBase):
+class CountingReader(io.RawIOBase):
     """Stream that reports the number of bytes read."""
 
-    def __init__(self, source: IO[bytes], told: Callable[[int], None]) -> None:
+    def __init__(self, source: IO[bytes], on_read: Callable[[int], None]) -> None:
         self._source = source
-        self._told = told
+        self._on_read = on_read
 
     def readable(self) -> bool:
         return True
@@ -193,7 +193,7 @@ class Watched(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         data = self._source.read(len(buffer))
         buffer[: len(data)] = data
-        self._told(len(data))
+        self._on_read(len(data))
         return len(data)
 
     def close(self) -> None:
@@ -201,6 +201,6 @@ class Watched(io.RawIOBase):
         super().close()
 
 
-def watched(piece: Piece, told: Callable[[int], None]) -> IO[bytes]:
+def open_with_progress(piece: Piece, on_read: Callable[[int], None]) -> IO[bytes]:
     """Open a file and report the bytes read."""
-    return io.BufferedReader(Watched(piece.open(), told), 1 << 18)
+    return io.BufferedReader(CountingReader(piece.open(), on_read), 1 << 18)

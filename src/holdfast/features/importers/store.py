@@ -8,7 +8,7 @@ from holdfast.kernel.storage.port import Session
 Route = Literal["mine", "capture"]
 
 
-class Mined(NamedTuple):
+class ImportRecord(NamedTuple):
     """A message or note of a source and its memory."""
 
     key: str
@@ -22,20 +22,20 @@ class Mined(NamedTuple):
     """Digest of the stored title and content."""
 
 
-def known(session: Session, keys: Sequence[str]) -> dict[str, Mined]:
+def find_records(session: Session, keys: Sequence[str]) -> dict[str, ImportRecord]:
     """Import records by key."""
-    return {row[0]: Mined(*row) for row in session.rows("mined_known", keys=list(keys))} if keys else {}
+    return {row[0]: ImportRecord(*row) for row in session.rows("mined_by_keys", keys=list(keys))} if keys else {}
 
 
-def saying(session: Session, said: str) -> list[Mined]:
+def find_same_utterance(session: Session, said: str) -> list[ImportRecord]:
     """Import records of the same utterance."""
-    return [Mined(*row) for row in session.rows("mined_saying", said=said)]
+    return [ImportRecord(*row) for row in session.rows("mined_same_utterance", said=said)]
 
 
-def there(session: Session, ids: Sequence[str]) -> set[str]:
+def find_existing_memories(session: Session, ids: Sequence[str]) -> set[str]:
     """Which of these memory ids exist, in any state."""
-    return {row[0] for row in session.rows("mined_there", ids=list(ids))} if ids else set()
+    return {row[0] for row in session.rows("mined_existing_memories", ids=list(ids))} if ids else set()
 
 
-def put(session: Session, mined: Iterable[Mined]) -> None:
-    session.many("mined_put", (one._asdict() for one in mined))
+def put_records(session: Session, records: Iterable[ImportRecord]) -> None:
+    session.many("mined_put", (one._asdict() for one in records))

@@ -5,330 +5,362 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.features.graph import entities as entity
-from holdfast.features.importers import freshness as older
-from holdfast.features.importers import model as reading
-from holdfast.features.importers import store as mined
-from holdfast.features.importers.envelope_rows import take_in
-from holdfast.features.importers.links import rehearse_all, tie_all
-from holdfast.features.importers.model import LeftOut, Note, Problem, Record, Rows, Tie, Turn
-from holdfast.features.importers.plan import ORIGINAL, UPDATED, Options, Planned, Planner
+from holdfast.features.graph import entities
+from holdfast.features.importers import freshness, model, store
+from holdfast.features.importers.envelope_rows import import_rows
+from holdfast.features.importers.links import add_links, count_new_links
+from holdfast.features.importers.model import EnvelopeRows, Note, NoteLink, Omission, Problem, Record, Turn
+from holdfast.features.importers.plan import ORIGINAL_KEY, SOURCE_UPDATED_KEY, Options, PlannedMemory, Planner
 from holdfast.features.importers.report import Outcome, Report
-from holdfast.features.importers.store import Mined
-from holdfast.features.memories import dedup as hygiene
+from holdfast.features.importers.store import ImportRecord
+from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.lifecycle import put_away
-from holdfast.features.memories.store_memory import must_change, numbered, title_holder
+from holdfast.features.memories.lifecycle import archive_memory
+from holdfast.features.memories.store_memory import find_title_holder, number_title, require_write_access
 from holdfast.kernel import ids
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, StoreError
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.journal.transaction import Transaction
-from holdfast.kernel.records.memory import Memory, higher
-from holdfast.kernel.records.validate import admit
+from holdfast.kernel.records.memory import Memory, higher_tier
+from holdfast.kernel.records.validate import memory_from_draft
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.words import fold
+from holdfast.kernel.text.words import fold_name
 
-BATCH = 200
+BATCH_SIZE = 200
 """Memories per transaction."""
-MOST_NUMBERED = 1000
-SHORTER = "shorter at its source"
+MAX_NUMBERED_TITLES = 1000
+SHORTENED_REASON = "shorter at its source"
 """Archive reason of a part that no longer exists."""
-HOSTS = ("claude-code", "codex", "capture")
+CAPTURED_FORMATS = ("claude-code", "codex", "capture")
 """Formats whose turns can arrive twice: captured live and read from a transcript."""
 
 
-class Keeper:
+class RecordWriter:
     """Stores records in batches, one transaction each. An interrupted import can be repeated to continue."""
 
-    def __init__(self, hold: Hold, form: str, options: Options) -> None:
-        hold.caller.must_reach(options.namespace)
+    def __init__(self, ctx: Context, form: str, options: Options) -> None:
+        ctx.caller.require_access(options.namespace)
         self.report = Report()
-        self._hold = hold
+        self._ctx = ctx
         self._form = form
         self._options = options
-        self._planner = Planner(options, hold.caller.agent, hold.now, self.report.problem)
-        self._batch: list[Planned] = []
-        self._ties: list[Tie] = []
-        self._waiting: dict[str, list[Turn]] = {}
-        self._threads: set[str] = set()
-        self._rehearsed_notes: set[str] = set()
+        self._planner = Planner(options, ctx.caller.agent, ctx.now, self.report.add_problem)
+        self._batch: list[PlannedMemory] = []
+        self._links: list[NoteLink] = []
+        self._short_threads: dict[str, list[Turn]] = {}
+        self._long_threads: set[str] = set()
+        self._dry_run_keys: set[str] = set()
         """Keys of notes that a dry run would have stored; links can refer to them."""
-        self._there: set[str] = set()
+        self._existing_ids: set[str] = set()
         """Ids of memories in the batch that exist without an import record."""
 
-    def take(self, records: Iterable[Record]) -> Report:
+    def write_records(self, records: Iterable[Record]) -> Report:
         """Store all records and return the report."""
         for record in records:
-            self._hold.progress.check()
-            self._one(record)
-            if len(self._batch) >= BATCH or len(self._ties) >= BATCH:
+            self._ctx.progress.check()
+            self._add_record(record)
+            if len(self._batch) >= BATCH_SIZE or len(self._links) >= BATCH_SIZE:
                 self._flush()
-        self.report.short += len(self._waiting)
+        self.report.short_conversations += len(self._short_threads)
         self._flush()
-        older.tell(self.report, self._form)
+        freshness.report_older_exports(self.report, self._form)
         return self.report
 
-    def _one(self, record: Record) -> None:
+    def _add_record(self, record: Record) -> None:
         match record:
             case Turn():
-                self._turn(record)
+                self._add_turn(record)
             case Note():
-                self._batch.extend(self._planner.note(record))
-            case Tie():
-                self._ties.append(record)
-            case Rows():
-                take_in(self._hold, record, self.report, dry_run=self._options.dry_run)
-            case LeftOut():
-                self.report.left_out[record.sort] += record.number
+                self._batch.extend(self._planner.plan_note(record))
+            case NoteLink():
+                self._links.append(record)
+            case EnvelopeRows():
+                import_rows(self._ctx, record, self.report, dry_run=self._options.dry_run)
+            case Omission():
+                self.report.left_out[record.kind] += record.number
             case Problem():
-                self.report.problem(record)
+                self.report.add_problem(record)
 
-    def _turn(self, turn: Turn) -> None:
+    def _add_turn(self, turn: Turn) -> None:
         """Plan a turn, unless its kind is excluded or it contains only recalled text."""
-        if turn.sort != "message" and turn.sort not in self._options.include:
-            self.report.left_out[turn.sort] += 1
+        if turn.kind != "message" and turn.kind not in self._options.include:
+            self.report.left_out[turn.kind] += 1
             return
-        content = reading.without_recalled(turn.content)
+        content = model.remove_recalled(turn.content)
         if content != turn.content:
             self.report.left_out["recalled"] += 1
             if not content.strip():
                 return
-        for one in self._long_enough(replace(turn, content=content)):
-            self._batch.extend(self._planner.turn(one))
+        for one in self._hold_back_short(replace(turn, content=content)):
+            self._batch.extend(self._planner.plan_turn(one))
 
-    def _long_enough(self, turn: Turn) -> Iterator[Turn]:
+    def _hold_back_short(self, turn: Turn) -> Iterator[Turn]:
         """Hold back the turns of a conversation until it has `min_messages`."""
-        if turn.thread in self._threads:
+        if turn.thread in self._long_threads:
             yield turn
             return
-        waiting = self._waiting.setdefault(turn.thread, [])
+        waiting = self._short_threads.setdefault(turn.thread, [])
         waiting.append(turn)
         if len(waiting) >= self._options.min_messages:
-            self._threads.add(turn.thread)
-            self.report.threads += 1
-            yield from self._waiting.pop(turn.thread)
+            self._long_threads.add(turn.thread)
+            self.report.conversations += 1
+            yield from self._short_threads.pop(turn.thread)
 
     def _flush(self) -> None:
         """Write the current batch, then its links."""
         batch, self._batch = self._batch, []
-        ties, self._ties = self._ties, []
-        self._keep_all(batch)
+        ties, self._links = self._links, []
+        self._write_batch(batch)
         if ties and self._options.dry_run:
-            rehearse_all(self._hold, ties, self._planner, self.report, self._rehearsed_notes)
+            count_new_links(self._ctx, ties, self._planner, self.report, self._dry_run_keys)
         elif ties:
-            tie_all(self._hold, ties, self._planner, self.report)
+            add_links(self._ctx, ties, self._planner, self.report)
 
-    def _keep_all(self, batch: list[Planned]) -> None:
+    def _write_batch(self, batch: list[PlannedMemory]) -> None:
         """Write a batch in one transaction. Starts none if nothing has changed."""
-        with self._hold.reading() as session:
-            known = mined.known(session, [one.key for one in batch])
+        with self._ctx.reading() as session:
+            known = store.find_records(session, [one.key for one in batch])
         fresh = {one.key: one for one in batch if one.key not in known or known[one.key].digest != one.digest}
         self.report.outcomes["unchanged"] += len(batch) - len(fresh)
         if batch and batch[0].key in known:
-            self.report.first = self.report.first or known[batch[0].key].memory
+            self.report.first_memory = self.report.first_memory or known[batch[0].key].memory
         if self._options.dry_run:
-            records: list[Mined] = []
+            records: list[ImportRecord] = []
             for one in fresh.values():
-                self._tried(None, one, known.get(one.key), records)
+                self._write_one(None, one, known.get(one.key), records)
         elif fresh:
-            self._keep_fresh(list(fresh.values()))
+            self._write_fresh(list(fresh.values()))
 
-    def _keep_fresh(self, fresh: list[Planned]) -> None:
-        with self._hold.writing() as write:
-            known = mined.known(write.session, [one.key for one in fresh])
-            self._there = mined.there(write.session, [_id(one) for one in fresh if one.key not in known])
-            records: list[Mined] = []
+    def _write_fresh(self, fresh: list[PlannedMemory]) -> None:
+        with self._ctx.transaction() as write:
+            known = store.find_records(write.session, [one.key for one in fresh])
+            self._existing_ids = store.find_existing_memories(
+                write.session, [_memory_id(one) for one in fresh if one.key not in known]
+            )
+            records: list[ImportRecord] = []
             for one in fresh:
-                self._tried(write, one, known.get(one.key), records)
-            mined.put(write.session, records)
+                self._write_one(write, one, known.get(one.key), records)
+            store.put_records(write.session, records)
 
-    def _tried(self, write: Transaction | None, one: Planned, known: Mined | None, noted: list[Mined]) -> None:
+    def _write_one(
+        self, write: Transaction | None, planned: PlannedMemory, known: ImportRecord | None, records: list[ImportRecord]
+    ) -> None:
         """Write or dry-run one memory. An error rejects only this one."""
         try:
-            outcome = self._rehearsed(one, known, noted) if write is None else self._kept(write, one, known, noted)
+            outcome = (
+                self._dry_run_one(planned, known, records)
+                if write is None
+                else self._store_memory(write, planned, known, records)
+            )
         except StoreError:
             raise
         except HoldfastError as error:
-            self.report.error(one.where, error)
+            self.report.add_error(planned.where, error)
         else:
-            self.report.done(outcome, one.draft)
+            self.report.add_outcome(outcome, planned.draft)
 
-    def _rehearsed(self, one: Planned, known: Mined | None, noted: list[Mined]) -> Outcome:
+    def _dry_run_one(self, planned: PlannedMemory, known: ImportRecord | None, records: list[ImportRecord]) -> Outcome:
         """Outcome of a memory in a dry run."""
-        with self._hold.reading() as session:
-            self._admitted(session, one, _id(one), "", self._hold.now())
+        with self._ctx.reading() as session:
+            self._build_memory(session, planned, _memory_id(planned), "", self._ctx.now())
             if known is not None:
-                return self._rehearsed_again(session, one, known)
-            twin = self._twin(session, one, noted)
+                return self._dry_run_update(session, planned, known)
+            twin = self._find_twin(session, planned, records)
         if twin is None:
-            if one.said is None:
-                self._rehearsed_notes.add(one.key)
+            if planned.utterance_digest is None:
+                self._dry_run_keys.add(planned.key)
             return "stored"
-        noted.append(Mined(one.key, twin, self._options.route, one.said, one.digest, ""))
+        records.append(
+            ImportRecord(planned.key, twin, self._options.route, planned.utterance_digest, planned.digest, "")
+        )
         return "joined"
 
-    def _rehearsed_again(self, session: Session, one: Planned, known: Mined) -> Outcome:
-        there = _memory(session, known.memory)
-        if there is None or not _is_as_mined(there, known):
+    def _dry_run_update(self, session: Session, planned: PlannedMemory, known: ImportRecord) -> Outcome:
+        there = _load_memory(session, known.memory)
+        if there is None or not _is_untouched(there, known):
             return "left"
-        return "unchanged" if self._stays(session, one, there) else "updated"
+        return "unchanged" if self._is_newer_here(session, planned, there) else "updated"
 
-    def _stays(self, session: Session, one: Planned, there: Memory) -> bool:
+    def _is_newer_here(self, session: Session, planned: PlannedMemory, current: Memory) -> bool:
         """Whether the stored version is newer than the source. Counts reverts."""
-        if older.is_older(one, there):
-            self.report.older += 1
+        if freshness.is_older(planned, current):
+            self.report.older_than_here += 1
             return True
-        self.report.went_back += older.goes_back(session, one, there)
+        self.report.reverts += freshness.is_revert(session, planned, current)
         return False
 
-    def _admitted(self, session: Session, one: Planned, id: str, origin: str, now: int) -> Memory:
+    def _build_memory(self, session: Session, planned: PlannedMemory, id: str, origin: str, now: int) -> Memory:
         """Validate a planned memory and apply the policy on secrets."""
-        draft, secrets = hygiene.without_secrets(session, one.draft)
+        draft, secrets = dedup.filter_draft_secrets(session, planned.draft)
         if secrets.kinds:
             what = f"{'secrets redacted' if secrets.redacted else 'contains secrets'}: {', '.join(secrets.kinds)}"
-            self.report.problem(Problem(where=one.where, what=what, rejected=False))
-        agent, lifetimes = self._hold.caller.agent, self._hold.lifetimes
-        return admit(draft, id=id, agent=agent, origin=origin, now=now, lifetimes=lifetimes)
+            self.report.add_problem(Problem(where=planned.where, what=what, rejected=False))
+        agent, lifetimes = self._ctx.caller.agent, self._ctx.lifetimes
+        return memory_from_draft(draft, id=id, agent=agent, origin=origin, now=now, lifetimes=lifetimes)
 
-    def _kept(self, write: Transaction, one: Planned, known: Mined | None, noted: list[Mined]) -> Outcome:
+    def _store_memory(
+        self, write: Transaction, planned: PlannedMemory, known: ImportRecord | None, records: list[ImportRecord]
+    ) -> Outcome:
         if known is not None:
-            return self._again(write, one, known, noted)
-        if (twin := self._twin(write.session, one, noted)) is not None:
-            return self._joined(write, one, twin, noted)
-        if _id(one) in self._there and (there := write.get(MEMORY, _id(one))) is not None:
-            return self._here(write, one, there, noted)
-        memory = self._admitted(write.session, one, _id(one), write.origin, write.now)
-        holder = title_holder(write, memory.namespace, memory.title)
-        if holder is not None and self._says_so(write, holder, memory):
-            noted.append(self._note(one, holder))
+            return self._update_memory(write, planned, known, records)
+        if (twin := self._find_twin(write.session, planned, records)) is not None:
+            return self._join_twin(write, planned, twin, records)
+        if _memory_id(planned) in self._existing_ids and (there := write.get(MEMORY, _memory_id(planned))) is not None:
+            return self._adopt_existing(write, planned, there, records)
+        memory = self._build_memory(write.session, planned, _memory_id(planned), write.origin, write.now)
+        holder = find_title_holder(write, memory.namespace, memory.title)
+        if holder is not None and self._is_same_memory(write, holder, memory):
+            records.append(self._make_record(planned, holder))
             return "unchanged"
-        memory = write.add(MEMORY, _titled(write, memory, holder), "import")
+        memory = write.add(MEMORY, _with_free_title(write, memory, holder), "import")
         if memory.kind == "entity":
-            entity.call(write, memory, fold(one.draft.title), one.draft.title)
-        noted.append(self._note(one, memory))
+            entities.add_alias(write, memory, fold_name(planned.draft.title), planned.draft.title)
+        records.append(self._make_record(planned, memory))
         return "stored"
 
-    def _says_so(self, write: Transaction, holder: Memory, memory: Memory) -> bool:
+    def _is_same_memory(self, write: Transaction, holder: Memory, memory: Memory) -> bool:
         """Whether the title already belongs to an identical memory visible to the caller."""
         same = (holder.content, holder.kind) == (memory.content, memory.kind)
-        return same and bool(memories.by_ids(write.session, self._hold.caller, [holder.id], write.now))
+        return same and bool(memories.by_ids(write.session, self._ctx.caller, [holder.id], write.now))
 
-    def _twin(self, session: Session, one: Planned, noted: list[Mined]) -> str | None:
+    def _find_twin(self, session: Session, planned: PlannedMemory, records: list[ImportRecord]) -> str | None:
         """Find the memory of the same turn that arrived by the other route and is not paired yet."""
-        if one.said is None or self._form not in HOSTS:
+        if planned.utterance_digest is None or self._form not in CAPTURED_FORMATS:
             return None
-        candidates = [*mined.saying(session, one.said), *(note for note in noted if note.said == one.said)]
+        candidates = [
+            *store.find_same_utterance(session, planned.utterance_digest),
+            *(note for note in records if note.said == planned.utterance_digest),
+        ]
         paired_ids = {note.memory for note in candidates if note.route == self._options.route}
         return next((note.memory for note in candidates if note.memory not in paired_ids), None)
 
-    def _joined(self, write: Transaction, one: Planned, twin: str, noted: list[Mined]) -> Outcome:
+    def _join_twin(self, write: Transaction, planned: PlannedMemory, twin: str, records: list[ImportRecord]) -> Outcome:
         """Pair a turn with its twin. The transcript has the better position."""
         memory = write.get(MEMORY, twin)
         if memory is None or memory.state != "live":
-            noted.append(Mined(one.key, twin, self._options.route, one.said, one.digest, ""))
-            self.report.first = self.report.first or twin
+            records.append(
+                ImportRecord(planned.key, twin, self._options.route, planned.utterance_digest, planned.digest, "")
+            )
+            self.report.first_memory = self.report.first_memory or twin
             return "left"
-        place = one.draft.place if self._options.route == "mine" else memory.place
-        memory = self._put(write, memory, replace(memory, place=place, **self._longer(write, memory)))
-        noted.append(self._note(one, memory))
+        place = planned.draft.place if self._options.route == "mine" else memory.place
+        memory = self._change_memory(
+            write, memory, replace(memory, place=place, **self._extend_lifetime(write, memory))
+        )
+        records.append(self._make_record(planned, memory))
         return "joined"
 
-    def _longer(self, write: Transaction, memory: Memory) -> dict[str, Any]:
+    def _extend_lifetime(self, write: Transaction, memory: Memory) -> dict[str, Any]:
         """Tier and expiry: the longer of the stored and the requested lifetime."""
-        tier = higher(memory.tier, self._options.tier)
+        tier = higher_tier(memory.tier, self._options.tier)
         if tier == memory.tier or memory.expires_at is None:
             return {"tier": tier}
-        end = self._hold.lifetimes.expiry(tier, write.now)
+        end = self._ctx.lifetimes.expiry(tier, write.now)
         return {"tier": tier, "expires_at": None if end is None else max(end, memory.expires_at)}
 
-    def _put(self, write: Transaction, before: Memory, after: Memory) -> Memory:
+    def _change_memory(self, write: Transaction, before: Memory, after: Memory) -> Memory:
         """Change a memory, numbering its title if it is taken."""
         if before == after:
             return before
-        must_change(self._hold, write, before)
-        holder = title_holder(write, after.namespace, after.title)
+        require_write_access(self._ctx, write, before)
+        holder = find_title_holder(write, after.namespace, after.title)
         if holder is not None and holder.id != before.id:
-            after = _titled(write, after, holder)
+            after = _with_free_title(write, after, holder)
         return write.change(MEMORY, before, after, "import")
 
-    def _here(self, write: Transaction, one: Planned, there: Memory, noted: list[Mined]) -> Outcome:
+    def _adopt_existing(
+        self, write: Transaction, planned: PlannedMemory, current: Memory, records: list[ImportRecord]
+    ) -> Outcome:
         """Adopt a memory without an import record, from another node or a backup."""
-        if there.state == "live" and there.version == 1:
-            return self._changed(write, one, there, noted)
-        noted.append(self._note(one, there))
-        return "unchanged" if there.content == one.draft.content else "left"
+        if current.state == "live" and current.version == 1:
+            return self._apply_update(write, planned, current, records)
+        records.append(self._make_record(planned, current))
+        return "unchanged" if current.content == planned.draft.content else "left"
 
-    def _again(self, write: Transaction, one: Planned, known: Mined, noted: list[Mined]) -> Outcome:
+    def _update_memory(
+        self, write: Transaction, planned: PlannedMemory, known: ImportRecord, records: list[ImportRecord]
+    ) -> Outcome:
         """Update a changed record. A memory archived or edited here is not changed."""
         there = write.get(MEMORY, known.memory)
-        if there is None or not _is_as_mined(there, known):
-            noted.append(known._replace(digest=one.digest, said=one.said))
+        if there is None or not _is_untouched(there, known):
+            records.append(known._replace(digest=planned.digest, said=planned.utterance_digest))
             return "left"
-        if self._stays(write.session, one, there):
+        if self._is_newer_here(write.session, planned, there):
             return "unchanged"
-        outcome = self._changed(write, one, there, noted)
-        if one.beyond is not None:
-            self._shed(write, one.beyond, noted)
+        outcome = self._apply_update(write, planned, there, records)
+        if planned.next_part_key is not None:
+            self._archive_extra_parts(write, planned.next_part_key, records)
         return outcome
 
-    def _changed(self, write: Transaction, one: Planned, there: Memory, noted: list[Mined]) -> Outcome:
+    def _apply_update(
+        self, write: Transaction, planned: PlannedMemory, current: Memory, records: list[ImportRecord]
+    ) -> Outcome:
         """Write the current text of the source to its memory."""
-        fresh = self._admitted(write.session, one, there.id, write.origin, write.now)
+        fresh = self._build_memory(write.session, planned, current.id, write.origin, write.now)
         fields = ("title", "content", "speaker", "occurred_at", "thread", "place", "source_span", "state", "reason")
         changes = {name: getattr(fresh, name) for name in fields}
-        if one.updated is not None:
-            changes["metadata"] = {**there.metadata, UPDATED: fresh.metadata[UPDATED]}
+        if planned.source_updated_at is not None:
+            changes["metadata"] = {**current.metadata, SOURCE_UPDATED_KEY: fresh.metadata[SOURCE_UPDATED_KEY]}
         if self._form == "slack":
-            others = {name: value for name, value in there.metadata.items() if name != ORIGINAL}
+            others = {name: value for name, value in current.metadata.items() if name != ORIGINAL_KEY}
             changes["metadata"] = others | {
-                name: fresh.metadata[name] for name in (ORIGINAL,) if name in fresh.metadata
+                name: fresh.metadata[name] for name in (ORIGINAL_KEY,) if name in fresh.metadata
             }
-        after = self._put(write, there, replace(there, **changes, **self._longer(write, there)))
-        noted.append(self._note(one, after))
-        return "unchanged" if after.version == there.version else "updated"
+        after = self._change_memory(
+            write, current, replace(current, **changes, **self._extend_lifetime(write, current))
+        )
+        records.append(self._make_record(planned, after))
+        return "unchanged" if after.version == current.version else "updated"
 
-    def _shed(self, write: Transaction, key: str, noted: list[Mined]) -> None:
+    def _archive_extra_parts(self, write: Transaction, key: str, records: list[ImportRecord]) -> None:
         """Archive the parts that no longer exist. They return if the text grows again."""
-        while (extra := mined.known(write.session, [key]).get(key)) is not None:
+        while (extra := store.find_records(write.session, [key]).get(key)) is not None:
             memory = write.get(MEMORY, extra.memory)
             if memory is not None and memory.state == "live":
-                must_change(self._hold, write, memory)
-                put_away(write, memory, SHORTER, "archive")
-                noted.append(extra._replace(digest=""))
+                require_write_access(self._ctx, write, memory)
+                archive_memory(write, memory, SHORTENED_REASON, "archive")
+                records.append(extra._replace(digest=""))
             base, _, number = key.rpartition(".")
             key = f"{base}.{int(number) + 1}"
 
-    def _note(self, one: Planned, memory: Memory) -> Mined:
-        self.report.first = self.report.first or memory.id
-        return Mined(one.key, memory.id, self._options.route, one.said, one.digest, _said_by(memory))
+    def _make_record(self, planned: PlannedMemory, memory: Memory) -> ImportRecord:
+        self.report.first_memory = self.report.first_memory or memory.id
+        return ImportRecord(
+            planned.key,
+            memory.id,
+            self._options.route,
+            planned.utterance_digest,
+            planned.digest,
+            _memory_text_digest(memory),
+        )
 
 
-def _id(one: Planned) -> str:
+def _memory_id(planned: PlannedMemory) -> str:
     """Memory id, equal on every node that imports the same source."""
-    return ids.derived("mined", one.key)
+    return ids.derive_id("mined", planned.key)
 
 
-def _memory(session: Session, id: str) -> Memory | None:
-    rows = session.assembled(("memory_select", "memory.one"), {"id": id})
+def _load_memory(session: Session, id: str) -> Memory | None:
+    rows = session.select(("memory_select", "memory.one"), {"id": id})
     return MEMORY.load(rows[0]) if rows else None
 
 
-def _said_by(memory: Memory) -> str:
-    return reading.digest(memory.title, memory.content)
+def _memory_text_digest(memory: Memory) -> str:
+    return model.digest(memory.title, memory.content)
 
 
-def _is_as_mined(memory: Memory | None, known: Mined) -> bool:
+def _is_untouched(memory: Memory | None, known: ImportRecord) -> bool:
     """Whether a memory is unchanged since its import: neither archived nor edited."""
-    if memory is None or (memory.state != "live" and (memory.state, memory.reason) != ("archived", SHORTER)):
+    if memory is None or (memory.state != "live" and (memory.state, memory.reason) != ("archived", SHORTENED_REASON)):
         return False
-    return known.text_digest == _said_by(memory)
+    return known.text_digest == _memory_text_digest(memory)
 
 
-def _titled(write: Transaction, memory: Memory, holder: Memory | None) -> Memory:
+def _with_free_title(write: Transaction, memory: Memory, holder: Memory | None) -> Memory:
     """Number the title of a memory if it is taken."""
     title, number = memory.title, 2
-    while holder is not None and holder.id != memory.id and number < MOST_NUMBERED:
-        title, number = numbered(memory.title, number), number + 1
-        holder = title_holder(write, memory.namespace, title)
+    while holder is not None and holder.id != memory.id and number < MAX_NUMBERED_TITLES:
+        title, number = number_title(memory.title, number), number + 1
+        holder = find_title_holder(write, memory.namespace, title)
     return replace(memory, title=title)

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from holdfast.features.admin.backup import local_path
-from holdfast.features.ingest.builtin_pipelines import built_in
-from holdfast.features.ingest.pipeline import MOST_BYTES as MOST_PIPELINE
-from holdfast.features.ingest.pipeline import Pipeline, from_text
+from holdfast.features.ingest.builtin_pipelines import list_builtin_pipelines
+from holdfast.features.ingest.pipeline import MAX_BYTES as MAX_PIPELINE_BYTES
+from holdfast.features.ingest.pipeline import Pipeline, parse_pipeline_text
 from holdfast.kernel.errors import Invalid
 
-MOST = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 """Maximum size of a document in bytes. It is held in memory and written in one transaction, blocking other writers."""
-_MARKS = (
+_BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
@@ -26,7 +26,7 @@ _MARKS = (
 STDIN = "-"
 
 
-class File(NamedTuple):
+class Document(NamedTuple):
     """A document read from a file or standard input."""
 
     text: str
@@ -35,20 +35,22 @@ class File(NamedTuple):
     name: str
 
 
-def read(name: str) -> File:
+def read_document(name: str) -> Document:
     """Read a document from a path, or from standard input (`-`)."""
     if name == STDIN:
         if sys.stdin is None:
             raise Invalid("file: standard input is not available")
-        return File(decoded(_bounded(sys.stdin.buffer, "standard input"), "standard input"), None, "standard input")
+        return Document(
+            decode_text(_read_bounded(sys.stdin.buffer, "standard input"), "standard input"), None, "standard input"
+        )
     path = local_path(name)
-    with _opened(path, "file") as file:
-        content = _bounded(file, name)
-    return File(decoded(content, name), path.as_uri(), path.name)
+    with _open_file(path, "file") as file:
+        content = _read_bounded(file, name)
+    return Document(decode_text(content, name), path.as_uri(), path.name)
 
 
 @contextmanager
-def _opened(path: Path, field: str) -> Iterator[BinaryIO]:
+def _open_file(path: Path, field: str) -> Iterator[BinaryIO]:
     try:
         with path.open("rb") as file:
             yield file
@@ -56,16 +58,16 @@ def _opened(path: Path, field: str) -> Iterator[BinaryIO]:
         raise Invalid(f"{path} cannot be read: {error.strerror}", fields=[field]) from None
 
 
-def _bounded(file: BinaryIO, name: str) -> bytes:
-    content = file.read(MOST + 1)
-    if len(content) > MOST:
-        raise Invalid(f"{name} is larger than {MOST >> 20} MiB: split it and ingest the parts", fields=["file"])
+def _read_bounded(file: BinaryIO, name: str) -> bytes:
+    content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise Invalid(f"{name} is larger than {MAX_BYTES >> 20} MiB: split it and ingest the parts", fields=["file"])
     return content
 
 
-def decoded(content: bytes, name: str) -> str:
+def decode_text(content: bytes, name: str) -> str:
     """Decode a document by its byte order mark, else as UTF-8. Errors name the byte and the line."""
-    mark, encoding = next((found for found in _MARKS if content.startswith(found[0])), (b"", "utf-8"))
+    mark, encoding = next((found for found in _BYTE_ORDER_MARKS if content.startswith(found[0])), (b"", "utf-8"))
     try:
         text = content[len(mark) :].decode(encoding)
     except UnicodeDecodeError as error:
@@ -76,10 +78,10 @@ def decoded(content: bytes, name: str) -> str:
             fields=["file"],
             offset=at,
         ) from None
-    return checked(text, name)
+    return check_text(text, name)
 
 
-def checked(text: str, name: str = "content") -> str:
+def check_text(text: str, name: str = "content") -> str:
     """Return the text; raise if it contains NUL."""
     if (at := text.find("\x00")) >= 0:
         before = text[:at]
@@ -90,12 +92,12 @@ def checked(text: str, name: str = "content") -> str:
     return text
 
 
-def pipeline(name: str) -> Pipeline:
+def read_pipeline(name: str) -> Pipeline:
     """Read a pipeline from a TOML or JSON file."""
     path = local_path(name)
     if not os.path.exists(path):  # Path.exists raises for names that no file can have
-        names = ", ".join(built_in())
+        names = ", ".join(list_builtin_pipelines())
         raise Invalid(f"pipeline: {name!r} is neither a file nor a built-in pipeline ({names})", fields=["pipeline"])
-    with _opened(path, "pipeline") as file:
-        content = file.read(MOST_PIPELINE + 1)
-    return from_text(decoded(content, name), path.stem)
+    with _open_file(path, "pipeline") as file:
+        content = file.read(MAX_PIPELINE_BYTES + 1)
+    return parse_pipeline_text(decode_text(content, name), path.stem)

@@ -15,13 +15,13 @@ from holdfast.kernel.text.words import STOP
 
 FactKind = Literal["procedural", "episodic", "declarative"]
 HELPERS = ("fts_classifier", "jaccard_overlap", "cosine_pre_filter")
-TOP = 10
+MAX_SHOWN = 10
 """Candidates listed in the overlap result."""
-OVERLAPS = 0.40
+MIN_OVERLAP = 0.40
 """Minimum overlap that counts as overlapping."""
-NEAR = 0.20
+MIN_COSINE = 0.20
 """Default minimum cosine for a candidate to pass."""
-PREVIEW = 120
+PREVIEW_LENGTH = 120
 """Default length of a preview in characters."""
 
 
@@ -44,13 +44,13 @@ class HelperOutput(Struct, frozen=True):
 
 def tokens(text: str, *, compat: bool = False) -> frozenset[str]:
     """Return the distinct lower-case words of a text; character bigrams for scripts without spaces."""
-    words = [trimmed for word in text.split() if (trimmed := _trimmed(word).lower())]
+    words = [trimmed for word in text.split() if (trimmed := _trim_word(word).lower())]
     if compat or not may_lack_blanks(text):
         return frozenset(words)
     return frozenset(part for word in words for part in (terms(word) if may_lack_blanks(word) else [word]))
 
 
-def _trimmed(word: str) -> str:
+def _trim_word(word: str) -> str:
     """Strip characters that are neither letters nor digits from both ends of a word."""
     start, end = 0, len(word)
     while start < end and not word[start].isalnum():
@@ -78,9 +78,9 @@ def jaccard_overlap(content: str, candidates: Iterable[MemoryHandle], *, compat:
     own_words = tokens(content, compat=compat)
     token_sets = [(one, tokens(one.body, compat=compat)) for one in candidates]
     scored = sorted(((jaccard(own_words, words), one, words) for one, words in token_sets), key=lambda found: -found[0])
-    top = scored[:TOP]
+    top = scored[:MAX_SHOWN]
     counted = top if compat else scored
-    above = sum(overlap >= OVERLAPS for overlap, *_ in counted)
+    above = sum(overlap >= MIN_OVERLAP for overlap, *_ in counted)
     payload: dict[str, Any] = {
         "helper": "jaccard_overlap",
         "candidates_scored": len(scored),
@@ -92,23 +92,23 @@ def jaccard_overlap(content: str, candidates: Iterable[MemoryHandle], *, compat:
         payload |= {"candidates_above": above, "candidates_left_out": len(scored) - len(top)}
         for row, (_, _, words) in zip(payload["top_candidates"], top, strict=True):
             row["contained"] = contained(own_words, words)
-    return HelperOutput("jaccard_overlap", f"{above} of {len(scored)} candidates overlap by {OVERLAPS:.2f}", payload)
+    return HelperOutput("jaccard_overlap", f"{above} of {len(scored)} candidates overlap by {MIN_OVERLAP:.2f}", payload)
 
 
 def cosine_pre_filter(
     embedding: Sequence[float] | None,
     candidates: Iterable[MemoryHandle],
     *,
-    threshold: float = NEAR,
+    threshold: float = MIN_COSINE,
     compat: bool = False,
 ) -> HelperOutput:
     """Compute the cosine of a text's embedding with each candidate's; null where either is missing."""
     scored = [(one.id, one.body, _score(embedding, one.embedding, compat=compat)) for one in candidates]
-    return pre_filtered(scored, threshold=threshold, compat=compat)
+    return build_pre_filter(scored, threshold=threshold, compat=compat)
 
 
-def pre_filtered(
-    scored: Iterable[tuple[str, str, float | None]], *, threshold: float = NEAR, compat: bool = False
+def build_pre_filter(
+    scored: Iterable[tuple[str, str, float | None]], *, threshold: float = MIN_COSINE, compat: bool = False
 ) -> HelperOutput:
     """Build the `cosine_pre_filter` result from candidates (id, text, score) with known scores."""
     rows: list[dict[str, Any]] = [
@@ -144,13 +144,13 @@ def cosine(one: Sequence[float], other: Sequence[float]) -> float | None:
     """Return the cosine of two vectors, -1 to 1; None if lengths differ or a vector is empty, zero or not finite."""
     if len(one) != len(other) or not one or not all(map(isfinite, (*one, *other))):
         return None
-    first, second = _direction(one), _direction(other)
+    first, second = _normalize_vector(one), _normalize_vector(other)
     if first is None or second is None:
         return None
     return max(-1.0, min(1.0, sum(a * b for a, b in zip(first, second, strict=True))))
 
 
-def _direction(numbers: Sequence[float]) -> list[float] | None:
+def _normalize_vector(numbers: Sequence[float]) -> list[float] | None:
     """Scale a vector to length one without overflow; None for a zero vector."""
     largest = max(map(abs, numbers))
     if not largest:
@@ -160,7 +160,7 @@ def _direction(numbers: Sequence[float]) -> list[float] | None:
     return [number / length for number in scaled]
 
 
-class Sign(Struct, frozen=True):
+class Signal(Struct, frozen=True):
     """A pattern that indicates a kind. One of weight 2 is sufficient alone."""
 
     kind: FactKind
@@ -169,40 +169,44 @@ class Sign(Struct, frozen=True):
 
 
 _NUMBERED = r"^\s{0,3}(?:\d{1,3}[.)]|step\s+\d+\b)"
-_ORDERS = (
+_IMPERATIVES = (
     r"run|install|open|click|select|set|add|create|copy|check|make|press|enter|start|stop|restart|configure|remove|delete|"
     r"download|build|deploy|update|use|type|choose|save|edit|pull|push|call|wait"
 )
 _MONTHS = r"january|february|march|april|may|june|july|august|september|october|november|december"
 
 
-def _sign(kind: FactKind, weight: int, pattern: str) -> Sign:
-    return Sign(kind, weight, re.compile(pattern, re.IGNORECASE | re.MULTILINE))
+def _build_signal(kind: FactKind, weight: int, pattern: str) -> Signal:
+    return Signal(kind, weight, re.compile(pattern, re.IGNORECASE | re.MULTILINE))
 
 
-_SIGNS = (
-    _sign("procedural", 2, _NUMBERED + r".*\n(?:.*\n)*?\s{0,3}(?:\d{1,3}[.)]|step\s+\d+\b)"),
-    _sign("procedural", 2, r"\bfirst(?:ly)?,(?:(?!\bfirst(?:ly)?,).)*\b(?:then|next|after that|finally)\b"),
-    _sign("procedural", 2, r"\bhow to\b"),
-    _sign("procedural", 1, r"\bsteps?\b"),
-    _sign("procedural", 1, r"\bfirst(?:ly)?,"),
-    _sign("procedural", 1, r"\bthen\b"),
-    _sign(
-        "procedural", 1, rf"(?:^|[.!:;]\s+|\bthen\s+|\band\s+)(?:please\s+)?(?:{_ORDERS})\s+(?!of\b|in\b|is\b|was\b)\w"
+_SIGNALS = (
+    _build_signal("procedural", 2, _NUMBERED + r".*\n(?:.*\n)*?\s{0,3}(?:\d{1,3}[.)]|step\s+\d+\b)"),
+    _build_signal("procedural", 2, r"\bfirst(?:ly)?,(?:(?!\bfirst(?:ly)?,).)*\b(?:then|next|after that|finally)\b"),
+    _build_signal("procedural", 2, r"\bhow to\b"),
+    _build_signal("procedural", 1, r"\bsteps?\b"),
+    _build_signal("procedural", 1, r"\bfirst(?:ly)?,"),
+    _build_signal("procedural", 1, r"\bthen\b"),
+    _build_signal(
+        "procedural",
+        1,
+        rf"(?:^|[.!:;]\s+|\bthen\s+|\band\s+)(?:please\s+)?(?:{_IMPERATIVES})\s+(?!of\b|in\b|is\b|was\b)\w",
     ),
-    _sign("episodic", 2, r"\b(?:yesterday|last (?:night|week|month|year)|this morning|(?:days?|weeks?|months?) ago)\b"),
-    _sign("episodic", 2, r"\b(?:happened|occurred|took place)\b"),
-    _sign("episodic", 2, rf"\bon (?:\d{{1,2}} )?(?:{_MONTHS})\b|\bon \d{{4}}-\d{{2}}-\d{{2}}\b"),
-    _sign("episodic", 1, r"\b(?:today|tonight)\b"),
-    _sign("episodic", 1, r"\bevents?\b"),
-    _sign(
+    _build_signal(
+        "episodic", 2, r"\b(?:yesterday|last (?:night|week|month|year)|this morning|(?:days?|weeks?|months?) ago)\b"
+    ),
+    _build_signal("episodic", 2, r"\b(?:happened|occurred|took place)\b"),
+    _build_signal("episodic", 2, rf"\bon (?:\d{{1,2}} )?(?:{_MONTHS})\b|\bon \d{{4}}-\d{{2}}-\d{{2}}\b"),
+    _build_signal("episodic", 1, r"\b(?:today|tonight)\b"),
+    _build_signal("episodic", 1, r"\bevents?\b"),
+    _build_signal(
         "episodic", 1, r"\b(?:we|i|he|she|they) (?:met|went|visited|fixed|decided|moved|shipped|released|saw|found)\b"
     ),
-    _sign("procedural", 2, r"首先(?:(?!首先).)*(?:然后|接着|最后)|步骤|まず(?:(?!まず).)*(?:次に|最後に)|手順"),
-    _sign("episodic", 2, r"昨天|前天|上周|上个月|发生了|昨日|先週|先月|어제|지난주"),
-    _sign("episodic", 1, r"今天|今日|오늘"),
+    _build_signal("procedural", 2, r"首先(?:(?!首先).)*(?:然后|接着|最后)|步骤|まず(?:(?!まず).)*(?:次に|最後に)|手順"),
+    _build_signal("episodic", 2, r"昨天|前天|上周|上个月|发生了|昨日|先週|先月|어제|지난주"),
+    _build_signal("episodic", 1, r"今天|今日|오늘"),
 )
-_SURE = 2
+_MIN_WEIGHT = 2
 """Total weight from which a classification is not weak."""
 
 
@@ -223,16 +227,16 @@ class Classified(Struct, frozen=True):
     evidence: tuple[Evidence, ...]
 
 
-LOOKED_AT = 4000
+MAX_CLASSIFIED_LENGTH = 4000
 """Characters of a text used for classification."""
 
 
 def classified(content: str) -> Classified:
     """Classify a text by whole words. `weak`: the evidence is too little or ambiguous."""
-    content = content[:LOOKED_AT]
+    content = content[:MAX_CLASSIFIED_LENGTH]
     evidence = tuple(
         Evidence(sign.kind, preview(" ".join(found[0].split()), 40), sign.weight)
-        for sign in _SIGNS
+        for sign in _SIGNALS
         if (found := sign.pattern.search(content))
     )
     weights: dict[FactKind, int] = {"procedural": 0, "episodic": 0}
@@ -242,7 +246,7 @@ def classified(content: str) -> Classified:
     most, rest = weights[best], sum(weights.values()) - weights[best]
     if not most:
         return Classified("declarative", 0.5, True, ())
-    weak = most < _SURE or most == rest
+    weak = most < _MIN_WEIGHT or most == rest
     return Classified(best, round((most + 1) / (most + rest + 2), 2), weak, evidence)
 
 
@@ -251,7 +255,7 @@ def fts_classifier(content: str, *, namespace: str | None = None, compat: bool =
     payload: dict[str, Any] = {"helper": "fts_classifier"}
     distinct = len(tokens(content, compat=compat))
     if compat:
-        kind = literal_kind(content)
+        kind = classify_literally(content)
         payload |= {"fact_kind": kind, "namespace": namespace, "tokens": distinct}
         return HelperOutput("fts_classifier", f"{kind}, {distinct} distinct tokens", payload)
     found = classified(content)
@@ -267,7 +271,7 @@ def fts_classifier(content: str, *, namespace: str | None = None, compat: bool =
     return HelperOutput("fts_classifier", f"{found.fact_kind} ({sure}), {distinct} distinct tokens", payload)
 
 
-def literal_kind(content: str) -> FactKind:
+def classify_literally(content: str) -> FactKind:
     """Classify as ai-memory does: by substrings, even inside other words."""
     lowered = content.lower()
     if any(part in lowered for part in ("step ", "first, ", "then ")):
@@ -277,7 +281,7 @@ def literal_kind(content: str) -> FactKind:
     return "declarative"
 
 
-def preview(text: str, most: int = PREVIEW, *, compat: bool = False) -> str:
+def preview(text: str, most: int = PREVIEW_LENGTH, *, compat: bool = False) -> str:
     """Return the beginning of a text, with an ellipsis if it was cut."""
     if len(text) <= most:
         return text

@@ -5,25 +5,24 @@ from typing import Annotated, Any, Literal, cast
 
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
-from holdfast.features.ingest import files as ingest_files
-from holdfast.features.ingest import service as taking
-from holdfast.features.ingest.builtin_pipelines import built_in
-from holdfast.features.ingest.pipeline import Pipeline, from_data, named
-from holdfast.features.ingest.service import Gone, Report, Source
+from holdfast.features.ingest import files, service
+from holdfast.features.ingest.builtin_pipelines import list_builtin_pipelines
+from holdfast.features.ingest.pipeline import Pipeline, parse_pipeline, stage_name
+from holdfast.features.ingest.service import MissingMemory, Report, Source
 from holdfast.features.ingest.store import Outcome
-from holdfast.features.memories.views import known
-from holdfast.features.skills.operations.skills import must_be_local
-from holdfast.kernel.context import Hold, Progress
+from holdfast.features.memories.views import value_or_unset
+from holdfast.features.skills.operations.skills import require_local
+from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Scope
-from holdfast.kernel.registry.fields import Actor, Namespace, SourceUri, SpanGiven, Tags
+from holdfast.kernel.registry.fields import Actor, Namespace, SourceUri, SpanInput, Tags
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 
-MOST_INLINE = 16 * 1024 * 1024
+MAX_INLINE = 16 * 1024 * 1024
 DECISIONS = ("new", "duplicate", "near-duplicate", "update", "conflict", "rejected")
 DOCUMENT = "# Deploying\n\nWe deploy on Tuesdays.\n\n## Rollback\n\nFirst, call Ann. Then run `make rollback`.\n"
 Text = Annotated[
-    str, Meta(min_length=1, max_length=MOST_INLINE, description="The text of the document.", extra={"stdin": True})
+    str, Meta(min_length=1, max_length=MAX_INLINE, description="The text of the document.", extra={"stdin": True})
 ]
 Override = Annotated[dict[str, Any], Meta(description="Inline pipeline: `stages`, and `name` or `variant`.")]
 
@@ -65,7 +64,7 @@ class Ingest(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class HelperFound(Struct, frozen=True, kw_only=True):
+class HelperResult(Struct, frozen=True, kw_only=True):
     """Result of a helper for one segment."""
 
     kind: str
@@ -81,7 +80,7 @@ class SegmentOutcome(Struct, frozen=True, kw_only=True):
     reason: str
     kind: str
     line: int
-    span: SpanGiven
+    span: SpanInput
     """Byte range in the document (UTF-8)."""
     method: Literal["heuristic", "llm"]
     memory_id: str | UnsetType = UNSET
@@ -92,12 +91,12 @@ class SegmentOutcome(Struct, frozen=True, kw_only=True):
     proposed: Literal["supersedes"] | UnsetType = UNSET
     """A link to the other memory that needs a person's decision."""
     model: str | UnsetType = UNSET
-    helpers: list[HelperFound] | UnsetType = UNSET
+    helpers: list[HelperResult] | UnsetType = UNSET
     """Helper results for the first 20 segments. Returned once and not stored, because they quote other memories.
     Comparing helpers are omitted for exact duplicates."""
 
 
-class GoneSegment(Struct, frozen=True, kw_only=True):
+class MissingSegment(Struct, frozen=True, kw_only=True):
     memory_id: str
     index: int
     title: str | UnsetType = UNSET
@@ -115,7 +114,7 @@ class StageOutcome(Struct, frozen=True, kw_only=True):
     """Why no model answer was used."""
 
 
-class Ingested(Struct, frozen=True, kw_only=True):
+class IngestResult(Struct, frozen=True, kw_only=True):
     source_uri: str
     namespace: str
     content_hash: str
@@ -130,9 +129,9 @@ class Ingested(Struct, frozen=True, kw_only=True):
     decisions: dict[str, int]
     rejected: int
     segments: list[SegmentOutcome]
-    vanished: list[GoneSegment]
+    vanished: list[MissingSegment]
     """Memories from an earlier version of this source whose text it no longer contains. They are kept."""
-    gone: list[GoneSegment]
+    gone: list[MissingSegment]
     """Memories from this document that were deleted or archived since."""
     stages: list[StageOutcome]
     ingested_memory_ids: list[str]
@@ -155,28 +154,28 @@ class Ingested(Struct, frozen=True, kw_only=True):
         Example({}, error="VALIDATION_FAILED"),
     ),
 )
-def ingest(hold: Hold, request: Ingest, progress: Progress) -> Ingested:
+def ingest(ctx: Context, request: Ingest, progress: Progress) -> IngestResult:
     """Ingest a document: chunk, deduplicate, store with source positions.
 
     Ingesting the same document again does nothing. In an edited one, changed segments supersede earlier versions.
     """
-    pipeline = _pipeline(hold, request.pipeline, request.pipeline_override)
-    report = taking.ingest(hold, _source(hold, request), pipeline, dry_run=request.dry_run, again=request.again)
-    return _view(report)
+    pipeline = _load_pipeline(ctx, request.pipeline, request.pipeline_override)
+    report = service.ingest(ctx, _build_source(ctx, request), pipeline, dry_run=request.dry_run, again=request.again)
+    return _build_result(report)
 
 
-def _source(hold: Hold, request: Ingest) -> "Source":
+def _build_source(ctx: Context, request: Ingest) -> "Source":
     if (request.file is None) == (request.content is None):
         raise Invalid("Give either file or content.", fields=["content"])
     if request.file is not None:
-        must_be_local(hold, "file")
-        read = ingest_files.read(request.file)
+        require_local(ctx, "file")
+        read = files.read_document(request.file)
         text, uri, name = read.text, read.uri, read.name
     else:
-        text, uri, name = ingest_files.checked(request.content or ""), None, None
+        text, uri, name = files.check_text(request.content or ""), None, None
     return Source(
         text,
-        request.namespace or hold.namespace,
+        request.namespace or ctx.namespace,
         request.source_uri or uri or f"doc:sha256/{sha256(text.encode()).hexdigest()[:32]}",
         name,
         tuple(request.tags),
@@ -184,66 +183,67 @@ def _source(hold: Hold, request: Ingest) -> "Source":
     )
 
 
-def _pipeline(hold: Hold, name: str | None, override: dict[str, Any] | None) -> "Pipeline":
+def _load_pipeline(ctx: Context, name: str | None, override: dict[str, Any] | None) -> "Pipeline":
     if override is not None:
-        if name is not None and name not in built_in():
+        if name is not None and name not in list_builtin_pipelines():
             raise Invalid("pipeline: must be a built-in name when pipeline_override is given", fields=["pipeline"])
-        return from_data(override, name)
+        return parse_pipeline(override, name)
     if name is None:
-        return next(iter(built_in().values()))
-    if name in built_in():
-        return built_in()[name]
-    if hold.caller.source not in ("library", "cli"):
+        return next(iter(list_builtin_pipelines().values()))
+    if name in list_builtin_pipelines():
+        return list_builtin_pipelines()[name]
+    if ctx.caller.source not in ("library", "cli"):
         raise Invalid(
-            f"pipeline: must be one of {', '.join(built_in())}; or give pipeline_override", fields=["pipeline"]
+            f"pipeline: must be one of {', '.join(list_builtin_pipelines())}; or give pipeline_override",
+            fields=["pipeline"],
         )
-    return ingest_files.pipeline(name)
+    return files.read_pipeline(name)
 
 
-def _view(report: "Report") -> Ingested:
+def _build_result(report: "Report") -> IngestResult:
     counts = report.counts
-    return Ingested(
+    return IngestResult(
         source_uri=report.source.uri,
         namespace=report.source.namespace,
         content_hash=report.content_hash,
         pipeline=report.pipeline.name,
         pipeline_version=report.pipeline.version,
-        outcome="unchanged" if report.known else "planned" if report.dry_run else "ingested",
+        outcome="unchanged" if report.is_known else "planned" if report.dry_run else "ingested",
         dry_run=report.dry_run,
-        document_id=known(report.document),
+        document_id=value_or_unset(report.document),
         total=len(report.outcomes),
         decisions={name: counts[name] for name in DECISIONS},
         rejected=counts["rejected"],
-        segments=[_segment(one, report) for one in report.told],
-        vanished=[_gone(one) for one in report.vanished],
-        gone=[_gone(one) for one in report.gone],
+        segments=[_build_segment_view(one, report) for one in report.current_outcomes],
+        vanished=[_build_missing_segment(one) for one in report.vanished],
+        gone=[_build_missing_segment(one) for one in report.gone],
         stages=[StageOutcome(**stage) for stage in report.stages],
-        ingested_memory_ids=report.stored,
+        ingested_memory_ids=report.stored_ids,
         notes=report.notes,
     )
 
 
-def _segment(one: "Outcome", report: "Report") -> SegmentOutcome:
-    found = report.helped.get(one.place)
+def _build_segment_view(one: "Outcome", report: "Report") -> SegmentOutcome:
+    found = report.helper_results.get(one.place)
     return SegmentOutcome(
         index=one.place,
         decision=cast(Any, one.decision),
         reason=one.reason,
         kind=one.kind,
         line=one.line,
-        span=SpanGiven(one.begins, one.ends),
+        span=SpanInput(one.begins, one.ends),
         method=cast(Any, one.method),
-        memory_id=known(one.memory),
-        title=known(report.titles.get(one.place)),
-        other_id=known(one.other),
+        memory_id=value_or_unset(one.memory),
+        title=value_or_unset(report.titles.get(one.place)),
+        other_id=value_or_unset(one.other),
         proposed="supersedes" if one.decision == "update" and not one.replaces else UNSET,
-        model=known(one.model),
-        helpers=UNSET if not found else [HelperFound(**to_builtins(helper)) for helper in found],
+        model=value_or_unset(one.model),
+        helpers=UNSET if not found else [HelperResult(**to_builtins(helper)) for helper in found],
     )
 
 
-def _gone(one: "Gone") -> GoneSegment:
-    return GoneSegment(memory_id=one.memory, index=one.place, title=known(one.title))
+def _build_missing_segment(one: "MissingMemory") -> MissingSegment:
+    return MissingSegment(memory_id=one.memory, index=one.place, title=value_or_unset(one.title))
 
 
 class IngestMultistep(Request, frozen=True):
@@ -256,7 +256,7 @@ class IngestMultistep(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class IngestedMultistep(Struct, frozen=True, kw_only=True):
+class IngestMultistepResult(Struct, frozen=True, kw_only=True):
     variant: str
     stages: list[StageOutcome]
     distinct_cache_keys: int
@@ -281,20 +281,20 @@ class IngestedMultistep(Struct, frozen=True, kw_only=True):
         Example({"content": "The archive moved.", "pipeline_variant": "one_shot"}, error="VALIDATION_FAILED"),
     ),
 )
-def ingest_multistep(hold: Hold, request: IngestMultistep, progress: Progress) -> IngestedMultistep:
+def ingest_multistep(ctx: Context, request: IngestMultistep, progress: Progress) -> IngestMultistepResult:
     """Ingest a text with the arguments of ai-memory's tool; prefer `ingest`."""
     single = Ingest(content=request.content, namespace=request.namespace)
-    pipeline = _pipeline(hold, request.pipeline_variant, request.pipeline_override)
-    report = taking.ingest(hold, _source(hold, single), pipeline)
+    pipeline = _load_pipeline(ctx, request.pipeline_variant, request.pipeline_override)
+    report = service.ingest(ctx, _build_source(ctx, single), pipeline)
     stages = [StageOutcome(**stage) for stage in report.stages]
     last = next((one for one in reversed(stages) if one.method == "llm"), stages[-1] if stages else None)
-    return IngestedMultistep(
+    return IngestMultistepResult(
         variant=report.pipeline.name,
         stages=stages,
         distinct_cache_keys=report.parts,
-        prompt_cache_consistent=report.alike,
+        prompt_cache_consistent=report.is_cache_consistent,
         final_output=last.payload if last else {},
-        ingested_memory_ids=report.stored,
+        ingested_memory_ids=report.stored_ids,
         decisions={name: report.counts[name] for name in DECISIONS},
     )
 
@@ -325,7 +325,7 @@ class PipelineView(Struct, frozen=True, kw_only=True):
     """The definition, as in a pipeline file."""
 
 
-class PipelinesListed(Struct, frozen=True, kw_only=True):
+class PipelineList(Struct, frozen=True, kw_only=True):
     pipelines: list[PipelineView]
     count: int
 
@@ -338,21 +338,21 @@ class PipelinesListed(Struct, frozen=True, kw_only=True):
     human="holdfast.features.ingest.render:render_pipelines",
     examples=(Example({}), Example({"name": "two_phase"}), Example({"name": "none-such"}, error="VALIDATION_FAILED")),
 )
-def pipelines(hold: Hold, request: Pipelines) -> PipelinesListed:
+def pipelines(ctx: Context, request: Pipelines) -> PipelineList:
     """List ingest pipelines, or validate a pipeline file."""
-    found = built_in().values() if request.name is None else [_pipeline(hold, request.name, None)]
-    views = [_pipeline_view(one) for one in found]
-    return PipelinesListed(pipelines=views, count=len(views))
+    found = list_builtin_pipelines().values() if request.name is None else [_load_pipeline(ctx, request.name, None)]
+    views = [_build_pipeline_view(one) for one in found]
+    return PipelineList(pipelines=views, count=len(views))
 
 
-def _pipeline_view(pipeline: "Pipeline") -> PipelineView:
+def _build_pipeline_view(pipeline: "Pipeline") -> PipelineView:
     from msgspec import to_builtins
 
     return PipelineView(
         name=pipeline.name,
         version=pipeline.version,
         description=pipeline.description,
-        asks_model=pipeline.asking,
-        stages=[named(stage) for stage in pipeline.stages],
+        asks_model=pipeline.asks_model,
+        stages=[stage_name(stage) for stage in pipeline.stages],
         definition=to_builtins(pipeline),
     )

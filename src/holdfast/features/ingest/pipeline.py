@@ -11,17 +11,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from holdfast.features.ingest.answer_schema import MOST_TEXT, answer_type, faulty
-from holdfast.features.ingest.helpers import NEAR
-from holdfast.features.ingest.segment import LONGEST
+from holdfast.features.ingest.answer_schema import MAX_TEXT_LENGTH, build_answer_type, schema_error
+from holdfast.features.ingest.helpers import MIN_COSINE
+from holdfast.features.ingest.segment import DEFAULT_LENGTH
 from holdfast.kernel.errors import Invalid
 
-RULES = 1
+RULES_VERSION = 1
 """Increase when the same pipeline would split or judge a document differently than before."""
-MOST_BYTES = 262_144
-MOST_STAGES = 16
+MAX_BYTES = 262_144
+MAX_STAGES = 16
 
-Words = Annotated[str, Meta(min_length=1, max_length=MOST_TEXT)]
+Words = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_LENGTH)]
 Label = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[\w][\w .-]*$")]
 
 
@@ -29,13 +29,13 @@ class _Stage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     pass
 
 
-class Segmenting(_Stage, frozen=True, kw_only=True, tag="segment"):
+class SegmentStage(_Stage, frozen=True, kw_only=True, tag="segment"):
     """Split the document into segments of at most `longest` characters; code blocks are kept whole."""
 
-    longest: Annotated[int, Meta(ge=200, le=8000)] = LONGEST
+    longest: Annotated[int, Meta(ge=200, le=8000)] = DEFAULT_LENGTH
 
 
-class Searching(_Stage, frozen=True, kw_only=True, tag="candidates"):
+class CandidateStage(_Stage, frozen=True, kw_only=True, tag="candidates"):
     """Search the store for memories that a segment may repeat, by keywords and by embedding."""
 
     limit: Annotated[int, Meta(ge=1, le=50)] = 10
@@ -43,92 +43,94 @@ class Searching(_Stage, frozen=True, kw_only=True, tag="candidates"):
 
 
 class HelperParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    cosine_threshold: Annotated[float, Meta(ge=-1, le=1)] = NEAR
+    cosine_threshold: Annotated[float, Meta(ge=-1, le=1)] = MIN_COSINE
     compat: bool = False
     """Report exactly what ai-memory would. Does not affect what is stored."""
 
 
-class Helping(_Stage, frozen=True, kw_only=True, tag="helper"):
+class HelperStage(_Stage, frozen=True, kw_only=True, tag="helper"):
     """Run a deterministic helper on each segment."""
 
     kind: Literal["fts_classifier", "jaccard_overlap", "cosine_pre_filter"]
     params: HelperParams = HelperParams()
 
 
-class Seen(Struct, frozen=True, forbid_unknown_fields=True):
+class StageInput(Struct, frozen=True, forbid_unknown_fields=True):
     """A stage whose result is passed to a later one, and its label there."""
 
     stage_index: Annotated[int, Meta(ge=0)]
     label: Label
 
 
-class Asking(_Stage, frozen=True, kw_only=True, tag="llm_call"):
+class ModelStage(_Stage, frozen=True, kw_only=True, tag="llm_call"):
     """Ask a model about consecutive segments."""
 
     label: Label
     prompt_template: Words
     output_schema: dict[str, Any]
-    trust_inputs: Annotated[list[Seen], Meta(max_length=MOST_STAGES)] | None = None
+    trust_inputs: Annotated[list[StageInput], Meta(max_length=MAX_STAGES)] | None = None
     """Earlier stages whose results are passed on (default: all)."""
 
 
-Stage = Segmenting | Searching | Helping | Asking
+Stage = SegmentStage | CandidateStage | HelperStage | ModelStage
 
 
 class Pipeline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """An ordered list of stages."""
 
     name: Label
-    stages: Annotated[list[Stage], Meta(min_length=1, max_length=MOST_STAGES)]
-    description: Annotated[str, Meta(max_length=MOST_TEXT)] = ""
-    system_prompt: Annotated[str, Meta(max_length=MOST_TEXT)] = ""
+    stages: Annotated[list[Stage], Meta(min_length=1, max_length=MAX_STAGES)]
+    description: Annotated[str, Meta(max_length=MAX_TEXT_LENGTH)] = ""
+    system_prompt: Annotated[str, Meta(max_length=MAX_TEXT_LENGTH)] = ""
     """Instructions that precede every model prompt."""
 
     @property
     def version(self) -> str:
         """Return a digest of everything the result depends on; name and description do not count."""
-        encoded = msgspec.json.encode([RULES, self.stages, self.system_prompt], order="deterministic")
+        encoded = msgspec.json.encode([RULES_VERSION, self.stages, self.system_prompt], order="deterministic")
         return sha256(encoded).hexdigest()[:16]
 
     @property
-    def segmenting(self) -> Segmenting:
-        return next((one for one in self.stages if isinstance(one, Segmenting)), Segmenting())
+    def segment_stage(self) -> SegmentStage:
+        return next((one for one in self.stages if isinstance(one, SegmentStage)), SegmentStage())
 
     @property
-    def searching(self) -> Searching:
-        return next((one for one in self.stages if isinstance(one, Searching)), Searching())
+    def candidate_stage(self) -> CandidateStage:
+        return next((one for one in self.stages if isinstance(one, CandidateStage)), CandidateStage())
 
     @property
-    def asking(self) -> bool:
-        return any(isinstance(one, Asking) for one in self.stages)
+    def asks_model(self) -> bool:
+        return any(isinstance(one, ModelStage) for one in self.stages)
 
-    def shown_to(self, index: int) -> list[Seen]:
+    def list_inputs(self, index: int) -> list[StageInput]:
         """List the earlier stages whose results a model stage sees."""
         stage = self.stages[index]
-        assert isinstance(stage, Asking)
+        assert isinstance(stage, ModelStage)
         if stage.trust_inputs is not None:
             return stage.trust_inputs
         before = enumerate(self.stages[:index])
-        return [Seen(number, named(one)) for number, one in before if isinstance(one, Helping | Asking)]
+        return [
+            StageInput(number, stage_name(one)) for number, one in before if isinstance(one, HelperStage | ModelStage)
+        ]
 
 
-def named(stage: Stage) -> str:
+def stage_name(stage: Stage) -> str:
     """Return the name of a stage."""
     match stage:
-        case Segmenting():
+        case SegmentStage():
             return "segment"
-        case Searching():
+        case CandidateStage():
             return "candidates"
-        case Helping(kind=kind):
+        case HelperStage(kind=kind):
             return kind
-        case Asking(label=label):
+        case ModelStage(label=label):
             return label
 
 
 _PATH = re.compile(r" - at `\$\.?([^`]*)`$")
 
 
-def from_data(data: Any, name: str | None = None) -> Pipeline:
+def parse_pipeline(data: Any, name: str | None = None) -> Pipeline:
     """Build a pipeline from parsed TOML or JSON. Errors name the stage and the field."""
     if not isinstance(data, dict):
         raise Invalid("pipeline: must be an object with stages", fields=["pipeline"])
@@ -143,52 +145,52 @@ def from_data(data: Any, name: str | None = None) -> Pipeline:
     except msgspec.ValidationError as error:
         where = _PATH.search(str(error))
         what = _PATH.sub("", str(error))
-        raise faulty(where[1] if where and where[1] else "pipeline", what) from None
-    _check(found)
+        raise schema_error(where[1] if where and where[1] else "pipeline", what) from None
+    _check_stages(found)
     return found
 
 
-def from_text(text: str, name: str | None = None) -> Pipeline:
+def parse_pipeline_text(text: str, name: str | None = None) -> Pipeline:
     """Parse a pipeline file: JSON if it starts with a brace, else TOML."""
-    if len(text.encode()) > MOST_BYTES:
-        raise Invalid(f"pipeline must be at most {MOST_BYTES} bytes", fields=["pipeline"])
+    if len(text.encode()) > MAX_BYTES:
+        raise Invalid(f"pipeline must be at most {MAX_BYTES} bytes", fields=["pipeline"])
     try:
         if text.lstrip().startswith("{"):
-            return from_data(msgspec.json.decode(text), name)
+            return parse_pipeline(msgspec.json.decode(text), name)
         import tomllib
 
-        return from_data(tomllib.loads(text), name)
+        return parse_pipeline(tomllib.loads(text), name)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise Invalid(f"pipeline: not valid TOML or JSON: {error}", fields=["pipeline"]) from None
 
 
-def _check(pipeline: Pipeline) -> None:
+def _check_stages(pipeline: Pipeline) -> None:
     """Check what the types cannot: unique stages, and inputs only from earlier stages."""
-    for kind in (Segmenting, Searching):
+    for kind in (SegmentStage, CandidateStage):
         if sum(isinstance(one, kind) for one in pipeline.stages) > 1:
-            raise faulty("stages", f"must contain at most one stage of type {kind.__struct_config__.tag}")
+            raise schema_error("stages", f"must contain at most one stage of type {kind.__struct_config__.tag}")
     names: set[str] = set()
     for index, stage in enumerate(pipeline.stages):
-        if isinstance(stage, Helping | Asking):
-            if named(stage) in names:
-                raise faulty(f"stages[{index}]", f"duplicate stage name {named(stage)!r}")
-            names.add(named(stage))
-        if isinstance(stage, Asking):
-            _check_asking(pipeline, index, stage)
+        if isinstance(stage, HelperStage | ModelStage):
+            if stage_name(stage) in names:
+                raise schema_error(f"stages[{index}]", f"duplicate stage name {stage_name(stage)!r}")
+            names.add(stage_name(stage))
+        if isinstance(stage, ModelStage):
+            _check_model_stage(pipeline, index, stage)
 
 
-def _check_asking(pipeline: Pipeline, index: int, stage: Asking) -> None:
+def _check_model_stage(pipeline: Pipeline, index: int, stage: ModelStage) -> None:
     where = f"stages[{index}]"
     for number, input_stage in enumerate(stage.trust_inputs or ()):
         if input_stage.stage_index >= index:
             what = f"must be an earlier stage than this one, {index} (got {input_stage.stage_index})"
-            raise faulty(f"{where}.trust_inputs[{number}].stage_index", what)
-        if not isinstance(pipeline.stages[input_stage.stage_index], Helping | Asking):
+            raise schema_error(f"{where}.trust_inputs[{number}].stage_index", what)
+        if not isinstance(pipeline.stages[input_stage.stage_index], HelperStage | ModelStage):
             what = f"stage {input_stage.stage_index} has no result to pass on"
-            raise faulty(f"{where}.trust_inputs[{number}].stage_index", what)
-    answer_of(stage, where)
+            raise schema_error(f"{where}.trust_inputs[{number}].stage_index", what)
+    stage_answer_type(stage, where)
 
 
-def answer_of(stage: Asking, where: str = "stage") -> type[Struct]:
+def stage_answer_type(stage: ModelStage, where: str = "stage") -> type[Struct]:
     """Build the type that the answer of a model stage must match."""
-    return answer_type(stage.output_schema, f"{where}.output_schema")
+    return build_answer_type(stage.output_schema, f"{where}.output_schema")

@@ -12,64 +12,64 @@ from itertools import islice
 from time import monotonic
 from typing import Literal, NamedTuple
 
-from holdfast.features.admin.backup import LOCAL
+from holdfast.features.admin.backup import LOCAL_SOURCES
 from holdfast.features.embeddings import service as embed
 from holdfast.features.embeddings import store as vectors
-from holdfast.features.embeddings.spool import Made, Spool
+from holdfast.features.embeddings.spool import EmbeddingSpool, SpooledPassage
 from holdfast.features.graph import store as links
-from holdfast.features.importers.model import recalled_in
+from holdfast.features.importers.model import find_recalled
 from holdfast.features.ingest import helpers
 from holdfast.features.ingest.helpers import Classified, MemoryHandle
-from holdfast.features.ingest.pipeline import Helping, Pipeline
-from holdfast.features.ingest.segment import Segment, outline, places
+from holdfast.features.ingest.pipeline import HelperStage, Pipeline
+from holdfast.features.ingest.segment import Segment, build_byte_counter, parse_outline
 from holdfast.features.ingest.store import Outcome
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.dedup import Lately, pasted, said_by
+from holdfast.features.memories.dedup import RecentRecalls, find_cited, find_same_text_ids
 from holdfast.features.memories.store import Filter
-from holdfast.kernel.compressed_list import Aside
-from holdfast.kernel.context import Hold
+from holdfast.kernel.compressed_list import CompressedList
+from holdfast.kernel.context import Context
 from holdfast.kernel.cosine import cosines
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import EmbedderFailed, Invalid
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.storage import fts_tokens as tokens
-from holdfast.kernel.storage.index_terms import parse
+from holdfast.kernel.storage import fts_tokens
+from holdfast.kernel.storage.index_terms import encode_terms
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text import minhash as gists
-from holdfast.kernel.text.similarity import Likeness, compare_titled
-from holdfast.kernel.text.words import asked
+from holdfast.kernel.text import minhash
+from holdfast.kernel.text.similarity import Similarity, compare_titled
+from holdfast.kernel.text.words import query_words
 from holdfast.kernel.vector import Vector
 
 Decision = Literal["new", "duplicate", "near-duplicate", "update", "conflict", "rejected"]
 Method = Literal["heuristic", "llm"]
-MOST_SEGMENTS = 100_000
+MAX_SEGMENTS = 100_000
 """Segments per document: it is planned as a whole and stored in one transaction."""
-BATCH = 128
+BATCH_SIZE = 128
 """Pieces looked up per read transaction."""
-LOOKED_AT = 8
+MAX_CANDIDATES = 8
 """Candidates per piece from each search method."""
-FEW_WORDS = 2
-FEW_ROWS = 20
+MAX_RARE_WORDS = 2
+MAX_RARE_ROWS = 20
 """Limits for the lookup by rare words: how many words, and how many memories may contain them in total."""
-DIGITS = 6
+COSINE_DIGITS = 6
 """Digits kept of a cosine: further ones depend on the order of additions."""
-MOST_ROWS = 50
+MAX_ROWS = 50
 """Memories read per lookup by rare words."""
-LONGEST_WORDS = 6
+MAX_LOOKUP_WORDS = 6
 """The longest words of a piece, among which the rarest are chosen: short words are seldom rare."""
-WORTH_A_LOOK, CONTAINED, NEARLY = 0.15, 0.5, 0.8
+MIN_OVERLAP, MIN_CONTAINMENT, MIN_COSINE = 0.15, 0.5, 0.8
 """Minimum word overlap, containment or cosine for a close comparison."""
 REMOTE_SECONDS = 20.0
 """Time limit for computing embeddings while a network client waits."""
-MOST_VECTORS = 50_000
+MAX_VECTORS = 50_000
 """Embeddings held until they are written. The embedding worker computes those of further pieces later."""
-FEWEST_WORDS = 8
-NOTHING = "nothing similar is stored"
-KEPT_BEFORE = "already ingested and stored"
-GONE = "ingested before and deleted since; --again stores it again"
-LEAD = 80
+MIN_WORDS = 8
+REASON_NEW = "nothing similar is stored"
+REASON_KNOWN = "already ingested and stored"
+REASON_GONE = "ingested before and deleted since; --again stores it again"
+LEAD_LENGTH = 80
 """Characters of a text quoted in its title."""
-LONGEST_TITLE = 480
+MAX_TITLE_BYTES = 480
 """In bytes; leaves room for a suffix."""
 
 
@@ -90,11 +90,11 @@ class Piece(NamedTuple):
     method: Method = "heuristic"
     model: str | None = None
     tags: tuple[str, ...] = ()
-    pasted: str = ""
+    pasted_block: str = ""
     """The pasted block of recalled text that contains it, if any."""
 
 
-class Judged(NamedTuple):
+class Judgement(NamedTuple):
     """A piece and the decision about it."""
 
     piece: Piece
@@ -104,28 +104,28 @@ class Judged(NamedTuple):
     """The similar memory."""
     repeats: int | None = None
     """The place of the piece with the same text in this document."""
-    replaces: bool = False
+    is_replacement: bool = False
     """Whether the other memory is from the same source and is superseded by this piece."""
-    back: str | None = None
+    revived_id: str | None = None
     """A superseded memory of this source with the same text, to be revived."""
 
 
-class Parted(NamedTuple):
+class SplitDocument(NamedTuple):
     """A document split into pieces."""
 
     title: str | None
     headings: list[str]
-    pieces: Aside[Piece]
+    pieces: CompressedList[Piece]
 
 
-def parted(text: str, pipeline: Pipeline) -> Parted:
+def split_document(text: str, pipeline: Pipeline) -> SplitDocument:
     """Split a document into pieces, each with its position, kind and title."""
-    found = outline(text, pipeline.segmenting.longest, MOST_SEGMENTS + 1)
-    if len(found.segments) > MOST_SEGMENTS:
-        raise Invalid(f"content has more than {MOST_SEGMENTS:,} segments: ingest it in parts", fields=["content"])
-    before, line_of = places(text), _LineOf(text)
-    block_at = _BlockAt(text)
-    pieces = Aside(Piece)
+    found = parse_outline(text, pipeline.segment_stage.longest, MAX_SEGMENTS + 1)
+    if len(found.segments) > MAX_SEGMENTS:
+        raise Invalid(f"content has more than {MAX_SEGMENTS:,} segments: ingest it in parts", fields=["content"])
+    before, line_of = build_byte_counter(text), _LineCounter(text)
+    block_at = _PastedBlocks(text)
+    pieces = CompressedList(Piece)
     for place, one in enumerate(found.segments):
         content = text[one.start : one.end]
         begins, ends = before(one.start), before(one.end)
@@ -133,27 +133,27 @@ def parted(text: str, pipeline: Pipeline) -> Parted:
         pieces.append(
             Piece(
                 place,
-                title_of(one, content, line),
+                build_title(one, content, line),
                 content,
-                digest(content),
+                hash_text(content),
                 one.kind,
                 one.path,
                 line,
                 begins,
                 ends,
                 helpers.classified(content),
-                pasted=block_at(one.start, one.end),
+                pasted_block=block_at(one.start, one.end),
             )
         )
     headings = [f"{'#' * one.level} {helpers.preview(one.text)}" for one in found.headings if one.text]
-    return Parted(found.title, headings, pieces)
+    return SplitDocument(found.title, headings, pieces)
 
 
-class _BlockAt:
+class _PastedBlocks:
     """Find the pasted block of recalled text that contains a span."""
 
     def __init__(self, text: str) -> None:
-        self._places = recalled_in(text)
+        self._places = find_recalled(text)
         self._blocks = [text[start:end] for start, end in self._places]
 
     def __call__(self, start: int, end: int) -> str:
@@ -161,7 +161,7 @@ class _BlockAt:
         return self._blocks[place] if place >= 0 and end <= self._places[place][1] else ""
 
 
-class _LineOf:
+class _LineCounter:
     """Map character offsets, given in ascending order, to line numbers."""
 
     def __init__(self, text: str) -> None:
@@ -169,100 +169,100 @@ class _LineOf:
 
     def __call__(self, character: int) -> int:
         text, at = self._text, self._at
-        self._line += text.count("\n", at, character) + _lonely_returns(text, at, character)
+        self._line += text.count("\n", at, character) + _count_bare_returns(text, at, character)
         self._at = character
         return self._line
 
 
-def _lonely_returns(text: str, start: int, end: int) -> int:
+def _count_bare_returns(text: str, start: int, end: int) -> int:
     """Count line ends that are a bare carriage return (old Macintosh files)."""
     returns = text.count("\r", start, end)
     return returns - text.count("\r\n", start, end) if returns else 0
 
 
-def digest(text: str, path: Sequence[str] = ()) -> str:
+def hash_text(text: str, path: Sequence[str] = ()) -> str:
     """Hash a text, ignoring case and whitespace. A very short text is hashed together with its headings."""
     normalized = " ".join(text.casefold().split())
-    where = "" if says_enough(text) else "\n".join(path)
+    where = "" if is_self_contained(text) else "\n".join(path)
     return sha256(f"{where}\x00{normalized}".encode()).hexdigest()
 
 
-def says_enough(text: str) -> bool:
+def is_self_contained(text: str) -> bool:
     """Whether a text has a meaning without its headings; a few words such as "None." do not."""
-    return len(text.split()) >= FEWEST_WORDS or len(text.encode()) >= FEWEST_WORDS * 8
+    return len(text.split()) >= MIN_WORDS or len(text.encode()) >= MIN_WORDS * 8
 
 
-def title_of(segment: Segment, said: str, line: int) -> str:
+def build_title(segment: Segment, said: str, line: int) -> str:
     """Build a title from the headings above a piece and its first words."""
-    lead = lead_of(said) or f"{segment.kind}, line {line}"
-    above = helpers.preview(printable(" > ".join(segment.path[-3:])), 2 * LEAD)
-    return fitted(f"{above}: {lead}" if above else lead)
+    lead = extract_lead(said) or f"{segment.kind}, line {line}"
+    above = helpers.preview(make_printable(" > ".join(segment.path[-3:])), 2 * LEAD_LENGTH)
+    return fit_title(f"{above}: {lead}" if above else lead)
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """Return a text in one line without control characters."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
-def fitted(title: str) -> str:
+def fit_title(title: str) -> str:
     """Truncate a title to the byte limit, which leaves room for a distinguishing suffix."""
-    if len(encoded := title.encode()) <= LONGEST_TITLE:
+    if len(encoded := title.encode()) <= MAX_TITLE_BYTES:
         return title
-    return encoded[:LONGEST_TITLE].decode(errors="ignore").rstrip() + "…"
+    return encoded[:MAX_TITLE_BYTES].decode(errors="ignore").rstrip() + "…"
 
 
-def lead_of(text: str) -> str:
+def extract_lead(text: str) -> str:
     """Return the first words of a text without Markdown formatting."""
-    for line in text[: 8 * LEAD].splitlines():
+    for line in text[: 8 * LEAD_LENGTH].splitlines():
         if line.lstrip().startswith(("```", "~~~")):
             continue
-        words = _FORMAT.sub("", _LINKED.sub(r"\1", line.strip("`~#>*|+-= \t")))
-        clean = printable(words)
+        words = _FORMAT.sub("", _LINK.sub(r"\1", line.strip("`~#>*|+-= \t")))
+        clean = make_printable(words)
         if any(letter.isalnum() for letter in clean):
-            return helpers.preview(clean, LEAD)
+            return helpers.preview(clean, LEAD_LENGTH)
     return ""
 
 
-_LINKED = re.compile(r"!?\[([^\]\n]{1,200}+)\]\([^)\s]{1,400}+\)")
+_LINK = re.compile(r"!?\[([^\]\n]{1,200}+)\]\([^)\s]{1,400}+\)")
 _FORMAT = re.compile(r"\*\*|<!--|-->")
 
 
-class Near(NamedTuple):
+class Candidate(NamedTuple):
     """A memory that a piece was compared with."""
 
     memory: Memory
-    likeness: Likeness
+    likeness: Similarity
     cosine: float | None
     overlap: float
 
 
-MOST_HELPED = 20
+MAX_HELPER_REPORTS = 20
 """Segments for which full helper results are reported."""
 
 
-class Seen:
+class PlanFindings:
     """Findings about the pieces, for the report and for model stages."""
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
         self.counts: Counter[str] = Counter()
-        self.near: dict[int, list[MemoryHandle]] = {}
+        self.candidates: dict[int, list[MemoryHandle]] = {}
         self.cosines: dict[int, list[tuple[str, str, float | None]]] = {}
 
 
-def _said(made: Sequence[Made]) -> list[Vector]:
+def _passage_vectors(made: Sequence[SpooledPassage]) -> list[Vector]:
     return [vector for begins, _, vector in made if begins >= 0]
 
 
-def _united(one: Sequence[Memory], other: Sequence[Memory]) -> list[Memory]:
+def _merge_memories(one: Sequence[Memory], other: Sequence[Memory]) -> list[Memory]:
     return list({memory.id: memory for memory in (*one, *other)}.values())
 
 
-def _closest(piece: Piece, found: Sequence[Memory]) -> list[Memory]:
+def _rank_by_overlap(piece: Piece, found: Sequence[Memory]) -> list[Memory]:
     """Return the memories that share most words with a piece. A total order, so that both engines agree."""
     own_words = helpers.tokens(piece.text)
     rank = {one.id: -helpers.jaccard(own_words, helpers.tokens(one.content)) for one in found}
-    return sorted(found, key=lambda one: (rank[one.id], one.title, one.id))[:LOOKED_AT]
+    return sorted(found, key=lambda one: (rank[one.id], one.title, one.id))[:MAX_CANDIDATES]
 
 
 class Planner:
@@ -270,226 +270,241 @@ class Planner:
 
     def __init__(
         self,
-        hold: Hold,
+        ctx: Context,
         pipeline: Pipeline,
         namespace: str,
         source_uri: str,
-        before: Sequence[Outcome],
+        previous: Sequence[Outcome],
         *,
         again: bool,
         private: bool = False,
-        keep_seen: bool = False,
+        keep_findings: bool = False,
     ) -> None:
-        self.vectors = Spool()
+        self.vectors = EmbeddingSpool()
         """Embeddings of the pieces that will be stored."""
-        self.seen = Seen(namespace)
+        self.findings = PlanFindings(namespace)
         self.without_vectors: str | None = None
         """Why embeddings are missing, if they were expected."""
-        self._hold = hold
+        self._ctx = ctx
         self._pipeline = pipeline
         self._namespace = namespace
         self._source_uri = source_uri
         self._again = again
         self._private = private
-        self._keep_seen = keep_seen
-        self._known = {one.digest: one for one in before if one.memory is not None and one.digest}
-        self._said: set[str] = set()
+        self._keep_findings = keep_findings
+        self._known_by_digest = {one.digest: one for one in previous if one.memory is not None and one.digest}
+        self._digests: set[str] = set()
         """Digests of all pieces of the document."""
-        self._still: set[str] = set()
+        self._current_ids: set[str] = set()
         """Memories of the document that stay unchanged or were already replaced."""
-        self._fallen: set[str] = set()
+        self._superseded_ids: set[str] = set()
         """Memories that others supersede."""
-        self._repeated: dict[str, int] = {}
-        self._cited: dict[str, str | None] = {"": None}
+        self._first_places: dict[str, int] = {}
+        self._cited_by_block: dict[str, str | None] = {"": None}
         """Per pasted block: the first memory it cites."""
-        self._lately: Lately | None = None
-        self._held = 0
-        self._embedder = hold.embedder if pipeline.searching.vectors else None
-        self._until = None if hold.caller.source in LOCAL else monotonic() + REMOTE_SECONDS
+        self._recent_recalls: RecentRecalls | None = None
+        self._vector_count = 0
+        self._embedder = ctx.embedder if pipeline.candidate_stage.vectors else None
+        self._deadline = None if ctx.caller.source in LOCAL_SOURCES else monotonic() + REMOTE_SECONDS
 
-    def judged(self, pieces: Collection[Piece]) -> Iterator[Judged]:
+    def judge_pieces(self, pieces: Collection[Piece]) -> Iterator[Judgement]:
         """Judge each piece, in order."""
         digests = {one.digest for one in pieces}
-        self._said |= digests
-        self._still |= {self._known[digest].memory or "" for digest in digests if digest in self._known}
+        self._digests |= digests
+        self._current_ids |= {
+            self._known_by_digest[digest].memory or "" for digest in digests if digest in self._known_by_digest
+        }
         remaining, done = iter(pieces), 0
-        while batch := list(islice(remaining, BATCH)):
-            self._hold.progress(done, len(pieces), "comparing")
-            yield from self._batch(batch)
+        while batch := list(islice(remaining, BATCH_SIZE)):
+            self._ctx.progress(done, len(pieces), "comparing")
+            yield from self._judge_batch(batch)
             done += len(batch)
 
-    def _batch(self, pieces: Sequence[Piece]) -> list[Judged]:
-        judgements: dict[int, Judged] = {}
+    def _judge_batch(self, pieces: Sequence[Piece]) -> list[Judgement]:
+        judgements: dict[int, Judgement] = {}
         by_words: dict[int, list[Memory]] = {}
-        with self._hold.reading() as session:
-            live = self._live(session, [self._known[one.digest].memory for one in pieces if one.digest in self._known])
-            judgements |= {piece.place: judged for piece in pieces if (judged := self._known_already(piece, live))}
+        with self._ctx.reading() as session:
+            live = self._find_live(
+                session,
+                [self._known_by_digest[one.digest].memory for one in pieces if one.digest in self._known_by_digest],
+            )
+            judgements |= {piece.place: judged for piece in pieces if (judged := self._judge_known(piece, live))}
             unknown = [piece for piece in pieces if piece.place not in judgements]
-            judgements |= {piece.place: judged for piece in unknown if (judged := self._pasted(session, piece))}
+            judgements |= {piece.place: judged for piece in unknown if (judged := self._judge_pasted(session, piece))}
             unknown = [piece for piece in unknown if piece.place not in judgements]
-            judgements |= {piece.place: judged for piece in unknown if (judged := self._recalled(session, piece))}
+            judgements |= {piece.place: judged for piece in unknown if (judged := self._judge_echo(session, piece))}
             unknown = [piece for piece in unknown if piece.place not in judgements]
-            rare = self._rare(session, unknown) if self._asks_for_words(session) else {}
+            rare = self._find_rare_words(session, unknown) if self._needs_word_lookup(session) else {}
             for piece in unknown:
-                by_words[piece.place] = self._by_words(session, piece, rare.get(piece.place, ()))
-                if judged := self._same(piece, by_words[piece.place]):
+                by_words[piece.place] = self._find_by_words(session, piece, rare.get(piece.place, ()))
+                if judged := self._judge_same(piece, by_words[piece.place]):
                     judgements[piece.place] = judged
         left = [piece for piece in pieces if piece.place not in judgements]
-        embeddings = self._embedded(left)
-        with self._hold.reading() as session:
-            close = self._by_vector(session, embeddings)
+        embeddings = self._embed_pieces(left)
+        with self._ctx.reading() as session:
+            close = self._find_by_vector(session, embeddings)
             for piece in left:
-                both = _united(by_words[piece.place], close.get(piece.place, ()))
-                near = self._measured(session, piece, both, _said(embeddings.get(piece.place, ())))
-                judgements[piece.place] = self._decided(piece, near)
+                both = _merge_memories(by_words[piece.place], close.get(piece.place, ()))
+                near = self._compare_memories(session, piece, both, _passage_vectors(embeddings.get(piece.place, ())))
+                judgements[piece.place] = self._judge_candidates(piece, near)
         for piece in left:
-            self._keep(piece, judgements[piece.place], embeddings)
+            self._keep_vectors(piece, judgements[piece.place], embeddings)
         return [judgements[piece.place] for piece in pieces]
 
-    def _live(self, session: Session, ids: Iterable[str | None]) -> set[str]:
-        return set(memories.by_ids(session, self._hold.caller, [id for id in ids if id], self._hold.now()))
+    def _find_live(self, session: Session, ids: Iterable[str | None]) -> set[str]:
+        return set(memories.by_ids(session, self._ctx.caller, [id for id in ids if id], self._ctx.now()))
 
-    def _known_already(self, piece: Piece, live: set[str]) -> Judged | None:
+    def _judge_known(self, piece: Piece, live: set[str]) -> Judgement | None:
         """Judge a piece that repeats this document or was stored from this source last time."""
-        first = self._repeated.setdefault(piece.digest, piece.place)
+        first = self._first_places.setdefault(piece.digest, piece.place)
         if first != piece.place:
-            return Judged(piece, "duplicate", "repeats an earlier segment of the document", repeats=first)
-        outcome = self._known.get(piece.digest)
+            return Judgement(piece, "duplicate", "repeats an earlier segment of the document", repeats=first)
+        outcome = self._known_by_digest.get(piece.digest)
         if outcome is None or outcome.memory is None:
             return None
         if outcome.memory in live:
-            return Judged(piece, "duplicate", KEPT_BEFORE, outcome.memory)
+            return Judgement(piece, "duplicate", REASON_KNOWN, outcome.memory)
         if not self._again:
-            return Judged(piece, "duplicate", GONE, outcome.memory)
+            return Judgement(piece, "duplicate", REASON_GONE, outcome.memory)
         return None
 
-    def _pasted(self, session: Session, piece: Piece) -> Judged | None:
+    def _judge_pasted(self, session: Session, piece: Piece) -> Judgement | None:
         """Judge a piece of a pasted block that cites a memory of this store: a duplicate."""
-        if piece.pasted not in self._cited:
-            cited = pasted(self._hold, session, piece.pasted, self._hold.now())
-            self._cited[piece.pasted] = cited[0].id if cited else None
-        id = self._cited[piece.pasted]
-        return Judged(piece, "duplicate", "pasted from a recall of this store", id) if id else None
+        if piece.pasted_block not in self._cited_by_block:
+            cited = find_cited(self._ctx, session, piece.pasted_block, self._ctx.now())
+            self._cited_by_block[piece.pasted_block] = cited[0].id if cited else None
+        id = self._cited_by_block[piece.pasted_block]
+        return Judgement(piece, "duplicate", "pasted from a recall of this store", id) if id else None
 
-    def _recalled(self, session: Session, piece: Piece) -> Judged | None:
+    def _judge_echo(self, session: Session, piece: Piece) -> Judgement | None:
         """Judge a piece recalled within the last hour: a duplicate, unless it was recalled from this source."""
         if self._again:
             return None
-        if self._lately is None:
-            self._lately = Lately(self._hold, session, self._hold.now(), but_from=self._source_uri)
-        found = self._lately.repeated(piece.title, piece.text)
-        return Judged(piece, "duplicate", "recalled from this store within the last hour", found[0]) if found else None
+        if self._recent_recalls is None:
+            self._recent_recalls = RecentRecalls(self._ctx, session, self._ctx.now(), but_from=self._source_uri)
+        found = self._recent_recalls.find_repeated(piece.title, piece.text)
+        return (
+            Judgement(piece, "duplicate", "recalled from this store within the last hour", found[0]) if found else None
+        )
 
-    def _asks_for_words(self, session: Session) -> bool:
+    def _needs_word_lookup(self, session: Session) -> bool:
         """Whether to search by rare words too. Not needed if every memory has an embedding, which finds more."""
         if self._embedder is None:
             return True
-        mark = vectors.mark(session, self._embedder.model)
+        mark = vectors.get_watermark(session, self._embedder.model)
         return mark is None or not mark.whole
 
-    def _rare(self, session: Session, pieces: Sequence[Piece]) -> dict[int, list[str]]:
+    def _find_rare_words(self, session: Session, pieces: Sequence[Piece]) -> dict[int, list[str]]:
         """Find the rarest stored words of each piece, few enough for a fast lookup."""
-        words = {piece.place: sorted(asked(piece.text), key=len)[-LONGEST_WORDS:] for piece in pieces}
-        stems = {word: tokens.stems(word) for many in words.values() for word in many}
-        held_by = session.holding([stem for many in stems.values() for stem in many], session.newest_row())
+        words = {piece.place: sorted(query_words(piece.text), key=len)[-MAX_LOOKUP_WORDS:] for piece in pieces}
+        stems = {word: fts_tokens.stems(word) for many in words.values() for word in many}
+        held_by = session.document_frequencies([stem for many in stems.values() for stem in many], session.newest_row())
         counts = {word: min((held_by.get(stem, 0) for stem in many), default=0) for word, many in stems.items()}
         return {
-            place: list(_fitting(sorted((word for word in many if counts[word]), key=counts.__getitem__), counts))
+            place: list(
+                _pick_rare_words(sorted((word for word in many if counts[word]), key=counts.__getitem__), counts)
+            )
             for place, many in words.items()
         }
 
-    def _by_words(self, session: Session, piece: Piece, rare: Sequence[str]) -> list[Memory]:
+    def _find_by_words(self, session: Session, piece: Piece, rare: Sequence[str]) -> list[Memory]:
         """Find possible duplicates in the namespace by MinHash bands and by rare words."""
-        sought = gists.of_text(self._namespace, parse(piece.title, piece.text, "[]"))
-        shared = gists.sharing(session, sought)
-        same = said_by(self._hold, session, sought, shared, self._hold.now())
-        found = self._read(session, [*same[:LOOKED_AT], *shared.near[:LOOKED_AT]])
+        sought = minhash.text_hashes(self._namespace, encode_terms(piece.title, piece.text, "[]"))
+        shared = minhash.find_matches(session, sought)
+        same = find_same_text_ids(self._ctx, session, sought, shared, self._ctx.now())
+        found = self._read_memories(session, [*same[:MAX_CANDIDATES], *shared.near[:MAX_CANDIDATES]])
         if not rare:
             return found
-        which, now = Filter(namespace=self._namespace), self._hold.now()
-        hits = memories.matching(session, self._hold.caller, rare, which, now, limit=MOST_ROWS)
-        return _united(found, _closest(piece, self._read(session, [hit.id for hit in hits])))
+        which, now = Filter(namespace=self._namespace), self._ctx.now()
+        hits = memories.search_words(session, self._ctx.caller, rare, which, now, limit=MAX_ROWS)
+        return _merge_memories(found, _rank_by_overlap(piece, self._read_memories(session, [hit.id for hit in hits])))
 
-    def _read(self, session: Session, ids: Sequence[str]) -> list[Memory]:
+    def _read_memories(self, session: Session, ids: Sequence[str]) -> list[Memory]:
         if not ids:
             return []
-        read = memories.by_ids(session, self._hold.caller, ids, self._hold.now())
-        self._fallen |= links.superseded(session, list(read), self._hold.now())
+        read = memories.by_ids(session, self._ctx.caller, ids, self._ctx.now())
+        self._superseded_ids |= links.find_superseded(session, list(read), self._ctx.now())
         return [read[id] for id in ids if id in read and read[id].namespace == self._namespace]
 
-    def _same(self, piece: Piece, found: Sequence[Memory]) -> Judged | None:
+    def _judge_same(self, piece: Piece, found: Sequence[Memory]) -> Judgement | None:
         for one in found:
-            if digest(one.content, one.metadata.get("path", ())) == piece.digest and self._serves(one):
-                return Judged(piece, "duplicate", "a memory has the same text", one.id)
+            if hash_text(one.content, one.metadata.get("path", ())) == piece.digest and self._is_reusable(one):
+                return Judgement(piece, "duplicate", "a memory has the same text", one.id)
         return None
 
-    def _serves(self, memory: Memory) -> bool:
+    def _is_reusable(self, memory: Memory) -> bool:
         """Whether a memory can stand in for a new one: not superseded, permanent, and equally visible."""
-        return memory.id not in self._fallen and self._lasts(memory)
+        return memory.id not in self._superseded_ids and self._is_permanent(memory)
 
-    def _lasts(self, memory: Memory) -> bool:
-        own = self._private and memory.agent == self._hold.caller.agent
+    def _is_permanent(self, memory: Memory) -> bool:
+        own = self._private and memory.agent == self._ctx.caller.agent
         return memory.expires_at is None and (memory.scope != "private" or own)
 
-    def _said_once(self, piece: Piece, memory: Memory) -> bool:
+    def _was_superseded(self, piece: Piece, memory: Memory) -> bool:
         """Whether a superseded memory of this source has the same text."""
-        ours = memory.id in self._fallen and memory.source_uri == self._source_uri and self._lasts(memory)
-        return ours and digest(memory.content, memory.metadata.get("path", ())) == piece.digest
+        ours = (
+            memory.id in self._superseded_ids and memory.source_uri == self._source_uri and self._is_permanent(memory)
+        )
+        return ours and hash_text(memory.content, memory.metadata.get("path", ())) == piece.digest
 
-    def _embedded(self, pieces: Sequence[Piece]) -> dict[int, list[Made]]:
+    def _embed_pieces(self, pieces: Sequence[Piece]) -> dict[int, list[SpooledPassage]]:
         """Compute embeddings of pieces as they will be stored; empty if that is not possible now."""
-        if self._embedder is not None and self._until is not None and monotonic() > self._until:
+        if self._embedder is not None and self._deadline is not None and monotonic() > self._deadline:
             self._embedder, self.without_vectors = None, "time ran out. Embeddings follow in the background."
         if self._embedder is None:
             return {}
-        texts = [(piece.place, *text) for piece in pieces for text in embed.texts(piece.title, piece.text)]
+        texts = [(piece.place, *text) for piece in pieces for text in embed.list_texts(piece.title, piece.text)]
         try:
-            embeddings = self._made(self._embedder, [text for *_, text in texts])
+            embeddings = self._embed_texts(self._embedder, [text for *_, text in texts])
         except EmbedderFailed as error:
             self._embedder, self.without_vectors = None, error.message
             return {}
-        found: dict[int, list[Made]] = {}
+        found: dict[int, list[SpooledPassage]] = {}
         for (place, begins, ends, _), vector in zip(texts, embeddings, strict=True):
             found.setdefault(place, []).append((begins, ends, vector))
         return found
 
-    def _made(self, embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
+    def _embed_texts(self, embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
         embeddings: list[Vector] = []
-        for start in range(0, len(texts), embed.TEXTS):
-            self._hold.progress.check()
-            embeddings += embedder.embed(texts[start : start + embed.TEXTS])
+        for start in range(0, len(texts), embed.TEXTS_PER_CHECK):
+            self._ctx.progress.check()
+            embeddings += embedder.embed(texts[start : start + embed.TEXTS_PER_CHECK])
         return embeddings
 
-    def _by_vector(self, session: Session, made: Mapping[int, Sequence[Made]]) -> dict[int, list[Memory]]:
+    def _find_by_vector(
+        self, session: Session, made: Mapping[int, Sequence[SpooledPassage]]
+    ) -> dict[int, list[Memory]]:
         """Find memories of the namespace with a passage close to the beginning of a piece."""
-        first = {place: said[0] for place, many in made.items() if (said := _said(many))}
+        first = {place: said[0] for place, many in made.items() if (said := _passage_vectors(many))}
         if not first or self._embedder is None:
             return {}
-        which, now = Filter(namespace=self._namespace), self._hold.now()
-        hits = vectors.close(
-            session, self._hold.caller, self._embedder.model, [*first.values()], which, now, limit=LOOKED_AT
+        which, now = Filter(namespace=self._namespace), self._ctx.now()
+        hits = vectors.find_close(
+            session, self._ctx.caller, self._embedder.model, [*first.values()], which, now, limit=MAX_CANDIDATES
         )
-        read = {one.id: one for one in self._read(session, sorted({id for ids in hits for id in ids}))}
+        read = {one.id: one for one in self._read_memories(session, sorted({id for ids in hits for id in ids}))}
         return {place: [read[id] for id in ids if id in read] for place, ids in zip(first, hits, strict=True)}
 
-    def _measured(self, session: Session, piece: Piece, found: Sequence[Memory], said: Sequence[Vector]) -> list[Near]:
+    def _compare_memories(
+        self, session: Session, piece: Piece, found: Sequence[Memory], said: Sequence[Vector]
+    ) -> list[Candidate]:
         """Compare the candidates with a piece."""
-        found = found[: max(self._pipeline.searching.limit, LOOKED_AT)]
-        cosines = self._cosines(session, said, found)
+        found = found[: max(self._pipeline.candidate_stage.limit, MAX_CANDIDATES)]
+        cosines = self._compute_cosines(session, said, found)
         words = helpers.tokens(piece.text)
-        near = [self._near(piece, words, one, cosines.get(one.id)) for one in found]
-        self._note(piece, near)
+        near = [self._compare_memory(piece, words, one, cosines.get(one.id)) for one in found]
+        self._record_findings(piece, near)
         return near
 
-    def _near(self, piece: Piece, words: frozenset[str], one: Memory, cosine: float | None) -> Near:
+    def _compare_memory(self, piece: Piece, words: frozenset[str], one: Memory, cosine: float | None) -> Candidate:
         """Compare a memory with a piece. The close comparison is skipped if they share almost nothing."""
         other = helpers.tokens(one.content)
         overlap = helpers.jaccard(words, other)
-        if overlap < WORTH_A_LOOK and (cosine or 0.0) < NEARLY and helpers.contained(words, other) < CONTAINED:
-            return Near(one, Likeness("other", overlap, "they share too little"), cosine, overlap)
-        return Near(one, compare_titled(one.title, one.content, piece.title, piece.text, cosine), cosine, overlap)
+        if overlap < MIN_OVERLAP and (cosine or 0.0) < MIN_COSINE and helpers.contained(words, other) < MIN_CONTAINMENT:
+            return Candidate(one, Similarity("other", overlap, "they share too little"), cosine, overlap)
+        return Candidate(one, compare_titled(one.title, one.content, piece.title, piece.text, cosine), cosine, overlap)
 
-    def _cosines(self, session: Session, said: Sequence[Vector], found: Sequence[Memory]) -> dict[str, float]:
+    def _compute_cosines(self, session: Session, said: Sequence[Vector], found: Sequence[Memory]) -> dict[str, float]:
         """Compute cosines: the average over the piece's passages of the best match in each memory."""
         if not said or not found or self._embedder is None:
             return {}
@@ -499,80 +514,86 @@ class Planner:
             for row, cosine in zip(rows, cosines(vector, [row[3] for row in rows]), strict=True):
                 mine = best.setdefault(row[0], [-1.0] * len(said))
                 mine[number] = max(mine[number], cosine)
-        return {id: round(sum(many) / len(many), DIGITS) for id, many in best.items()}
+        return {id: round(sum(many) / len(many), COSINE_DIGITS) for id, many in best.items()}
 
-    def _note(self, piece: Piece, near: Sequence[Near]) -> None:
+    def _record_findings(self, piece: Piece, near: Sequence[Candidate]) -> None:
         """Record helper counts, and the candidates of reported pieces."""
         for stage in self._pipeline.stages:
             match stage:
-                case Helping(kind="jaccard_overlap", params=params):
-                    above = sum(one.overlap >= helpers.OVERLAPS for one in near)
-                    self.seen.counts["jaccard_scored"] += len(near)
-                    self.seen.counts["jaccard_above"] += min(above, helpers.TOP) if params.compat else above
-                case Helping(kind="cosine_pre_filter", params=params):
+                case HelperStage(kind="jaccard_overlap", params=params):
+                    above = sum(one.overlap >= helpers.MIN_OVERLAP for one in near)
+                    self.findings.counts["jaccard_scored"] += len(near)
+                    self.findings.counts["jaccard_above"] += min(above, helpers.MAX_SHOWN) if params.compat else above
+                case HelperStage(kind="cosine_pre_filter", params=params):
                     cosines = [one.cosine for one in near if one.cosine is not None]
-                    self.seen.counts["cosine_scored"] += len(near)
-                    self.seen.counts["cosine_kept"] += sum(one >= params.cosine_threshold for one in cosines)
-                    self.seen.counts["cosine_without"] += len(near) - len(cosines)
-        if self._keep_seen or piece.place < MOST_HELPED:
+                    self.findings.counts["cosine_scored"] += len(near)
+                    self.findings.counts["cosine_kept"] += sum(one >= params.cosine_threshold for one in cosines)
+                    self.findings.counts["cosine_without"] += len(near) - len(cosines)
+        if self._keep_findings or piece.place < MAX_HELPER_REPORTS:
             near = sorted(near, key=lambda one: (-one.overlap, one.memory.title, one.memory.id))
-            self.seen.near[piece.place] = [MemoryHandle(one.memory.id, one.memory.content) for one in near]
-            self.seen.cosines[piece.place] = [(one.memory.id, one.memory.content, one.cosine) for one in near]
+            self.findings.candidates[piece.place] = [MemoryHandle(one.memory.id, one.memory.content) for one in near]
+            self.findings.cosines[piece.place] = [(one.memory.id, one.memory.content, one.cosine) for one in near]
 
-    def _decided(self, piece: Piece, near: Sequence[Near]) -> Judged:
+    def _judge_candidates(self, piece: Piece, near: Sequence[Candidate]) -> Judgement:
         """Judge a piece by its candidates: same text first, then an earlier version in the document, then others."""
         like = [one for one in near if one.likeness.relation != "other"]
-        close = [one for one in like if one.likeness.relation not in ("same", "near") or self._serves(one.memory)]
-        if not says_enough(piece.text):
+        close = [one for one in like if one.likeness.relation not in ("same", "near") or self._is_reusable(one.memory)]
+        if not is_self_contained(piece.text):
             close = [one for one in close if one.memory.metadata.get("path", []) == list(piece.path)]
         for one in close:
             if one.likeness.relation == "same":
-                return Judged(piece, "duplicate", one.likeness.reason, one.memory.id)
-        own = [one for one in close if one.memory.source_uri == self._source_uri and not self._stays(one.memory)]
+                return Judgement(piece, "duplicate", one.likeness.reason, one.memory.id)
+        own = [one for one in close if one.memory.source_uri == self._source_uri and not self._is_current(one.memory)]
         if own:
             best = max(own, key=lambda one: one.likeness.score)
-            self._still.add(best.memory.id)
-            return Judged(
+            self._current_ids.add(best.memory.id)
+            return Judgement(
                 piece,
                 "update",
                 f"replaces an earlier version in the document: {best.likeness.reason}",
                 best.memory.id,
-                replaces=True,
-                back=next((one.memory.id for one in like if self._said_once(piece, one.memory)), None),
+                is_replacement=True,
+                revived_id=next((one.memory.id for one in like if self._was_superseded(piece, one.memory)), None),
             )
         others = [one for one in close if one.memory.source_uri != self._source_uri]
         if not others:
-            only = any(one.likeness.relation == "same" and not self._serves(one.memory) for one in like)
-            return Judged(piece, "new", "existing copies are temporary, private or superseded" if only else NOTHING)
+            only = any(one.likeness.relation == "same" and not self._is_reusable(one.memory) for one in like)
+            return Judgement(
+                piece, "new", "existing copies are temporary, private or superseded" if only else REASON_NEW
+            )
         best = max(others, key=lambda one: one.likeness.score)
-        return Judged(piece, _DECISIONS[best.likeness.relation], best.likeness.reason, best.memory.id)
+        return Judgement(piece, _DECISION_OF_RELATION[best.likeness.relation], best.likeness.reason, best.memory.id)
 
-    def _stays(self, memory: Memory) -> bool:
+    def _is_current(self, memory: Memory) -> bool:
         """Whether the document still contains the text of a memory, or another piece already replaced it."""
-        if memory.id in self._still or memory.id in self._fallen:
+        if memory.id in self._current_ids or memory.id in self._superseded_ids:
             return True
-        return digest(memory.content, memory.metadata.get("path", ())) in self._said
+        return hash_text(memory.content, memory.metadata.get("path", ())) in self._digests
 
-    def _keep(self, piece: Piece, judged: Judged, made: dict[int, list[Made]]) -> None:
+    def _keep_vectors(self, piece: Piece, judged: Judgement, made: dict[int, list[SpooledPassage]]) -> None:
         """Keep embeddings of a piece that will be stored, up to the limit and while the disk has room."""
         many = made.get(piece.place, [])
-        if not many or judged.decision not in ("new", "update", "conflict") or self._held + len(many) > MOST_VECTORS:
+        if (
+            not many
+            or judged.decision not in ("new", "update", "conflict")
+            or self._vector_count + len(many) > MAX_VECTORS
+        ):
             return
         try:
             self.vectors[piece.place] = many
-            self._held += len(many)
+            self._vector_count += len(many)
         except OSError:
-            self._held = MOST_VECTORS
+            self._vector_count = MAX_VECTORS
 
 
-def _fitting(words: Iterable[str], held: Mapping[str, int]) -> Iterator[str]:
+def _pick_rare_words(words: Iterable[str], held: Mapping[str, int]) -> Iterator[str]:
     """Yield words while few memories contain them in total; at least one."""
     rows = 0
     for number, word in enumerate(words):
         rows += held[word]
-        if number and (number == FEW_WORDS or rows > FEW_ROWS):
+        if number and (number == MAX_RARE_WORDS or rows > MAX_RARE_ROWS):
             return
         yield word
 
 
-_DECISIONS: dict[str, Decision] = {"near": "near-duplicate", "update": "update", "conflict": "conflict"}
+_DECISION_OF_RELATION: dict[str, Decision] = {"near": "near-duplicate", "update": "update", "conflict": "conflict"}

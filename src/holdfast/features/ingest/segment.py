@@ -11,11 +11,11 @@ from itertools import chain, islice
 from typing import Literal, NamedTuple
 
 Kind = Literal["paragraph", "list", "table", "code", "heading"]
-LONGEST = 1200
+DEFAULT_LENGTH = 1200
 """Default maximum length of a segment in characters."""
-WHOLE = 16_000
+MAX_CODE_LENGTH = 16_000
 """Code blocks up to this many characters are kept whole; they fit into a memory in any encoding."""
-LONGEST_HEADING = 200
+MAX_HEADING_LENGTH = 200
 """Longer lines are never headings."""
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z")
@@ -72,23 +72,23 @@ class Outline(NamedTuple):
     segments: list[Segment]
 
 
-def outline(text: str, longest: int = LONGEST, most: int | None = None) -> Outline:
+def parse_outline(text: str, max_length: int = DEFAULT_LENGTH, limit: int | None = None) -> Outline:
     """Parse a document: front matter, title, headings and up to `most` segments."""
-    front, begins = front_matter(text)
-    reading = _Reading(text, longest)
-    segments = list(islice(reading.segments(begins), most))
+    front, begins = find_front_matter(text)
+    reading = _Parser(text, max_length)
+    segments = list(islice(reading.read_segments(begins), limit))
     title_line = _TITLE.search(text, *front) if front else None
     title = title_line[1].strip().strip("\"'") if title_line else ""
     first = next((one for one in reading.headings if one.level == 1), None)
     return Outline(front, title or (first.text if first else None), reading.headings, segments)
 
 
-def segments(text: str, longest: int = LONGEST) -> Iterator[Segment]:
+def split_segments(text: str, max_length: int = DEFAULT_LENGTH) -> Iterator[Segment]:
     """Yield the segments of a text in order; `text[start:end]` is the content of each."""
-    return _Reading(text, longest).segments(front_matter(text)[1])
+    return _Parser(text, max_length).read_segments(find_front_matter(text)[1])
 
 
-def front_matter(text: str) -> tuple[tuple[int, int] | None, int]:
+def find_front_matter(text: str) -> tuple[tuple[int, int] | None, int]:
     """Find front matter between lines of three dashes; return its span, if any, and where the text starts."""
     begins = 1 if text.startswith("\ufeff") else 0
     opening = _OPENING.match(text, begins)
@@ -99,95 +99,95 @@ def front_matter(text: str) -> tuple[tuple[int, int] | None, int]:
     return None, begins
 
 
-def _without_closing_marks(title: str) -> str:
+def _strip_closing_marks(title: str) -> str:
     """Remove closing number signs after a space from a heading."""
     stripped = title.rstrip(" \t")
     before = stripped.rstrip("#")
     return before if before[-1:] in (" ", "\t") else stripped
 
 
-class _Reading:
+class _Parser:
     """One pass over the lines of a text."""
 
-    def __init__(self, text: str, longest: int) -> None:
+    def __init__(self, text: str, max_length: int) -> None:
         self.headings: list[Heading] = []
         self._text = text
-        self._longest = longest
-        self._open: list[tuple[Heading, list[bool]]] = []
+        self._max_length = max_length
+        self._open_headings: list[tuple[Heading, list[bool]]] = []
         """Headings of the current position, each with a flag whether it has content."""
 
-    def segments(self, begins: int) -> Iterator[Segment]:
+    def read_segments(self, begins: int) -> Iterator[Segment]:
         pending: Segment | None = None
-        for block in self._blocks(begins):
+        for block in self._read_blocks(begins):
             if pending and block.kind in ("list", "table", "code") and self._introduces(pending, block):
                 pending = Segment(pending.start, block.end, block.kind, pending.path)
                 continue
             if pending:
-                yield from self._sized(pending)
+                yield from self._split_block(pending)
             pending = block
         if pending:
-            yield from self._sized(pending)
+            yield from self._split_block(pending)
 
     def _introduces(self, before: Segment, block: Segment) -> bool:
         """Whether a paragraph ends with a colon and belongs to the block after it."""
-        room = WHOLE if block.kind == "code" else self._longest
+        room = MAX_CODE_LENGTH if block.kind == "code" else self._max_length
         if before.kind != "paragraph" or before.path != block.path or block.end - before.start > room:
             return False
         return self._text[before.end - 1] in ":："
 
-    def _blocks(self, begins: int) -> Iterator[Segment]:
+    def _read_blocks(self, begins: int) -> Iterator[Segment]:
         """Yield whole blocks of any length."""
         lines = _Lines(self._text, begins)
         for line in lines:
-            if self._is(_BLANK, line) or self._is(_RULER, line):
+            if self._match(_BLANK, line) or self._match(_RULER, line):
                 continue
-            if fence := self._is(_FENCE, line):
-                yield self._block("code", line.start, self._fenced(lines, line, fence[1]))
-            elif (heading := self._heading(line)) is not None:
-                yield from self._begin(heading)
-            elif self._is(_ITEM, line):
-                yield self._block("list", line.start, self._listed(lines, line))
-            elif self._is(_ROW, line):
-                yield self._block("table", line.start, self._while(lines, line, _ROW))
-            elif self._is(_INDENT, line):
-                yield self._block("code", line.start, self._while(lines, line, _INDENT))
+            if fence := self._match(_FENCE, line):
+                yield self._build_segment("code", line.start, self._read_fenced(lines, line, fence[1]))
+            elif (heading := self._parse_heading(line)) is not None:
+                yield from self._begin_heading(heading)
+            elif self._match(_ITEM, line):
+                yield self._build_segment("list", line.start, self._read_list(lines, line))
+            elif self._match(_ROW, line):
+                yield self._build_segment("table", line.start, self._read_while(lines, line, _ROW))
+            elif self._match(_INDENT, line):
+                yield self._build_segment("code", line.start, self._read_while(lines, line, _INDENT))
             else:
-                yield from self._paragraph(lines, line)
-        while self._open:
-            yield from self._end()
+                yield from self._read_paragraph(lines, line)
+        while self._open_headings:
+            yield from self._end_heading()
 
-    def _is(self, pattern: re.Pattern[str], line: Line) -> re.Match[str] | None:
+    def _match(self, pattern: re.Pattern[str], line: Line) -> re.Match[str] | None:
         return pattern.match(self._text, line.start, line.end)
 
-    def _heading(self, line: Line) -> Heading | None:
-        if line.end - line.start > LONGEST_HEADING or not (found := self._is(_HEADING, line)):
+    def _parse_heading(self, line: Line) -> Heading | None:
+        if line.end - line.start > MAX_HEADING_LENGTH or not (found := self._match(_HEADING, line)):
             return None
-        return Heading(len(found[1]), _without_closing_marks(found[2] or "").strip(), line.start, line.end)
+        return Heading(len(found[1]), _strip_closing_marks(found[2] or "").strip(), line.start, line.end)
 
-    def _fenced(self, lines: "_Lines", line: Line, fence: str) -> int:
+    def _read_fenced(self, lines: "_Lines", line: Line, fence: str) -> int:
         """Read up to the closing fence, or to the end of the text."""
         close, end = re.compile(rf" {{0,3}}{re.escape(fence[0])}{{{len(fence)},}}[ \t]*[\r\n]*\Z"), line.end
         for inner in lines:
             end = inner.end
-            if self._is(close, inner):
+            if self._match(close, inner):
                 break
         return end
 
-    def _while(self, lines: "_Lines", line: Line, pattern: re.Pattern[str]) -> int:
+    def _read_while(self, lines: "_Lines", line: Line, pattern: re.Pattern[str]) -> int:
         end = line.end
-        while (following := lines.peek()) and self._is(pattern, following) and not self._is(_BLANK, following):
+        while (following := lines.peek()) and self._match(pattern, following) and not self._match(_BLANK, following):
             end = next(lines).end
         return end
 
-    def _listed(self, lines: "_Lines", line: Line) -> int:
+    def _read_list(self, lines: "_Lines", line: Line) -> int:
         """Read to the end of a list. Blank lines belong to it if an item or an indented line follows."""
         end, blank = line.end, False
         while following := lines.peek():
-            if self._is(_BLANK, following):
+            if self._match(_BLANK, following):
                 blank = True
                 next(lines)
                 continue
-            goes_on = self._is(_ITEM, following) or self._is(_INNER, following) or not blank
+            goes_on = self._match(_ITEM, following) or self._match(_INNER, following) or not blank
             if not goes_on or self._interrupts(following):
                 break
             end, blank = next(lines).end, False
@@ -195,45 +195,45 @@ class _Reading:
 
     def _interrupts(self, line: Line) -> bool:
         """Whether a line ends the block before it."""
-        if self._is(_FENCE, line) or self._is(_RULER, line):
+        if self._match(_FENCE, line) or self._match(_RULER, line):
             return True
-        return self._heading(line) is not None
+        return self._parse_heading(line) is not None
 
-    def _paragraph(self, lines: "_Lines", line: Line) -> Iterator[Segment]:
+    def _read_paragraph(self, lines: "_Lines", line: Line) -> Iterator[Segment]:
         start, end, number = line.start, line.end, 1
         kind: Kind = "paragraph"
-        while (following := lines.peek()) and not self._is(_BLANK, following):
-            if number == 1 and end - start <= LONGEST_HEADING and (under := self._is(_UNDERLINE, following)):
+        while (following := lines.peek()) and not self._match(_BLANK, following):
+            if number == 1 and end - start <= MAX_HEADING_LENGTH and (under := self._match(_UNDERLINE, following)):
                 next(lines)
                 level = 1 if under[1][0] == "=" else 2
-                yield from self._begin(Heading(level, self._text[start:end].strip(), start, following.end))
+                yield from self._begin_heading(Heading(level, self._text[start:end].strip(), start, following.end))
                 return
-            if self._is(_TABLE_RULER, following):
+            if self._match(_TABLE_RULER, following):
                 kind = "table"
-            elif kind == "paragraph" and (self._interrupts(following) or self._is(_ITEM, following)):
+            elif kind == "paragraph" and (self._interrupts(following) or self._match(_ITEM, following)):
                 break
             end, number = next(lines).end, number + 1
-        yield self._block(kind, start, end)
+        yield self._build_segment(kind, start, end)
 
-    def _begin(self, heading: Heading) -> Iterator[Segment]:
-        while self._open and self._open[-1][0].level >= heading.level:
-            yield from self._end()
+    def _begin_heading(self, heading: Heading) -> Iterator[Segment]:
+        while self._open_headings and self._open_headings[-1][0].level >= heading.level:
+            yield from self._end_heading()
         self.headings.append(heading)
-        self._open.append((heading, [False]))
+        self._open_headings.append((heading, [False]))
 
-    def _end(self) -> Iterator[Segment]:
+    def _end_heading(self) -> Iterator[Segment]:
         """Close the innermost heading; without content it becomes a segment."""
-        heading, used = self._open.pop()
+        heading, used = self._open_headings.pop()
         if not used[0] and heading.text:
-            yield self._block("heading", heading.start, heading.end)
+            yield self._build_segment("heading", heading.start, heading.end)
 
-    def _block(self, kind: Kind, start: int, end: int) -> Segment:
-        for _, used in self._open:
+    def _build_segment(self, kind: Kind, start: int, end: int) -> Segment:
+        for _, used in self._open_headings:
             used[0] = True
-        path = tuple(heading.text for heading, _ in self._open if heading.text)
-        return Segment(*self._trimmed(start, end, keep_indent=kind in ("code", "list")), kind, path)
+        path = tuple(heading.text for heading, _ in self._open_headings if heading.text)
+        return Segment(*self._trim_span(start, end, keep_indent=kind in ("code", "list")), kind, path)
 
-    def _trimmed(self, start: int, end: int, *, keep_indent: bool = False) -> tuple[int, int]:
+    def _trim_span(self, start: int, end: int, *, keep_indent: bool = False) -> tuple[int, int]:
         """Trim whitespace from a span; code and lists keep the indentation of their first line."""
         while end > start and self._text[end - 1].isspace():
             end -= 1
@@ -244,13 +244,13 @@ class _Reading:
                 first = start
         return (first if keep_indent else start), end
 
-    def _sized(self, block: Segment) -> Iterator[Segment]:
-        most = WHOLE if block.kind in ("code", "heading") else self._longest
+    def _split_block(self, block: Segment) -> Iterator[Segment]:
+        most = MAX_CODE_LENGTH if block.kind in ("code", "heading") else self._max_length
         if block.end - block.start <= most:
             yield block
             return
-        for start, end in _cut(self._text, block.start, block.end, most, _FINER[block.kind]):
-            span = self._trimmed(start, end, keep_indent=block.kind == "code")
+        for start, end in _split_span(self._text, block.start, block.end, most, _SPLIT_PATTERNS[block.kind]):
+            span = self._trim_span(start, end, keep_indent=block.kind == "code")
             if span[0] < span[1]:
                 yield Segment(*span, block.kind, block.path)
 
@@ -259,11 +259,11 @@ class _Lines:
     """Iterator over lines with one line of lookahead."""
 
     def __init__(self, text: str, begins: int) -> None:
-        self._found = _LINE.finditer(text, begins)
-        self._next = self._taken()
+        self._matches = _LINE.finditer(text, begins)
+        self._next = self._read_line()
 
-    def _taken(self) -> Line | None:
-        found = next(self._found, None)
+    def _read_line(self) -> Line | None:
+        found = next(self._matches, None)
         return Line(*found.span()) if found else None
 
     def peek(self) -> Line | None:
@@ -276,12 +276,12 @@ class _Lines:
         line = self._next
         if line is None:
             raise StopIteration
-        self._next = self._taken()
+        self._next = self._read_line()
         return line
 
 
-Finer = tuple[re.Pattern[str], ...]
-_FINER: dict[Kind, Finer] = {
+SplitPatterns = tuple[re.Pattern[str], ...]
+_SPLIT_PATTERNS: dict[Kind, SplitPatterns] = {
     "paragraph": (_SENTENCE, _WORD),
     "heading": (_WORD,),
     "list": (_NEW_ITEM, _NEWLINE, _SENTENCE, _WORD),
@@ -291,27 +291,27 @@ _FINER: dict[Kind, Finer] = {
 """Split points for each kind of block, coarsest first."""
 
 
-def _cut(text: str, start: int, end: int, longest: int, finer: Finer) -> Iterator[tuple[int, int]]:
+def _split_span(text: str, start: int, end: int, max_length: int, patterns: SplitPatterns) -> Iterator[tuple[int, int]]:
     """Split a span into pieces of limited length, each with as many whole parts as fit."""
     cuts: Iterable[int]
-    if finer:
-        cuts = (found.end() for found in finer[0].finditer(text, start, end))
+    if patterns:
+        cuts = (found.end() for found in patterns[0].finditer(text, start, end))
     else:
-        cuts = range(start + longest, end, longest)
+        cuts = range(start + max_length, end, max_length)
     begin = last = start
     for at in chain(cuts, (end,)):
-        if at - begin > longest and last > begin:
+        if at - begin > max_length and last > begin:
             yield begin, last
             begin = last
-        if at - begin > longest:
-            yield from _cut(text, begin, at, longest, finer[1:])
+        if at - begin > max_length:
+            yield from _split_span(text, begin, at, max_length, patterns[1:])
             begin = at
         last = at
     if begin < end:
         yield begin, end
 
 
-def places(text: str) -> Callable[[int], int]:
+def build_byte_counter(text: str) -> Callable[[int], int]:
     """Return a function that maps character offsets, in ascending order, to UTF-8 byte offsets."""
     at = 0
     size = 0

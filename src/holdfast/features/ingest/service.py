@@ -16,50 +16,56 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.features.embeddings import store as vectors
-from holdfast.features.graph.service import id_of, tie, untie
-from holdfast.features.graph.store import Which, entering
-from holdfast.features.ingest import ask_model as ingest_model
-from holdfast.features.ingest import helpers
+from holdfast.features.graph.service import add_link, end_link, link_id
+from holdfast.features.graph.store import LinkFilter, list_incoming
+from holdfast.features.ingest import ask_model, helpers
 from holdfast.features.ingest import store as ingests
-from holdfast.features.ingest.pipeline import Asking, Helping, Pipeline, Searching, Segmenting, named
+from holdfast.features.ingest.pipeline import (
+    CandidateStage,
+    HelperStage,
+    ModelStage,
+    Pipeline,
+    SegmentStage,
+    stage_name,
+)
 from holdfast.features.ingest.plan import (
-    GONE,
-    KEPT_BEFORE,
-    MOST_HELPED,
-    Judged,
-    Parted,
+    MAX_HELPER_REPORTS,
+    REASON_GONE,
+    REASON_KNOWN,
+    Judgement,
     Piece,
     Planner,
-    fitted,
-    parted,
-    printable,
+    SplitDocument,
+    fit_title,
+    make_printable,
+    split_document,
 )
-from holdfast.features.ingest.store import Outcome, Taken
+from holdfast.features.ingest.store import IngestRecord, Outcome
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.dedup import Found, permitted
-from holdfast.features.memories.store_memory import put
-from holdfast.features.reflections.depth import stand
-from holdfast.features.transfer.importer import Rehearsed
+from holdfast.features.memories.dedup import SecretsFound, filter_secrets
+from holdfast.features.memories.store_memory import store_draft
+from holdfast.features.reflections.depth import check_link
+from holdfast.features.transfer.importer import DryRunRollback
 from holdfast.kernel import ids
-from holdfast.kernel.compressed_list import Aside
-from holdfast.kernel.context import Hold
+from holdfast.kernel.compressed_list import CompressedList
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, Invalid, StoreError
 from holdfast.kernel.journal.columns import content_hash
 from holdfast.kernel.journal.kinds import LINK, MEMORY
 from holdfast.kernel.journal.transaction import Transaction
-from holdfast.kernel.records import validate as door
+from holdfast.kernel.records import validate
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import Citation, Memory, Scope, Span
 from holdfast.kernel.records.memory import Kind as MemoryKind
 from holdfast.kernel.records.validate import Draft
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.timestamps import format_timestamp
 
-STEP = 100
-MOST_HEADINGS = 200
-MOST_SECRETS = 20
+BATCH_SIZE = 100
+MAX_HEADINGS = 200
+MAX_SECRETS = 20
 DOCUMENT_TAG = "document"
-SUPERSEDING = Which(relations=("supersedes",))
+SUPERSEDING = LinkFilter(relations=("supersedes",))
 _KINDS: dict[str, MemoryKind] = {"episodic": "event"}
 """Memory kind for reliably classified pieces; others are observations."""
 
@@ -76,7 +82,7 @@ class Source(NamedTuple):
     scope: Scope | None = None
 
 
-class Gone(NamedTuple):
+class MissingMemory(NamedTuple):
     """A memory of this source that is no longer live, or whose text is no longer in the document."""
 
     memory: str
@@ -90,208 +96,218 @@ class Report(NamedTuple):
     source: Source
     pipeline: Pipeline
     content_hash: str
-    known: bool
+    is_known: bool
     """The document was ingested before; nothing was done."""
     dry_run: bool
     document: str | None
     outcomes: Collection[Outcome]
     titles: Mapping[int, str]
     """Per segment: title of the memory that holds its text, or would."""
-    vanished: list[Gone]
+    vanished: list[MissingMemory]
     """Memories of this source whose text is no longer in the document."""
-    gone: list[Gone]
+    gone: list[MissingMemory]
     """Memories of this document that were deleted or archived since."""
     stages: list[dict[str, Any]]
     notes: list[str]
     parts: int = 0
     """Number of parts a model was asked about."""
-    helped: Mapping[int, Sequence[helpers.HelperOutput]] = {}
+    helper_results: Mapping[int, Sequence[helpers.HelperOutput]] = {}
     """Helper results for the first segments; returned once and not stored."""
-    alike: bool = True
+    is_cache_consistent: bool = True
     """Whether all prompts about a part share a prefix, so that a provider can cache it."""
 
     @property
-    def told(self) -> Iterable[Outcome]:
+    def current_outcomes(self) -> Iterable[Outcome]:
         """Decisions to report: for an unchanged document, stored segments are duplicates."""
         missing = {one.memory for one in self.gone}
-        return (_once(one, missing) for one in self.outcomes) if self.known else self.outcomes
+        return (_as_duplicate(one, missing) for one in self.outcomes) if self.is_known else self.outcomes
 
     @property
     def counts(self) -> Counter[str]:
-        return Counter(one.decision for one in self.told)
+        return Counter(one.decision for one in self.current_outcomes)
 
     @property
-    def stored(self) -> list[str]:
+    def stored_ids(self) -> list[str]:
         """Ids of the memories made from the document."""
-        return [one.memory for one in self.outcomes if one.memory and one.decision in ingest_model.KEPT]
+        return [one.memory for one in self.outcomes if one.memory and one.decision in ask_model.STORED_DECISIONS]
 
 
-def ingest(hold: Hold, source: Source, pipeline: Pipeline, *, dry_run: bool = False, again: bool = False) -> Report:
+def ingest(ctx: Context, source: Source, pipeline: Pipeline, *, dry_run: bool = False, again: bool = False) -> Report:
     """Ingest a document once. A dry run does the same work and rolls it back."""
-    source = _admitted(hold, source)
+    source = _validate_source(ctx, source)
     hash = sha256(source.text.encode()).hexdigest()
-    id = ids.derived("ingest", source.namespace, source.uri, hash, pipeline.version, hold.caller.agent)
-    if not again and (unchanged := _known(hold, source, pipeline, id, dry_run)):
+    id = ids.derive_id("ingest", source.namespace, source.uri, hash, pipeline.version, ctx.caller.agent)
+    if not again and (unchanged := _find_known(ctx, source, pipeline, id, dry_run)):
         return unchanged
-    return _Taking(hold, source, pipeline, hash, id, again=again).take(dry_run)
+    return _DocumentIngest(ctx, source, pipeline, hash, id, again=again).run(dry_run)
 
 
-def _admitted(hold: Hold, source: Source) -> Source:
+def _validate_source(ctx: Context, source: Source) -> Source:
     """Validate a document as a whole before any work is done."""
-    namespace = door.namespace(source.namespace)
-    door.must_be_kept(namespace)
-    hold.caller.must_reach(namespace)
-    door.uri("source_uri", source.uri)
+    namespace = validate.namespace(source.namespace)
+    validate.require_storable(namespace)
+    ctx.caller.require_access(namespace)
+    validate.uri("source_uri", source.uri)
     if not source.text.strip("\ufeff \t\r\n"):
         raise Invalid("content must not be empty", fields=["content"])
-    with hold.reading() as session:
-        values, _ = permitted(session, namespace, {"source_uri": source.uri, "tags": door.tags(source.tags)})
-    return source._replace(namespace=namespace, uri=door.uri("source_uri", values["source_uri"]), tags=values["tags"])
+    with ctx.reading() as session:
+        values, _ = filter_secrets(session, namespace, {"source_uri": source.uri, "tags": validate.tags(source.tags)})
+    return source._replace(
+        namespace=namespace, uri=validate.uri("source_uri", values["source_uri"]), tags=values["tags"]
+    )
 
 
-def _known(hold: Hold, source: Source, pipeline: Pipeline, id: str, dry_run: bool) -> Report | None:
-    with hold.reading() as session:
-        record = _said_last(hold, session, source, id)
+def _find_known(ctx: Context, source: Source, pipeline: Pipeline, id: str, dry_run: bool) -> Report | None:
+    with ctx.reading() as session:
+        record = _find_latest(ctx, session, source, id)
         if record is None:
             return None
-        outcomes = ingests.outcomes(session, id)
-        statuses = ingests.kept(session, hold.caller, _memories(outcomes), hold.now())
-    dead = [one for one in outcomes if one.memory and not (one.memory in statuses and statuses[one.memory].live)]
-    missing = {one.memory: Gone(one.memory, _title(statuses, one.memory), one.place) for one in dead if one.memory}
+        outcomes = ingests.list_outcomes(session, id)
+        statuses = ingests.get_statuses(session, ctx.caller, _list_memory_ids(outcomes), ctx.now())
+    dead = [one for one in outcomes if one.memory and not (one.memory in statuses and statuses[one.memory].is_live)]
+    missing = {
+        one.memory: MissingMemory(one.memory, _find_title(statuses, one.memory), one.place)
+        for one in dead
+        if one.memory
+    }
     notes = ["Unchanged since it was last ingested: nothing was done."]
     if missing:
         notes.append(f"{len(missing)} of its memories were deleted or archived since; --again stores them again.")
     return Report(
         source, pipeline, record.content_hash, True, dry_run, record.document, outcomes,
-        _titles(statuses, outcomes), [], [*missing.values()], record.stages, notes,
+        _list_titles(statuses, outcomes), [], [*missing.values()], record.stages, notes,
     )  # fmt: skip
 
 
-def _once(one: Outcome, gone: Container[str]) -> Outcome:
+def _as_duplicate(one: Outcome, gone: Container[str]) -> Outcome:
     """Report a stored segment as a duplicate, because its document was ingested again."""
-    if one.decision not in ingest_model.KEPT:
+    if one.decision not in ask_model.STORED_DECISIONS:
         return one
-    return one._replace(decision="duplicate", reason=GONE if one.memory in gone else KEPT_BEFORE)
+    return one._replace(decision="duplicate", reason=REASON_GONE if one.memory in gone else REASON_KNOWN)
 
 
-def _said_last(hold: Hold, session: Session, source: Source, id: str) -> Taken | None:
+def _find_latest(ctx: Context, session: Session, source: Source, id: str) -> IngestRecord | None:
     """Find the record of a document, unless its source changed since."""
-    record = ingests.get(session, id)
-    last = ingests.before(session, source.uri, source.namespace, hold.caller.agent, limit=1)
+    record = ingests.get_record(session, id)
+    last = ingests.list_previous(session, source.uri, source.namespace, ctx.caller.agent, limit=1)
     return record if record and last[0].content_hash == record.content_hash else None
 
 
-def _memories(outcomes: Iterable[Outcome]) -> list[str]:
+def _list_memory_ids(outcomes: Iterable[Outcome]) -> list[str]:
     return list(dict.fromkeys(one.memory for one in outcomes if one.memory))
 
 
-def _titles(kept: dict[str, ingests.Kept], outcomes: Iterable[Outcome]) -> dict[int, str]:
+def _list_titles(kept: dict[str, ingests.MemoryStatus], outcomes: Iterable[Outcome]) -> dict[int, str]:
     """Map each segment to the title of the memory that holds its text."""
     return {one.place: kept[one.memory].title for one in outcomes if one.memory in kept}
 
 
-def _title(kept: dict[str, ingests.Kept], memory: str) -> str | None:
+def _find_title(kept: dict[str, ingests.MemoryStatus], memory: str) -> str | None:
     return kept[memory].title if memory in kept else None
 
 
-class _Taking:
+class _DocumentIngest:
     """The ingest of one document."""
 
-    def __init__(self, hold: Hold, source: Source, pipeline: Pipeline, hash: str, id: str, *, again: bool) -> None:
-        self._hold = hold
+    def __init__(self, ctx: Context, source: Source, pipeline: Pipeline, hash: str, id: str, *, again: bool) -> None:
+        self._ctx = ctx
         self._source = source
         self._pipeline = pipeline
         self._hash = hash
         self._id = id
         self._again = again
-        with hold.reading() as session:
-            before = ingests.before(session, source.uri, source.namespace, hold.caller.agent, limit=1)
-            self._last: Taken | None = before[0] if before else None
-            self._before = ingests.outcomes(session, self._last.id) if self._last else []
-        self._ours = {one.memory for one in self._before}
+        with ctx.reading() as session:
+            before = ingests.list_previous(session, source.uri, source.namespace, ctx.caller.agent, limit=1)
+            self._previous: IngestRecord | None = before[0] if before else None
+            self._previous_outcomes = ingests.list_outcomes(session, self._previous.id) if self._previous else []
+        self._previous_ids = {one.memory for one in self._previous_outcomes}
         self._notes: list[str] = []
         self._titles: dict[int, str] = {}
-        self._made: dict[str, int] = {}
+        self._created: dict[str, int] = {}
         """Created memories, each with the place of its piece."""
         self._as_planned: dict[int, Memory] = {}
         """Memories since the last batch whose text is exactly what was embedded."""
         self._taken_titles: set[bytes] = set()
         """Digests of titles in use."""
-        self._kept: dict[int, str] = {}
+        self._memory_ids: dict[int, str] = {}
         """Per piece: the memory that holds its text."""
         self._secrets: list[str] = []
         """Lines that contain secrets, with the kinds found."""
 
-    def take(self, dry_run: bool) -> Report:
-        text = parted(self._source.text, self._pipeline)
+    def run(self, dry_run: bool) -> Report:
+        text = split_document(self._source.text, self._pipeline)
         if not text.pieces:
             raise Invalid("content has no text to store", fields=["content"])
         planner = Planner(
-            self._hold,
+            self._ctx,
             self._pipeline,
             self._source.namespace,
             self._source.uri,
-            self._before,
+            self._previous_outcomes,
             again=self._again,
             private=self._source.scope == "private",
-            keep_seen=self._pipeline.asking,
+            keep_findings=self._pipeline.asks_model,
         )
         with planner.vectors:
-            judgements = Aside(Judged, planner.judged(text.pieces))
-            parts = ingest_model.asked(self._hold, self._pipeline, judgements, planner.seen)
-            additions = ingest_model.added(judgements, parts)
+            judgements = CompressedList(Judgement, planner.judge_pieces(text.pieces))
+            parts = ask_model.ask_stages(self._ctx, self._pipeline, judgements, planner.findings)
+            additions = ask_model.apply_answers(judgements, parts)
             if parts:
-                several = (*additions.judged, *planner.judged(additions.further), *additions.repeated)
-                judgements = Aside(Judged, sorted(several, key=lambda one: one.piece.place))
+                several = (*additions.judgements, *planner.judge_pieces(additions.new_pieces), *additions.repetitions)
+                judgements = CompressedList(Judgement, sorted(several, key=lambda one: one.piece.place))
             if planner.without_vectors:
                 self._notes.append(f"Some segments were compared without embeddings: {planner.without_vectors}")
-            stages = self._stages(judgements, planner, parts)
-            helper_results = self._helped(judgements, planner)
-            report = self._written(text, judgements, planner, additions, stages, dry_run)
+            stages = self._build_stage_reports(judgements, planner, parts)
+            helper_results = self._run_helpers(judgements, planner)
+            report = self._write_document(text, judgements, planner, additions, stages, dry_run)
         return report._replace(
-            parts=len(parts), alike=all(len(part.keys) <= 1 for part in parts), helped=helper_results
+            parts=len(parts),
+            is_cache_consistent=all(len(part.keys) <= 1 for part in parts),
+            helper_results=helper_results,
         )
 
-    def _written(
+    def _write_document(
         self,
-        text: Parted,
-        judged: Aside[Judged],
+        text: SplitDocument,
+        judged: CompressedList[Judgement],
         planner: Planner,
-        added: ingest_model.Added,
+        added: ask_model.ModelAdditions,
         stages: list[dict[str, Any]],
         dry_run: bool,
     ) -> Report:
         """Write everything in one transaction; a dry run rolls it back."""
-        outcomes, count = Aside(Outcome), len(judged)
-        vanished: list[Gone] = []
+        outcomes, count = CompressedList(Outcome), len(judged)
+        vanished: list[MissingMemory] = []
         try:
-            with self._hold.writing() as write:
-                if not self._again and _said_last(self._hold, write.session, self._source, self._id):
-                    raise _Overtaken
-                for number, one in enumerate(judged.drained()):
-                    if number % STEP == 0:
-                        self._hold.progress(number, count, "storing")
-                        self._keep_vectors(write, planner)
-                    outcomes.append(self._one(write, self._still_so(write, one)))
-                self._keep_vectors(write, planner)
-                document = self._document(write, text, added, count) if self._made else None
+            with self._ctx.transaction() as write:
+                if not self._again and _find_latest(self._ctx, write.session, self._source, self._id):
+                    raise _AlreadyIngested
+                for number, one in enumerate(judged.drain()):
+                    if number % BATCH_SIZE == 0:
+                        self._ctx.progress(number, count, "storing")
+                        self._store_vectors(write, planner)
+                    outcomes.append(self._apply_judgement(write, self._recheck(write, one)))
+                self._store_vectors(write, planner)
+                document = self._store_document(write, text, added, count) if self._created else None
                 if document is not None:
-                    self._tied(write, document, outcomes)
-                self._note_titles(write, outcomes)
-                vanished = self._vanished(write, outcomes)
-                last = self._last.document if self._last else None
-                ingests.put(write.session, self._taken(document.id if document else last, stages, write.now), outcomes)
+                    self._link_document(write, document, outcomes)
+                self._collect_titles(write, outcomes)
+                vanished = self._find_vanished(write, outcomes)
+                last = self._previous.document if self._previous else None
+                ingests.put_record(
+                    write.session, self._build_record(document.id if document else last, stages, write.now), outcomes
+                )
                 if dry_run:
-                    raise Rehearsed
-        except Rehearsed:
-            found = (one._replace(memory=None) if one.memory in self._made else one for one in outcomes)
-            outcomes = Aside(Outcome, found)
-        except _Overtaken:
-            report = _known(self._hold, self._source, self._pipeline, self._id, dry_run)
+                    raise DryRunRollback
+        except DryRunRollback:
+            found = (one._replace(memory=None) if one.memory in self._created else one for one in outcomes)
+            outcomes = CompressedList(Outcome, found)
+        except _AlreadyIngested:
+            report = _find_known(self._ctx, self._source, self._pipeline, self._id, dry_run)
             assert report is not None
             return report
-        self._note_secrets()
-        document_id = self._last.document if self._last else None
+        self._report_secrets()
+        document_id = self._previous.document if self._previous else None
         if document is not None:
             document_id = None if dry_run and document.id != document_id else document.id
         return Report(
@@ -299,70 +315,74 @@ class _Taking:
             stages, self._notes,
         )  # fmt: skip
 
-    def _note_secrets(self) -> None:
+    def _report_secrets(self) -> None:
         """Report secrets by line, up to the limit."""
-        self._notes += self._secrets[:MOST_SECRETS]
-        if len(self._secrets) > MOST_SECRETS:
+        self._notes += self._secrets[:MAX_SECRETS]
+        if len(self._secrets) > MAX_SECRETS:
             self._notes.append(
-                f"{len(self._secrets) - MOST_SECRETS} more segments contain secrets. Run `holdfast audit`."
+                f"{len(self._secrets) - MAX_SECRETS} more segments contain secrets. Run `holdfast audit`."
             )
 
-    def _note_titles(self, write: Transaction, outcomes: Iterable[Outcome]) -> None:
+    def _collect_titles(self, write: Transaction, outcomes: Iterable[Outcome]) -> None:
         left = iter(outcomes)
-        while some := list(islice(left, STEP)):
-            statuses = ingests.kept(write.session, self._hold.caller, _memories(some), write.now)
-            self._titles |= _titles(statuses, some)
+        while some := list(islice(left, BATCH_SIZE)):
+            statuses = ingests.get_statuses(write.session, self._ctx.caller, _list_memory_ids(some), write.now)
+            self._titles |= _list_titles(statuses, some)
 
-    def _taken(self, document: str | None, stages: list[dict[str, Any]], now: int) -> Taken:
-        return Taken(
+    def _build_record(self, document: str | None, stages: list[dict[str, Any]], now: int) -> IngestRecord:
+        return IngestRecord(
             self._id,
             self._source.namespace,
             self._source.uri,
             self._hash,
             self._pipeline.name,
             self._pipeline.version,
-            self._hold.caller.agent,
+            self._ctx.caller.agent,
             document,
             stages,
             now,
         )
 
-    def _still_so(self, write: Transaction, one: Judged) -> Judged:
+    def _recheck(self, write: Transaction, one: Judgement) -> Judgement:
         """Recheck a judgement: a piece whose similar memory was deleted meanwhile is new."""
         if one.other is None or one.decision == "duplicate":
             return one
-        if memories.by_ids(write.session, self._hold.caller, [one.other], write.now):
+        if memories.by_ids(write.session, self._ctx.caller, [one.other], write.now):
             return one
-        return one._replace(decision="new", reason="the similar memory was deleted", other=None, replaces=False)
+        return one._replace(decision="new", reason="the similar memory was deleted", other=None, is_replacement=False)
 
-    def _document(self, write: Transaction, text: Parted, added: ingest_model.Added, segments: int) -> Memory:
+    def _store_document(
+        self, write: Transaction, text: SplitDocument, added: ask_model.ModelAdditions, segments: int
+    ) -> Memory:
         """Store the memory that represents the document. Its text is short, so that searches find the pieces."""
         candidates = (added.title, text.title, self._source.name, self._source.uri)
-        title = fitted(helpers.preview(next(filter(None, (printable(one or "") for one in candidates))), 200))
+        title = fit_title(helpers.preview(next(filter(None, (make_printable(one or "") for one in candidates))), 200))
         about = f"A document of {segments} segments: {self._source.uri}"
         content = f"{about}\n{added.summary}" if added.summary else about
         metadata = {
             "content_hash": self._hash,
-            "headings": text.headings[:MOST_HEADINGS],
-            "pipeline": self._named(),
+            "headings": text.headings[:MAX_HEADINGS],
+            "pipeline": self._describe_pipeline(),
             "segments": segments,
         }
         metadata |= {"method": "llm", "model": added.model} if added.model else {"method": "heuristic"}
         values: dict[str, Any] = {"content": content, "metadata": metadata}
-        values, _ = permitted(write.session, self._source.namespace, values)
+        values, _ = filter_secrets(write.session, self._source.namespace, values)
         content, metadata = values["content"], values["metadata"]
-        old = self._last.document if self._last else None
-        existing = memories.by_ids(write.session, self._hold.caller, [old], write.now) if old else {}
-        if old and old in existing and memories.may_change(write.session, self._hold.caller, old):
-            changed = replace(existing[old], content=content, metadata=door.metadata(existing[old].metadata | metadata))
-            return write.change(MEMORY, existing[old], door.check(changed), "ingest")
-        draft = self._draft(title, content, metadata, "summary", None, (DOCUMENT_TAG,))
-        return put(self._hold, write, replace(draft, priority=1), "version", force=True).memory
+        old = self._previous.document if self._previous else None
+        existing = memories.by_ids(write.session, self._ctx.caller, [old], write.now) if old else {}
+        if old and old in existing and memories.can_write(write.session, self._ctx.caller, old):
+            changed = replace(
+                existing[old], content=content, metadata=validate.metadata(existing[old].metadata | metadata)
+            )
+            return write.change(MEMORY, existing[old], validate.check_memory(changed), "ingest")
+        draft = self._build_draft(title, content, metadata, "summary", None, (DOCUMENT_TAG,))
+        return store_draft(self._ctx, write, replace(draft, priority=1), "version", force=True).memory
 
-    def _named(self) -> str:
+    def _describe_pipeline(self) -> str:
         return f"{self._pipeline.name}@{self._pipeline.version}"
 
-    def _draft(
+    def _build_draft(
         self,
         title: str,
         content: str,
@@ -371,16 +391,16 @@ class _Taking:
         span: Span | None,
         tags: tuple[str, ...],
     ) -> Draft:
-        citation = Citation(self._source.uri, to_text(self._hold.now()), self._hash, span)
+        citation = Citation(self._source.uri, format_timestamp(self._ctx.now()), self._hash, span)
         return Draft(
             title=title,
             content=content,
             namespace=self._source.namespace,
             tier="long",
             kind=kind,
-            source=self._hold.caller.source,
+            source=self._ctx.caller.source,
             scope=self._source.scope or UNSET,
-            tags=(*self._source.tags, *(tag for tag in tags if tag not in self._source.tags))[: door.MOST_TAGS],
+            tags=(*self._source.tags, *(tag for tag in tags if tag not in self._source.tags))[: validate.MAX_TAGS],
             metadata=metadata,
             citations=(citation,),
             source_uri=self._source.uri,
@@ -391,60 +411,60 @@ class _Taking:
             place=None,
         )
 
-    def _one(self, write: Transaction, judged: Judged) -> Outcome:
+    def _apply_judgement(self, write: Transaction, judged: Judgement) -> Outcome:
         """Carry out the decision about a piece. A refused piece does not affect the others."""
         piece, memory = judged.piece, judged.other
-        if judged.decision in ingest_model.KEPT:
+        if judged.decision in ask_model.STORED_DECISIONS:
             try:
-                stored = self._brought_back(write, judged.back) or self._stored(write, piece)
+                stored = self._revive_memory(write, judged.revived_id) or self._store_piece(write, piece)
             except StoreError:
                 raise
             except HoldfastError as error:
-                return _outcome(judged._replace(decision="rejected", reason=error.message), None)
+                return _build_outcome(judged._replace(decision="rejected", reason=error.message), None)
             memory = stored.id
-            self._link(write, judged, stored)
+            self._link_piece(write, judged, stored)
         elif judged.repeats is not None:
-            memory = self._kept.get(judged.repeats)
-        elif judged.other and judged.other not in self._ours:
-            write.session.do("restated_add", memory=judged.other, now=write.now)
+            memory = self._memory_ids.get(judged.repeats)
+        elif judged.other and judged.other not in self._previous_ids:
+            write.session.do("duplicate_count_add", memory=judged.other, now=write.now)
         if memory:
-            self._kept[piece.place] = memory
-        return _outcome(judged, memory)
+            self._memory_ids[piece.place] = memory
+        return _build_outcome(judged, memory)
 
-    def _brought_back(self, write: Transaction, id: str | None) -> Memory | None:
+    def _revive_memory(self, write: Transaction, id: str | None) -> Memory | None:
         """Revive a superseded memory whose text is back in the document, if its successors are from this source."""
-        found = memories.by_ids(write.session, self._hold.caller, [id], write.now) if id else {}
+        found = memories.by_ids(write.session, self._ctx.caller, [id], write.now) if id else {}
         if id is None or id not in found:
             return None
-        edges = entering(write.session, self._hold.caller, [id], SUPERSEDING, write.now, limit=STEP)
-        by = memories.by_ids(write.session, self._hold.caller, [one.link.source for one in edges], write.now)
+        edges = list_incoming(write.session, self._ctx.caller, [id], SUPERSEDING, write.now, limit=BATCH_SIZE)
+        by = memories.by_ids(write.session, self._ctx.caller, [one.link.source for one in edges], write.now)
         if not all(self._is_ours(write, one) for one in (found[id], *by.values())):
             return None
         for edge in edges:
-            untie(write, edge.link)
+            end_link(write, edge.link)
         return found[id]
 
     def _is_ours(self, write: Transaction, memory: Memory) -> bool:
-        changeable = memories.may_change(write.session, self._hold.caller, memory.id)
+        changeable = memories.can_write(write.session, self._ctx.caller, memory.id)
         return changeable and memory.source_uri == self._source.uri
 
-    def _tied(self, write: Transaction, document: Memory, outcomes: Iterable[Outcome]) -> None:
+    def _link_document(self, write: Transaction, document: Memory, outcomes: Iterable[Outcome]) -> None:
         """Link new memories to their document (`derives_from`), and the document to near-duplicates."""
-        new_ids = iter(self._made)
-        while links := [_derived(self._hold, write, id, document.id) for id in islice(new_ids, STEP)]:
+        new_ids = iter(self._created)
+        while links := [_build_document_link(self._ctx, write, id, document.id) for id in islice(new_ids, BATCH_SIZE)]:
             for link in links if document.reflection_depth else ():
-                stand(write, None, link)
+                check_link(write, None, link)
             write.add_all(LINK, links, "link")
         for one in outcomes:
             if one.decision == "near-duplicate" and one.other:
-                tie(self._hold, write, document.id, one.other, "related_to")
+                add_link(self._ctx, write, document.id, one.other, "related_to")
 
-    def _stored(self, write: Transaction, piece: Piece) -> Memory:
-        title = self._free(piece)
+    def _store_piece(self, write: Transaction, piece: Piece) -> Memory:
+        title = self._choose_title(piece)
         sure = piece.classified
         metadata: dict[str, Any] = {
             "method": piece.method,
-            "pipeline": self._named(),
+            "pipeline": self._describe_pipeline(),
             "fact_kind": sure.fact_kind,
             "fact_confidence": sure.confidence,
         }
@@ -454,40 +474,40 @@ class _Taking:
         kind: MemoryKind = "claim" if piece.kind == "claim" else "observation"
         if not sure.weak:
             kind = _KINDS.get(sure.fact_kind, kind)
-        draft = self._draft(title, piece.text, metadata, kind, Span(piece.begins, piece.ends), piece.tags)
-        result = put(self._hold, write, draft, "version", force=True)
+        draft = self._build_draft(title, piece.text, metadata, kind, Span(piece.begins, piece.ends), piece.tags)
+        result = store_draft(self._ctx, write, draft, "version", force=True)
         memory = result.memory
-        self._made[memory.id] = piece.place
+        self._created[memory.id] = piece.place
         if result.secrets.kinds:
-            self._secrets.append(f"line {piece.line}: {_told_of(result.secrets)}")
+            self._secrets.append(f"line {piece.line}: {_describe_secrets(result.secrets)}")
         if (memory.title, memory.content) == (piece.title, piece.text):
             self._as_planned[piece.place] = memory
         return memory
 
-    def _free(self, piece: Piece) -> str:
+    def _choose_title(self, piece: Piece) -> str:
         """Choose a title for a piece that differs from earlier ones."""
         is_taken = sha256(piece.title.encode()).digest()[:8] in self._taken_titles
         title = f"{piece.title} [{piece.digest[:8]}]" if is_taken else piece.title
         self._taken_titles.add(sha256(title.encode()).digest()[:8])
         return title
 
-    def _link(self, write: Transaction, judged: Judged, kept: Memory) -> None:
+    def _link_piece(self, write: Transaction, judged: Judgement, kept: Memory) -> None:
         """Link a stored piece to the memory that it supersedes, contradicts or updates."""
         if judged.other is None:
             return
         if judged.decision == "conflict":
-            tie(self._hold, write, kept.id, judged.other, "contradicts")
+            add_link(self._ctx, write, kept.id, judged.other, "contradicts")
         elif judged.decision == "update":
-            tie(self._hold, write, kept.id, judged.other, "supersedes" if judged.replaces else "related_to")
+            add_link(self._ctx, write, kept.id, judged.other, "supersedes" if judged.is_replacement else "related_to")
 
-    def _keep_vectors(self, write: Transaction, planner: Planner) -> None:
+    def _store_vectors(self, write: Transaction, planner: Planner) -> None:
         """Store the embeddings computed for the memories just stored."""
         planned, self._as_planned = self._as_planned, {}
-        if (embedder := self._hold.embedder) is None:
+        if (embedder := self._ctx.embedder) is None:
             return
         made = ((memory, planner.vectors.get(place)) for place, memory in planned.items())
         many = [
-            vectors.Kept(
+            vectors.PassageEmbedding(
                 memory.id,
                 embedder.model,
                 begins,
@@ -500,47 +520,51 @@ class _Taking:
             for memory, found in made
             for begins, ends, vector in found
         ]
-        vectors.put_all(write.session, many)
+        vectors.put_embeddings(write.session, many)
 
-    def _vanished(self, write: Transaction, outcomes: Iterable[Outcome]) -> list[Gone]:
+    def _find_vanished(self, write: Transaction, outcomes: Iterable[Outcome]) -> list[MissingMemory]:
         """Find memories from the last ingest whose text is neither in the document nor replaced."""
         mentioned = {id for one in outcomes for id in (one.memory, one.other) if id}
-        previous = [one for one in self._before if one.memory and one.decision in (*ingest_model.KEPT, "duplicate")]
-        stays = _Unchanged(self._before, {one.digest for one in outcomes})
+        previous = [
+            one
+            for one in self._previous_outcomes
+            if one.memory and one.decision in (*ask_model.STORED_DECISIONS, "duplicate")
+        ]
+        stays = _UnchangedSpans(self._previous_outcomes, {one.digest for one in outcomes})
         candidates = [one for one in previous if one.kind != "claim" or not stays(one.begins, one.ends)]
         found = {one.memory: one for one in candidates if one.memory not in mentioned}
-        there = memories.by_ids(write.session, self._hold.caller, [id for id in found if id], write.now)
+        there = memories.by_ids(write.session, self._ctx.caller, [id for id in found if id], write.now)
         own = {id: one for id, one in there.items() if one.source_uri == self._source.uri}
-        return [Gone(id, own[id].title, one.place) for id, one in found.items() if id in own]
+        return [MissingMemory(id, own[id].title, one.place) for id, one in found.items() if id in own]
 
-    def _helped(self, judged: Iterable[Judged], planner: Planner) -> dict[int, list[helpers.HelperOutput]]:
+    def _run_helpers(self, judged: Iterable[Judgement], planner: Planner) -> dict[int, list[helpers.HelperOutput]]:
         """Run each helper on the first pieces. Comparing helpers are skipped where no candidates were looked up."""
-        stages = [one for one in self._pipeline.stages if isinstance(one, Helping)]
-        first = (one.piece for one in islice(judged, MOST_HELPED if stages else 0))
+        stages = [one for one in self._pipeline.stages if isinstance(one, HelperStage)]
+        first = (one.piece for one in islice(judged, MAX_HELPER_REPORTS if stages else 0))
         return {
             piece.place: [
-                ingest_model.helped(one, piece, planner.seen)
+                ask_model.run_helper(one, piece, planner.findings)
                 for one in stages
-                if one.kind == "fts_classifier" or piece.place in planner.seen.near
+                if one.kind == "fts_classifier" or piece.place in planner.findings.candidates
             ]
             for piece in first
         }
 
-    def _stages(
-        self, judged: Collection[Judged], planner: Planner, parts: Sequence[ingest_model.Part]
+    def _build_stage_reports(
+        self, judged: Collection[Judgement], planner: Planner, parts: Sequence[ask_model.Part]
     ) -> list[dict[str, Any]]:
         """Build the report row of each stage."""
         found = []
         for index, stage in enumerate(self._pipeline.stages):
-            if isinstance(stage, Asking):
-                found.append(ingest_model.stage_of(index, stage, parts))
+            if isinstance(stage, ModelStage):
+                found.append(ask_model.build_stage_report(index, stage, parts))
                 continue
-            summary, payload = _summed(stage, judged, planner.seen.counts)
+            summary, payload = _summarise_stage(stage, judged, planner.findings.counts)
             found.append(
                 {
                     "index": index,
-                    "type": "helper" if isinstance(stage, Helping) else named(stage),
-                    "name": named(stage),
+                    "type": "helper" if isinstance(stage, HelperStage) else stage_name(stage),
+                    "name": stage_name(stage),
                     "summary": summary,
                     "method": "heuristic",
                     "payload": payload,
@@ -549,11 +573,11 @@ class _Taking:
         return found
 
 
-def _told_of(found: Found) -> str:
+def _describe_secrets(found: SecretsFound) -> str:
     return f"{'secrets redacted' if found.redacted else 'contains secrets'}: {', '.join(found.kinds)}"
 
 
-class _Unchanged:
+class _UnchangedSpans:
     """Tell whether a document still contains every paragraph of a span of its earlier version.
 
     If so, the model's sentences about that span remain valid: it is not asked again about unchanged parts.
@@ -567,20 +591,20 @@ class _Unchanged:
         return bisect_left(self._changed, begins) == bisect_left(self._changed, ends)
 
 
-class _Overtaken(Exception):
+class _AlreadyIngested(Exception):
     """The same document was ingested concurrently."""
 
 
-def _derived(hold: Hold, write: Transaction, memory: str, document: str) -> Link:
+def _build_document_link(ctx: Context, write: Transaction, memory: str, document: str) -> Link:
     """Build the `derives_from` link of a new memory. Nothing depends on it yet, so no cycle is possible."""
     return Link(
-        id=id_of(memory, document, "derives_from"),
+        id=link_id(memory, document, "derives_from"),
         source=memory,
         target=document,
         relation="derives_from",
         valid_from=write.now,
         valid_until=None,
-        agent=hold.caller.agent,
+        agent=ctx.caller.agent,
         created_at=write.now,
         updated_at=write.now,
         origin=write.origin,
@@ -588,7 +612,7 @@ def _derived(hold: Hold, write: Transaction, memory: str, document: str) -> Link
     )
 
 
-def _outcome(judged: Judged, memory: str | None) -> Outcome:
+def _build_outcome(judged: Judgement, memory: str | None) -> Outcome:
     piece = judged.piece
     return Outcome(
         piece.place,
@@ -596,7 +620,7 @@ def _outcome(judged: Judged, memory: str | None) -> Outcome:
         judged.decision,
         memory,
         judged.other,
-        int(judged.replaces),
+        int(judged.is_replacement),
         piece.kind,
         piece.line,
         piece.begins,
@@ -607,21 +631,21 @@ def _outcome(judged: Judged, memory: str | None) -> Outcome:
     )
 
 
-def _summed(
-    stage: Segmenting | Searching | Helping, judged: Collection[Judged], counts: Counter[str]
+def _summarise_stage(
+    stage: SegmentStage | CandidateStage | HelperStage, judged: Collection[Judgement], counts: Counter[str]
 ) -> tuple[str, dict[str, Any]]:
     """Summarise a deterministic stage over all pieces."""
     match stage:
-        case Segmenting():
+        case SegmentStage():
             return f"{len(judged)} segment{'s' * (len(judged) != 1)}", {"segments": len(judged)}
-        case Searching():
+        case CandidateStage():
             like = sum(one.other is not None for one in judged)
             return f"{like} of {len(judged)} segments resemble a memory", {"segments": len(judged), "like": like}
-        case Helping(kind="fts_classifier", params=params) if params.compat:
-            kinds = Counter(helpers.literal_kind(one.piece.text) for one in judged)
+        case HelperStage(kind="fts_classifier", params=params) if params.compat:
+            kinds = Counter(helpers.classify_literally(one.piece.text) for one in judged)
             summary = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
             return summary, {"helper": stage.kind, "fact_kind": kinds.most_common(1)[0][0], "fact_kinds": kinds}
-        case Helping(kind="fts_classifier"):
+        case HelperStage(kind="fts_classifier"):
             kinds = Counter(one.piece.classified.fact_kind for one in judged)
             weak = sum(one.piece.classified.weak for one in judged)
             summary = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
@@ -631,10 +655,10 @@ def _summed(
                 "fact_kinds": kinds,
             }
             return f"{summary}; {weak} of them weak", payload | {"weak": weak}
-        case Helping(kind="jaccard_overlap"):
+        case HelperStage(kind="jaccard_overlap"):
             scored, above = counts["jaccard_scored"], counts["jaccard_above"]
             payload = {"helper": stage.kind, "candidates_scored": scored, "candidates_above": above}
-            return f"{above} of {scored} candidates overlap by {helpers.OVERLAPS:.2f}", payload
+            return f"{above} of {scored} candidates overlap by {helpers.MIN_OVERLAP:.2f}", payload
         case _:
             scored, passed = counts["cosine_scored"], counts["cosine_kept"]
             payload = {

@@ -11,7 +11,7 @@ from holdfast.kernel.caller import Caller
 from holdfast.kernel.storage.port import Session
 
 
-class Taken(NamedTuple):
+class IngestRecord(NamedTuple):
     """An ingested document."""
 
     id: str
@@ -48,48 +48,48 @@ class Outcome(NamedTuple):
     model: str | None
 
 
-class Kept(NamedTuple):
+class MemoryStatus(NamedTuple):
     """Title and liveness of a memory that the caller may see."""
 
     title: str
-    live: bool
+    is_live: bool
 
 
-def get(session: Session, id: str) -> Taken | None:
+def get_record(session: Session, id: str) -> IngestRecord | None:
     row = session.row("ingest_get", id=id)
-    return _taken(row) if row else None
+    return _parse_record(row) if row else None
 
 
-def before(session: Session, source_uri: str, namespace: str, agent: str, *, limit: int) -> list[Taken]:
+def list_previous(session: Session, source_uri: str, namespace: str, agent: str, *, limit: int) -> list[IngestRecord]:
     """List an agent's ingests of a source, newest first."""
-    rows = session.rows("ingest_before", source_uri=source_uri, namespace=namespace, agent=agent, limit=limit)
-    return [_taken(row) for row in rows]
+    rows = session.rows("ingest_previous", source_uri=source_uri, namespace=namespace, agent=agent, limit=limit)
+    return [_parse_record(row) for row in rows]
 
 
-def _taken(row: Sequence[Any]) -> Taken:
-    return Taken._make((*row[:8], msgspec.json.decode(row[8]), row[9]))
+def _parse_record(row: Sequence[Any]) -> IngestRecord:
+    return IngestRecord._make((*row[:8], msgspec.json.decode(row[8]), row[9]))
 
 
-def outcomes(session: Session, id: str) -> list[Outcome]:
-    return [Outcome(*row) for row in session.rows("ingest_segments", ingest=id)]
+def list_outcomes(session: Session, id: str) -> list[Outcome]:
+    return [Outcome(*row) for row in session.rows("ingest_segment_list", ingest=id)]
 
 
-def put(session: Session, taken: Taken, found: Iterable[Outcome]) -> None:
+def put_record(session: Session, record: IngestRecord, outcomes: Iterable[Outcome]) -> None:
     """Store a document and its segments, replacing an earlier record with the same id."""
-    session.do("ingest_segments_forget", ingest=taken.id)
-    session.do("ingest_forget", id=taken.id)
-    session.do("ingest_put", **{**taken._asdict(), "stages": msgspec.json.encode(taken.stages).decode()})
-    session.many("ingest_segment_put", ({"ingest": taken.id, **one._asdict()} for one in found))
+    session.do("ingest_segment_delete", ingest=record.id)
+    session.do("ingest_delete", id=record.id)
+    session.do("ingest_put", **{**record._asdict(), "stages": msgspec.json.encode(record.stages).decode()})
+    session.many("ingest_segment_put", ({"ingest": record.id, **one._asdict()} for one in outcomes))
 
 
-def kept(session: Session, caller: Caller, ids: Sequence[str], now: int) -> dict[str, Kept]:
+def get_statuses(session: Session, caller: Caller, ids: Sequence[str], now: int) -> dict[str, MemoryStatus]:
     """Return the status of those memories that the caller may see."""
-    parts, params = memories.narrowed(caller, EVERYTHING, now, "any")
-    rows = session.assembled(("ingest_states", *parts, "memory.some"), params | {"ids": list(ids)}) if ids else []
-    return {id: Kept(title, state == "live" and lives_until > now) for id, title, state, lives_until in rows}
+    parts, params = memories.filter_clauses(caller, EVERYTHING, now, "any")
+    rows = session.select(("ingest_memory_statuses", *parts, "memory.some"), params | {"ids": list(ids)}) if ids else []
+    return {id: MemoryStatus(title, state == "live" and lives_until > now) for id, title, state, lives_until in rows}
 
 
 def purge(session: Session, ids: Sequence[str]) -> None:
     """Erase reasons, digests and model answers about purged memories."""
-    session.do("ingest_purged", ids=list(ids))
-    session.do("ingest_segment_purged", ids=list(ids))
+    session.do("ingest_purge", ids=list(ids))
+    session.do("ingest_segment_purge", ids=list(ids))

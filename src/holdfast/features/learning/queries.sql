@@ -15,7 +15,7 @@ select o.id, o.at, o.principal, o.agent, o.namespace, o.domain, o.score, o.what,
  and o.at >= :since
 -- name: outcome.current
  and o.archived_at is null
--- name: outcome.unlearned
+-- name: outcome.without_lesson
  and o.lesson is null
 -- name: outcome.page
  order by o.at desc, o.id desc limit :limit
@@ -23,7 +23,7 @@ select o.id, o.at, o.principal, o.agent, o.namespace, o.domain, o.score, o.what,
 update outcome set archived_at = :now where id in (
   select o.id from (select c.id, row_number() over (partition by c.principal order by c.at desc, c.id desc) as nth
     from outcome c where c.archived_at is null) o where o.nth > :keep) returning id
--- name: outcome_drop
+-- name: outcome_delete
 delete from outcome where archived_at <= :before returning id
--- name: outcome_learned
+-- name: outcome_set_lesson
 update outcome set lesson = :lesson where id = any(:ids)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from holdfast.features.learning.lesson import Score
-from holdfast.features.people.store import all_known_as, known_as
+from holdfast.features.learning.lesson_rules import Score
+from holdfast.features.people.store import list_all_names, list_names
 from holdfast.kernel.caller import Caller
-from holdfast.kernel.storage.port import Part, Session
+from holdfast.kernel.storage.port import Session, SqlPart
 
 
 class Outcome(NamedTuple):
@@ -22,7 +22,7 @@ class Outcome(NamedTuple):
     lesson: str | None
 
 
-class Which(NamedTuple):
+class OutcomeFilter(NamedTuple):
     """Filter for outcomes that the caller may see."""
 
     principals: tuple[str, ...] = ()
@@ -34,20 +34,20 @@ class Which(NamedTuple):
     """Include archived outcomes."""
 
 
-def add(session: Session, outcome: Outcome) -> None:
+def add_outcome(session: Session, outcome: Outcome) -> None:
     session.do("outcome_add", **outcome._asdict())
 
 
-def select(session: Session, caller: Caller, which: Which, limit: int) -> list[Outcome]:
+def list_outcomes(session: Session, caller: Caller, which: OutcomeFilter, limit: int) -> list[Outcome]:
     """List outcomes, newest first. Agents see those they recorded and those about them; admins see all."""
-    parts: list[Part] = ["outcome_select"]
+    parts: list[SqlPart] = ["outcome_select"]
     params: dict[str, Any] = {"limit": limit}
-    if not caller.may("admin"):
+    if not caller.has_right("admin"):
         parts.append("outcome.of_agent")
-        params |= {"agent": caller.agent, "mine": list(known_as(session, caller.agent))}
+        params |= {"agent": caller.agent, "mine": list(list_names(session, caller.agent))}
     if which.principals:
         parts.append("outcome.of_principal")
-        params["principals"] = list(all_known_as(session, which.principals))
+        params["principals"] = list(list_all_names(session, which.principals))
     for name, part in (("namespace", "in"), ("domain", "domain"), ("since", "since")):
         if (value := getattr(which, name)) is not None:
             parts.append(f"outcome.{part}")
@@ -55,21 +55,21 @@ def select(session: Session, caller: Caller, which: Which, limit: int) -> list[O
     if not which.archived:
         parts.append("outcome.current")
     if which.unlearned:
-        parts.append("outcome.unlearned")
-    found = [Outcome(*row) for row in session.assembled([*parts, "outcome.page"], params)]
-    return [outcome for outcome in found if caller.reaches(outcome.namespace)]
+        parts.append("outcome.without_lesson")
+    found = [Outcome(*row) for row in session.select([*parts, "outcome.page"], params)]
+    return [outcome for outcome in found if caller.can_access(outcome.namespace)]
 
 
-def archive(session: Session, keep: int, now: int) -> int:
+def archive_outcomes(session: Session, keep: int, now: int) -> int:
     """Archive all but the newest `keep` outcomes per principal; return their number."""
     return len(session.rows("outcome_archive", keep=keep, now=now))
 
 
-def drop(session: Session, before: int) -> int:
+def delete_outcomes(session: Session, before: int) -> int:
     """Delete outcomes archived before a time; return their number."""
-    return len(session.rows("outcome_drop", before=before))
+    return len(session.rows("outcome_delete", before=before))
 
 
-def learned(session: Session, ids: Sequence[str], lesson: str) -> None:
+def set_lesson(session: Session, ids: Sequence[str], lesson: str) -> None:
     """Assign outcomes to a lesson."""
-    session.do("outcome_learned", ids=list(ids), lesson=lesson)
+    session.do("outcome_set_lesson", ids=list(ids), lesson=lesson)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeVar
 
-from holdfast.features.llm.client import Task, Unhelped, consult
-from holdfast.kernel.context import Hold
+from holdfast.features.llm.client import NoAnswer, Task, ask_model
+from holdfast.kernel.context import Context
 from holdfast.kernel.prompt import Material
 
 T = TypeVar("T")
@@ -14,7 +14,7 @@ T = TypeVar("T")
 Method = Literal["heuristic", "llm"]
 
 
-class How(NamedTuple):
+class MethodUsed(NamedTuple):
     """How a result was produced: by rules or by which model, and why a configured model was not used."""
 
     method: Method = "heuristic"
@@ -22,24 +22,26 @@ class How(NamedTuple):
     reason: str | None = None
 
 
-BY_RULES = How()
+BY_RULES = MethodUsed()
 
 
-def aid(hold: Hold, task: Task[T], material: Sequence[Material]) -> tuple[T, How] | tuple[None, How]:
+def ask_or_fallback(
+    ctx: Context, task: Task[T], material: Sequence[Material]
+) -> tuple[T, MethodUsed] | tuple[None, MethodUsed]:
     """Ask the model for a valid answer; None means that the caller uses its rules. Never call inside a transaction."""
-    if hold.model is None:
+    if ctx.model is None:
         return None, BY_RULES
-    found = consult(hold, task, material)
-    if isinstance(found, Unhelped):
-        return None, How(reason=found.reason)
-    return found.answer, How("llm", found.model)
+    found = ask_model(ctx, task, material)
+    if isinstance(found, NoAnswer):
+        return None, MethodUsed(reason=found.reason)
+    return found.answer, MethodUsed("llm", found.model)
 
 
-def unfit(reason: str) -> How:
+def rejected_answer(reason: str) -> MethodUsed:
     """Report that the model answered but the answer was not usable."""
-    return How(reason=reason)
+    return MethodUsed(reason=reason)
 
 
-def told(how: How) -> dict[str, str]:
+def method_metadata(how: MethodUsed) -> dict[str, str]:
     """Metadata that record how a derived memory was produced."""
     return {"method": how.method} | ({"model": how.model} if how.model is not None else {})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.kernel.errors import Misconfigured
+from holdfast.kernel.errors import InvalidSetting
 from holdfast.settings import Settings
 
 if TYPE_CHECKING:
-    from holdfast.features.llm.remote import Remote
+    from holdfast.features.llm.remote import RemoteModel
     from holdfast.kernel.language_model import Model
 
 URLS = {
@@ -17,45 +17,47 @@ URLS = {
     "ollama": "http://127.0.0.1:11434",
 }
 """Default URLs."""
-TRIES = 3
+MAX_TRIES = 3
 ANTHROPIC_VERSION = "2023-06-01"
 
 
-def chosen(settings: Settings) -> Model | None:
+def choose_model(settings: Settings) -> Model | None:
     """Build the configured model; None if none is set. Raises Misconfigured for invalid settings."""
     match settings.llm:
         case "none":
             return None
         case "sampling":
-            from holdfast.features.llm.sampling import Sampling
+            from holdfast.features.llm.sampling import SamplingModel
 
-            return Sampling(settings.llm_model, settings.llm_timeout_secs)
+            return SamplingModel(settings.llm_model, settings.llm_timeout_secs)
         case "openai" | "anthropic" | "ollama":
-            return _provider(settings)
+            return _build_remote(settings)
 
 
-def _provider(settings: Settings) -> Remote:
+def _build_remote(settings: Settings) -> RemoteModel:
     from holdfast.features.llm import remote
-    from holdfast.kernel.net.address import address, model
-    from holdfast.kernel.net.http_client import Post
+    from holdfast.kernel.net.http_client import JsonClient
+    from holdfast.kernel.net.provider_settings import check_model_name, parse_provider_url
 
     if settings.llm_model is None:
-        raise Misconfigured(f"llm is {settings.llm}, but llm_model is not set: set it to a model of the provider.")
+        raise InvalidSetting(f"llm is {settings.llm}, but llm_model is not set: set it to a model of the provider.")
     words = {"openai": remote.OPENAI, "anthropic": remote.ANTHROPIC, "ollama": remote.OLLAMA}[settings.llm]
-    post = Post(
-        address("llm", settings.llm_url or URLS[settings.llm]),
+    post = JsonClient(
+        parse_provider_url("llm", settings.llm_url or URLS[settings.llm]),
         settings="llm",
-        headers=_headers(settings),
+        headers=_build_headers(settings),
         timeout=settings.llm_timeout_secs,
-        tries=TRIES,
+        attempts=MAX_TRIES,
     )
-    return remote.Remote(post, model=model("llm", settings.llm_model, remote.LONGEST_MODEL), words=words)
+    return remote.RemoteModel(
+        post, model=check_model_name("llm", settings.llm_model, remote.MAX_MODEL_NAME), words=words
+    )
 
 
-def _headers(settings: Settings) -> dict[str, str]:
-    from holdfast.kernel.net.address import bearer, key
+def _build_headers(settings: Settings) -> dict[str, str]:
+    from holdfast.kernel.net.provider_settings import bearer_header, check_key
 
-    secret = key("llm", settings.llm_key)
+    secret = check_key("llm", settings.llm_key)
     if settings.llm != "anthropic":
-        return bearer(secret)
+        return bearer_header(secret)
     return {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": secret} if secret else {})

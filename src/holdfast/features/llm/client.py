@@ -9,22 +9,22 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from holdfast.features.llm import store as consulted
-from holdfast.features.llm.store import Outcome, Took
-from holdfast.kernel import prompt as words
-from holdfast.kernel.context import Hold
+from holdfast.features.llm import store as llm_store
+from holdfast.features.llm.store import CallUsage, Outcome
+from holdfast.kernel import prompt as prompts
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, ModelFailed
 from holdfast.kernel.language_model import Completion, Model
-from holdfast.kernel.model_allowance import reserved
+from holdfast.kernel.model_allowance import estimate_tokens
 from holdfast.kernel.prompt import Material, Prompt
 from holdfast.kernel.text import secrets
 from holdfast.kernel.text import token_count as tokens
 
-__all__ = ["Consulted", "Material", "Task", "Unhelped", "consult"]
+__all__ = ["Material", "ModelAnswer", "NoAnswer", "Task", "ask_model"]
 
 T = TypeVar("T")
 
-MOST_CHARACTERS = 400_000
+MAX_CHARACTERS = 400_000
 """Limit of all materials together."""
 NO_MODEL = "no model is set"
 
@@ -36,11 +36,11 @@ class Task(NamedTuple, Generic[T]):
     instructions: str
     answer: type[T]
     """A msgspec Struct: its schema is sent, and the answer must match it."""
-    most_tokens: int = 4096
+    max_tokens: int = 4096
     """Limit of the answer."""
 
 
-class Consulted(NamedTuple, Generic[T]):
+class ModelAnswer(NamedTuple, Generic[T]):
     """A valid answer."""
 
     answer: T
@@ -48,7 +48,7 @@ class Consulted(NamedTuple, Generic[T]):
     cached: bool
 
 
-class Unhelped(NamedTuple):
+class NoAnswer(NamedTuple):
     """No usable answer, and why: the caller falls back to its own rules."""
 
     reason: str
@@ -56,129 +56,135 @@ class Unhelped(NamedTuple):
     """Whether the model or its host responded at all."""
 
 
-def consult(hold: Hold, task: Task[T], material: Sequence[Material]) -> Consulted[T] | Unhelped:
+def ask_model(ctx: Context, task: Task[T], material: Sequence[Material]) -> ModelAnswer[T] | NoAnswer:
     """Ask the model; return its answer or why there is none. Raises inside a transaction: a call may take minutes."""
-    if hold.store.inside():
+    if ctx.store.in_transaction():
         raise RuntimeError("a model must not be called inside a transaction: it would stay open for the whole call")
-    if hold.model is None:
-        return Unhelped(NO_MODEL)
-    if sum(len(one.text) for one in material) > MOST_CHARACTERS:
-        return Unhelped(f"the text exceeds the model limit of {MOST_CHARACTERS:,} characters")
-    material = [_sendable(one) for one in material]
-    schema = words.schema_of(task.answer)
-    key = words.key(hold.model.name, hold.caller.agent, task.name, task.instructions, schema, material)
-    if (cached := _kept(hold, task, key)) is not None:
+    if ctx.model is None:
+        return NoAnswer(NO_MODEL)
+    if sum(len(one.text) for one in material) > MAX_CHARACTERS:
+        return NoAnswer(f"the text exceeds the model limit of {MAX_CHARACTERS:,} characters")
+    material = [_redact_material(one) for one in material]
+    schema = prompts.answer_schema(task.answer)
+    key = prompts.cache_key(ctx.model.name, ctx.caller.agent, task.name, task.instructions, schema, material)
+    if (cached := _read_cached(ctx, task, key)) is not None:
         return cached
     try:
-        hold.model.must_be_ready()
-        prompt = words.build(task.instructions, schema, material, _secret())
-        return _Inquiry(hold, hold.model, task, key).answered(prompt)
+        ctx.model.require_ready()
+        prompt = prompts.build_prompt(task.instructions, schema, material, _process_secret())
+        return _ModelCall(ctx, ctx.model, task, key).run(prompt)
     except ModelFailed as error:
-        return Unhelped(error.message, answered=error.answered)
+        return NoAnswer(error.message, answered=error.answered)
 
 
-def _sendable(one: Material) -> Material:
+def _redact_material(one: Material) -> Material:
     """Redact secrets from a material, whatever the namespace policy: no model needs them."""
-    return one if one.trusted else one._replace(text=secrets.redacted(one.text)[0])
+    return one if one.trusted else one._replace(text=secrets.redact_text(one.text)[0])
 
 
 @cache
-def _secret() -> bytes:
+def _process_secret() -> bytes:
     """The secret of this process that makes prompt delimiters unguessable."""
     return urandom(32)
 
 
-def _kept(hold: Hold, task: Task[T], key: str) -> Consulted[T] | None:
-    with hold.reading() as session:
-        found = consulted.answer(session, key, hold.now())
+def _read_cached(ctx: Context, task: Task[T], key: str) -> ModelAnswer[T] | None:
+    with ctx.reading() as session:
+        found = llm_store.get_answer(session, key, ctx.now())
     if found is None:
         return None
     try:
-        return Consulted(words.understood(found.answer, task.answer), found.model, cached=True)
+        return ModelAnswer(prompts.parse_answer(found.answer, task.answer), found.model, cached=True)
     except Invalid:
         return None
 
 
-class _Unfit(NamedTuple):
+class _RejectedAnswer(NamedTuple):
     """An invalid answer and what is wrong with it."""
 
     text: str
     fault: str
 
 
-class _Inquiry(Generic[T]):
+class _ModelCall(Generic[T]):
     """One task; asked a second time if the first answer is invalid."""
 
-    def __init__(self, hold: Hold, model: Model, task: Task[T], key: str) -> None:
-        self._hold = hold
+    def __init__(self, ctx: Context, model: Model, task: Task[T], key: str) -> None:
+        self._ctx = ctx
         self._model = model
         self._task = task
         self._key = key
 
-    def answered(self, prompt: Prompt) -> Consulted[T] | Unhelped:
-        first = self._asked(prompt)
-        if isinstance(first, Consulted):
+    def run(self, prompt: Prompt) -> ModelAnswer[T] | NoAnswer:
+        first = self._ask_once(prompt)
+        if isinstance(first, ModelAnswer):
             return first
-        second = self._asked(words.repaired(prompt, first.text, first.fault))
-        if isinstance(second, Consulted):
+        second = self._ask_once(prompts.build_retry_prompt(prompt, first.text, first.fault))
+        if isinstance(second, ModelAnswer):
             return second
-        return Unhelped(f"{self._model.name} gave two invalid answers: {second.fault}", answered=True)
+        return NoAnswer(f"{self._model.name} gave two invalid answers: {second.fault}", answered=True)
 
-    def _asked(self, prompt: Prompt) -> Consulted[T] | _Unfit:
+    def _ask_once(self, prompt: Prompt) -> ModelAnswer[T] | _RejectedAnswer:
         """Make one call. Its usage is recorded even if it fails."""
-        self._hold.progress.check()
-        needed = tokens.count(prompt.system) + tokens.count(prompt.whole)
-        most = reserved(needed, self._task.most_tokens)
+        self._ctx.progress.check()
+        needed = tokens.count_tokens(prompt.system) + tokens.count_tokens(prompt.full_text)
+        most = estimate_tokens(needed, self._task.max_tokens)
         id = self._reserve(most)
         try:
-            completion = self._model.complete(prompt, most_tokens=self._task.most_tokens)
+            completion = self._model.complete(prompt, max_tokens=self._task.max_tokens)
         except BaseException as error:
             unpaid = isinstance(error, ModelFailed) and error.unpaid
-            self._settle(id, Took(self._model.name, 0 if unpaid else most, 0, 0, 0, 0, "failed"))
+            self._record(id, CallUsage(self._model.name, 0 if unpaid else most, 0, 0, 0, 0, "failed"))
             raise
-        used = _counted(completion, needed)
+        used = _fill_token_counts(completion, needed)
         try:
-            answer = _understood(completion.text, self._task.answer)
+            answer = _parse_answer(completion.text, self._task.answer)
         except Invalid as error:
-            self._settle(id, self._took(used, "unfit"))
-            return _Unfit(secrets.redacted(completion.text)[0], secrets.redacted(error.message)[0])
-        self._settle(id, self._took(used, "answered"), answer)
-        return Consulted(answer, completion.model, cached=False)
+            self._record(id, self._usage(used, "unfit"))
+            return _RejectedAnswer(secrets.redact_text(completion.text)[0], secrets.redact_text(error.message)[0])
+        self._record(id, self._usage(used, "answered"), answer)
+        return ModelAnswer(answer, completion.model, cached=False)
 
     def _reserve(self, most: int) -> str:
         """Reserve tokens of the daily budget before the call, atomically across processes."""
-        hold, task, model = self._hold, self._task.name, self._model.name
-        id, now = hold.new_id(), hold.now()
-        with hold.store.writing() as session:
-            if consulted.spent(session, now) + most > hold.allowance.daily_tokens:
-                raise ModelFailed(f"the daily budget of {hold.allowance.daily_tokens:,} tokens is spent", unpaid=True)
-            consulted.reserve(session, id=id, agent=hold.caller.agent, task=task, model=model, tokens=most, now=now)
+        ctx, task, model = self._ctx, self._task.name, self._model.name
+        id, now = ctx.new_id(), ctx.now()
+        with ctx.store.transaction() as session:
+            if llm_store.count_spent(session, now) + most > ctx.allowance.daily_tokens:
+                raise ModelFailed(f"the daily budget of {ctx.allowance.daily_tokens:,} tokens is spent", unpaid=True)
+            llm_store.reserve_tokens(
+                session, id=id, agent=ctx.caller.agent, task=task, model=model, tokens=most, now=now
+            )
         return id
 
-    def _took(self, used: Completion, outcome: Outcome) -> Took:
+    def _usage(self, used: Completion, outcome: Outcome) -> CallUsage:
         input_tokens, output_tokens = used.input_tokens, used.output_tokens
-        cost = self._hold.allowance.cost(input_tokens, output_tokens)
-        return Took(
+        cost = self._ctx.allowance.cost(input_tokens, output_tokens)
+        return CallUsage(
             used.model, input_tokens + output_tokens, input_tokens, output_tokens, used.cached_tokens, cost, outcome
         )
 
-    def _settle(self, id: str, took: Took, answer: T | None = None) -> None:
+    def _record(self, id: str, took: CallUsage, answer: T | None = None) -> None:
         """Record the usage of a call and cache its answer in one transaction."""
-        with self._hold.store.writing() as session:
-            consulted.settle(session, id, took)
+        with self._ctx.store.transaction() as session:
+            llm_store.finish_call(session, id, took)
             if answer is not None:
-                consulted.keep(session, self._key, took.model, words.written(answer), self._hold.now())
+                llm_store.cache_answer(session, self._key, took.model, prompts.encode_answer(answer), self._ctx.now())
 
 
-def _understood(text: str, answer: type[T]) -> T:
+def _parse_answer(text: str, answer: type[T]) -> T:
     """Parse an answer and redact secrets in it."""
-    given = words.understood(text, answer)
+    given = prompts.parse_answer(text, answer)
     plain = msgspec.to_builtins(given)
-    return words.understood(words.written(secrets.cleaned(plain)), answer) if secrets.within("", plain) else given
+    return (
+        prompts.parse_answer(prompts.encode_answer(secrets.redact_value(plain)), answer)
+        if secrets.find_in_value("", plain)
+        else given
+    )
 
 
-def _counted(completion: Completion, input_tokens: int) -> Completion:
+def _fill_token_counts(completion: Completion, input_tokens: int) -> Completion:
     """Fill in token counts that the provider did not report with our own."""
     prompt_tokens = completion.input_tokens or input_tokens
-    output_tokens = completion.output_tokens or tokens.count(completion.text)
+    output_tokens = completion.output_tokens or tokens.count_tokens(completion.text)
     return completion._replace(input_tokens=prompt_tokens, output_tokens=output_tokens)

@@ -4,14 +4,14 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.llm import store as consulted
-from holdfast.features.llm import test_model as try_model
-from holdfast.features.llm.store import LEDGER_DAYS, Usage
-from holdfast.features.llm.test_model import budget as budget_of
-from holdfast.kernel.context import Hold
-from holdfast.kernel.model_allowance import amount
-from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request, operation
-from holdfast.kernel.timestamps import DAY, to_text
+from holdfast.features.llm import check_model
+from holdfast.features.llm import store as llm_store
+from holdfast.features.llm.check_model import read_budget
+from holdfast.features.llm.store import USAGE_DAYS, UsageRow
+from holdfast.kernel.context import Context
+from holdfast.kernel.model_allowance import format_cost
+from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
+from holdfast.kernel.timestamps import DAY, format_timestamp
 
 
 class ModelReport(Struct, frozen=True, kw_only=True):
@@ -41,13 +41,13 @@ class ModelReport(Struct, frozen=True, kw_only=True):
     cli=("llm", "test"),
     examples=(Example({}, error="MODEL_FAILED"),),
 )
-def llm_test(hold: Hold, request: Nothing) -> ModelReport:
+def llm_test(ctx: Context, request: EmptyRequest) -> ModelReport:
     """Test the configured model with a small question.
 
     Uses a few hundred tokens of the daily budget. Every feature also works without a model.
     """
-    model, tried = try_model.try_model(hold)
-    budget = try_model.budget(hold)
+    model, tried = check_model.check_model(ctx)
+    budget = check_model.read_budget(ctx)
     return ModelReport(
         status="ok" if tried.problem is None else "critical",
         provider=model.provider,
@@ -64,7 +64,7 @@ def llm_test(hold: Hold, request: Nothing) -> ModelReport:
 
 
 class LlmUsage(Request, frozen=True):
-    days: Annotated[int, Meta(ge=1, le=LEDGER_DAYS, description="Number of days, including today.")] = 30
+    days: Annotated[int, Meta(ge=1, le=USAGE_DAYS, description="Number of days, including today.")] = 30
 
 
 class UsageView(Struct, frozen=True, kw_only=True):
@@ -101,24 +101,24 @@ class UsagePage(Struct, frozen=True, kw_only=True):
     cli=("llm", "usage"),
     examples=(Example({}), Example({"days": 1}), Example({"days": 0}, error="VALIDATION_FAILED")),
 )
-def llm_usage(hold: Hold, request: LlmUsage) -> UsagePage:
+def llm_usage(ctx: Context, request: LlmUsage) -> UsagePage:
     """Show model usage by day, task and model, and today's remaining budget."""
-    with hold.reading() as session:
-        found = consulted.usage(session, hold.now(), request.days)
-        budget = budget_of(hold)
+    with ctx.reading() as session:
+        found = llm_store.list_usage(session, ctx.now(), request.days)
+        budget = read_budget(ctx)
     return UsagePage(
-        usage=[_view(one) for one in found],
+        usage=[_usage_view(one) for one in found],
         count=len(found),
-        cost=amount(sum(one.cost for one in found)),
+        cost=format_cost(sum(one.cost for one in found)),
         daily_tokens=budget.daily,
         spent_today=budget.spent,
         left_today=budget.left,
     )
 
 
-def _view(one: Usage) -> UsageView:
+def _usage_view(one: UsageRow) -> UsageView:
     return UsageView(
-        day=to_text(one.day * DAY)[:10],
+        day=format_timestamp(one.day * DAY)[:10],
         task=one.task,
         model=one.model,
         calls=one.calls,
@@ -127,5 +127,5 @@ def _view(one: Usage) -> UsageView:
         output_tokens=one.output_tokens,
         cached_tokens=one.cached_tokens,
         spent_tokens=one.spent,
-        cost=amount(one.cost),
+        cost=format_cost(one.cost),
     )

@@ -8,27 +8,27 @@ from msgspec import Meta, Struct, field
 
 from holdfast.kernel.errors import ModelFailed
 from holdfast.kernel.language_model import Completion, Prompt
-from holdfast.kernel.msgspec_lock import learn
-from holdfast.kernel.net.failure import Failure
-from holdfast.kernel.net.http_client import Post
+from holdfast.kernel.msgspec_lock import register_type
+from holdfast.kernel.net.failure import RequestFailure
+from holdfast.kernel.net.http_client import JsonClient
 from holdfast.kernel.text import token_count as tokens
 
-MOST_TOKENS = 10_000_000
+MAX_TOKENS = 10_000_000
 """Larger reported token counts of one call are clamped to this."""
-LONGEST_MODEL = 128
-FEWEST_CONTEXT = 8192
+MAX_MODEL_NAME = 128
+MIN_CONTEXT = 8192
 """Context size requested from Ollama, at least: it silently truncates input beyond its own default."""
 
 Count = Annotated[int, Meta(ge=0)]
-Asked = dict[str, Any]
+RequestBody = dict[str, Any]
 
 
-class Words(NamedTuple):
+class Protocol(NamedTuple):
     """The wire protocol of a kind of provider."""
 
     provider: str
     path: str
-    forms: tuple[Callable[[str, Prompt, int], Asked], ...]
+    forms: tuple[Callable[[str, Prompt, int], RequestBody], ...]
     """Request forms, best first: if a provider rejects one, the next is tried."""
     read: Callable[[bytes], Completion]
 
@@ -61,23 +61,23 @@ class _OpenAi(Struct):
     usage: _OpenAiUsage | None = None
 
 
-def _openai(tokens_word: str, *, held: bool) -> Callable[[str, Prompt, int], Asked]:
+def _openai_request(tokens_word: str, *, with_schema: bool) -> Callable[[str, Prompt, int], RequestBody]:
     """Build a request form: the name of its token limit, and whether it sends the schema."""
 
-    def asked(model: str, prompt: Prompt, most_tokens: int) -> Asked:
-        messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.whole}]
+    def build(model: str, prompt: Prompt, most_tokens: int) -> RequestBody:
+        messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.full_text}]
         shape = {"type": "json_schema", "json_schema": {"name": "answer", "schema": prompt.schema}}
-        held_to = {"response_format": shape} if held and prompt.schema is not None else {}
+        held_to = {"response_format": shape} if with_schema and prompt.schema is not None else {}
         return {"model": model, "messages": messages, tokens_word: most_tokens, **held_to}
 
-    return asked
+    return build
 
 
-def _of_openai(body: bytes) -> Completion:
+def _read_openai(body: bytes) -> Completion:
     found = msgspec.json.decode(body, type=_OpenAi)
     used = found.usage or _OpenAiUsage()
     cached = used.prompt_tokens_details.cached_tokens if used.prompt_tokens_details else 0
-    text = _text(found.choices[0].message.content) if found.choices else ""
+    text = _join_text(found.choices[0].message.content) if found.choices else ""
     return Completion(text, found.model, used.prompt_tokens, used.completion_tokens, cached or 0)
 
 
@@ -94,7 +94,7 @@ class _Anthropic(Struct):
     usage: _AnthropicUsage = field(default_factory=_AnthropicUsage)
 
 
-def _as_anthropic(model: str, prompt: Prompt, most_tokens: int) -> Asked:
+def _anthropic_request(model: str, prompt: Prompt, most_tokens: int) -> RequestBody:
     """Build the request, with instructions and materials marked for prompt caching.
 
     Native structured output would put the schema before the materials and defeat caching, so the schema is part of the
@@ -108,13 +108,13 @@ def _as_anthropic(model: str, prompt: Prompt, most_tokens: int) -> Asked:
     return {"model": model, "max_tokens": most_tokens, "system": system, "messages": messages}
 
 
-def _of_anthropic(body: bytes) -> Completion:
+def _read_anthropic(body: bytes) -> Completion:
     """Add cache reads and writes to the input tokens: Anthropic reports them separately."""
     found = msgspec.json.decode(body, type=_Anthropic)
     used = found.usage
     cached = used.cache_read_input_tokens or 0
     given = used.input_tokens + cached + (used.cache_creation_input_tokens or 0)
-    return Completion(_text(found.content), found.model, given, used.output_tokens, cached)
+    return Completion(_join_text(found.content), found.model, given, used.output_tokens, cached)
 
 
 class _Ollama(Struct):
@@ -124,44 +124,48 @@ class _Ollama(Struct):
     eval_count: Count = 0
 
 
-def _as_ollama(model: str, prompt: Prompt, most_tokens: int) -> Asked:
-    messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.whole}]
-    options = {"num_predict": most_tokens, "num_ctx": _context(prompt, most_tokens)}
+def _ollama_request(model: str, prompt: Prompt, most_tokens: int) -> RequestBody:
+    messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.full_text}]
+    options = {"num_predict": most_tokens, "num_ctx": _context_size(prompt, most_tokens)}
     held_to = {"format": prompt.schema} if prompt.schema is not None else {}
     return {"model": model, "messages": messages, "stream": False, "options": options, **held_to}
 
 
-def _context(prompt: Prompt, most_tokens: int) -> int:
+def _context_size(prompt: Prompt, most_tokens: int) -> int:
     """Compute the context size, rounded up to a power of two: Ollama reloads the model for each new size."""
-    needed = (tokens.count(prompt.system) + tokens.count(prompt.whole)) * 5 // 4 + most_tokens
-    return max(FEWEST_CONTEXT, 1 << (needed - 1).bit_length())
+    needed = (tokens.count_tokens(prompt.system) + tokens.count_tokens(prompt.full_text)) * 5 // 4 + most_tokens
+    return max(MIN_CONTEXT, 1 << (needed - 1).bit_length())
 
 
-def _of_ollama(body: bytes) -> Completion:
+def _read_ollama(body: bytes) -> Completion:
     found = msgspec.json.decode(body, type=_Ollama)
-    return Completion(_text(found.message.content), found.model, found.prompt_eval_count, found.eval_count)
+    return Completion(_join_text(found.message.content), found.model, found.prompt_eval_count, found.eval_count)
 
 
-def _text(content: str | list[_Part] | None) -> str:
+def _join_text(content: str | list[_Part] | None) -> str:
     return "".join(part.text for part in content) if isinstance(content, list) else content or ""
 
 
-OPENAI = Words(
+OPENAI = Protocol(
     "openai",
     "/chat/completions",
-    (_openai("max_tokens", held=True), _openai("max_completion_tokens", held=True), _openai("max_tokens", held=False)),
-    _of_openai,
+    (
+        _openai_request("max_tokens", with_schema=True),
+        _openai_request("max_completion_tokens", with_schema=True),
+        _openai_request("max_tokens", with_schema=False),
+    ),
+    _read_openai,
 )
-ANTHROPIC = Words("anthropic", "/v1/messages", (_as_anthropic,), _of_anthropic)
-OLLAMA = Words("ollama", "/api/chat", (_as_ollama,), _of_ollama)
+ANTHROPIC = Protocol("anthropic", "/v1/messages", (_anthropic_request,), _read_anthropic)
+OLLAMA = Protocol("ollama", "/api/chat", (_ollama_request,), _read_ollama)
 
 
-class Remote:
+class RemoteModel:
     """A model at a provider. Finds out once which request form the provider supports."""
 
     remote = True
 
-    def __init__(self, post: Post, *, model: str, words: Words) -> None:
+    def __init__(self, post: JsonClient, *, model: str, words: Protocol) -> None:
         self.name = model
         self.provider = words.provider
         self.host: str | None = post.host
@@ -169,53 +173,53 @@ class Remote:
         self._words = words
         self._form = 0
 
-    def must_be_ready(self) -> None:
+    def require_ready(self) -> None:
         try:
-            self._post.breaker.must_let_pass()
-        except Failure as failure:
-            raise self._unanswered(failure) from None
+            self._post.breaker.require_closed()
+        except RequestFailure as failure:
+            raise self._to_model_failed(failure) from None
 
-    def complete(self, prompt: Prompt, *, most_tokens: int) -> Completion:
+    def complete(self, prompt: Prompt, *, max_tokens: int) -> Completion:
         """Return the model's completion; raise ModelFailed."""
         form = self._form
         while True:
             try:
-                completion = self._completed(self._words.forms[form](self.name, prompt, most_tokens))
-            except Failure as failure:
+                completion = self._send(self._words.forms[form](self.name, prompt, max_tokens))
+            except RequestFailure as failure:
                 form += 1
                 if failure.status not in (400, 422) or form == len(self._words.forms):
-                    raise self._unanswered(failure) from None
+                    raise self._to_model_failed(failure) from None
             else:
                 self._form = form
                 return completion
 
-    def _completed(self, asked: Mapping[str, Any]) -> Completion:
+    def _send(self, asked: Mapping[str, Any]) -> Completion:
         body = self._post(self._words.path, msgspec.json.encode(asked))
         for kind in (_OpenAi, _Anthropic, _Ollama):
-            learn(kind)
+            register_type(kind)
         try:
             found = self._words.read(body)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            raise self._failed("sent a response that does not match its protocol") from None
+            raise self._model_failed("sent a response that does not match its protocol") from None
         if not found.text.strip():
-            raise self._failed("sent an empty answer")
-        return _believed(found, self.name)
+            raise self._model_failed("sent an empty answer")
+        return _bounded(found, self.name)
 
-    def _unanswered(self, failure: Failure) -> ModelFailed:
-        flags = {"retryable": failure.retryable, "unpaid": failure.undone, "answered": failure.answered}
-        return self._failed(failure.what, **flags)
+    def _to_model_failed(self, failure: RequestFailure) -> ModelFailed:
+        flags = {"retryable": failure.retryable, "unpaid": failure.is_unprocessed, "answered": failure.has_response}
+        return self._model_failed(failure.reason, **flags)
 
-    def _failed(
+    def _model_failed(
         self, what: str, *, retryable: bool = False, unpaid: bool = False, answered: bool = True
     ) -> ModelFailed:
         message = f"The model at {self.host} {what}."
         return ModelFailed(message, retryable=retryable, unpaid=unpaid, answered=answered)
 
 
-def _believed(found: Completion, asked: str) -> Completion:
+def _bounded(found: Completion, asked: str) -> Completion:
     """Clamp the token counts and the model name that the provider reports."""
-    name = found.model if 0 < len(found.model) <= LONGEST_MODEL and found.model.isprintable() else asked
+    name = found.model if 0 < len(found.model) <= MAX_MODEL_NAME and found.model.isprintable() else asked
     input_tokens, output_tokens, cached_tokens = (
-        min(number, MOST_TOKENS) for number in (found.input_tokens, found.output_tokens, found.cached_tokens)
+        min(number, MAX_TOKENS) for number in (found.input_tokens, found.output_tokens, found.cached_tokens)
     )
     return Completion(found.text, name, input_tokens, output_tokens, cached_tokens)

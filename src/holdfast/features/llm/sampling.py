@@ -12,19 +12,19 @@ from msgspec import Struct
 
 from holdfast.kernel.errors import ModelFailed
 from holdfast.kernel.language_model import Completion, Prompt
-from holdfast.kernel.msgspec_lock import learn
+from holdfast.kernel.msgspec_lock import register_type
 
-Ask = Callable[[dict[str, Any], float], Mapping[str, Any]]
+SamplingRequest = Callable[[dict[str, Any], float], Mapping[str, Any]]
 """Sends a `sampling/createMessage` request with a timeout in seconds; raises ModelFailed."""
 
-LONGEST_MODEL = 128
+MAX_MODEL_NAME = 128
 NO_CLIENT = "No agent with sampling support is connected over MCP."
 
-_asks: ContextVar[Ask | str] = ContextVar("holdfast_sampling", default=NO_CLIENT)
+_asks: ContextVar[SamplingRequest | str] = ContextVar("holdfast_sampling", default=NO_CLIENT)
 
 
 @contextmanager
-def through(ask: Ask | str) -> Iterator[None]:
+def use_sampling(ask: SamplingRequest | str) -> Iterator[None]:
     """Within this context, send sampling requests with `ask`, or fail with it as the reason."""
     token = _asks.set(ask)
     try:
@@ -42,7 +42,7 @@ class _Message(Struct):
     model: str = ""
 
 
-class Sampling:
+class SamplingModel:
     """The model of the client of this request. The client may ask its user first and may decline."""
 
     remote = True
@@ -53,14 +53,14 @@ class Sampling:
         self._hint = hint
         self._seconds = seconds
 
-    def must_be_ready(self) -> None:
-        self._way()
+    def require_ready(self) -> None:
+        self._get_sender()
 
-    def complete(self, prompt: Prompt, *, most_tokens: int) -> Completion:
+    def complete(self, prompt: Prompt, *, max_tokens: int) -> Completion:
         """Return the completion of the client's model; raise ModelFailed."""
-        return _completion(self._way()(self._params(prompt, most_tokens), self._seconds))
+        return _read_completion(self._get_sender()(self._params(prompt, max_tokens), self._seconds))
 
-    def _way(self) -> Ask:
+    def _get_sender(self) -> SamplingRequest:
         ask = _asks.get()
         if isinstance(ask, str):
             raise ModelFailed(ask, unpaid=True)
@@ -69,7 +69,7 @@ class Sampling:
     def _params(self, prompt: Prompt, most_tokens: int) -> dict[str, Any]:
         hints = {"modelPreferences": {"hints": [{"name": self._hint}]}} if self._hint else {}
         return {
-            "messages": [{"role": "user", "content": {"type": "text", "text": prompt.whole}}],
+            "messages": [{"role": "user", "content": {"type": "text", "text": prompt.full_text}}],
             "systemPrompt": prompt.system,
             "includeContext": "none",
             "maxTokens": most_tokens,
@@ -77,9 +77,9 @@ class Sampling:
         }
 
 
-def _completion(result: Mapping[str, Any]) -> Completion:
+def _read_completion(result: Mapping[str, Any]) -> Completion:
     """Parse the result; clients do not report token counts."""
-    learn(_Message)
+    register_type(_Message)
     try:
         found = msgspec.convert(result, _Message)
     except (msgspec.ValidationError, RecursionError):
@@ -88,5 +88,5 @@ def _completion(result: Mapping[str, Any]) -> Completion:
     text = "".join(part.text for part in parts)
     if not text.strip():
         raise ModelFailed("The connected agent's model sent an empty answer.", answered=True)
-    known = 0 < len(found.model) <= LONGEST_MODEL and found.model.isprintable()
-    return Completion(text, found.model if known else Sampling.name)
+    known = 0 < len(found.model) <= MAX_MODEL_NAME and found.model.isprintable()
+    return Completion(text, found.model if known else SamplingModel.name)

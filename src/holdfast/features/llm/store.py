@@ -5,24 +5,24 @@ from typing import Literal, NamedTuple
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import DAY
 
-KEEP_DAYS = 7
+CACHE_DAYS = 7
 """Lifetime of a cached answer; any purge clears the cache."""
-MOST_ANSWERS = 10_000
-ROOM = MOST_ANSWERS // 10
+MAX_ANSWERS = 10_000
+EVICT_COUNT = MAX_ANSWERS // 10
 """Number of answers evicted at once when the cache is full."""
-LEDGER_DAYS = 400
+USAGE_DAYS = 400
 
 Outcome = Literal["answered", "unfit", "failed"]
 
 
-class Answered(NamedTuple):
+class CachedAnswer(NamedTuple):
     """A cached answer."""
 
     model: str
     answer: str
 
 
-class Took(NamedTuple):
+class CallUsage(NamedTuple):
     """The usage of a finished call."""
 
     model: str
@@ -34,7 +34,7 @@ class Took(NamedTuple):
     outcome: Outcome
 
 
-class Usage(NamedTuple):
+class UsageRow(NamedTuple):
     """Usage of a model by task and day; `day` counts from 1970-01-01."""
 
     day: int
@@ -49,45 +49,45 @@ class Usage(NamedTuple):
     cost: int
 
 
-def answer(session: Session, key: str, now: int) -> Answered | None:
-    row = session.row("llm_answer_get", key=key, since=now - KEEP_DAYS * DAY)
-    return None if row is None else Answered(*row)
+def get_answer(session: Session, key: str, now: int) -> CachedAnswer | None:
+    row = session.row("llm_answer_get", key=key, since=now - CACHE_DAYS * DAY)
+    return None if row is None else CachedAnswer(*row)
 
 
-def keep(session: Session, key: str, model: str, answer: str, now: int) -> None:
+def cache_answer(session: Session, key: str, model: str, answer: str, now: int) -> None:
     """Cache an answer; evict the oldest if the cache is full."""
     session.do("llm_answer_put", key=key, model=model, answer=answer, now=now)
     ((count,),) = session.rows("llm_answer_count")
-    if count > MOST_ANSWERS:
-        session.do("llm_answer_excess", excess=count - MOST_ANSWERS + ROOM)
+    if count > MAX_ANSWERS:
+        session.do("llm_answer_evict", excess=count - MAX_ANSWERS + EVICT_COUNT)
 
 
-def spent(session: Session, now: int) -> int:
+def count_spent(session: Session, now: int) -> int:
     """Read the tokens spent today, reserved ones included."""
-    ((tokens,),) = session.rows("llm_spent", day=now // DAY)
+    ((tokens,),) = session.rows("llm_tokens_spent", day=now // DAY)
     return int(tokens)
 
 
-def reserve(session: Session, *, id: str, agent: str, task: str, model: str, tokens: int, now: int) -> None:
+def reserve_tokens(session: Session, *, id: str, agent: str, task: str, model: str, tokens: int, now: int) -> None:
     """Reserve tokens for a call before it is made. They stay counted if the call is never finished."""
     session.do("llm_call_add", id=id, day=now // DAY, agent=agent, task=task, model=model, spent=tokens)
 
 
-def settle(session: Session, id: str, took: Took) -> None:
-    session.do("llm_call_settle", id=id, **took._asdict())
+def finish_call(session: Session, id: str, took: CallUsage) -> None:
+    session.do("llm_call_finish", id=id, **took._asdict())
 
 
-def usage(session: Session, now: int, days: int) -> list[Usage]:
+def list_usage(session: Session, now: int, days: int) -> list[UsageRow]:
     """Read the usage of the last days, newest first."""
-    return [Usage(*row) for row in session.rows("llm_usage", since=now // DAY - days + 1)]
+    return [UsageRow(*row) for row in session.rows("llm_usage", since=now // DAY - days + 1)]
 
 
-def forget(session: Session) -> None:
+def clear_answers(session: Session) -> None:
     """Clear the cache: any answer may quote purged text."""
-    session.do("llm_answer_forgotten")
+    session.do("llm_answer_clear")
 
 
 def prune(session: Session, now: int) -> None:
     """Delete cached answers and usage past their retention."""
-    session.do("llm_answer_aged", before=now - KEEP_DAYS * DAY)
-    session.do("llm_call_aged", before=now // DAY - LEDGER_DAYS)
+    session.do("llm_answer_prune", before=now - CACHE_DAYS * DAY)
+    session.do("llm_call_prune", before=now // DAY - USAGE_DAYS)

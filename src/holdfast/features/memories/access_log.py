@@ -4,26 +4,26 @@ import threading
 from collections.abc import Mapping
 
 
-class Uses:
+class AccessLog:
     """Counts accesses by agent and memory until they are flushed. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._seen: dict[str, dict[str, tuple[int, int]]] = {}
+        self._accesses: dict[str, dict[str, tuple[int, int]]] = {}
 
-    def note(self, agent: str, memories: list[str], at: int) -> None:
+    def record(self, agent: str, memories: list[str], at: int) -> None:
         self.add(agent, dict.fromkeys(memories, (1, at)))
 
-    def add(self, agent: str, used: Mapping[str, tuple[int, int]]) -> None:
+    def add(self, agent: str, accesses: Mapping[str, tuple[int, int]]) -> None:
         """Add accesses of an agent: the count and the latest time of each memory."""
         with self._lock:
-            seen = self._seen.setdefault(agent, {})
-            for id, (uses, at) in used.items():
+            seen = self._accesses.setdefault(agent, {})
+            for id, (uses, at) in accesses.items():
                 before, last = seen.get(id, (0, 0))
                 seen[id] = (before + uses, max(last, at))
 
-    def take(self) -> dict[str, dict[str, tuple[int, int]]]:
+    def drain(self) -> dict[str, dict[str, tuple[int, int]]]:
         """Return and clear all accesses: count and latest time by agent and memory."""
         with self._lock:
-            seen, self._seen = self._seen, {}
+            seen, self._accesses = self._accesses, {}
             return seen

@@ -1,9 +1,9 @@
--- name: gist_add
+-- name: lsh_band_add
 insert into memory_gist (band, memory, exact) values (:band, :memory, :exact), (:exact, :memory, :exact)
 on conflict (band, memory) do nothing
--- name: gist_drop
+-- name: lsh_band_drop
 delete from memory_gist where band = any(:bands) and memory = :memory
--- name: gist_sharing
+-- name: lsh_band_matches
 -- Memories with identical text (same = 1) and those that share a MinHash band, the newest few of each. Rows written by older
 -- versions have no entry under the exact hash; they are found through band_0.
 select * from (select memory, 1 as same from memory_gist where band = :exact order by memory desc limit :most) as now
@@ -16,17 +16,17 @@ union all select * from (select memory, 0 from memory_gist where band = :band_2 
 union all select * from (select memory, 0 from memory_gist where band = :band_3 order by memory desc limit :most) as g3
 union all select * from (select memory, 0 from memory_gist where band = :band_4 order by memory desc limit :most) as g4
 union all select * from (select memory, 0 from memory_gist where band = :band_5 order by memory desc limit :most) as g5
--- name: memory.same
+-- name: memory.same_text
  and m.id in (select memory from memory_gist where band = :exact
   union all select memory from memory_gist where band = :band and exact = :exact)
--- name: restated_add
+-- name: duplicate_count_add
 insert into restated (memory, times, restated_at) values (:memory, 1, :now)
 on conflict (memory) do update set times = restated.times + 1, restated_at = excluded.restated_at
--- name: restated_of
+-- name: duplicate_count_of
 select memory, times from restated where memory = any(:ids)
--- name: restated_total
+-- name: duplicate_count_total
 select cast(coalesce(sum(r.times), 0) as bigint) from restated r join memory m on m.id = r.memory where true
--- name: restated_purged
+-- name: duplicate_count_drop
 delete from restated where memory = :id
--- name: memory_parsed
+-- name: memory_index_terms
 select {memory.columns}, m.parsed from memory m where true

@@ -25,16 +25,16 @@ on conflict (id) do update set namespace = excluded.namespace, title = excluded.
   strand = excluded.strand, spot = excluded.spot, spelled = excluded.spelled,
   parsed = excluded.parsed
 where memory.version = :expected returning version
--- name: memory_unparsed
+-- name: memory_without_terms
 -- Memories that are not deleted, in the order of their rows.
 select rowno, id, title, content, tags from memory where rowno > :after and state <> 'deleted' order by rowno limit :limit
--- name: memory_parse
+-- name: memory_set_terms
 update memory set spelled = :spelled, parsed = :parsed where id = :id
 -- name: memory_last_row
 select coalesce(max(rowno), 0) from memory
 -- name: memory_cells
 select cells from memory where id = :id
--- name: memory_beside
+-- name: memory_local_columns
 -- The columns that are local to this store, and whether a memory was ever accessed.
 select m.id, m.cells, m.shown, m.lives_until, m.collected_at, m.content_hash,
   case when exists (select 1 from access a where a.memory = m.id) then 1 else 0 end, m.strand, m.spot, m.spelled, m.parsed
@@ -52,12 +52,12 @@ where m.namespace = :namespace and m.title = :title and m.state = 'live' and m.s
 -- name: memory_used_until
 -- When a memory was last accessed.
 select max(used_at) from access where memory = :id
--- name: memory_release
+-- name: memory_collect
 -- Archive expired memories and free their titles. Local, not journalled.
 update memory set shown = null, collected_at = :now
 where id in (select id from memory where state = 'live' and collected_at is null and lives_until <= :now limit :limit)
 returning id, namespace, title
--- name: memory_release_one
+-- name: memory_collect_one
 update memory set shown = null, collected_at = :now where id = :id
 -- name: memory_expired
 select id, namespace, title from memory where state = 'live' and collected_at is null and lives_until <= :now limit :limit
@@ -90,7 +90,7 @@ group by m.tier order by m.tier
 group by m.namespace order by count(*) desc, m.namespace
 -- name: memory.live
  and m.state = 'live' and m.lives_until > :now and (m.shown = m.id or m.shown is null)
--- name: memory.put_away
+-- name: memory.archived
 -- Archived or expired.
  and (m.state = 'archived' or (m.state = 'live' and m.lives_until <= :now))
 -- name: memory.kept
@@ -107,11 +107,11 @@ group by m.namespace order by count(*) desc, m.namespace
  and (m.scope <> 'private' or m.agent = :caller or exists (
   select 1 from memory_grant g where g.memory = m.id and g.agent = :caller and g.state = 'live'
   and g.permission <> 'read'))
--- name: memory.reach_first
+-- name: memory.in_first_namespace
  and ((m.namespace = :reach_n or (m.namespace >= :reach_n || '/' and m.namespace < :reach_n || '0'))
--- name: memory.reach_more
+-- name: memory.or_namespace
  or (m.namespace = :reach_n or (m.namespace >= :reach_n || '/' and m.namespace < :reach_n || '0'))
--- name: memory.reach_end
+-- name: memory.end_namespaces
  )
 -- name: memory.one
  and m.id = :id
@@ -129,7 +129,7 @@ group by m.namespace order by count(*) desc, m.namespace
  and m.tier = :tier
 -- name: memory.by
  and m.agent = :agent
--- name: memory.noted_by
+-- name: memory.observed_by
  and m.category is not null and m.agent = any(:agents)
 -- name: memory.least_priority
  and m.priority >= :min_priority
@@ -156,7 +156,7 @@ group by m.namespace order by count(*) desc, m.namespace
  and m.source_uri >= :uri_prefix and m.source_uri < :uri_end
 -- name: memory.confident
  and m.confidence >= :confidence_least and m.confidence < :confidence_below
--- name: memory.hashed
+-- name: memory.with_hash
  and m.content_hash = :content_hash
 -- name: memory.seen_from
 -- What an agent at a namespace sees: its own private memories and those shared by its team, unit and organisation.
@@ -177,19 +177,19 @@ group by m.namespace order by count(*) desc, m.namespace
 -- name: memory.before
 -- Ids start with their creation time: newest first, starting before one.
  and m.id < :before order by m.id desc limit :limit
--- name: memory.put_away_before
+-- name: memory.archived_before
  and case when m.state = 'archived' then m.updated_at else m.lives_until end <= :before order by m.id
--- name: record_told
+-- name: record_last_changes
 -- The time of the last change to a record, by origin.
 select j.origin, max(j.at) from journal j where j.record = :id and j.kind = :kind and j.at <= :most group by j.origin
--- name: record_said
+-- name: record_bodies
 -- The bodies of a record that the journal still contains; a purge has none.
 select j.origin, j.body from journal j
 where j.record = :id and j.kind = :kind and j.op <> 'purge' and (j.body is not null or j.delta is not null)
--- name: record_purged
+-- name: record_redact
 -- Erase the content of a purged record from the journal; its id and state remain.
 update journal set body = null, delta = null where record = :id and kind = :kind and origin = :origin and at <= :at
 -- name: memory_has_expired
 select id from memory where id = :id and lives_until <= :now
--- name: memory_access_purged
+-- name: memory_access_drop
 delete from access where memory = :id

@@ -7,15 +7,15 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.features.memories import store as memories
-from holdfast.features.reflections.invalidation_store import Stale
+from holdfast.features.reflections.invalidation_store import StaleReason
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.prompt_injection import suspicions
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.text.prompt_injection import find_injections
+from holdfast.kernel.timestamps import format_timestamp
 
 ConfidenceTier = Literal["confirmed", "likely", "ambiguous"]
-CONFIDENCE: dict[str, tuple[float, float]] = {
+CONFIDENCE_TIERS: dict[str, tuple[float, float]] = {
     "confirmed": (0.95, 2.0),
     "likely": (0.70, 0.95),
     "ambiguous": (-1.0, 0.70),
@@ -96,15 +96,15 @@ class LinkView(Struct, frozen=True, kw_only=True):
     signature: str | UnsetType = UNSET
 
 
-def text(moment: int | None) -> str | UnsetType:
-    return UNSET if moment is None else to_text(moment)
+def format_time(moment: int | None) -> str | UnsetType:
+    return UNSET if moment is None else format_timestamp(moment)
 
 
-def known(value: Any) -> Any:
+def value_or_unset(value: Any) -> Any:
     return UNSET if value is None else value
 
 
-def _metadata(memory: Memory) -> dict[str, Any]:
+def _build_metadata(memory: Memory) -> dict[str, Any]:
     """The metadata, with the original author of an imported memory."""
     first = memory.extra.get(IMPORTED_FROM)
     return memory.metadata if first is None else {**memory.metadata, IMPORTED_FROM: first}
@@ -132,26 +132,26 @@ def memory_view(
         agent_id=memory.agent,
         memory_kind=memory.kind,
         access_count=used[0],
-        created_at=to_text(memory.created_at),
-        updated_at=to_text(memory.updated_at),
-        metadata=_metadata(memory),
+        created_at=format_timestamp(memory.created_at),
+        updated_at=format_timestamp(memory.updated_at),
+        metadata=_build_metadata(memory),
         citations=msgspec.to_builtins(memory.citations),
         reflection_depth=memory.reflection_depth,
         version=memory.version,
         state=memory.state,
-        last_accessed_at=text(used[1] or None),
-        expires_at=text(memory.expires_at),
-        category=known(memory.category),
-        source_uri=known(memory.source_uri),
+        last_accessed_at=format_time(used[1] or None),
+        expires_at=format_time(memory.expires_at),
+        category=value_or_unset(memory.category),
+        source_uri=value_or_unset(memory.source_uri),
         source_span=msgspec.to_builtins(memory.source_span) if memory.source_span else UNSET,
-        valid_from=text(memory.valid_from),
-        valid_until=text(memory.valid_until),
-        speaker=known(memory.speaker),
-        occurred_at=text(memory.occurred_at),
-        thread=known(memory.thread),
-        place=known(memory.place),
-        archive_reason=known(memory.reason),
-        untrusted=suspicions(f"{memory.title}\n{memory.content}") or UNSET,
+        valid_from=format_time(memory.valid_from),
+        valid_until=format_time(memory.valid_until),
+        speaker=value_or_unset(memory.speaker),
+        occurred_at=format_time(memory.occurred_at),
+        thread=value_or_unset(memory.thread),
+        place=value_or_unset(memory.place),
+        archive_reason=value_or_unset(memory.reason),
+        untrusted=find_injections(f"{memory.title}\n{memory.content}") or UNSET,
         **more,
     )
 
@@ -159,23 +159,23 @@ def memory_view(
 def memory_views(session: Session, found: Iterable[Memory]) -> list[MemoryView]:
     """Build the views of several memories with their access counts."""
     listed = list(found)
-    used = memories.uses(session, [memory.id for memory in listed])
+    used = memories.read_access_counts(session, [memory.id for memory in listed])
     return [memory_view(memory, used.get(memory.id, (0, 0))) for memory in listed]
 
 
-def stale_view(stale: Stale | None) -> StaleView | UnsetType:
+def stale_view(stale: StaleReason | None) -> StaleView | UnsetType:
     """Build the view of a stale reason."""
     if stale is None:
         return UNSET
     replacement = stale.invalidating if stale.invalidating != stale.invalidated else None
     return StaleView(
         cause=stale.cause,
-        since=to_text(stale.since),
+        since=format_timestamp(stale.since),
         status=stale.status,
         hop=stale.hop,
         count=stale.many,
-        invalidated_id=known(stale.invalidated),
-        invalidating_id=known(replacement),
+        invalidated_id=value_or_unset(stale.invalidated),
+        invalidating_id=value_or_unset(replacement),
     )
 
 
@@ -184,14 +184,14 @@ def link_view(link: Link) -> LinkView:
         source_id=link.source,
         target_id=link.target,
         relation=link.relation,
-        created_at=to_text(link.created_at),
-        valid_from=to_text(link.valid_from),
+        created_at=format_timestamp(link.created_at),
+        valid_from=format_timestamp(link.valid_from),
         observed_by=link.agent,
         version=link.version,
-        valid_until=text(link.valid_until),
-        signature=known(link.signature),
+        valid_until=format_time(link.valid_until),
+        signature=value_or_unset(link.signature),
     )
 
 
-def confidence_tier(confidence: float) -> str:
-    return next(name for name, (least, below) in CONFIDENCE.items() if least <= confidence < below)
+def get_confidence_tier(confidence: float) -> str:
+    return next(name for name, (least, below) in CONFIDENCE_TIERS.items() if least <= confidence < below)

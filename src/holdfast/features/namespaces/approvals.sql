@@ -8,7 +8,7 @@ select {pending.columns} from pending p where p.id = :id
 -- name: pending_all
 -- Newest first, starting before an id.
 select {pending.columns} from pending p where p.id < :before order by p.id desc limit :limit
--- name: pending_of
+-- name: pending_with_status
 select {pending.columns} from pending p where p.status = :status and p.id < :before order by p.id desc limit :limit
 -- name: pending_decide
 -- Decide once; `request` is replaced by a version without the content.

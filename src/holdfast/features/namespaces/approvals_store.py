@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from holdfast.features.memories.store import LONGEST_TEXT
+from holdfast.features.memories.store import TEXT_UPPER_BOUND
 from holdfast.kernel.caller import Caller
 from holdfast.kernel.errors import Conflict, NotFound
 from holdfast.kernel.storage.port import Session
 
 Status = Literal["pending", "approved", "rejected"]
-PAGE = 100
+PAGE_SIZE = 100
 
 
-class Waiting(NamedTuple):
+class PendingRequest(NamedTuple):
     """A request and its decision."""
 
     id: str
@@ -29,14 +29,14 @@ class Waiting(NamedTuple):
     decided_at: int | None = None
     reason: str | None = None
 
-    def seen_by(self, caller: Caller) -> bool:
+    def is_visible_to(self, caller: Caller) -> bool:
         """Whether a caller may see the request; a private one only its requester and admins of the namespace."""
-        if not caller.reaches(self.namespace):
+        if not caller.can_access(self.namespace):
             return False
-        return self.scope != "private" or self.agent == caller.agent or caller.may("admin")
+        return self.scope != "private" or self.agent == caller.agent or caller.has_right("admin")
 
 
-def add(session: Session, waiting: Waiting) -> None:
+def add_pending(session: Session, waiting: PendingRequest) -> None:
     session.do(
         "pending_add",
         id=waiting.id,
@@ -49,29 +49,29 @@ def add(session: Session, waiting: Waiting) -> None:
     )
 
 
-def get(session: Session, caller: Caller, id: str) -> Waiting:
+def get_pending(session: Session, caller: Caller, id: str) -> PendingRequest:
     """Read a request that the caller may see."""
     row = session.row("pending_get", id=id)
-    if row is None or not Waiting(*row).seen_by(caller):
+    if row is None or not PendingRequest(*row).is_visible_to(caller):
         raise NotFound(f"There is no pending action {id!r}.", id=id)
-    return Waiting(*row)
+    return PendingRequest(*row)
 
 
-def listed(session: Session, caller: Caller, status: Status | None, *, limit: int) -> list[Waiting]:
+def list_pending(session: Session, caller: Caller, status: Status | None, *, limit: int) -> list[PendingRequest]:
     """List visible requests, newest first."""
-    found = (one for one in _newest(session, status) if one.seen_by(caller))
+    found = (one for one in _iterate_newest(session, status) if one.is_visible_to(caller))
     return [one for one, _ in zip(found, range(limit), strict=False)]
 
 
-def _newest(session: Session, status: Status | None) -> Iterator[Waiting]:
-    before = LONGEST_TEXT
-    name = "pending_all" if status is None else "pending_of"
-    while page := session.rows(name, status=status, before=before, limit=PAGE):
-        yield from (Waiting(*row) for row in page)
+def _iterate_newest(session: Session, status: Status | None) -> Iterator[PendingRequest]:
+    before = TEXT_UPPER_BOUND
+    name = "pending_all" if status is None else "pending_with_status"
+    while page := session.rows(name, status=status, before=before, limit=PAGE_SIZE):
+        yield from (PendingRequest(*row) for row in page)
         before = page[-1][0]
 
 
-def decide(session: Session, decided: Waiting) -> None:
+def write_decision(session: Session, decided: PendingRequest) -> None:
     """Write a decision; raise if already decided. `request` replaces the stored one."""
     updated = session.row(
         "pending_decide",

@@ -6,11 +6,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.journal.kinds import Kind, register
-from holdfast.kernel.records.field_versions import Shape
+from holdfast.kernel.journal.kinds import Kind, register_kind
+from holdfast.kernel.records.field_versions import MergeSchema
 from holdfast.kernel.storage.port import Row
 
-DEEPEST = 32
+MAX_DEPTH = 32
 """The upper limit of max_reflection_depth."""
 
 
@@ -21,12 +21,12 @@ SecretsRule = Literal["allow", "flag", "redact", "refuse"]
 class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The effective rules of a namespace after inheritance; defaults apply where nothing is set."""
 
-    max_reflection_depth: Annotated[int, Meta(ge=0, le=DEEPEST)] = 3
-    require_approval_above_depth: Annotated[int, Meta(ge=0, le=DEEPEST)] | None = None
+    max_reflection_depth: Annotated[int, Meta(ge=0, le=MAX_DEPTH)] = 3
+    require_approval_above_depth: Annotated[int, Meta(ge=0, le=MAX_DEPTH)] | None = None
     self_approval: bool = False
     """Whether requesters may approve their own requests."""
     invalidation_hops: Annotated[int, Meta(ge=1, le=64)] = 16
-    skill_promotion_min_depth: Annotated[int, Meta(ge=1, le=DEEPEST)] = 1
+    skill_promotion_min_depth: Annotated[int, Meta(ge=1, le=MAX_DEPTH)] = 1
     secrets: SecretsRule = "flag"
     """How keys, tokens and passwords in stored text are handled."""
     interaction_text: TextsRule = "hash"
@@ -66,25 +66,33 @@ class Standard(Struct, frozen=True):
     state: Literal["live", "deleted"] = "live"
 
 
-def policy_of(row: Row) -> Policy:
+def load_policy(row: Row) -> Policy:
     """Load a policy from a table row."""
     return Policy(row[0], msgspec.json.decode(row[1]), *row[2:])
 
 
-STANDARD = register(
+STANDARD = register_kind(
     Kind(
         "standard",
         Standard,
-        Shape(registers=("memory", "parent", "state")),
+        MergeSchema(conflict_fields=("memory", "parent", "state")),
         lambda standard: standard.memory,
         lambda row: Standard(*row),
-        ends=lambda standard: (("memory", standard.memory),),
+        references=lambda standard: (("memory", standard.memory),),
     )
 )
-POLICY = register(Kind("policy", Policy, Shape(registers=("state",), maps=("rules",)), lambda policy: None, policy_of))
+POLICY = register_kind(
+    Kind(
+        "policy",
+        Policy,
+        MergeSchema(conflict_fields=("state",), map_fields=("rules",)),
+        lambda policy: None,
+        load_policy,
+    )
+)
 
 
-def admit_rules(given: dict[str, Any], field: str = "rules") -> dict[str, Any]:
+def validate_rules(given: dict[str, Any], field: str = "rules") -> dict[str, Any]:
     """Validate rule names and values; rules that are None are left out."""
     rules = {name: value for name, value in given.items() if value is not None}
     try:
@@ -94,6 +102,6 @@ def admit_rules(given: dict[str, Any], field: str = "rules") -> dict[str, Any]:
     return rules
 
 
-def together(decided: list[dict[str, Any]]) -> Rules:
+def merge_rules(decided: list[dict[str, Any]]) -> Rules:
     """Merge the rules of several namespaces, most general first; later ones win."""
     return Rules(**{name: value for rules in decided for name, value in rules.items() if name in RULES})

@@ -8,20 +8,20 @@ from msgspec.structs import replace
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import EVERYTHING, Filter
 from holdfast.features.namespaces.model import STANDARD, Standard
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Forbidden, Invalid
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import taxonomy as tree
-from holdfast.kernel.records import validate as door
+from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.records.taxonomy import lineage
+from holdfast.kernel.records.taxonomy import with_ancestors
 from holdfast.kernel.storage.port import Session
 
 EVERYWHERE = "*"
-MOST_PARENTS = 8
+MAX_PARENTS = 8
 
 
-class Shown(NamedTuple):
+class NamespaceStandard(NamedTuple):
     """The standard of a namespace, if there is one that the caller may see."""
 
     namespace: str
@@ -29,100 +29,105 @@ class Shown(NamedTuple):
     parent: str | None
 
 
-def namespaces(hold: Hold, session: Session) -> list[tuple[str, int]]:
+def list_namespaces(ctx: Context, session: Session) -> list[tuple[str, int]]:
     """Count the memories of every namespace, largest first."""
-    return memories.counts(session, hold.caller, EVERYTHING, hold.now(), by="namespace")
+    return memories.count_by(session, ctx.caller, EVERYTHING, ctx.now(), by="namespace")
 
 
-def taxonomy(hold: Hold, session: Session, prefix: str | None, *, depth: int, limit: int) -> tree.Taxonomy:
+def build_taxonomy(ctx: Context, session: Session, prefix: str | None, *, depth: int, limit: int) -> tree.Taxonomy:
     """Build the tree of namespaces, or of those below a prefix, with memory counts."""
-    place = None if prefix is None else door.namespace(prefix, "namespace_prefix")
-    counts = memories.counts(session, hold.caller, Filter(under=place), hold.now(), by="namespace")
-    return tree.taxonomy(counts, place or "", depth=depth, limit=limit)
+    place = None if prefix is None else validate.namespace(prefix, "namespace_prefix")
+    counts = memories.count_by(session, ctx.caller, Filter(under=place), ctx.now(), by="namespace")
+    return tree.build_taxonomy(counts, place or "", depth=depth, limit=limit)
 
 
-def set_standard(hold: Hold, namespace: str, id: str, parent: str | None = None) -> tuple[Standard, Memory]:
+def set_standard(ctx: Context, namespace: str, id: str, parent: str | None = None) -> tuple[Standard, Memory]:
     """Set a memory as the standard of a namespace, replacing the previous one."""
-    namespace, parent = _place(namespace), None if parent is None else _place(parent, "parent")
+    namespace, parent = (
+        _normalize_namespace(namespace),
+        None if parent is None else _normalize_namespace(parent, "parent"),
+    )
     if parent is not None and (parent == namespace or EVERYWHERE in (namespace, parent)):
         raise Invalid("parent: must be another namespace; * already applies to all", fields=["parent"])
-    with hold.writing() as write:
-        memory = memories.resolve(write.session, hold.caller, id, write.now)
+    with ctx.transaction() as write:
+        memory = memories.resolve(write.session, ctx.caller, id, write.now)
         known = write.get(STANDARD, namespace)
         if known is None:
             fresh = Standard(namespace, memory.id, parent, write.now, write.now, write.origin, 1)
             return write.add(STANDARD, fresh, "standard"), memory
-        must_govern(hold, write, known)
+        require_standard_access(ctx, write, known)
         wanted = replace(known, memory=memory.id, parent=parent, state="live")
         return write.change(STANDARD, known, wanted, "standard"), memory
 
 
-def clear_standard(hold: Hold, namespace: str) -> bool:
+def clear_standard(ctx: Context, namespace: str) -> bool:
     """Remove the standard of a namespace; return whether it had one."""
-    with hold.writing() as write:
-        known = write.get(STANDARD, _place(namespace))
+    with ctx.transaction() as write:
+        known = write.get(STANDARD, _normalize_namespace(namespace))
         if known is None or known.state != "live":
             return False
-        must_govern(hold, write, known)
+        require_standard_access(ctx, write, known)
         write.change(STANDARD, known, replace(known, state="deleted"), "standard")
         return True
 
 
-def must_govern(hold: Hold, write: Transaction, known: Standard) -> None:
+def require_standard_access(ctx: Context, write: Transaction, known: Standard) -> None:
     """Raise unless the caller may change the memory that is the current standard."""
-    if known.state == "live" and not memories.may_change(write.session, hold.caller, known.memory):
+    if known.state == "live" and not memories.can_write(write.session, ctx.caller, known.memory):
         raise Forbidden(f"Changing the standard of {known.id!r} requires write access to its memory.")
 
 
-def standard_of(hold: Hold, session: Session, namespace: str) -> Shown:
+def get_standard(ctx: Context, session: Session, namespace: str) -> NamespaceStandard:
     """Read the standard set in a namespace itself."""
-    return _shown(hold, session, [_place(namespace)])[0]
+    return _visible_standards(ctx, session, [_normalize_namespace(namespace)])[0]
 
 
-def chain_of(hold: Hold, session: Session, namespace: str) -> list[Shown]:
+def get_standard_chain(ctx: Context, session: Session, namespace: str) -> list[NamespaceStandard]:
     """List all namespaces whose standards apply to this one, most general first.
 
     First `*`, then explicit parents, then ancestors by path, then the namespace itself.
     """
-    path = [] if namespace == EVERYWHERE else list(reversed(lineage(_place(namespace))))
-    parents = [place for place in _parents(session, path) if hold.caller.reaches(place)]
-    return _shown(hold, session, [EVERYWHERE, *reversed(parents), *path])
+    path = [] if namespace == EVERYWHERE else list(reversed(with_ancestors(_normalize_namespace(namespace))))
+    parents = [place for place in _list_parents(session, path) if ctx.caller.can_access(place)]
+    return _visible_standards(ctx, session, [EVERYWHERE, *reversed(parents), *path])
 
 
-def for_namespace(hold: Hold, session: Session, namespace: str) -> list[Memory]:
+def list_standards(ctx: Context, session: Session, namespace: str) -> list[Memory]:
     """Read the distinct standards that apply to a namespace, most general first."""
-    found = {shown.memory.id: shown.memory for shown in chain_of(hold, session, namespace) if shown.memory}
+    found = {shown.memory.id: shown.memory for shown in get_standard_chain(ctx, session, namespace) if shown.memory}
     return list(found.values())
 
 
-def _parents(session: Session, path: list[str]) -> list[str]:
+def _list_parents(session: Session, path: list[str]) -> list[str]:
     """List the explicit parents of a path, nearest first; cycles and long chains are cut."""
     found: list[str] = []
     following = path
-    while following and len(found) < MOST_PARENTS:
-        known = _standards(session, following)
+    while following and len(found) < MAX_PARENTS:
+        known = _read_standards(session, following)
         nexts = [known[place].parent for place in reversed(following) if place in known]
         following = [
             place for place in dict.fromkeys(nexts) if place is not None and place not in path and place not in found
         ]
         found += following
-    return found[:MOST_PARENTS]
+    return found[:MAX_PARENTS]
 
 
-def _standards(session: Session, namespaces: Iterable[str]) -> dict[str, Standard]:
+def _read_standards(session: Session, namespaces: Iterable[str]) -> dict[str, Standard]:
     return {row[0]: Standard(*row) for row in session.rows("standard_some", ids=list(namespaces))}
 
 
-def _shown(hold: Hold, session: Session, namespaces: list[str]) -> list[Shown]:
+def _visible_standards(ctx: Context, session: Session, namespaces: list[str]) -> list[NamespaceStandard]:
     """Read the standards of some namespaces; one with a deleted or invisible memory is None."""
-    known = _standards(session, namespaces)
+    known = _read_standards(session, namespaces)
     ids = [standard.memory for standard in known.values()]
-    seen = memories.by_ids(session, hold.caller, ids, hold.now()) if ids else {}
+    seen = memories.by_ids(session, ctx.caller, ids, ctx.now()) if ids else {}
     return [
-        Shown(place, seen.get(known[place].memory), known[place].parent) if place in known else Shown(place, None, None)
+        NamespaceStandard(place, seen.get(known[place].memory), known[place].parent)
+        if place in known
+        else NamespaceStandard(place, None, None)
         for place in namespaces
     ]
 
 
-def _place(namespace: str, field: str = "namespace") -> str:
-    return EVERYWHERE if namespace == EVERYWHERE else door.namespace(namespace, field)
+def _normalize_namespace(namespace: str, field: str = "namespace") -> str:
+    return EVERYWHERE if namespace == EVERYWHERE else validate.namespace(namespace, field)

@@ -8,20 +8,25 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.features.access.interaction import INTERACTION, Interaction
-from holdfast.features.memories.lifecycle import erase
-from holdfast.features.people.erasure_order import Erasure
-from holdfast.features.people.person_namespace import BESIDE, FORGOTTEN, ROOT, name_of, place_of
-from holdfast.features.people.principal import PRINCIPAL, Principal, id_of
-from holdfast.features.sync.apply_changes import OfSomebody, whose
-from holdfast.kernel.journal import title_groups as titles
-from holdfast.kernel.journal.kinds import MEMORY, Kind, memory_of
-from holdfast.kernel.journal.kinds import tombstone_of as stub
+from holdfast.features.memories.lifecycle import purge_memory
+from holdfast.features.people.erasure_order import ErasureOrder
+from holdfast.features.people.person_namespace import (
+    ERASED_NAMESPACE,
+    PRINCIPAL_KEY,
+    ROOT,
+    name_from_namespace,
+    people_namespace,
+)
+from holdfast.features.people.principal import PRINCIPAL, Principal, principal_id
+from holdfast.features.sync.apply_changes import PersonalRecord, list_people_of
+from holdfast.kernel.journal import title_groups
+from holdfast.kernel.journal.kinds import MEMORY, Kind, load_memory, tombstone_of
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
 
 PAGE = 5000
-ROWS = {
+ERASE_STATEMENTS = {
     "task_runs": "forget_task_runs",
     "tasks": "forget_tasks",
     "phases": "forget_phases",
@@ -34,108 +39,112 @@ ROWS = {
     "onboarding": "forget_onboarding",
 }
 """Erase statements for other records than memories, in deletion order."""
-COUNTED = {"memory": "memories", "interaction": "interactions", "principal": "names"}
+COUNT_KEYS = {"memory": "memories", "interaction": "interactions", "principal": "names"}
 """Names of the record kinds in erasure counts."""
 
 
 def erase_all(
-    write: Transaction, names: tuple[str, ...], order: Erasure, came: Collection[tuple[str, str]] = ()
+    write: Transaction, names: tuple[str, ...], order: ErasureOrder, arrived: Collection[tuple[str, str]] = ()
 ) -> dict[str, int]:
     """Erase everything an order covers; return the counts, without records that only just arrived."""
-    found = _memories(write.session, names, order)
+    found = _find_memories(write.session, names, order)
     for memory in found:
         erase_memory(write, memory)
-    titles.settle(write, (), {titles.slot_of(memory) for memory in found})
-    asked = _forget_interactions(write, names, order)
+    title_groups.regroup(write, (), {title_groups.title_key(memory) for memory in found})
+    asked = _erase_interactions(write, names, order)
     rows = {
         what: len(write.session.rows(statement, names=list(names), upto=order.ordered_at))
-        for what, statement in ROWS.items()
+        for what, statement in ERASE_STATEMENTS.items()
     }
-    called = _forget_names(write, names, order)
+    called = _erase_names(write, names, order)
     gone = ((MEMORY, found), (INTERACTION, asked), (PRINCIPAL, called))
-    held = counted(((kind, one) for kind, some in gone for one in some), came)
+    held = count_records(((kind, one) for kind, some in gone for one in some), arrived)
     return {"memories": held["memories"], "interactions": held["interactions"], **rows, "names": held["names"]}
 
 
-def counted(gone: Iterable[tuple[Kind[Any], Any]], came: Collection[tuple[str, str]]) -> Counter[str]:
+def count_records(gone: Iterable[tuple[Kind[Any], Any]], arrived: Collection[tuple[str, str]]) -> Counter[str]:
     """Count records by kind, without those that only just arrived."""
-    return Counter(COUNTED[kind.name] for kind, one in gone if (kind.name, one.id) not in came)
+    return Counter(COUNT_KEYS[kind.name] for kind, one in gone if (kind.name, one.id) not in arrived)
 
 
-class Talks(NamedTuple):
+class PersonConversations(NamedTuple):
     """Ids of a person's conversation threads and their summaries."""
 
     threads: set[str]
     summaries: set[str]
 
-    def hold(self, one: OfSomebody) -> bool:
+    def includes(self, one: PersonalRecord) -> bool:
         return isinstance(one, Memory) and (one.thread in self.threads or one.id in self.summaries)
 
 
-def talks_of(session: Session, names: tuple[str, ...], order: Erasure) -> Talks:
+def find_conversations(session: Session, names: tuple[str, ...], order: ErasureOrder) -> PersonConversations:
     talked = session.rows("conversations_of", names=list(names), upto=order.ordered_at)
-    return Talks({row[0] for row in talked}, {row[1] for row in talked if row[1] is not None})
+    return PersonConversations({row[0] for row in talked}, {row[1] for row in talked if row[1] is not None})
 
 
-def _memories(session: Session, names: tuple[str, ...], order: Erasure) -> list[Memory]:
+def _find_memories(session: Session, names: tuple[str, ...], order: ErasureOrder) -> list[Memory]:
     """Find memories about a person: facts, turns, summaries, lessons and tagged memories."""
-    talks = talks_of(session, names, order)
-    told = {id for id, name in _told_of(session) if name in names}
-    places, ids = [place_of(name) for name in names], sorted(talks.summaries | told)
+    talks = find_conversations(session, names, order)
+    told = {id for id, name in _iterate_tagged(session) if name in names}
+    places, ids = [people_namespace(name) for name in names], sorted(talks.summaries | told)
     rows = session.rows("memory_of_people", places=places, threads=sorted(talks.threads), ids=ids)
-    found = map(memory_of, rows)
-    return [one for one in found if talks.hold(one) or order.reaches(one.created_at, one.origin)]
+    found = map(load_memory, rows)
+    return [one for one in found if talks.includes(one) or order.covers(one.created_at, one.origin)]
 
 
-def _told_of(session: Session) -> Iterator[tuple[str, Any]]:
+def _iterate_tagged(session: Session) -> Iterator[tuple[str, Any]]:
     """Iterate memories whose metadata names a person, with that name."""
-    after, mark = "", f'%"{BESIDE}":%'
-    while page := session.rows("memory_saying", mark=mark, after=after, limit=PAGE):
-        yield from ((id, msgspec.json.decode(metadata).get(BESIDE)) for id, metadata in page)
+    after, mark = "", f'%"{PRINCIPAL_KEY}":%'
+    while page := session.rows("memory_metadata_like", mark=mark, after=after, limit=PAGE):
+        yield from ((id, msgspec.json.decode(metadata).get(PRINCIPAL_KEY)) for id, metadata in page)
         after = page[-1][0]
 
 
-def names_behind(session: Session, ids: Collection[str], lost: Iterable[OfSomebody]) -> dict[str, set[str]]:
+def names_for_digests(session: Session, ids: Collection[str], lost: Iterable[PersonalRecord]) -> dict[str, set[str]]:
     """Find the names behind digests among all people known here, including those just erased."""
-    places = (name_of(row[0]) for row in session.rows("places_kept", root=ROOT))
-    known = {*places, *(row[0] for row in session.rows("names_kept")), *(name for _, name in _told_of(session))}
-    known.update(name for one in lost for name in whose(one))
+    places = (name_from_namespace(row[0]) for row in session.rows("namespaces_with_memories", root=ROOT))
+    known = {
+        *places,
+        *(row[0] for row in session.rows("names_with_records")),
+        *(name for _, name in _iterate_tagged(session)),
+    }
+    known.update(name for one in lost for name in list_people_of(one))
     found: dict[str, set[str]] = {}
     for name in known:
-        if isinstance(name, str) and (id := id_of(name)) in ids:
+        if isinstance(name, str) and (id := principal_id(name)) in ids:
             found.setdefault(id, set()).add(name)
     return found
 
 
 def erase_memory(write: Transaction, memory: Memory, taken: Mapping[str, int] | None = None) -> None:
     """Erase a memory; its tombstone moves to a namespace without the person's name."""
-    erase(write, memory, replace(stub(memory), namespace=FORGOTTEN), taken)
+    purge_memory(write, memory, replace(tombstone_of(memory), namespace=ERASED_NAMESPACE), taken)
 
 
-def _forget_interactions(write: Transaction, names: tuple[str, ...], order: Erasure) -> list[Interaction]:
+def _erase_interactions(write: Transaction, names: tuple[str, ...], order: ErasureOrder) -> list[Interaction]:
     rows = write.session.rows("interaction_of_people", names=list(names))
-    found = [one for one in map(INTERACTION.load, rows) if order.reaches(one.created_at, one.origin)]
+    found = [one for one in map(INTERACTION.load, rows) if order.covers(one.created_at, one.origin)]
     for one in found:
         write.purge(INTERACTION, one)
     return found
 
 
-def _forget_names(write: Transaction, names: tuple[str, ...], order: Erasure) -> list[Principal]:
-    known = [write.get(PRINCIPAL, id_of(name)) for name in names]
-    gone = [one for one in known if one is not None and one.name and is_reached(write, order, one)]
+def _erase_names(write: Transaction, names: tuple[str, ...], order: ErasureOrder) -> list[Principal]:
+    known = [write.get(PRINCIPAL, principal_id(name)) for name in names]
+    gone = [one for one in known if one is not None and one.name and is_covered(write, order, one)]
     for one in gone:
         write.purge(PRINCIPAL, one)
     return gone
 
 
-def is_reached(write: Transaction, order: Erasure, one: OfSomebody) -> bool:
+def is_covered(write: Transaction, order: ErasureOrder, one: PersonalRecord) -> bool:
     """Return whether an order covers a record. A name counts by its last write: it may have been written again."""
     if isinstance(one, Principal):
-        return is_written(write, order, one, "name")
-    return order.reaches(one.created_at, one.origin)
+        return was_written_before(write, order, one, "name")
+    return order.covers(one.created_at, one.origin)
 
 
-def is_written(write: Transaction, order: Erasure, one: Principal, field: str) -> bool:
+def was_written_before(write: Transaction, order: ErasureOrder, one: Principal, field: str) -> bool:
     """Return whether a field of a name was last written before an order."""
-    last = max(write.cells_of(PRINCIPAL, one).cell(field, getattr(one, field)).values)
-    return order.reaches((last.time >> 16) * 1000, last.origin)
+    last = max(write.get_field_versions(PRINCIPAL, one).state_of(field, getattr(one, field)).values)
+    return order.covers((last.time >> 16) * 1000, last.origin)

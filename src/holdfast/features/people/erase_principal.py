@@ -10,19 +10,19 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.features.llm import store as consulted
+from holdfast.features.llm import store as llm_store
 from holdfast.features.people.erase_person import erase_all
-from holdfast.features.people.erasure_order import ERASURE, Erasure
-from holdfast.features.people.principal import admit_name, id_of
-from holdfast.features.people.store import known_as
-from holdfast.kernel.context import Hold
+from holdfast.features.people.erasure_order import ERASURE, ErasureOrder
+from holdfast.features.people.principal import principal_id, validate_name
+from holdfast.features.people.store import list_names
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Forbidden, NotFound
 from holdfast.kernel.journal.transaction import Transaction
 
-NO_END = (1 << 62) - 1
+FAR_FUTURE = (1 << 62) - 1
 
 
-class Tombstone(NamedTuple):
+class ErasureResult(NamedTuple):
     """Record of an erasure, without any of the erased data."""
 
     ids: list[str]
@@ -32,51 +32,53 @@ class Tombstone(NamedTuple):
     counts: dict[str, int]
 
 
-def forget(hold: Hold, name: str) -> Tombstone:
+def erase_everywhere(ctx: Context, name: str) -> ErasureResult:
     """Erase a person under all names, here and in every store that receives the order."""
-    if "*" not in hold.caller.namespaces:
+    if "*" not in ctx.caller.namespaces:
         raise Forbidden("Erasing a person needs a key that reaches every namespace.")
-    with hold.writing() as write:
-        names = known_as(write.session, admit_name(name, "name"))
-        ids = [id_of(one) for one in names]
-        order = Erasure("", _after_all(write, ids), hold.caller.agent, {}, write.now, write.now, write.origin, 1)
+    with ctx.transaction() as write:
+        names = list_names(write.session, validate_name(name, "name"))
+        ids = [principal_id(one) for one in names]
+        order = ErasureOrder(
+            "", _next_order_time(write, ids), ctx.caller.agent, {}, write.now, write.now, write.origin, 1
+        )
         for id in ids:
-            pass_on(write, id, order)
-        counts = erase_all(write, names, replace(order, ordered_at=NO_END))
+            record_order(write, id, order)
+        counts = erase_all(write, names, replace(order, ordered_at=FAR_FUTURE))
         if not any(counts.values()):
             raise NotFound(f"Nothing is stored about {name!r}.")
-        bury(write, ids, order, counts)
-    return Tombstone(ids, write.now, hold.caller.agent, counts)
+        record_erasure(write, ids, order, counts)
+    return ErasureResult(ids, write.now, ctx.caller.agent, counts)
 
 
-def remembered(hold: Hold, name: str) -> Tombstone:
+def show_erasure(ctx: Context, name: str) -> ErasureResult:
     """Return the record of an erasure, given the name."""
-    id = id_of(admit_name(name, "name"))
-    with hold.reading() as session:
+    id = principal_id(validate_name(name, "name"))
+    with ctx.reading() as session:
         row = session.row("forgotten_get", id=id)
     if row is None:
         raise NotFound(f"No erasure of {name!r} is recorded here.")
-    return Tombstone([id], row[0], row[1], msgspec.json.decode(row[2], type=dict[str, int]))
+    return ErasureResult([id], row[0], row[1], msgspec.json.decode(row[2], type=dict[str, int]))
 
 
-def _after_all(write: Transaction, ids: list[str]) -> int:
+def _next_order_time(write: Transaction, ids: list[str]) -> int:
     """Return a time after any earlier order."""
     known = [write.get(ERASURE, id) for id in ids]
     return max([write.now, *(one.ordered_at + 1 for one in known if one)])
 
 
-def pass_on(write: Transaction, id: str, order: Erasure) -> None:
+def record_order(write: Transaction, id: str, order: ErasureOrder) -> None:
     """Journal an order for a name and this store's acknowledgement of it."""
     known, here = write.get(ERASURE, id), {write.origin: order.ordered_at}
     if known is None:
-        fresh = Erasure(id, order.ordered_at, order.agent, here, write.now, write.now, write.origin, 1)
+        fresh = ErasureOrder(id, order.ordered_at, order.agent, here, write.now, write.now, write.origin, 1)
         write.add(ERASURE, fresh, "forget")
     elif known.ordered_at <= order.ordered_at:
         said = {"ordered_at": order.ordered_at, "agent": order.agent}
         write.change(ERASURE, known, replace(known, heard={**known.heard, **here}, **said), "forget")
 
 
-def bury(write: Transaction, ids: list[str], order: Erasure, counts: Mapping[str, int]) -> None:
+def record_erasure(write: Transaction, ids: list[str], order: ErasureOrder, counts: Mapping[str, int]) -> None:
     """Record the erasure and its counts locally.
 
     Later finds under the same order are added; a later order that finds nothing changes no counts.
@@ -89,9 +91,9 @@ def bury(write: Transaction, ids: list[str], order: Erasure, counts: Mapping[str
         total.update(counts)
         said = {"counts": msgspec.json.encode(total).decode(), "ordered_at": max(upto, before)}
         write.session.do("forgotten_put", id=id, at=at, agent=agent, **said)
-    forget_words(write)
+    clear_derived_text(write)
 
 
-def forget_words(write: Transaction) -> None:
-    consulted.forget(write.session)
-    write.session.forget_words()
+def clear_derived_text(write: Transaction) -> None:
+    llm_store.clear_answers(write.session)
+    write.session.purge_index()

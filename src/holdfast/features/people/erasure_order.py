@@ -5,12 +5,12 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from holdfast.kernel.journal.kinds import Kind, register
-from holdfast.kernel.records.field_versions import Shape
+from holdfast.kernel.journal.kinds import Kind, register_kind
+from holdfast.kernel.records.field_versions import MergeSchema
 from holdfast.kernel.storage.port import Row
 
 
-class Erasure(Struct, frozen=True):
+class ErasureOrder(Struct, frozen=True):
     """An order to erase the person whose name has this digest, with everything written up to a time."""
 
     id: str
@@ -26,21 +26,23 @@ class Erasure(Struct, frozen=True):
     version: int
     state: Literal["live", "deleted"] = "live"
 
-    def reaches(self, written_at: int, origin: str) -> bool:
+    def covers(self, written_at: int, origin: str) -> bool:
         """Return whether data a store wrote at a time is erased; never if that store already knew the order."""
         return written_at <= self.ordered_at and self.heard.get(origin, 0) < self.ordered_at
 
 
-def erasure_of(row: Row) -> Erasure:
+def erasure_of(row: Row) -> ErasureOrder:
     """Build an erasure order from a row of its table."""
-    return Erasure(row[0], row[1], row[2], msgspec.json.decode(row[3], type=dict[str, int]), *row[4:])
+    return ErasureOrder(row[0], row[1], row[2], msgspec.json.decode(row[3], type=dict[str, int]), *row[4:])
 
 
-ERASURE = register(
+ERASURE = register_kind(
     Kind(
         "erasure",
-        Erasure,
-        Shape(registers=("state",), quiet=("agent",), highest=("ordered_at",), maps=("heard",)),
+        ErasureOrder,
+        MergeSchema(
+            conflict_fields=("state",), lww_fields=("agent",), max_fields=("ordered_at",), map_fields=("heard",)
+        ),
         lambda erasure: None,
         erasure_of,
     )

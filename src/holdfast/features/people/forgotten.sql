@@ -30,14 +30,14 @@ delete from conversation where principal = any(:names) and started_at <= :upto r
 delete from onboarding where principal = any(:names) and at <= :upto returning step
 -- name: conversations_of
 select c.id, c.summary from conversation c where c.principal = any(:names) and c.started_at <= :upto
--- name: names_kept
+-- name: names_with_records
 -- Names of everyone with records other than memories.
 select principal from task union select principal from run union select principal from usage
 union select principal from budget union select principal from provider_session union select principal from outcome
 union select principal from conversation union select principal from onboarding union select principal from interaction
 union select name from principal where state = 'live'
 union select stands_for from principal where state = 'live' and stands_for is not null
--- name: places_kept
+-- name: namespaces_with_memories
 -- Namespaces below a root that contain memories.
 select distinct m.namespace from memory m where m.namespace >= :root || '/' and m.namespace < :root || '0'
 -- name: memory_of_people
@@ -45,6 +45,6 @@ select distinct m.namespace from memory m where m.namespace >= :root || '/' and 
 select {memory.columns} from memory m
 where (m.namespace = any(:places) or m.thread = any(:threads) or m.id = any(:ids))
   and (m.state <> 'deleted' or coalesce(m.reason, '') <> 'purged')
--- name: memory_saying
+-- name: memory_metadata_like
 -- Metadata of memories that match a pattern.
 select m.id, m.metadata from memory m where m.id > :after and m.metadata like :mark order by m.id limit :limit

@@ -7,12 +7,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.kernel import ids
-from holdfast.kernel.journal.kinds import Kind, register
-from holdfast.kernel.records.field_versions import Shape
+from holdfast.kernel.journal.kinds import Kind, register_kind
+from holdfast.kernel.records.field_versions import MergeSchema
 from holdfast.kernel.records.validate import label
 
-LONGEST_NAME = 128
-MOST_HOPS = 32
+MAX_NAME = 128
+MAX_HOPS = 32
 
 
 class Principal(Struct, frozen=True):
@@ -34,11 +34,11 @@ def erase_name(principal: Principal) -> Principal:
     return replace(principal, name="", stands_for=None, display="", state="deleted")
 
 
-PRINCIPAL = register(
+PRINCIPAL = register_kind(
     Kind(
         "principal",
         Principal,
-        Shape(registers=("stands_for", "state"), quiet=("name", "display"), reviving=("name",)),
+        MergeSchema(conflict_fields=("stands_for", "state"), lww_fields=("name", "display"), reviving_fields=("name",)),
         lambda principal: None,
         lambda row: Principal(*row),
         erase_name,
@@ -46,16 +46,16 @@ PRINCIPAL = register(
 )
 
 
-def id_of(name: str) -> str:
+def principal_id(name: str) -> str:
     """Derive the id from the name: equal on every store, and does not contain the name."""
-    return ids.derived("principal", name)
+    return ids.derive_id("principal", name)
 
 
-def admit_name(name: str, field: str = "principal") -> str:
-    return label(field, name, LONGEST_NAME)
+def validate_name(name: str, field: str = "principal") -> str:
+    return label(field, name, MAX_NAME)
 
 
-def canonical(chain: list[str]) -> str:
+def canonical_name(chain: list[str]) -> str:
     """Return the principal at the end of an alias chain.
 
     Merges on two stores can form a cycle; then it is the smallest name of the cycle, wherever the chain begins.
@@ -64,10 +64,10 @@ def canonical(chain: list[str]) -> str:
     return min(chain[chain.index(last) :]) if chain.index(last) < len(chain) - 1 else last
 
 
-def chain_of(name: str, stands_for: Mapping[str, str]) -> list[str]:
+def alias_chain(name: str, stands_for: Mapping[str, str]) -> list[str]:
     """Follow aliases from a name to the last one, or to the first repeated one."""
     chain = [name]
-    while (following := stands_for.get(chain[-1])) is not None and len(chain) <= MOST_HOPS:
+    while (following := stands_for.get(chain[-1])) is not None and len(chain) <= MAX_HOPS:
         seen = following in chain
         chain.append(following)
         if seen:

@@ -14,12 +14,12 @@ select {principal.columns} from principal p where p.id = :id
 select {principal.columns} from principal p where p.id > :after order by p.id limit :limit
 -- name: principal_live
 select {principal.columns} from principal p where p.state = 'live' and p.name > :after order by p.name limit :limit
--- name: principal_next
+-- name: principal_target
 select stands_for from principal where id = :id and state = 'live'
--- name: principal_behind
+-- name: principal_aliases
 -- Aliases of some names.
 select name from principal where stands_for = any(:names) and state = 'live' order by name
--- name: principal_marked
+-- name: principal_by_prefix
 -- Aliases with a given prefix.
 select name, stands_for from principal
 where stands_for is not null and name >= :mark and name < :beyond and state = 'live' order by name

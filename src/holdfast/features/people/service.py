@@ -7,14 +7,14 @@ from msgspec.structs import replace
 from holdfast.features.conversations import store as conversations
 from holdfast.features.memories import store as memories
 from holdfast.features.people import facts
-from holdfast.features.people import store as principals
-from holdfast.features.people.principal import PRINCIPAL, Principal, admit_name, id_of
-from holdfast.kernel.context import Hold
+from holdfast.features.people import store as principal_store
+from holdfast.features.people.principal import PRINCIPAL, Principal, principal_id, validate_name
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
 from holdfast.kernel.journal.transaction import Transaction
 
 
-class Known(NamedTuple):
+class PrincipalNames(NamedTuple):
     """A principal with all its names."""
 
     principal: str
@@ -22,48 +22,48 @@ class Known(NamedTuple):
     display: str
 
 
-def merge(hold: Hold, alias: str, into: str) -> Known:
+def merge(ctx: Context, alias: str, into: str) -> PrincipalNames:
     """Make a name an alias of another; both then share what is known of either."""
-    alias, into = admit_name(alias, "alias"), admit_name(into, "principal")
-    with hold.writing() as write:
-        return merge_in(write, alias, into)
+    alias, into = validate_name(alias, "alias"), validate_name(into, "principal")
+    with ctx.transaction() as write:
+        return merge_in_transaction(write, alias, into)
 
 
-def merge_in(write: Transaction, alias: str, into: str) -> Known:
+def merge_in_transaction(write: Transaction, alias: str, into: str) -> PrincipalNames:
     """Make a name an alias of another, inside a transaction."""
-    whose, target = (principals.resolve(write.session, name) for name in (alias, into))
+    whose, target = (principal_store.resolve_principal(write.session, name) for name in (alias, into))
     if whose == target:
         if alias == target:
             raise Invalid(f"alias: {alias!r} cannot be an alias of itself", fields=["alias"])
-        return _known(write, target)
+        return _read_names(write, target)
     if whose != alias:
         raise Conflict(f"alias: {alias!r} is already an alias of {whose!r}. Split it first.", principal=whose)
-    _point(write, alias, target)
-    return _known(write, target)
+    _point_alias(write, alias, target)
+    return _read_names(write, target)
 
 
-def split(hold: Hold, alias: str) -> Known:
+def split(ctx: Context, alias: str) -> PrincipalNames:
     """Make an alias independent again, with everything written under it.
 
     In a cycle of names, which merges on two stores can form, the link back to the alias is cut too.
     """
-    alias = admit_name(alias, "alias")
-    with hold.writing() as write:
-        known = write.get(PRINCIPAL, id_of(alias))
+    alias = validate_name(alias, "alias")
+    with ctx.transaction() as write:
+        known = write.get(PRINCIPAL, principal_id(alias))
         if known is None or known.state != "live" or known.stands_for is None:
             raise NotFound(f"{alias!r} is not an alias.")
         write.change(PRINCIPAL, known, replace(known, stands_for=None), "split")
-        if back := _leading_back(write, known.stands_for, alias):
+        if back := _find_cycle_end(write, known.stands_for, alias):
             write.change(PRINCIPAL, back, replace(back, stands_for=None), "split")
-        return _known(write, alias)
+        return _read_names(write, alias)
 
 
-def _leading_back(write: Transaction, name: str, alias: str) -> Principal | None:
+def _find_cycle_end(write: Transaction, name: str, alias: str) -> Principal | None:
     """Follow aliases from a name; return the one that points to `alias`, or None."""
     passed: set[str] = set()
     while name not in passed:
         passed.add(name)
-        known = write.get(PRINCIPAL, id_of(name))
+        known = write.get(PRINCIPAL, principal_id(name))
         if known is None or known.state != "live" or known.stands_for is None:
             return None
         if known.stands_for == alias:
@@ -72,27 +72,27 @@ def _leading_back(write: Transaction, name: str, alias: str) -> Principal | None
     return None
 
 
-def describe(hold: Hold, name: str, display: str) -> Known:
+def describe(ctx: Context, name: str, display: str) -> PrincipalNames:
     """Set the display name of a principal."""
-    with hold.writing() as write:
-        whose = principals.resolve(write.session, admit_name(name))
-        known = write.get(PRINCIPAL, id_of(whose))
+    with ctx.transaction() as write:
+        whose = principal_store.resolve_principal(write.session, validate_name(name))
+        known = write.get(PRINCIPAL, principal_id(whose))
         if known is None:
-            write.add(PRINCIPAL, _fresh(write, whose, None, display), "principal")
+            write.add(PRINCIPAL, _new_principal(write, whose, None, display), "principal")
         else:
             write.change(PRINCIPAL, known, replace(known, name=whose, display=display, state="live"), "principal")
-        return _known(write, whose)
+        return _read_names(write, whose)
 
 
-def show(hold: Hold, name: str) -> Known:
+def show(ctx: Context, name: str) -> PrincipalNames:
     """Return the principal of a name; unknown names stand for themselves."""
-    with hold.reading() as session:
-        names = principals.known_as(session, admit_name(name))
-        row = session.row("principal_get", id=id_of(names[0]))
-    return Known(names[0], names, PRINCIPAL.load(row).display if row else "")
+    with ctx.reading() as session:
+        names = principal_store.list_names(session, validate_name(name))
+        row = session.row("principal_get", id=principal_id(names[0]))
+    return PrincipalNames(names[0], names, PRINCIPAL.load(row).display if row else "")
 
 
-class Counts(NamedTuple):
+class PrincipalCounts(NamedTuple):
     """Numbers of live records of a principal that the caller may see."""
 
     principal: str
@@ -102,38 +102,38 @@ class Counts(NamedTuple):
     facts: int
 
 
-def counts(hold: Hold, name: str) -> Counts:
+def count_records(ctx: Context, name: str) -> PrincipalCounts:
     """Count the records of a principal under all its names."""
-    with hold.reading() as session:
-        names = principals.known_as(session, admit_name(name))
-        return Counts(
+    with ctx.reading() as session:
+        names = principal_store.list_names(session, validate_name(name))
+        return PrincipalCounts(
             names[0],
-            conversations.count(session, hold.caller, names),
-            conversations.count_turns(session, hold.caller, names, hold.now()),
-            memories.count_noted(session, hold.caller, names, hold.now()),
-            len(facts.known(hold, name)),
+            conversations.count_conversations(session, ctx.caller, names),
+            conversations.count_turns(session, ctx.caller, names, ctx.now()),
+            memories.count_observations(session, ctx.caller, names, ctx.now()),
+            len(facts.list_facts(ctx, name)),
         )
 
 
-def browse(hold: Hold, limit: int, after: str) -> list[Principal]:
+def list_principals(ctx: Context, limit: int, after: str) -> list[Principal]:
     """List the known names in alphabetical order."""
-    with hold.reading() as session:
+    with ctx.reading() as session:
         return [PRINCIPAL.load(row) for row in session.rows("principal_live", after=after, limit=limit)]
 
 
-def _point(write: Transaction, alias: str, target: str) -> None:
-    known = write.get(PRINCIPAL, id_of(alias))
+def _point_alias(write: Transaction, alias: str, target: str) -> None:
+    known = write.get(PRINCIPAL, principal_id(alias))
     if known is None:
-        write.add(PRINCIPAL, _fresh(write, alias, target, ""), "merge")
+        write.add(PRINCIPAL, _new_principal(write, alias, target, ""), "merge")
     else:
         write.change(PRINCIPAL, known, replace(known, name=alias, stands_for=target, state="live"), "merge")
 
 
-def _fresh(write: Transaction, name: str, stands_for: str | None, display: str) -> Principal:
-    return Principal(id_of(name), name, stands_for, display, write.now, write.now, write.origin, 1)
+def _new_principal(write: Transaction, name: str, stands_for: str | None, display: str) -> Principal:
+    return Principal(principal_id(name), name, stands_for, display, write.now, write.now, write.origin, 1)
 
 
-def _known(write: Transaction, name: str) -> Known:
-    names = principals.known_as(write.session, name)
-    row = write.get(PRINCIPAL, id_of(names[0]))
-    return Known(names[0], names, row.display if row else "")
+def _read_names(write: Transaction, name: str) -> PrincipalNames:
+    names = principal_store.list_names(write.session, name)
+    row = write.get(PRINCIPAL, principal_id(names[0]))
+    return PrincipalNames(names[0], names, row.display if row else "")

@@ -2,34 +2,34 @@
 
 from collections.abc import Sequence
 
-from holdfast.features.people.principal import MOST_HOPS, canonical, chain_of, id_of
+from holdfast.features.people.principal import MAX_HOPS, alias_chain, canonical_name, principal_id
 from holdfast.kernel.storage.port import Session
 
 
-def known_as(session: Session, name: str) -> tuple[str, ...]:
+def list_names(session: Session, name: str) -> tuple[str, ...]:
     """List every name of a principal, given any of them; the principal comes first."""
-    first = resolve(session, name)
+    first = resolve_principal(session, name)
     found, fresh = [first], [first]
     while fresh:
-        behind = [row[0] for row in session.rows("principal_behind", names=fresh)]
+        behind = [row[0] for row in session.rows("principal_aliases", names=fresh)]
         fresh = [other for other in behind if other not in found]
         found += fresh
     return tuple(found)
 
 
-def all_known_as(session: Session, names: Sequence[str]) -> tuple[str, ...]:
+def list_all_names(session: Session, names: Sequence[str]) -> tuple[str, ...]:
     """List every name of several principals."""
-    return tuple(dict.fromkeys(other for name in names for other in known_as(session, name)))
+    return tuple(dict.fromkeys(other for name in names for other in list_names(session, name)))
 
 
-def resolve(session: Session, name: str) -> str:
+def resolve_principal(session: Session, name: str) -> str:
     """Return the principal that a name stands for."""
     follows: dict[str, str] = {}
     at: str | None = name
-    while at is not None and at not in follows and len(follows) <= MOST_HOPS:
-        row = session.row("principal_next", id=id_of(at))
+    while at is not None and at not in follows and len(follows) <= MAX_HOPS:
+        row = session.row("principal_target", id=principal_id(at))
         if row is None or row[0] is None:
             break
         follows[at] = row[0]
         at = row[0]
-    return canonical(chain_of(name, follows))
+    return canonical_name(alias_chain(name, follows))

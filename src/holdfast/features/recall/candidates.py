@@ -5,18 +5,18 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from holdfast.features.memories.store import Filter, narrowed
+from holdfast.features.memories.store import Filter, filter_clauses
 from holdfast.kernel.caller import Caller
-from holdfast.kernel.storage.index_terms import Parsed, length_of, read
+from holdfast.kernel.storage.index_terms import IndexTerms, count_terms, decode_terms
 from holdfast.kernel.storage.port import Session
 
-SAMPLE = 200
-MOST_COUNTED = 5000
+LENGTH_SAMPLE = 200
+MAX_COUNTED = 5000
 """If a filter matches more memories than this, word rarity is taken from the whole store."""
-MOST_FILTERS = 256
-BELIEVED = 50
+MAX_FILTERS = 256
+RECOUNT_AFTER = 50
 """A filter with very many matches is counted again after this many uses."""
-DEAR = 3000
+MAX_COUNTED_TERM = 3000
 """A word in more memories than this is not counted within a filter: its share of the whole store is used."""
 
 
@@ -26,7 +26,7 @@ class Row(Struct, frozen=True, gc=False):
     rowno: int
     id: str
     speaker: str | None
-    strand: str | None
+    thread_key: str | None
     occurred_at: int | None
     created_at: int
     updated_at: int
@@ -35,15 +35,15 @@ class Row(Struct, frozen=True, gc=False):
     confidence: float
     content_hash: str
     kind: str
-    parsed: Parsed
+    parsed: IndexTerms
 
 
-def _row(row: Sequence[Any]) -> Row:
-    columns = (*row[:-1], read(row[-1]))
+def _read_row(row: Sequence[Any]) -> Row:
+    columns = (*row[:-1], decode_terms(row[-1]))
     return Row(*columns)
 
 
-class Around(NamedTuple):
+class AdjacentRows(NamedTuple):
     """The rows before and after a row in its thread, nearest first."""
 
     before: int | None
@@ -52,37 +52,37 @@ class Around(NamedTuple):
     long_after: int | None
 
 
-class Scope(NamedTuple):
+class CorpusCounts(NamedTuple):
     """Number and mean length of the memories in scope, and how many contain each stem."""
 
     memories: int
-    usual_length: float
-    held: dict[str, int]
-    share: dict[str, float]
+    mean_length: float
+    document_counts: dict[str, int]
+    document_shares: dict[str, float]
     """Share of all memories of the store that contain a stem."""
 
 
-def by_ids(session: Session, caller: Caller, ids: Sequence[str], which: Filter, now: int) -> list[Row]:
+def read_rows(session: Session, caller: Caller, ids: Sequence[str], which: Filter, now: int) -> list[Row]:
     """Read the memories among some ids that pass a filter."""
-    parts, params = narrowed(caller, which, now)
-    rows = session.assembled(("candidate_select", *parts), params | {"ids": list(ids)})
-    return [_row(row) for row in rows]
+    parts, params = filter_clauses(caller, which, now)
+    rows = session.select(("candidate_select", *parts), params | {"ids": list(ids)})
+    return [_read_row(row) for row in rows]
 
 
-def by_rows(session: Session, caller: Caller, rows: Collection[int], which: Filter, now: int) -> list[Row]:
+def read_numbered_rows(session: Session, caller: Caller, rows: Collection[int], which: Filter, now: int) -> list[Row]:
     """Read memories by row number that pass a filter."""
     if not rows:
         return []
-    parts, params = narrowed(caller, which, now)
-    found = session.assembled(("candidate_select.numbered", *parts), params | {"rows": list(rows)})
-    return [_row(row) for row in found]
+    parts, params = filter_clauses(caller, which, now)
+    found = session.select(("candidate_select.numbered", *parts), params | {"rows": list(rows)})
+    return [_read_row(row) for row in found]
 
 
-def said(session: Session, caller: Caller, which: Filter, now: int, *, forward: bool, limit: int) -> list[str]:
+def list_by_time(session: Session, caller: Caller, which: Filter, now: int, *, forward: bool, limit: int) -> list[str]:
     """List ids of memories that pass a filter, by time, oldest or newest first."""
-    parts, params = narrowed(caller, which, now)
+    parts, params = filter_clauses(caller, which, now)
     order = "said_select.forward" if forward else "said_select.backward"
-    return [row[0] for row in session.assembled(("said_select", *parts, order), params | {"limit": limit})]
+    return [row[0] for row in session.select(("said_select", *parts, order), params | {"limit": limit})]
 
 
 class Neighbour(Struct, frozen=True, gc=False):
@@ -95,93 +95,102 @@ class Neighbour(Struct, frozen=True, gc=False):
     """The parsed text."""
 
 
-def neighbours(session: Session, caller: Caller, rows: Collection[int], which: Filter, now: int) -> list[Neighbour]:
+def read_neighbours(
+    session: Session, caller: Caller, rows: Collection[int], which: Filter, now: int
+) -> list[Neighbour]:
     """Read the memories in some rows that the caller may see."""
     if not rows:
         return []
-    parts, params = narrowed(caller, which, now)
-    found = session.assembled(("neighbour_select", *parts), params | {"rows": list(rows)})
+    parts, params = filter_clauses(caller, which, now)
+    found = session.select(("neighbour_select", *parts), params | {"rows": list(rows)})
     return [Neighbour(*row) for row in found]
 
 
-def around(session: Session, rows: Iterable[int]) -> dict[int, Around]:
+def find_adjacent(session: Session, rows: Iterable[int]) -> dict[int, AdjacentRows]:
     """Find the rows before and after those that are in a thread."""
-    asked = list(rows)
-    return {row[0]: Around(*row[1:]) for row in session.rows("strand_around", rows=asked)} if asked else {}
+    numbers = list(rows)
+    return {row[0]: AdjacentRows(*row[1:]) for row in session.rows("strand_around", rows=numbers)} if numbers else {}
 
 
-def speakers(session: Session, caller: Caller, names: Iterable[str], which: Filter, now: int) -> set[str]:
+def find_speakers(session: Session, caller: Caller, names: Iterable[str], which: Filter, now: int) -> set[str]:
     """Find the speakers with one of some names."""
-    parts, params = narrowed(caller, which, now)
-    asked = ("speaker_select", *parts, "memory.first")
-    return {row[0] for name in names for row in session.assembled(asked, params | {"name": name, "limit": 1})}
+    parts, params = filter_clauses(caller, which, now)
+    statement = ("speaker_select", *parts, "memory.first")
+    return {row[0] for name in names for row in session.select(statement, params | {"name": name, "limit": 1})}
 
 
-class Usual:
+class CorpusStats:
     """Cached statistics: the mean length of the newest memories, refreshed when the store has grown by an eighth, and
     which filters match very many memories, refreshed now and then."""
 
     def __init__(self) -> None:
-        self._at, self._length = 0, 0.0
-        self._many: dict[tuple[Caller, Filter], int] = {}
+        self._sampled_row, self._length = 0, 0.0
+        self._large_filters: dict[tuple[Caller, Filter], int] = {}
 
-    def length(self, session: Session, last_row: int) -> float:
-        if 8 * abs(last_row - self._at) > self._at:
-            found = [length_of(text) for (text,) in session.rows("parsed_newest", limit=SAMPLE)]
-            self._at, self._length = last_row, sum(found) / len(found) if found else 0.0
+    def mean_length(self, session: Session, last_row: int) -> float:
+        if 8 * abs(last_row - self._sampled_row) > self._sampled_row:
+            found = [count_terms(text) for (text,) in session.rows("index_terms_newest", limit=LENGTH_SAMPLE)]
+            self._sampled_row, self._length = last_row, sum(found) / len(found) if found else 0.0
         return self._length
 
-    def count(self, session: Session, caller: Caller, which: Filter, now: int) -> int | None:
+    def count_filtered(self, session: Session, caller: Caller, which: Filter, now: int) -> int | None:
         """Count the memories that pass a filter; None if there are very many. Cached, because counting takes long."""
-        asked = (caller, which)
-        if (left := self._many.get(asked, 0)) > 0:
-            self._many[asked] = left - 1
+        key = (caller, which)
+        if (remaining := self._large_filters.get(key, 0)) > 0:
+            self._large_filters[key] = remaining - 1
             return None
-        count = _count(session, caller, which, now)
+        count = _count_filtered(session, caller, which, now)
         if count is None:
-            if len(self._many) >= MOST_FILTERS:
-                self._many.clear()
-            self._many[asked] = BELIEVED
+            if len(self._large_filters) >= MAX_FILTERS:
+                self._large_filters.clear()
+            self._large_filters[key] = RECOUNT_AFTER
         return count
 
 
-def scope(
+def read_corpus_counts(
     session: Session,
     caller: Caller,
     words: Mapping[str, str],
     which: Filter,
     now: int,
-    usual: Usual,
+    stats: CorpusStats,
     *,
-    narrow: bool,
-    last: int,
-    held: Mapping[str, int] = {},
-) -> Scope:
+    is_narrow: bool,
+    last_row: int,
+    document_counts: Mapping[str, int] = {},
+) -> CorpusCounts:
     """Count in how many memories each query stem occurs, in scope and in the whole store.
 
     `last` is the newest row; `held` are the counts for the whole store, if known.
     """
-    held = held or session.holding(list(words), last)
-    share = {stem: min(1.0, held.get(stem, 0) / last) if last else 0.0 for stem in words}
-    memories = usual.count(session, caller, which, now) if narrow else None
+    document_counts = document_counts or session.document_frequencies(list(words), last_row)
+    share = {stem: min(1.0, document_counts.get(stem, 0) / last_row) if last_row else 0.0 for stem in words}
+    memories = stats.count_filtered(session, caller, which, now) if is_narrow else None
     if memories is None:
-        return Scope(last, usual.length(session, last), {stem: held.get(stem, 0) for stem in words}, share)
+        return CorpusCounts(
+            last_row,
+            stats.mean_length(session, last_row),
+            {stem: document_counts.get(stem, 0) for stem in words},
+            share,
+        )
     counted = {
-        stem: _held(session, caller, word, which, now) if held.get(stem, 0) <= DEAR else round(share[stem] * memories)
+        stem: _count_matching(session, caller, word, which, now)
+        if document_counts.get(stem, 0) <= MAX_COUNTED_TERM
+        else round(share[stem] * memories)
         for stem, word in words.items()
     }
-    return Scope(memories, usual.length(session, last), counted, share)
+    return CorpusCounts(memories, stats.mean_length(session, last_row), counted, share)
 
 
-def _count(session: Session, caller: Caller, which: Filter, now: int) -> int | None:
+def _count_filtered(session: Session, caller: Caller, which: Filter, now: int) -> int | None:
     """Count the memories that pass a filter; None if there are very many."""
-    parts, params = narrowed(caller, which, now)
-    ((count,),) = session.assembled(("memory_some", *parts, "memory_some.end"), params | {"limit": MOST_COUNTED + 1})
-    return None if count > MOST_COUNTED else int(count)
+    parts, params = filter_clauses(caller, which, now)
+    ((count,),) = session.select(("memory_some", *parts, "memory_some.end"), params | {"limit": MAX_COUNTED + 1})
+    return None if count > MAX_COUNTED else int(count)
 
 
-def _held(session: Session, caller: Caller, word: str, which: Filter, now: int) -> int:
+def _count_matching(session: Session, caller: Caller, word: str, which: Filter, now: int) -> int:
     """Count the memories that pass a filter and contain a word."""
-    parts, params = narrowed(caller, which, now)
-    ((count,),) = session.assembled(("word_held", *parts), params | {"match": session.match(word)})
+    parts, params = filter_clauses(caller, which, now)
+    ((count,),) = session.select(("word_document_count", *parts), params | {"match": session.match_term(word)})
     return int(count)

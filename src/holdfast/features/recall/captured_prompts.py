@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from holdfast.features.memories.store import Filter
 from holdfast.features.recall.candidates import Row
-from holdfast.features.recall.query import Question
-from holdfast.kernel.storage import fts_tokens as tokens
-from holdfast.kernel.storage.index_terms import Parsed
-from holdfast.kernel.text.passages import ends_in_question_mark, head, passages
+from holdfast.features.recall.query import Query
+from holdfast.kernel.storage import fts_tokens
+from holdfast.kernel.storage.index_terms import IndexTerms
+from holdfast.kernel.text.passages import ends_in_question_mark, parse_head, split_passages
 from holdfast.kernel.text.terms import FILLER
 
 USERS = ("user", "human")
@@ -22,7 +22,7 @@ MIN_HEAD = len("A: ")
 
 
 def _stems(words: str) -> frozenset[str]:
-    return frozenset(tokens.stems(words))
+    return frozenset(fts_tokens.stems(words))
 
 
 QUESTION_WORDS = _stems("how what when where which who whom whose why")
@@ -39,88 +39,90 @@ SMALL_WORDS = OPENINGS | _stems(
     "a about an as at by for from in into my of on or our that the these this those to via with your"
 )
 """Words an order may add to the query words. Pronouns and forms of "to be" would make it a statement."""
-FRAME = _stems(f"{' '.join(FILLER)} d know ll m must re thank ve") | AUXILIARIES | REQUESTS | OPENINGS
+FRAME_STEMS = _stems(f"{' '.join(FILLER)} d know ll m must re thank ve") | AUXILIARIES | REQUESTS | OPENINGS
 """Words a question may add to the words of its topic."""
 
 
-class QuestionWords(NamedTuple):
+class QueryWords(NamedTuple):
     """The query words that prompts are compared with."""
 
-    words: frozenset[str]
+    stems: frozenset[str]
     in_order: list[str]
     """Without the leading name."""
-    head: frozenset[str]
+    head_stems: frozenset[str]
     head_length: int
     english: bool
     is_yes_or_no: bool
 
 
-def find_repeated_prompts(question: Question, which: Filter, rows: Iterable[Row]) -> list[str]:
+def find_repeated_prompts(query: Query, which: Filter, rows: Iterable[Row]) -> list[str]:
     """Return the ids of prompts that only repeat the query; none if the filter asks for turns or a source."""
-    prompts = _prompts(which, rows)
+    prompts = _select_prompts(which, rows)
     if not prompts:
         return []
-    asked = _words_of(question.text, english=question.english)
-    return [row.id for row in prompts if _repeats(row.parsed, asked)]
+    query_words = _read_query_words(query.text, english=query.english)
+    return [row.id for row in prompts if _repeats_query(row.parsed, query_words)]
 
 
-def find_asking_prompts(question: Question, which: Filter, rows: Iterable[Row]) -> list[str]:
+def find_asking_prompts(query: Query, which: Filter, rows: Iterable[Row]) -> list[str]:
     """Return the ids of prompts that ask something; none if the filter asks for turns or a source."""
-    return [row.id for row in _prompts(which, rows) if _asks(row.parsed, english=question.english)]
+    return [row.id for row in _select_prompts(which, rows) if _is_question(row.parsed, english=query.english)]
 
 
-def _prompts(which: Filter, rows: Iterable[Row]) -> list[Row]:
+def _select_prompts(which: Filter, rows: Iterable[Row]) -> list[Row]:
     if "conversation" in which.kinds or which.source_uri is not None or which.source_uri_prefix is not None:
         return []
     return [row for row in rows if row.kind == "conversation" and row.speaker and row.speaker.lower() in USERS]
 
 
-def _asks(prompt: Parsed, *, english: bool) -> bool:
-    return prompt.asks or (english and bool(prompt.lines) and _begins_as_question(prompt.lines[0].stems.split()))
-
-
-@lru_cache(maxsize=2)
-def _words_of(text: str, *, english: bool) -> QuestionWords:
-    found = passages(text)
-    in_order = [stem for one in found for stem in tokens.found_by(text[one.start : one.end])]
-    asks = ends_in_question_mark(text) or (english and _begins_as_question(in_order))
-    return QuestionWords(
-        words=frozenset(tokens.found_by(text)),
-        in_order=in_order,
-        head=frozenset(tokens.found_by(head(text).speaker or "")),
-        head_length=found[0].start if found else 0,
-        english=english,
-        is_yes_or_no=asks and not (english and _first_two(in_order)[0] in QUESTION_WORDS),
+def _is_question(prompt: IndexTerms, *, english: bool) -> bool:
+    return prompt.is_question or (
+        english and bool(prompt.passages) and _begins_as_question(prompt.passages[0].stems.split())
     )
 
 
-def _repeats(prompt: Parsed, asked: QuestionWords) -> bool:
-    if not prompt.lines or not _may_have_head_of(asked, prompt):
+@lru_cache(maxsize=2)
+def _read_query_words(text: str, *, english: bool) -> QueryWords:
+    found = split_passages(text)
+    in_order = [stem for one in found for stem in fts_tokens.index_tokens(text[one.start : one.end])]
+    asks = ends_in_question_mark(text) or (english and _begins_as_question(in_order))
+    return QueryWords(
+        stems=frozenset(fts_tokens.index_tokens(text)),
+        in_order=in_order,
+        head_stems=frozenset(fts_tokens.index_tokens(parse_head(text).speaker or "")),
+        head_length=found[0].start if found else 0,
+        english=english,
+        is_yes_or_no=asks and not (english and _first_two_stems(in_order)[0] in QUESTION_WORDS),
+    )
+
+
+def _repeats_query(prompt: IndexTerms, asked: QueryWords) -> bool:
+    if not prompt.passages or not _may_share_head(asked, prompt):
         return False
-    frame = FRAME if asked.english else frozenset()
-    said: list[str] = []
-    for line in prompt.lines:  # a long prompt nearly always differs in its first passage
+    frame = FRAME_STEMS if asked.english else frozenset()
+    prompt_stems: list[str] = []
+    for line in prompt.passages:  # a long prompt nearly always differs in its first passage
         stems = line.stems.split()
-        if any(stem not in asked.words and stem not in frame for stem in stems):
+        if any(stem not in asked.stems and stem not in frame for stem in stems):
             return False
-        said += stems
-    if _asks(prompt, english=asked.english):
+        prompt_stems += stems
+    if _is_question(prompt, english=asked.english):
         return True
     if asked.is_yes_or_no:
-        return said == asked.in_order
-    return asked.words.issuperset(stem for stem in said if not asked.english or stem not in SMALL_WORDS)
+        return prompt_stems == asked.in_order
+    return asked.stems.issuperset(stem for stem in prompt_stems if not asked.english or stem not in SMALL_WORDS)
 
 
-def _may_have_head_of(asked: QuestionWords, prompt: Parsed) -> bool:
+def _may_share_head(asked: QueryWords, prompt: IndexTerms) -> bool:
     """Whether its passages have no leading names, or only the one that the query has too."""
-    begins = prompt.lines[0].begins
-    if any(line.speaker for line in prompt.lines):
+    begins = prompt.passages[0].begins
+    if any(line.speaker for line in prompt.passages):
         return False
-    return begins < MIN_HEAD or (begins == asked.head_length and asked.head.issubset(prompt.labels.split()))
+    return begins < MIN_HEAD or (begins == asked.head_length and asked.head_stems.issubset(prompt.labels.split()))
 
 
 def _begins_as_question(stems: Sequence[str]) -> bool:
-    first, second = _first_two(stems)
+    first, second = _first_two_stems(stems)
     return (
         first in AUXILIARIES
         or (first in QUESTION_WORDS and second not in SUBJECTS)
@@ -129,7 +131,7 @@ def _begins_as_question(stems: Sequence[str]) -> bool:
     )
 
 
-def _first_two(stems: Sequence[str]) -> tuple[str, str]:
+def _first_two_stems(stems: Sequence[str]) -> tuple[str, str]:
     """The first two words after "ok, so", "hey"."""
     words = (stem for stem in stems if stem not in OPENINGS)
     return next(words, ""), next(words, "")

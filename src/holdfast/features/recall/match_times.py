@@ -2,29 +2,31 @@
 
 from collections.abc import Sequence
 
-from holdfast.features.memories.store import Filter, narrowed
-from holdfast.features.recall import fts_query as asking
+from holdfast.features.memories.store import Filter, filter_clauses
+from holdfast.features.recall import fts_query
 from holdfast.kernel.caller import Caller
-from holdfast.kernel.storage import fts_tokens as tokens
+from holdfast.kernel.storage import fts_tokens
 from holdfast.kernel.storage.port import Session
 
-MOST = asking.ROW_BUDGET
+MAX_MATCHES = fts_query.ROW_BUDGET
 
 
-def said(session: Session, caller: Caller, words: Sequence[str], which: Filter, now: int) -> dict[str, int] | None:
+def find_match_times(
+    session: Session, caller: Caller, words: Sequence[str], which: Filter, now: int
+) -> dict[str, int] | None:
     """Return the ids and times of all memories with any of some words; None if there are too many to read."""
-    put = asking.question(session, words)
-    if any(_held(word, put) for word in words if word not in put.rare):
+    plan = fts_query.plan_query(session, words)
+    if any(_count_documents(word, plan) for word in words if word not in plan.rare):
         return None
-    if not put.rare:
+    if not plan.rare:
         return {}
-    parts, params = narrowed(caller, which, now)
-    _, asked = session.asking(put.rare, every=False)
-    params |= {"match": asked["match"], "limit": MOST + 1}
-    found = {row[0]: row[1] for row in session.assembled(("memory_said", *parts, "memory_said.some"), params)}
-    return None if len(found) > MOST else found
+    parts, params = filter_clauses(caller, which, now)
+    _, match_params = session.full_text_query(plan.rare, match_all=False)
+    params |= {"match": match_params["match"], "limit": MAX_MATCHES + 1}
+    found = {row[0]: row[1] for row in session.select(("match_times", *parts, "match_times.limit"), params)}
+    return None if len(found) > MAX_MATCHES else found
 
 
-def _held(word: str, put: asking.Question) -> int:
+def _count_documents(word: str, plan: fts_query.FtsPlan) -> int:
     """Return in how many memories a word occurs, as far as counted."""
-    return min((put.held.get(stem, 0) for stem in tokens.stems(word)), default=0)
+    return min((plan.document_counts.get(stem, 0) for stem in fts_tokens.stems(word)), default=0)

@@ -8,7 +8,7 @@ from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.vector import Vector
 
 
-class Ahead:
+class QueryEmbedding:
     """The embedding of a text, started early. If the text turns out to be another one, it is computed again.
 
     Leaving always waits for the thread: a process must not end while a model is loading. The thread is not one of
@@ -17,9 +17,9 @@ class Ahead:
 
     def __init__(self) -> None:
         self._running = allocate_lock()
-        self._begun: tuple[Embedder, str] | None = None
-        self._made: Vector | None = None
-        self._failed: Exception | None = None
+        self._started_with: tuple[Embedder, str] | None = None
+        self._computed: Vector | None = None
+        self._error: Exception | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -27,37 +27,37 @@ class Ahead:
     def __exit__(self, type: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._wait()
 
-    def begin(self, embedder: Embedder, text: str) -> None:
+    def start(self, embedder: Embedder, text: str) -> None:
         """Start to embed a text and return at once."""
-        self._begun = embedder, text
+        self._started_with = embedder, text
         self._running.acquire()
-        start_new_thread(self._make, self._begun)
+        start_new_thread(self._compute, self._started_with)
 
-    def _make(self, embedder: Embedder, text: str) -> None:
+    def _compute(self, embedder: Embedder, text: str) -> None:
         try:
-            self._made = made(embedder, text)
+            self._computed = embed_text(embedder, text)
         except Exception as error:  # noqa: BLE001 - raised by `vector`
-            self._failed = error
+            self._error = error
         finally:
             self._running.release()
 
-    def vector(self, embedder: Embedder, text: str) -> Vector | None:
+    def get_vector(self, embedder: Embedder, text: str) -> Vector | None:
         """Return the embedding of a text; None if the model does not know its words."""
         self._wait()
-        if self._begun != (embedder, text):
-            return made(embedder, text)
-        if self._failed is not None:
-            raise self._failed
-        return self._made
+        if self._started_with != (embedder, text):
+            return embed_text(embedder, text)
+        if self._error is not None:
+            raise self._error
+        return self._computed
 
     def _wait(self) -> None:
         with self._running:
             pass
 
 
-def made(embedder: Embedder, text: str) -> Vector | None:
+def embed_text(embedder: Embedder, text: str) -> Vector | None:
     """Embed a text; None if the model does not know its words."""
-    if not embedder.reads(text):
+    if not embedder.can_embed(text):
         return None
     (vector,) = embedder.embed([text])
     return vector

@@ -18,33 +18,33 @@ select m.id from memory m where true
 -- Neighbours that are not candidates.
 select m.rowno, m.id, m.speaker, m.parsed
 from (select * from memory where rowno = any(:rows) limit 1000000) as m where true
--- name: parsed_newest
+-- name: index_terms_newest
 -- The beginnings of the newest parsed texts.
 select substr(parsed, 1, 16) from memory where parsed <> '' order by rowno desc limit :limit
--- name: strand.before
+-- name: thread.before
 -- The nearest row before a memory in its thread at the same position. The one before it is this, or else the nearest at
 -- an earlier position. Two queries, because SQLite does not use an index to compare two columns at once if one is the
 -- row number: it would read all rows of a position.
 select n.rowno from memory n where n.strand = m.strand and n.state = 'live'
   and n.spot = m.spot and n.rowno < m.rowno order by n.rowno desc limit 1
--- name: strand.earlier
+-- name: thread.earlier
 select n.rowno from memory n where n.strand = m.strand and n.state = 'live'
   and n.spot < m.spot order by n.spot desc, n.rowno desc limit 1
--- name: strand.after
+-- name: thread.after
 select n.rowno from memory n where n.strand = m.strand and n.state = 'live'
   and n.spot = m.spot and n.rowno > m.rowno order by n.rowno limit 1
--- name: strand.later
+-- name: thread.later
 select n.rowno from memory n where n.strand = m.strand and n.state = 'live'
   and n.spot > m.spot order by n.spot, n.rowno limit 1
 -- name: strand_around
 -- Two rows before and two after each row in its thread.
 select m.rowno,
-  coalesce(({strand.before}), ({strand.earlier})),
-  coalesce(({strand.before} offset 1),
-    case when ({strand.before}) is null then ({strand.earlier} offset 1) else ({strand.earlier}) end),
-  coalesce(({strand.after}), ({strand.later})),
-  coalesce(({strand.after} offset 1),
-    case when ({strand.after}) is null then ({strand.later} offset 1) else ({strand.later}) end)
+  coalesce(({thread.before}), ({thread.earlier})),
+  coalesce(({thread.before} offset 1),
+    case when ({thread.before}) is null then ({thread.earlier} offset 1) else ({thread.earlier}) end),
+  coalesce(({thread.after}), ({thread.later})),
+  coalesce(({thread.after} offset 1),
+    case when ({thread.after}) is null then ({thread.later} offset 1) else ({thread.later}) end)
 from memory m where m.rowno = any(:rows) and m.strand is not null and m.state = 'live'
 -- name: speaker_select
 -- Speakers with a name, or with one that begins with it; filters follow.

@@ -6,16 +6,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from holdfast.features.recall.dates import MOST_READ, Event, Period, events, periods
+from holdfast.features.recall.dates import MAX_READ, Event, Period, find_events, find_periods
 from holdfast.kernel.text import emoji
 from holdfast.kernel.text.bigrams import terms
 from holdfast.kernel.text.passages import ROLES
-from holdfast.kernel.text.words import STOP, visible
+from holdfast.kernel.text.words import STOP, strip_invisible
 
-MOST_WORDS = 64
+MAX_WORDS = 64
 _PART_OF_NAME = re.compile(r"[^\s_.,'’-]{2,}")
 
-_ENDING = re.compile(r"(?<=\w)['’](d|ll|m|re|ve)\b", re.IGNORECASE)
+_CONTRACTION = re.compile(r"(?<=\w)['’](d|ll|m|re|ve)\b", re.IGNORECASE)
 """Endings of "I'd", "you'll", "I'm", "they're" and "we've", which count as common words."""
 
 _ENGLISH = STOP - frozenset(
@@ -23,7 +23,7 @@ _ENGLISH = STOP - frozenset(
 )
 """Common English words that other languages rarely share."""
 
-_OTHERS = tuple(
+_OTHER_LANGUAGES = tuple(
     frozenset(words.split())
     for words in """
     aber auf bei das dem den der ein eine einen er es für hat haben hatte ich im ist kann mein meine mit nicht sie
@@ -49,20 +49,22 @@ _CHARACTER = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 """In Chinese, a single character may be a word."""
 
 
-_ASKING, _ASKED = frozenset(("user", "human")), frozenset(("assistant", "ai", "bot", "agent", "model"))
+_USER_ROLES, _ASSISTANT_ROLES = frozenset(("user", "human")), frozenset(("assistant", "ai", "bot", "agent", "model"))
 """Role names of the two sides of a conversation."""
-_MAYBE_OF_MINE = frozenset("i me my mine myself any recommend suggest".split())
+_FIRST_PERSON_HINTS = frozenset("i me my mine myself any recommend suggest".split())
 
 
 @cache
-def _told() -> re.Pattern[str]:
+def _prior_answer_pattern() -> re.Pattern[str]:
     """Match references to what the assistant said before. Compiled on first use, like the next pattern."""
-    say = "say|tell|suggest|recommend|mention|advise|propose|explain|describe|list|name|give|share|show|promise|write"
-    said = "said|told|suggested|recommended|mentioned|advised|proposed|explained|described|listed|named|gave|given"
-    said += "|shared|showed|shown|promised|wrote|written|replied|answered|referring|talking"
+    verbs = "say|tell|suggest|recommend|mention|advise|propose|explain|describe|list|name|give|share|show|promise|write"
+    past_forms = (
+        "said|told|suggested|recommended|mentioned|advised|proposed|explained|described|listed|named|gave|given"
+    )
+    past_forms += "|shared|showed|shown|promised|wrote|written|replied|answered|referring|talking"
     then = r"(?:\s+(?:had|have|were|also|once|just|ever|\w+ly))*\s+"
     return re.compile(
-        rf"\b(?:did|have|had)\s+you{then}(?:{say}|{said})\b|\byou(?:['’](?:d|ve))?{then}(?:{said})\b"
+        rf"\b(?:did|have|had)\s+you{then}(?:{verbs}|{past_forms})\b|\byou(?:['’](?:d|ve))?{then}(?:{past_forms})\b"
         r"|\byour\s+(?:\w+\s+)?(?:suggestion|recommendation|advice|answer|reply|tip|explanation|proposal)s?\b"
         r"|\bour\s+(?:previous|last|earlier|past)\s+(?:conversation|chat|discussion|talk)s?\b",
         re.IGNORECASE,
@@ -70,7 +72,7 @@ def _told() -> re.Pattern[str]:
 
 
 @cache
-def _of_mine() -> re.Pattern[str]:
+def _first_person_pattern() -> re.Pattern[str]:
     """Match references to what the user said about themselves, and requests for personal advice."""
     return re.compile(
         r"(?<!\btell\s)(?<!\bgive\s)(?<!\bshow\s)(?<!\bremind\s)\bme\b|\b(?:I|my|mine|myself)\b"
@@ -79,7 +81,7 @@ def _of_mine() -> re.Pattern[str]:
     )
 
 
-class Question(NamedTuple):
+class Query(NamedTuple):
     """A parsed query."""
 
     text: str
@@ -93,50 +95,54 @@ class Question(NamedTuple):
     """Roles whose words the query asks for: the user's or the assistant's."""
     events: tuple[Event, ...] = ()
     """Events that the query uses as dates ("since the migration")."""
-    zone: int = 0
+    utc_offset: int = 0
     """Offset of the caller's clock from UTC, in microseconds."""
 
 
-def question(text: str, now: int, zone: int = 0) -> Question:
+def parse_query(text: str, now: int, utc_offset: int = 0) -> Query:
     """Parse a query. In English, common words are dropped unless there are no others."""
-    plain = unicodedata.normalize("NFC", visible(text))
-    found = list(dict.fromkeys((*terms(plain), *_CHARACTER.findall(plain), *emoji.names(plain))))
+    plain = unicodedata.normalize("NFC", strip_invisible(text))
+    found = list(dict.fromkeys((*terms(plain), *_CHARACTER.findall(plain), *emoji.emoji_words(plain))))
     english = is_english(found, all(map(str.isascii, found)))
-    common = STOP.union(map(str.lower, _ENDING.findall(plain))) if english else frozenset()
+    common = STOP.union(map(str.lower, _CONTRACTION.findall(plain))) if english else frozenset()
     words = [word for word in found if word not in common] or found
-    asked = Question(text, tuple(words[:MOST_WORDS]), english, periods(text, now + zone), zone=zone)
-    return asked._replace(roles=_roles(text[:MOST_READ], frozenset(found)), events=events(text)) if english else asked
+    query = Query(text, tuple(words[:MAX_WORDS]), english, find_periods(text, now + utc_offset), utc_offset=utc_offset)
+    return (
+        query._replace(roles=_find_roles(text[:MAX_READ], frozenset(found)), events=find_events(text))
+        if english
+        else query
+    )
 
 
-def _roles(text: str, words: frozenset[str]) -> frozenset[str]:
+def _find_roles(text: str, words: frozenset[str]) -> frozenset[str]:
     """Return whose words a query asks for: "What did you suggest?" the assistant's, "What did I buy?" the user's."""
-    if words & {"you", "your", "our"} and _told().search(text):
-        return _ASKED
-    return _ASKING if words & _MAYBE_OF_MINE and _of_mine().search(text) else frozenset()
+    if words & {"you", "your", "our"} and _prior_answer_pattern().search(text):
+        return _ASSISTANT_ROLES
+    return _USER_ROLES if words & _FIRST_PERSON_HINTS and _first_person_pattern().search(text) else frozenset()
 
 
 def is_english(words: Collection[str], ascii_only: bool) -> bool:
     """Whether common English words outnumber those of other languages. A few plain ASCII words count as English."""
-    held = frozenset(words)
-    english, maybe = len(held & _ENGLISH), len(held & STOP - _ENGLISH)
-    other = max(len(held & common) for common in _OTHERS)
+    known_words = frozenset(words)
+    english, maybe = len(known_words & _ENGLISH), len(known_words & STOP - _ENGLISH)
+    other = max(len(known_words & common) for common in _OTHER_LANGUAGES)
     return 2 * english + maybe >= 2 * other if english else ascii_only and not other
 
 
-def named_in(words: Sequence[str], speakers: Iterable[str]) -> tuple[str, ...]:
+def find_named_speakers(words: Sequence[str], speakers: Iterable[str]) -> tuple[str, ...]:
     """List the speakers named among the words, wholly or in part, in word order. Role names do not count."""
     places = {word: place for place, word in reversed(list(enumerate(words)))}
-    found = {speaker: _place(speaker, places) for speaker in speakers if speaker.lower() not in ROLES}
+    found = {speaker: _find_position(speaker, places) for speaker in speakers if speaker.lower() not in ROLES}
     return tuple(sorted((one for one in found if found[one] < len(words)), key=lambda one: (found[one], one)))
 
 
-def voices(asked: Question, speakers: Collection[str]) -> tuple[str, ...]:
+def find_asked_speakers(query: Query, speakers: Collection[str]) -> tuple[str, ...]:
     """List the speakers that a query names. If it names none, list those of the roles it asks about, provided that the
     other role speaks too."""
-    named = named_in(asked.words, [speaker for speaker in speakers if not _is_label(speaker, asked.text)])
-    if named or not {speaker.lower() for speaker in speakers} & ROLES - asked.roles:
+    named = find_named_speakers(query.words, [speaker for speaker in speakers if not _is_label(speaker, query.text)])
+    if named or not {speaker.lower() for speaker in speakers} & ROLES - query.roles:
         return named
-    return tuple(sorted(asked.roles.union(speaker for speaker in speakers if speaker.lower() in asked.roles)))
+    return tuple(sorted(query.roles.union(speaker for speaker in speakers if speaker.lower() in query.roles)))
 
 
 def _is_label(speaker: str, text: str) -> bool:
@@ -146,29 +152,29 @@ def _is_label(speaker: str, text: str) -> bool:
     return not any(part in text or part.title() in text for part in _PART_OF_NAME.findall(speaker))
 
 
-def _place(speaker: str, places: Mapping[str, int]) -> int:
+def _find_position(speaker: str, places: Mapping[str, int]) -> int:
     """Return the first position of a part of a name among the words; the number of words if there is none."""
     parts = [terms(part) for part in _PART_OF_NAME.findall(speaker)]
     return min((places[part[0]] for part in parts if part and places.keys() >= set(part)), default=len(places))
 
 
-def first_person(text: str, named: Sequence[str]) -> str:
+def rewrite_in_first_person(text: str, speakers: Sequence[str]) -> str:
     """Rewrite a query about a person in the first person, because memories are.
 
     The first speaker becomes "I", every other one "you".
     """
-    calls = {call: not place for place, name in reversed(list(enumerate(named))) for call in _calls(name)}
+    calls = {call: not place for place, name in reversed(list(enumerate(speakers))) for call in _name_forms(name)}
     if not calls:
         return text
     longest_first = sorted(calls, key=lambda call: (-len(call), call))
     somebody = rf"(?<!\w)({'|'.join(map(re.escape, longest_first))})(?:(['’]s|['’])(?=\W|$))?(?!\w)"
-    return re.sub(somebody, lambda found: _VOICE[calls[found[1]], found[2] is not None], text)
+    return re.sub(somebody, lambda found: _PRONOUNS[calls[found[1]], found[2] is not None], text)
 
 
-_VOICE = {(True, False): "I", (True, True): "my", (False, False): "you", (False, True): "your"}
+_PRONOUNS = {(True, False): "I", (True, True): "my", (False, False): "you", (False, True): "your"}
 
 
-def _calls(name: str) -> set[str]:
+def _name_forms(name: str) -> set[str]:
     """List the forms of a name: whole name or first name, as written or capitalised."""
     parts = name.split() if name.lower() not in ROLES else []
     calls = {" ".join(parts), parts[0]} if parts else set()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from holdfast.features.recall.dates import Event, sidedness
+from holdfast.features.recall.dates import Event, score_event_side
 from holdfast.features.recall.monotone import fit_monotone
 from holdfast.kernel.text.passages import ROLES
 from holdfast.kernel.timestamps import DAY
@@ -39,7 +39,7 @@ class Weights(NamedTuple):
 
 WEIGHTS = Weights()
 
-PRIOR = 300
+PRIOR_MEMORIES = 300
 """The rarity of a word in a small scope is smoothed with this many memories of the whole store."""
 RARITY_POWER = 1.55
 NAME_FACTOR = 0.3
@@ -69,14 +69,14 @@ CONFIDENCE_WEIGHT = 0.10
 RECENCY_WEIGHT = 0.03
 RECENCY_HALF_DAYS = 30
 USE_WEIGHT = 0.02
-MANY_USES = 50
-_MANY_USES = log(1 + MANY_USES)
+MAX_USES = 50
+_LOG_MAX_USES = log(1 + MAX_USES)
 UTILITY_WEIGHT = 0.15
 OVER_FACTOR = 0.7
 """For memories that are superseded or past `valid_until`."""
 
 
-class Piece(Struct, frozen=True, gc=False):
+class Passage(Struct, frozen=True, gc=False):
     """A passage: position, count of each query stem, speaker, cosine."""
 
     begins: int
@@ -90,7 +90,7 @@ class Candidate(Struct, frozen=True, gc=False):
     """The data of a candidate memory that ranking needs."""
 
     id: str
-    pieces: Sequence[Piece]
+    pieces: Sequence[Passage]
     length: int
     """Number of stems in the whole memory."""
     labels: Mapping[str, int] = {}
@@ -123,25 +123,25 @@ class Scope(NamedTuple):
     """Statistics of the memories that the query covers."""
 
     memories: int
-    usual_length: float
-    held: Mapping[str, int]
+    mean_length: float
+    document_counts: Mapping[str, int]
     """Number of memories in scope that contain each query stem."""
-    share: Mapping[str, float]
+    document_shares: Mapping[str, float]
     """Share of all memories of the store that contain each query stem."""
     names: frozenset[str] = frozenset()
     """Query stems that are names of speakers."""
-    named: tuple[str, ...] = ()
+    speakers: tuple[str, ...] = ()
     """Speakers that the query names, in its order."""
     events: tuple[tuple[Event, frozenset[str]], ...] = ()
     """Events that the query uses as dates, each with the stems of its name."""
 
-    def voices(self) -> dict[str | None, float]:
+    def speaker_weights(self) -> dict[str | None, float]:
         """Weigh each speaker of the query: 1 for the first named or a role, less for others."""
-        first = self.named[:1]
-        return {name: 1.0 if name in first or name.lower() in ROLES else OTHERS_VOICE for name in self.named}
+        first = self.speakers[:1]
+        return {name: 1.0 if name in first or name.lower() in ROLES else OTHERS_VOICE for name in self.speakers}
 
 
-class Parts(NamedTuple):
+class Features(NamedTuple):
     """The features of a candidate, before weighting."""
 
     words: float = 0.0
@@ -157,15 +157,15 @@ class Parts(NamedTuple):
     date: float = 0.0
     linked: float = 0.0
 
-    def sum(self, weights: Weights = WEIGHTS) -> float:
-        return _sum(self, weights)
+    def weighted_sum(self, weights: Weights = WEIGHTS) -> float:
+        return _weighted_sum(self, weights)
 
 
-def _sum(parts: Sequence[float], weights: Weights) -> float:
+def _weighted_sum(parts: Sequence[float], weights: Weights) -> float:
     return float(sum(map(mul, parts, weights)))
 
 
-class Adjusted(NamedTuple):
+class Adjustments(NamedTuple):
     """What each adjustment adds to a factor of 1; `over` is a separate factor."""
 
     priority: float
@@ -175,53 +175,53 @@ class Adjusted(NamedTuple):
     feedback: float
     over: float
 
-    def factor(self) -> float:
-        return _factor(self)
+    def compute_factor(self) -> float:
+        return _compute_factor(self)
 
 
-class Ranked(NamedTuple):
+class RankedMemory(NamedTuple):
     """A ranked candidate with the explanation of its score."""
 
     id: str
     score: float
     """The adjusted weighted sum."""
-    parts: Parts
-    adjusted: Adjusted
+    features: Features
+    adjustments: Adjustments
     bm25: float
     cosine: float | None
     """Of its nearest passage, unscaled."""
     terms: tuple[str, ...]
     """The query stems it contains."""
-    piece: Piece | None
+    passage: Passage | None
     """The passage that matches best."""
 
 
-def word_weights(stems: Sequence[str], scope: Scope) -> dict[str, float]:
+def compute_word_weights(stems: Sequence[str], scope: Scope) -> dict[str, float]:
     """Weigh each query stem: rarer ones more, names less."""
     found = {}
     for stem in stems:
-        held = scope.held.get(stem, 0) + PRIOR * scope.share.get(stem, 0.0)
-        rarity = log(1 + max(0.0, scope.memories + PRIOR - held + 0.5) / (held + 0.5))
+        count = scope.document_counts.get(stem, 0) + PRIOR_MEMORIES * scope.document_shares.get(stem, 0.0)
+        rarity = log(1 + max(0.0, scope.memories + PRIOR_MEMORIES - count + 0.5) / (count + 0.5))
         found[stem] = rarity**RARITY_POWER * (NAME_FACTOR if stem in scope.names else 1.0)
     return found
 
 
-def lexical(candidate: Candidate, weights: Mapping[str, float], usual_length: float) -> float:
+def score_words(candidate: Candidate, weights: Mapping[str, float], usual_length: float) -> float:
     """Score the words: half for the whole text, half for the best passage; title and tags count in both."""
     pieces = candidate.pieces
-    total = _with_labels(pieces[0].counts, candidate.labels) if len(pieces) == 1 else _together(candidate)
+    total = _add_labels(pieces[0].counts, candidate.labels) if len(pieces) == 1 else _count_all(candidate)
     if not total:
         return 0.0
     damping = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * candidate.length / (usual_length or 1.0))
-    whole = _saturated(total, weights, damping)
+    whole = _saturate(total, weights, damping)
     if len(pieces) == 1:
-        part = _saturated(total, weights, SATURATION)
+        part = _saturate(total, weights, SATURATION)
     else:
-        part = max([passage_words(candidate, piece, weights) for piece in pieces], default=0.0)
+        part = max([score_passage_words(candidate, piece, weights) for piece in pieces], default=0.0)
     return 0.5 * whole + 0.5 * part
 
 
-def _together(candidate: Candidate) -> Mapping[str, int]:
+def _count_all(candidate: Candidate) -> Mapping[str, int]:
     """Count each query stem in a memory."""
     total = dict(candidate.labels)
     for piece in candidate.pieces:
@@ -230,60 +230,66 @@ def _together(candidate: Candidate) -> Mapping[str, int]:
     return total
 
 
-def _with_labels(counts: Mapping[str, int], labels: Mapping[str, int]) -> Mapping[str, int]:
+def _add_labels(counts: Mapping[str, int], labels: Mapping[str, int]) -> Mapping[str, int]:
     """Add the counts of the labels to those of a passage."""
     if not labels:
         return counts
     return {**labels, **{stem: count + labels.get(stem, 0) for stem, count in counts.items()}}
 
 
-def passage_words(candidate: Candidate, piece: Piece, weights: Mapping[str, float]) -> float:
+def score_passage_words(candidate: Candidate, passage: Passage, weights: Mapping[str, float]) -> float:
     """Score the words of a passage."""
-    return _saturated(_with_labels(piece.counts, candidate.labels), weights, SATURATION)
+    return _saturate(_add_labels(passage.counts, candidate.labels), weights, SATURATION)
 
 
-def _saturated(counts: Mapping[str, int], weights: Mapping[str, float], damping: float) -> float:
+def _saturate(counts: Mapping[str, int], weights: Mapping[str, float], damping: float) -> float:
     found = 0.0
     for stem, count in counts.items():
         found += weights.get(stem, 0.0) * _GAIN * count / (count + damping)
     return found
 
 
-def voice(candidate: Candidate, voices: Mapping[str | None, float]) -> float:
+def score_voice(candidate: Candidate, speaker_weights: Mapping[str | None, float]) -> float:
     """Score whether a speaker that the query names says it, or a passage of it."""
-    own = voices.get(candidate.speaker, 0.0)
-    if not voices or not _in_turns(candidate):
+    own = speaker_weights.get(candidate.speaker, 0.0)
+    if not speaker_weights or not _has_own_speakers(candidate):
         return own
-    return max(own, *(voices.get(piece.speaker, 0.0) for piece in candidate.pieces))
+    return max(own, *(speaker_weights.get(piece.speaker, 0.0) for piece in candidate.pieces))
 
 
-def _in_turns(candidate: Candidate) -> bool:
+def _has_own_speakers(candidate: Candidate) -> bool:
     """Whether its passages have their own speakers."""
     return bool(candidate.pieces) and candidate.pieces[0].speaker is not None
 
 
-def spoken(
-    candidate: Candidate, speaks: float, weights: Mapping[str, float], voices: Mapping[str | None, float]
+def score_speaker_words(
+    candidate: Candidate, voice: float, weights: Mapping[str, float], speaker_weights: Mapping[str | None, float]
 ) -> float:
     """Score what the speaker adds to the words: half for the whole, half for the best passage with its speaker."""
-    whole = SPEAKER_WORDS * speaks
-    if not speaks or not _in_turns(candidate):
+    whole = SPEAKER_WORDS * voice
+    if not voice or not _has_own_speakers(candidate):
         return whole
-    parts = [(passage_words(candidate, piece, weights), voices.get(piece.speaker, 0.0)) for piece in candidate.pieces]
-    best, heard = max(words for words, _ in parts), max(words + SPEAKER_WORDS * speaks for words, speaks in parts)
-    return 0.5 * whole + 0.5 * (heard - best)
+    parts = [
+        (score_passage_words(candidate, piece, weights), speaker_weights.get(piece.speaker, 0.0))
+        for piece in candidate.pieces
+    ]
+    best, best_with_speaker = (
+        max(words for words, _ in parts),
+        max(words + SPEAKER_WORDS * speaks for words, speaks in parts),
+    )
+    return 0.5 * whole + 0.5 * (best_with_speaker - best)
 
 
-def nearness(candidate: Candidate, voices: Mapping[str | None, float]) -> float | None:
+def score_nearness(candidate: Candidate, speaker_weights: Mapping[str | None, float]) -> float | None:
     """Combine the cosines of the best passage, the second best, and for a reply the one with the previous message.
 
     Passages of a named speaker count as nearer.
     """
-    own = SPEAKER_COSINE * voices.get(candidate.speaker, 0.0)
+    own = SPEAKER_COSINE * speaker_weights.get(candidate.speaker, 0.0)
     first, second = None, UNRELATED
     for piece in candidate.pieces:
         if piece.cosine is not None:
-            near = piece.cosine + (SPEAKER_COSINE * voices.get(piece.speaker, 0.0) if piece.speaker else own)
+            near = piece.cosine + (SPEAKER_COSINE * speaker_weights.get(piece.speaker, 0.0) if piece.speaker else own)
             if first is None or near > first:
                 first, second = near, second if first is None else max(second, first)
             else:
@@ -296,57 +302,64 @@ def nearness(candidate: Candidate, voices: Mapping[str | None, float]) -> float 
     return (1 - REPLY_SHARE) * nearest + REPLY_SHARE * (candidate.reply + own)
 
 
-def ranked(
+def rank_candidates(
     candidates: Sequence[Candidate],
-    around: Sequence[Candidate],
+    neighbours: Sequence[Candidate],
     stems: Sequence[str],
     scope: Scope,
     now: int,
     *,
-    most: int | None = None,
+    limit: int | None = None,
     weights: Weights = WEIGHTS,
-) -> list[Ranked]:
+) -> list[RankedMemory]:
     """Rank candidates, best first; newer first among equals. `around` are neighbours that are not candidates."""
-    order = Order(candidates, around, stems, scope)
-    adjustment = {one.id: adjustments(one, now) for one in candidates}
-    measured = order.all_parts(candidates, {id: _factor(adjusted) for id, adjusted in adjustment.items()})
+    order = FeatureScorer(candidates, neighbours, stems, scope)
+    adjustment = {one.id: compute_adjustments(one, now) for one in candidates}
+    all_features = order.compute_all_features(
+        candidates, {id: _compute_factor(adjusted) for id, adjusted in adjustment.items()}
+    )
     scored = []
     for one in candidates:
-        parts, adjusted = measured[one.id], adjustment[one.id]
-        scored.append((-_sum(parts, weights) * _factor(adjusted), -one.updated_at, one.id, parts, adjusted, one))
+        parts, adjusted = all_features[one.id], adjustment[one.id]
+        scored.append(
+            (-_weighted_sum(parts, weights) * _compute_factor(adjusted), -one.updated_at, one.id, parts, adjusted, one)
+        )
     scored.sort()
     return [
-        order.ranked(one, -score, Parts(*parts), Adjusted(*adjusted))
-        for score, _, _, parts, adjusted, one in scored[:most]
+        order.build_entry(one, -score, Features(*parts), Adjustments(*adjusted))
+        for score, _, _, parts, adjusted, one in scored[:limit]
     ]
 
 
 NO_THREAD = (0.0, 0.0)
 
 
-class Order:
+class FeatureScorer:
     """Computes features: holds what all candidates are compared with."""
 
     def __init__(
-        self, candidates: Sequence[Candidate], around: Sequence[Candidate], stems: Sequence[str], scope: Scope
+        self, candidates: Sequence[Candidate], neighbours: Sequence[Candidate], stems: Sequence[str], scope: Scope
     ) -> None:
-        self._weights = word_weights(stems, scope)
-        everyone, voices = (*candidates, *around), scope.voices()
-        self.bm25 = {one.id: lexical(one, self._weights, scope.usual_length) for one in everyone}
-        self._most = max(self.bm25.values(), default=0.0) or 1.0
-        self._speaks = {one.id: voice(one, voices) for one in everyone}
-        raw = {one.id: self.bm25[one.id] + spoken(one, self._speaks[one.id], self._weights, voices) for one in everyone}
+        self._weights = compute_word_weights(stems, scope)
+        everyone, voices = (*candidates, *neighbours), scope.speaker_weights()
+        self.bm25 = {one.id: score_words(one, self._weights, scope.mean_length) for one in everyone}
+        self._best_bm25 = max(self.bm25.values(), default=0.0) or 1.0
+        self._voices = {one.id: score_voice(one, voices) for one in everyone}
+        raw = {
+            one.id: self.bm25[one.id] + score_speaker_words(one, self._voices[one.id], self._weights, voices)
+            for one in everyone
+        }
         best = max((raw[one.id] for one in candidates), default=0.0) or 1.0
         self._words: dict[str | None, float] = {id: min(1.0, value / best) for id, value in raw.items()}
         self._asking = {one.id for one in everyone if one.asks and self.bm25[one.id]}
-        self._cosine = {one.id: nearness(one, voices) for one in candidates}
-        known = self._calibrated()
+        self._cosine = {one.id: score_nearness(one, voices) for one in candidates}
+        known = self._calibrate_cosines()
         self._estimated = self._estimate_missing(known)
         self._vector = known | self._estimated
-        self._threads = self._best_of_threads(candidates)
-        self._told = [(event, _times_of(stems, candidates)) for event, stems in scope.events]
+        self._threads = self._find_best_of_threads(candidates)
+        self._event_times = [(event, _find_event_times(stems, candidates)) for event, stems in scope.events]
 
-    def _calibrated(self) -> dict[str, float]:
+    def _calibrate_cosines(self) -> dict[str, float]:
         """Scale cosines so that unrelated is 0 and the nearest is 1."""
         known = {id: near for id, near in self._cosine.items() if near is not None}
         span = max(SPAN, max(known.values(), default=0.0) - UNRELATED)
@@ -364,11 +377,11 @@ class Order:
 
     def _find_exact(self, candidates: Sequence[Candidate]) -> frozenset[str]:
         """The candidates that hold every asked stem which any candidate holds."""
-        held = {one.id: _together(one).keys() & self._weights.keys() for one in candidates}
+        held = {one.id: _count_all(one).keys() & self._weights.keys() for one in candidates}
         every = frozenset[str]().union(*held.values())
         return frozenset(id for id, stems in held.items() if every and len(stems) == len(every))
 
-    def _best_of_threads(self, candidates: Sequence[Candidate]) -> dict[str | None, tuple[float, float]]:
+    def _find_best_of_threads(self, candidates: Sequence[Candidate]) -> dict[str | None, tuple[float, float]]:
         """Find the best word and vector features in each thread of more than one memory."""
         found: dict[str | None, tuple[float, float]] = {}
         for one in candidates:
@@ -377,7 +390,7 @@ class Order:
                 found[one.group] = (max(words, self._words[one.id]), max(vector, self._vector.get(one.id, 0.0)))
         return found
 
-    def _best_of_thread(self, one: Candidate) -> tuple[float, float]:
+    def _get_best_of_thread(self, one: Candidate) -> tuple[float, float]:
         """Return the best word and vector features in the thread of a candidate.
 
         If others are in threads, a candidate without a thread is the best of its own: otherwise the same words would
@@ -387,94 +400,96 @@ class Order:
             return self._threads[one.group]
         return (self._words[one.id], self._vector.get(one.id, 0.0)) if self._threads else NO_THREAD
 
-    def all_parts(self, candidates: Sequence[Candidate], factors: Mapping[str, float]) -> dict[str, tuple[float, ...]]:
+    def compute_all_features(
+        self, candidates: Sequence[Candidate], factors: Mapping[str, float]
+    ) -> dict[str, tuple[float, ...]]:
         """Compute the features of each candidate by id; `factors` will multiply the sums."""
-        found = {one.id: self.parts(one) for one in candidates}
+        found = {one.id: self.compute_features(one) for one in candidates}
         if self._estimated:
             exact = self._find_exact(candidates)
             if lacking := exact & self._estimated.keys():
                 found |= _raise_exact(found, factors, exact, lacking, threads=bool(self._threads))
         return found
 
-    def parts(self, one: Candidate) -> tuple[float, ...]:
+    def compute_features(self, one: Candidate) -> tuple[float, ...]:
         """Compute the features as a plain tuple in field order: most candidates never need them by name."""
         words, before = self._words, one.before
         return (
             words[one.id],
             self._vector.get(one.id, 0.0),
-            self._speaks[one.id],
+            self._voices[one.id],
             words.get(before, 0.0),
             words.get(one.long_before, 0.0),
             words.get(one.after, 0.0),
             words[before] if before in self._asking else 0.0,
-            *self._best_of_thread(one),
+            *self._get_best_of_thread(one),
             float(one.asks),
-            one.date + self._beside_events(one) if self._told else one.date,
+            one.date + self._score_events(one) if self._event_times else one.date,
             max([words.get(id, 0.0) for id in one.linked], default=0.0) if one.linked else 0.0,
         )
 
-    def _beside_events(self, one: Candidate) -> float:
+    def _score_events(self, one: Candidate) -> float:
         """Score whether it is before or after the event that the query names."""
-        return max(sidedness(event, told, one.at) for event, told in self._told)
+        return max(score_event_side(event, times, one.at) for event, times in self._event_times)
 
-    def ranked(self, one: Candidate, score: float, parts: Parts, adjusted: Adjusted) -> Ranked:
-        held = set(one.labels).union(*(piece.counts for piece in one.pieces))
-        return Ranked(
+    def build_entry(self, one: Candidate, score: float, parts: Features, adjusted: Adjustments) -> RankedMemory:
+        stems_found = set(one.labels).union(*(piece.counts for piece in one.pieces))
+        return RankedMemory(
             id=one.id,
             score=score,
-            parts=parts,
-            adjusted=adjusted,
+            features=parts,
+            adjustments=adjusted,
             bm25=self.bm25[one.id],
             cosine=max((piece.cosine for piece in one.pieces if piece.cosine is not None), default=None),
-            terms=tuple(stem for stem in self._weights if stem in held),
-            piece=self._best_piece(one),
+            terms=tuple(stem for stem in self._weights if stem in stems_found),
+            passage=self._find_best_passage(one),
         )
 
-    def _best_piece(self, one: Candidate) -> Piece | None:
+    def _find_best_passage(self, one: Candidate) -> Passage | None:
         """Return the passage with the highest sum of words and cosine."""
         if len(one.pieces) == 1:
             return one.pieces[0]
 
-        def bearing(piece: Piece) -> float:
-            return passage_words(one, piece, self._weights) / self._most + (piece.cosine or 0.0)
+        def score_passage(passage: Passage) -> float:
+            return score_passage_words(one, passage, self._weights) / self._best_bm25 + (passage.cosine or 0.0)
 
-        return max(one.pieces, key=bearing, default=None)
+        return max(one.pieces, key=score_passage, default=None)
 
 
 def _raise_exact(
-    parts: Mapping[str, tuple[float, ...]],
+    features: Mapping[str, tuple[float, ...]],
     factors: Mapping[str, float],
     exact: Collection[str],
-    lacking: Collection[str],
+    estimated: Collection[str],
     *,
     threads: bool,
 ) -> dict[str, tuple[float, ...]]:
     """Raise the estimates of exact matches without an embedding, so that none falls behind a candidate that it precedes
     by all other features: embeddings of others never move an exact match down."""
-    sums = {id: _sum(one, WEIGHTS) for id, one in parts.items()}
-    rest = {id: (sums[id] - _sum_of_vectors(one)) * factors[id] for id, one in parts.items()}
-    others = sorted((rest[id], sums[id] * factors[id]) for id in parts if id not in exact)
+    sums = {id: _weighted_sum(one, WEIGHTS) for id, one in features.items()}
+    rest = {id: (sums[id] - _sum_of_vectors(one)) * factors[id] for id, one in features.items()}
+    others = sorted((rest[id], sums[id] * factors[id]) for id in features if id not in exact)
     behind = [value for value, _ in others]
     highest = list(accumulate((score - EXACT_LEAD * value for value, score in others), max))
     raised = {}
-    for id in lacking:
+    for id in estimated:
         if at := bisect_left(behind, rest[id]):
             missing = (highest[at - 1] + EXACT_LEAD * rest[id]) / factors[id] - sums[id]
             if missing > 0:
-                raised[id] = _raise_vectors(parts[id], missing, threads=threads)
+                raised[id] = _raise_vectors(features[id], missing, threads=threads)
     return raised
 
 
-_VECTOR, _THREAD_VECTOR = Parts._fields.index("vector"), Parts._fields.index("thread_vector")
+_VECTOR, _THREAD_VECTOR = Features._fields.index("vector"), Features._fields.index("thread_vector")
 
 
-def _sum_of_vectors(parts: Sequence[float]) -> float:
-    return parts[_VECTOR] * WEIGHTS.vector + parts[_THREAD_VECTOR] * WEIGHTS.thread_vector
+def _sum_of_vectors(features: Sequence[float]) -> float:
+    return features[_VECTOR] * WEIGHTS.vector + features[_THREAD_VECTOR] * WEIGHTS.thread_vector
 
 
-def _raise_vectors(parts: tuple[float, ...], missing: float, *, threads: bool) -> tuple[float, ...]:
+def _raise_vectors(features: tuple[float, ...], missing: float, *, threads: bool) -> tuple[float, ...]:
     """Raise the vector features until the weighted sum grows by `missing`; no feature exceeds 1."""
-    found = list(parts)
+    found = list(features)
     for place in (_VECTOR, _THREAD_VECTOR) if threads else (_VECTOR,):
         before = found[place]
         found[place] = min(1.0, before + max(0.0, missing) / WEIGHTS[place])
@@ -482,24 +497,24 @@ def _raise_vectors(parts: tuple[float, ...], missing: float, *, threads: bool) -
     return tuple(found)
 
 
-def _times_of(stems: Collection[str], candidates: Sequence[Candidate]) -> list[int]:
+def _find_event_times(stems: Collection[str], candidates: Sequence[Candidate]) -> list[int]:
     """List the times of the candidates that mention an event by name."""
-    return sorted({one.at for one in candidates if _together(one).keys() >= set(stems)})
+    return sorted({one.at for one in candidates if _count_all(one).keys() >= set(stems)})
 
 
-def adjustments(one: Candidate, now: int) -> tuple[float, ...]:
+def compute_adjustments(one: Candidate, now: int) -> tuple[float, ...]:
     """Compute the adjustments as a plain tuple in field order; all are small."""
     age_days = max(0, now - one.updated_at) / DAY
     return (
         PRIORITY_WEIGHT * (one.priority - 5) / 5,
         -CONFIDENCE_WEIGHT * (1.0 - one.confidence),
         RECENCY_WEIGHT * (RECENCY_HALF_DAYS / (RECENCY_HALF_DAYS + age_days) - 1.0),
-        USE_WEIGHT * min(1.0, log(1 + one.uses) / _MANY_USES),
+        USE_WEIGHT * min(1.0, log(1 + one.uses) / _LOG_MAX_USES),
         UTILITY_WEIGHT * one.utility,
         OVER_FACTOR if one.over else 1.0,
     )
 
 
-def _factor(adjusted: Sequence[float]) -> float:
+def _compute_factor(adjusted: Sequence[float]) -> float:
     priority, confidence, recency, use, feedback, over = adjusted
     return (1.0 + priority + confidence + recency + use + feedback) * over

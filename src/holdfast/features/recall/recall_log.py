@@ -4,65 +4,67 @@ import threading
 from collections import deque
 from typing import NamedTuple
 
-from holdfast.features.recall.ranking import Ranked
-from holdfast.features.recall.recall_store import Hit, Logged
+from holdfast.features.recall.ranking import RankedMemory
+from holdfast.features.recall.recall_store import HitRecord, RecallRecord
 from holdfast.kernel.text import secrets
 from holdfast.kernel.timestamps import DAY
 
-FEWEST_DAYS = 1
+MIN_DAYS = 1
 """Days for which a recall without its query can still be rated."""
 
 
-class Asked(NamedTuple):
+class PendingRecall(NamedTuple):
     """A recall that is not stored yet."""
 
     id: str
     asked_at: int
     agent: str
     question: str
-    hits: tuple[Ranked, ...]
+    hits: tuple[RankedMemory, ...]
 
-    def logged(self, *, whole: bool) -> Logged:
+    def to_record(self, *, with_question: bool) -> RecallRecord:
         """Build the record to store, with or without the query; secrets are always redacted."""
-        question = secrets.redacted(self.question)[0] if whole else None
-        return Logged(self.id, self.asked_at, self.agent, question, list(map(_hit, self.hits)))
+        question = secrets.redact_text(self.question)[0] if with_question else None
+        return RecallRecord(self.id, self.asked_at, self.agent, question, list(map(_to_hit_record, self.hits)))
 
 
-def _hit(one: Ranked) -> Hit:
-    parts = {name: round(value, 6) for name, value in one.parts._asdict().items() if value}
+def _to_hit_record(one: RankedMemory) -> HitRecord:
+    parts = {name: round(value, 6) for name, value in one.features._asdict().items() if value}
     cosine = None if one.cosine is None else round(one.cosine, 6)
-    return Hit(one.id, round(one.score, 6), round(one.adjusted.factor(), 6), round(one.bm25, 6), parts, cosine)
+    return HitRecord(
+        one.id, round(one.score, 6), round(one.adjustments.compute_factor(), 6), round(one.bm25, 6), parts, cosine
+    )
 
 
-def oldest(now: int, days: int) -> int:
+def oldest_kept_time(now: int, days: int) -> int:
     """Return the time before which recalls are deleted, if queries are kept for `days` days."""
-    return now - max(days, FEWEST_DAYS) * DAY
+    return now - max(days, MIN_DAYS) * DAY
 
 
-class Recalls:
+class RecallLog:
     """Recalls collected in memory, so that reading never writes. If they are not flushed, the oldest are dropped."""
 
-    def __init__(self, most: int = 2000) -> None:
+    def __init__(self, max_recalls: int = 2000) -> None:
         self._lock = threading.Lock()
-        self._asked: deque[Asked] = deque(maxlen=most)
+        self._recalls: deque[PendingRecall] = deque(maxlen=max_recalls)
 
-    def note(self, asked: Asked) -> None:
+    def add(self, recall: PendingRecall) -> None:
         with self._lock:
-            self._asked.append(asked)
+            self._recalls.append(recall)
 
-    def all(self) -> list[Asked]:
+    def list_all(self) -> list[PendingRecall]:
         """List all, oldest first, without removing them."""
         with self._lock:
-            return list(self._asked)
+            return list(self._recalls)
 
-    def take(self) -> list[Asked]:
+    def drain(self) -> list[PendingRecall]:
         """Remove and return all, oldest first."""
         with self._lock:
-            asked = list(self._asked)
-            self._asked.clear()
-            return asked
+            recalls = list(self._recalls)
+            self._recalls.clear()
+            return recalls
 
-    def put_back(self, asked: list[Asked]) -> None:
+    def put_back(self, recalls: list[PendingRecall]) -> None:
         """Put back recalls that could not be written; the next flush tries again."""
         with self._lock:
-            self._asked = deque([*asked, *self._asked], maxlen=self._asked.maxlen)
+            self._recalls = deque([*recalls, *self._recalls], maxlen=self._recalls.maxlen)

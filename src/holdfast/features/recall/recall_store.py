@@ -5,19 +5,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.features.recall.utility import Verdict, utility
+from holdfast.features.recall.utility import Verdict, compute_utility
 from holdfast.kernel.storage.port import Session
 
-MOST = 10_000
+MAX_RECALLS = 10_000
 """Maximum number of logged recalls."""
-ROOM = MOST // 10
+PRUNE_BATCH = MAX_RECALLS // 10
 """Number deleted at once above the maximum."""
-PAGE = 500
-FIRST = "\U0010ffff"
+PAGE_SIZE = 500
+AFTER_ALL_IDS = "\U0010ffff"
 """Sorts after every id."""
 
 
-class Hit(msgspec.Struct, frozen=True, omit_defaults=True):
+class HitRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A logged hit with the parts of its score."""
 
     id: str
@@ -28,109 +28,109 @@ class Hit(msgspec.Struct, frozen=True, omit_defaults=True):
     cosine: float | None = None
 
 
-class Logged(NamedTuple):
+class RecallRecord(NamedTuple):
     """A logged recall."""
 
     id: str
     asked_at: int
     agent: str
     question: str | None
-    hits: list[Hit]
+    hits: list[HitRecord]
 
 
-class Said(NamedTuple):
+class HitVerdict(NamedTuple):
     recall: str
     memory: str
     agent: str
     verdict: Verdict
 
 
-def add(session: Session, many: Sequence[Logged]) -> None:
+def add_recalls(session: Session, many: Sequence[RecallRecord]) -> None:
     """Store recalls. Memories purged meanwhile are left out, and so is a query that found one."""
     ids = {hit.id for one in many for hit in one.hits}
-    purged = {row[0] for row in session.rows("recall_purged", ids=list(ids))}
-    session.many("recall_log_add", (_row(one, purged) for one in many))
+    purged = {row[0] for row in session.rows("memory_purged_ids", ids=list(ids))}
+    session.many("recall_log_add", (_to_row(one, purged) for one in many))
 
 
-def _row(one: Logged, purged: set[str]) -> dict[str, object]:
+def _to_row(one: RecallRecord, purged: set[str]) -> dict[str, object]:
     question = None if any(hit.id in purged for hit in one.hits) else one.question
-    return {**one._asdict(), "question": question, "hits": _text(one.hits, purged)}
+    return {**one._asdict(), "question": question, "hits": _encode_hits(one.hits, purged)}
 
 
-def _text(hits: Iterable[Hit], without: set[str]) -> str:
+def _encode_hits(hits: Iterable[HitRecord], without: set[str]) -> str:
     return msgspec.json.encode([hit for hit in hits if hit.id not in without]).decode()
 
 
-def get(session: Session, id: str) -> Logged | None:
+def get_recall(session: Session, id: str) -> RecallRecord | None:
     row = session.row("recall_log_get", id=id)
-    return None if row is None else _logged(row)
+    return None if row is None else _to_record(row)
 
 
-def page(session: Session, agent: str | None, *, before: str, limit: int) -> list[Logged]:
+def list_page(session: Session, agent: str | None, *, before: str, limit: int) -> list[RecallRecord]:
     """List recalls of one agent or of all before a recall id, newest first."""
     if agent is None:
-        rows = session.rows("recall_log_before", before=before or FIRST, limit=limit)
+        rows = session.rows("recall_log_before", before=before or AFTER_ALL_IDS, limit=limit)
     else:
-        rows = session.rows("recall_log_of", agent=agent, before=before or FIRST, limit=limit)
-    return [_logged(row) for row in rows]
+        rows = session.rows("recall_log_of_agent", agent=agent, before=before or AFTER_ALL_IDS, limit=limit)
+    return [_to_record(row) for row in rows]
 
 
-def lately(session: Session, agent: str, *, since: int, limit: int) -> list[list[str]]:
+def list_recent_hits(session: Session, agent: str, *, since: int, limit: int) -> list[list[str]]:
     """List the hit ids of an agent's last recalls since a time, newest first."""
-    rows = session.rows("recall_log_lately", agent=agent, since=since, limit=limit)
-    return [[hit.id for hit in msgspec.json.decode(row[0], type=list[_Named])] for row in rows]
+    rows = session.rows("recall_log_recent", agent=agent, since=since, limit=limit)
+    return [[hit.id for hit in msgspec.json.decode(row[0], type=list[_HitId])] for row in rows]
 
 
-class _Named(msgspec.Struct, frozen=True):
+class _HitId(msgspec.Struct, frozen=True):
     """The memory id of a logged hit."""
 
     id: str
 
 
-def _logged(row: tuple[str, int, str, str | None, str]) -> Logged:
-    return Logged(*row[:4], msgspec.json.decode(row[4], type=list[Hit]))
+def _to_record(row: tuple[str, int, str, str | None, str]) -> RecallRecord:
+    return RecallRecord(*row[:4], msgspec.json.decode(row[4], type=list[HitRecord]))
 
 
-def prune(session: Session, before: int) -> None:
+def prune_recalls(session: Session, before: int) -> None:
     """Delete recalls before a time, and the oldest above the maximum."""
-    session.do("recall_log_aged", before=before)
+    session.do("recall_log_delete_before", before=before)
     ((count,),) = session.rows("recall_log_count")
-    if count > MOST:
-        session.do("recall_log_excess", excess=count - MOST + ROOM)
+    if count > MAX_RECALLS:
+        session.do("recall_log_delete_excess", excess=count - MAX_RECALLS + PRUNE_BATCH)
 
 
-def say(session: Session, many: Iterable[Said], now: int) -> None:
+def put_verdicts(session: Session, many: Iterable[HitVerdict], now: int) -> None:
     """Store verdicts; they replace earlier ones of the same agent on the same hits."""
     session.many("recall_feedback_put", ({**one._asdict(), "given_at": now} for one in many))
 
 
-def said_of(session: Session, recalls: Iterable[str]) -> list[Said]:
+def list_verdicts(session: Session, recalls: Iterable[str]) -> list[HitVerdict]:
     """List all verdicts on the hits of some recalls, in the order given."""
-    return [Said(*row) for row in session.rows("recall_feedback_of", ids=list(recalls))]
+    return [HitVerdict(*row) for row in session.rows("recall_feedback_of", ids=list(recalls))]
 
 
-def utilities(session: Session, ids: Sequence[str]) -> dict[str, float]:
+def read_utilities(session: Session, ids: Sequence[str]) -> dict[str, float]:
     """Compute the utility of the memories that have verdicts."""
     counts: dict[str, dict[Verdict, int]] = {}
     for memory, verdict, count in session.rows("recall_feedback_counts", ids=list(ids)) if ids else ():
         counts.setdefault(memory, {})[verdict] = count
-    return {memory: utility(said) for memory, said in counts.items()}
+    return {memory: compute_utility(verdicts) for memory, verdicts in counts.items()}
 
 
-def purge(session: Session, ids: Sequence[str]) -> None:
+def purge_memories(session: Session, ids: Sequence[str]) -> None:
     """Delete memories from the log, with the queries that found them and their verdicts."""
-    session.do("recall_feedback_purged", ids=list(ids))
-    gone, after = set(ids), ""
-    while rows := session.rows("recall_log_page", after=after, limit=PAGE):
-        for one in map(_logged, rows):
-            if any(hit.id in gone for hit in one.hits):
-                session.do("recall_log_purged", id=one.id, hits=_text(one.hits, gone))
+    session.do("recall_feedback_delete", ids=list(ids))
+    purged_ids, after = set(ids), ""
+    while rows := session.rows("recall_log_page", after=after, limit=PAGE_SIZE):
+        for one in map(_to_record, rows):
+            if any(hit.id in purged_ids for hit in one.hits):
+                session.do("recall_log_redact", id=one.id, hits=_encode_hits(one.hits, purged_ids))
         after = rows[-1][0]
 
 
-def by_hit(said: Iterable[Said]) -> Mapping[tuple[str, str], dict[str, Verdict]]:
+def group_by_hit(verdicts: Iterable[HitVerdict]) -> Mapping[tuple[str, str], dict[str, Verdict]]:
     """Group verdicts by recall and memory, one per agent."""
     found: dict[tuple[str, str], dict[str, Verdict]] = {}
-    for one in said:
+    for one in verdicts:
         found.setdefault((one.recall, one.memory), {})[one.agent] = one.verdict
     return found

@@ -3,36 +3,36 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from holdfast.features.embeddings import store as vectors
-from holdfast.features.history import snapshot as then
-from holdfast.features.history.snapshot import State
+from holdfast.features.embeddings import store as embedding_store
+from holdfast.features.history import snapshot as history_snapshot
+from holdfast.features.history.snapshot import PastMemory
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.find_memories import normal
+from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.memories.store import EVERYTHING, Filter, View
 from holdfast.features.recall import ranking as rank
-from holdfast.features.recall.budget import Packed
+from holdfast.features.recall.budget import PackResult
 from holdfast.features.recall.candidates import Row
-from holdfast.features.recall.features import Looked
+from holdfast.features.recall.features import Reader
 from holdfast.features.recall.service import (
-    Ask,
     Hit,
-    Ordered,
-    Ready,
-    folded,
-    hits_of,
-    needed,
-    ordered,
-    prepare,
-    settled,
+    PreparedQuery,
+    Ranking,
+    RecallRequest,
+    build_hits,
+    build_ranking,
+    count_to_rank,
+    fold_duplicates,
+    order_hits,
+    prepare_query,
 )
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text import emoji
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.timestamps import format_timestamp
 from holdfast.kernel.vector import Embedding
 
-Pick = Callable[[list[Hit]], tuple[list[Hit], Packed]]
+Pick = Callable[[list[Hit]], tuple[list[Hit], PackResult]]
 """Chooses the hits to return."""
 
 
@@ -41,7 +41,7 @@ class Reason(NamedTuple):
     message: str
 
 
-class Explained(NamedTuple):
+class Explanation(NamedTuple):
     """Why a query does or does not return a memory."""
 
     memory: Memory
@@ -49,73 +49,77 @@ class Explained(NamedTuple):
     reasons: list[Reason]
     place: int | None = None
     """Its place among the hits, or else among all candidates without a limit."""
-    why: rank.Ranked | None = None
-    last: float | None = None
+    ranked: rank.RankedMemory | None = None
+    last_score: float | None = None
     """Score of the last returned hit."""
     candidates: int | None = None
     degraded: str | None = None
 
 
-def why_not(hold: Hold, id: str, ask: Ask, pick: Pick) -> Explained:
+def explain_absence(ctx: Context, id: str, request: RecallRequest, pick: Pick) -> Explanation:
     """Explain why a memory is not among the hits, or at which place it is. Writes nothing and counts no access."""
-    ask = ask._replace(which=normal(ask.which))
-    with hold.reading() as session:
-        state = State(memories.resolve(session, hold.caller, id, hold.now(), view="any"), same_text=True)
-        if ask.as_of is None and ask.known_at is None:
-            filtered = list(_filtered(hold, session, state.memory, ask.which, hold.now()))
+    request = request._replace(filter=normalize_filter(request.filter))
+    with ctx.reading() as session:
+        state = PastMemory(memories.resolve(session, ctx.caller, id, ctx.now(), view="any"), has_same_text=True)
+        if request.as_of is None and request.known_at is None:
+            filtered = list(_find_excluding_filters(ctx, session, state.memory, request.filter, ctx.now()))
         else:
-            state, filtered = _before(hold, session, state, ask)
+            state, filtered = _read_past_state(ctx, session, state, request)
     memory = state.memory
-    if memory.id in ask.without:
+    if memory.id in request.excluded:
         filtered.append(
             Reason("standard", "It is a standard of the namespace: returned with the answer, not as a hit.")
         )
     if filtered:
-        return Explained(memory, returned=False, reasons=filtered)
-    return _ranked(hold, state, prepare(hold, ask), pick)
+        return Explanation(memory, returned=False, reasons=filtered)
+    return _explain_rank(ctx, state, prepare_query(ctx, request), pick)
 
 
 # Filters
 
 
-def _filtered(hold: Hold, session: Session, memory: Memory, which: Filter, now: int) -> Iterator[Reason]:
+def _find_excluding_filters(
+    ctx: Context, session: Session, memory: Memory, which: Filter, now: int
+) -> Iterator[Reason]:
     """List every part of the filter that excludes a memory; each is tested separately."""
-    if not _passes(hold, session, memory, Filter(archived=which.archived), now, "live"):
-        yield _state(memory)
-    for name, part in _parts(which):
-        if not _passes(hold, session, memory, part, now, "any"):
-            yield Reason(name, _SAYS[name](memory, part))
+    if not _passes(ctx, session, memory, Filter(archived=which.archived), now, "live"):
+        yield _explain_state(memory)
+    for name, part in _split_filter(which):
+        if not _passes(ctx, session, memory, part, now, "any"):
+            yield Reason(name, _FILTER_MESSAGES[name](memory, part))
 
 
-def _passes(hold: Hold, session: Session, memory: Memory, which: Filter, now: int, view: View) -> bool:
-    parts, params = memories.narrowed(hold.caller, which, now, view)
-    return bool(session.assembled(("memory_ids", *parts, "memory.one"), params | {"id": memory.id}))
+def _passes(ctx: Context, session: Session, memory: Memory, which: Filter, now: int, view: View) -> bool:
+    parts, params = memories.filter_clauses(ctx.caller, which, now, view)
+    return bool(session.select(("memory_ids", *parts, "memory.one"), params | {"id": memory.id}))
 
 
-def _before(hold: Hold, session: Session, now: State, ask: Ask) -> tuple[State, list[Reason]]:
+def _read_past_state(
+    ctx: Context, session: Session, current: PastMemory, request: RecallRequest
+) -> tuple[PastMemory, list[Reason]]:
     """Return a memory's state at the time of the query, and what excluded it then."""
-    when = then.then(session, hold.now(), as_of=ask.as_of, known_at=ask.known_at)
-    known = then.state_of(session, hold.caller, when._replace(true_at=None), now.memory.id)
+    when = history_snapshot.open_snapshot(session, ctx.now(), as_of=request.as_of, known_at=request.known_at)
+    known = history_snapshot.read_past_memory(session, ctx.caller, when._replace(true_at=None), current.memory.id)
     if known is None:
-        return now, [Reason("unknown_then", "This store had no version visible to you at that time.")]
-    state = then.state_of(session, hold.caller, when, now.memory.id)
+        return current, [Reason("unknown_then", "This store had no version visible to you at that time.")]
+    state = history_snapshot.read_past_memory(session, ctx.caller, when, current.memory.id)
     if state is None:
         return known, [Reason("untrue_then", "No version of it was valid at that time.")]
-    return state, list(_filtered_then(state.memory, ask.which, when.at))
+    return state, list(_find_past_exclusions(state.memory, request.filter, when.at))
 
 
-def _filtered_then(memory: Memory, which: Filter, at: int) -> Iterator[Reason]:
+def _find_past_exclusions(memory: Memory, which: Filter, at: int) -> Iterator[Reason]:
     """List every part of the filter that excludes a past state."""
-    if not then.alive(memory, at, archived=which.archived):
-        yield _state(memory)
-    for name, part in _parts(which):
-        if not then.within(memory, part):
-            yield Reason(name, _SAYS[name](memory, part))
+    if not history_snapshot.is_alive(memory, at, archived=which.archived):
+        yield _explain_state(memory)
+    for name, part in _split_filter(which):
+        if not history_snapshot.matches_any_state(memory, part):
+            yield Reason(name, _FILTER_MESSAGES[name](memory, part))
 
 
-def _parts(which: Filter) -> Iterator[tuple[str, Filter]]:
+def _split_filter(which: Filter) -> Iterator[tuple[str, Filter]]:
     """Split a filter into one filter per part; every tag is a part."""
-    for name in _SAYS:
+    for name in _FILTER_MESSAGES:
         value = getattr(which, name)
         if name == "tags":
             yield from ((name, Filter(tags=(tag,))) for tag in value)
@@ -123,7 +127,7 @@ def _parts(which: Filter) -> Iterator[tuple[str, Filter]]:
             yield name, Filter(**{name: value})
 
 
-def _state(memory: Memory) -> Reason:
+def _explain_state(memory: Memory) -> Reason:
     match memory.state:
         case "deleted":
             return Reason("deleted", "Deleted. `holdfast history` shows the change, `holdfast undo` reverts it.")
@@ -133,7 +137,7 @@ def _state(memory: Memory) -> Reason:
             return Reason("expired", "Expired. Use include_archived to find it.")
 
 
-_SAYS: dict[str, Callable[[Memory, Filter], str]] = {
+_FILTER_MESSAGES: dict[str, Callable[[Memory, Filter], str]] = {
     "namespace": lambda memory, which: f"It is in `{memory.namespace}`, not in `{which.namespace}`.",
     "namespaces": lambda memory, which: (
         f"It is in `{memory.namespace}`; the search covered `{which.namespaces[0]}` and its parents."
@@ -142,8 +146,8 @@ _SAYS: dict[str, Callable[[Memory, Filter], str]] = {
     "tier": lambda memory, which: f"Its tier is {memory.tier}, not {which.tier}.",
     "agent": lambda memory, which: f"It is by {memory.agent}, not by {which.agent}.",
     "min_priority": lambda memory, which: f"Its priority is {memory.priority}, below {which.min_priority}.",
-    "since": lambda memory, which: f"It was stored at {to_text(memory.created_at)}, before `since`.",
-    "until": lambda memory, which: f"It was stored at {to_text(memory.created_at)}, after `until`.",
+    "since": lambda memory, which: f"It was stored at {format_timestamp(memory.created_at)}, before `since`.",
+    "until": lambda memory, which: f"It was stored at {format_timestamp(memory.created_at)}, after `until`.",
     "tags": lambda memory, which: f"It does not have the tag {which.tags[0]}.",
     "kinds": lambda memory, which: f"Its kind is {memory.kind}, not {' or '.join(which.kinds)}.",
     "has_citations": lambda memory, which: "It has no citations.",
@@ -158,110 +162,122 @@ _SAYS: dict[str, Callable[[Memory, Filter], str]] = {
 
 # The order
 
-REPEATED = Reason(
+REPEATS_QUERY = Reason(
     "repeats_question", "It is a prompt that only repeats the query. Use the kind conversation to include prompts."
 )
 
 
-def _ranked(hold: Hold, state: State, ready: Ready, pick: Pick) -> Explained:
+def _explain_rank(ctx: Context, state: PastMemory, prepared: PreparedQuery, pick: Pick) -> Explanation:
     memory = state.memory
-    with hold.reading() as session:
-        look = Looked(hold, session, ready.ask.which, ready.now)
-        found = ordered(look, ready, every=True)
-        candidates, gathered = len(found.gathered.candidates), found.gathered
-        hits = hits_of(look, settled(found.ranked[: needed(ready.ask, gathered)], gathered), gathered, ready.ask)
+    with ctx.reading() as session:
+        reader = Reader(ctx, session, prepared.request.filter, prepared.now)
+        found = build_ranking(reader, prepared, every=True)
+        candidates, gathered = len(found.pool.candidates), found.pool
+        hits = build_hits(
+            reader,
+            order_hits(found.entries[: count_to_rank(prepared.request, gathered)], gathered),
+            gathered,
+            prepared.request,
+        )
         missed: list[Reason] = []
         if memory.id not in gathered.rows:
-            nearest, found = found.nearest, ordered(look, ready, every=True, also=[memory.id])
-            missed = list(_missed(look, state, ready, found, nearest))
+            nearest, found = found.nearest_ids, build_ranking(reader, prepared, every=True, also=[memory.id])
+            missed = list(_explain_missed(reader, state, prepared, found, nearest))
     kept, _ = pick(hits)
     places = {hit.memory.id: place for place, hit in enumerate(kept, 1)}
-    last = kept[-1].why.score if kept else None
-    if memory.id in found.gathered.repeated_prompts:
-        return Explained(memory, False, [REPEATED], None, None, last, candidates, ready.degraded)
-    why = next((one for one in found.ranked if one.id == memory.id), None)
+    last_score = kept[-1].ranked.score if kept else None
+    if memory.id in found.pool.repeated_prompts:
+        return Explanation(memory, False, [REPEATS_QUERY], None, None, last_score, candidates, prepared.degraded)
+    why = next((one for one in found.entries if one.id == memory.id), None)
     if memory.id in places:
-        told = Reason("returned", f"It is returned, at place {places[memory.id]} of {len(kept)}.")
-        return Explained(memory, True, [told], places[memory.id], why, last, candidates, ready.degraded)
+        reason = Reason("returned", f"It is returned, at place {places[memory.id]} of {len(kept)}.")
+        return Explanation(memory, True, [reason], places[memory.id], why, last_score, candidates, prepared.degraded)
     dropped = {hit.memory.id for hit in hits} - places.keys()
-    place, before = _outranked(memory, ready.ask, found, last, dropped)
-    within = before[0].code == "limit" and place is not None and place <= ready.ask.limit
+    place, before = _find_place(memory, prepared.request, found, last_score, dropped)
+    within = before[0].code == "limit" and place is not None and place <= prepared.request.limit
     reasons = missed if missed and within else [*missed, *before]
-    return Explained(memory, False, reasons, place, why, last, candidates, ready.degraded)
+    return Explanation(memory, False, reasons, place, why, last_score, candidates, prepared.degraded)
 
 
-def _outranked(
-    memory: Memory, ask: Ask, found: Ordered, last: float | None, dropped: Collection[str]
+def _find_place(
+    memory: Memory, request: RecallRequest, ranking: Ranking, last_score: float | None, dropped: Collection[str]
 ) -> tuple[int | None, list[Reason]]:
     """Return its place without a limit, and what keeps it out; `dropped` are the hits that exceed the budget."""
-    order = settled(found.ranked, found.gathered)
-    chosen, like = folded(order, found.gathered, len(order))
+    order = order_hits(ranking.entries, ranking.pool)
+    chosen, like = fold_duplicates(order, ranking.pool, len(order))
     places = {one.id: place for place, one in enumerate(chosen, 1)}
     twin = next((id for id, others in like.items() if memory.id in others), None)
     if twin is not None:
-        told = Reason("folded", f"It is a duplicate of {twin}, which has place {places[twin]}.")
-        return places[twin], [told, _unfit(f"{twin} has", places[twin])] if twin in dropped else [told]
+        reason = Reason("folded", f"It is a duplicate of {twin}, which has place {places[twin]}.")
+        return places[twin], [reason, _over_budget(f"{twin} has", places[twin])] if twin in dropped else [reason]
     place = places.get(memory.id)
     if place is None:
         return None, [Reason("unrelated", "It does not match the query: its score is not above 0.")]
     if memory.id in dropped:
-        return place, [_unfit("It has", place)]
+        return place, [_over_budget("It has", place)]
     score = next(one.score for one in chosen if one.id == memory.id)
-    beside = "" if last is None else f"; the last hit has {last:.3f}"
-    said = f"It has place {place} with a score of {score:.3f}{beside}. The limit is {ask.limit}."
-    return place, [Reason("limit", said)]
+    beside = "" if last_score is None else f"; the last hit has {last_score:.3f}"
+    message = f"It has place {place} with a score of {score:.3f}{beside}. The limit is {request.limit}."
+    return place, [Reason("limit", message)]
 
 
-def _unfit(which: str, place: int) -> Reason:
-    return Reason("budget", f"{which} place {place}, but exceeds the token budget.")
+def _over_budget(subject: str, place: int) -> Reason:
+    return Reason("budget", f"{subject} place {place}, but exceeds the token budget.")
 
 
 # The channels
 
 
-def _missed(look: Looked, state: State, ready: Ready, found: Ordered, nearest: Sequence[str]) -> Iterator[Reason]:
+def _explain_missed(
+    reader: Reader, state: PastMemory, prepared: PreparedQuery, ranking: Ranking, nearest_ids: Sequence[str]
+) -> Iterator[Reason]:
     """Explain why neither keyword nor vector search found it."""
     id = state.memory.id
-    why = next((one for one in found.ranked if one.id == id), None)
-    yield _missed_by_words(ready, why.terms if why else ())
-    pieces = [piece for one in found.gathered.candidates if one.id == id for piece in one.pieces]
+    why = next((one for one in ranking.entries if one.id == id), None)
+    yield _explain_lexical_miss(prepared, why.terms if why else ())
+    pieces = [piece for one in ranking.pool.candidates if one.id == id for piece in one.pieces]
     cosine = max((piece.cosine for piece in pieces if piece.cosine is not None), default=None)
-    if not state.same_text and ready.vector is not None:
+    if not state.has_same_text and prepared.vector is not None:
         yield Reason("no_vector", "Its embeddings are of its current text, not of its text at that time.")
     else:
-        yield _missed_by_vectors(look.session, ready, cosine, [found.gathered.rows[one] for one in nearest])
+        yield _explain_vector_miss(reader.session, prepared, cosine, [ranking.pool.rows[one] for one in nearest_ids])
 
 
-def _missed_by_words(ready: Ready, terms: Sequence[str]) -> Reason:
-    words = ready.heard.words
+def _explain_lexical_miss(prepared: PreparedQuery, terms: Sequence[str]) -> Reason:
+    words = prepared.lexical.stems
     if not words:
         return Reason("no_words", "The query has no words to search for.")
     if not terms:
         return Reason(
-            "no_words", f"It contains none of the query words: {', '.join(map(emoji.shown, words.values()))}."
+            "no_words", f"It contains none of the query words: {', '.join(map(emoji.to_emoji, words.values()))}."
         )
-    asked, words_held = ready.heard.asked, [words[stem] for stem in terms]
-    held = list(map(emoji.shown, words_held))
-    if not {*asked.rare, *asked.common}.intersection(words_held):
+    plan, words_held = prepared.lexical.plan, [words[stem] for stem in terms]
+    held = list(map(emoji.to_emoji, words_held))
+    if not {*plan.rare, *plan.common}.intersection(words_held):
         return Reason("common_words", f"It contains only query words that are too common: {', '.join(held)}.")
-    others = ready.heard.breadth.found
+    others = prepared.lexical.breadth.lexical
     return Reason("words", f"It contains {', '.join(held)}, but {others} other memories match the query words better.")
 
 
-def _missed_by_vectors(session: Session, ready: Ready, cosine: float | None, nearest: Sequence[Row]) -> Reason:
-    if ready.vector is None:
-        return Reason("no_question_vector", ready.degraded or "No embedding model is configured: set `embedder`.")
+def _explain_vector_miss(
+    session: Session, prepared: PreparedQuery, cosine: float | None, nearest: Sequence[Row]
+) -> Reason:
+    if prepared.vector is None:
+        return Reason("no_question_vector", prepared.degraded or "No embedding model is configured: set `embedder`.")
     if cosine is None:
         return Reason(
-            "no_vector", f"It has no embedding from {ready.vector.model} yet. Run `holdfast reembed` to compute it."
+            "no_vector", f"It has no embedding from {prepared.vector.model} yet. Run `holdfast reembed` to compute it."
         )
     if cosine < rank.RELATED:
         return Reason("far", f"Its embedding is too far from the query: cosine {cosine:.3f}, minimum {rank.RELATED}.")
-    return Reason("vectors", f"The cosine of its embedding is {cosine:.3f}; {_reach(session, ready.vector, nearest)}.")
+    return Reason(
+        "vectors",
+        f"The cosine of its embedding is {cosine:.3f}; {_describe_nearest(session, prepared.vector, nearest)}.",
+    )
 
 
-def _reach(session: Session, asked: Embedding, nearest: Sequence[Row]) -> str:
+def _describe_nearest(session: Session, embedding: Embedding, nearest: Sequence[Row]) -> str:
     """Describe how many memories are nearer, and the cosine of the last of them."""
-    near = vectors.nearness(session, asked, {row.id: row.content_hash for row in nearest[-1:]})
-    least = max((cosine for passages in near.values() for cosine in passages.values()), default=None)
-    return f"{len(nearest)} others are nearer" + ("" if least is None else f", the last with {least:.3f}")
+    near = embedding_store.compute_nearness(session, embedding, {row.id: row.content_hash for row in nearest[-1:]})
+    lowest = max((cosine for passages in near.values() for cosine in passages.values()), default=None)
+    return f"{len(nearest)} others are nearer" + ("" if lowest is None else f", the last with {lowest:.3f}")

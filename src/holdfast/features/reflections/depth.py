@@ -9,19 +9,25 @@ from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.namespaces import policy_store as policies
+from holdfast.features.namespaces import policy_store
 from holdfast.features.namespaces.model import Rules
-from holdfast.features.reflections.model import depth_by, end, held_before, stands, with_origin
+from holdfast.features.reflections.model import (
+    depth_from_link,
+    end_or_open,
+    is_source_link,
+    was_valid_before,
+    with_origin,
+)
 from holdfast.kernel.errors import ApprovalRequired, CycleDetected, DepthExceeded, Invalid
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.records.validate import DEEPEST_TAKEN_IN
+from holdfast.kernel.records.validate import MAX_IMPORT_DEPTH
 from holdfast.kernel.storage.port import Session
 
 
-class Raised(NamedTuple):
+class RaisedMemory(NamedTuple):
     """A memory whose depth increases, and its new depth."""
 
     id: str
@@ -30,32 +36,32 @@ class Raised(NamedTuple):
     state: str
 
 
-How = Literal["made", "put back", "taken in"]
+LinkOrigin = Literal["made", "put back", "taken in"]
 """Whether a link is created here, restored by an undo, or received from another store."""
 
 
-def stand(write: Transaction, before: Link | None, after: Link, how: How = "made") -> None:
+def check_link(write: Transaction, before: Link | None, after: Link, origin: LinkOrigin = "made") -> None:
     """Check a link that is about to be written and raise the depths it affects; raise if it is not allowed.
 
     Links from other stores are not capped by policy: they are accepted at any depth, and only new links on them are
     refused.
     """
-    if stands(after) and not held_before(before, after):
-        _must_not_circle(write, after, how)
+    if is_source_link(after) and not was_valid_before(before, after):
+        _check_no_cycle(write, after, origin)
         target = write.get(MEMORY, after.target)
         assert target is not None
-        if depth := depth_by(after, target.reflection_depth):
-            lift(write, after.source, depth, capped=how != "taken in")
+        if depth := depth_from_link(after, target.reflection_depth):
+            raise_depth(write, after.source, depth, capped=origin != "taken in")
 
 
-def _must_not_circle(write: Transaction, link: Link, how: How) -> None:
+def _check_no_cycle(write: Transaction, link: Link, origin: LinkOrigin) -> None:
     """Raise if a link closes a cycle.
 
     A cycle with a reflection is always refused. A cycle of derivations changes no depth: it is accepted from other
     stores and from undo, and refused only for new links.
     """
-    reflects = _circle(write, link)
-    if reflects or (reflects is not None and how == "made"):
+    reflects = _find_cycle(write, link)
+    if reflects or (reflects is not None and origin == "made"):
         raise CycleDetected(
             "This link would close a cycle: the target is already derived from the source.",
             source_id=link.source,
@@ -63,26 +69,26 @@ def _must_not_circle(write: Transaction, link: Link, how: How) -> None:
         )
 
 
-def _circle(write: Transaction, link: Link) -> bool | None:
+def _find_cycle(write: Transaction, link: Link) -> bool | None:
     """Whether the cycle that a link closes contains a reflection; None if it closes no cycle."""
     found = write.session.row(
-        "reflection_circle",
+        "reflection_cycle",
         source=link.source,
         target=link.target,
         reflects=int(link.relation == "reflects_on"),
         since=link.valid_from,
-        until=end(link),
+        until=end_or_open(link),
         now=write.now,
     )
     assert found is not None
     return None if found[0] is None else bool(found[0])
 
 
-def must_fit(session: Session, memory: Memory) -> None:
+def check_depth(session: Session, memory: Memory) -> None:
     """Raise if a memory is deeper than its namespace allows, or than it allows without approval."""
     if memory.reflection_depth > 0:
-        rules = policies.resolved(session, memory.namespace)
-        must_be_allowed(rules, memory.reflection_depth, memory.namespace)
+        rules = policy_store.resolve_rules(session, memory.namespace)
+        check_max_depth(rules, memory.reflection_depth, memory.namespace)
         if needs_approval(rules, memory.reflection_depth):
             raise ApprovalRequired(
                 f"In {memory.namespace!r} a depth above {rules.require_approval_above_depth} requires approval: "
@@ -90,7 +96,7 @@ def must_fit(session: Session, memory: Memory) -> None:
             )
 
 
-def must_be_allowed(rules: Rules, depth: int, namespace: str) -> None:
+def check_max_depth(rules: Rules, depth: int, namespace: str) -> None:
     if depth > rules.max_reflection_depth:
         allowed = f"at most {rules.max_reflection_depth}: use shallower sources, or"
         raise DepthExceeded(
@@ -107,15 +113,15 @@ def needs_approval(rules: Rules, depth: int) -> bool:
     return rules.require_approval_above_depth is not None and depth > rules.require_approval_above_depth
 
 
-def lift(write: Transaction, id: str, depth: int, *, capped: bool) -> None:
+def raise_depth(write: Transaction, id: str, depth: int, *, capped: bool) -> None:
     """Raise the depth of a memory and of its dependents: all or none. Raises before the first write."""
-    rows = write.session.rows("reflection_higher", id=id, depth=depth, now=write.now, most=DEEPEST_TAKEN_IN + 1)
-    raised = [Raised(*row) for row in rows]
+    rows = write.session.rows("reflection_raised", id=id, depth=depth, now=write.now, most=MAX_IMPORT_DEPTH + 1)
+    raised = [RaisedMemory(*row) for row in rows]
     for one in raised:
-        if one.depth > DEEPEST_TAKEN_IN:
-            raise Invalid(f"reflection_depth: at most {DEEPEST_TAKEN_IN}", fields=["reflection_depth"])
+        if one.depth > MAX_IMPORT_DEPTH:
+            raise Invalid(f"reflection_depth: at most {MAX_IMPORT_DEPTH}", fields=["reflection_depth"])
         if capped and one.state != "deleted":
-            _must_rise(write, id, one)
+            _check_raised_depth(write, id, one)
     for one in raised:
         memory = write.get(MEMORY, one.id)
         assert memory is not None
@@ -123,26 +129,26 @@ def lift(write: Transaction, id: str, depth: int, *, capped: bool) -> None:
         write.change(MEMORY, memory, higher, "deepen")
 
 
-def raise_taken(write: Transaction, links: Iterable[str], grounds: Iterable[str]) -> None:
+def raise_synced_depths(write: Transaction, links: Iterable[str], sources: Iterable[str]) -> None:
     """Raise depths that became too low by concurrent changes: one store raised a memory, another linked to it.
 
     Memories in a cycle that two stores closed together are not raised.
     """
-    params = {"links": sorted(links), "grounds": sorted(grounds)}
-    for (id,) in write.session.rows("reflection_low", **params, now=write.now) if any(params.values()) else ():
+    params = {"links": sorted(links), "grounds": sorted(sources)}
+    for (id,) in write.session.rows("reflection_too_low", **params, now=write.now) if any(params.values()) else ():
         source = write.get(MEMORY, id)
         assert source is not None
-        bounds = {"depth": source.reflection_depth, "now": write.now, "most": DEEPEST_TAKEN_IN + 1}
-        rows = write.session.rows("reflection_higher", id=id, **bounds)
-        if all(Raised(*row).depth <= DEEPEST_TAKEN_IN for row in rows):
-            lift(write, id, source.reflection_depth, capped=False)
+        bounds = {"depth": source.reflection_depth, "now": write.now, "most": MAX_IMPORT_DEPTH + 1}
+        rows = write.session.rows("reflection_raised", id=id, **bounds)
+        if all(RaisedMemory(*row).depth <= MAX_IMPORT_DEPTH for row in rows):
+            raise_depth(write, id, source.reflection_depth, capped=False)
 
 
-def _must_rise(write: Transaction, id: str, one: Raised) -> None:
+def _check_raised_depth(write: Transaction, id: str, one: RaisedMemory) -> None:
     """Raise if policy forbids the new depth. The error does not identify dependents: they may be private."""
-    rules = policies.resolved(write.session, one.namespace)
+    rules = policy_store.resolve_rules(write.session, one.namespace)
     if one.id == id:
-        must_be_allowed(rules, one.depth, one.namespace)
+        check_max_depth(rules, one.depth, one.namespace)
         if needs_approval(rules, one.depth):
             raise ApprovalRequired(
                 "This depth requires approval: create the reflection with reflect, which requests approval."

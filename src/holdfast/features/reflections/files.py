@@ -8,39 +8,38 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.admin.backup import filing, local_path, must_be_local
+from holdfast.features.admin.backup import local_path, must_be_local, translate_os_errors
 from holdfast.features.graph import store as links
-from holdfast.features.graph.store import Which
+from holdfast.features.graph.store import LinkFilter
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
-from holdfast.features.reflections.markdown import path_of, read, render
-from holdfast.features.transfer import importer as intake
-from holdfast.features.transfer import schema_v1 as envelope
+from holdfast.features.reflections.markdown import file_path, parse_file, render_file
+from holdfast.features.transfer import importer, schema_v1
 from holdfast.features.transfer.model import Options
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, Invalid
-from holdfast.kernel.records import validate as door
+from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
 
-PAGE = 200
-MOST_LINKS = 10_000
-LARGEST_FILE = 1 << 20
-MOST_FILES = 100_000
-UNFINISHED = ".holdfast-partial"
-MISSING = "reflects_on_missing"
+PAGE_SIZE = 200
+MAX_LINKS = 10_000
+MAX_FILE_BYTES = 1 << 20
+MAX_FILES = 100_000
+PARTIAL_SUFFIX = ".holdfast-partial"
+MISSING_SOURCES = "reflects_on_missing"
 """Field of an imported reflection that lists its sources missing from this store, so that they are not lost."""
-NOT_OF_THE_FILE = ("id", "access_count", "last_accessed_at", "content")
+EXCLUDED_FIELDS = ("id", "access_count", "last_accessed_at", "content")
 """Fields that are not exported to the file, such as local access counts."""
 
-FIRST = ("namespace", "title", "reflection_depth", "created_at")
-TOLD_BY_HEADS = ("speaker", "occurred_at", "thread", "place")
+LEADING_FIELDS = ("namespace", "title", "reflection_depth", "created_at")
+KEPT_WHEN_EMPTY = ("speaker", "occurred_at", "thread", "place")
 """Written even if empty: on import a missing one would be parsed from the text."""
 
 Row = dict[str, Any]
 
 
-class Written(NamedTuple):
+class ExportResult(NamedTuple):
     """The outcome of an export; names are relative to the folder."""
 
     written: list[str]
@@ -51,7 +50,7 @@ class Written(NamedTuple):
     """Files that this store did not write."""
 
 
-class Parted(NamedTuple):
+class ParsedFile(NamedTuple):
     """A file parsed into rows of an import envelope."""
 
     name: str
@@ -59,24 +58,24 @@ class Parted(NamedTuple):
     links: list[Row]
 
 
-class TakenIn(NamedTuple):
+class ImportFilesResult(NamedTuple):
     files: int
-    taken: intake.Taken
+    imported: importer.ImportReport
     rejected: list[tuple[str, HoldfastError]]
     """File name and error."""
     missing: list[str]
     """Sources missing from this store."""
 
 
-def fields_of(session: Session, hold: Hold, memory: Memory) -> Row:
+def build_fields(session: Session, ctx: Context, memory: Memory) -> Row:
     """Build the header fields of a reflection's file."""
-    row, known_fields = envelope.memory_row(memory, (0, 0)), envelope.memory_row(replace(memory, extra={}), (0, 0))
-    own = _spoken({name: row[name] for name in known_fields if name not in NOT_OF_THE_FILE})
-    more = {name: value for name, value in row.items() if name not in known_fields and name != MISSING}
-    sources, others = _links_of(session, hold, memory)
+    row, known_fields = schema_v1.memory_row(memory, (0, 0)), schema_v1.memory_row(replace(memory, extra={}), (0, 0))
+    own = _drop_empty({name: row[name] for name in known_fields if name not in EXCLUDED_FIELDS})
+    more = {name: value for name, value in row.items() if name not in known_fields and name != MISSING_SOURCES}
+    sources, others = _list_links(session, ctx, memory)
     return {
         "memory_id": memory.id,
-        **{name: own.pop(name) for name in FIRST},
+        **{name: own.pop(name) for name in LEADING_FIELDS},
         "agent_id": memory.agent,
         "reflects_on": sources,
         **own,
@@ -85,72 +84,74 @@ def fields_of(session: Session, hold: Hold, memory: Memory) -> Row:
     }
 
 
-def _links_of(session: Session, hold: Hold, memory: Memory) -> tuple[list[Row], list[Row]]:
+def _list_links(session: Session, ctx: Context, memory: Memory) -> tuple[list[Row], list[Row]]:
     """List the sources of a reflection, missing ones included, and its other links."""
-    which = Which(view="kept", ended_too=True)
-    edges = links.leaving(session, hold.caller, [memory.id], which, hold.now(), limit=MOST_LINKS)
-    rows = [envelope.link_row(edge.link) for edge in edges]
-    sources = [_end(row) for row in rows if row["relation"] == "reflects_on"] + _missing_of(memory)
-    others = [{"relation": row["relation"], **_end(row)} for row in rows if row["relation"] != "reflects_on"]
+    which = LinkFilter(view="kept", include_ended=True)
+    edges = links.list_outgoing(session, ctx.caller, [memory.id], which, ctx.now(), limit=MAX_LINKS)
+    rows = [schema_v1.link_row(edge.link) for edge in edges]
+    sources = [_link_end(row) for row in rows if row["relation"] == "reflects_on"] + _list_missing_sources(memory)
+    others = [{"relation": row["relation"], **_link_end(row)} for row in rows if row["relation"] != "reflects_on"]
     return (
         sorted(sources, key=lambda end: str(end["target_id"])),
         sorted(others, key=lambda end: (end["target_id"], end["relation"])),
     )
 
 
-def _missing_of(memory: Memory) -> list[Row]:
+def _list_missing_sources(memory: Memory) -> list[Row]:
     """Read the missing sources from the memory's extra field; skip malformed entries."""
-    stored = memory.extra.get(MISSING)
+    stored = memory.extra.get(MISSING_SOURCES)
     ends = stored if isinstance(stored, list) else []
     return [end for end in ends if isinstance(end, dict) and isinstance(end.get("target_id"), str)]
 
 
-def _end(row: Row) -> Row:
-    return _spoken({name: value for name, value in row.items() if name not in ("source_id", "relation")})
+def _link_end(row: Row) -> Row:
+    return _drop_empty({name: value for name, value in row.items() if name not in ("source_id", "relation")})
 
 
-def _spoken(row: Row) -> Row:
+def _drop_empty(row: Row) -> Row:
     """Drop empty values: people read the file."""
-    return {name: value for name, value in row.items() if name in TOLD_BY_HEADS or value not in (None, [])}
+    return {name: value for name, value in row.items() if name in KEPT_WHEN_EMPTY or value not in (None, [])}
 
 
-def export_one(hold: Hold, session: Session, id: str) -> tuple[Memory, Row]:
+def read_reflection(ctx: Context, session: Session, id: str) -> tuple[Memory, Row]:
     """Read one reflection with all its fields."""
-    memory = memories.resolve(session, hold.caller, id, hold.now(), view="kept")
+    memory = memories.resolve(session, ctx.caller, id, ctx.now(), view="kept")
     if memory.kind != "reflection":
         raise Invalid(f"The memory {memory.id} is not a reflection (kind: {memory.kind}).", fields=["memory_id"])
-    return memory, fields_of(session, hold, memory)
+    return memory, build_fields(session, ctx, memory)
 
 
-def export_all(hold: Hold, to: str, namespace: str | None, since: int | None) -> Written:
+def write_files(ctx: Context, to: str, namespace: str | None, since: int | None) -> ExportResult:
     """Write a file for each live, visible reflection; remove files of reflections that are no longer live."""
-    must_be_local(hold, "out_dir")
-    folder, place = local_path(to), None if namespace is None else door.namespace(namespace)
+    must_be_local(ctx, "out_dir")
+    folder, place = local_path(to), None if namespace is None else validate.namespace(namespace)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Invalid(f"out_dir: cannot create {folder}: {error.strerror}", fields=["out_dir"]) from None
-    with hold.reading() as session, filing(folder):
-        written = Written([], [], [], [])
-        for memory in _reflections(hold, session, place, since):
-            name = path_of(memory.namespace, memory.id)
-            changed = _put(folder, name, render(fields_of(session, hold, memory), memory.content).encode())
+    with ctx.reading() as session, translate_os_errors(folder):
+        written = ExportResult([], [], [], [])
+        for memory in _list_reflections(ctx, session, place, since):
+            name = file_path(memory.namespace, memory.id)
+            changed = _write_file(
+                folder, name, render_file(build_fields(session, ctx, memory), memory.content).encode()
+            )
             (written.written if changed else written.unchanged).append(name)
-            hold.progress(len(written.written), len(written.written), "exporting")
+            ctx.progress(len(written.written), len(written.written), "exporting")
         if since is None:
-            _clear(hold, session, folder, place, written)
+            _remove_stale_files(ctx, session, folder, place, written)
     return written
 
 
-def _reflections(hold: Hold, session: Session, namespace: str | None, since: int | None) -> Iterator[Memory]:
+def _list_reflections(ctx: Context, session: Session, namespace: str | None, since: int | None) -> Iterator[Memory]:
     which = Filter(under=namespace, kinds=("reflection",), since=since)
-    skip, now = 0, hold.now()
-    while page := memories.select(session, hold.caller, which, now, order="by_creation", limit=PAGE, skip=skip):
+    skip, now = 0, ctx.now()
+    while page := memories.select(session, ctx.caller, which, now, order="by_creation", limit=PAGE_SIZE, skip=skip):
         yield from page
         skip += len(page)
 
 
-def _put(folder: Path, name: str, content: bytes) -> bool:
+def _write_file(folder: Path, name: str, content: bytes) -> bool:
     """Write a file atomically if its content changed; return whether it did. Never follows a symbolic link."""
     file = folder / name
     for above in reversed(file.relative_to(folder).parents):
@@ -163,7 +164,7 @@ def _put(folder: Path, name: str, content: bytes) -> bool:
         file.unlink()
     if file.is_file() and file.stat().st_size == len(content) and file.read_bytes() == content:
         return False
-    partial = file.with_name(f".{file.name}.{os.getpid()}{UNFINISHED}")
+    partial = file.with_name(f".{file.name}.{os.getpid()}{PARTIAL_SUFFIX}")
     with os.fdopen(os.open(partial, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | _NO_LINK, 0o600), "wb") as target:
         target.write(content)
         target.flush()
@@ -175,88 +176,92 @@ def _put(folder: Path, name: str, content: bytes) -> bool:
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
-def _clear(hold: Hold, session: Session, folder: Path, namespace: str | None, written: Written) -> None:
+def _remove_stale_files(
+    ctx: Context, session: Session, folder: Path, namespace: str | None, written: ExportResult
+) -> None:
     """Remove files of earlier exports whose reflections are no longer live; record files that are not ours."""
     current = {*written.written, *written.unchanged}
-    for name in _named(folder):
-        if name.endswith(UNFINISHED):
+    for name in _list_files(folder):
+        if name.endswith(PARTIAL_SUFFIX):
             (folder / name).unlink()
         elif name.endswith(".md") and name not in current:
-            _clear_one(hold, session, folder, name, namespace, written)
+            _remove_stale_file(ctx, session, folder, name, namespace, written)
 
 
-def _clear_one(hold: Hold, session: Session, folder: Path, name: str, namespace: str | None, written: Written) -> None:
-    identity = _told(folder, name)
-    known = memories.by_ids(session, hold.caller, [identity[0]], hold.now(), view="any") if identity else {}
-    if identity is None or name != path_of(identity[1], identity[0]) or not known:
+def _remove_stale_file(
+    ctx: Context, session: Session, folder: Path, name: str, namespace: str | None, written: ExportResult
+) -> None:
+    identity = _read_identity(folder, name)
+    known = memories.by_ids(session, ctx.caller, [identity[0]], ctx.now(), view="any") if identity else {}
+    if identity is None or name != file_path(identity[1], identity[0]) or not known:
         written.left.append(name)
     elif namespace is None or identity[1] == namespace or identity[1].startswith(f"{namespace}/"):
         (folder / name).unlink()
         written.removed.append(name)
 
 
-def _told(folder: Path, name: str) -> tuple[str, str] | None:
+def _read_identity(folder: Path, name: str) -> tuple[str, str] | None:
     """Read the memory id and namespace from a file; None if it is unreadable or not ours."""
     try:
-        fields, _ = read(_content(folder / name))
+        fields, _ = parse_file(_read_file(folder / name))
     except (HoldfastError, OSError):
         return None
     id, namespace = fields.get("memory_id"), fields.get("namespace")
     return (id, namespace) if isinstance(id, str) and isinstance(namespace, str) else None
 
 
-def _named(folder: Path) -> list[str]:
+def _list_files(folder: Path) -> list[str]:
     """List all files below a folder by relative name, without following symbolic links."""
     found = []
     for place, folders, files in os.walk(folder):
         folders.sort()
         found += [(Path(place) / file).relative_to(folder).as_posix() for file in files]
-        if len(found) > MOST_FILES:
-            raise Invalid(f"{folder}: contains more than {MOST_FILES} files.", fields=["path"])
+        if len(found) > MAX_FILES:
+            raise Invalid(f"{folder}: contains more than {MAX_FILES} files.", fields=["path"])
     return sorted(found)
 
 
-def _content(file: Path) -> str:
+def _read_file(file: Path) -> str:
     """Read a regular file as UTF-8; raise if it is too large."""
     with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | _NO_LINK), "rb") as given:
         if not stat.S_ISREG(os.fstat(given.fileno()).st_mode):
             raise Invalid("is not a regular file")
-        content = given.read(LARGEST_FILE + 1)
-    if len(content) > LARGEST_FILE:
-        raise Invalid(f"is larger than {LARGEST_FILE} bytes")
+        content = given.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise Invalid(f"is larger than {MAX_FILE_BYTES} bytes")
     try:
         return content.decode()
     except UnicodeDecodeError:
         raise Invalid("is not UTF-8 text") from None
 
 
-def import_all(hold: Hold, path: str, options: Options, *, dry_run: bool) -> TakenIn:
+def import_files(ctx: Context, path: str, options: Options, *, dry_run: bool) -> ImportFilesResult:
     """Import files like any other import; unreadable files are reported, the others are imported."""
-    must_be_local(hold, "path")
+    must_be_local(ctx, "path")
     folder = local_path(path)
-    parts, rejected = list[Parted](), list[tuple[str, HoldfastError]]()
-    with filing(folder):
+    parts, rejected = list[ParsedFile](), list[tuple[str, HoldfastError]]()
+    with translate_os_errors(folder):
         if not folder.is_dir():
             raise Invalid(f"path: {path!r} is not a folder", fields=["path"])
-        for name in (name for name in _named(folder) if name.endswith(".md")):
+        for name in (name for name in _list_files(folder) if name.endswith(".md")):
             try:
-                parts.append(_parted(folder, name))
+                parts.append(_parse_file(folder, name))
             except HoldfastError as error:
                 rejected.append((name, error))
-    missing = _missing(hold, parts)
-    rows = [_row(part, missing) for part in parts]
+    missing = _find_missing(ctx, parts)
+    rows = [_memory_row(part, missing) for part in parts]
     link_files = [(part.name, link) for part in parts for link in part.links if link["target_id"] not in missing]
-    imported = intake.take(
-        hold, {"memories": rows, "links": [link for _, link in link_files]}, options, dry_run=dry_run
+    imported = importer.import_envelope(
+        ctx, {"memories": rows, "links": [link for _, link in link_files]}, options, dry_run=dry_run
     )
     for one in imported.rejected:
         rejected.append((parts[one.index].name if one.array == "memories" else link_files[one.index][0], one.error))
-    return TakenIn(len(parts) + len(rejected) - len(imported.rejected), imported, rejected, sorted(missing))
+    return ImportFilesResult(len(parts) + len(rejected) - len(imported.rejected), imported, rejected, sorted(missing))
 
 
-def _parted(folder: Path, name: str) -> Parted:
+def _parse_file(folder: Path, name: str) -> ParsedFile:
     try:
-        fields, content = read(_content(folder / name))
+        fields, content = parse_file(_read_file(folder / name))
     except OSError as error:
         raise Invalid(f"cannot be read: {error.strerror}") from None
     id = fields.pop("memory_id", None)
@@ -265,30 +270,36 @@ def _parted(folder: Path, name: str) -> Parted:
     ground, other, more = fields.pop("reflects_on", []), fields.pop("links", []), fields.pop("more", {})
     if not isinstance(more, dict):
         raise Invalid("more: must be an object", fields=["more"])
-    ends = [{**_link(one, "reflects_on"), "relation": "reflects_on"} for one in _listed(ground, "reflects_on")]
-    ends += [_link(one, "links") for one in _listed(other, "links")]
-    return Parted(name, {**more, **fields, "id": id, "content": content}, [{**end, "source_id": id} for end in ends])
+    ends = [
+        {**_check_link(one, "reflects_on"), "relation": "reflects_on"} for one in _check_list(ground, "reflects_on")
+    ]
+    ends += [_check_link(one, "links") for one in _check_list(other, "links")]
+    return ParsedFile(
+        name, {**more, **fields, "id": id, "content": content}, [{**end, "source_id": id} for end in ends]
+    )
 
 
-def _listed(value: Any, field: str) -> list[Any]:
+def _check_list(value: Any, field: str) -> list[Any]:
     if not isinstance(value, list):
         raise Invalid(f"{field}: must be a list", fields=[field])
     return value
 
 
-def _link(value: Any, field: str) -> Row:
+def _check_link(value: Any, field: str) -> Row:
     if not isinstance(value, dict) or not isinstance(value.get("target_id"), str):
         raise Invalid(f"{field}: every entry needs a target_id", fields=[field])
     return value
 
 
-def _missing(hold: Hold, parts: list[Parted]) -> set[str]:
+def _find_missing(ctx: Context, parts: list[ParsedFile]) -> set[str]:
     """Ids that the files link to and that are neither among them nor in the store."""
     wanted = {link["target_id"] for part in parts for link in part.links} - {part.memory["id"] for part in parts}
-    with hold.reading() as session:
-        return wanted - set(memories.by_ids(session, hold.caller, wanted, hold.now(), view="kept"))
+    with ctx.reading() as session:
+        return wanted - set(memories.by_ids(session, ctx.caller, wanted, ctx.now(), view="kept"))
 
 
-def _row(part: Parted, missing: set[str]) -> Row:
-    lost = [_end(link) for link in part.links if link["target_id"] in missing and link["relation"] == "reflects_on"]
-    return {**part.memory, MISSING: lost} if lost else part.memory
+def _memory_row(part: ParsedFile, missing: set[str]) -> Row:
+    lost = [
+        _link_end(link) for link in part.links if link["target_id"] in missing and link["relation"] == "reflects_on"
+    ]
+    return {**part.memory, MISSING_SOURCES: lost} if lost else part.memory

@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.kernel import ids
-from holdfast.kernel.journal.kinds import Kind, register
-from holdfast.kernel.records.field_versions import Shape
+from holdfast.kernel.journal.kinds import Kind, register_kind
+from holdfast.kernel.records.field_versions import MergeSchema
 from holdfast.kernel.records.link import Link, Relation
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.tombstone import PURGED
@@ -19,13 +19,13 @@ from holdfast.kernel.records.tombstone import PURGED
 Cause = Literal["superseded", "deleted", "archived", "expired", "invalidated", "changed"]
 Status = Literal["open", "acknowledged", "resolved", "dismissed"]
 STATUSES: tuple[Status, ...] = get_args(Status)
-GROUNDS: tuple[Relation, ...] = ("reflects_on", "derives_from", "derived_from")
+SOURCE_RELATIONS: tuple[Relation, ...] = ("reflects_on", "derives_from", "derived_from")
 """Relations from a memory to its sources."""
-MAKING: tuple[Relation, ...] = ("derives_from", "derived_from")
+DERIVATION_RELATIONS: tuple[Relation, ...] = ("derives_from", "derived_from")
 """Those by which the dependent can replace its source."""
-UNSETTLED: tuple[Status, ...] = ("open", "acknowledged")
+PENDING_STATUSES: tuple[Status, ...] = ("open", "acknowledged")
 """With one of these, the dependent is stale."""
-RESTORED = "restored"
+RESTORED_REASON = "restored"
 """The reason given when a notice is resolved automatically: the source is back."""
 
 
@@ -58,11 +58,11 @@ def erase_reason(invalidation: Invalidation) -> Invalidation:
     return replace(invalidation, reason=PURGED, state="deleted")
 
 
-INVALIDATION = register(
+INVALIDATION = register_kind(
     Kind(
         "invalidation",
         Invalidation,
-        Shape(registers=("status", "cause", "state"), quiet=("hop", "reason", "resolver")),
+        MergeSchema(conflict_fields=("status", "cause", "state"), lww_fields=("hop", "reason", "resolver")),
         lambda invalidation: invalidation.dependent,
         lambda row: Invalidation(*row),
         erase_reason,
@@ -71,12 +71,12 @@ INVALIDATION = register(
 )
 
 
-def id_of(invalidated: str, invalidating: str, dependent: str) -> str:
+def invalidation_id(invalidated: str, invalidating: str, dependent: str) -> str:
     """Derive the id, the same on every node."""
-    return ids.derived(invalidated, invalidating, dependent)
+    return ids.derive_id(invalidated, invalidating, dependent)
 
 
-class Standing(NamedTuple):
+class SourceStatus(NamedTuple):
     """The fields of a memory that decide whether it is available as a source."""
 
     id: str
@@ -86,7 +86,7 @@ class Standing(NamedTuple):
     updated_at: int
     lives_until: int
 
-    def away(self, now: int) -> Cause | None:
+    def unavailable_because(self, now: int) -> Cause | None:
         """Why the memory is unavailable; None if it is available."""
         if self.state != "live":
             return "deleted" if self.state == "deleted" else "archived"
@@ -94,7 +94,7 @@ class Standing(NamedTuple):
             return "invalidated" if self.valid_until <= self.updated_at else "expired"
         return "expired" if self.lives_until <= now else None
 
-    def over_since(self, now: int) -> int:
+    def expired_at(self, now: int) -> int:
         """When the memory expired, if it has."""
         return min(self.lives_until, now if self.valid_until is None else self.valid_until)
 
@@ -103,82 +103,84 @@ class ChangeSet:
     """Changes of one transaction that affect dependents; evaluated when it ends."""
 
     def __init__(self) -> None:
-        self.gone: set[str] = set()
-        self.back: set[str] = set()
+        self.unavailable: set[str] = set()
+        self.restored: set[str] = set()
         self.changed: set[str] = set()
         """Sources changed by a peer."""
         self.superseded: set[tuple[str, str]] = set()
         """Pairs of source and replacement."""
-        self.cut: set[tuple[str, str]] = set()
+        self.ended_links: set[tuple[str, str]] = set()
         """Ended source links: pairs of source and dependent."""
-        self.made: set[tuple[str, str]] = set()
+        self.derivations: set[tuple[str, str]] = set()
         """New derivations: pairs of source and derived memory."""
-        self.grounded: set[tuple[str, str]] = set()
+        self.new_links: set[tuple[str, str]] = set()
         """New source links: pairs of source and dependent."""
-        self.arrived: set[str] = set()
+        self.arrived_unavailable: set[str] = set()
         """Memories that arrived unavailable: memories derived from them elsewhere replace them."""
-        self.settled: set[str] = set()
+        self.written_notices: set[str] = set()
         """Invalidations written in this transaction: they are not overwritten."""
 
     def __bool__(self) -> bool:
-        return bool(self.gone or self.back or self.changed or self.superseded or self.cut or self.grounded)
+        return bool(
+            self.unavailable or self.restored or self.changed or self.superseded or self.ended_links or self.new_links
+        )
 
-    def memory(self, before: Memory | None, after: Memory, now: int, *, over: bool = False) -> None:
+    def add_memory(self, before: Memory | None, after: Memory, now: int, *, expired: bool = False) -> None:
         """Record a written memory. `over`: its expiry counts now; otherwise garbage collection reports it."""
-        there = not over and _there(after, now)
+        there = not expired and _is_available(after, now)
         if before is None:
-            self.arrived.update([] if there else [after.id])
+            self.arrived_unavailable.update([] if there else [after.id])
         elif not there:
-            if _there(before, now):
-                self.gone.add(after.id)
-        elif not _there(before, now) or _outlived(before, now):
-            self.back.add(after.id)
+            if _is_available(before, now):
+                self.unavailable.add(after.id)
+        elif not _is_available(before, now) or _is_past_expiry(before, now):
+            self.restored.add(after.id)
 
-    def link(self, before: Link | None, after: Link, now: int) -> None:
+    def add_link(self, before: Link | None, after: Link, now: int) -> None:
         """Record a created or changed link."""
         if after.relation == "supersedes":
-            self._supersession(before, after, now)
-        elif after.relation in GROUNDS:
-            self._ground(before, after, now)
+            self._add_supersession(before, after, now)
+        elif after.relation in SOURCE_RELATIONS:
+            self._add_source_link(before, after, now)
 
-    def _supersession(self, before: Link | None, link: Link, now: int) -> None:
+    def _add_supersession(self, before: Link | None, link: Link, now: int) -> None:
         """A link whose start passed since it was last written may not have been reported yet."""
-        was = before is not None and _replaces(before, before.updated_at)
-        if _replaces(link, now):
+        was = before is not None and _supersedes_at(before, before.updated_at)
+        if _supersedes_at(link, now):
             if not was:
                 self.superseded.add((link.target, link.source))
-        elif before is not None and (was or _replaces(before, now)):
+        elif before is not None and (was or _supersedes_at(before, now)):
             self.superseded.discard((link.target, link.source))
-            self.back.add(link.target)
+            self.restored.add(link.target)
 
-    def _ground(self, before: Link | None, link: Link, now: int) -> None:
+    def _add_source_link(self, before: Link | None, link: Link, now: int) -> None:
         """A link whose end passed since it was last written may not have been reported yet."""
-        known, held = before is not None, before is not None and _holds(before, now)
-        if not _holds(link, now):
-            if link.state == "live" and before is not None and _holds(before, before.updated_at):
-                self.cut.add((link.target, link.source))
+        known, held = before is not None, before is not None and _is_valid_at(before, now)
+        if not _is_valid_at(link, now):
+            if link.state == "live" and before is not None and _is_valid_at(before, before.updated_at):
+                self.ended_links.add((link.target, link.source))
             return
         if held:
             return
-        self.grounded.add((link.target, link.source))
+        self.new_links.add((link.target, link.source))
         if known:
-            self.back.add(link.target)
-        elif link.relation in MAKING:
-            self.made.add((link.target, link.source))
+            self.restored.add(link.target)
+        elif link.relation in DERIVATION_RELATIONS:
+            self.derivations.add((link.target, link.source))
 
 
-def _there(memory: Memory, now: int) -> bool:
+def _is_available(memory: Memory, now: int) -> bool:
     return memory.state == "live" and (memory.valid_until is None or memory.valid_until > now)
 
 
-def _outlived(memory: Memory, now: int) -> bool:
+def _is_past_expiry(memory: Memory, now: int) -> bool:
     return memory.expires_at is not None and memory.expires_at <= now
 
 
-def _replaces(link: Link, now: int) -> bool:
+def _supersedes_at(link: Link, now: int) -> bool:
     """Whether a supersedes link is in force: it may start later."""
-    return _holds(link, now) and link.valid_from <= now
+    return _is_valid_at(link, now) and link.valid_from <= now
 
 
-def _holds(link: Link, now: int) -> bool:
+def _is_valid_at(link: Link, now: int) -> bool:
     return link.state == "live" and (link.valid_until is None or link.valid_until > now)

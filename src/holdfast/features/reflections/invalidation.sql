@@ -18,17 +18,17 @@ select {invalidation.columns} from invalidation i where i.id = :id
 select {invalidation.columns} from invalidation i where i.id > :after order by i.id limit :limit
 -- name: invalidation_some
 select {invalidation.columns} from invalidation i where i.id = any(:ids)
--- name: invalidation_unsettled
+-- name: invalidation_pending
 -- Pending notices about some sources.
 select {invalidation.columns} from invalidation i
 where i.invalidated = any(:ids) and i.status in ('open', 'acknowledged') and i.state = 'live' order by i.id
 -- name: invalidation_ever
 -- All notices of one dependent, closed ones included, for its purge.
 select {invalidation.columns} from invalidation i where i.dependent = :dependent order by i.id
--- name: invalidation_standing
+-- name: invalidation_source_status
 -- The fields that decide whether a memory is available as a source.
 select id, namespace, state, valid_until, updated_at, lives_until from memory where id = any(:ids)
--- name: invalidation_reach
+-- name: invalidation_dependents
 -- Dependents of some memories through valid links, by the shortest path. Excluded memories are not traversed. Returns ids
 -- only: visibility is checked separately.
 with recursive reach (root, id, hop) as (
@@ -39,15 +39,15 @@ with recursive reach (root, id, hop) as (
   and (l.valid_until is null or l.valid_until > :now) and not (l.source = any(:without))
 )
 select root, id, min(hop) from reach where id <> root group by root, id
--- name: invalidation_cut
+-- name: invalidation_ended_links
 -- Former dependents of some memories: their source link has ended.
 select target, source from link where target = any(:ids) and state = 'live' and valid_until <= :now
 and relation in ('reflects_on', 'derives_from', 'derived_from')
--- name: invalidation_superseded
+-- name: invalidation_supersessions
 -- Replacements of some memories by a valid supersedes link.
 select target, source from link where target = any(:ids) and state = 'live' and relation = 'supersedes'
 and valid_from <= :now and (valid_until is null or valid_until > :now)
--- name: invalidation_grounds
+-- name: invalidation_inherited
 -- Reasons that a new dependent of some memories inherits: their pending notices, their replacements, or that they are
 -- unavailable.
 select i.dependent, i.invalidated, i.invalidating, i.hop, i.cause from invalidation i
@@ -77,7 +77,7 @@ select l.target, l.source from link l where l.relation in ('reflects_on', 'deriv
 and l.state = 'live' and l.valid_until > l.updated_at and l.valid_until <= :now
 and not exists (select 1 from invalidation i where i.invalidated = l.target and i.invalidating = l.target
   and i.dependent = l.source and i.updated_at >= l.valid_until)
--- name: untold_grounds
+-- name: expired_sources
 -- Expired direct and indirect sources of some memories, by the shortest path of valid links.
 with recursive ground (root, id, hop) as (
   select root.id, root.id, 0 from memory root where root.id = any(:ids)
@@ -89,7 +89,7 @@ with recursive ground (root, id, hop) as (
 select root, id, min(hop) from ground where id <> root and exists (select 1 from memory gone
   where gone.id = ground.id and gone.state = 'live' and (gone.lives_until <= :now or gone.valid_until <= :now))
 group by root, id
--- name: untold_roots
+-- name: expired_roots
 -- Expired sources that have dependents; the dependents of collected ones are notified already.
 select gone.id from memory gone where gone.state = 'live' and gone.collected_at is null and gone.lives_until <= :now
 and exists (select 1 from link l where l.target = gone.id and l.state = 'live'
@@ -98,7 +98,7 @@ union all
 select gone.id from memory gone where gone.state = 'live' and gone.valid_until <= :now
 and exists (select 1 from link l where l.target = gone.id and l.state = 'live'
   and l.relation in ('reflects_on', 'derives_from', 'derived_from') and (l.valid_until is null or l.valid_until > :now))
--- name: untold_release
+-- name: expired_collect
 -- Collect some memories if expired, so that their dependents are notified once.
 update memory set shown = null, collected_at = :now where id = any(:ids) and collected_at is null and lives_until <= :now
 -- name: invalidation_select
@@ -130,7 +130,7 @@ select s.dependent, s.cause, s.status, s.hop, s.created_at, s.many, f.id, h.id f
     row_number() over (partition by i.dependent order by i.hop, i.created_at desc, i.id) as place
   from invalidation i where i.dependent = any(:ids) and i.status in ('open', 'acknowledged') and i.state = 'live') s
 left join (select m.id from memory m where true
--- name: stale_select.heir
+-- name: stale_select.replacement
  ) f on f.id = s.invalidated
 left join (select m.id from memory m where true
 -- name: stale_select.end

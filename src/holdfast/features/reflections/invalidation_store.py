@@ -8,107 +8,126 @@ from msgspec.structs import replace
 
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
-from holdfast.features.namespaces import policy_store as policies
-from holdfast.features.reflections import pending_expiry as untold
+from holdfast.features.namespaces import policy_store
+from holdfast.features.reflections import pending_expiry
 from holdfast.features.reflections.invalidation import (
     INVALIDATION,
-    RESTORED,
-    UNSETTLED,
+    PENDING_STATUSES,
+    RESTORED_REASON,
     Cause,
     ChangeSet,
     Invalidation,
-    Standing,
+    SourceStatus,
     Status,
-    id_of,
+    invalidation_id,
 )
-from holdfast.features.reflections.pending_expiry import MOST_HOPS, Untold
+from holdfast.features.reflections.pending_expiry import MAX_HOPS, VirtualInvalidation
 from holdfast.kernel.caller import Caller
 from holdfast.kernel.journal.transaction import Transaction
-from holdfast.kernel.storage.port import Part, Session
+from holdfast.kernel.storage.port import Session, SqlPart
 
 COLUMNS = len(Invalidation.__struct_fields__)
 
 
-class Fall(NamedTuple):
+class InvalidatedSource(NamedTuple):
     """An invalidated source. Notifies all its dependents, or only one dependent and the dependents of that."""
 
-    of: str
+    source: str
     namespace: str
-    by: str
+    replacement: str
     cause: Cause
-    heirs: frozenset[str] = frozenset()
+    replacements: frozenset[str] = frozenset()
     """Its replacements; they do not become stale."""
-    only: str | None = None
+    only_dependent: str | None = None
     hop: int = 1
     """Distance of that dependent."""
 
 
-def settle(write: Transaction, happened: ChangeSet) -> list[Invalidation]:
+def propagate(write: Transaction, changes: ChangeSet) -> list[Invalidation]:
     """Write notices for the dependents of invalidated sources; resolve those that no longer apply. Idempotent."""
-    settled = frozenset(happened.settled)
-    written = _tell(write, [*_falls(write, happened), *_inherited(write, happened)], settled)
-    if happened.back:
-        _take_back(write, sorted(happened.back), settled)
+    settled = frozenset(changes.written_notices)
+    written = _write_notices(
+        write, [*_invalidated_sources(write, changes), *_inherited_sources(write, changes)], settled
+    )
+    if changes.restored:
+        _resolve_restored(write, sorted(changes.restored), settled)
     return written
 
 
-def _falls(write: Transaction, happened: ChangeSet) -> Iterable[Fall]:
+def _invalidated_sources(write: Transaction, changes: ChangeSet) -> Iterable[InvalidatedSource]:
     """List the sources invalidated by a transaction; one that is available again at its end is left out."""
-    pairs = happened.superseded | happened.cut
-    statuses = _standing(write.session, {*happened.gone, *happened.changed, *(target for target, _ in pairs)})
+    pairs = changes.superseded | changes.ended_links
+    statuses = _read_statuses(write.session, {*changes.unavailable, *changes.changed, *(target for target, _ in pairs)})
     replacements_of: dict[str, set[str]] = {}
-    for target, source in happened.made:
+    for target, source in changes.derivations:
         replacements_of.setdefault(target, set()).add(source)
-    replaced = {target for target, _ in happened.superseded}
-    for target, source in sorted(happened.superseded):
-        yield _fall(statuses[target], source, "superseded", frozenset({source, *replacements_of.get(target, ())}))
-    for id in sorted(happened.gone - replaced):
-        if cause := statuses[id].away(write.now):
+    replaced = {target for target, _ in changes.superseded}
+    for target, source in sorted(changes.superseded):
+        yield _build_source(
+            statuses[target], source, "superseded", frozenset({source, *replacements_of.get(target, ())})
+        )
+    for id in sorted(changes.unavailable - replaced):
+        if cause := statuses[id].unavailable_because(write.now):
             replacements = frozenset(replacements_of.get(id, ()))
-            yield _fall(statuses[id], min(replacements, default=id), cause, replacements)
-    for id in sorted(happened.changed):
-        yield _fall(statuses[id], id, "changed")
-    for target, source in sorted(happened.cut):
-        yield _fall(statuses[target], target, "invalidated", only=source)
+            yield _build_source(statuses[id], min(replacements, default=id), cause, replacements)
+    for id in sorted(changes.changed):
+        yield _build_source(statuses[id], id, "changed")
+    for target, source in sorted(changes.ended_links):
+        yield _build_source(statuses[target], target, "invalidated", only=source)
 
 
-def _fall(
-    of: Standing, by: str, cause: Cause, heirs: frozenset[str] = frozenset(), *, only: str | None = None, hop: int = 1
-) -> Fall:
-    return Fall(of.id, of.namespace, by, cause, heirs, only, hop)
+def _build_source(
+    of: SourceStatus,
+    by: str,
+    cause: Cause,
+    heirs: frozenset[str] = frozenset(),
+    *,
+    only: str | None = None,
+    hop: int = 1,
+) -> InvalidatedSource:
+    return InvalidatedSource(of.id, of.namespace, by, cause, heirs, only, hop)
 
 
-def _inherited(write: Transaction, happened: ChangeSet) -> Iterable[Fall]:
+def _inherited_sources(write: Transaction, changes: ChangeSet) -> Iterable[InvalidatedSource]:
     """List the reasons that new links inherit: linking to an unavailable or stale memory makes the dependent stale."""
-    invalidated = happened.gone | happened.arrived | {target for target, _ in happened.superseded}
-    replacements = {(target, source) for target, source in happened.made if target in invalidated}
-    reasons = _reasons(write, {target for target, _ in happened.grounded})
-    known = _standing(write.session, {id for id, many in reasons.items() for id in (id, *(one.fell for one in many))})
-    for target, source in sorted(happened.grounded):
+    invalidated = changes.unavailable | changes.arrived_unavailable | {target for target, _ in changes.superseded}
+    replacements = {(target, source) for target, source in changes.derivations if target in invalidated}
+    reasons = _find_reasons(write, {target for target, _ in changes.new_links})
+    known = _read_statuses(
+        write.session, {id for id, many in reasons.items() for id in (id, *(one.source for one in many))}
+    )
+    for target, source in sorted(changes.new_links):
         for why in reasons.get(target, ()):
-            if source not in (why.fell, why.by) and (why.hop or (target, source) not in replacements):
-                of = known.get(why.fell, known[target])._replace(id=why.fell)
-                cause = why.cause or of.away(write.now)
+            if source not in (why.source, why.replacement) and (why.hop or (target, source) not in replacements):
+                of = known.get(why.source, known[target])._replace(id=why.source)
+                cause = why.cause or of.unavailable_because(write.now)
                 assert cause is not None
-                yield _fall(of, why.by, cause, frozenset({why.by} - {why.fell}), only=source, hop=why.hop + 1)
+                yield _build_source(
+                    of,
+                    why.replacement,
+                    cause,
+                    frozenset({why.replacement} - {why.source}),
+                    only=source,
+                    hop=why.hop + 1,
+                )
 
 
 class _Reason(NamedTuple):
     """Why a new dependent of a memory is stale: the memory, or one of its sources, is invalidated."""
 
-    fell: str
-    by: str
+    source: str
+    replacement: str
     hop: int
     """Distance of the memory from the invalidated source."""
     cause: Cause | None
     """None if the memory itself is unavailable."""
 
 
-def _reasons(write: Transaction, targets: Iterable[str]) -> dict[str, list[_Reason]]:
+def _find_reasons(write: Transaction, targets: Iterable[str]) -> dict[str, list[_Reason]]:
     """Find the reasons by memory; a supersession hides that the memory is also unavailable."""
     found: dict[str, list[_Reason]] = {}
     wanted = sorted(targets)
-    for target, *row in write.session.rows("invalidation_grounds", ids=wanted, now=write.now) if wanted else ():
+    for target, *row in write.session.rows("invalidation_inherited", ids=wanted, now=write.now) if wanted else ():
         found.setdefault(target, []).append(_Reason(*row))
     for many in found.values():
         if any(why.cause == "superseded" and why.hop == 0 for why in many):
@@ -116,26 +135,28 @@ def _reasons(write: Transaction, targets: Iterable[str]) -> dict[str, list[_Reas
     return found
 
 
-def _standing(session: Session, ids: Iterable[str]) -> dict[str, Standing]:
+def _read_statuses(session: Session, ids: Iterable[str]) -> dict[str, SourceStatus]:
     wanted = sorted(ids)
-    rows = session.rows("invalidation_standing", ids=wanted) if wanted else []
-    return {row[0]: Standing(*row) for row in rows}
+    rows = session.rows("invalidation_source_status", ids=wanted) if wanted else []
+    return {row[0]: SourceStatus(*row) for row in rows}
 
 
-def _tell(write: Transaction, falls: Sequence[Fall], settled: frozenset[str]) -> list[Invalidation]:
-    wanted = {one.id: one for one in reversed(_wanted(write, falls)) if one.id not in settled}
+def _write_notices(
+    write: Transaction, sources: Sequence[InvalidatedSource], written: frozenset[str]
+) -> list[Invalidation]:
+    wanted = {one.id: one for one in reversed(_build_notices(write, sources)) if one.id not in written}
     if not wanted:
         return []
     known = {row[0]: INVALIDATION.load(row) for row in write.session.rows("invalidation_some", ids=list(wanted))}
     order = sorted(wanted.values(), key=lambda one: (one.hop, one.dependent, one.id))
     fresh = [one for one in order if one.id not in known]
     write.add_all(INVALIDATION, fresh, "flag")
-    return fresh + [again for one in order if one.id in known and (again := _again(write, known[one.id], one))]
+    return fresh + [again for one in order if one.id in known and (again := _reopen(write, known[one.id], one))]
 
 
-def _again(write: Transaction, known: Invalidation, wanted: Invalidation) -> Invalidation | None:
+def _reopen(write: Transaction, known: Invalidation, wanted: Invalidation) -> Invalidation | None:
     """Reopen a closed notice. A pending one stays, except that the cause becomes `changed`, which is permanent."""
-    if known.state != "live" or known.status not in UNSETTLED:
+    if known.state != "live" or known.status not in PENDING_STATUSES:
         opened = replace(
             known, hop=wanted.hop, cause=wanted.cause, status="open", reason=None, resolver=None, state="live"
         )
@@ -145,40 +166,40 @@ def _again(write: Transaction, known: Invalidation, wanted: Invalidation) -> Inv
     return None
 
 
-def _wanted(write: Transaction, falls: Sequence[Fall]) -> list[Invalidation]:
+def _build_notices(write: Transaction, sources: Sequence[InvalidatedSource]) -> list[Invalidation]:
     """Build the notices that must exist, nearest first."""
     hops: dict[str, int] = {}
-    for fall in falls:
+    for fall in sources:
         namespace = fall.namespace
         if namespace not in hops:
-            hops[namespace] = policies.resolved(write.session, namespace).invalidation_hops
+            hops[namespace] = policy_store.resolve_rules(write.session, namespace).invalidation_hops
     found = []
-    for replacements in dict.fromkeys(fall.heirs for fall in falls):
-        together = [fall for fall in falls if fall.heirs == replacements]
-        roots = [fall.only or fall.of for fall in together]
-        dependents = reach(write.session, roots, write.now, without=replacements, hops=max(hops.values()))
+    for replacements in dict.fromkeys(fall.replacements for fall in sources):
+        together = [fall for fall in sources if fall.replacements == replacements]
+        roots = [fall.only_dependent or fall.source for fall in together]
+        dependents = find_dependents(write.session, roots, write.now, without=replacements, hops=max(hops.values()))
         for fall in together:
             found += [
-                _new(write, fall, dependent, hop)
-                for dependent, hop in _dependents(fall, dependents)
+                _build_notice(write, fall, dependent, hop)
+                for dependent, hop in _list_dependents(fall, dependents)
                 if hop <= hops[fall.namespace]
             ]
     return sorted(found, key=lambda one: one.hop)
 
 
-def _dependents(fall: Fall, reached: dict[str, dict[str, int]]) -> list[tuple[str, int]]:
+def _list_dependents(fall: InvalidatedSource, reached: dict[str, dict[str, int]]) -> list[tuple[str, int]]:
     """List the dependents to notify with their distances."""
-    if fall.only is None:
-        return list(reached.get(fall.of, {}).items())
-    beyond = [(id, hop + fall.hop) for id, hop in reached.get(fall.only, {}).items() if id != fall.of]
-    return [(fall.only, fall.hop), *beyond]
+    if fall.only_dependent is None:
+        return list(reached.get(fall.source, {}).items())
+    beyond = [(id, hop + fall.hop) for id, hop in reached.get(fall.only_dependent, {}).items() if id != fall.source]
+    return [(fall.only_dependent, fall.hop), *beyond]
 
 
-def _new(write: Transaction, fall: Fall, dependent: str, hop: int) -> Invalidation:
+def _build_notice(write: Transaction, fall: InvalidatedSource, dependent: str, hop: int) -> Invalidation:
     return Invalidation(
-        id=id_of(fall.of, fall.by, dependent),
-        invalidated=fall.of,
-        invalidating=fall.by,
+        id=invalidation_id(fall.source, fall.replacement, dependent),
+        invalidated=fall.source,
+        invalidating=fall.replacement,
         dependent=dependent,
         hop=hop,
         cause=fall.cause,
@@ -192,65 +213,68 @@ def _new(write: Transaction, fall: Fall, dependent: str, hop: int) -> Invalidati
     )
 
 
-def reach(
-    session: Session, roots: Iterable[str], now: int, *, without: Iterable[str] = (), hops: int = MOST_HOPS
+def find_dependents(
+    session: Session, roots: Iterable[str], now: int, *, without: Iterable[str] = (), hops: int = MAX_HOPS
 ) -> dict[str, dict[str, int]]:
     """Find the dependents of some memories with their distances, regardless of visibility."""
     found: dict[str, dict[str, int]] = {}
-    rows = session.rows("invalidation_reach", roots=sorted(set(roots)), without=sorted(without), hops=hops, now=now)
+    rows = session.rows(
+        "invalidation_dependents", roots=sorted(set(roots)), without=sorted(without), hops=hops, now=now
+    )
     for root, id, hop in rows:
         found.setdefault(root, {})[id] = hop
     return found
 
 
-def _take_back(write: Transaction, back: list[str], settled: frozenset[str]) -> None:
+def _resolve_restored(write: Transaction, back: list[str], written: frozenset[str]) -> None:
     """Resolve pending notices about restored memories, unless another reason remains."""
-    found = [INVALIDATION.load(row) for row in write.session.rows("invalidation_unsettled", ids=back)]
-    pending = [one for one in found if one.id not in settled]
+    found = [INVALIDATION.load(row) for row in write.session.rows("invalidation_pending", ids=back)]
+    pending = [one for one in found if one.id not in written]
     if not pending:
         return
-    checker = _Still(write.session, sorted({one.invalidated for one in pending}), write.now)
+    checker = _StillInvalid(write.session, sorted({one.invalidated for one in pending}), write.now)
     for one in pending:
-        if not checker.holds(one):
-            resolved = replace(one, status="resolved", reason=RESTORED, resolver=write.actor)
+        if not checker.is_invalid(one):
+            resolved = replace(one, status="resolved", reason=RESTORED_REASON, resolver=write.actor)
             write.change(INVALIDATION, one, resolved, "unflag")
 
 
-class _Still:
+class _StillInvalid:
     """Decides whether a notice still applies."""
 
     def __init__(self, session: Session, ids: list[str], now: int) -> None:
         self._now = now
-        self._standing = _standing(session, ids)
-        self._cut = {(row[0], row[1]) for row in session.rows("invalidation_cut", ids=ids, now=now)}
-        self._superseded = {(row[0], row[1]) for row in session.rows("invalidation_superseded", ids=ids, now=now)}
-        self._reached = reach(session, [*ids, *(source for _, source in self._cut)], now)
+        self._statuses = _read_statuses(session, ids)
+        self._ended_links = {(row[0], row[1]) for row in session.rows("invalidation_ended_links", ids=ids, now=now)}
+        self._superseded = {(row[0], row[1]) for row in session.rows("invalidation_supersessions", ids=ids, now=now)}
+        self._reached = find_dependents(session, [*ids, *(source for _, source in self._ended_links)], now)
 
-    def holds(self, one: Invalidation) -> bool:
+    def is_invalid(self, one: Invalidation) -> bool:
         source = one.invalidated
         depends = one.dependent in self._reached.get(source, {})
         unavailable = (
-            self._standing[source].away(self._now) is not None or (source, one.invalidating) in self._superseded
+            self._statuses[source].unavailable_because(self._now) is not None
+            or (source, one.invalidating) in self._superseded
         )
-        return one.cause == "changed" or (depends and unavailable) or self._left(one)
+        return one.cause == "changed" or (depends and unavailable) or self._lost_link(one)
 
-    def _left(self, one: Invalidation) -> bool:
+    def _lost_link(self, one: Invalidation) -> bool:
         """Whether the dependent, or one of its sources, lost its link to the invalidated source."""
-        left = {source for target, source in self._cut if target == one.invalidated}
+        left = {source for target, source in self._ended_links if target == one.invalidated}
         return any(one.dependent == id or one.dependent in self._reached.get(id, {}) for id in left)
 
 
-def ended(write: Transaction) -> None:
+def collect_ended(write: Transaction) -> None:
     """Record memories and links whose validity started or ended since their dependents were last notified."""
     results = [write.session.rows(f"invalidation_{name}", now=write.now) for name in ("ended", "begun", "left")]
     expired, started, unlinked = results
-    write.expired(row[0] for row in expired)
+    write.expire(row[0] for row in expired)
     changes = write.local(ChangeSet)
     changes.superseded.update((row[0], row[1]) for row in started)
-    changes.cut.update((row[0], row[1]) for row in unlinked)
+    changes.ended_links.update((row[0], row[1]) for row in unlinked)
 
 
-class Which(Struct, frozen=True, kw_only=True):
+class InvalidationFilter(Struct, frozen=True, kw_only=True):
     """A filter on invalidations. All conditions must hold."""
 
     statuses: tuple[Status, ...] = ()
@@ -260,28 +284,30 @@ class Which(Struct, frozen=True, kw_only=True):
     invalidated: str | None = None
 
 
-class Told(NamedTuple):
+class Notice(NamedTuple):
     """An invalidation and its dependent."""
 
-    one: Invalidation
+    invalidation: Invalidation
     namespace: str
     title: str
     agent: str
     scope: str
 
 
-def select(session: Session, caller: Caller, which: Which, now: int, *, limit: int, skip: int) -> list[Told]:
+def select(
+    session: Session, caller: Caller, which: InvalidationFilter, now: int, *, limit: int, skip: int
+) -> list[Notice]:
     """Read invalidations whose dependents the caller may see, newest first."""
-    parts, params = _narrowed(caller, which, now)
-    rows = session.assembled(
+    parts, params = _filter_clauses(caller, which, now)
+    rows = session.select(
         ("invalidation_select", *parts, "invalidation.newest_first"), params | {"limit": limit, "skip": skip}
     )
-    return [Told(Invalidation(*row[:COLUMNS]), *row[COLUMNS:]) for row in rows]
+    return [Notice(Invalidation(*row[:COLUMNS]), *row[COLUMNS:]) for row in rows]
 
 
-def count(session: Session, caller: Caller, which: Which, now: int) -> int:
-    parts, params = _narrowed(caller, which, now)
-    return int(session.assembled(("invalidation_count", *parts), params)[0][0])
+def count(session: Session, caller: Caller, which: InvalidationFilter, now: int) -> int:
+    parts, params = _filter_clauses(caller, which, now)
+    return int(session.select(("invalidation_count", *parts), params)[0][0])
 
 
 _CLAUSES = (
@@ -291,8 +317,8 @@ _CLAUSES = (
 )
 
 
-def _narrowed(caller: Caller, which: Which, now: int) -> tuple[list[Part], dict[str, Any]]:
-    parts, params = memories.narrowed(caller, Filter(namespace=which.namespace), now, "kept")
+def _filter_clauses(caller: Caller, which: InvalidationFilter, now: int) -> tuple[list[SqlPart], dict[str, Any]]:
+    parts, params = memories.filter_clauses(caller, Filter(namespace=which.namespace), now, "kept")
     for field, part in _CLAUSES:
         if value := getattr(which, field):
             parts.append(part)
@@ -300,22 +326,22 @@ def _narrowed(caller: Caller, which: Which, now: int) -> tuple[list[Part], dict[
     return parts, params
 
 
-def one(session: Session, caller: Caller, id: str) -> Told | None:
+def get_notice(session: Session, caller: Caller, id: str) -> Notice | None:
     """Read one invalidation if the caller may see its dependent."""
-    parts, params = memories.visible(caller)
-    rows = session.assembled(("invalidation_select", *parts, "invalidation.one"), params | {"invalidation": id})
-    return Told(Invalidation(*rows[0][:COLUMNS]), *rows[0][COLUMNS:]) if rows else None
+    parts, params = memories.visibility_clauses(caller)
+    rows = session.select(("invalidation_select", *parts, "invalidation.one"), params | {"invalidation": id})
+    return Notice(Invalidation(*rows[0][:COLUMNS]), *rows[0][COLUMNS:]) if rows else None
 
 
-def seen(session: Session, caller: Caller, ids: Iterable[str], *, kept: bool = False) -> set[str]:
+def find_visible(session: Session, caller: Caller, ids: Iterable[str], *, not_deleted: bool = False) -> set[str]:
     """Ids of the visible memories among some; deleted ones count unless `kept` is set."""
     wanted = list(ids)
-    parts, params = memories.visible(caller)
-    parts += ["memory.kept"] if kept else []
-    return {row[0] for row in session.assembled(("memory_ids", *parts, "memory.some"), params | {"ids": wanted})}
+    parts, params = memories.visibility_clauses(caller)
+    parts += ["memory.kept"] if not_deleted else []
+    return {row[0] for row in session.select(("memory_ids", *parts, "memory.some"), params | {"ids": wanted})}
 
 
-class Stale(NamedTuple):
+class StaleReason(NamedTuple):
     """Why a memory is stale: the nearest reason and the number of reasons."""
 
     cause: Cause
@@ -328,28 +354,30 @@ class Stale(NamedTuple):
     invalidating: str | None
 
 
-def stale(session: Session, caller: Caller, ids: Sequence[str], now: int) -> dict[str, Stale]:
+def find_stale(session: Session, caller: Caller, ids: Sequence[str], now: int) -> dict[str, StaleReason]:
     """Find which memories are stale and why, including expiries not written yet."""
     if not ids:
         return {}
     pending = [id for (id,) in session.rows("stale_some", ids=list(ids))]
-    reasons = _why_stale(session, caller, pending) if pending else {}
-    return _with_untold(session, caller, reasons, untold.of(session, ids, now))
+    reasons = _read_reasons(session, caller, pending) if pending else {}
+    return _add_pending(session, caller, reasons, pending_expiry.list_for(session, ids, now))
 
 
-def _why_stale(session: Session, caller: Caller, ids: Sequence[str]) -> dict[str, Stale]:
+def _read_reasons(session: Session, caller: Caller, ids: Sequence[str]) -> dict[str, StaleReason]:
     """Read the reasons of memories that have pending notices."""
-    clauses, params = memories.visible(caller)
-    parts = ("stale_select", *clauses, "stale_select.heir", *clauses, "stale_select.end")
-    return {row[0]: Stale(*row[1:]) for row in session.assembled(parts, params | {"ids": list(ids)})}
+    clauses, params = memories.visibility_clauses(caller)
+    parts = ("stale_select", *clauses, "stale_select.replacement", *clauses, "stale_select.end")
+    return {row[0]: StaleReason(*row[1:]) for row in session.select(parts, params | {"ids": list(ids)})}
 
 
-def _with_untold(session: Session, caller: Caller, told: dict[str, Stale], more: Sequence[Untold]) -> dict[str, Stale]:
+def _add_pending(
+    session: Session, caller: Caller, told: dict[str, StaleReason], more: Sequence[VirtualInvalidation]
+) -> dict[str, StaleReason]:
     """Merge in expiries not written yet: keep the nearest, newest reason and count all."""
-    visible = seen(session, caller, {one.fell for one in more}) if more else set()
+    visible = find_visible(session, caller, {one.source for one in more}) if more else set()
     for one in more:
-        source = one.fell if one.fell in visible else None
-        fresh, known = Stale(one.cause, "open", one.hop, one.since, 1, source, source), told.get(one.dependent)
+        source = one.source if one.source in visible else None
+        fresh, known = StaleReason(one.cause, "open", one.hop, one.since, 1, source, source), told.get(one.dependent)
         first = fresh if known is None or (fresh.hop, -fresh.since) < (known.hop, -known.since) else known
         told[one.dependent] = first._replace(many=1 if known is None else known.many + 1)
     return told

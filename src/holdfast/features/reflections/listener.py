@@ -4,8 +4,8 @@ from collections.abc import Collection
 from typing import Any
 
 from holdfast.features.reflections.invalidation import ChangeSet, Invalidation
-from holdfast.features.reflections.invalidation_store import settle
-from holdfast.features.reflections.model import never_lower
+from holdfast.features.reflections.invalidation_store import propagate
+from holdfast.features.reflections.model import keep_depth
 from holdfast.kernel.journal.record_writer import RecordWriter
 from holdfast.kernel.journal.transaction import Transaction, TransactionListener
 from holdfast.kernel.records.link import Link
@@ -17,21 +17,21 @@ class InvalidationListener(TransactionListener):
 
     def adjust(self, before: Any, after: Any) -> Any:
         """Never lower the depth of a reflection."""
-        return never_lower(before, after) if isinstance(after, Memory) else after
+        return keep_depth(before, after) if isinstance(after, Memory) else after
 
-    def written(self, tx: RecordWriter, before: Any, record: Any, *, over: bool) -> None:
+    def on_write(self, tx: RecordWriter, before: Any, record: Any, *, is_expired: bool) -> None:
         changes = tx.local(ChangeSet)
         match record:
             case Memory():
-                changes.memory(before if isinstance(before, Memory) else None, record, tx.now, over=over)
+                changes.add_memory(before if isinstance(before, Memory) else None, record, tx.now, expired=is_expired)
             case Link():
-                changes.link(before if isinstance(before, Link) else None, record, tx.now)
+                changes.add_link(before if isinstance(before, Link) else None, record, tx.now)
             case Invalidation():
-                changes.settled.add(record.id)
+                changes.written_notices.add(record.id)
 
-    def expired(self, tx: Transaction, ids: Collection[str]) -> None:
-        tx.local(ChangeSet).gone.update(ids)
+    def on_expire(self, tx: Transaction, ids: Collection[str]) -> None:
+        tx.local(ChangeSet).unavailable.update(ids)
 
-    def flush(self, tx: Transaction) -> None:
+    def on_flush(self, tx: Transaction) -> None:
         if changes := tx.local(ChangeSet):
-            tx.notices.extend(settle(tx, changes))
+            tx.notices.extend(propagate(tx, changes))

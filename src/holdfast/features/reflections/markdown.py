@@ -19,13 +19,13 @@ _PLAIN_SEGMENT = re.compile(r"[a-z0-9_][a-z0-9._-]{0,99}")
 _PLAIN_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
 
 
-def render(fields: dict[str, Any], content: str) -> str:
+def render_file(fields: dict[str, Any], content: str) -> str:
     """Render a file; `read` parses it back without loss."""
-    ahead = [f"{name}: {_json(value)}" for name, value in fields.items()]
+    ahead = [f"{name}: {_encode_value(value)}" for name, value in fields.items()]
     return "\n".join([FENCE, *ahead, FENCE, "", content])
 
 
-def read(text: str) -> tuple[dict[str, Any], str]:
+def parse_file(text: str) -> tuple[dict[str, Any], str]:
     """Parse a file into fields and content; errors name the line."""
     lines = text.split("\n")
     if lines[0].rstrip("\r") != FENCE:
@@ -34,20 +34,20 @@ def read(text: str) -> tuple[dict[str, Any], str]:
     for number, line in enumerate(lines[1:], 2):
         if line.rstrip("\r") == FENCE:
             return fields, "\n".join(lines[number:]).removeprefix("\r").removeprefix("\n")
-        name, value = _field(number, line.rstrip("\r"))
+        name, value = _parse_field(number, line.rstrip("\r"))
         if name in fields:
             raise Invalid(f"line {number}: duplicate field {name}")
         fields[name] = value
     raise Invalid("the closing --- line is missing")
 
 
-def path_of(namespace: str, id: str) -> str:
+def file_path(namespace: str, id: str) -> str:
     """The relative path of a reflection's file: its namespace as folders, then its id."""
-    folders = [_safe(segment, _PLAIN_SEGMENT) for segment in namespace.split("/")]
-    return "/".join([*folders, f"{_safe(id, _PLAIN_ID)}.md"])
+    folders = [_safe_name(segment, _PLAIN_SEGMENT) for segment in namespace.split("/")]
+    return "/".join([*folders, f"{_safe_name(id, _PLAIN_ID)}.md"])
 
 
-def _safe(name: str, plain: re.Pattern[str]) -> str:
+def _safe_name(name: str, plain: re.Pattern[str]) -> str:
     """A name valid and unique on every file system; the file itself contains the original."""
     if plain.fullmatch(name):
         return name
@@ -55,7 +55,7 @@ def _safe(name: str, plain: re.Pattern[str]) -> str:
     return f"{kept or 'x'}-{sha256(name.encode()).hexdigest()[:12]}"
 
 
-def _field(number: int, line: str) -> tuple[str, Any]:
+def _parse_field(number: int, line: str) -> tuple[str, Any]:
     found = _FIELD.fullmatch(line)
     if found is None:
         raise Invalid(f"line {number}: must be a name, a colon and a JSON value")
@@ -65,6 +65,6 @@ def _field(number: int, line: str) -> tuple[str, Any]:
         raise Invalid(f"line {number}: the value of {found[1]} is not JSON: put text in double quotes") from None
 
 
-def _json(value: Any) -> str:
+def _encode_value(value: Any) -> str:
     """Encode JSON on one line; escape characters that YAML treats as line breaks."""
     return _NOT_YAML.sub(lambda sign: f"\\u{ord(sign[0]):04x}", msgspec.json.encode(value).decode())

@@ -6,13 +6,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.reflections.invalidation import GROUNDS
+from holdfast.features.reflections.invalidation import SOURCE_RELATIONS
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.records.validate import DEEPEST_TAKEN_IN
-from holdfast.kernel.timestamps import OPEN_END
+from holdfast.kernel.records.validate import MAX_IMPORT_DEPTH
+from holdfast.kernel.timestamps import NO_END
 
-ORIGIN = "reflection_origin"
+ORIGIN_KEY = "reflection_origin"
 """Key in `Memory.extra` for the depth at the origin; exports preserve it."""
 
 
@@ -23,55 +23,60 @@ class Origin(Struct, frozen=True):
     original_depth: int
 
 
-def depth_on(depths: Iterable[int]) -> int:
+def depth_above(depths: Iterable[int]) -> int:
     """Compute the depth of a reflection from the depths of its sources."""
     return max(depths) + 1
 
 
-def never_lower(before: Memory, after: Memory) -> Memory:
+def keep_depth(before: Memory, after: Memory) -> Memory:
     """Keep the greatest depth that a memory ever had: no edit, undo or import lowers it."""
     if after.reflection_depth >= before.reflection_depth:
         return after
-    recorded = {ORIGIN: before.extra[ORIGIN]} if ORIGIN in before.extra and after.state != "deleted" else {}
+    recorded = {ORIGIN_KEY: before.extra[ORIGIN_KEY]} if ORIGIN_KEY in before.extra and after.state != "deleted" else {}
     return replace(after, reflection_depth=before.reflection_depth, extra={**after.extra, **recorded})
 
 
 def with_origin(memory: Memory, original_depth: int) -> Memory:
     """Record the depth at the origin, unless already recorded."""
-    if ORIGIN in memory.extra:
+    if ORIGIN_KEY in memory.extra:
         return memory
     recorded = {"peer_origin": memory.origin, "original_depth": original_depth}
-    return replace(memory, extra={**memory.extra, ORIGIN: recorded})
+    return replace(memory, extra={**memory.extra, ORIGIN_KEY: recorded})
 
 
-def origin_of(memory: Memory) -> Origin | None:
+def read_origin(memory: Memory) -> Origin | None:
     """Read the recorded origin; None if missing or malformed."""
-    return _origin(memory.extra.get(ORIGIN)) or _origin(memory.metadata.get(ORIGIN))
+    return _parse_origin(memory.extra.get(ORIGIN_KEY)) or _parse_origin(memory.metadata.get(ORIGIN_KEY))
 
 
-def _origin(told: Any) -> Origin | None:
+def _parse_origin(told: Any) -> Origin | None:
     if not isinstance(told, dict):
         return None
     peer, depth = told.get("peer_origin"), told.get("original_depth")
-    if not isinstance(depth, int) or isinstance(depth, bool) or not 0 <= depth <= DEEPEST_TAKEN_IN:
+    if not isinstance(depth, int) or isinstance(depth, bool) or not 0 <= depth <= MAX_IMPORT_DEPTH:
         return None
     return Origin(peer if isinstance(peer, str) else None, depth)
 
 
-def depth_by(link: Link, depth: int) -> int:
+def depth_from_link(link: Link, depth: int) -> int:
     """The minimum depth of a link's source, given its target's: a reflection is one deeper, a derivation as deep."""
-    return depth_on([depth]) if link.relation == "reflects_on" else depth
+    return depth_above([depth]) if link.relation == "reflects_on" else depth
 
 
-def stands(link: Link) -> bool:
+def is_source_link(link: Link) -> bool:
     """Whether a link is live and points to a source."""
-    return link.relation in GROUNDS and link.state == "live"
+    return link.relation in SOURCE_RELATIONS and link.state == "live"
 
 
-def held_before(before: Link | None, after: Link) -> bool:
+def was_valid_before(before: Link | None, after: Link) -> bool:
     """Whether the old validity interval of a link covers the new one."""
-    return before is not None and stands(before) and before.valid_from <= after.valid_from and end(before) >= end(after)
+    return (
+        before is not None
+        and is_source_link(before)
+        and before.valid_from <= after.valid_from
+        and end_or_open(before) >= end_or_open(after)
+    )
 
 
-def end(link: Link) -> int:
-    return OPEN_END if link.valid_until is None else link.valid_until
+def end_or_open(link: Link) -> int:
+    return NO_END if link.valid_until is None else link.valid_until

@@ -5,19 +5,18 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from holdfast.features.memories import store as memories
-from holdfast.features.reflections.model import origin_of
-from holdfast.kernel.context import Hold
-from holdfast.kernel.journal import journal
-from holdfast.kernel.journal import transaction as records
+from holdfast.features.reflections.model import read_origin
+from holdfast.kernel.context import Context
+from holdfast.kernel.journal import journal, transaction
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
 from holdfast.kernel.storage.port import Session
 
-MOST_CHANGES = 100
+MAX_CHANGES = 100
 """Journal entries that are read to find the arrival."""
 
 
-class Traced(NamedTuple):
+class Provenance(NamedTuple):
     memory: Memory
     peer_origin: str | None
     """The node that created it; None if this one."""
@@ -28,44 +27,44 @@ class Traced(NamedTuple):
     """Who created it, regardless of later owners."""
 
 
-def trace(hold: Hold, session: Session, id: str) -> Traced:
+def trace_provenance(ctx: Context, session: Session, id: str) -> Provenance:
     """Trace a memory's origin from its recorded origin and its first journal entries."""
-    memory = memories.resolve(session, hold.caller, id, hold.now(), view="kept")
-    node, recorded = journal.head_of(session).node, origin_of(memory)
-    rows = session.rows("journal_of", record=memory.id, kind=MEMORY.name, after=0, limit=MOST_CHANGES)
+    memory = memories.resolve(session, ctx.caller, id, ctx.now(), view="kept")
+    node, recorded = journal.get_head(session).node, read_origin(memory)
+    rows = session.rows("journal_of", record=memory.id, kind=MEMORY.name, after=0, limit=MAX_CHANGES)
     entries = [journal.Entry(*row) for row in rows]
-    first_depth = _depth(entries[0]) if entries else None
+    first_depth = _entry_depth(entries[0]) if entries else None
     authors = (memory.origin, recorded.peer_origin if recorded else None)
-    return Traced(
+    return Provenance(
         memory,
-        peer_origin=next((author for author in authors if author is not None and not made_by(node, author)), None),
+        peer_origin=next((author for author in authors if author is not None and not is_made_by(node, author)), None),
         original_depth=recorded.original_depth
         if recorded
         else memory.reflection_depth
         if first_depth is None
         else first_depth,
-        depth_at_arrival=_depth(arrived) if (arrived := _arrived(node, entries)) else None,
-        agent=_made_as(memory),
+        depth_at_arrival=_entry_depth(arrived) if (arrived := _find_arrival(node, entries)) else None,
+        agent=_author(memory),
     )
 
 
-def made_by(node: str, origin: str) -> bool:
+def is_made_by(node: str, origin: str) -> bool:
     """Whether a replica id belongs to a node."""
     return origin.startswith(f"{node}.")
 
 
-def _arrived(node: str, entries: Sequence[journal.Entry]) -> journal.Entry | None:
+def _find_arrival(node: str, entries: Sequence[journal.Entry]) -> journal.Entry | None:
     """Find the last entry of a memory's arrival; None if it was created here."""
     if entries and entries[0].op == "import":
         return entries[0]
-    arrival = takewhile(lambda one: not made_by(node, one.origin) and one.kept_at == entries[0].kept_at, entries)
+    arrival = takewhile(lambda one: not is_made_by(node, one.origin) and one.kept_at == entries[0].kept_at, entries)
     return next(reversed(list(arrival)), None)
 
 
-def _depth(entry: journal.Entry) -> int | None:
-    return None if entry.body is None else records.body_of(MEMORY, entry).reflection_depth
+def _entry_depth(entry: journal.Entry) -> int | None:
+    return None if entry.body is None else transaction.body_of(MEMORY, entry).reflection_depth
 
 
-def _made_as(memory: Memory) -> str:
+def _author(memory: Memory) -> str:
     agent = memory.extra.get(IMPORTED_FROM) or memory.metadata.get(IMPORTED_FROM)
     return agent if isinstance(agent, str) else memory.agent

@@ -1,4 +1,4 @@
--- name: reflection_circle
+-- name: reflection_cycle
 -- Whether a new link closes a cycle while it is valid: 1 if the cycle contains a reflection, 0 if not, null if
 -- there is no cycle. Links that start later count, too, unless they have ended: two links that never overlap
 -- are refused. Without dependents of the source nothing is walked.
@@ -13,7 +13,7 @@ with recursive ground (id, reflects) as (
     or (:until > :now and (l.valid_until is null or l.valid_until > :now)))
 )
 select max(reflects) from ground where id = :source
--- name: reflection_higher
+-- name: reflection_raised
 -- The memory and its dependents that must be raised if the memory gets a depth, with their new depths and namespaces. A
 -- reflection is one deeper than its source, a derivation as deep.
 with recursive higher (id, depth) as (
@@ -27,7 +27,7 @@ with recursive higher (id, depth) as (
 )
 select h.id, max(h.depth), m.namespace, m.state from higher h join memory m on m.id = h.id
 where m.reflection_depth < h.depth group by h.id, m.namespace, m.state order by h.id
--- name: reflection_low
+-- name: reflection_too_low
 -- Sources among some memories or links with a dependent whose depth is too low.
 select l.target from link l join memory s on s.id = l.source join memory t on t.id = l.target
 where l.id = any(:links) and l.relation in ('reflects_on', 'derives_from', 'derived_from') and l.state = 'live'
@@ -38,7 +38,7 @@ select l.target from link l join memory s on s.id = l.source join memory t on t.
 where l.target = any(:grounds) and l.relation in ('reflects_on', 'derives_from', 'derived_from') and l.state = 'live'
   and (l.valid_until is null or l.valid_until > :now)
   and s.reflection_depth < t.reflection_depth + case l.relation when 'reflects_on' then 1 else 0 end
--- name: reflection_grounds
+-- name: reflected_sources
 -- Which of some memories are sources of a live reflection.
 select distinct l.target from link l join memory m on m.id = l.source
 where l.target = any(:ids) and l.relation = 'reflects_on' and l.state = 'live' and (l.valid_until is null or l.valid_until > :now)

@@ -7,29 +7,28 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from holdfast.features.graph.service import tie
-from holdfast.features.memories import dedup as hygiene
+from holdfast.features.graph.service import add_link
+from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.store_memory import must_be_free
-from holdfast.features.namespaces import approvals_store as waiting
-from holdfast.features.namespaces import policy_store as policies
-from holdfast.features.namespaces.approvals_store import Waiting
+from holdfast.features.memories.store_memory import require_free_title
+from holdfast.features.namespaces import approvals_store, policy_store
+from holdfast.features.namespaces.approvals_store import PendingRequest
 from holdfast.features.namespaces.model import Rules
-from holdfast.features.reflections.depth import must_be_allowed, needs_approval
-from holdfast.features.reflections.model import depth_on, with_origin
+from holdfast.features.reflections.depth import check_max_depth, needs_approval
+from holdfast.features.reflections.model import depth_above, with_origin
 from holdfast.kernel import ids
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import DepthMismatch, Invalid, NotFound
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.memory import Memory, Scope, Tier
-from holdfast.kernel.records.validate import Draft, admit
+from holdfast.kernel.records.validate import Draft, memory_from_draft
 
-MOST_SOURCES = 256
+MAX_SOURCES = 256
 OPERATION = "reflect"
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class ReflectionRequest(Struct, frozen=True, kw_only=True):
     """A request for a reflection; stored as JSON while it waits for approval."""
 
     source_ids: tuple[str, ...]
@@ -48,7 +47,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     """The namespaces that the requester could access."""
 
 
-class Planned(NamedTuple):
+class ReflectionPlan(NamedTuple):
     """A validated reflection that is not written yet."""
 
     memory: Memory
@@ -56,58 +55,62 @@ class Planned(NamedTuple):
     rules: Rules
 
     @property
-    def waits(self) -> bool:
+    def needs_approval(self) -> bool:
         return needs_approval(self.rules, self.memory.reflection_depth)
 
 
-class Reflected(NamedTuple):
+class Reflection(NamedTuple):
     memory: Memory
     sources: list[str]
 
 
-def reflect(hold: Hold, asked: Asked) -> Reflected | tuple[Waiting, Planned]:
+def reflect(ctx: Context, asked: ReflectionRequest) -> Reflection | tuple[PendingRequest, ReflectionPlan]:
     """Write a reflection, or queue its request if the policy requires approval."""
-    with hold.writing() as write:
-        planned = plan(hold, write, asked)
-        return (_ask(hold, write, asked, planned), planned) if planned.waits else made(hold, write, planned)
+    with ctx.transaction() as write:
+        planned = plan_reflection(ctx, write, asked)
+        return (
+            (_queue_approval(ctx, write, asked, planned), planned)
+            if planned.needs_approval
+            else write_reflection(ctx, write, planned)
+        )
 
 
-def plan(hold: Hold, write: Transaction, asked: Asked) -> Planned:
+def plan_reflection(ctx: Context, write: Transaction, asked: ReflectionRequest) -> ReflectionPlan:
     """Build the reflection from the current sources; raise if it is not allowed."""
-    sources = _sources(hold, write, asked.source_ids)
-    memory = _memory(hold, write, asked, sources)
-    hold.caller.must_reach(memory.namespace)
+    sources = _resolve_sources(ctx, write, asked.source_ids)
+    memory = _build_memory(ctx, write, asked, sources)
+    ctx.caller.require_access(memory.namespace)
     if asked.depth is not None and asked.depth != memory.reflection_depth:
         raise DepthMismatch(f"depth: these sources give {memory.reflection_depth}, not {asked.depth}", fields=["depth"])
-    rules = policies.resolved(write.session, memory.namespace)
-    must_be_allowed(rules, memory.reflection_depth, memory.namespace)
-    must_be_free(hold, write, memory)
-    return Planned(memory, sources, rules)
+    rules = policy_store.resolve_rules(write.session, memory.namespace)
+    check_max_depth(rules, memory.reflection_depth, memory.namespace)
+    require_free_title(ctx, write, memory)
+    return ReflectionPlan(memory, sources, rules)
 
 
-def made(hold: Hold, write: Transaction, planned: Planned) -> Reflected:
+def write_reflection(ctx: Context, write: Transaction, planned: ReflectionPlan) -> Reflection:
     """Write the reflection and its links."""
     memory = write.add(MEMORY, planned.memory, "reflect")
     for source in planned.sources:
-        tie(hold, write, memory.id, source.id, "reflects_on")
+        add_link(ctx, write, memory.id, source.id, "reflects_on")
     source_ids = [source.id for source in planned.sources]
     write.session.do("offer_decide", id=offer_id(source_ids), status="accepted")
-    return Reflected(memory, source_ids)
+    return Reflection(memory, source_ids)
 
 
 def offer_id(sources: Sequence[str]) -> str:
     """Derive a proposal's id from its sources, in any order."""
-    return ids.derived("offer", *sorted(sources))
+    return ids.derive_id("offer", *sorted(sources))
 
 
-def _sources(hold: Hold, write: Transaction, given: Sequence[str]) -> list[Memory]:
+def _resolve_sources(ctx: Context, write: Transaction, given: Sequence[str]) -> list[Memory]:
     """Resolve the sources; raise if one is missing, not visible or a duplicate."""
-    if not 0 < len(given) <= MOST_SOURCES:
-        raise Invalid(f"source_ids: must have 1 to {MOST_SOURCES} entries (got {len(given)})", fields=["source_ids"])
+    if not 0 < len(given) <= MAX_SOURCES:
+        raise Invalid(f"source_ids: must have 1 to {MAX_SOURCES} entries (got {len(given)})", fields=["source_ids"])
     found: dict[str, int] = {}
     sources = []
     for index, id in enumerate(given):
-        source = _source(hold, write, id, index)
+        source = _resolve_source(ctx, write, id, index)
         if (first := found.setdefault(source.id, index)) != index:
             field = f"source_ids[{index}]"
             raise Invalid(f"{field}: same memory as source_ids[{first}]", fields=[field])
@@ -115,15 +118,15 @@ def _sources(hold: Hold, write: Transaction, given: Sequence[str]) -> list[Memor
     return sources
 
 
-def _source(hold: Hold, write: Transaction, id: str, index: int) -> Memory:
+def _resolve_source(ctx: Context, write: Transaction, id: str, index: int) -> Memory:
     try:
-        return memories.resolve(write.session, hold.caller, id, write.now)
+        return memories.resolve(write.session, ctx.caller, id, write.now)
     except NotFound:
         field = f"source_ids[{index}]"
         raise NotFound(f"{field}: there is no memory {id!r}.", id=id, fields=[field]) from None
 
 
-def _memory(hold: Hold, write: Transaction, asked: Asked, sources: list[Memory]) -> Memory:
+def _build_memory(ctx: Context, write: Transaction, asked: ReflectionRequest, sources: list[Memory]) -> Memory:
     """Build the memory. Its scope defaults to the narrowest of its sources."""
     draft = Draft(
         title=asked.title,
@@ -134,19 +137,19 @@ def _memory(hold: Hold, write: Transaction, asked: Asked, sources: list[Memory])
         priority=asked.priority,
         confidence=asked.confidence,
         source=asked.source,
-        scope=_scope(asked, sources),
+        scope=_pick_scope(asked, sources),
         tags=asked.tags,
         metadata=asked.metadata,
     )
-    draft, _ = hygiene.without_secrets(write.session, draft)
-    fresh = admit(
-        draft, id=hold.new_id(), agent=hold.caller.agent, origin=write.origin, now=write.now, lifetimes=hold.lifetimes
+    draft, _ = dedup.filter_draft_secrets(write.session, draft)
+    fresh = memory_from_draft(
+        draft, id=ctx.new_id(), agent=ctx.caller.agent, origin=write.origin, now=write.now, lifetimes=ctx.lifetimes
     )
-    depth = depth_on(source.reflection_depth for source in sources)
+    depth = depth_above(source.reflection_depth for source in sources)
     return with_origin(replace(fresh, reflection_depth=depth), depth)
 
 
-def _scope(asked: Asked, sources: list[Memory]) -> Scope | UnsetType:
+def _pick_scope(asked: ReflectionRequest, sources: list[Memory]) -> Scope | UnsetType:
     if asked.scope is not None:
         return asked.scope
     if "scope" in asked.metadata:
@@ -154,34 +157,36 @@ def _scope(asked: Asked, sources: list[Memory]) -> Scope | UnsetType:
     return min((source.scope for source in sources), key=get_args(Scope).index)
 
 
-def _permitted(write: Transaction, planned: Planned, asked: Asked) -> dict[str, Any]:
+def _filter_metadata(write: Transaction, planned: ReflectionPlan, asked: ReflectionRequest) -> dict[str, Any]:
     """Apply the secret policy to the metadata of a queued request."""
     given = {"metadata": asked.metadata}
-    return dict(hygiene.permitted(write.session, planned.memory.namespace, given)[0]["metadata"])
+    return dict(dedup.filter_secrets(write.session, planned.memory.namespace, given)[0]["metadata"])
 
 
-def _ask(hold: Hold, write: Transaction, asked: Asked, planned: Planned) -> Waiting:
+def _queue_approval(
+    ctx: Context, write: Transaction, asked: ReflectionRequest, planned: ReflectionPlan
+) -> PendingRequest:
     """Queue the request for approval with full ids and the resolved namespace."""
     complete = replace(
         asked,
         title=planned.memory.title,
         content=planned.memory.content,
         tags=planned.memory.tags,
-        metadata=_permitted(write, planned, asked),
+        metadata=_filter_metadata(write, planned, asked),
         source_ids=tuple(source.id for source in planned.sources),
         namespace=planned.memory.namespace,
-        reach=hold.caller.namespaces,
+        reach=ctx.caller.namespaces,
     )
     request = msgspec.json.encode(complete).decode()
-    pending = Waiting(
+    pending = PendingRequest(
         id=planned.memory.id,
         operation=OPERATION,
         namespace=planned.memory.namespace,
         scope=planned.memory.scope,
         request=request,
-        agent=hold.caller.agent,
+        agent=ctx.caller.agent,
         asked_at=write.now,
         status="pending",
     )
-    waiting.add(write.session, pending)
+    approvals_store.add_pending(write.session, pending)
     return pending

@@ -4,14 +4,14 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import known, text
+from holdfast.features.memories.views import format_time, value_or_unset
 from holdfast.features.runs import service as runs
-from holdfast.features.runs.phases import Phase, Run, Shape
+from holdfast.features.runs.phases import Phase, Run, RunPlan
 from holdfast.features.runs.store import Scope
-from holdfast.kernel.context import Hold
-from holdfast.kernel.registry.fields import Actor, Limit, Moment, Namespace, Skip
+from holdfast.kernel.context import Context
+from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import from_text
+from holdfast.kernel.timestamps import parse_timestamp
 
 RunState = Literal["running", "completed", "failed"]
 PhaseState = Literal["pending", "in_progress", "completed", "failed"]
@@ -19,7 +19,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=128)]
 RunId = Annotated[str, Meta(min_length=1, max_length=128, description="Id of a run.", extra={"argument": True})]
 Token = Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Fencing token returned by run open.")]
 Seconds = Annotated[int, Meta(ge=1, le=86_400, description="Length of the lease in seconds.")]
-Who = Annotated[str, Meta(min_length=1, max_length=128, description="Owner [default: the agent].")]
+PrincipalName = Annotated[str, Meta(min_length=1, max_length=128, description="Owner [default: the agent].")]
 
 
 class PhaseView(Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     error: str | UnsetType = UNSET
 
 
-class RunWhole(Struct, frozen=True, kw_only=True):
+class RunDetails(Struct, frozen=True, kw_only=True):
     run: RunView
     phases: list[PhaseView]
     next: str | UnsetType = UNSET
@@ -58,7 +58,7 @@ class RunWhole(Struct, frozen=True, kw_only=True):
     resumed: bool | UnsetType = UNSET
 
 
-def _run(run: "Run") -> RunView:
+def _run_view(run: "Run") -> RunView:
     return RunView(
         id=run.id,
         topology=run.topology,
@@ -67,30 +67,32 @@ def _run(run: "Run") -> RunView:
         principal=run.principal,
         agent_id=run.agent,
         namespace=run.namespace,
-        created_at=str(text(run.created_at)),
-        updated_at=str(text(run.updated_at)),
+        created_at=str(format_time(run.created_at)),
+        updated_at=str(format_time(run.updated_at)),
         inputs=run.inputs or UNSET,
-        owner=known(run.owner),
-        lease_until=text(run.lease_until),
-        error=known(run.error),
+        owner=value_or_unset(run.owner),
+        lease_until=format_time(run.lease_until),
+        error=value_or_unset(run.error),
     )
 
 
-def _phase(phase: "Phase") -> PhaseView:
+def _phase_view(phase: "Phase") -> PhaseView:
     return PhaseView(
         name=phase.name,
         state=phase.state,
         attempt=phase.attempt,
-        updated_at=str(text(phase.updated_at)),
-        output=known(phase.output),
-        error=known(phase.error),
-        started_at=text(phase.started_at),
+        updated_at=str(format_time(phase.updated_at)),
+        output=value_or_unset(phase.output),
+        error=value_or_unset(phase.error),
+        started_at=format_time(phase.started_at),
     )
 
 
-def _whole(run: "Run", phases: "list[Phase]", **more: Any) -> RunWhole:
+def _run_details(run: "Run", phases: "list[Phase]", **more: Any) -> RunDetails:
     remaining = next((phase.name for phase in phases if phase.state != "completed"), None)
-    return RunWhole(run=_run(run), phases=[_phase(phase) for phase in phases], next=known(remaining), **more)
+    return RunDetails(
+        run=_run_view(run), phases=[_phase_view(phase) for phase in phases], next=value_or_unset(remaining), **more
+    )
 
 
 class RunOpen(Request, frozen=True):
@@ -106,7 +108,7 @@ class RunOpen(Request, frozen=True):
     inputs: Annotated[dict[str, Any], Meta(description="Inputs of this run.")] = {}
     owner: Annotated[Name, Meta(description="Owner of the lease [default: the agent].")] | None = None
     seconds: Seconds = 300
-    principal: Who | None = None
+    principal: PrincipalName | None = None
     namespace: Namespace | None = None
     agent_id: Actor | None = None
 
@@ -123,17 +125,17 @@ class RunOpen(Request, frozen=True):
         Example({"topology": "release", "phases": []}, error="VALIDATION_FAILED"),
     ),
 )
-def run_open(hold: Hold, request: RunOpen) -> RunWhole:
+def run_open(ctx: Context, request: RunOpen) -> RunDetails:
     """Start a run, or resume it at its first incomplete phase, under a lease.
 
     A run resumes only with the same plan and inputs. Completed phases keep their output.
     """
-    shape = Shape(request.topology, tuple(request.phases), request.definition)
+    shape = RunPlan(request.topology, tuple(request.phases), request.definition)
     result = runs.open_run(
-        hold,
-        runs.Wanted(
+        ctx,
+        runs.RunRequest(
             shape,
-            request.owner or hold.caller.agent,
+            request.owner or ctx.caller.agent,
             request.seconds,
             id=request.id,
             principal=request.principal,
@@ -141,7 +143,7 @@ def run_open(hold: Hold, request: RunOpen) -> RunWhole:
             inputs=request.inputs,
         ),
     )
-    return _whole(result.run, result.phases, token=result.run.token, resumed=result.resumed)
+    return _run_details(result.run, result.phases, token=result.run.token, resumed=result.resumed)
 
 
 class RunStep(Request, frozen=True):
@@ -157,7 +159,7 @@ class RunStep(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class Stepped(Struct, frozen=True, kw_only=True):
+class StepResult(Struct, frozen=True, kw_only=True):
     run_id: str
     phase: PhaseView
     lease_until: str
@@ -173,10 +175,10 @@ class Stepped(Struct, frozen=True, kw_only=True):
         Example({"id": "no-such-run", "token": 1, "phase": "build", "state": "failed"}, error="VALIDATION_FAILED"),
     ),
 )
-def run_step(hold: Hold, request: RunStep) -> Stepped:
+def run_step(ctx: Context, request: RunStep) -> StepResult:
     """Record that a phase started, completed or failed; extends the lease."""
-    run, phase = runs.step(
-        hold,
+    run, phase = runs.step_run(
+        ctx,
         request.id,
         request.token,
         request.phase,
@@ -185,10 +187,10 @@ def run_step(hold: Hold, request: RunStep) -> Stepped:
         error=request.error,
         seconds=request.seconds,
     )
-    return Stepped(run_id=run.id, phase=_phase(phase), lease_until=str(text(run.lease_until)))
+    return StepResult(run_id=run.id, phase=_phase_view(phase), lease_until=str(format_time(run.lease_until)))
 
 
-class RunBeat(Request, frozen=True):
+class RunHeartbeat(Request, frozen=True):
     id: RunId
     token: Token
     seconds: Seconds = 300
@@ -202,9 +204,9 @@ class RunBeat(Request, frozen=True):
     cli=("run", "heartbeat"),
     examples=(Example({"id": "no-such-run", "token": 1}, error="NOT_FOUND"),),
 )
-def run_heartbeat(hold: Hold, request: RunBeat) -> RunView:
+def run_heartbeat(ctx: Context, request: RunHeartbeat) -> RunView:
     """Extend the lease of a run."""
-    return _run(runs.beat(hold, request.id, request.token, request.seconds))
+    return _run_view(runs.extend_lease(ctx, request.id, request.token, request.seconds))
 
 
 class RunClose(Request, frozen=True):
@@ -225,9 +227,9 @@ class RunClose(Request, frozen=True):
     human="holdfast.features.runs.render:render_run",
     examples=(Example({"id": "no-such-run", "token": 1}, error="NOT_FOUND"),),
 )
-def run_close(hold: Hold, request: RunClose) -> RunWhole:
+def run_close(ctx: Context, request: RunClose) -> RunDetails:
     """End a run: completed, or failed with an error and resumable."""
-    return _whole(*runs.close(hold, request.id, request.token, request.error))
+    return _run_details(*runs.close_run(ctx, request.id, request.token, request.error))
 
 
 class RunShow(Request, frozen=True):
@@ -242,9 +244,9 @@ class RunShow(Request, frozen=True):
     human="holdfast.features.runs.render:render_run",
     examples=(Example({"id": "no-such-run"}, error="NOT_FOUND"),),
 )
-def run_show(hold: Hold, request: RunShow) -> RunWhole:
+def run_show(ctx: Context, request: RunShow) -> RunDetails:
     """Show a run and the state of its phases."""
-    return _whole(*runs.show(hold, request.id))
+    return _run_details(*runs.get_run(ctx, request.id))
 
 
 class RunList(Request, frozen=True):
@@ -267,10 +269,10 @@ class RunPage(Struct, frozen=True, kw_only=True):
     human="holdfast.features.runs.render:render_runs",
     examples=(Example({}), Example({"state": "asleep"}, error="VALIDATION_FAILED")),
 )
-def run_list(hold: Hold, request: RunList) -> RunPage:
+def run_list(ctx: Context, request: RunList) -> RunPage:
     """List runs, most recently updated first."""
-    found = runs.browse(hold, tuple(request.principal), request.state, request.limit, request.offset)
-    return RunPage(runs=[_run(run) for run in found], count=len(found))
+    found = runs.list_runs(ctx, tuple(request.principal), request.state, request.limit, request.offset)
+    return RunPage(runs=[_run_view(run) for run in found], count=len(found))
 
 
 class RunClear(Request, frozen=True):
@@ -278,7 +280,7 @@ class RunClear(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class RunCleared(Struct, frozen=True, kw_only=True):
+class RunClearResult(Struct, frozen=True, kw_only=True):
     id: str
 
 
@@ -290,9 +292,9 @@ class RunCleared(Struct, frozen=True, kw_only=True):
     irreversible=True,
     examples=(Example({"id": "no-such-run"}, error="NOT_FOUND"),),
 )
-def run_clear(hold: Hold, request: RunClear) -> RunCleared:
+def run_clear(ctx: Context, request: RunClear) -> RunClearResult:
     """Delete a run with its phases and output, unless its lease is live."""
-    return RunCleared(id=runs.clear(hold, request.id).id)
+    return RunClearResult(id=runs.delete_run(ctx, request.id).id)
 
 
 class SessionKeep(Request, frozen=True):
@@ -302,9 +304,9 @@ class SessionKeep(Request, frozen=True):
     ]
     provider: Annotated[Name, Meta(description="Provider of the session, such as claude.")]
     channel: Annotated[str, Meta(max_length=128, description="Channel of the session.")] = ""
-    principal: Who | None = None
+    principal: PrincipalName | None = None
     namespace: Namespace | None = None
-    expires_at: Moment | None = None
+    expires_at: Timestamp | None = None
     agent_id: Actor | None = None
 
 
@@ -327,24 +329,24 @@ class SessionView(Struct, frozen=True, kw_only=True):
         Example({"session_id": "abc", "provider": "claude", "expires_at": "2001-01-01"}, error="VALIDATION_FAILED"),
     ),
 )
-def session_keep(hold: Hold, request: SessionKeep) -> SessionView:
+def session_keep(ctx: Context, request: SessionKeep) -> SessionView:
     """Save the current provider session of a channel, principal and namespace."""
-    scope = Scope(request.channel, request.principal or hold.caller.agent, request.namespace or hold.namespace)
-    expires = None if request.expires_at is None else from_text(request.expires_at, "expires_at")
-    runs.keep_session(hold, scope, request.provider, request.session_id, expires)
+    scope = Scope(request.channel, request.principal or ctx.caller.agent, request.namespace or ctx.namespace)
+    expires = None if request.expires_at is None else parse_timestamp(request.expires_at, "expires_at")
+    runs.keep_session(ctx, scope, request.provider, request.session_id, expires)
     return SessionView(
-        provider=request.provider, session_id=request.session_id, **scope._asdict(), expires_at=text(expires)
+        provider=request.provider, session_id=request.session_id, **scope._asdict(), expires_at=format_time(expires)
     )
 
 
 class SessionGet(Request, frozen=True):
     channel: Annotated[str, Meta(max_length=128, description="Channel of the session.")] = ""
-    principal: Who | None = None
+    principal: PrincipalName | None = None
     namespace: Namespace | None = None
     provider: Annotated[Name, Meta(description="Only a session of this provider.")] | None = None
 
 
-class SessionFound(Struct, frozen=True, kw_only=True):
+class SessionGetResult(Struct, frozen=True, kw_only=True):
     session: SessionView | None
     """Null if there is no session or it has expired."""
 
@@ -356,27 +358,30 @@ class SessionFound(Struct, frozen=True, kw_only=True):
     cli=("session", "get"),
     examples=(Example({}), Example({"provider": ""}, error="VALIDATION_FAILED")),
 )
-def session_get(hold: Hold, request: SessionGet) -> SessionFound:
+def session_get(ctx: Context, request: SessionGet) -> SessionGetResult:
     """Get the current provider session, if any."""
-    scope = Scope(request.channel, request.principal or hold.caller.agent, request.namespace or hold.namespace)
-    found = runs.session_of(hold, scope, request.provider)
+    scope = Scope(request.channel, request.principal or ctx.caller.agent, request.namespace or ctx.namespace)
+    found = runs.find_session(ctx, scope, request.provider)
     if found is None:
-        return SessionFound(session=None)
+        return SessionGetResult(session=None)
     view = SessionView(
-        provider=found.provider, session_id=found.session, **found.scope._asdict(), expires_at=text(found.expires_at)
+        provider=found.provider,
+        session_id=found.session,
+        **found.scope._asdict(),
+        expires_at=format_time(found.expires_at),
     )
-    return SessionFound(session=view)
+    return SessionGetResult(session=view)
 
 
 class SessionClear(Request, frozen=True):
-    principal: Who | None = None
+    principal: PrincipalName | None = None
     channel: Annotated[str, Meta(max_length=128, description="Channel of the session.")] = ""
     namespace: Namespace | None = None
     everywhere: Annotated[bool, Meta(description="In every channel and namespace.")] = False
     agent_id: Actor | None = None
 
 
-class SessionsCleared(Struct, frozen=True, kw_only=True):
+class SessionClearResult(Struct, frozen=True, kw_only=True):
     cleared: int
 
 
@@ -387,8 +392,8 @@ class SessionsCleared(Struct, frozen=True, kw_only=True):
     cli=("session", "clear"),
     examples=(Example({"everywhere": True}), Example({"principal": ""}, error="VALIDATION_FAILED")),
 )
-def session_clear(hold: Hold, request: SessionClear) -> SessionsCleared:
+def session_clear(ctx: Context, request: SessionClear) -> SessionClearResult:
     """Delete the saved session of one scope, or all of them."""
-    principal = request.principal or hold.caller.agent
-    scope = None if request.everywhere else Scope(request.channel, principal, request.namespace or hold.namespace)
-    return SessionsCleared(cleared=runs.clear_sessions(hold, principal, scope))
+    principal = request.principal or ctx.caller.agent
+    scope = None if request.everywhere else Scope(request.channel, principal, request.namespace or ctx.namespace)
+    return SessionClearResult(cleared=runs.clear_sessions(ctx, principal, scope))

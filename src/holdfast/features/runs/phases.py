@@ -6,12 +6,12 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 
 from holdfast.kernel.errors import Conflict
-from holdfast.kernel.records.merge import canonical
+from holdfast.kernel.records.merge import canonical_json
 
 RunState = Literal["running", "completed", "failed"]
 PhaseState = Literal["pending", "in_progress", "completed", "failed"]
 
-FOLLOWS: dict[PhaseState, tuple[PhaseState, ...]] = {
+TRANSITIONS: dict[PhaseState, tuple[PhaseState, ...]] = {
     "pending": ("in_progress",),
     "in_progress": ("in_progress", "completed", "failed"),
     "failed": ("in_progress",),
@@ -50,7 +50,7 @@ class Run(Struct, frozen=True):
     updated_at: int
 
 
-class Shape(NamedTuple):
+class RunPlan(NamedTuple):
     """Plan of a run: name, ordered phases and definition. Its hash identifies it."""
 
     topology: str
@@ -59,12 +59,12 @@ class Shape(NamedTuple):
 
     @property
     def hash(self) -> str:
-        return sha256(canonical([self.topology, list(self.phases), self.definition])).hexdigest()
+        return sha256(canonical_json([self.topology, list(self.phases), self.definition])).hexdigest()
 
 
-def stepped(phase: Phase, state: PhaseState, now: int, *, output: str | None, error: str | None) -> Phase:
+def advance_phase(phase: Phase, state: PhaseState, now: int, *, output: str | None, error: str | None) -> Phase:
     """Move a phase to a new state. Raises Conflict for a transition that is not allowed."""
-    if state not in FOLLOWS[phase.state]:
+    if state not in TRANSITIONS[phase.state]:
         raise Conflict(f"{phase.name} is {phase.state.replace('_', ' ')}: it cannot become {state.replace('_', ' ')}.")
     begins = state == "in_progress" and phase.state != "in_progress"
     return Phase(

@@ -5,19 +5,19 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.people.store import known_as
+from holdfast.features.people.store import list_names
 from holdfast.features.runs import store as runs
-from holdfast.features.runs.phases import Phase, PhaseState, Run, RunState, Shape, stepped
+from holdfast.features.runs.phases import Phase, PhaseState, Run, RunPlan, RunState, advance_phase
 from holdfast.features.runs.store import ProviderSession, Scope
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Invalid, LeaseLost
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import SECOND
 
-LONGEST_OUTPUT = 1 << 20
+MAX_OUTPUT_CHARS = 1 << 20
 
 
-class Opened(NamedTuple):
+class OpenResult(NamedTuple):
     """The leased run with its phases, and whether it was resumed."""
 
     run: Run
@@ -25,10 +25,10 @@ class Opened(NamedTuple):
     resumed: bool
 
 
-class Wanted(NamedTuple):
+class RunRequest(NamedTuple):
     """Arguments of run open."""
 
-    shape: Shape
+    plan: RunPlan
     owner: str
     seconds: int
     id: str | None = None
@@ -37,32 +37,32 @@ class Wanted(NamedTuple):
     inputs: dict[str, Any] = {}
 
 
-def open_run(hold: Hold, wanted: Wanted) -> Opened:
+def open_run(ctx: Context, request: RunRequest) -> OpenResult:
     """Start a run, or resume a free one with the same plan and inputs. The token invalidates older ones."""
-    if len(set(wanted.shape.phases)) != len(wanted.shape.phases):
+    if len(set(request.plan.phases)) != len(request.plan.phases):
         raise Invalid("phases: names must be unique", fields=["phases"])
-    with hold.store.writing(hold.progress.commit) as session:
-        known = runs.get(session, wanted.id) if wanted.id is not None else None
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
+        known = runs.get_run(session, request.id) if request.id is not None else None
         if known is None:
-            return _begun(hold, session, wanted)
-        run = runs.seen(session, hold.caller, known.id)
-        _must_be_same(run, wanted)
-        _must_be_free(run, wanted.owner, hold.now())
-        leased_run = _held(replace(run, state="running", error=None), wanted.owner, wanted.seconds, hold.now())
-        runs.put(session, leased_run)
-        return Opened(leased_run, runs.phases(session, run.id), resumed=True)
+            return _create_run(ctx, session, request)
+        run = runs.get_visible_run(session, ctx.caller, known.id)
+        _must_be_same(run, request)
+        _must_be_free(run, request.owner, ctx.now())
+        leased_run = _take_lease(replace(run, state="running", error=None), request.owner, request.seconds, ctx.now())
+        runs.put_run(session, leased_run)
+        return OpenResult(leased_run, runs.list_phases(session, run.id), resumed=True)
 
 
-def _begun(hold: Hold, session: Session, wanted: Wanted) -> Opened:
-    now = hold.now()
+def _create_run(ctx: Context, session: Session, request: RunRequest) -> OpenResult:
+    now = ctx.now()
     fresh = Run(
-        id=wanted.id or str(uuid.uuid4()),
-        principal=wanted.principal or hold.caller.agent,
-        agent=hold.caller.agent,
-        namespace=wanted.namespace or hold.namespace,
-        topology=wanted.shape.topology,
-        topology_hash=wanted.shape.hash,
-        inputs=wanted.inputs,
+        id=request.id or str(uuid.uuid4()),
+        principal=request.principal or ctx.caller.agent,
+        agent=ctx.caller.agent,
+        namespace=request.namespace or ctx.namespace,
+        topology=request.plan.topology,
+        topology_hash=request.plan.hash,
+        inputs=request.inputs,
         state="running",
         owner=None,
         token=0,
@@ -71,22 +71,22 @@ def _begun(hold: Hold, session: Session, wanted: Wanted) -> Opened:
         created_at=now,
         updated_at=now,
     )
-    run = _held(fresh, wanted.owner, wanted.seconds, now)
-    phases = [Phase(name, place, "pending", 0, None, None, None, now) for place, name in enumerate(wanted.shape.phases)]
-    runs.put(session, run)
+    run = _take_lease(fresh, request.owner, request.seconds, now)
+    phases = [Phase(name, place, "pending", 0, None, None, None, now) for place, name in enumerate(request.plan.phases)]
+    runs.put_run(session, run)
     for phase in phases:
         runs.put_phase(session, run.id, phase)
-    return Opened(run, phases, resumed=False)
+    return OpenResult(run, phases, resumed=False)
 
 
-def _held(run: Run, owner: str, seconds: int, now: int) -> Run:
+def _take_lease(run: Run, owner: str, seconds: int, now: int) -> Run:
     return replace(run, owner=owner, token=run.token + 1, lease_until=now + seconds * SECOND, updated_at=now)
 
 
-def _must_be_same(run: Run, wanted: Wanted) -> None:
-    if run.topology_hash != wanted.shape.hash:
+def _must_be_same(run: Run, request: RunRequest) -> None:
+    if run.topology_hash != request.plan.hash:
         raise Conflict("The run belongs to another plan: start a new run.", id=run.id)
-    if run.inputs != wanted.inputs:
+    if run.inputs != request.inputs:
         raise Conflict("The run has other inputs: start a new run.", id=run.id)
     if run.state == "completed":
         raise Conflict("The run is already completed.", id=run.id)
@@ -97,8 +97,8 @@ def _must_be_free(run: Run, owner: str, now: int) -> None:
         raise Conflict(f"The run is leased by {run.owner}: try again later.", id=run.id, retryable=True)
 
 
-def step(
-    hold: Hold,
+def step_run(
+    ctx: Context,
     id: str,
     token: int,
     name: str,
@@ -111,17 +111,17 @@ def step(
     """Record the new state of a phase and extend the lease, in one transaction."""
     if state == "failed" and error is None:
         raise Invalid("error: required when the state is failed", fields=["error"])
-    with hold.store.writing(hold.progress.commit) as session:
-        now = hold.now()
-        run = _holding(session, hold, id, token, now)
-        found = {phase.name: phase for phase in runs.phases(session, id)}
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
+        now = ctx.now()
+        run = _require_lease(session, ctx, id, token, now)
+        found = {phase.name: phase for phase in runs.list_phases(session, id)}
         if name not in found:
             raise Invalid(f"phase: unknown; this run has {', '.join(found)}", fields=["phase"])
         _must_be_next(list(found.values()), name)
-        phase = stepped(found[name], state, now, output=output, error=error)
+        phase = advance_phase(found[name], state, now, output=output, error=error)
         runs.put_phase(session, id, phase)
         updated_run = replace(run, lease_until=now + seconds * SECOND, updated_at=now)
-        runs.put(session, updated_run)
+        runs.put_run(session, updated_run)
     return updated_run, phase
 
 
@@ -133,103 +133,103 @@ def _must_be_next(phases: list[Phase], name: str) -> None:
             raise Conflict(f"{phase.name} comes before {name} and is {phase.state.replace('_', ' ')}.")
 
 
-def beat(hold: Hold, id: str, token: int, seconds: int) -> Run:
+def extend_lease(ctx: Context, id: str, token: int, seconds: int) -> Run:
     """Extend the lease of a run."""
-    with hold.store.writing(hold.progress.commit) as session:
-        now = hold.now()
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
+        now = ctx.now()
         updated_run = replace(
-            _holding(session, hold, id, token, now), lease_until=now + seconds * SECOND, updated_at=now
+            _require_lease(session, ctx, id, token, now), lease_until=now + seconds * SECOND, updated_at=now
         )
-        runs.put(session, updated_run)
+        runs.put_run(session, updated_run)
     return updated_run
 
 
-def close(hold: Hold, id: str, token: int, error: str | None) -> tuple[Run, list[Phase]]:
+def close_run(ctx: Context, id: str, token: int, error: str | None) -> tuple[Run, list[Phase]]:
     """End a run and its lease: completed if all phases are, or failed with an error."""
-    with hold.store.writing(hold.progress.commit) as session:
-        now = hold.now()
-        run = _holding(session, hold, id, token, now)
-        found = runs.phases(session, id)
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
+        now = ctx.now()
+        run = _require_lease(session, ctx, id, token, now)
+        found = runs.list_phases(session, id)
         remaining = [phase.name for phase in found if phase.state != "completed"]
         if error is None and remaining:
             raise Conflict(f"Not completed yet: {', '.join(remaining)}", id=id)
         state: RunState = "completed" if error is None else "failed"
         ended_run = replace(run, state=state, error=error, owner=None, lease_until=None, updated_at=now)
-        runs.put(session, ended_run)
+        runs.put_run(session, ended_run)
     return ended_run, found
 
 
-def _holding(session: Session, hold: Hold, id: str, token: int, now: int) -> Run:
-    run = runs.seen(session, hold.caller, id)
+def _require_lease(session: Session, ctx: Context, id: str, token: int, now: int) -> Run:
+    run = runs.get_visible_run(session, ctx.caller, id)
     if run.state != "running" or run.token != token or (run.lease_until or 0) <= now:
         raise LeaseLost("The lease of this run has ended: open the run again to continue.")
     return run
 
 
-def show(hold: Hold, id: str) -> tuple[Run, list[Phase]]:
-    with hold.reading() as session:
-        run = runs.seen(session, hold.caller, id)
-        return run, runs.phases(session, run.id)
+def get_run(ctx: Context, id: str) -> tuple[Run, list[Phase]]:
+    with ctx.reading() as session:
+        run = runs.get_visible_run(session, ctx.caller, id)
+        return run, runs.list_phases(session, run.id)
 
 
-def browse(hold: Hold, principals: tuple[str, ...], state: RunState | None, limit: int, skip: int) -> list[Run]:
-    with hold.reading() as session:
-        return runs.select(session, hold.caller, principals, state, limit, skip)
+def list_runs(ctx: Context, principals: tuple[str, ...], state: RunState | None, limit: int, skip: int) -> list[Run]:
+    with ctx.reading() as session:
+        return runs.select_runs(session, ctx.caller, principals, state, limit, skip)
 
 
-def clear(hold: Hold, id: str) -> Run:
+def delete_run(ctx: Context, id: str) -> Run:
     """Delete a run with its phases. Raises Conflict while its lease is live."""
-    with hold.store.writing(hold.progress.commit) as session:
-        run = runs.seen(session, hold.caller, id)
-        if run.state == "running" and (run.lease_until or 0) > hold.now():
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
+        run = runs.get_visible_run(session, ctx.caller, id)
+        if run.state == "running" and (run.lease_until or 0) > ctx.now():
             raise Conflict(f"The run is leased by {run.owner}: try again later.", id=id, retryable=True)
-        runs.drop(session, id)
+        runs.delete_run(session, id)
     return run
 
 
-def keep_session(hold: Hold, scope: Scope, provider: str, session_id: str, expires_at: int | None) -> None:
+def keep_session(ctx: Context, scope: Scope, provider: str, session_id: str, expires_at: int | None) -> None:
     """Save the current provider session of a scope, replacing the previous one."""
-    if expires_at is not None and expires_at <= hold.now():
+    if expires_at is not None and expires_at <= ctx.now():
         raise Invalid("expires_at: must be in the future", fields=["expires_at"])
-    with hold.store.writing(hold.progress.commit) as session:
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
         session.do(
             "provider_session_put",
             **scope._asdict(),
-            agent=hold.caller.agent,
+            agent=ctx.caller.agent,
             provider=provider,
             session=session_id,
             expires_at=expires_at,
-            now=hold.now(),
+            now=ctx.now(),
         )
 
 
-def session_of(hold: Hold, scope: Scope, provider: str | None) -> ProviderSession | None:
+def find_session(ctx: Context, scope: Scope, provider: str | None) -> ProviderSession | None:
     """The current session of a scope; None if it has expired or belongs to another provider."""
-    with hold.reading() as session:
+    with ctx.reading() as session:
         row = session.row(
             "provider_session_get",
             channel=scope.channel,
-            principals=list(known_as(session, scope.principal)),
+            principals=list(list_names(session, scope.principal)),
             namespace=scope.namespace,
-            now=hold.now(),
-            **_eyes(hold, session),
+            now=ctx.now(),
+            **_visibility_params(ctx, session),
         )
     if row is None or (provider is not None and row[0] != provider):
         return None
     return ProviderSession(scope, *row)
 
 
-def clear_sessions(hold: Hold, principal: str, scope: Scope | None) -> int:
+def clear_sessions(ctx: Context, principal: str, scope: Scope | None) -> int:
     """Delete the session of a scope, or all sessions of a principal. Returns their number."""
-    with hold.store.writing(hold.progress.commit) as session:
-        names = list(known_as(session, principal))
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
+        names = list(list_names(session, principal))
         if scope is None:
-            return len(session.rows("provider_session_drop_all", principals=names, **_eyes(hold, session)))
-        params = {"channel": scope.channel, "namespace": scope.namespace, **_eyes(hold, session)}
+            return len(session.rows("provider_session_drop_all", principals=names, **_visibility_params(ctx, session)))
+        params = {"channel": scope.channel, "namespace": scope.namespace, **_visibility_params(ctx, session)}
         return len(session.rows("provider_session_drop", principals=names, **params))
 
 
-def _eyes(hold: Hold, session: Session) -> dict[str, Any]:
+def _visibility_params(ctx: Context, session: Session) -> dict[str, Any]:
     """SQL parameters of visibility: sessions that the caller saved or owns; an admin sees all."""
-    caller = hold.caller
-    return {"admin": caller.may("admin"), "agent": caller.agent, "mine": list(known_as(session, caller.agent))}
+    caller = ctx.caller
+    return {"admin": caller.has_right("admin"), "agent": caller.agent, "mine": list(list_names(session, caller.agent))}

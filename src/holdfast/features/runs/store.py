@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import asdict
 
-from holdfast.features.people.store import all_known_as, known_as
+from holdfast.features.people.store import list_all_names, list_names
 from holdfast.features.runs.phases import Phase, Run, RunState
 from holdfast.kernel.caller import Caller
 from holdfast.kernel.errors import NotFound
-from holdfast.kernel.storage.port import Part, Row, Session
+from holdfast.kernel.storage.port import Row, Session, SqlPart
 
 
 class Scope(NamedTuple):
@@ -28,13 +28,13 @@ class ProviderSession(NamedTuple):
     updated_at: int
 
 
-def run_of(row: Row) -> Run:
+def run_from_row(row: Row) -> Run:
     values = list(row)
     values[6] = msgspec.json.decode(row[6])
     return Run(*values)
 
 
-def put(session: Session, run: Run) -> None:
+def put_run(session: Session, run: Run) -> None:
     session.do("run_put", **{**asdict(run), "inputs": msgspec.json.encode(run.inputs).decode()})
 
 
@@ -42,46 +42,46 @@ def put_phase(session: Session, run: str, phase: Phase) -> None:
     session.do("run_phase_put", run=run, **asdict(phase))
 
 
-def get(session: Session, id: str) -> Run | None:
+def get_run(session: Session, id: str) -> Run | None:
     row = session.row("run_get", id=id)
-    return run_of(row) if row else None
+    return run_from_row(row) if row else None
 
 
-def seen(session: Session, caller: Caller, id: str) -> Run:
+def get_visible_run(session: Session, caller: Caller, id: str) -> Run:
     """Load a run that the caller created or owns; an admin sees all."""
-    run = get(session, id)
-    if run is None or not (_may(session, caller, run) and caller.reaches(run.namespace)):
+    run = get_run(session, id)
+    if run is None or not (_can_see(session, caller, run) and caller.can_access(run.namespace)):
         raise NotFound(f"You have no run {id!r}.")
     return run
 
 
-def _may(session: Session, caller: Caller, run: Run) -> bool:
-    return caller.may("admin") or caller.agent == run.agent or run.principal in known_as(session, caller.agent)
+def _can_see(session: Session, caller: Caller, run: Run) -> bool:
+    return caller.has_right("admin") or caller.agent == run.agent or run.principal in list_names(session, caller.agent)
 
 
-def phases(session: Session, run: str) -> list[Phase]:
+def list_phases(session: Session, run: str) -> list[Phase]:
     return [Phase(*row) for row in session.rows("run_phases", run=run)]
 
 
-def select(
+def select_runs(
     session: Session, caller: Caller, principals: tuple[str, ...], state: RunState | None, limit: int, skip: int
 ) -> list[Run]:
     """Visible runs, most recently updated first."""
-    parts: list[Part] = ["run_select"]
+    parts: list[SqlPart] = ["run_select"]
     params: dict[str, Any] = {"limit": limit, "skip": skip}
-    if not caller.may("admin"):
+    if not caller.has_right("admin"):
         parts.append("run.of_agent")
-        params |= {"agent": caller.agent, "mine": list(known_as(session, caller.agent))}
+        params |= {"agent": caller.agent, "mine": list(list_names(session, caller.agent))}
     if principals:
         parts.append("run.of_principal")
-        params["principals"] = list(all_known_as(session, principals))
+        params["principals"] = list(list_all_names(session, principals))
     if state is not None:
         parts.append("run.state")
         params["state"] = state
-    found = [run_of(row) for row in session.assembled([*parts, "run.page"], params)]
-    return [run for run in found if caller.reaches(run.namespace)]
+    found = [run_from_row(row) for row in session.select([*parts, "run.page"], params)]
+    return [run for run in found if caller.can_access(run.namespace)]
 
 
-def drop(session: Session, id: str) -> None:
+def delete_run(session: Session, id: str) -> None:
     session.do("run_phases_drop", run=id)
     session.do("run_drop", id=id)

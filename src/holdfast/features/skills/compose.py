@@ -7,220 +7,224 @@ from typing import NamedTuple, get_args
 from msgspec.structs import replace
 
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.access_log import Uses
-from holdfast.features.namespaces import policy_store as policies
-from holdfast.features.reflections import pending_expiry as untold
-from holdfast.features.skills import reflection_store as skill_reflections
+from holdfast.features.memories.access_log import AccessLog
+from holdfast.features.namespaces import policy_store
+from holdfast.features.reflections import pending_expiry
+from holdfast.features.skills import reflection_store
 from holdfast.features.skills import service as skills
-from holdfast.features.skills.model import Composes, Reason
-from holdfast.features.skills.reflection_store import Within, Worth
-from holdfast.features.skills.relevance import Found, relevant
-from holdfast.features.skills.service import Fallen
-from holdfast.features.skills.store import Shown
-from holdfast.kernel.caller import under
-from holdfast.kernel.context import Hold
+from holdfast.features.skills.model import Composition, DropReason
+from holdfast.features.skills.reflection_store import ReflectionScope, ReflectionScore
+from holdfast.features.skills.relevance import Relevance, score_relevance
+from holdfast.features.skills.service import Staleness
+from holdfast.features.skills.store import SkillEntry
+from holdfast.kernel.caller import is_under
+from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text import token_count as tokens
+from holdfast.kernel.text import token_count
 
-FEWEST = 100
+MIN_CANDIDATES = 100
 """Reflections read per namespace at least, best by age and use."""
-SHORTEST = 64
+MIN_REFLECTION_TOKENS = 64
 """Smallest size of a reflection; decides how many are read for a large budget."""
-MOST_TOLD = 50
+MAX_LISTED_IDS = 50
 """Ids listed per reason for leaving reflections out."""
-RELEVANCE = 3.0
+RELEVANCE_WEIGHT = 3.0
 """Relevance outweighs age and use together, which add up to at most 2."""
-MOST_MISSED = 8
+MAX_MISSES = 8
 """Stop counting tokens after this many reflections in a row that did not fit."""
-IDS_DIFFER = 24
+ID_TOKEN_SLACK = 24
 """Token counts of two ids differ by at most this much."""
 
-REASONS: tuple[Reason, ...] = get_args(Reason)
+REASONS: tuple[DropReason, ...] = get_args(DropReason)
 
 
-class Entry(NamedTuple):
+class NamespaceEntry(NamedTuple):
     """A namespace that a skill composes with, and its maximum reflection depth."""
 
-    asked: Composes
-    ceiling: int
-    reached: bool
+    composition: Composition
+    max_depth: int
+    is_reachable: bool
     """False: the caller learns nothing about the namespace and sees only what its key reaches below it."""
 
     @property
-    def within(self) -> Within | None:
+    def scope(self) -> ReflectionScope | None:
         """The namespace and depth range to read; None if the minimum depth exceeds the maximum."""
-        floor = self.asked.min_depth
-        return None if floor > self.ceiling else Within(self.asked.namespace, floor, self.ceiling)
+        floor = self.composition.min_depth
+        return None if floor > self.max_depth else ReflectionScope(self.composition.namespace, floor, self.max_depth)
 
 
-class Taken(NamedTuple):
+class ScoredMemory(NamedTuple):
     memory: Memory
     score: float
 
 
-class Dropped(NamedTuple):
-    reason: Reason
-    many: int
+class DroppedGroup(NamedTuple):
+    reason: DropReason
+    total: int
     ids: list[str]
 
 
-class Composed(NamedTuple):
-    shown: Shown
-    fallen: Fallen | None
+class ComposeResult(NamedTuple):
+    entry: SkillEntry
+    staleness: Staleness | None
     body: str
     body_tokens: int
-    entries: list[Entry]
-    taken: list[Taken]
+    namespaces: list[NamespaceEntry]
+    reflections: list[ScoredMemory]
     tokens_used: int
-    dropped: list[Dropped]
+    dropped: list[DroppedGroup]
     degraded: str | None
 
 
-Rendered = Callable[[Taken], str]
+Renderer = Callable[[ScoredMemory], str]
 
 
-def compose(hold: Hold, id: str, query: str | None, budget: int, rendered: Rendered, frame: str) -> Composed:
+def compose(ctx: Context, id: str, query: str | None, budget: int, render: Renderer, frame: str) -> ComposeResult:
     """Return the body of a skill and the best reflections of its namespaces that fit the budget.
 
     `rendered` renders one reflection as it is sent, `frame` is the text around all of them. Both count toward the
     budget, the body does not.
     """
-    now = hold.now()
-    with hold.reading() as session:
-        shown = skills.get(hold, session, id)
-        fallen = skills.fallen(hold, session, [shown.version]).get(shown.version.id)
-        body = skills.body_of(session, shown.version)
-        entries = [_entry(hold, session, one) for one in shown.version.composes]
-    places = _apart([entry.within for entry in entries if entry.within is not None])
-    found = relevant(hold, places, query) if query is not None and places else Found({})
-    most = max(FEWEST, budget // SHORTEST)
-    with hold.reading() as session:
-        weighed = _weighed(Looking(hold, session, now), places, found.worth, most)
+    now = ctx.now()
+    with ctx.reading() as session:
+        shown = skills.get(ctx, session, id)
+        fallen = skills.find_stale(ctx, session, [shown.version]).get(shown.version.id)
+        body = skills.read_body(session, shown.version)
+        entries = [_resolve_entry(ctx, session, one) for one in shown.version.composes]
+    places = _drop_nested_scopes([entry.scope for entry in entries if entry.scope is not None])
+    found = score_relevance(ctx, places, query) if query is not None and places else Relevance({})
+    most = max(MIN_CANDIDATES, budget // MIN_REFLECTION_TOKENS)
+    with ctx.reading() as session:
+        weighed = _score_reflections(ReflectionReader(ctx, session, now), places, found.scores, most)
         order = sorted(weighed.scores.items(), key=lambda one: (-one[1], one[0]))
-        fell = {one.dependent for one in untold.of(session, [id for id, _ in order[:most]], now)}
+        fell = {one.dependent for one in pending_expiry.list_for(session, [id for id, _ in order[:most]], now)}
         best = [one for one in order[:most] if one[0] not in fell]
-        read = memories.by_ids(session, hold.caller, [id for id, _ in best], now)
-    fitting = _fit([Taken(read[id], score) for id, score in best], budget, rendered, frame)
-    hold.local(Uses).note(hold.caller.agent, [one.memory.id for one in fitting.taken], now)
-    faults = weighed.faults | dict.fromkeys(sorted(fell), "stale") | dict.fromkeys(fitting.left, "budget")
-    return Composed(
-        shown=shown,
-        fallen=fallen,
+        read = memories.by_ids(session, ctx.caller, [id for id, _ in best], now)
+    fitting = _fit_budget([ScoredMemory(read[id], score) for id, score in best], budget, render, frame)
+    ctx.local(AccessLog).record(ctx.caller.agent, [one.memory.id for one in fitting.taken], now)
+    faults = weighed.faults | dict.fromkeys(sorted(fell), "stale") | dict.fromkeys(fitting.over_budget, "budget")
+    return ComposeResult(
+        entry=shown,
+        staleness=fallen,
         body=body,
-        body_tokens=_counted(body),
-        entries=entries,
-        taken=fitting.taken,
+        body_tokens=_count_body_tokens(body),
+        namespaces=entries,
+        reflections=fitting.taken,
         tokens_used=fitting.tokens,
-        dropped=[*_told(faults, weighed.beyond + len(order[most:]))],
+        dropped=[*_group_dropped(faults, weighed.unread + len(order[most:]))],
         degraded=found.degraded,
     )
 
 
 @lru_cache(8)
-def _counted(body: str) -> int:
+def _count_body_tokens(body: str) -> int:
     """Cached: the same skills are composed repeatedly."""
-    return tokens.count(body)
+    return token_count.count_tokens(body)
 
 
-def _apart(places: list[Within]) -> list[Within]:
+def _drop_nested_scopes(places: list[ReflectionScope]) -> list[ReflectionScope]:
     """Drop scopes that lie within another."""
-    found: list[Within] = []
-    for place in sorted(set(places), key=lambda one: (len(one.namespace), one.floor, -one.ceiling)):
+    found: list[ReflectionScope] = []
+    for place in sorted(set(places), key=lambda one: (len(one.namespace), one.min_depth, -one.max_depth)):
         if not any(
-            under(place.namespace, one.namespace) and one.floor <= place.floor and place.ceiling <= one.ceiling
+            is_under(place.namespace, one.namespace)
+            and one.min_depth <= place.min_depth
+            and place.max_depth <= one.max_depth
             for one in found
         ):
             found.append(place)
     return found
 
 
-def _entry(hold: Hold, session: Session, asked: Composes) -> Entry:
-    ceiling = policies.resolved(session, asked.namespace).max_reflection_depth
-    return Entry(asked, ceiling, hold.caller.reaches(asked.namespace))
+def _resolve_entry(ctx: Context, session: Session, asked: Composition) -> NamespaceEntry:
+    ceiling = policy_store.resolve_rules(session, asked.namespace).max_reflection_depth
+    return NamespaceEntry(asked, ceiling, ctx.caller.can_access(asked.namespace))
 
 
-class Looking(NamedTuple):
-    hold: Hold
+class ReflectionReader(NamedTuple):
+    ctx: Context
     session: Session
     now: int
 
-    def best(self, within: Within, most: int) -> list[Worth]:
+    def find_best(self, within: ReflectionScope, most: int) -> list[ReflectionScore]:
         """Return at least `most` valid reflections if there are that many, and the invalid ones ranked between them."""
         looked = most + most // 2
         while True:
-            found = skill_reflections.best(self.session, self.hold.caller, within, self.now, limit=looked)
+            found = reflection_store.find_best(self.session, self.ctx.caller, within, self.now, limit=looked)
             if len(found) < looked or sum(not one.fault for one in found) >= most:
                 return found
             looked *= 4
 
-    def among(self, within: Within, ids: list[str]) -> list[Worth]:
-        return skill_reflections.best(self.session, self.hold.caller, within, self.now, limit=len(ids), among=ids)
+    def find_among(self, within: ReflectionScope, ids: list[str]) -> list[ReflectionScore]:
+        return reflection_store.find_best(self.session, self.ctx.caller, within, self.now, limit=len(ids), among=ids)
 
-    def count(self, within: Within) -> int:
-        return skill_reflections.count(self.session, self.hold.caller, within)
+    def count(self, within: ReflectionScope) -> int:
+        return reflection_store.count_reflections(self.session, self.ctx.caller, within)
 
 
-class Weighed(NamedTuple):
+class Scores(NamedTuple):
     scores: dict[str, float]
     faults: dict[str, str]
     """Invalid reflections by id, with the reason."""
-    beyond: int
+    unread: int
     """Number of reflections not read because others are newer or more used."""
 
 
-def _weighed(look: Looking, places: list[Within], relevant: dict[str, float], most: int) -> Weighed:
+def _score_reflections(
+    look: ReflectionReader, places: list[ReflectionScope], relevant: dict[str, float], most: int
+) -> Scores:
     """Score each reflection once."""
-    made = Weighed({}, {}, 0)
+    made = Scores({}, {}, 0)
     for within in places:
-        found = {one.id: one for one in look.best(within, most)}
-        found |= {one.id: one for one in look.among(within, sorted(relevant))} if relevant else {}
+        found = {one.id: one for one in look.find_best(within, most)}
+        found |= {one.id: one for one in look.find_among(within, sorted(relevant))} if relevant else {}
         for one in found.values():
             if one.fault:
                 made.faults[one.id] = one.fault
             else:
-                made.scores[one.id] = one.worth + RELEVANCE * relevant.get(one.id, 0.0)
-        made = made._replace(beyond=made.beyond + max(0, look.count(within) - len(found)))
+                made.scores[one.id] = one.score + RELEVANCE_WEIGHT * relevant.get(one.id, 0.0)
+        made = made._replace(unread=made.unread + max(0, look.count(within) - len(found)))
     return made
 
 
-class _Fitting(NamedTuple):
-    taken: list[Taken]
+class _FitResult(NamedTuple):
+    taken: list[ScoredMemory]
     tokens: int
-    left: list[str]
+    over_budget: list[str]
 
 
-def _fit(order: list[Taken], budget: int, rendered: Rendered, frame: str) -> _Fitting:
+def _fit_budget(order: list[ScoredMemory], budget: int, render: Renderer, frame: str) -> _FitResult:
     """Take the best reflections that fit; skip one that is too large and go on with smaller ones."""
-    taken: list[Taken] = []
+    taken: list[ScoredMemory] = []
     left: list[str] = []
-    used = tokens.count(frame)
-    around = _around(order[0], rendered) if order else 0
+    used = token_count.count_tokens(frame)
+    around = _count_overhead(order[0], render) if order else 0
     missed = 0
     for one in order:
         room = budget - used
         cost = room + 1
-        if missed < MOST_MISSED and around + len(one.memory.content.split()) <= room:  # a word has at least one token
-            cost = tokens.count(rendered(one), room)
+        if missed < MAX_MISSES and around + len(one.memory.content.split()) <= room:  # a word has at least one token
+            cost = token_count.count_tokens(render(one), room)
             missed += 1
         if cost > room:
             left.append(one.memory.id)
         else:
             taken.append(one)
             used, missed = used + cost, 0
-    return _Fitting(taken, used if taken else 0, left)
+    return _FitResult(taken, used if taken else 0, left)
 
 
-def _around(one: Taken, rendered: Rendered) -> int:
+def _count_overhead(one: ScoredMemory, render: Renderer) -> int:
     """Return a lower bound of the tokens sent around the text of each reflection."""
     empty = replace(one.memory, title="", content="", namespace="", agent="")
-    return max(0, tokens.count(rendered(Taken(empty, 0.0))) - IDS_DIFFER)
+    return max(0, token_count.count_tokens(render(ScoredMemory(empty, 0.0))) - ID_TOKEN_SLACK)
 
 
-def _told(faults: dict[str, str], beyond: int) -> Iterator[Dropped]:
+def _group_dropped(faults: dict[str, str], beyond: int) -> Iterator[DroppedGroup]:
     """Group the reflections left out by reason; those not read have no ids."""
     for reason in REASONS:
         if ids := [id for id, why in faults.items() if why == reason]:
-            yield Dropped(reason, len(ids), ids[:MOST_TOLD])
+            yield DroppedGroup(reason, len(ids), ids[:MAX_LISTED_IDS])
     if beyond:
-        yield Dropped("rank", beyond, [])
+        yield DroppedGroup("rank", beyond, [])

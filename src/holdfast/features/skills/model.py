@@ -9,33 +9,33 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.kernel import ids
-from holdfast.kernel.journal.kinds import Kind, register
-from holdfast.kernel.records.field_versions import Shape
-from holdfast.kernel.records.merge import canonical
+from holdfast.kernel.journal.kinds import Kind, register_kind
+from holdfast.kernel.records.field_versions import MergeSchema
+from holdfast.kernel.records.merge import canonical_json
 from holdfast.kernel.records.tombstone import PURGED
 from holdfast.kernel.storage.port import Row
 
 FileKind = Literal["manifest", "script", "reference", "asset"]
 Outcome = Literal["registered", "superseded", "restored", "unchanged"]
 """New skill; new version of an existing one; an earlier version made current again; or already current."""
-Reason = Literal["superseded", "stale", "expired", "ended", "not_yet", "budget", "rank"]
+DropReason = Literal["superseded", "stale", "expired", "ended", "not_yet", "budget", "rank"]
 """Why a composed skill leaves a reflection out."""
-Fall = Literal["gone", "superseded", "stale", "expired", "ended", "not_yet"]
+StaleReason = Literal["gone", "superseded", "stale", "expired", "ended", "not_yet"]
 """Why the reflection behind a skill is no longer valid. `gone`: deleted, archived, or not visible to the caller."""
-ORIGIN = "derived_from_reflection_id"
+REFLECTION_ID_KEY = "derived_from_reflection_id"
 """Metadata key in SKILL.md: id of the reflection that the skill was promoted from."""
 
-MOST_FILES = 256
-MOST_BYTES = 10 << 20
+MAX_FILES = 256
+MAX_BYTES = 10 << 20
 """Total size of all files of a skill, uncompressed."""
-MOST_MANIFEST = 1 << 20
+MAX_MANIFEST_BYTES = 1 << 20
 """Size of SKILL.md."""
-USUAL_TOKENS = 4000
-MOST_TOKENS = 32_000
+DEFAULT_TOKENS = 4000
+MAX_TOKENS = 32_000
 """Budget for the reflections of a composed skill."""
-MOST_COMPOSED = 16
+MAX_COMPOSED_NAMESPACES = 16
 """Namespaces that one skill can compose with."""
-SIGNED_AS = "holdfast skill "
+SIGNATURE_PREFIX = "holdfast skill "
 """Prefix of the signed digest; separates skill signatures from other uses of the key."""
 
 _SCRIPTS = (".sh", ".bash", ".py", ".js", ".ts", ".rb", ".pl", ".ps1")
@@ -50,7 +50,7 @@ class File(Struct, frozen=True):
     digest: str
 
 
-class Composes(Struct, frozen=True):
+class Composition(Struct, frozen=True):
     """A namespace whose reflections, from a minimum depth, a skill is composed with."""
 
     namespace: str
@@ -82,7 +82,7 @@ class SkillVersion(Struct, frozen=True):
     name: str
     description: str
     frontmatter: dict[str, Any]
-    composes: tuple[Composes, ...]
+    composes: tuple[Composition, ...]
     files: tuple[File, ...]
     digest: str
     signature: str
@@ -99,12 +99,12 @@ class SkillVersion(Struct, frozen=True):
         return next(file for file in self.files if file.kind == "manifest")
 
     @property
-    def reflection(self) -> str | None:
+    def reflection_id(self) -> str | None:
         """Id of the reflection it was promoted from, if any."""
         metadata = self.frontmatter.get("metadata")
-        return metadata.get(ORIGIN) if isinstance(metadata, dict) else None
+        return metadata.get(REFLECTION_ID_KEY) if isinstance(metadata, dict) else None
 
-    def file(self, path: str) -> File | None:
+    def find_file(self, path: str) -> File | None:
         return next((file for file in self.files if file.path == path), None)
 
 
@@ -112,7 +112,7 @@ def skill_version_of(row: Row) -> SkillVersion:
     """Build a skill version from a row of `skill_version.columns`."""
     values = list(row)
     values[5] = msgspec.json.decode(row[5])
-    values[6] = msgspec.json.decode(row[6], type=tuple[Composes, ...])
+    values[6] = msgspec.json.decode(row[6], type=tuple[Composition, ...])
     values[7] = msgspec.json.decode(row[7], type=tuple[File, ...])
     return SkillVersion(*values)
 
@@ -122,21 +122,21 @@ def erase_version(version: SkillVersion) -> SkillVersion:
     return replace(version, description=PURGED, frontmatter={}, composes=(), files=(), state="deleted")
 
 
-SKILL = register(
+SKILL = register_kind(
     Kind(
         "skill",
         Skill,
-        Shape(registers=("current", "state"), reviving=("current",)),
+        MergeSchema(conflict_fields=("current", "state"), reviving_fields=("current",)),
         lambda skill: None,
         lambda row: Skill(*row),
-        ends=lambda skill: (("skill_version", skill.current),),
+        references=lambda skill: (("skill_version", skill.current),),
     )
 )
-SKILL_VERSION = register(
+SKILL_VERSION = register_kind(
     Kind(
         "skill_version",
         SkillVersion,
-        Shape(registers=("state",)),
+        MergeSchema(conflict_fields=("state",)),
         lambda version: None,
         skill_version_of,
         erase_version,
@@ -145,24 +145,24 @@ SKILL_VERSION = register(
 
 
 def skill_id(namespace: str, name: str) -> str:
-    return ids.derived("skill", namespace, name)
+    return ids.derive_id("skill", namespace, name)
 
 
 def version_id(digest: str) -> str:
-    return ids.derived("skill_version", digest)
+    return ids.derive_id("skill_version", digest)
 
 
-def digest_of(namespace: str, frontmatter: dict[str, Any], files: Iterable[File]) -> str:
+def compute_digest(namespace: str, frontmatter: dict[str, Any], files: Iterable[File]) -> str:
     """Hash the namespace, the frontmatter and every file with its path, so that any change or swap is detected."""
     listed = sorted([file.path, file.digest] for file in files)
-    return sha256(canonical({"namespace": namespace, "frontmatter": frontmatter, "files": listed})).hexdigest()
+    return sha256(canonical_json({"namespace": namespace, "frontmatter": frontmatter, "files": listed})).hexdigest()
 
 
 def signed_text(digest: str) -> bytes:
-    return f"{SIGNED_AS}{digest}".encode()
+    return f"{SIGNATURE_PREFIX}{digest}".encode()
 
 
-def kind_of(path: str) -> FileKind:
+def classify_file(path: str) -> FileKind:
     """Classify a file by its folder and extension."""
     if is_manifest(path):
         return "manifest"
@@ -177,5 +177,5 @@ def is_manifest(path: str) -> bool:
     return path in ("SKILL.md", "skill.md")
 
 
-def file_of(path: str, content: bytes) -> File:
-    return File(path, kind_of(path), len(content), sha256(content).hexdigest())
+def build_file(path: str, content: bytes) -> File:
+    return File(path, classify_file(path), len(content), sha256(content).hexdigest())

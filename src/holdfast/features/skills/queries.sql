@@ -28,7 +28,7 @@ m.created_at, m.updated_at, m.origin, m.version, m.state
 select {skill_version.columns} from skill_version m where m.id = :id
 -- name: skill_version_all
 select {skill_version.columns} from skill_version m where m.id > :after order by m.id limit :limit
--- name: skill_found
+-- name: skill_with_version
 -- Versions with their skill; visibility clauses follow, with the version as m.
 select {skill_version.columns}, {skill.columns} from skill_version m join skill s on s.id = m.skill where true
 -- name: skill.live
@@ -39,28 +39,28 @@ select {skill_version.columns}, {skill.columns} from skill_version m join skill 
 -- name: skill.last
 -- The current version; of a deleted skill, its last one.
  and s.current = m.id
--- name: skill.one
+-- name: skill.by_id
  and m.id = :id
--- name: skill.prefixed
+-- name: skill.by_prefix
  and m.id >= :prefix and m.id < :prefix || '~' order by m.id limit 11
--- name: skill.named
+-- name: skill.by_name
  and s.name = :name order by s.namespace limit 11
--- name: skill.placed
+-- name: skill.by_path
  and s.namespace = :namespace and s.name = :name
--- name: skill.of
+-- name: skill.of_skill
  and m.skill = :skill order by m.created_at desc, m.id limit :limit
 -- name: skill.after
  and m.id > :after order by m.id limit :limit
 -- name: skill.in_order
  order by m.name, m.namespace limit :limit
--- name: skill_piece_held
+-- name: skill_piece_existing
 select digest from skill_piece where piece = 0 and digest = any(:digests)
 -- name: skill_piece_add
 insert into skill_piece (digest, piece, content) values (:digest, :piece, :content)
 on conflict (digest, piece) do nothing
 -- name: skill_pieces
 select content from skill_piece where digest = :digest order by piece
--- name: skill_piece_purged
+-- name: skill_piece_delete
 delete from skill_piece where digest = any(:digests)
 -- name: skill_piece_digests
 select digest from skill_piece where piece = 0 and digest > :after order by digest limit :limit
@@ -93,11 +93,11 @@ from (select m.id, m.lives_until, m.valid_from, m.valid_until,
 select count(*) from memory m where m.kind = 'reflection' and m.state = 'live'
 -- name: skill_reflections.live
  and m.kind = 'reflection' and m.state = 'live' and m.lives_until > :now
--- name: skill_reflections.within
+-- name: skill_reflections.in_scope
 -- One index range: a namespace and everything below it.
  and m.namespace >= :under and m.namespace < :under || '0' and (m.namespace = :under or m.namespace >= :under || '/')
  and m.reflection_depth >= :floor and m.reflection_depth <= :ceiling
--- name: skill_origins
+-- name: skill_reflection_faults
 -- Validity of reflections that skills were promoted from; visibility clauses follow.
 select c.id, case when c.state <> 'live' then 'gone' else {skill.fault} end from memory c join memory m on m.id = c.id
 where m.kind = 'reflection'

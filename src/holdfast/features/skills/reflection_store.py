@@ -3,74 +3,80 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from holdfast.features.memories.store import visible
-from holdfast.features.reflections import pending_expiry as untold
+from holdfast.features.memories.store import visibility_clauses
+from holdfast.features.reflections import pending_expiry
 from holdfast.kernel.caller import Caller
-from holdfast.kernel.storage.port import Part, Session
+from holdfast.kernel.storage.port import Session, SqlPart
 from holdfast.kernel.timestamps import DAY
 from holdfast.kernel.vector import Embedding
 
 YEAR = 365 * DAY + DAY // 4
-MANY_USES = 50
+MAX_COUNTED_USES = 50
 
 
-class Worth(NamedTuple):
+class ReflectionScore(NamedTuple):
     """A reflection and its score by age and use, 0 to 2."""
 
     id: str
-    worth: float
+    score: float
     fault: str
     """Why it is not valid: expired, ended, not_yet, superseded or stale; empty if valid."""
 
 
-class Within(NamedTuple):
+class ReflectionScope(NamedTuple):
     """A namespace with everything below it, and a range of reflection depths."""
 
     namespace: str
-    floor: int
-    ceiling: int
+    min_depth: int
+    max_depth: int
 
 
-def best(
-    session: Session, caller: Caller, within: Within, now: int, *, limit: int, among: Sequence[str] | None = None
-) -> list[Worth]:
+def find_best(
+    session: Session,
+    caller: Caller,
+    scope: ReflectionScope,
+    now: int,
+    *,
+    limit: int,
+    among: Sequence[str] | None = None,
+) -> list[ReflectionScore]:
     """Return the reflections with the best scores, valid or not; optionally only among some ids."""
-    parts, params = _within(caller, within)
-    only: tuple[Part, ...] = () if among is None else ("memory.some",)
+    parts, params = _scope_clauses(caller, scope)
+    only: tuple[SqlPart, ...] = () if among is None else ("memory.some",)
     params |= {} if among is None else {"ids": list(among)}
-    rows = session.assembled(
+    rows = session.select(
         ("skill_reflections", *parts, *only, "skill_reflections.best"),
-        params | {"now": now, "year_ago": now - YEAR, "per_use": YEAR // MANY_USES, "limit": limit},
+        params | {"now": now, "year_ago": now - YEAR, "per_use": YEAR // MAX_COUNTED_USES, "limit": limit},
     )
-    return [Worth(id, points / YEAR, fault) for id, points, fault in rows]
+    return [ReflectionScore(id, points / YEAR, fault) for id, points, fault in rows]
 
 
-def count(session: Session, caller: Caller, within: Within) -> int:
+def count_reflections(session: Session, caller: Caller, scope: ReflectionScope) -> int:
     """Count the reflections, valid or not."""
-    parts, params = _within(caller, within)
-    return int(session.assembled(("skill_reflection_count", *parts), params)[0][0])
+    parts, params = _scope_clauses(caller, scope)
+    return int(session.select(("skill_reflection_count", *parts), params)[0][0])
 
 
-def nearest(
-    session: Session, caller: Caller, within: Within, asked: Embedding, now: int, *, limit: int
+def find_nearest(
+    session: Session, caller: Caller, scope: ReflectionScope, embedding: Embedding, now: int, *, limit: int
 ) -> list[tuple[str, float]]:
     """Return live reflections with the nearest passage by cosine similarity."""
-    parts, params = _within(caller, within)
+    parts, params = _scope_clauses(caller, scope)
     rows = session.nearest(
-        asked.vector, ["skill_reflections.live", *parts], params | {"model": asked.model, "now": now}, limit
+        embedding.vector, ["skill_reflections.live", *parts], params | {"model": embedding.model, "now": now}, limit
     )
     return [(id, cosine) for id, cosine in rows]
 
 
-def origins(session: Session, caller: Caller, ids: Sequence[str], now: int) -> dict[str, str]:
+def read_faults(session: Session, caller: Caller, ids: Sequence[str], now: int) -> dict[str, str]:
     """Return, for each of these reflections that the caller may see, why it is not valid; empty if it is."""
-    parts, params = visible(caller)
-    rows = session.assembled(("skill_origins", *parts, "memory.some"), params | {"ids": list(ids), "now": now})
+    parts, params = visibility_clauses(caller)
+    rows = session.select(("skill_reflection_faults", *parts, "memory.some"), params | {"ids": list(ids), "now": now})
     holding = [id for id, fault in rows if not fault]
-    return dict(rows) | {one.dependent: "stale" for one in untold.of(session, holding, now)}
+    return dict(rows) | {one.dependent: "stale" for one in pending_expiry.list_for(session, holding, now)}
 
 
-def _within(caller: Caller, within: Within) -> tuple[list[Part], dict[str, Any]]:
-    parts, params = visible(caller)
-    where = {"under": within.namespace, "floor": within.floor, "ceiling": within.ceiling}
-    return [*parts, "skill_reflections.within"], params | where
+def _scope_clauses(caller: Caller, scope: ReflectionScope) -> tuple[list[SqlPart], dict[str, Any]]:
+    parts, params = visibility_clauses(caller)
+    where = {"under": scope.namespace, "floor": scope.min_depth, "ceiling": scope.max_depth}
+    return [*parts, "skill_reflections.in_scope"], params | where

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.features.transfer.schema_v1 import decoded
+from holdfast.features.transfer.schema_v1 import decode_content
 from holdfast.kernel.terminal import escape, pluralize, render_table, shorten, style
 
 
@@ -48,7 +48,7 @@ def render_skill(answer: Any) -> Iterator[str]:
 
 def render_skill_resource(answer: Any) -> Iterator[str | bytes]:
     """Print a file: byte for byte to a pipe, escaped on a terminal."""
-    yield escape(answer.content) if sys.stdout.isatty() else decoded(answer.content, answer.encoding)
+    yield escape(answer.content) if sys.stdout.isatty() else decode_content(answer.content, answer.encoding)
 
 
 def render_skill_export(answer: Any) -> Iterator[str]:

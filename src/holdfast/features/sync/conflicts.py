@@ -4,85 +4,91 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.history.service import places_of
-from holdfast.features.memories.store_memory import must_be_free, must_change, numbered, title_holder
-from holdfast.features.sync import conflict_store as conflicts
-from holdfast.features.sync.conflict_store import Conflict, Sides
-from holdfast.kernel.context import Hold
+from holdfast.features.history.service import find_namespaces
+from holdfast.features.memories.store_memory import (
+    find_title_holder,
+    number_title,
+    require_free_title,
+    require_write_access,
+)
+from holdfast.features.sync import conflict_store
+from holdfast.features.sync.conflict_store import Conflict, ConflictSides
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.journal import journal
-from holdfast.kernel.journal import title_groups as titles
+from holdfast.kernel.journal import journal, title_groups
 from holdfast.kernel.journal.kinds import LINK, MEMORY
 from holdfast.kernel.journal.transaction import Transaction
-from holdfast.kernel.records import validate as door
+from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.records.merge import Keep
-from holdfast.kernel.registry.stages import Parts
+from holdfast.kernel.records.merge import Resolution
+from holdfast.kernel.registry.stages import StageEffects
 from holdfast.kernel.storage.port import Session
 
 
-class Shown(NamedTuple):
+class ConflictDetails(NamedTuple):
     conflict: Conflict
-    sides: Sides
+    sides: ConflictSides
     mine: Literal["shown", "other"] | None
     """The value that this store wrote, if it wrote exactly one."""
 
 
-def browse(hold: Hold, session: Session, *, limit: int, skip: int) -> tuple[list[Shown], int]:
-    found, total = conflicts.page(session, hold.caller, limit=limit, skip=skip)
-    return [_shown(hold, session, one) for one in found], total
+def list_conflicts(ctx: Context, session: Session, *, limit: int, skip: int) -> tuple[list[ConflictDetails], int]:
+    found, total = conflict_store.list_conflicts(session, ctx.caller, limit=limit, skip=skip)
+    return [_load_details(ctx, session, one) for one in found], total
 
 
-def show(hold: Hold, session: Session, id: str) -> Shown:
-    return _shown(hold, session, conflicts.one(session, hold.caller, id))
+def get_conflict(ctx: Context, session: Session, id: str) -> ConflictDetails:
+    return _load_details(ctx, session, conflict_store.get_conflict(session, ctx.caller, id))
 
 
-def _shown(hold: Hold, session: Session, conflict: Conflict) -> Shown:
-    sides = conflicts.sides(session, hold.caller, conflict)
-    node = journal.head_of(session).node
+def _load_details(ctx: Context, session: Session, conflict: Conflict) -> ConflictDetails:
+    sides = conflict_store.get_sides(session, ctx.caller, conflict)
+    node = journal.get_head(session).node
     own = [side.stamp.origin.partition(".")[0] == node for side in sides]
-    return Shown(conflict, sides, None if own[0] == own[1] else "shown" if own[0] else "other")
+    return ConflictDetails(conflict, sides, None if own[0] == own[1] else "shown" if own[0] else "other")
 
 
-def resolve(hold: Hold, id: str, keep: Keep, value: Any = None) -> tuple[Conflict, str | None]:
+def resolve_conflict(ctx: Context, id: str, keep: Resolution, value: Any = None) -> tuple[Conflict, str | None]:
     """Resolve a conflict. With keep `both`, the other value gets its own memory, whose id is returned."""
     if value is not None and keep != "edited":
         raise Invalid("value: only allowed with keep edited", fields=["keep", "value"])
-    with hold.writing() as write:
-        shown = _shown(hold, write.session, conflicts.one(write.session, hold.caller, id))
+    with ctx.transaction() as write:
+        shown = _load_details(ctx, write.session, conflict_store.get_conflict(write.session, ctx.caller, id))
         memory = write.get(MEMORY, shown.conflict.about)
         assert memory is not None
-        must_change(hold, write, memory)
+        require_write_access(ctx, write, memory)
         if keep == "both":
-            return shown.conflict, _both(hold, write, shown)
-        conflicts.resolve(write, shown.conflict, _chosen(shown, keep, value))
+            return shown.conflict, _keep_both(ctx, write, shown)
+        conflict_store.resolve_conflict(write, shown.conflict, _choose_value(shown, keep, value))
     return shown.conflict, None
 
 
-def parts_of_resolving(hold: Hold, id: str, keep: Keep, value: Any = None) -> Parts:
+def get_resolve_parts(ctx: Context, id: str, keep: Resolution, value: Any = None) -> StageEffects:
     """Describe a resolution for lifecycle hooks: what it stores, deletes or links."""
-    with hold.reading() as session:
-        shown = show(hold, session, id)
+    with ctx.reading() as session:
+        shown = get_conflict(ctx, session, id)
         conflict, places = shown.conflict, [shown.conflict.namespace]
         if conflict.kind == LINK.name and (row := session.row("link_get", id=conflict.record)):
             link = LINK.load(row)
-            places += places_of(hold, session, [link.source, link.target])
+            places += find_namespaces(ctx, session, [link.source, link.target])
     if conflict.kind != MEMORY.name:
-        return Parts().add("link", places) if conflict.kind == LINK.name else Parts()
+        return StageEffects().add("link", places) if conflict.kind == LINK.name else StageEffects()
     if keep == "both":
-        return Parts().add("store", places, {"id": shown.sides.lost.record, conflict.cell: shown.sides.lost.value})
-    stands = _chosen(shown, keep, value)
+        return StageEffects().add(
+            "store", places, {"id": shown.sides.lost.record, conflict.cell: shown.sides.lost.value}
+        )
+    stands = _choose_value(shown, keep, value)
     if (conflict.cell, stands) == ("state", "deleted"):
-        return Parts().add("delete", places)
+        return StageEffects().add("delete", places)
     moved = [stands] if conflict.cell == "namespace" else []
-    return Parts().add("store", [*places, *moved], {"id": conflict.about, conflict.cell: stands})
+    return StageEffects().add("store", [*places, *moved], {"id": conflict.about, conflict.cell: stands})
 
 
-def _chosen(shown: Shown, keep: Keep, value: Any) -> Any:
+def _choose_value(shown: ConflictDetails, keep: Resolution, value: Any) -> Any:
     if keep == "edited":
         if shown.conflict.cell not in ("content", "title") or not isinstance(value, str):
             raise Invalid("value: keep edited needs a text, and a conflict of content or title", fields=["value"])
-        return door.content(value) if shown.conflict.cell == "content" else door.title(value)
+        return validate.content(value) if shown.conflict.cell == "content" else validate.title(value)
     if keep in ("mine", "theirs"):
         if shown.mine is None:
             raise Invalid("keep: this store wrote both values or neither: use shown or other", fields=["keep"])
@@ -90,43 +96,43 @@ def _chosen(shown: Shown, keep: Keep, value: Any) -> Any:
     return (shown.sides.shown if keep == "shown" else shown.sides.lost).value
 
 
-def _both(hold: Hold, write: Transaction, shown: Shown) -> str:
+def _keep_both(ctx: Context, write: Transaction, shown: ConflictDetails) -> str:
     """Give the other content its own memory: its existing record if it has one, else a new memory."""
     conflict, (winner, lost) = shown.conflict, shown.sides
     if conflict.kind != "memory" or conflict.cell != "content":
         raise Invalid("keep: both is only possible for two contents of a memory", fields=["keep"])
-    together = conflicts.under_title(write, conflict)
-    (own,) = [member.own for member in titles.members(write, [lost.record])]
-    title = _free(write, own.namespace, own.title)
+    together = conflict_store.list_title_group(write, conflict)
+    (own,) = [member.own_record for member in title_groups.load_members(write, [lost.record])]
+    title = _find_free_title(write, own.namespace, own.title)
     if winner.record != lost.record and own.content == lost.value:
-        titles.rename_one(write, lost.record, title, "resolve")
-        conflicts.let_go(write, [id for id in together if id != lost.record], conflict.cell, lost.value)
+        title_groups.rename_member(write, lost.record, title, "resolve")
+        conflict_store.drop_value(write, [id for id in together if id != lost.record], conflict.cell, lost.value)
         return lost.record
-    copy = _copy(hold, write, own, title, lost.value)
-    conflicts.let_go(write, together, conflict.cell, lost.value)
+    copy = _copy_memory(ctx, write, own, title, lost.value)
+    conflict_store.drop_value(write, together, conflict.cell, lost.value)
     return copy.id
 
 
-def _copy(hold: Hold, write: Transaction, memory: Memory, title: str, content: str) -> Memory:
+def _copy_memory(ctx: Context, write: Transaction, memory: Memory, title: str, content: str) -> Memory:
     """Add a copy of a memory with its own title and content, owned by the caller."""
     copy = replace(
         memory,
-        id=hold.new_id(),
+        id=ctx.new_id(),
         title=title,
         content=content,
-        agent=hold.caller.agent,
+        agent=ctx.caller.agent,
         origin=write.origin,
         created_at=write.now,
         updated_at=write.now,
         version=1,
         extra={},
     )
-    must_be_free(hold, write, copy)
+    require_free_title(ctx, write, copy)
     return write.add(MEMORY, copy, "resolve")
 
 
-def _free(write: Transaction, namespace: str, title: str) -> str:
+def _find_free_title(write: Transaction, namespace: str, title: str) -> str:
     number = 2
-    while title_holder(write, namespace, numbered(title, number)) is not None:
+    while find_title_holder(write, namespace, number_title(title, number)) is not None:
         number += 1
-    return numbered(title, number)
+    return number_title(title, number)

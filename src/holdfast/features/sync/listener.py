@@ -1,6 +1,6 @@
 """Advance the version vector at the end of a transaction that applied changes of other stores."""
 
-from holdfast.features.sync.read_changes import advance
+from holdfast.features.sync.read_changes import advance_vector
 from holdfast.kernel.journal import checkpoint
 from holdfast.kernel.journal.transaction import Transaction, TransactionListener
 
@@ -9,17 +9,17 @@ class SeenOrigins:
     """The origins whose changes one transaction applied."""
 
     def __init__(self) -> None:
-        self.learnt: set[str] = set()
+        self.origins: set[str] = set()
         """Origins of single changes."""
-        self.rested: dict[str, tuple[int, str]] = {}
+        self.baselines: dict[str, tuple[int, str]] = {}
         """Per origin, the number and mark up to which all its changes were applied as record snapshots."""
 
 
 class VersionVectorListener(TransactionListener):
     """Keep the version vector equal to the applied changes."""
 
-    def appended(self, tx: Transaction) -> None:
+    def on_appended(self, tx: Transaction) -> None:
         seen = tx.local(SeenOrigins)
-        if seen.learnt or seen.rested:
-            checkpoint.rest(tx.session, seen.rested, tx.last_seq)
-            advance(tx.session, sorted({*seen.learnt, *seen.rested}))
+        if seen.origins or seen.baselines:
+            checkpoint.put_baselines(tx.session, seen.baselines, tx.last_seq)
+            advance_vector(tx.session, sorted({*seen.origins, *seen.baselines}))

@@ -3,11 +3,11 @@ select origin, public_key, node from author order by origin
 -- name: author_add
 insert into author (origin, public_key, node, learnt_at) values (:origin, :public_key, :node, :now)
 on conflict (origin) do nothing
--- name: heard_list
+-- name: version_vector_list
 select origin, n from heard order by origin
--- name: heard_put
+-- name: version_vector_put
 insert into heard (origin, n) values (:origin, :n) on conflict (origin) do update set n = excluded.n
--- name: heard_gapless
+-- name: contiguous_upto
 -- The highest number up to which all changes of an origin are here, starting after a number.
 select coalesce(max(g.n), :after) from (
   select j.n, row_number() over (order by j.n) as place from journal j where j.origin = :origin and j.n > :after) g
@@ -26,16 +26,16 @@ select j.seq, j.batch, j.origin, j.n, j.at, j.actor, j.op, j.kind, j.record, j.a
 from journal j left join relayed r on r.origin = j.origin and r.n = j.n
 left join folded f on f.record = j.record and f.kind = j.kind
 where j.seq > :after order by j.seq limit :limit
--- name: relayed_add
+-- name: remote_change_add
 insert into relayed (origin, n, signature, digest, said) values (:origin, :n, :signature, :digest, :said)
--- name: relayed_purged
+-- name: remote_change_redact_record
 update relayed set said = null where origin = :origin and n in (
   select j.n from journal j where j.record = :id and j.kind = :kind and j.origin = :origin and j.at <= :at)
--- name: relayed_unsaid
+-- name: remote_change_redact
 update relayed set said = null where origin = :origin and n = :n
--- name: followed_get
+-- name: sync_cursor_get
 select seq, scope from followed where origin = :origin
--- name: followed_put
+-- name: sync_cursor_put
 insert into followed (origin, seq, scope, at) values (:origin, :seq, :scope, :now)
 on conflict (origin) do update set seq = excluded.seq, scope = excluded.scope, at = excluded.at
 -- name: quarantine_put
@@ -51,7 +51,7 @@ update quarantine set change = :change where origin = :origin and n = :n
 select 1 from quarantine where reason = 'future' limit 1
 -- name: quarantine_list
 select origin, n, reason, detail, change, peer, kept_at, tried_at, tries from quarantine order by kept_at, origin, n
--- name: quarantine_of
+-- name: quarantine_by_reason
 select origin, n, reason, detail, change, peer, kept_at, tried_at, tries from quarantine where reason = any(:reasons)
 order by kept_at, origin, n
 -- name: conflict_clear
@@ -76,30 +76,30 @@ where m.namespace = :namespace and m.title = :title and m.state = 'live' and m.c
 update memory set shown = null where id = any(:ids)
 -- name: title_show
 update memory set shown = id where id = any(:ids)
--- name: title_stand_for
+-- name: title_set_representative
 update memory set shown = :shown where id = any(:ids)
--- name: title_mates
+-- name: title_expired_mates
 -- Other memories with the titles of the given expired ones, expired or not.
 select distinct m.id from memory n join memory m on m.namespace = n.namespace and m.title = n.title
 where n.id = any(:ids) and m.state = 'live' and m.id <> n.id
--- name: title_standing
+-- name: title_representatives
 -- Representatives of title groups.
 select distinct shown from memory where state = 'live' and shown <> id and shown > '' order by shown
--- name: title_shown
+-- name: title_visible_as
 select id, shown from memory where id = any(:ids) and shown is not null
--- name: title_others
+-- name: title_group_others
 -- The other members of the title group that a memory represents.
 select id from memory where state = 'live' and shown <> id and shown = :id order by id
--- name: title_sharers
+-- name: title_group_of
 -- The other members of the title group that a memory represents; or the memory itself, if another represents it.
 select id from memory where state = 'live' and shown <> id and shown = :id
 union all
 select id from memory where id = :id and state = 'live' and shown <> id
--- name: journal_own
+-- name: journal_last_body
 -- A record on its own: the body of its last change that has one.
 select {journal.columns} from journal j where j.record = :record and j.kind = :kind and j.body is not null
 order by j.seq desc limit 1
--- name: journal_said
+-- name: journal_changes
 -- Every change of a record, with its author's exact text where the journal has another.
 select {journal.columns}, r.said from journal j left join relayed r on r.origin = j.origin and r.n = j.n
 where j.record = :record and j.kind = :kind order by j.seq
@@ -111,7 +111,7 @@ c.id, c.kind, c.record, c.about, c.cell, c.at, c.origin, c.found_at
 -- name: conflict_select
 -- Conflicts, each with its memory; append filters on the memory.
 select {conflict.columns}, m.id, m.namespace, m.title from conflict c join memory m on m.id = c.about where true
--- name: conflict_crowded
+-- name: conflict_excess
 -- Fields with more concurrent values than are kept.
 select record, cell from conflict where kind = 'memory' group by record, cell having count(*) > :most order by record, cell
 -- name: conflict_any
@@ -127,11 +127,11 @@ select count(*) from conflict c join memory m on m.id = c.about where true
 -- name: change_by_stamp
 -- The author of the change of a record with a stamp.
 select actor, op from journal where record = :record and kind = :kind and origin = :origin and at = :at
--- name: title_with
+-- name: title_group_with_self
 -- The ids of the title group of a memory, itself included.
 select id from memory where id = :id
 union
 select b.id from memory a join memory b on b.shown = a.shown where a.id = :id and a.state = 'live' and b.state = 'live'
--- name: title_stands_for
+-- name: title_representative_of
 -- The representative of a memory, if it is another one.
 select shown from memory where id = :id and state = 'live' and shown <> id

@@ -10,35 +10,34 @@ from msgspec.structs import replace
 
 from holdfast.features.skills import store as skills
 from holdfast.features.skills.model import File, SkillVersion
-from holdfast.features.sync import record_snapshots as states
-from holdfast.features.sync.peers.filter import Telling
-from holdfast.features.sync.snapshot import State
-from holdfast.kernel.clock import STATE
-from holdfast.kernel.journal import checkpoint as floors
-from holdfast.kernel.journal import journal, signer
+from holdfast.features.sync import record_snapshots
+from holdfast.features.sync.peers.filter import OutgoingFilter
+from holdfast.features.sync.snapshot import RecordSnapshot
+from holdfast.kernel.clock import RECORD_SNAPSHOT
+from holdfast.kernel.journal import checkpoint, journal, signer
 from holdfast.kernel.journal.kinds import KINDS
-from holdfast.kernel.records.change import Change, mark, signed
-from holdfast.kernel.records.merge import canonical
-from holdfast.kernel.records.namespace_patterns import ALL, Scope
+from holdfast.kernel.records.change import Change, history_mark, signed_bytes
+from holdfast.kernel.records.merge import canonical_json
+from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Row, Session
 
-SCAN = 1000
-FULL_BYTES = 2 * 1024 * 1024
+SCAN_ENTRIES = 1000
+PAGE_BYTES = 2 * 1024 * 1024
 """Target size of a page; it ends with the current transaction."""
-MOST_BYTES = 2 * FULL_BYTES
+MAX_PAGE_BYTES = 2 * PAGE_BYTES
 """Maximum size of a page; it ends even within a transaction."""
-MOST_READ = 20 * SCAN
+MAX_SCANNED = 20 * SCAN_ENTRIES
 """Maximum journal entries scanned for one page; a peer may be allowed to read few of them."""
 
 
-class Reached(NamedTuple):
+class VectorEntry(NamedTuple):
     """The number up to which all changes of an origin are present, and a mark of the last of them."""
 
     n: int
     mark: str
 
 
-class Greeting(Struct, frozen=True, kw_only=True):
+class Handshake(Struct, frozen=True, kw_only=True):
     """Identity and version vector of a store at the start of an exchange."""
 
     node: str
@@ -47,7 +46,7 @@ class Greeting(Struct, frozen=True, kw_only=True):
     """The end of its journal."""
     now: int
     """Its wall clock, in microseconds."""
-    vector: dict[str, Reached]
+    vector: dict[str, VectorEntry]
     authors: dict[str, str]
     """Known public keys, by origin."""
     scope: str = ""
@@ -62,185 +61,187 @@ class Page(NamedTuple):
     more: bool
     files: dict[str, bytes] = {}
     """Compressed contents of skill files in the page, by digest."""
-    states: list[State] = []
+    states: list[RecordSnapshot] = []
     """Snapshots of records whose changes are not sent one by one."""
-    bases: dict[str, Reached] = {}
+    bases: dict[str, VectorEntry] = {}
     """Baselines: per origin, the number up to which everything sent so far contains all changes, snapshots included."""
 
 
-def greet(session: Session, now: int, scope: Scope = ALL) -> Greeting:
-    head = journal.head_of(session)
+def build_handshake(session: Session, now: int, scope: PeerScope = FULL_SCOPE) -> Handshake:
+    head = journal.get_head(session)
     authors = {origin: key.hex() for origin, key, _ in session.rows("author_list")}
     authors |= {origin: key.hex() for origin, key, _ in session.rows("signer_list")}
-    return Greeting(
+    return Handshake(
         node=head.node,
         origin=head.origin,
         seq=head.seq,
         now=now,
-        vector=vector(session),
+        vector=read_vector(session),
         authors=authors,
-        scope=scope.told_as,
+        scope=scope.send_digest,
     )
 
 
-def vector(session: Session) -> dict[str, Reached]:
+def read_vector(session: Session) -> dict[str, VectorEntry]:
     """Return the version vector, with a mark of the last change of each origin."""
-    return {origin: Reached(n, mark_of(session, origin, n) or "") for origin, n in numbers(session).items() if n}
+    return {
+        origin: VectorEntry(n, find_mark(session, origin, n) or "") for origin, n in read_numbers(session).items() if n
+    }
 
 
-def numbers(session: Session) -> dict[str, int]:
+def read_numbers(session: Session) -> dict[str, int]:
     """Return per origin the number up to which all changes are here, in the journal or compacted."""
-    own, known = journal.head_of(session).origin, dict[str, int]()
+    own, known = journal.get_head(session).origin, dict[str, int]()
     for origin, n in session.rows("own_numbers"):
         known[origin] = n
-    for origin, n in session.rows("heard_list"):
+    for origin, n in session.rows("version_vector_list"):
         known[origin] = known.get(origin, 0) if origin == own else n
-    for base in floors.bases(session):
+    for base in checkpoint.list_baselines(session):
         known[base.origin] = max(base.n, known.get(base.origin, 0))
     return known
 
 
-def numbers_at(session: Session, place: int) -> dict[str, int]:
+def read_numbers_at(session: Session, place: int) -> dict[str, int]:
     """Return per origin the number up to which all changes were here at a journal position, or the compaction point."""
-    floor = floors.floor_of(session)
+    floor = checkpoint.get_compaction_point(session)
     upto = max(place, floor.seq if floor else 0)
-    known = dict.fromkeys(numbers(session), 0)
-    for base in floors.bases(session):
+    known = dict.fromkeys(read_numbers(session), 0)
+    for base in checkpoint.list_baselines(session):
         if base.seq <= upto:
             known[base.origin] = max(base.n, known[base.origin])
     for origin, after in known.items():
-        row = session.row("base_gapless", origin=origin, after=after, upto=upto)
+        row = session.row("baseline_contiguous_upto", origin=origin, after=after, upto=upto)
         assert row is not None
         known[origin] = row[0]
     return {origin: n for origin, n in known.items() if n}
 
 
-def mark_of(session: Session, origin: str, n: int) -> str | None:
+def find_mark(session: Session, origin: str, n: int) -> str | None:
     """Return the mark of a change here, or None."""
     if row := session.row("change_mark", origin=origin, n=n):
-        return mark(origin, n, *row)
-    row = session.row("base_mark", origin=origin, n=n)
+        return history_mark(origin, n, *row)
+    row = session.row("baseline_mark", origin=origin, n=n)
     return row[0] if row else None
 
 
-def feed(
-    session: Session, key: bytes | None, after: int, known: Mapping[str, int], limit: int, scope: Scope = ALL
+def read_page(
+    session: Session, key: bytes | None, after: int, known: Mapping[str, int], limit: int, scope: PeerScope = FULL_SCOPE
 ) -> Page:
     """Read a page of visible changes after `after` that the peer is missing; keeps transactions together if possible.
 
     `known` only saves bytes: changes above a gap are sent again and ignored there. Own changes whose signing key is
     gone cannot be signed: they are sent as record snapshots, like compacted ones.
     """
-    reading = _Reading(session, key, known, scope)
-    for row, told in reading.behind(after):
+    reading = _PageReader(session, key, known, scope)
+    for row, told in reading.scan_entries(after):
         if reading.is_over() or (reading.is_full(limit) and row[1] != reading.batch):
-            return reading.page(after, more=True)
-        reading.take(row, told=told)
-    return reading.page(after, more=False)
+            return reading.build_page(after, more=True)
+        reading.add_entry(row, told=told)
+    return reading.build_page(after, more=False)
 
 
-class _Reading:
+class _PageReader:
     """Build one page while reading the journal."""
 
-    def __init__(self, session: Session, key: bytes | None, known: Mapping[str, int], scope: Scope) -> None:
+    def __init__(self, session: Session, key: bytes | None, known: Mapping[str, int], scope: PeerScope) -> None:
         self._session, self._key, self._known, self._scope = session, key, known, scope
         signers = {origin: public for origin, public, _ in session.rows("signer_list")}
-        self._own = {origin for origin, public in signers.items() if key and public == signer.public_of(key)}
+        self._own = {origin for origin, public in signers.items() if key and public == signer.public_key_of(key)}
         self._unsigned = signers.keys() - self._own
-        self._telling = Telling(session, scope)
-        self._bases = floors.bases(session)
+        self._filter = OutgoingFilter(session, scope)
+        self._bases = checkpoint.list_baselines(session)
         self._has_all = all(known.get(base.origin, 0) >= base.n for base in self._bases)
-        self._bases += _told_whole(session, self._unsigned)
+        self._bases += _list_unsigned_baselines(session, self._unsigned)
         self._changes: list[Change] = []
-        self._states: dict[tuple[str, str], State] = {}
-        self._upto, self.batch, self._read, self._bytes = 0, 0, 0, 0
+        self._states: dict[tuple[str, str], RecordSnapshot] = {}
+        self._read_upto, self.batch, self._read_count, self._bytes = 0, 0, 0, 0
 
     def is_full(self, limit: int) -> bool:
         size = len(self._changes) + len(self._states)
-        return size >= limit or self._read >= MOST_READ or self._bytes >= FULL_BYTES
+        return size >= limit or self._read_count >= MAX_SCANNED or self._bytes >= PAGE_BYTES
 
     def is_over(self) -> bool:
         """Whether the page must end within a transaction, which may be larger than a message."""
-        return self._bytes >= MOST_BYTES
+        return self._bytes >= MAX_PAGE_BYTES
 
-    def behind(self, after: int) -> Iterator[tuple[Row, bool]]:
-        self._upto = after
-        while rows := self._session.rows("change_feed", after=after, limit=SCAN):
-            yield from self._telling.told(rows)
+    def scan_entries(self, after: int) -> Iterator[tuple[Row, bool]]:
+        self._read_upto = after
+        while rows := self._session.rows("change_feed", after=after, limit=SCAN_ENTRIES):
+            yield from self._filter.mark_visible(rows)
             after = rows[-1][0]
 
-    def take(self, row: Row, *, told: bool) -> None:
+    def add_entry(self, row: Row, *, told: bool) -> None:
         """Add one entry: as a change, or as a snapshot of its record if the change cannot be sent any more."""
-        self._upto, self.batch, self._read = row[0], row[1], self._read + 1
+        self._read_upto, self.batch, self._read_count = row[0], row[1], self._read_count + 1
         if not told:
             return
-        for state in self._telling.entering(row):
-            self._add(state)
-        if row[2] == STATE or row[-1]:
-            self._tell_whole(row)
+        for state in self._filter.list_entering(row):
+            self._add_snapshot(state)
+        if row[2] == RECORD_SNAPSHOT or row[-1]:
+            self._add_compacted(row)
         elif row[3] <= self._known.get(row[2], 0):
             return
         elif row[2] in self._unsigned:
-            self._add_whole(row, covered=True)
+            self._add_with_required(row, covered=True)
         else:
-            change = _change(row, self._own, self._key)
+            change = _build_change(row, self._own, self._key)
             self._changes.append(change)
-            self._bytes += len(change.words or "") + _bytes_of_files(change)
+            self._bytes += len(change.content or "") + _count_file_bytes(change)
 
-    def _add(self, state: State) -> None:
+    def _add_snapshot(self, state: RecordSnapshot) -> None:
         self._states[state.kind, state.record] = state
-        self._bytes += len(state.body) + len(state.cells) + _bytes_of_files(state)
+        self._bytes += len(state.body) + len(state.cells) + _count_file_bytes(state)
 
-    def _tell_whole(self, row: Row) -> None:
+    def _add_compacted(self, row: Row) -> None:
         """Add the snapshot of a compacted record, unless the peer has all compacted changes."""
-        covered = row[2] != STATE or row[6] == STATE
+        covered = row[2] != RECORD_SNAPSHOT or row[6] == RECORD_SNAPSHOT
         if not (covered and self._has_all):
-            self._add_whole(row, covered=covered)
+            self._add_with_required(row, covered=covered)
 
-    def _add_whole(self, row: Row, *, covered: bool) -> None:
-        for state in states.with_ends(self._session, row[7], row[8]):
+    def _add_with_required(self, row: Row, *, covered: bool) -> None:
+        for state in record_snapshots.read_with_required(self._session, row[7], row[8]):
             told = (state.kind, state.record) in self._states
-            if not told and self._telling.tells(state.kind, state.record):
-                self._add(replace(state, covered=covered and self._scope.tells_all))
+            if not told and self._filter.is_visible(state.kind, state.record):
+                self._add_snapshot(replace(state, covered=covered and self._scope.sends_everything))
 
-    def page(self, after: int, *, more: bool) -> Page:
+    def build_page(self, after: int, *, more: bool) -> Page:
         whole = list(self._states.values())
-        files = _files(self._session, self._changes, whole)
-        return Page(self._changes, self._upto, more, files=files, states=whole, bases=self._rested(after))
+        files = _collect_files(self._session, self._changes, whole)
+        return Page(self._changes, self._read_upto, more, files=files, states=whole, bases=self._list_baselines(after))
 
-    def _rested(self, after: int) -> dict[str, Reached]:
+    def _list_baselines(self, after: int) -> dict[str, VectorEntry]:
         """Return the baselines reached by the end of this page; none for a peer that may read only a part."""
-        passed = [base for base in self._bases if after < base.seq <= self._upto and self._scope.tells_all]
-        return {base.origin: Reached(base.n, base.mark) for base in sorted(passed, key=lambda base: base.n)}
+        passed = [base for base in self._bases if after < base.seq <= self._read_upto and self._scope.sends_everything]
+        return {base.origin: VectorEntry(base.n, base.mark) for base in sorted(passed, key=lambda base: base.n)}
 
 
-def _told_whole(session: Session, origins: Collection[str]) -> list[floors.Base]:
+def _list_unsigned_baselines(session: Session, origins: Collection[str]) -> list[checkpoint.Baseline]:
     """Return the baselines of own origins that are sent as snapshots."""
     last = [(origin, n) for origin, n in session.rows("own_numbers") if n and origin in origins]
     return [
-        floors.Base(origin, n, mark_of(session, origin, n) or "", row[0])
+        checkpoint.Baseline(origin, n, find_mark(session, origin, n) or "", row[0])
         for origin, n in last
-        for row in session.rows("fork_own", origin=origin, after=n - 1)
+        for row in session.rows("fork_own_changes", origin=origin, after=n - 1)
     ]
 
 
-def _files(session: Session, changes: Sequence[Change], whole: Sequence[State]) -> dict[str, bytes]:
-    told: list[Change | State] = [*changes, *whole]
-    digests = {file.digest for one in told for file in _files_of(one)}
-    return {digest: skills.packed(session, digest) for digest in sorted(digests)}
+def _collect_files(session: Session, changes: Sequence[Change], whole: Sequence[RecordSnapshot]) -> dict[str, bytes]:
+    told: list[Change | RecordSnapshot] = [*changes, *whole]
+    digests = {file.digest for one in told for file in _list_files_of(one)}
+    return {digest: skills.read_compressed(session, digest) for digest in sorted(digests)}
 
 
-def _files_of(told: Change | State) -> Sequence[File]:
+def _list_files_of(told: Change | RecordSnapshot) -> Sequence[File]:
     if told.kind != "skill_version" or told.body is None:
         return ()
     return msgspec.json.decode(told.body, type=SkillVersion).files
 
 
-def _bytes_of_files(told: Change | State) -> int:
-    return sum(file.size for file in _files_of(told))
+def _count_file_bytes(told: Change | RecordSnapshot) -> int:
+    return sum(file.size for file in _list_files_of(told))
 
 
-def _change(row: Row, own: set[str], key: bytes | None) -> Change:
+def _build_change(row: Row, own: set[str], key: bytes | None) -> Change:
     _, batch, origin, n, at, actor, op, kind, record, about, body, delta, signature, digest, said, _ = row
     erased = (digest or "purged") if body is None and delta is None else None
     change = Change(
@@ -260,30 +261,30 @@ def _change(row: Row, own: set[str], key: bytes | None) -> Change:
     )
     if origin not in own or key is None:
         return change
-    return replace(change, signature=signer.sign(key, signed(change)).hex())
+    return replace(change, signature=signer.sign(key, signed_bytes(change)).hex())
 
 
-def advance(session: Session, origins: Sequence[str]) -> None:
+def advance_vector(session: Session, origins: Sequence[str]) -> None:
     """Advance the version vector of origins; never over a gap."""
-    heard = {row[0]: row[1] for row in session.rows("heard_list")}
-    for base in floors.bases(session):
+    heard = {row[0]: row[1] for row in session.rows("version_vector_list")}
+    for base in checkpoint.list_baselines(session):
         heard[base.origin] = max(base.n, heard.get(base.origin, 0))
     for origin in origins:
-        row = session.row("heard_gapless", origin=origin, after=heard.get(origin, 0))
+        row = session.row("contiguous_upto", origin=origin, after=heard.get(origin, 0))
         assert row is not None
-        session.do("heard_put", origin=origin, n=row[0])
+        session.do("version_vector_put", origin=origin, n=row[0])
 
 
-def digest(session: Session) -> str:
+def compute_digest(session: Session) -> str:
     """Compute the store digest: equal on two stores if and only if all field versions of all records are equal."""
     total = 0
     for name, id in session.rows("record_list"):
         if name not in KINDS or not session.row(f"{name}_cells", id=id):
             continue
-        said = states.cells_of(session, name, id)
+        said = record_snapshots.read_fields(session, name, id)
         assert said is not None
         for cell, held in said.items():
-            values = sorted([s.time, s.origin, canonical(v).decode()] for s, v in held.values.items())
+            values = sorted([s.time, s.origin, canonical_json(v).decode()] for s, v in held.values.items())
             text = msgspec.json.encode([name, id, cell, values, sorted(held.seen.items())])
             total += int.from_bytes(sha256(text).digest()[:16], "big")
     return f"{total % (1 << 128):032x}"

@@ -6,27 +6,27 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.features.reflections.depth import raise_taken
-from holdfast.features.sync.apply_changes import Outcome, Reason, Refused, Taking
+from holdfast.features.reflections.depth import raise_synced_depths
+from holdfast.features.sync.apply_changes import ChangeMerger, Outcome, Reason, Refusal
 from holdfast.features.sync.listener import SeenOrigins
-from holdfast.features.sync.peers.store import enrolled
+from holdfast.features.sync.peers.store import list_peers
 from holdfast.features.sync.quarantine import store as quarantine
-from holdfast.features.sync.quarantine.store import VOUCHED, Quarantined
-from holdfast.features.sync.read_changes import Greeting, Page, Reached, mark_of, numbers
+from holdfast.features.sync.quarantine.store import AUTHENTIC, QuarantinedChange
+from holdfast.features.sync.read_changes import Handshake, Page, VectorEntry, find_mark, read_numbers
 from holdfast.features.sync.snapshot import as_change, from_change
-from holdfast.kernel.clock import STATE
+from holdfast.kernel.clock import RECORD_SNAPSHOT
 from holdfast.kernel.errors import Conflict, Invalid
 from holdfast.kernel.journal import conflicts as merge_conflicts
 from holdfast.kernel.journal import journal, signer
 from holdfast.kernel.journal.transaction import Transaction
-from holdfast.kernel.records.change import Change, Name, must_be_named, must_be_whole, node_of, signed
-from holdfast.kernel.records.namespace_patterns import ALL, EVERYTHING, Scope
+from holdfast.kernel.records.change import Change, ChangeId, check_change, check_change_id, node_of, signed_bytes
+from holdfast.kernel.records.namespace_patterns import EVERYTHING, FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Session
 
 _SIGNATURE = re.compile(r"[0-9a-f]{128}")
 
 
-class Rejected(NamedTuple):
+class RejectedChange(NamedTuple):
     """A rejected change and its reason."""
 
     change: Change
@@ -34,107 +34,113 @@ class Rejected(NamedTuple):
     detail: str
 
 
-class Turned:
+class NetChanges:
     """Net changes of an exchange: a later page may reverse what an earlier one did."""
 
     def __init__(self) -> None:
         self.on: set[str] = set()
         self.off: set[str] = set()
 
-    def by(self, on: Collection[str], off: Collection[str]) -> None:
+    def add(self, on: Collection[str], off: Collection[str]) -> None:
         """Add the changes of one page."""
         self.on, self.off = (self.on - set(off)) | (set(on) - self.off), (self.off - set(on)) | (set(off) - self.on)
 
 
-class Taken:
+class SyncResult:
     """The outcomes of received changes in one direction."""
 
     def __init__(self) -> None:
-        self._told_first: set[str] = set()
+        self._new_ids: set[str] = set()
         self.updated: set[str] = set()
         """Memories that a change updated or brought into conflict, even if only temporarily."""
-        self.same: set[str] = set()
-        self.fates = Turned()
+        self.unchanged: set[str] = set()
+        self.deletions = NetChanges()
         """Memories deleted now (including those that arrived deleted), and memories that live again."""
         self.links: set[str] = set()
-        self.disputes = Turned()
+        self.conflict_changes = NetChanges()
         """New conflicts, and resolved ones."""
-        self.met = 0
+        self.unnamed_conflicts = 0
         """Conflicting changes at a store whose release does not report the conflicts by id."""
-        self.refused: dict[Name, Rejected] = {}
-        self.applied: set[Name] = set()
+        self.rejected_by_name: dict[ChangeId, RejectedChange] = {}
+        self.applied: set[ChangeId] = set()
 
-    def add(self, later: "Taken") -> None:
+    def add(self, later: "SyncResult") -> None:
         """Add the outcomes of a later transaction."""
-        self._told_first |= later._told_first
+        self._new_ids |= later._new_ids
         self.updated |= later.updated
-        self.same |= later.same
+        self.unchanged |= later.unchanged
         self.links |= later.links
-        self.fates.by(later.fates.on, later.fates.off)
-        self.disputes.by(later.disputes.on, later.disputes.off)
-        self.met += later.met
+        self.deletions.add(later.deletions.on, later.deletions.off)
+        self.conflict_changes.add(later.conflict_changes.on, later.conflict_changes.off)
+        self.unnamed_conflicts += later.unnamed_conflicts
         for name in later.applied:
-            self.refused.pop(name, None)
-        self.refused |= later.refused
+            self.rejected_by_name.pop(name, None)
+        self.rejected_by_name |= later.rejected_by_name
         self.applied |= later.applied
 
     @property
     def new(self) -> set[str]:
         """New memories, without those that arrived deleted."""
-        return self._told_first - self.deleted
+        return self._new_ids - self.deleted_ids
 
     @property
-    def deleted(self) -> set[str]:
-        return self.fates.on
+    def deleted_ids(self) -> set[str]:
+        return self.deletions.on
 
     @property
     def conflicts(self) -> int:
-        return len(self.disputes.on) + self.met
+        return len(self.conflict_changes.on) + self.unnamed_conflicts
 
     @property
-    def rejected(self) -> list[Rejected]:
+    def list_rejected(self) -> list[RejectedChange]:
         """The changes that stayed rejected."""
-        return list(self.refused.values())
+        return list(self.rejected_by_name.values())
 
     def note(self, change: Change, outcome: Outcome) -> None:
-        name = Name(change.origin, change.n)
+        name = ChangeId(change.origin, change.n)
         self.applied.add(name)
-        self.refused.pop(name, None)
+        self.rejected_by_name.pop(name, None)
         if change.kind == "link" and outcome != "noop":
             self.links.add(change.record)
         if change.kind != "memory":
             return
         if outcome == "new":
-            self._told_first.add(change.record)
+            self._new_ids.add(change.record)
         elif outcome == "noop":
-            self.same.add(change.record)
+            self.unchanged.add(change.record)
         else:
             self.updated.add(change.record)
 
     @property
-    def memories(self) -> int:
+    def memory_count(self) -> int:
         """Count new and changed memories."""
-        return len(self.new | (self.updated - self._told_first))
+        return len(self.new | (self.updated - self._new_ids))
 
 
-APPLY_LISTENERS: list[Callable[[Transaction, Taking], None]] = []
+APPLY_LISTENERS: list[Callable[[Transaction, ChangeMerger], None]] = []
 
 
-def on_apply(listener: Callable[[Transaction, Taking], None]) -> None:
+def on_apply(listener: Callable[[Transaction, ChangeMerger], None]) -> None:
     """Register a callback that runs after a page was applied, in the same transaction."""
     APPLY_LISTENERS.append(listener)
 
 
-def take_page(
-    write: Transaction, page: Page, sender: Greeting, taken: Taken, *, owner: str | None = None, scope: Scope = ALL
+def apply_page(
+    write: Transaction,
+    page: Page,
+    sender: Handshake,
+    result: SyncResult,
+    *,
+    owner: str | None = None,
+    scope: PeerScope = FULL_SCOPE,
 ) -> None:
     """Apply a page in a transaction. Rejected changes go to quarantine with their reason."""
-    keys = _keys(write.session, sender)
-    applier = ChangeApplier(write, taken, keys, sender.node, owner=owner, scope=scope, files=page.files)
-    fresh = [*map(as_change, page.states), *_unknown(write.session, applier.well_formed(page.changes))]
-    applier.apply(_without_doubtful(applier, fresh, sender))
+    keys = _load_keys(write.session, sender)
+    applier = ChangeApplier(write, result, keys, sender.node, owner=owner, scope=scope, files=page.files)
+    fresh = [*map(as_change, page.states), *_list_unknown(write.session, applier.well_formed(page.changes))]
+    applier.apply(_refuse_forked(applier, fresh, sender))
     applier.finish()
-    _rest(write, page, sender, scope)
+    _record_baselines(write, page, sender, scope)
 
 
 class ChangeApplier:
@@ -143,19 +149,19 @@ class ChangeApplier:
     def __init__(
         self,
         write: Transaction,
-        taken: Taken,
+        result: SyncResult,
         keys: Mapping[str, bytes],
         node: str,
         *,
         owner: str | None,
-        scope: Scope,
+        scope: PeerScope,
         files: Mapping[str, bytes],
     ) -> None:
         self.session = write.session
-        self._write, self._taken, self._keys, self._node = write, taken, keys, node
-        self._taking = Taking(write, owner=owner, files=files, scope=scope)
-        self._conflicts = merge_conflicts.all_of(write.session)
-        self._dropped = quarantine.dropped(write.session)
+        self._write, self._result, self._keys, self._node = write, result, keys, node
+        self._merger = ChangeMerger(write, owner=owner, files=files, scope=scope)
+        self._conflicts = merge_conflicts.all_conflict_ids(write.session)
+        self._dropped = quarantine.list_dropped_digests(write.session)
         self._verified: set[str] = set()
         """Origins with a verified signature."""
 
@@ -164,16 +170,16 @@ class ChangeApplier:
         found = []
         for change in changes:
             try:
-                must_be_whole(change)
+                check_change(change)
                 found.append(change)
             except Invalid as error:
-                self.refuse(change, Refused("invalid", error.message), keep=change.origin != STATE)
+                self.refuse(change, Refusal("invalid", error.message), keep=change.origin != RECORD_SNAPSHOT)
         return found
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Apply changes in order; retry changes that wait for others in the same batch."""
         while changes:
-            refused = [(change, why) for change in changes if (why := self._refusal_of(change)) is not None]
+            refused = [(change, why) for change in changes if (why := self._apply_or_refuse(change)) is not None]
             waiting = [change for change, why in refused if why.reason == "waits"]
             if len(waiting) == len(changes):
                 waiting = []
@@ -182,71 +188,73 @@ class ChangeApplier:
                     self.refuse(change, why)
             changes = waiting
 
-    def refuse(self, change: Change, why: Refused, *, keep: bool = True) -> None:
+    def refuse(self, change: Change, why: Refusal, *, keep: bool = True) -> None:
         """Record a rejection, and quarantine the change if it has a valid name."""
-        self._taken.refused[Name(change.origin, change.n)] = Rejected(change, why.reason, why.detail)
+        self._result.rejected_by_name[ChangeId(change.origin, change.n)] = RejectedChange(
+            change, why.reason, why.detail
+        )
         keep = keep and why.reason != "dropped" and _has_name(change)
         if keep and not self._displaces_better(change, why):
-            put_aside(self._write, change, why, self._node)
+            put_in_quarantine(self._write, change, why, self._node)
 
     def finish(self) -> None:
         """Run everything that depends on all applied changes: title groups, depths, listeners, counts."""
-        taking, taken = self._taking, self._taken
+        taking, taken = self._merger, self._result
         taking.finish()
-        raise_taken(self._write, taking.links, taking.risen)
+        raise_synced_depths(self._write, taking.links, taking.raised_memories)
         for listener in APPLY_LISTENERS:
             listener(self._write, taking)
-        after = merge_conflicts.all_of(self.session)
-        taken.disputes.by(after - self._conflicts, self._conflicts - after)
-        taken.fates.by(*taking.fates())
-        self._learn()
+        after = merge_conflicts.all_conflict_ids(self.session)
+        taken.conflict_changes.add(after - self._conflicts, self._conflicts - after)
+        taken.deletions.add(*taking.list_deleted_and_restored())
+        self._record_authors()
 
-    def _refusal_of(self, change: Change) -> Refused | None:
+    def _apply_or_refuse(self, change: Change) -> Refusal | None:
         """Apply a change; return the reason if it is rejected."""
         try:
-            outcome = self._applied(change)
-        except Refused as why:
+            outcome = self._apply_change(change)
+        except Refusal as why:
             return why
-        self._taken.note(change, outcome)
+        self._result.note(change, outcome)
         self.session.do("quarantine_drop", origin=change.origin, n=change.n)
-        self._write.local(SeenOrigins).learnt.add(change.origin)
+        self._write.local(SeenOrigins).origins.add(change.origin)
         return None
 
-    def _applied(self, change: Change) -> Outcome:
+    def _apply_change(self, change: Change) -> Outcome:
         """Apply a snapshot (vouched for by its sender) or a change (signed by its author)."""
-        if self._dropped and quarantine.digest_of(change) in self._dropped:
-            raise Refused("dropped", "It was dropped from quarantine here.")
-        if change.origin == STATE:
-            return self._taking.take_state(from_change(change))
+        if self._dropped and quarantine.change_digest(change) in self._dropped:
+            raise Refusal("dropped", "It was dropped from quarantine here.")
+        if change.origin == RECORD_SNAPSHOT:
+            return self._merger.merge_snapshot(from_change(change))
         if change.origin == self._write.origin:
-            raise Refused(
+            raise Refusal(
                 "forked", "This change uses our replica id but was not made here: the database file was copied."
             )
         _must_be_signed(change, self._keys)
         self._verified.add(change.origin)
-        return self._taking.take(change)
+        return self._merger.merge_change(change)
 
-    def _displaces_better(self, change: Change, why: Refused) -> bool:
+    def _displaces_better(self, change: Change, why: Refusal) -> bool:
         """Whether quarantine holds a better change under this name: validly signed, or with its text."""
         row = self.session.row("quarantine_get", origin=change.origin, n=change.n)
-        if row is None or row[2] not in VOUCHED:
+        if row is None or row[2] not in AUTHENTIC:
             return False
         held = msgspec.json.decode(row[4], type=Change)
-        return held != change and (why.reason not in VOUCHED or (change.erased is not None and held.erased is None))
+        return held != change and (why.reason not in AUTHENTIC or (change.erased is not None and held.erased is None))
 
-    def _learn(self) -> None:
+    def _record_authors(self) -> None:
         """Store the public key of each origin with a verified signature; the first key is kept."""
         own = {origin for origin, *_ in self.session.rows("signer_list")}
         for origin in sorted(self._verified - own):
             about = {"public_key": self._keys[origin], "node": node_of(origin), "now": self._write.now}
             self.session.do("author_add", origin=origin, **about)
-        self._write.local(SeenOrigins).learnt -= {self._write.origin, STATE}
+        self._write.local(SeenOrigins).origins -= {self._write.origin, RECORD_SNAPSHOT}
 
 
 def _has_name(change: Change) -> bool:
     """Whether a change has a storable origin, number and record id."""
     try:
-        must_be_named(change)
+        check_change_id(change)
     except Invalid:
         return False
     return bool(change.record)
@@ -254,65 +262,65 @@ def _has_name(change: Change) -> bool:
 
 def apply_quarantined(
     write: Transaction,
-    held: Sequence[Quarantined],
-    taken: Taken,
+    held: Sequence[QuarantinedChange],
+    result: SyncResult,
     *,
     owner: str | None,
-    scope: Scope,
+    scope: PeerScope,
     files: Mapping[str, bytes],
 ) -> None:
     """Apply quarantined changes of one sender with the keys known now, as if they had just arrived."""
-    sender = Greeting(node=held[0].peer, origin="", seq=0, now=write.now, vector={}, authors={})
-    keys = _keys(write.session, sender)
-    applier = ChangeApplier(write, taken, keys, sender.node, owner=owner, scope=scope, files=files)
-    whole = [one.change for one in held if one.change.origin == STATE]
-    changes = applier.well_formed([one.change for one in held if one.change.origin != STATE])
-    fresh = _unknown(write.session, changes)
-    for origin, n in {Name(one.origin, one.n) for one in changes} - {Name(one.origin, one.n) for one in fresh}:
+    sender = Handshake(node=held[0].peer, origin="", seq=0, now=write.now, vector={}, authors={})
+    keys = _load_keys(write.session, sender)
+    applier = ChangeApplier(write, result, keys, sender.node, owner=owner, scope=scope, files=files)
+    whole = [one.change for one in held if one.change.origin == RECORD_SNAPSHOT]
+    changes = applier.well_formed([one.change for one in held if one.change.origin != RECORD_SNAPSHOT])
+    fresh = _list_unknown(write.session, changes)
+    for origin, n in {ChangeId(one.origin, one.n) for one in changes} - {ChangeId(one.origin, one.n) for one in fresh}:
         write.session.do("quarantine_drop", origin=origin, n=n)
     applier.apply([*whole, *fresh])
     applier.finish()
 
 
-def _unknown(session: Session, changes: Sequence[Change]) -> list[Change]:
+def _list_unknown(session: Session, changes: Sequence[Change]) -> list[Change]:
     """Return the changes that are not here yet, without duplicates."""
     told: dict[str, set[int]] = {}
     for change in changes:
         told.setdefault(change.origin, set()).add(change.n)
-    rested = numbers(session)
+    rested = read_numbers(session)
     known = {
-        Name(origin, row[0])
+        ChangeId(origin, row[0])
         for origin, many in told.items()
         for row in session.rows("change_known", origin=origin, numbers=sorted(many))
     }
-    fresh: dict[Name, Change] = {}
+    fresh: dict[ChangeId, Change] = {}
     for change in changes:
-        name = Name(change.origin, change.n)
+        name = ChangeId(change.origin, change.n)
         if name not in known and change.n > rested.get(change.origin, 0):
             fresh.setdefault(name, change)
     return list(fresh.values())
 
 
-def _keys(session: Session, sender: Greeting) -> dict[str, bytes]:
+def _load_keys(session: Session, sender: Handshake) -> dict[str, bytes]:
     """Return the public key per origin: the first one received; for an enrolled peer, the enrolled key only."""
-    peers = {peer.node: peer.public_key for peer in enrolled(session)}
-    told = {origin: peers.get(node_of(origin)) or _key(key) for origin, key in sender.authors.items()}
+    peers = {peer.node: peer.public_key for peer in list_peers(session)}
+    told = {origin: peers.get(node_of(origin)) or _parse_key(key) for origin, key in sender.authors.items()}
     known = {origin: key for origin, key, _ in session.rows("author_list")}
     own = {origin: key for origin, key, _ in session.rows("signer_list")}
     return {origin: key for origin, key in told.items() if key} | known | own
 
 
-def _key(told: str) -> bytes | None:
+def _parse_key(told: str) -> bytes | None:
     try:
         return bytes.fromhex(told)
     except ValueError:
         return None
 
 
-def _without_doubtful(applier: ChangeApplier, changes: list[Change], sender: Greeting) -> list[Change]:
+def _refuse_forked(applier: ChangeApplier, changes: list[Change], sender: Handshake) -> list[Change]:
     """Quarantine changes of forked origins until their own store has repaired them."""
-    doubted = doubtful(applier.session, sender)
-    why = Refused(
+    doubted = find_forked_origins(applier.session, sender)
+    why = Refusal(
         "forked", "Two stores used the same numbers under this replica id: one of them was restored from a copy."
     )
     for change in changes:
@@ -321,35 +329,35 @@ def _without_doubtful(applier: ChangeApplier, changes: list[Change], sender: Gre
     return [change for change in changes if change.origin not in doubted]
 
 
-def doubtful(session: Session, sender: Greeting) -> frozenset[str]:
+def find_forked_origins(session: Session, sender: Handshake) -> frozenset[str]:
     """Find the origins whose changes differ between a sender and this store, except the current own one."""
-    current = journal.head_of(session).origin
+    current = journal.get_head(session).origin
     others = {origin: told for origin, told in sender.vector.items() if origin != current}
-    return frozenset(origin for origin, told in others.items() if differs(session, origin, told))
+    return frozenset(origin for origin, told in others.items() if is_different(session, origin, told))
 
 
-def differs(session: Session, origin: str, told: Reached) -> bool:
+def is_different(session: Session, origin: str, told: VectorEntry) -> bool:
     """Whether a change differs there. A compacted change cannot be compared and counts as equal."""
-    here = mark_of(session, origin, told.n)
+    here = find_mark(session, origin, told.n)
     return here is not None and told.mark not in ("", here)
 
 
 def _must_be_signed(change: Change, keys: Mapping[str, bytes]) -> None:
     key = keys.get(change.origin)
     if key is None:
-        raise Refused("unsigned", f"No public key is known for {change.origin}.")
+        raise Refusal("unsigned", f"No public key is known for {change.origin}.")
     if not is_signed(key, change):
-        raise Refused("forged", "Its signature does not match its author's key: it was forged or altered.")
+        raise Refusal("forged", "Its signature does not match its author's key: it was forged or altered.")
 
 
 def is_signed(key: bytes, change: Change) -> bool:
     """Whether a change has a valid signature of its author's key."""
     if not _SIGNATURE.fullmatch(change.signature):
         return False
-    return signer.verifies(key, bytes.fromhex(change.signature), signed(change))
+    return signer.is_valid_signature(key, bytes.fromhex(change.signature), signed_bytes(change))
 
 
-def put_aside(write: Transaction, change: Change, why: Refused, node: str) -> None:
+def put_in_quarantine(write: Transaction, change: Change, why: Refusal, node: str) -> None:
     """Quarantine a change with its reason and sender."""
     write.session.do(
         "quarantine_put",
@@ -363,20 +371,20 @@ def put_aside(write: Transaction, change: Change, why: Refused, node: str) -> No
     )
 
 
-def _rest(write: Transaction, page: Page, sender: Greeting, scope: Scope) -> None:
+def _record_baselines(write: Transaction, page: Page, sender: Handshake, scope: PeerScope) -> None:
     """Record the baselines of a page, from a sender without namespace limits.
 
     Baselines of other origins are accepted from admin peers only: a false one would hide their changes.
     """
     if not page.bases or EVERYTHING not in scope.take:
         return
-    known = numbers(write.session)
+    known = read_numbers(write.session)
     for origin, reached in page.bases.items():
         believed = scope.admin or node_of(origin) == sender.node
         if believed and origin != write.origin and reached.n > known.get(origin, 0):
-            write.local(SeenOrigins).rested[origin] = reached
+            write.local(SeenOrigins).baselines[origin] = reached
 
 
-def must_be_another(here: Greeting, there: Greeting) -> None:
+def must_be_different_stores(here: Handshake, there: Handshake) -> None:
     if here.origin == there.origin:
         raise Conflict("Both are the same store: nothing to sync.")

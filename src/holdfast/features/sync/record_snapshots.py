@@ -10,57 +10,57 @@ from holdfast.features.graph.model import Alias
 from holdfast.features.namespaces.model import Standard
 from holdfast.features.reflections.invalidation import Invalidation
 from holdfast.features.skills.model import SKILL_VERSION, Skill
-from holdfast.features.sync.snapshot import State
-from holdfast.kernel.journal import title_groups as titles
+from holdfast.features.sync.snapshot import RecordSnapshot
+from holdfast.kernel.journal import title_groups
 from holdfast.kernel.journal.kinds import KINDS, MEMORY, Kind
 from holdfast.kernel.journal.transaction import body_text
-from holdfast.kernel.records import field_versions as cells
+from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
-from holdfast.kernel.records.merge import Cell, filled
+from holdfast.kernel.records.merge import FieldState, drop_empty
 from holdfast.kernel.storage.port import Session
 
 
-def state_of(session: Session, kind: str, id: str) -> State | None:
+def read_snapshot(session: Session, kind: str, id: str) -> RecordSnapshot | None:
     """Return the snapshot of a record in any state, or None if it is missing."""
-    found = _held(session, KINDS[kind], id)
-    return _state(KINDS[kind], *found) if found else None
+    found = _load_record(session, KINDS[kind], id)
+    return _build_snapshot(KINDS[kind], *found) if found else None
 
 
-def cells_of(session: Session, kind: str, id: str) -> dict[str, Cell] | None:
+def read_fields(session: Session, kind: str, id: str) -> dict[str, FieldState] | None:
     """Return all field versions of a record in any state, or None if it is missing."""
-    found = _held(session, KINDS[kind], id)
-    return _said(KINDS[kind], *found) if found else None
+    found = _load_record(session, KINDS[kind], id)
+    return _all_fields(KINDS[kind], *found) if found else None
 
 
-def _said(kind: Kind[Any], own: Any, held: cells.Cells) -> dict[str, Cell]:
-    return filled(held.all(cells.flatten(kind.shape, own)))
+def _all_fields(kind: Kind[Any], own: Any, held: field_versions.FieldVersions) -> dict[str, FieldState]:
+    return drop_empty(held.all_states(field_versions.flatten(kind.merge_schema, own)))
 
 
-def _state(kind: Kind[Any], own: Any, held: cells.Cells) -> State:
-    return State(
+def _build_snapshot(kind: Kind[Any], own: Any, held: field_versions.FieldVersions) -> RecordSnapshot:
+    return RecordSnapshot(
         kind=kind.name,
         record=own.id,
         about=kind.about(own),
         at=held.base.time,
         origin=held.base.origin,
-        body=body_text(_first_said(own)),
-        cells=cells.encode(_said(kind, own, held)).decode(),
+        body=body_text(_restore_author(own)),
+        cells=field_versions.encode_states(_all_fields(kind, own, held)).decode(),
     )
 
 
-def _held(session: Session, kind: Kind[Any], id: str) -> tuple[Any, cells.Cells] | None:
+def _load_record(session: Session, kind: Kind[Any], id: str) -> tuple[Any, field_versions.FieldVersions] | None:
     if kind.name == "memory":
-        members = titles.read(session, [id])
-        return (members[0].own, members[0].cells) if members else None
+        members = title_groups.read_members(session, [id])
+        return (members[0].own_record, members[0].versions) if members else None
     row, raw = session.row(f"{kind.name}_get", id=id), session.row(f"{kind.name}_cells", id=id)
     if row is None or raw is None:
         return None
     record = kind.load(row)
-    return record, cells.unpack(raw[0], cells.flatten(kind.shape, record))
+    return record, field_versions.unpack(raw[0], field_versions.flatten(kind.merge_schema, record))
 
 
-def _first_said(record: Any) -> Any:
+def _restore_author(record: Any) -> Any:
     """Return a memory with its first author; the local owner is not replicated."""
     if not isinstance(record, Memory) or IMPORTED_FROM not in record.extra:
         return record
@@ -68,16 +68,16 @@ def _first_said(record: Any) -> Any:
     return replace(record, agent=record.extra[IMPORTED_FROM], extra=extra)
 
 
-def with_ends(session: Session, kind: str, id: str) -> list[State]:
+def read_with_required(session: Session, kind: str, id: str) -> list[RecordSnapshot]:
     """Return the snapshots of the records that a record requires, then its own."""
-    found = _held(session, KINDS[kind], id)
+    found = _load_record(session, KINDS[kind], id)
     if found is None:
         return []
-    ends = [state_of(session, end.name, one) for end, one in ends_of(found[0])]
-    return [*(state for state in ends if state is not None), _state(KINDS[kind], *found)]
+    ends = [read_snapshot(session, end.name, one) for end, one in list_required(found[0])]
+    return [*(state for state in ends if state is not None), _build_snapshot(KINDS[kind], *found)]
 
 
-def ends_of(record: Struct) -> list[tuple[Kind[Any], str]]:
+def list_required(record: Struct) -> list[tuple[Kind[Any], str]]:
     """List the records that a record requires."""
     match record:
         case Link():

@@ -11,130 +11,148 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.features.sync import read_changes as telling
-from holdfast.features.sync import status
-from holdfast.features.sync import wire as messages
-from holdfast.features.sync.endpoint import End, StoreEnd
-from holdfast.features.sync.exchange import Direction, Synced, together
+from holdfast.features.sync import read_changes, status, wire
+from holdfast.features.sync.endpoint import Endpoint, LocalEndpoint
+from holdfast.features.sync.exchange import Direction, ExchangeResult, sync_endpoints
 from holdfast.features.sync.peers import store as peers
-from holdfast.features.sync.peers.client import MOST_BYTES, Link
-from holdfast.features.sync.peers.request_signature import Signed, digest, headers, message, signed_by
-from holdfast.features.sync.peers.request_signature import answer as answer_of
-from holdfast.features.sync.read_changes import Greeting, Page
-from holdfast.features.sync.receive_changes import Rejected, Taken
-from holdfast.features.sync.status_store import followed
-from holdfast.features.sync.wire import FEED, HELLO, TAKE, Feed, FeedAnswer, Hello, HelloAnswer, Take, TakeAnswer
-from holdfast.kernel.context import Hold
+from holdfast.features.sync.peers.client import MAX_MESSAGE_BYTES, PeerClient
+from holdfast.features.sync.peers.request_signature import (
+    RequestSignature,
+    body_digest,
+    parse_headers,
+    request_message,
+    to_headers,
+)
+from holdfast.features.sync.peers.request_signature import answer_message as answer_of
+from holdfast.features.sync.read_changes import Handshake, Page
+from holdfast.features.sync.receive_changes import RejectedChange, SyncResult
+from holdfast.features.sync.status_store import list_cursors
+from holdfast.features.sync.wire import (
+    FEED,
+    HELLO,
+    TAKE,
+    FeedAnswer,
+    FeedRequest,
+    HelloAnswer,
+    HelloRequest,
+    TakeAnswer,
+    TakeRequest,
+)
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, Invalid, PeerFailed, StoreError
 from holdfast.kernel.journal import journal, signer
-from holdfast.kernel.net.access import Access
-from holdfast.kernel.net.failure import Failure
-from holdfast.kernel.records.change import Change, Name
-from holdfast.kernel.records.namespace_patterns import Scope
+from holdfast.kernel.net.failure import RequestFailure
+from holdfast.kernel.net.outbound import PeerCredentials
+from holdfast.kernel.records.change import Change, ChangeId
+from holdfast.kernel.records.namespace_patterns import PeerScope
 
 A = TypeVar("A", HelloAnswer, FeedAnswer, TakeAnswer)
 _HEX = re.compile(r"(?:[0-9a-f]{2}){64}")
-WRITTEN = frozenset({"new", "updated", "conflict"})
-OUTCOMES = WRITTEN | {"noop"}
+CHANGED_OUTCOMES = frozenset({"new", "updated", "conflict"})
+OUTCOMES = CHANGED_OUTCOMES | {"noop"}
 
 
-def exchange(
-    hold: Hold,
-    link: Link,
+def sync_with_server(
+    ctx: Context,
+    client: PeerClient,
     direction: Direction,
     *,
     owner: str | None = None,
     dry_run: bool = False,
     limit: int = 0,
     stays: bool = False,
-) -> Synced:
+) -> ExchangeResult:
     """Sync with a server and record the result for `sync status`. `stays`: the server is synced repeatedly."""
-    there = PeerEnd(hold, link, dry_run=dry_run)
+    there = RemoteEndpoint(ctx, client, dry_run=dry_run)
     try:
-        here = StoreEnd(hold, owner=owner, scope=scope_with(hold, there, link.name))
-        done = together(here, there, direction, dry_run=dry_run, limit=limit, progress=hold.progress)
+        here = LocalEndpoint(ctx, owner=owner, scope=get_scope(ctx, there, client.name))
+        done = sync_endpoints(here, there, direction, dry_run=dry_run, limit=limit, progress=ctx.progress)
     except HoldfastError as error:
-        hold.progress.check()
+        ctx.progress.check()
         if not dry_run:
             with suppress(StoreError):  # the original error is raised anyway
-                status.failed(hold, link.name, error, stays=stays)
+                status.record_failure(ctx, client.name, error, stays=stays)
         raise
     if not dry_run:
-        there.note()
-        status.succeeded(hold, link.name, there.greet().node, done)
-    return done._replace(moved=done.moved and not there.is_level())
+        there.record_status()
+        status.record_success(ctx, client.name, there.read_handshake().node, done)
+    return done._replace(moved=done.moved and not there.is_in_sync())
 
 
-def scope_with(hold: Hold, there: End, address: str) -> Scope:
+def get_scope(ctx: Context, there: Endpoint, address: str) -> PeerScope:
     """Return the scope of a server; raises PeerFailed if it is not the store enrolled for its address."""
-    node = there.greet().node
-    with hold.reading() as session:
-        enrolled = peers.by_url(session, address)
+    node = there.read_handshake().node
+    with ctx.reading() as session:
+        enrolled = peers.find_by_url(session, address)
         if enrolled is None:
-            return peers.scope_of(session, node)
+            return peers.get_scope(session, node)
     if enrolled.node != node:
         raise PeerFailed(f"{address} is not the store enrolled as {enrolled.name}. Nothing was exchanged.")
     return enrolled.scope
 
 
-def access_to(hold: Hold, url: str) -> Access:
+def get_access(ctx: Context, url: str) -> PeerCredentials:
     """Return the TLS and key settings for a server; a certificate pinned at enrolment takes precedence."""
-    with hold.reading() as session:
-        enrolled = peers.by_url(session, url)
-    return replace(hold.access, fingerprint=enrolled.fingerprint) if enrolled and enrolled.fingerprint else hold.access
+    with ctx.reading() as session:
+        enrolled = peers.find_by_url(session, url)
+    return (
+        replace(ctx.peer_credentials, fingerprint=enrolled.fingerprint)
+        if enrolled and enrolled.fingerprint
+        else ctx.peer_credentials
+    )
 
 
-def _passing_key(hold: Hold) -> bytes:
+def _ephemeral_key(ctx: Context) -> bytes:
     """Return the signing key of this store; a copy without its key uses a temporary one."""
-    with hold.reading() as session:
-        return hold.store.signing_key(session) or signer.new_key()
+    with ctx.reading() as session:
+        return ctx.store.signing_key(session) or signer.new_key()
 
 
-class PeerEnd:
+class RemoteEndpoint:
     """One exchange with a server; its handshake is cached until the exchange ends."""
 
-    def __init__(self, hold: Hold, link: Link, *, dry_run: bool = False) -> None:
-        self._hold = hold
-        self._link = link
-        self._key = _passing_key(hold) if dry_run else hold.signing_key()
-        with hold.reading() as session:
-            self._enrolled = peers.by_url(session, link.name)
-            self._node = journal.head_of(session).node
-        self._scope = self._enrolled.scope.told_as if self._enrolled else ""
-        self._said: HelloAnswer | None = None
-        self._reached = 0
+    def __init__(self, ctx: Context, link: PeerClient, *, dry_run: bool = False) -> None:
+        self._ctx = ctx
+        self._client = link
+        self._key = _ephemeral_key(ctx) if dry_run else ctx.signing_key()
+        with ctx.reading() as session:
+            self._enrolled = peers.find_by_url(session, link.name)
+            self._node = journal.get_head(session).node
+        self._scope = self._enrolled.scope.send_digest if self._enrolled else ""
+        self._hello_answer: HelloAnswer | None = None
+        self._known_seq = 0
         """The sequence number up to which its journal is known here."""
 
-    def greet(self) -> Greeting:
+    def read_handshake(self) -> Handshake:
         return self._hello().greeting
 
-    def followed(self, sender: Greeting) -> int:
+    def get_cursor(self, sender: Handshake) -> int:
         """Return its cursor; repeat the hello if the namespace patterns of the sender changed."""
         if sender.scope != self._scope:
-            self._scope, self._said = sender.scope, None
+            self._scope, self._hello_answer = sender.scope, None
         return self._hello().followed
 
-    def tell(self, after: int, known: Mapping[str, int], limit: int) -> Page:
-        answer = self._ask(FEED, Feed(after=after, known=dict(known), limit=limit), FeedAnswer)
+    def read_changes(self, after: int, known: Mapping[str, int], limit: int) -> Page:
+        answer = self._ask(FEED, FeedRequest(after=after, known=dict(known), limit=limit), FeedAnswer)
         said = self._hello()
-        self._must(answer.origin == said.greeting.origin, "changed its replica id during the exchange: start again")
-        self._must(after <= answer.upto <= answer.seq, "sent an inconsistent journal position")
+        self._require(answer.origin == said.greeting.origin, "changed its replica id during the exchange: start again")
+        self._require(after <= answer.upto <= answer.seq, "sent an inconsistent journal position")
         moved = answer.upto > after or bool(answer.states)
-        self._must(moved or not (answer.more or answer.changes), "sends the same page again and again")
+        self._require(moved or not (answer.more or answer.changes), "sends the same page again and again")
         authors = said.greeting.authors | answer.authors
-        self._said = replace(said, greeting=replace(said.greeting, seq=answer.seq, authors=authors))
-        self._reached = answer.upto
+        self._hello_answer = replace(said, greeting=replace(said.greeting, seq=answer.seq, authors=authors))
+        self._known_seq = answer.upto
         return answer.page()
 
-    def take(self, page: Page, sender: Greeting, taken: Taken) -> None:
-        self._give(page, sender, taken, dry_run=False)
+    def apply_changes(self, page: Page, sender: Handshake, result: SyncResult) -> None:
+        self._send_page(page, sender, result, dry_run=False)
 
-    def _give(self, page: Page, sender: Greeting, taken: Taken, *, dry_run: bool) -> None:
-        told = messages.told_of(page)
+    def _send_page(self, page: Page, sender: Handshake, result: SyncResult, *, dry_run: bool) -> None:
+        told = wire.list_changes(page)
         answer = self._ask(
             TAKE,
-            Take(
-                sender=messages.introduced(sender, page.changes),
+            TakeRequest(
+                sender=wire.trim_handshake(sender, page.changes),
                 changes=page.changes,
                 upto=page.upto,
                 files=page.files,
@@ -144,105 +162,107 @@ class PeerEnd:
             ),
             TakeAnswer,
         )
-        self._must(len(answer.outcomes) == len(told), "did not return an outcome for each change")
-        self._must(answer.followed >= page.upto, "did not store the page")
-        _note(answer, told, taken)
-        self._said = replace(self._hello(), followed=answer.followed)
+        self._require(len(answer.outcomes) == len(told), "did not return an outcome for each change")
+        self._require(answer.followed >= page.upto, "did not store the page")
+        _record_outcomes(answer, told, result)
+        self._hello_answer = replace(self._hello(), followed=answer.followed)
         if not page.states:
-            self._read_over(answer)
+            self._skip_echoed(answer)
 
-    def _read_over(self, answer: TakeAnswer) -> None:
+    def _skip_echoed(self, answer: TakeAnswer) -> None:
         """Advance the cursor over the entries the server wrote for this page, if it wrote no others."""
         first, last = answer.entered or (0, -1)
         taken = [one for one in answer.outcomes if one not in ("known", "rejected")]
         waited = [one for one in answer.others if one.outcome != "rejected"]
-        if self._reached + 1 == first and last - first + 1 == len(taken) + len(waited):
+        if self._known_seq + 1 == first and last - first + 1 == len(taken) + len(waited):
             said = self._hello()
-            self._said = replace(said, greeting=replace(said.greeting, seq=max(last, said.greeting.seq)))
-            self._reached = last
+            self._hello_answer = replace(said, greeting=replace(said.greeting, seq=max(last, said.greeting.seq)))
+            self._known_seq = last
 
-    def is_level(self) -> bool:
+    def is_in_sync(self) -> bool:
         """Whether both cursors are at the end, as far as known."""
         said = self._hello()
-        with self._hold.reading() as session:
-            return said.followed == journal.head_of(session).seq and self._reached == said.greeting.seq
+        with self._ctx.reading() as session:
+            return said.followed == journal.get_head(session).seq and self._known_seq == said.greeting.seq
 
     @contextmanager
-    def rehearsing(self) -> Iterator[End]:
+    def open_dry_run(self) -> Iterator[Endpoint]:
         """Collect all pages and send them in one message, since the server rolls back after each."""
-        pretended = _Rehearsing(self._hold, self._link)
+        pretended = _DryRunEndpoint(self._ctx, self._client)
         yield pretended
-        pretended.ask()
+        pretended.send_collected()
 
-    def doubts(self, asker: Greeting) -> frozenset[str]:
+    def find_forked_origins(self, asker: Handshake) -> frozenset[str]:
         return frozenset(self._hello().doubted)
 
-    def anew(self) -> None:
-        self._said = None
+    def forget_handshake(self) -> None:
+        self._hello_answer = None
 
-    def note(self) -> None:
+    def record_status(self) -> None:
         """Record its handshake and the cursor in its journal."""
         said = self._hello()
-        status.heard(
-            self._hold, said.greeting, said.followed, release=said.release, kinds=said.kinds, reached=self._reached
+        status.record_peer(
+            self._ctx, said.greeting, said.followed, release=said.release, kinds=said.kinds, reached=self._known_seq
         )
 
     def _hello(self) -> HelloAnswer:
-        if self._said is None:
-            with self._hold.reading() as session:
-                mine, reached = telling.greet(session, self._hold.now()), followed(session)
+        if self._hello_answer is None:
+            with self._ctx.reading() as session:
+                mine, reached = read_changes.build_handshake(session, self._ctx.now()), list_cursors(session)
             mine = replace(mine, scope=self._scope, authors={})
-            question = Hello(greeting=mine, kinds=messages.kinds(), reached=reached)
+            question = HelloRequest(greeting=mine, kinds=wire.list_kinds(), reached=reached)
             said = self._ask(HELLO, question, HelloAnswer)
-            messages.must_speak(said.protocol, self._link.name)
-            self._must(said.followed >= 0, "sent an invalid cursor")
-            self._said, self._reached = said, StoreEnd(self._hold).followed(said.greeting)
-        return self._said
+            wire.agree_on_protocol(said.protocol, self._client.name)
+            self._require(said.followed >= 0, "sent an invalid cursor")
+            self._hello_answer, self._known_seq = said, LocalEndpoint(self._ctx).get_cursor(said.greeting)
+        return self._hello_answer
 
-    def _ask(self, path: str, question: Hello | Feed | Take, form: type[A]) -> A:
+    def _ask(self, path: str, question: HelloRequest | FeedRequest | TakeRequest, form: type[A]) -> A:
         said = msgspec.json.encode(question)
-        if len(said) > MOST_BYTES:
-            raise Invalid(f"The message is larger than {MOST_BYTES:,} bytes. For a dry run, sync some changes first.")
+        if len(said) > MAX_MESSAGE_BYTES:
+            raise Invalid(
+                f"The message is larger than {MAX_MESSAGE_BYTES:,} bytes. For a dry run, sync some changes first."
+            )
         try:
-            answer = self._link.ask(path, said, self._sign, self._proves if self._enrolled else None)
-            return messages.read(msgspec.json.decode(answer), form)
-        except Failure as failure:
-            raise PeerFailed(f"{self._link.name} {failure.what}.", retryable=failure.retryable) from None
+            answer = self._client.post(path, said, self._sign_request, self._verify_answer if self._enrolled else None)
+            return wire.decode_message(msgspec.json.decode(answer), form)
+        except RequestFailure as failure:
+            raise PeerFailed(f"{self._client.name} {failure.reason}.", retryable=failure.retryable) from None
         except (Invalid, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self._link.close()
-            raise PeerFailed(f"{self._link.name} sent a response that this release cannot read.") from None
+            self._client.close()
+            raise PeerFailed(f"{self._client.name} sent a response that this release cannot read.") from None
 
-    def _must(self, holds: bool, what: str) -> None:
+    def _require(self, holds: bool, what: str) -> None:
         if not holds:
-            self._link.close()
-            raise PeerFailed(f"{self._link.name} {what}.")
+            self._client.close()
+            raise PeerFailed(f"{self._client.name} {what}.")
 
-    def _sign(self, path: str, body: bytes) -> Mapping[str, str]:
+    def _sign_request(self, path: str, body: bytes) -> Mapping[str, str]:
         """Sign one request for its recipient."""
-        to = self._said.greeting.node if self._said else self._enrolled.node if self._enrolled else ""
-        at, nonce = self._hold.now(), token_urlsafe(18)
-        signature = signer.sign(self._key, message("POST", path, body, at, nonce, to=to))
-        return headers(Signed(self._node, to, at, nonce, digest(body), signature))
+        to = self._hello_answer.greeting.node if self._hello_answer else self._enrolled.node if self._enrolled else ""
+        at, nonce = self._ctx.now(), token_urlsafe(18)
+        signature = signer.sign(self._key, request_message("POST", path, body, at, nonce, to=to))
+        return to_headers(RequestSignature(self._node, to, at, nonce, body_digest(body), signature))
 
-    def _proves(self, path: str, sent: Mapping[str, str], mark: str, body: bytes) -> bool:
+    def _verify_answer(self, path: str, sent: Mapping[str, str], mark: str, body: bytes) -> bool:
         """Whether the enrolled store signed this response to this request."""
-        asked = signed_by(dict(sent))
+        asked = parse_headers(dict(sent))
         assert asked is not None, "every request is signed"
         assert self._enrolled is not None
-        return bool(_HEX.fullmatch(mark)) and signer.verifies(
+        return bool(_HEX.fullmatch(mark)) and signer.is_valid_signature(
             self._enrolled.public_key, bytes.fromhex(mark), answer_of(path, body, asked)
         )
 
 
-class _Rehearsing(PeerEnd):
+class _DryRunEndpoint(RemoteEndpoint):
     """Collect all pages, then send them in one dry-run message."""
 
-    def __init__(self, hold: Hold, link: Link) -> None:
-        super().__init__(hold, link, dry_run=True)
+    def __init__(self, ctx: Context, link: PeerClient) -> None:
+        super().__init__(ctx, link, dry_run=True)
         self._page = Page([], 0, more=False)
-        self._asking: Callable[[], None] = lambda: None
+        self._send: Callable[[], None] = lambda: None
 
-    def take(self, page: Page, sender: Greeting, taken: Taken) -> None:
+    def apply_changes(self, page: Page, sender: Handshake, result: SyncResult) -> None:
         before = self._page
         self._page = Page(
             before.changes + page.changes,
@@ -252,40 +272,42 @@ class _Rehearsing(PeerEnd):
             states=before.states + page.states,
             bases=before.bases | page.bases,
         )
-        self._asking = lambda: self._give(self._page, sender, taken, dry_run=True)
+        self._send = lambda: self._send_page(self._page, sender, result, dry_run=True)
 
-    def ask(self) -> None:
-        self._asking()
+    def send_collected(self) -> None:
+        self._send()
 
 
-def _note(answer: TakeAnswer, told: list[Change], taken: Taken) -> None:
+def _record_outcomes(answer: TakeAnswer, told: list[Change], result: SyncResult) -> None:
     """Record the server's outcome of each change. An unknown outcome of a newer release counts as an update."""
-    by_name = {Name(change.origin, change.n): change for change in told}
-    _note_turned(answer, told, taken)
+    by_name = {ChangeId(change.origin, change.n): change for change in told}
+    _record_net_changes(answer, told, result)
     for change, outcome in zip(told, answer.outcomes, strict=True):
         if outcome == "rejected":
-            taken.refused[Name(change.origin, change.n)] = Rejected(change, "invalid", "It was rejected.")
+            result.rejected_by_name[ChangeId(change.origin, change.n)] = RejectedChange(
+                change, "invalid", "It was rejected."
+            )
         elif outcome != "known":
-            taken.note(change, outcome if outcome in OUTCOMES else "updated")  # type: ignore[arg-type]
+            result.note(change, outcome if outcome in OUTCOMES else "updated")  # type: ignore[arg-type]
     for other in answer.others:
-        name = Name(other.origin, other.n)
+        name = ChangeId(other.origin, other.n)
         change = by_name.get(name) or Change(
             origin=other.origin, n=other.n, at=0, actor="", op=other.op, kind=other.kind, record=other.record
         )
         if other.outcome == "rejected":
-            taken.refused[name] = Rejected(change, other.reason, other.detail)  # type: ignore[arg-type]
+            result.rejected_by_name[name] = RejectedChange(change, other.reason, other.detail)  # type: ignore[arg-type]
         elif name not in by_name:
-            taken.note(change, other.outcome if other.outcome in OUTCOMES else "updated")  # type: ignore[arg-type]
+            result.note(change, other.outcome if other.outcome in OUTCOMES else "updated")  # type: ignore[arg-type]
 
 
-def _note_turned(answer: TakeAnswer, told: list[Change], taken: Taken) -> None:
+def _record_net_changes(answer: TakeAnswer, told: list[Change], result: SyncResult) -> None:
     """Record conflicts and deletions on the server; for an older release, derive them from the outcomes."""
     if answer.conflicts is None:
-        taken.met += answer.outcomes.count("conflict")
+        result.unnamed_conflicts += answer.outcomes.count("conflict")
     if answer.deleted is None:
-        written = [change for change, outcome in zip(told, answer.outcomes, strict=True) if outcome in WRITTEN]
+        written = [change for change, outcome in zip(told, answer.outcomes, strict=True) if outcome in CHANGED_OUTCOMES]
         gone = [one.record for one in written if one.kind == "memory" and one.op in ("delete", "purge")]
     else:
         gone = answer.deleted
-    taken.disputes.by(answer.conflicts or (), answer.settled)
-    taken.fates.by(gone, answer.restored)
+    result.conflict_changes.add(answer.conflicts or (), answer.settled)
+    result.deletions.add(gone, answer.restored)

@@ -6,49 +6,56 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.features.sync import status
-from holdfast.features.sync import wire as messages
-from holdfast.features.sync.endpoint import StoreEnd
+from holdfast.features.sync import status, wire
+from holdfast.features.sync.endpoint import LocalEndpoint
 from holdfast.features.sync.peers import store as peers
-from holdfast.features.sync.read_changes import Greeting
-from holdfast.features.sync.receive_changes import must_be_another
-from holdfast.features.sync.wire import Feed, FeedAnswer, Hello, HelloAnswer, Noted, Take, TakeAnswer
-from holdfast.kernel.context import Hold
+from holdfast.features.sync.read_changes import Handshake
+from holdfast.features.sync.receive_changes import must_be_different_stores
+from holdfast.features.sync.wire import (
+    FeedAnswer,
+    FeedRequest,
+    HelloAnswer,
+    HelloRequest,
+    NamedSyncResult,
+    TakeAnswer,
+    TakeRequest,
+)
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Forbidden, Invalid
 from holdfast.kernel.records.change import node_of
 
-M = TypeVar("M", Hello, Feed, Take)
-MOST_LIMIT = 10_000
+M = TypeVar("M", HelloRequest, FeedRequest, TakeRequest)
+MAX_LIMIT = 10_000
 
 
-def hello(hold: Hold, message: dict[str, Any]) -> HelloAnswer:
+def answer_hello(ctx: Context, message: dict[str, Any]) -> HelloAnswer:
     """Return the handshake of this store and its cursor for the sender."""
-    said = _read(message, Hello)
-    protocol = messages.must_speak(said.protocol, "The requesting store")
-    hold.signing_key()  # a copy without its key gets a new replica id first
-    end = _end(hold, said.greeting)
-    greeting, asker = end.greet(), said.greeting
+    said = _decode_message(message, HelloRequest)
+    protocol = wire.agree_on_protocol(said.protocol, "The requesting store")
+    ctx.signing_key()  # a copy without its key gets a new replica id first
+    end = _open_endpoint(ctx, said.greeting)
+    greeting, asker = end.read_handshake(), said.greeting
     if asker.origin != greeting.origin:
         reached = said.reached.get(greeting.origin, 0)
-        status.heard(hold, asker, reached, release=said.release, kinds=said.kinds)
+        status.record_peer(ctx, asker, reached, release=said.release, kinds=said.kinds)
     return HelloAnswer(
         protocol=protocol,
         greeting=replace(greeting, authors={}),
-        kinds=messages.kinds(),
-        followed=end.followed(asker),
-        doubted=sorted(end.doubts(asker)),
+        kinds=wire.list_kinds(),
+        followed=end.get_cursor(asker),
+        doubted=sorted(end.find_forked_origins(asker)),
     )
 
 
-def feed(hold: Hold, message: dict[str, Any]) -> FeedAnswer:
+def answer_feed(ctx: Context, message: dict[str, Any]) -> FeedAnswer:
     """Return a page of changes that the sender is missing."""
-    asked = _read(message, Feed)
-    protocol = messages.must_speak(asked.protocol, "The requesting store")
-    if asked.after < 0 or not 0 < asked.limit <= MOST_LIMIT:
-        raise Invalid(f"after must be at least 0, limit 1 to {MOST_LIMIT:,}", fields=["after", "limit"])
-    end = _end(hold)
-    page = end.tell(asked.after, asked.known, asked.limit)
-    greeting = messages.introduced(end.greet(), page.changes)
+    asked = _decode_message(message, FeedRequest)
+    protocol = wire.agree_on_protocol(asked.protocol, "The requesting store")
+    if asked.after < 0 or not 0 < asked.limit <= MAX_LIMIT:
+        raise Invalid(f"after must be at least 0, limit 1 to {MAX_LIMIT:,}", fields=["after", "limit"])
+    end = _open_endpoint(ctx)
+    page = end.read_changes(asked.after, asked.known, asked.limit)
+    greeting = wire.trim_handshake(end.read_handshake(), page.changes)
     return FeedAnswer(
         protocol=protocol,
         origin=greeting.origin,
@@ -63,35 +70,35 @@ def feed(hold: Hold, message: dict[str, Any]) -> FeedAnswer:
     )
 
 
-def take(hold: Hold, message: dict[str, Any]) -> TakeAnswer:
+def answer_take(ctx: Context, message: dict[str, Any]) -> TakeAnswer:
     """Apply a page, durable when this returns (unless a dry run), and return the outcome of each change."""
-    told = _read(message, Take)
-    protocol = messages.must_speak(told.protocol, "The requesting store")
-    own, noted, page = _end(hold, told.sender), Noted(), told.page()
-    must_be_another(own.greet(), told.sender)
+    told = _decode_message(message, TakeRequest)
+    protocol = wire.agree_on_protocol(told.protocol, "The requesting store")
+    own, noted, page = _open_endpoint(ctx, told.sender), NamedSyncResult(), told.page()
+    must_be_different_stores(own.read_handshake(), told.sender)
     if not 0 <= told.upto <= told.sender.seq:
         raise Invalid("upto: must be within the sender's journal", fields=["upto"])
-    with own.rehearsing() if told.dry_run else nullcontext(own) as end:
-        end.take(page, told.sender, noted)
-        return messages.answered(page, noted, end.followed(told.sender), protocol, own.entered)
+    with own.open_dry_run() if told.dry_run else nullcontext(own) as end:
+        end.apply_changes(page, told.sender, noted)
+        return wire.build_take_answer(page, noted, end.get_cursor(told.sender), protocol, own.last_positions)
 
 
-def _read(message: dict[str, Any], form: type[M]) -> M:
+def _decode_message(message: dict[str, Any], form: type[M]) -> M:
     try:
-        return messages.read(message, form)
+        return wire.decode_message(message, form)
     except msgspec.ValidationError as error:
         raise Invalid(f"The message is malformed: {error}") from None
 
 
-def _end(hold: Hold, sender: Greeting | None = None) -> StoreEnd:
+def _open_endpoint(ctx: Context, sender: Handshake | None = None) -> LocalEndpoint:
     """Return the local endpoint limited to what the caller may read and write; a peer may only act as itself."""
-    caller = hold.caller
+    caller = ctx.caller
     if caller.peer is not None:
-        with hold.reading() as session:
-            peer = peers.by_name(session, caller.peer)
+        with ctx.reading() as session:
+            peer = peers.find_by_name(session, caller.peer)
         if peer is None or (sender and {sender.node, node_of(sender.origin)} != {peer.node}):
             raise Forbidden("A peer may only exchange under its own identity.")
-        return StoreEnd(hold, scope=peer.scope)
-    if not caller.may("admin") or "*" not in caller.namespaces:
+        return LocalEndpoint(ctx, scope=peer.scope)
+    if not caller.has_right("admin") or "*" not in caller.namespaces:
         raise Forbidden("Sync needs an enrolled peer or an admin key for all namespaces.")
-    return StoreEnd(hold)
+    return LocalEndpoint(ctx)

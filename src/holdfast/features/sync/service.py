@@ -4,27 +4,27 @@ import re
 from contextlib import closing
 from dataclasses import replace
 
-from holdfast.features.admin.backup import must_be_local, must_reach_all
-from holdfast.features.sync.exchange import Direction, Synced, owner_of, sync
-from holdfast.kernel.context import Hold
-from holdfast.kernel.locals import Locals
-from holdfast.kernel.storage.locate import open_existing
+from holdfast.features.admin.backup import must_be_local, must_reach_all_namespaces
+from holdfast.features.sync.exchange import Direction, ExchangeResult, get_owner, sync_stores
+from holdfast.kernel.context import Context
+from holdfast.kernel.storage.open_by_address import open_existing
+from holdfast.kernel.typed_locals import TypedLocals
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
 
 
 def sync_with(
-    here: Hold, address: str, direction: Direction, *, dry_run: bool = False, trust_source: bool = False
-) -> Synced:
+    here: Context, address: str, direction: Direction, *, dry_run: bool = False, trust_source: bool = False
+) -> ExchangeResult:
     """Sync this store with a server or another store; never creates a store."""
-    must_reach_all(here)
+    must_reach_all_namespaces(here)
     must_be_local(here, "remote")
     if _URL.match(address):
-        from holdfast.features.sync.peers.client import Link
-        from holdfast.features.sync.remote_endpoint import access_to, exchange
+        from holdfast.features.sync.peers.client import PeerClient
+        from holdfast.features.sync.remote_endpoint import get_access, sync_with_server
 
-        with closing(Link(address, access_to(here, address))) as link:
-            return exchange(here, link, direction, dry_run=dry_run, owner=owner_of(here, trust_source))
+        with closing(PeerClient(address, get_access(here, address))) as link:
+            return sync_with_server(here, link, direction, dry_run=dry_run, owner=get_owner(here, trust_source))
     with closing(open_existing(address)) as store:
-        there = replace(here, store=store, local=Locals(), notified=[])
-        return sync(here, there, direction, dry_run=dry_run, trust_source=trust_source)
+        there = replace(here, store=store, local=TypedLocals(), notices=[])
+        return sync_stores(here, there, direction, dry_run=dry_run, trust_source=trust_source)

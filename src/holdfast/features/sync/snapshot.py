@@ -5,17 +5,17 @@ from hashlib import sha256
 import msgspec
 from msgspec import Struct
 
-from holdfast.kernel.clock import STATE, Stamp, too_far
+from holdfast.kernel.clock import RECORD_SNAPSHOT, Stamp, is_too_far_ahead
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.records.change import MAX_NUMBER, Change, must_be_name
-from holdfast.kernel.records.field_versions import decode
-from holdfast.kernel.records.merge import Cell
+from holdfast.kernel.records.change import MAX_NUMBER, Change, check_name
+from holdfast.kernel.records.field_versions import decode_states
+from holdfast.kernel.records.merge import FieldState
 
-MOST_STATE = 8 * 1024 * 1024
+MAX_SNAPSHOT_CHARS = 8 * 1024 * 1024
 """Characters of one record with all its unresolved conflicts."""
 
 
-class State(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RecordSnapshot(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One record with all its field versions. It has no number and no signature: its sender vouches for it."""
 
     kind: str
@@ -35,20 +35,20 @@ class State(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return Stamp(self.at, self.origin)
 
 
-def must_be_whole(state: State) -> None:
+def must_be_whole(state: RecordSnapshot) -> None:
     """Raise Invalid unless a snapshot is well-formed."""
     for field in ("kind", "record", "origin"):
-        must_be_name(field, getattr(state, field))
+        check_name(field, getattr(state, field))
     if state.about is not None:
-        must_be_name("about", state.about)
-    if not 0 <= state.at <= MAX_NUMBER or len(state.cells) + len(state.body) > MOST_STATE:
-        raise Invalid(f"A record snapshot needs a valid time and at most {MOST_STATE:,} characters.")
+        check_name("about", state.about)
+    if not 0 <= state.at <= MAX_NUMBER or len(state.cells) + len(state.body) > MAX_SNAPSHOT_CHARS:
+        raise Invalid(f"A record snapshot needs a valid time and at most {MAX_SNAPSHOT_CHARS:,} characters.")
 
 
-def read(state: State) -> dict[str, Cell]:
+def decode_fields(state: RecordSnapshot) -> dict[str, FieldState]:
     """Decode the field versions of a snapshot; raises Invalid if they are inconsistent."""
     try:
-        held = decode(state.cells.encode())
+        held = decode_states(state.cells.encode())
     except (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError) as error:
         raise Invalid(f"It cannot be read: {error}") from None
     for name, cell in held.items():
@@ -57,21 +57,21 @@ def read(state: State) -> dict[str, Cell]:
     return held
 
 
-def ahead(state: State, held: dict[str, Cell], now_ms: int) -> bool:
+def is_ahead(state: RecordSnapshot, held: dict[str, FieldState], now_ms: int) -> bool:
     """Whether a snapshot has timestamps so far in the future that a clock must be wrong."""
     times = [state.at, *(time for cell in held.values() for time in cell.seen.values())]
-    return any(too_far(time, now_ms) for time in times)
+    return any(is_too_far_ahead(time, now_ms) for time in times)
 
 
-def as_change(state: State) -> Change:
+def as_change(state: RecordSnapshot) -> Change:
     """Wrap a snapshot as a change, the form that quarantine stores; its number is derived from its record."""
     named = sha256(msgspec.json.encode([state.kind, state.record])).digest()
     about = {"kind": state.kind, "record": state.record, "about": state.about}
     n = 1 + (int.from_bytes(named[:7], "big") >> 4)
     said = msgspec.json.encode(state).decode()
-    return Change(origin=STATE, n=n, at=state.at, actor="", op=STATE, delta=said, **about)  # type: ignore[arg-type]
+    return Change(origin=RECORD_SNAPSHOT, n=n, at=state.at, actor="", op=RECORD_SNAPSHOT, delta=said, **about)  # type: ignore[arg-type]
 
 
-def from_change(change: Change) -> State:
+def from_change(change: Change) -> RecordSnapshot:
     """Unwrap a snapshot stored as a change."""
-    return msgspec.json.decode(change.delta or "", type=State)
+    return msgspec.json.decode(change.delta or "", type=RecordSnapshot)

@@ -5,51 +5,51 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.sync import status_store as kept
-from holdfast.features.sync.exchange import Synced
+from holdfast.features.sync import status_store
+from holdfast.features.sync.exchange import ExchangeResult
 from holdfast.features.sync.peers import store as peers
-from holdfast.features.sync.quorum import store as unreplicated
-from holdfast.features.sync.read_changes import Greeting
-from holdfast.features.sync.status_store import Attempts, Seen
-from holdfast.kernel.context import Hold
+from holdfast.features.sync.quorum import store as ack_store
+from holdfast.features.sync.read_changes import Handshake
+from holdfast.features.sync.status_store import PeerAttempts, PeerInfo
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.kinds import KINDS
 
-STALE = 30 * 10**6
+MIN_WRITE_INTERVAL = 30 * 10**6
 """Microseconds within which a contact without any change is not written."""
 
 
-class Standing(NamedTuple):
+class PeerStatus(NamedTuple):
     """Replication state of one peer, as far as known."""
 
     name: str
     url: str | None
     node: str | None
-    seen: Seen | None
-    attempts: Attempts | None
+    seen: PeerInfo | None
+    attempts: PeerAttempts | None
     behind_here: int | None
     """Entries of its journal not yet pulled."""
     behind_there: int | None
     quarantined: int
 
 
-class Overview(NamedTuple):
+class SyncOverview(NamedTuple):
     node: str
     seq: int
-    peers: list[Standing]
+    peers: list[PeerStatus]
     conflicts: int
     quarantined: int
     pending: int
     pending_since: int | None
 
 
-def heard(
-    hold: Hold, greeting: Greeting, followed: int, *, release: str, kinds: Sequence[str], reached: int = 0
+def record_peer(
+    ctx: Context, greeting: Handshake, followed: int, *, release: str, kinds: Sequence[str], reached: int = 0
 ) -> None:
     """Record the handshake of another store and the cursor in its journal, if changed."""
-    now = hold.now()
-    told = Seen(
+    now = ctx.now()
+    told = PeerInfo(
         node=greeting.node,
         origin=greeting.origin,
         seq=greeting.seq,
@@ -60,24 +60,27 @@ def heard(
         ahead=greeting.now - now,
         at=now,
     )
-    with hold.reading() as session:
-        before, place = kept.seen_of(session, greeting.node), kept.followed(session).get(greeting.origin, 0)
-    if before is None or _differs(before, told) or now - before.at > STALE or reached > place:
-        with hold.store.writing() as session:
-            kept.note(session, told)
+    with ctx.reading() as session:
+        before, place = (
+            status_store.get_peer_info(session, greeting.node),
+            status_store.list_cursors(session).get(greeting.origin, 0),
+        )
+    if before is None or _is_different(before, told) or now - before.at > MIN_WRITE_INTERVAL or reached > place:
+        with ctx.store.transaction() as session:
+            status_store.put_peer_info(session, told)
             if reached > place:
-                session.do("followed_put", origin=greeting.origin, seq=reached, scope=greeting.scope, now=now)
+                session.do("sync_cursor_put", origin=greeting.origin, seq=reached, scope=greeting.scope, now=now)
 
 
-def _differs(before: Seen, told: Seen) -> bool:
+def _is_different(before: PeerInfo, told: PeerInfo) -> bool:
     return replace(before, at=0, ahead=0) != replace(told, at=0, ahead=0)
 
 
-def succeeded(hold: Hold, address: str, node: str, done: Synced) -> None:
+def record_success(ctx: Context, address: str, node: str, done: ExchangeResult) -> None:
     """Record a completed exchange."""
-    now = hold.now()
-    with hold.reading() as session:
-        before = kept.attempts_at(session, address) or Attempts(address=address, tried_at=now)
+    now = ctx.now()
+    with ctx.reading() as session:
+        before = status_store.get_attempts(session, address) or PeerAttempts(address=address, tried_at=now)
     after = replace(
         before,
         node=node,
@@ -85,62 +88,65 @@ def succeeded(hold: Hold, address: str, node: str, done: Synced) -> None:
         succeeded_at=now,
         error=None,
         failures=0,
-        pulled=before.pulled + done.pulled.memories,
-        pushed=before.pushed + done.pushed.memories,
+        pulled=before.pulled + done.pulled.memory_count,
+        pushed=before.pushed + done.pushed.memory_count,
         conflicts=before.conflicts + done.conflicts,
     )
     if replace(after, tried_at=0, succeeded_at=0) == replace(before, tried_at=0, succeeded_at=0) and (
-        now - (before.succeeded_at or 0) < STALE
+        now - (before.succeeded_at or 0) < MIN_WRITE_INTERVAL
     ):
         return
-    with hold.store.writing() as session:
-        kept.note_attempts(session, after)
+    with ctx.store.transaction() as session:
+        status_store.put_attempts(session, after)
 
 
-def failed(hold: Hold, address: str, error: HoldfastError, *, stays: bool) -> None:
+def record_failure(ctx: Context, address: str, error: HoldfastError, *, stays: bool) -> None:
     """Record a failed exchange and its error; a first failure only if the address is synced repeatedly."""
-    now = hold.now()
-    with hold.reading() as session:
-        before = kept.attempts_at(session, address)
+    now = ctx.now()
+    with ctx.reading() as session:
+        before = status_store.get_attempts(session, address)
     if before is None and not stays:
         return
-    with hold.store.writing() as session:
-        before = kept.attempts_at(session, address) or Attempts(address=address, tried_at=now)
+    with ctx.store.transaction() as session:
+        before = status_store.get_attempts(session, address) or PeerAttempts(address=address, tried_at=now)
         after = replace(before, tried_at=now, failed_at=now, error=error.message, failures=before.failures + 1)
-        kept.note_attempts(session, after)
+        status_store.put_attempts(session, after)
 
 
-def overview(hold: Hold) -> Overview:
+def read_overview(ctx: Context) -> SyncOverview:
     """Return the state of all peers: enrolled, contacted from here, or contacting this store."""
-    with hold.reading() as session:
-        known = _Known(
-            journal.head_of(session).seq, kept.seen(session), kept.followed(session), kept.quarantined(session)
+    with ctx.reading() as session:
+        known = _KnownState(
+            journal.get_head(session).seq,
+            status_store.list_peer_info(session),
+            status_store.list_cursors(session),
+            status_store.count_quarantined(session),
         )
-        enrolled, links = peers.enrolled(session), kept.attempts(session)
+        enrolled, links = peers.list_peers(session), status_store.list_attempts(session)
         (conflicts,) = session.row("conflict_total") or (0,)
-        node = journal.head_of(session).node
-        pending = unreplicated.waiting(session)
+        node = journal.get_head(session).node
+        pending = ack_store.count_pending(session)
     asked = {one.node: one for one in links if one.node} | {one.address.rstrip("/"): one for one in links}
     tried = {one.name: asked.get(one.node) or asked.get((one.url or "").rstrip("/")) for one in enrolled}
-    found = [known.of(one.name, one.url, one.node, tried[one.name]) for one in enrolled]
+    found = [known.build_status(one.name, one.url, one.node, tried[one.name]) for one in enrolled]
     shown = {one.address for one in tried.values() if one}
-    found += [known.of(one.address, one.address, one.node, one) for one in links if one.address not in shown]
+    found += [known.build_status(one.address, one.address, one.node, one) for one in links if one.address not in shown]
     named = {one.node for one in found}
-    found += [known.of(one, None, one, None) for one in known.seen if one not in named]
-    return Overview(node, known.seq, found, conflicts, sum(known.aside.values()), *pending)
+    found += [known.build_status(one, None, one, None) for one in known.seen if one not in named]
+    return SyncOverview(node, known.seq, found, conflicts, sum(known.quarantined.values()), *pending)
 
 
-class _Known(NamedTuple):
+class _KnownState(NamedTuple):
     """The data from which the state of a peer is computed."""
 
     seq: int
-    seen: dict[str, Seen]
+    seen: dict[str, PeerInfo]
     followed: dict[str, int]
-    aside: dict[str, int]
+    quarantined: dict[str, int]
 
-    def of(self, name: str, url: str | None, node: str | None, attempts: Attempts | None) -> Standing:
+    def build_status(self, name: str, url: str | None, node: str | None, attempts: PeerAttempts | None) -> PeerStatus:
         seen = self.seen.get(node or "")
-        return Standing(
+        return PeerStatus(
             name=name,
             url=url,
             node=node,
@@ -148,5 +154,5 @@ class _Known(NamedTuple):
             attempts=attempts,
             behind_here=max(seen.seq - self.followed.get(seen.origin, 0), 0) if seen else None,
             behind_there=max(self.seq - seen.followed, 0) if seen else None,
-            quarantined=self.aside.get(node or "", 0),
+            quarantined=self.quarantined.get(node or "", 0),
         )

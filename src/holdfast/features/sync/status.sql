@@ -26,7 +26,7 @@ delete from peer_seen where node = :node
 delete from peer_link where node = :node
 -- name: quarantine_by_peer
 select peer, count(*) from quarantine group by peer order by peer
--- name: followed_list
+-- name: sync_cursor_list
 select origin, seq from followed order by origin
 -- name: conflict_total
 select count(*) from conflict

@@ -6,7 +6,7 @@ from msgspec import Struct
 from holdfast.kernel.storage.port import Row, Session
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class PeerInfo(Struct, frozen=True, kw_only=True):
     """Another store as of the last contact."""
 
     node: str
@@ -25,7 +25,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     at: int
 
 
-class Attempts(Struct, frozen=True, kw_only=True):
+class PeerAttempts(Struct, frozen=True, kw_only=True):
     """Exchange attempts with one server."""
 
     address: str
@@ -42,53 +42,53 @@ class Attempts(Struct, frozen=True, kw_only=True):
     conflicts: int = 0
 
 
-def seen(session: Session) -> dict[str, Seen]:
-    return {row[0]: _seen(row) for row in session.rows("peer_seen_list")}
+def list_peer_info(session: Session) -> dict[str, PeerInfo]:
+    return {row[0]: _to_peer_info(row) for row in session.rows("peer_seen_list")}
 
 
-def seen_of(session: Session, node: str) -> Seen | None:
+def get_peer_info(session: Session, node: str) -> PeerInfo | None:
     row = session.row("peer_seen_get", node=node)
-    return _seen(row) if row else None
+    return _to_peer_info(row) if row else None
 
 
-def note(session: Session, one: Seen) -> None:
+def put_peer_info(session: Session, one: PeerInfo) -> None:
     numbers = msgspec.json.encode(one.numbers, order="sorted").decode()
     texts = {"numbers": numbers, "unknown": " ".join(one.unknown)}
     session.do("peer_seen_put", **(msgspec.structs.asdict(one) | texts))
 
 
-def attempts(session: Session) -> list[Attempts]:
-    return [_attempts(row) for row in session.rows("peer_link_list")]
+def list_attempts(session: Session) -> list[PeerAttempts]:
+    return [_to_attempts(row) for row in session.rows("peer_link_list")]
 
 
-def attempts_at(session: Session, address: str) -> Attempts | None:
+def get_attempts(session: Session, address: str) -> PeerAttempts | None:
     row = session.row("peer_link_get", address=address)
-    return _attempts(row) if row else None
+    return _to_attempts(row) if row else None
 
 
-def note_attempts(session: Session, made: Attempts) -> None:
+def put_attempts(session: Session, made: PeerAttempts) -> None:
     session.do("peer_link_put", **msgspec.structs.asdict(made))
 
 
-def forget(session: Session, node: str) -> None:
+def forget_peer(session: Session, node: str) -> None:
     """Delete the status of a removed peer."""
     session.do("peer_seen_forget", node=node)
     session.do("peer_link_forget", node=node)
 
 
-def followed(session: Session) -> dict[str, int]:
+def list_cursors(session: Session) -> dict[str, int]:
     """Return the cursor per origin."""
-    return dict(session.rows("followed_list"))
+    return dict(session.rows("sync_cursor_list"))
 
 
-def quarantined(session: Session) -> dict[str, int]:
+def count_quarantined(session: Session) -> dict[str, int]:
     """Count the quarantined changes per sender."""
     return dict(session.rows("quarantine_by_peer"))
 
 
-def _seen(row: Row) -> Seen:
+def _to_peer_info(row: Row) -> PeerInfo:
     node, origin, seq, followed, numbers, release, unknown, ahead, at = row
-    return Seen(
+    return PeerInfo(
         node=node,
         origin=origin,
         seq=seq,
@@ -101,5 +101,5 @@ def _seen(row: Row) -> Seen:
     )
 
 
-def _attempts(row: Row) -> Attempts:
-    return Attempts(**dict(zip(Attempts.__struct_fields__, row, strict=True)))
+def _to_attempts(row: Row) -> PeerAttempts:
+    return PeerAttempts(**dict(zip(PeerAttempts.__struct_fields__, row, strict=True)))

@@ -8,37 +8,37 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.features.sync.apply_changes import Outcome
-from holdfast.features.sync.read_changes import Greeting, Page, Reached
-from holdfast.features.sync.receive_changes import Rejected, Taken
-from holdfast.features.sync.snapshot import State, as_change
+from holdfast.features.sync.read_changes import Handshake, Page, VectorEntry
+from holdfast.features.sync.receive_changes import RejectedChange, SyncResult
+from holdfast.features.sync.snapshot import RecordSnapshot, as_change
 from holdfast.kernel.errors import Conflict, Invalid
-from holdfast.kernel.journal.journal import Place
+from holdfast.kernel.journal.journal import Position
 from holdfast.kernel.journal.kinds import KINDS
-from holdfast.kernel.msgspec_lock import learn
-from holdfast.kernel.records.change import MAX_NAME_CHARS, MAX_NUMBER, Change, Name
+from holdfast.kernel.msgspec_lock import register_type
+from holdfast.kernel.records.change import MAX_NAME_CHARS, MAX_NUMBER, Change, ChangeId
 from holdfast.version import __version__
 
 PROTOCOL = 1
 """The newest protocol version of this release."""
-OLDEST = 1
+MIN_PROTOCOL = 1
 """The oldest supported protocol version."""
-NAMES = frozenset({"node", "origin", "record", "about", "kind", "op", "actor", "scope", "release"})
+NAME_FIELDS = frozenset({"node", "origin", "record", "about", "kind", "op", "actor", "scope", "release"})
 _NO_CHANGE = Change(origin="", n=0, at=0, actor="", op="", kind="", record="")
-_NO_STATE = State(kind="", record="", at=0, origin="", body="", cells="")
+_NO_STATE = RecordSnapshot(kind="", record="", at=0, origin="", body="", cells="")
 HELLO, FEED, TAKE = (f"/api/v1/peer/{name}" for name in ("hello", "feed", "take"))
 
 
-class Spoken(Struct, frozen=True, kw_only=True):
+class WireMessage(Struct, frozen=True, kw_only=True):
     """Base of every message."""
 
     protocol: int = PROTOCOL
 
 
-M = TypeVar("M", bound=Spoken)
+M = TypeVar("M", bound=WireMessage)
 
 
-class Hello(Spoken, frozen=True, kw_only=True):
-    greeting: Greeting
+class HelloRequest(WireMessage, frozen=True, kw_only=True):
+    greeting: Handshake
     kinds: list[str]
     """The record kinds that the sender's release knows."""
     reached: dict[str, int] = {}
@@ -46,8 +46,8 @@ class Hello(Spoken, frozen=True, kw_only=True):
     release: str = __version__
 
 
-class HelloAnswer(Spoken, frozen=True, kw_only=True):
-    greeting: Greeting
+class HelloAnswer(WireMessage, frozen=True, kw_only=True):
+    greeting: Handshake
     kinds: list[str]
     followed: int
     """Its cursor in the journal of the sender."""
@@ -56,13 +56,13 @@ class HelloAnswer(Spoken, frozen=True, kw_only=True):
     release: str = __version__
 
 
-class Feed(Spoken, frozen=True, kw_only=True):
+class FeedRequest(WireMessage, frozen=True, kw_only=True):
     after: int
     known: dict[str, int]
     limit: int
 
 
-class FeedAnswer(Spoken, frozen=True, kw_only=True):
+class FeedAnswer(WireMessage, frozen=True, kw_only=True):
     origin: str
     seq: int
     authors: dict[str, str]
@@ -71,28 +71,28 @@ class FeedAnswer(Spoken, frozen=True, kw_only=True):
     upto: int
     more: bool
     files: dict[str, bytes] = {}
-    states: list[State] = []
-    bases: dict[str, Reached] = {}
+    states: list[RecordSnapshot] = []
+    bases: dict[str, VectorEntry] = {}
 
     def page(self) -> Page:
         return Page(self.changes, self.upto, self.more, self.files, self.states, self.bases)
 
 
-class Take(Spoken, frozen=True, kw_only=True):
-    sender: Greeting
+class TakeRequest(WireMessage, frozen=True, kw_only=True):
+    sender: Handshake
     """Without a vector, and only with the authors of the changes in the page."""
     changes: list[Change]
     upto: int
     files: dict[str, bytes] = {}
-    states: list[State] = []
-    bases: dict[str, Reached] = {}
+    states: list[RecordSnapshot] = []
+    bases: dict[str, VectorEntry] = {}
     dry_run: bool = False
 
     def page(self) -> Page:
         return Page(self.changes, self.upto, False, self.files, self.states, self.bases)
 
 
-class Other(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OtherOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The outcome of a change outside the page, or a rejection with its reason."""
 
     origin: str
@@ -105,11 +105,11 @@ class Other(Struct, frozen=True, kw_only=True, omit_defaults=True):
     detail: str = ""
 
 
-class TakeAnswer(Spoken, frozen=True, kw_only=True):
+class TakeAnswer(WireMessage, frozen=True, kw_only=True):
     followed: int
     outcomes: list[str]
     """The outcome of each change and then of each state, in order: new, updated, noop, conflict, known or rejected."""
-    others: list[Other]
+    others: list[OtherOutcome]
     """Rejected changes with their reasons, and earlier changes that waited for this page."""
     entered: tuple[int, int] | None = None
     """The first and last journal entry written for the page, if any."""
@@ -123,50 +123,50 @@ class TakeAnswer(Spoken, frozen=True, kw_only=True):
     """Memories that were deleted and are live again."""
 
 
-class Noted(Taken):
+class NamedSyncResult(SyncResult):
     """The outcomes of received changes, by their names."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.outcomes: dict[Name, tuple[Change, str]] = {}
+        self.outcomes: dict[ChangeId, tuple[Change, str]] = {}
 
     def note(self, change: Change, outcome: Outcome) -> None:
         super().note(change, outcome)
-        self.outcomes[Name(change.origin, change.n)] = (change, outcome)
+        self.outcomes[ChangeId(change.origin, change.n)] = (change, outcome)
 
-    def add(self, later: Taken) -> None:
+    def add(self, later: SyncResult) -> None:
         super().add(later)
-        if isinstance(later, Noted):
+        if isinstance(later, NamedSyncResult):
             self.outcomes |= later.outcomes
 
 
-def read(said: Any, form: type[M]) -> M:
+def decode_message(said: Any, form: type[M]) -> M:
     """Decode a message. A malformed change is rejected on its own, not the whole message.
 
     Unknown fields come from another release and are ignored.
     """
-    learn(form)
+    register_type(form)
     try:
         message = msgspec.convert(said, form)
         must_fit(message)
     except (msgspec.ValidationError, Invalid):
-        message = msgspec.convert(_without_unreadable(said), form)
+        message = msgspec.convert(_replace_unreadable(said), form)
         must_fit(message)
     return message
 
 
-def _without_unreadable(said: Any) -> Any:
+def _replace_unreadable(said: Any) -> Any:
     """Replace each unreadable change or state by an empty one, which is always rejected."""
     if not isinstance(said, dict):
         return said
     for name, empty in (("changes", _NO_CHANGE), ("states", _NO_STATE)):
         if isinstance(items := said.get(name), list):
-            said = {**said, name: [item if _fits(item, type(empty)) else empty for item in items]}
+            said = {**said, name: [item if _can_be_read(item, type(empty)) else empty for item in items]}
     return said
 
 
-def _fits(item: Any, form: type[Change] | type[State]) -> bool:
-    learn(form)
+def _can_be_read(item: Any, form: type[Change] | type[RecordSnapshot]) -> bool:
+    register_type(form)
     try:
         must_fit(msgspec.convert(item, form))
     except (msgspec.ValidationError, Invalid):
@@ -188,7 +188,7 @@ def must_fit(said: Any) -> None:
         case Struct():
             for name in said.__struct_fields__:
                 value = getattr(said, name)
-                _must_be_short([value] if name in NAMES else [])
+                _must_be_short([value] if name in NAME_FIELDS else [])
                 must_fit(value)
         case dict():
             _must_be_short(said)
@@ -203,56 +203,58 @@ def _must_be_short(names: Iterable[str | None]) -> None:
         raise Invalid(f"The message contains a name of more than {MAX_NAME_CHARS} characters.")
 
 
-def kinds() -> list[str]:
+def list_kinds() -> list[str]:
     return sorted(KINDS)
 
 
-def must_speak(protocol: int, who: str) -> int:
+def agree_on_protocol(protocol: int, who: str) -> int:
     """Return the newest protocol version both support; raises Conflict if there is none."""
-    if protocol < OLDEST:
+    if protocol < MIN_PROTOCOL:
         raise Conflict(
-            f"{who} uses protocol {protocol}, this release supports {OLDEST} to {PROTOCOL}. Upgrade the older one."
+            f"{who} uses protocol {protocol}, this release supports {MIN_PROTOCOL} to {PROTOCOL}. Upgrade the older one."
         )
     return min(protocol, PROTOCOL)
 
 
-def told_of(page: Page) -> list[Change]:
+def list_changes(page: Page) -> list[Change]:
     """Return the changes of a page and its snapshots, wrapped as changes."""
     return [*page.changes, *map(as_change, page.states)]
 
 
-def introduced(sender: Greeting, changes: Sequence[Change]) -> Greeting:
+def trim_handshake(sender: Handshake, changes: Sequence[Change]) -> Handshake:
     """Return the handshake reduced to what a page needs."""
     origins = {change.origin for change in changes}
     return replace(sender, vector={}, authors={o: key for o, key in sender.authors.items() if o in origins})
 
 
-def answered(page: Page, noted: Noted, followed: int, protocol: int, entered: Sequence[Place]) -> TakeAnswer:
+def build_take_answer(
+    page: Page, noted: NamedSyncResult, followed: int, protocol: int, entered: Sequence[Position]
+) -> TakeAnswer:
     """Build the response to a page."""
-    names = [Name(change.origin, change.n) for change in told_of(page)]
+    names = [ChangeId(change.origin, change.n) for change in list_changes(page)]
     rest = [(change, outcome) for name, (change, outcome) in noted.outcomes.items() if name not in set(names)]
-    others = [_other(one.change, "rejected", one) for one in noted.rejected]
+    others = [_build_other(one.change, "rejected", one) for one in noted.list_rejected]
     return TakeAnswer(
         protocol=protocol,
         followed=followed,
-        outcomes=[_outcome(noted, name) for name in names],
-        others=others + [_other(change, outcome) for change, outcome in rest],
+        outcomes=[_get_outcome(noted, name) for name in names],
+        others=others + [_build_other(change, outcome) for change, outcome in rest],
         entered=(entered[0].seq, entered[-1].seq) if entered else None,
-        conflicts=sorted(noted.disputes.on),
-        settled=sorted(noted.disputes.off),
-        deleted=sorted(noted.fates.on),
-        restored=sorted(noted.fates.off),
+        conflicts=sorted(noted.conflict_changes.on),
+        settled=sorted(noted.conflict_changes.off),
+        deleted=sorted(noted.deletions.on),
+        restored=sorted(noted.deletions.off),
     )
 
 
-def _outcome(noted: Noted, name: Name) -> str:
-    if name in noted.refused:
+def _get_outcome(noted: NamedSyncResult, name: ChangeId) -> str:
+    if name in noted.rejected_by_name:
         return "rejected"
     return noted.outcomes[name][1] if name in noted.outcomes else "known"
 
 
-def _other(change: Change, outcome: str, why: Rejected | None = None) -> Other:
-    return Other(
+def _build_other(change: Change, outcome: str, why: RejectedChange | None = None) -> OtherOutcome:
+    return OtherOutcome(
         origin=change.origin,
         n=change.n,
         kind=change.kind,

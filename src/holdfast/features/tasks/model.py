@@ -6,22 +6,22 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.tasks.schedule import Misfire, Schedule, next_due, rule_of, zone_of
+from holdfast.features.tasks.schedule import Misfire, Schedule, next_due, parse_rule, parse_zone
 from holdfast.kernel.timestamps import SECOND
 
 State = Literal["pending", "running", "done", "failed", "cancelled"]
 Handler = Literal["none", "webhook", "command", "python", "job"]
 Status = Literal["completed", "failed", "lost", "skipped"]
 
-FIRST_PAUSE = 30 * SECOND
+MIN_RETRY_DELAY = 30 * SECOND
 """Delay before the second attempt. Each further delay doubles, with random jitter."""
-LONGEST_PAUSE = 6 * 3600 * SECOND
-LONGEST_TEXT = 65_536
+MAX_RETRY_DELAY = 6 * 3600 * SECOND
+MAX_TEXT_CHARS = 65_536
 """Stored characters of a result or an error."""
 
 _WORD = re.compile(r"[^\W_]+")
-SHORTEST_WORD = 3
-LIKE_WITHIN = 1800 * SECOND
+MIN_WORD_CHARS = 3
+SIMILAR_WINDOW = 1800 * SECOND
 """Maximum distance between the due times of two similar tasks."""
 
 
@@ -68,10 +68,10 @@ class Task(Struct, frozen=True):
 
     @property
     def schedule(self) -> Schedule:
-        return Schedule(rule_of(self.repeat), zone_of(self.zone), self.first_at)
+        return Schedule(parse_rule(self.repeat), parse_zone(self.zone), self.first_at)
 
 
-class Run(Struct, frozen=True):
+class TaskRun(Struct, frozen=True):
     """One attempt."""
 
     id: str
@@ -98,20 +98,20 @@ class Claimant(NamedTuple):
     seconds: int
 
 
-def claimed(task: Task, by: Claimant) -> Task:
+def claim_task(task: Task, claimant: Claimant) -> Task:
     return replace(
         task,
         state="running",
-        owner=by.owner,
+        owner=claimant.owner,
         token=task.token + 1,
-        claimed_at=by.now,
+        claimed_at=claimant.now,
         attempts=task.attempts + 1,
-        ready_at=by.now + by.seconds * SECOND,
-        updated_at=by.now,
+        ready_at=claimant.now + claimant.seconds * SECOND,
+        updated_at=claimant.now,
     )
 
 
-def settled(task: Task, now: int, *, error: str | None = None) -> Task:
+def end_occurrence(task: Task, now: int, *, error: str | None = None) -> Task:
     """End the current occurrence: schedule the next one, or finish the task as done or failed."""
     free = replace(task, owner=None, claimed_at=None, attempts=0, last_error=error, updated_at=now, cancel_asked=False)
     if task.cancel_asked:
@@ -122,7 +122,7 @@ def settled(task: Task, now: int, *, error: str | None = None) -> Task:
     return replace(free, state="done" if error is None else "failed", ready_at=None, attempts=task.attempts)
 
 
-def unclaimed(task: dict[str, Any]) -> dict[str, Any]:
+def unclaim_task(task: dict[str, Any]) -> dict[str, Any]:
     """Remove the lease from a task row: pending again, or cancelled if that was requested."""
     if task["state"] != "running":
         return task
@@ -131,28 +131,28 @@ def unclaimed(task: dict[str, Any]) -> dict[str, Any]:
     return {**task, "state": "pending", "ready_at": task["due_at"]}
 
 
-def failed(task: Task, now: int, error: str, chance: float) -> Task:
+def fail_attempt(task: Task, now: int, error: str, chance: float) -> Task:
     """Record a failed attempt: schedule a retry, or end the occurrence after the last one."""
     if task.cancel_asked or task.attempts >= task.most_attempts:
-        return settled(task, now, error=error)
-    again = now + pause(task.attempts, chance)
+        return end_occurrence(task, now, error=error)
+    again = now + compute_retry_delay(task.attempts, chance)
     return replace(task, state="pending", owner=None, claimed_at=None, ready_at=again, last_error=error, updated_at=now)
 
 
-def pause(attempts: int, chance: float) -> int:
+def compute_retry_delay(attempts: int, chance: float) -> int:
     """Delay before the next attempt. `chance` (0 to 1) scales it from half to full length."""
-    whole = min(FIRST_PAUSE << min(attempts - 1, 20), LONGEST_PAUSE)
+    whole = min(MIN_RETRY_DELAY << min(attempts - 1, 20), MAX_RETRY_DELAY)
     return int(whole * (0.5 + chance / 2))
 
 
-def alike(a: Task, title: str, due_at: int) -> bool:
+def is_similar(a: Task, title: str, due_at: int) -> bool:
     """Whether two tasks are near in time and share half of the words of the shorter title."""
-    if abs(a.due_at - due_at) > LIKE_WITHIN:
+    if abs(a.due_at - due_at) > SIMILAR_WINDOW:
         return False
     one, other = _words(a.title), _words(title)
     few, many = sorted((one, other), key=len)
-    return len(few) >= SHORTEST_WORD and 2 * len(few & many) >= len(few)
+    return len(few) >= MIN_WORD_CHARS and 2 * len(few & many) >= len(few)
 
 
 def _words(text: str) -> set[str]:
-    return {word for word in _WORD.findall(text.lower()) if len(word) >= SHORTEST_WORD}
+    return {word for word in _WORD.findall(text.lower()) if len(word) >= MIN_WORD_CHARS}

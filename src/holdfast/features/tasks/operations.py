@@ -4,11 +4,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import known, text
+from holdfast.features.memories.views import format_time, value_or_unset
 from holdfast.features.tasks import service as tasks
-from holdfast.features.tasks.model import Run, Task
-from holdfast.features.tasks.store import Which
-from holdfast.kernel.context import Hold
+from holdfast.features.tasks.model import Task, TaskRun
+from holdfast.features.tasks.store import TaskFilter
+from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 
@@ -30,7 +30,7 @@ Repeat = Annotated[
         description="daily, weekdays, weekly, monthly, yearly, `every 90 minutes`, a five-field cron rule, or FREQ=...",
     ),
 ]
-Policy = Annotated[Misfire, Meta(description="Missed runs: skip them, run once, or run all.")]
+MisfirePolicy = Annotated[Misfire, Meta(description="Missed runs: skip them, run once, or run all.")]
 TaskId = Annotated[
     str,
     Meta(
@@ -91,7 +91,7 @@ def task_view(task: "Task") -> TaskView:
         id=task.id,
         title=task.title,
         state=task.state,
-        due_at=str(text(task.due_at)),
+        due_at=str(format_time(task.due_at)),
         principal=task.principal,
         agent_id=task.agent,
         namespace=task.namespace,
@@ -102,19 +102,19 @@ def task_view(task: "Task") -> TaskView:
         most_attempts=task.most_attempts,
         timeout=task.timeout,
         handler=task.handler,
-        created_at=str(text(task.created_at)),
-        updated_at=str(text(task.updated_at)),
-        repeat=known(task.repeat),
-        ready_at=UNSET if running or task.ready_at == task.due_at else text(task.ready_at),
+        created_at=str(format_time(task.created_at)),
+        updated_at=str(format_time(task.updated_at)),
+        repeat=value_or_unset(task.repeat),
+        ready_at=UNSET if running or task.ready_at == task.due_at else format_time(task.ready_at),
         target=task.target or UNSET,
         payload=task.payload or UNSET,
         channel=task.channel or UNSET,
         reply_to=task.reply_to or UNSET,
-        owner=known(task.owner),
-        lease_until=text(task.ready_at) if running else UNSET,
+        owner=value_or_unset(task.owner),
+        lease_until=format_time(task.ready_at) if running else UNSET,
         cancel_asked=task.cancel_asked or UNSET,
-        last_error=known(task.last_error),
-        unique_key=known(task.unique_key),
+        last_error=value_or_unset(task.last_error),
+        unique_key=value_or_unset(task.unique_key),
     )
 
 
@@ -123,7 +123,7 @@ class TaskAdd(Request, frozen=True):
     due_at: When
     repeat: Repeat | None = None
     zone: Zone = "UTC"
-    misfire: Policy = "once"
+    misfire: MisfirePolicy = "once"
     principal: Principal | None = None
     namespace: Namespace | None = None
     kind: Annotated[str, Meta(min_length=1, max_length=64, description="reminder, action, or a custom kind.")] = (
@@ -144,17 +144,17 @@ class TaskAdd(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class TaskLike(Struct, frozen=True, kw_only=True):
+class SimilarTask(Struct, frozen=True, kw_only=True):
     id: str
     title: str
     due_at: str
 
 
-class TaskAdded(Struct, frozen=True, kw_only=True):
+class TaskAddResult(Struct, frozen=True, kw_only=True):
     task: TaskView
     created: bool
     """False: an identical task already existed and is returned unchanged."""
-    similar: list[TaskLike]
+    similar: list[SimilarTask]
     """Possible duplicates, for information only."""
 
 
@@ -171,14 +171,14 @@ class TaskAdded(Struct, frozen=True, kw_only=True):
         Example({"title": "Pay", "due_at": "2030-01-31", "repeat": "0 0 31 2 *"}, error="VALIDATION_FAILED"),
     ),
 )
-def task_add(hold: Hold, request: TaskAdd) -> TaskAdded:
+def task_add(ctx: Context, request: TaskAdd) -> TaskAddResult:
     """Add a task: once or on a schedule, in a time zone.
 
     Adding an identical task again returns the existing one. Similar tasks are listed, never dropped.
     """
-    result = tasks.add(
-        hold,
-        tasks.Draft(
+    result = tasks.add_task(
+        ctx,
+        tasks.TaskDraft(
             title=request.title,
             due_at=request.due_at,
             principal=request.principal,
@@ -197,8 +197,8 @@ def task_add(hold: Hold, request: TaskAdd) -> TaskAdded:
             unique_key=request.unique_key,
         ),
     )
-    similar = [TaskLike(id=one.id, title=one.title, due_at=str(text(one.due_at))) for one in result.similar]
-    return TaskAdded(task=task_view(result.task), created=result.created, similar=similar)
+    similar = [SimilarTask(id=one.id, title=one.title, due_at=str(format_time(one.due_at))) for one in result.similar]
+    return TaskAddResult(task=task_view(result.task), created=result.created, similar=similar)
 
 
 class TaskList(Request, frozen=True):
@@ -227,23 +227,21 @@ class TaskPage(Struct, frozen=True, kw_only=True):
         Example({"limit": 0}, error="VALIDATION_FAILED"),
     ),
 )
-def task_list(hold: Hold, request: TaskList) -> TaskPage:
+def task_list(ctx: Context, request: TaskList) -> TaskPage:
     """List your tasks by due time; an admin sees all."""
-    which = Which(
-        principals=tuple(request.principal),
-        states=tuple(request.state) or OPEN,
-        due=hold.now() if request.due else None,
+    which = TaskFilter(
+        principals=tuple(request.principal), states=tuple(request.state) or OPEN, due=ctx.now() if request.due else None
     )
-    found, total = tasks.browse(hold, which, request.limit, request.offset)
+    found, total = tasks.list_tasks(ctx, which, request.limit, request.offset)
     return TaskPage(tasks=[task_view(task) for task in found], count=len(found), total=total)
 
 
-Own = Annotated[list[str], Meta(max_length=20, description="Only tasks of these principals.")]
+PrincipalFilter = Annotated[list[str], Meta(max_length=20, description="Only tasks of these principals.")]
 
 
-class TaskOne(Request, frozen=True):
+class TaskShow(Request, frozen=True):
     id: TaskId
-    principal: Own = []
+    principal: PrincipalFilter = []
 
 
 @operation(
@@ -254,9 +252,9 @@ class TaskOne(Request, frozen=True):
     human="holdfast.features.tasks.render:render_task",
     examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"), Example({"id": "short"}, error="VALIDATION_FAILED")),
 )
-def task_show(hold: Hold, request: TaskOne) -> TaskView:
+def task_show(ctx: Context, request: TaskShow) -> TaskView:
     """Show a task."""
-    return task_view(tasks.show(hold, request.id, request.principal))
+    return task_view(tasks.get_task(ctx, request.id, request.principal))
 
 
 class TaskUpdate(Request, frozen=True):
@@ -265,13 +263,13 @@ class TaskUpdate(Request, frozen=True):
     due_at: When | None = None
     repeat: Repeat | None = None
     zone: Zone | None = None
-    misfire: Policy | None = None
+    misfire: MisfirePolicy | None = None
     kind: Annotated[str, Meta(min_length=1, max_length=64, description="New kind.")] | None = None
     reply_to: Annotated[Word, Meta(description="New address for the result.")] | None = None
     payload: Payload | None = None
     max_attempts: Attempts | None = None
     timeout: Timeout | None = None
-    principal: Own = []
+    principal: PrincipalFilter = []
     agent_id: Actor | None = None
 
 
@@ -286,19 +284,19 @@ class TaskUpdate(Request, frozen=True):
         Example({"id": "no-such-task"}, error="VALIDATION_FAILED"),
     ),
 )
-def task_update(hold: Hold, request: TaskUpdate) -> TaskView:
+def task_update(ctx: Context, request: TaskUpdate) -> TaskView:
     """Change a pending task: title, due time, schedule or payload."""
     fields = ("title", "due_at", "repeat", "zone", "misfire", "kind", "reply_to", "payload", "timeout")
     changes = {name: value for name in fields if (value := getattr(request, name)) is not None}
     if request.max_attempts is not None:
         changes["most_attempts"] = request.max_attempts
-    return task_view(tasks.amend(hold, request.id, request.principal, changes))
+    return task_view(tasks.update_task(ctx, request.id, request.principal, changes))
 
 
 class TaskDefer(Request, frozen=True):
     id: TaskId
     until: Annotated[When, Meta(extra={"argument": True})]
-    principal: Own = []
+    principal: PrincipalFilter = []
     agent_id: Actor | None = None
 
 
@@ -310,14 +308,14 @@ class TaskDefer(Request, frozen=True):
     human="holdfast.features.tasks.render:render_task",
     examples=(Example({"id": "no-such-task", "until": "2030-01-31"}, error="NOT_FOUND"),),
 )
-def task_defer(hold: Hold, request: TaskDefer) -> TaskView:
+def task_defer(ctx: Context, request: TaskDefer) -> TaskView:
     """Postpone the next occurrence of a task; later ones keep their times."""
-    return task_view(tasks.defer(hold, request.id, request.principal, request.until))
+    return task_view(tasks.defer_task(ctx, request.id, request.principal, request.until))
 
 
 class TaskChange(Request, frozen=True):
     id: TaskId
-    principal: Own = []
+    principal: PrincipalFilter = []
     agent_id: Actor | None = None
 
 
@@ -329,9 +327,9 @@ class TaskChange(Request, frozen=True):
     human="holdfast.features.tasks.render:render_task",
     examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"),),
 )
-def task_cancel(hold: Hold, request: TaskChange) -> TaskView:
+def task_cancel(ctx: Context, request: TaskChange) -> TaskView:
     """Cancel a task; a running attempt is asked to stop."""
-    return task_view(tasks.cancel(hold, request.id, request.principal))
+    return task_view(tasks.cancel_task(ctx, request.id, request.principal))
 
 
 @operation(
@@ -342,12 +340,12 @@ def task_cancel(hold: Hold, request: TaskChange) -> TaskView:
     human="holdfast.features.tasks.render:render_task",
     examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"),),
 )
-def task_retry(hold: Hold, request: TaskChange) -> TaskView:
+def task_retry(ctx: Context, request: TaskChange) -> TaskView:
     """Retry a failed task immediately."""
-    return task_view(tasks.retry(hold, request.id, request.principal))
+    return task_view(tasks.retry_task(ctx, request.id, request.principal))
 
 
-class RunView(Struct, frozen=True, kw_only=True):
+class TaskRunView(Struct, frozen=True, kw_only=True):
     id: str
     due_at: str
     attempt: int
@@ -365,28 +363,28 @@ class RunView(Struct, frozen=True, kw_only=True):
 class TaskRuns(Request, frozen=True):
     id: TaskId
     limit: Limit = 20
-    principal: Own = []
+    principal: PrincipalFilter = []
 
 
-class RunPage(Struct, frozen=True, kw_only=True):
+class TaskRunPage(Struct, frozen=True, kw_only=True):
     task_id: str
-    runs: list[RunView]
+    runs: list[TaskRunView]
     count: int
 
 
-def run_view(run: "Run") -> RunView:
-    return RunView(
+def task_run_view(run: "TaskRun") -> TaskRunView:
+    return TaskRunView(
         id=run.id,
-        due_at=str(text(run.due_at)),
+        due_at=str(format_time(run.due_at)),
         attempt=run.attempt,
         owner=run.owner,
-        started_at=str(text(run.started_at)),
-        finished_at=str(text(run.finished_at)),
+        started_at=str(format_time(run.started_at)),
+        finished_at=str(format_time(run.finished_at)),
         status=run.status,
         final=run.final,
-        result=known(run.result),
-        error=known(run.error),
-        tokens_used=known(run.tokens),
+        result=value_or_unset(run.result),
+        error=value_or_unset(run.error),
+        tokens_used=value_or_unset(run.tokens),
     )
 
 
@@ -398,10 +396,10 @@ def run_view(run: "Run") -> RunView:
     human="holdfast.features.tasks.render:render_task_runs",
     examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"),),
 )
-def task_runs(hold: Hold, request: TaskRuns) -> RunPage:
+def task_runs(ctx: Context, request: TaskRuns) -> TaskRunPage:
     """List the attempts of a task, newest first."""
-    task, found = tasks.history(hold, request.id, request.principal, request.limit)
-    return RunPage(task_id=task.id, runs=[run_view(run) for run in found], count=len(found))
+    task, found = tasks.list_attempts(ctx, request.id, request.principal, request.limit)
+    return TaskRunPage(task_id=task.id, runs=[task_run_view(run) for run in found], count=len(found))
 
 
 class TaskClaim(Request, frozen=True):
@@ -415,14 +413,14 @@ class TaskClaim(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class ClaimedView(Struct, frozen=True, kw_only=True):
+class ClaimView(Struct, frozen=True, kw_only=True):
     token: int
     """Fencing token: heartbeat and finish need it."""
     task: TaskView
 
 
-class Claimed(Struct, frozen=True, kw_only=True):
-    claimed: list[ClaimedView]
+class ClaimResult(Struct, frozen=True, kw_only=True):
+    claimed: list[ClaimView]
     count: int
 
 
@@ -434,24 +432,24 @@ class Claimed(Struct, frozen=True, kw_only=True):
     human="holdfast.features.tasks.render:render_claims",
     examples=(Example({"limit": 5}), Example({"seconds": 0}, error="VALIDATION_FAILED")),
 )
-def task_claim(hold: Hold, request: TaskClaim) -> Claimed:
+def task_claim(ctx: Context, request: TaskClaim) -> ClaimResult:
     """Claim due tasks under a lease; each claim carries a fencing token.
 
     Each claim counts as an attempt. Tasks with a handler are left to workers.
     """
-    which = Which(principals=tuple(request.principal), handlers=("none",))
-    claims = tasks.claim(hold, request.owner or hold.caller.agent, request.limit, request.seconds, which)
-    return Claimed(claimed=[ClaimedView(token=one.token, task=task_view(one)) for one in claims], count=len(claims))
+    which = TaskFilter(principals=tuple(request.principal), handlers=("none",))
+    claims = tasks.claim_tasks(ctx, request.owner or ctx.caller.agent, request.limit, request.seconds, which)
+    return ClaimResult(claimed=[ClaimView(token=one.token, task=task_view(one)) for one in claims], count=len(claims))
 
 
-class TaskBeat(Request, frozen=True):
+class TaskHeartbeat(Request, frozen=True):
     id: WholeId
     token: Token
     seconds: Seconds = 300
     agent_id: Actor | None = None
 
 
-class Beaten(Struct, frozen=True, kw_only=True):
+class HeartbeatResult(Struct, frozen=True, kw_only=True):
     id: str
     stop: bool
     """Whether the task was cancelled: stop, and finish it with an error."""
@@ -467,9 +465,9 @@ class Beaten(Struct, frozen=True, kw_only=True):
         Example({"id": "no-such-task", "token": 0}, error="VALIDATION_FAILED"),
     ),
 )
-def task_heartbeat(hold: Hold, request: TaskBeat) -> Beaten:
+def task_heartbeat(ctx: Context, request: TaskHeartbeat) -> HeartbeatResult:
     """Extend the lease of a claimed task; reports whether to stop."""
-    return Beaten(id=request.id, stop=tasks.beat(hold, request.id, request.token, request.seconds))
+    return HeartbeatResult(id=request.id, stop=tasks.extend_lease(ctx, request.id, request.token, request.seconds))
 
 
 class TaskFinish(Request, frozen=True):
@@ -483,9 +481,9 @@ class TaskFinish(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class Finished(Struct, frozen=True, kw_only=True):
+class FinishResult(Struct, frozen=True, kw_only=True):
     task: TaskView
-    run: RunView
+    run: TaskRunView
 
 
 @operation(
@@ -496,11 +494,11 @@ class Finished(Struct, frozen=True, kw_only=True):
     human="holdfast.features.tasks.render:render_finished_task",
     examples=(Example({"id": "no-such-task", "token": 1}, error="NOT_FOUND"),),
 )
-def task_finish(hold: Hold, request: TaskFinish) -> Finished:
+def task_finish(ctx: Context, request: TaskFinish) -> FinishResult:
     """Finish a claimed task: done, or failed with an error and retried later.
 
     A finish with an expired lease or an older token is refused and changes nothing.
     """
-    how = tasks.Finish(error=request.error, result=request.result, tokens=request.tokens_used)
-    task, run = tasks.finish(hold, request.id, request.token, how)
-    return Finished(task=task_view(task), run=run_view(run))
+    how = tasks.AttemptResult(error=request.error, result=request.result, tokens=request.tokens_used)
+    task, run = tasks.finish_task(ctx, request.id, request.token, how)
+    return FinishResult(task=task_view(task), run=task_run_view(run))

@@ -30,19 +30,19 @@ select count(*) from task t where true
  or (t.namespace = :reach_n or (t.namespace >= :reach_n || '/' and t.namespace < :reach_n || '0'))
 -- name: task.reach_end
  )
--- name: task.begins
+-- name: task.id_prefix
 -- Ids with a prefix, as a range.
  and t.id >= :prefix and t.id < :beyond order by t.id limit 2
 -- name: task.states
  and t.state = any(:states)
 -- name: task.due
  and t.ready_at <= :now
--- name: task.keyed
+-- name: task.by_unique_key
  and t.unique_key = :unique_key
 -- name: task.same
 -- Pending tasks with the same title and due time.
  and t.state = 'pending' and t.title = :title and t.due_at = :due_at
--- name: task.near
+-- name: task.due_between
  and t.state = 'pending' and t.due_at >= :earliest and t.due_at <= :latest order by t.due_at, t.id
   limit :limit
 -- name: task.abandoned
@@ -58,10 +58,10 @@ select count(*) from task t where true
 update task set state = 'running', owner = :owner, token = token + 1, claimed_at = :now, attempts = attempts + 1,
   ready_at = :until, updated_at = :now
 where id = any(:ids)
--- name: task_beat
+-- name: task_heartbeat
 update task set ready_at = :until, updated_at = :now
 where id = :id and token = :token and state = 'running' and ready_at > :now returning cancel_asked
--- name: task_next
+-- name: task_next_ready
 -- Time at which the next task can be claimed.
 select min(t.ready_at) from task t where t.ready_at is not null
 -- name: task_run.columns

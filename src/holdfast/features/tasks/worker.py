@@ -9,16 +9,16 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.features.tasks import service as tasks
-from holdfast.features.tasks import subprocess_runner as child
+from holdfast.features.tasks import subprocess_runner
 from holdfast.features.tasks.model import Handler, Task
-from holdfast.features.tasks.service import Finish
-from holdfast.features.tasks.store import Which
-from holdfast.kernel.context import Hold
-from holdfast.kernel.errors import HoldfastError, LeaseLost, Misconfigured
-from holdfast.kernel.net.address import address
-from holdfast.kernel.net.failure import Failure
-from holdfast.kernel.net.http_client import Post
-from holdfast.kernel.timestamps import SECOND, to_text
+from holdfast.features.tasks.service import AttemptResult
+from holdfast.features.tasks.store import TaskFilter
+from holdfast.kernel.context import Context
+from holdfast.kernel.errors import HoldfastError, InvalidSetting, LeaseLost
+from holdfast.kernel.net.failure import RequestFailure
+from holdfast.kernel.net.http_client import JsonClient
+from holdfast.kernel.net.provider_settings import parse_provider_url
+from holdfast.kernel.timestamps import SECOND, format_timestamp
 
 JOBS: dict[str, tuple[str, ...]] = {
     "gc": ("gc",),
@@ -29,17 +29,23 @@ JOBS: dict[str, tuple[str, ...]] = {
     "backup": ("backup",),
 }
 """Maintenance jobs and their Holdfast commands."""
-STOPS = "The worker is stopping."
-LOOK_SECONDS = 1.0
+STOPPING = "The worker is stopping."
+POLL_SECONDS = 1.0
 """Maximum interval between checks for due tasks."""
-SECRETS = ("HOLDFAST_API_KEY", "HOLDFAST_KEY", "HOLDFAST_LLM_KEY", "HOLDFAST_EMBEDDING_KEY", "HOLDFAST_SYNC_API_KEY")
+SECRET_VARIABLES = (
+    "HOLDFAST_API_KEY",
+    "HOLDFAST_KEY",
+    "HOLDFAST_LLM_KEY",
+    "HOLDFAST_EMBEDDING_KEY",
+    "HOLDFAST_SYNC_API_KEY",
+)
 """Environment variables hidden from commands."""
 
-Told = Callable[[str], None]
+LogCallback = Callable[[str], None]
 """Receives one line per worker event."""
 
 
-class Terms(NamedTuple):
+class WorkerOptions(NamedTuple):
     """Settings of a worker."""
 
     owner: str
@@ -56,109 +62,111 @@ class Terms(NamedTuple):
 class Worker:
     """Runs tasks until stopped. Running tasks then get a grace period."""
 
-    def __init__(self, hold: Hold, terms: Terms, told: Told = lambda line: None) -> None:
-        self._hold = hold
-        self._terms = terms
-        self._told = told
+    def __init__(self, ctx: Context, options: WorkerOptions, log: LogCallback = lambda line: None) -> None:
+        self._ctx = ctx
+        self._options = options
+        self._log = log
         self._stop = threading.Event()
-        self._changed = threading.Event()
+        self._woken = threading.Event()
         self._busy: dict[str, threading.Thread] = {}
         self._lock = threading.Lock()
 
     def stop(self) -> None:
         self._stop.set()
-        self._changed.set()
+        self._woken.set()
 
-    def work(self, *, once: bool = False) -> int:
+    def run(self, *, once: bool = False) -> int:
         """Run until stopped or, with `once`, until nothing is due. Returns the number of claimed tasks."""
         count = 0
         while not self._stop.is_set():
-            got = self._take()
+            got = self._claim_and_start()
             count += got
             if once and not got and not self._busy:
                 break
             if not got:
-                self._changed.wait(self._pause())
-                self._changed.clear()
+                self._woken.wait(self._wait_seconds())
+                self._woken.clear()
         self._drain()
         return count
 
-    def _take(self) -> int:
+    def _claim_and_start(self) -> int:
         """Claim as many tasks as there are free slots and start them."""
         with self._lock:
-            free = self._terms.slots - len(self._busy)
+            free = self._options.slots - len(self._busy)
         if free <= 0:
             return 0
-        which = Which(handlers=self._terms.handlers)
+        which = TaskFilter(handlers=self._options.handlers)
         try:
-            found = tasks.claim(self._hold, self._terms.owner, free, self._terms.lease, which)
+            found = tasks.claim_tasks(self._ctx, self._options.owner, free, self._options.lease, which)
         except HoldfastError as error:
             if not error.retryable:
                 raise
-            self._told(f"cannot claim: {error.message}")
+            self._log(f"cannot claim: {error.message}")
             return 0
         for task in found:
-            self._begin(task)
+            self._start(task)
         return len(found)
 
-    def _begin(self, task: Task) -> None:
-        thread = threading.Thread(target=self._do, args=(task,), name=f"holdfast-task-{task.id[:8]}", daemon=True)
+    def _start(self, task: Task) -> None:
+        thread = threading.Thread(target=self._run_task, args=(task,), name=f"holdfast-task-{task.id[:8]}", daemon=True)
         with self._lock:
             self._busy[task.id] = thread
         thread.start()
 
-    def _pause(self) -> float:
+    def _wait_seconds(self) -> float:
         """Seconds until the next task is due, capped by the poll interval."""
         with self._lock:
-            full = len(self._busy) >= self._terms.slots
-        ready = None if full else tasks.next_ready(self._hold)
-        until = LOOK_SECONDS if ready is None else (ready - self._hold.now()) / SECOND
-        return min(max(until, 0.05), LOOK_SECONDS)
+            full = len(self._busy) >= self._options.slots
+        ready = None if full else tasks.find_next_ready(self._ctx)
+        until = POLL_SECONDS if ready is None else (ready - self._ctx.now()) / SECOND
+        return min(max(until, 0.05), POLL_SECONDS)
 
     def _drain(self) -> None:
         with self._lock:
             running = list(self._busy.values())
         for thread in running:
-            thread.join(child.GRACE_SECONDS * 2)
+            thread.join(subprocess_runner.GRACE_SECONDS * 2)
 
-    def _do(self, task: Task) -> None:
+    def _run_task(self, task: Task) -> None:
         try:
-            self._attempt(task)
+            self._run_attempt(task)
         except HoldfastError as error:
-            self._told(f"{task.id[:8]} {task.title!r}: {error.message}")
+            self._log(f"{task.id[:8]} {task.title!r}: {error.message}")
         finally:
             with self._lock:
                 self._busy.pop(task.id, None)
-            self._changed.set()
+            self._woken.set()
 
-    def _attempt(self, task: Task) -> None:
+    def _run_attempt(self, task: Task) -> None:
         """Run one attempt under a heartbeat and finish it, unless the lease was lost or the worker is stopping."""
-        with _Pulse(self._hold, task, self._terms.lease) as pulse:
-            how = _handled(task, self._terms, lambda: pulse.why or (STOPS if self._stop.is_set() else None))
-        if pulse.lost:
-            self._told(f"{task.id[:8]} {task.title!r}: its lease was lost")
-        elif self._stop.is_set() and how.error == STOPS:
-            tasks.release(self._hold, task.id, task.token)
+        with _Heartbeat(self._ctx, task, self._options.lease) as pulse:
+            how = _run_handler(
+                task, self._options, lambda: pulse.stop_reason or (STOPPING if self._stop.is_set() else None)
+            )
+        if pulse.is_lost:
+            self._log(f"{task.id[:8]} {task.title!r}: its lease was lost")
+        elif self._stop.is_set() and how.error == STOPPING:
+            tasks.release_task(self._ctx, task.id, task.token)
         else:
-            tasks.finish(self._hold, task.id, task.token, how)
-            self._told(f"{task.id[:8]} {task.title!r}: {how.error or 'done'}")
+            tasks.finish_task(self._ctx, task.id, task.token, how)
+            self._log(f"{task.id[:8]} {task.title!r}: {how.error or 'done'}")
 
 
-class _Pulse:
+class _Heartbeat:
     """Extends the lease of a running task until it ends."""
 
-    def __init__(self, hold: Hold, task: Task, lease: int) -> None:
-        self._hold = hold
+    def __init__(self, ctx: Context, task: Task, lease: int) -> None:
+        self._ctx = ctx
         self._task = task
         self._lease = lease
         self._over = threading.Event()
         self._until = monotonic() + lease
-        self.why: str | None = None
+        self.stop_reason: str | None = None
         """Why the task must stop early."""
-        self.lost = False
-        self._thread = threading.Thread(target=self._beat, name="holdfast-pulse", daemon=True)
+        self.is_lost = False
+        self._thread = threading.Thread(target=self._extend_leases, name="holdfast-pulse", daemon=True)
 
-    def __enter__(self) -> "_Pulse":
+    def __enter__(self) -> "_Heartbeat":
         self._thread.start()
         return self
 
@@ -166,90 +174,100 @@ class _Pulse:
         self._over.set()
         self._thread.join()
 
-    def _beat(self) -> None:
+    def _extend_leases(self) -> None:
         while not self._over.wait(self._lease / 3):
             try:
-                is_cancelled = tasks.beat(self._hold, self._task.id, self._task.token, self._lease)
+                is_cancelled = tasks.extend_lease(self._ctx, self._task.id, self._task.token, self._lease)
                 self._until = monotonic() + self._lease
                 if is_cancelled:
-                    self.why = "The task was cancelled."
+                    self.stop_reason = "The task was cancelled."
             except LeaseLost:
-                self.why, self.lost = "The lease was lost.", True
+                self.stop_reason, self.is_lost = "The lease was lost.", True
                 return
             except HoldfastError:
                 if monotonic() > self._until:
-                    self.why, self.lost = "The lease was lost.", True
+                    self.stop_reason, self.is_lost = "The lease was lost.", True
                     return
 
 
-def _handled(task: Task, terms: Terms, stop: Callable[[], str | None]) -> Finish:
+def _run_handler(task: Task, options: WorkerOptions, stop: Callable[[], str | None]) -> AttemptResult:
     """Run the handler of a task. Failures become an error result."""
     try:
         match task.handler:
             case "webhook":
-                return Finish(result=_posted(task))
+                return AttemptResult(result=_post_webhook(task))
             case "command":
-                return _ran(task, ["/bin/sh", "-c", task.target], _unprivileged(), stop)
+                return _run_command(task, ["/bin/sh", "-c", task.target], _environment_without_secrets(), stop)
             case "python":
-                argv = child.python("-m", "holdfast.features.tasks.run_handler", task.target)
-                return _ran(task, argv, _unprivileged(), stop)
+                argv = subprocess_runner.python_command("-m", "holdfast.features.tasks.run_handler", task.target)
+                return _run_command(task, argv, _environment_without_secrets(), stop)
             case "job":
-                argv = child.python("-m", "holdfast", *_job(task))
-                return _ran(task, argv, {**os.environ, "HOLDFAST_DB": terms.db}, stop)
+                argv = subprocess_runner.python_command("-m", "holdfast", *_job_command(task))
+                return _run_command(task, argv, {**os.environ, "HOLDFAST_DB": options.db}, stop)
             case "none":
-                return Finish(error="The task has no handler.")
+                return AttemptResult(error="The task has no handler.")
     except (HoldfastError, OSError) as error:
-        return Finish(error=str(error))
+        return AttemptResult(error=str(error))
 
 
-def _job(task: Task) -> list[str]:
+def _job_command(task: Task) -> list[str]:
     """Command of a job, plus `arguments` from the payload."""
     more = task.payload.get("arguments", [])
     if task.target not in JOBS or not isinstance(more, list) or not all(isinstance(word, str) for word in more):
-        raise Misconfigured(f"target: a job must be one of {', '.join(JOBS)} (got {task.target!r}).")
+        raise InvalidSetting(f"target: a job must be one of {', '.join(JOBS)} (got {task.target!r}).")
     return [*JOBS[task.target], *more]
 
 
-def _posted(task: Task) -> str:
-    headers = {"Idempotency-Key": _occurrence(task)}
-    post = Post(address("webhook", task.target), settings="webhook", headers=headers, timeout=task.timeout, quiet=True)
+def _post_webhook(task: Task) -> str:
+    headers = {"Idempotency-Key": _occurrence_key(task)}
+    post = JsonClient(
+        parse_provider_url("webhook", task.target),
+        settings="webhook",
+        headers=headers,
+        timeout=task.timeout,
+        allow_empty=True,
+    )
     try:
-        return post("", told(task))[: child.MOST_BYTES].decode("utf-8", "replace")
-    except Failure as failure:
-        raise Misconfigured(f"{post.host} {failure.what}.") from None
+        return post("", encode_task(task))[: subprocess_runner.MAX_OUTPUT_BYTES].decode("utf-8", "replace")
+    except RequestFailure as failure:
+        raise InvalidSetting(f"{post.host} {failure.reason}.") from None
 
 
-def _ran(task: Task, argv: list[str], environment: Mapping[str, str], stop: Callable[[], str | None]) -> Finish:
-    result = child.run(argv, words=told(task), environment=environment, timeout=task.timeout, stop=stop)
-    if result.stopped is not None:
-        return Finish(error=result.stopped, result=result.output or None)
+def _run_command(
+    task: Task, argv: list[str], environment: Mapping[str, str], stop: Callable[[], str | None]
+) -> AttemptResult:
+    result = subprocess_runner.run_program(
+        argv, stdin=encode_task(task), environment=environment, timeout=task.timeout, stop=stop
+    )
+    if result.stop_reason is not None:
+        return AttemptResult(error=result.stop_reason, result=result.output or None)
     if result.code != 0:
-        return Finish(error=result.errors.strip() or f"Exit code {result.code}.", result=result.output or None)
-    return Finish(result=result.output)
+        return AttemptResult(error=result.errors.strip() or f"Exit code {result.code}.", result=result.output or None)
+    return AttemptResult(result=result.output)
 
 
-def _unprivileged() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in SECRETS}
+def _environment_without_secrets() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in SECRET_VARIABLES}
 
 
-def _occurrence(task: Task) -> str:
+def _occurrence_key(task: Task) -> str:
     """Idempotency key: the same for every attempt of one occurrence."""
     return f"{task.id}:{task.due_at}"
 
 
-def told(task: Task) -> bytes:
+def encode_task(task: Task) -> bytes:
     """Encode a task as JSON for its handler."""
     return msgspec.json.encode(
         {
             "id": task.id,
-            "occurrence": _occurrence(task),
+            "occurrence": _occurrence_key(task),
             "title": task.title,
             "kind": task.kind,
             "principal": task.principal,
             "namespace": task.namespace,
             "channel": task.channel,
             "reply_to": task.reply_to,
-            "due_at": to_text(task.due_at),
+            "due_at": format_timestamp(task.due_at),
             "attempt": task.attempts,
             "payload": task.payload,
         }

@@ -13,33 +13,33 @@ from msgspec import Meta, Struct
 from holdfast.features.conversations.onboarding import STEPS, Step
 from holdfast.features.recall.utility import Verdict
 from holdfast.features.runs.phases import PhaseState, RunState
-from holdfast.features.tasks.model import Handler, Status, unclaimed
+from holdfast.features.tasks.model import Handler, Status, unclaim_task
 from holdfast.features.tasks.model import State as TaskState
-from holdfast.features.tasks.schedule import Misfire, schedule
+from holdfast.features.tasks.schedule import Misfire, parse_schedule
 from holdfast.features.transfer.schema_v1 import Count, Moment, RowId, Text
 from holdfast.features.usage import price
 from holdfast.features.usage.price import Period
 from holdfast.kernel import ids
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.model_allowance import PARTS, amount
-from holdfast.kernel.records import validate as door
-from holdfast.kernel.timestamps import DAY, from_text, to_text
+from holdfast.kernel.model_allowance import COST_UNITS, format_cost
+from holdfast.kernel.records import validate
+from holdfast.kernel.timestamps import DAY, format_timestamp, parse_timestamp
 
-Kept = dict[str, Any]
+LocalRecord = dict[str, Any]
 """A record by column name."""
 
-Who = Annotated[str, Meta(min_length=1, max_length=512)]
-Word = Annotated[str, Meta(max_length=512)]
-Long = Annotated[str, Meta(max_length=65_536)]
+ShortText = Annotated[str, Meta(min_length=1, max_length=512)]
+OptionalShortText = Annotated[str, Meta(max_length=512)]
+LongText = Annotated[str, Meta(max_length=65_536)]
 Hash = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 Money = Annotated[str, Meta(min_length=1, max_length=40)]
-MOST_COST = (1 << 63) - 1
+MAX_COST = (1 << 63) - 1
 
 
 class ConversationRow(Struct, frozen=True, kw_only=True):
     id: Text
-    channel: Word = ""
-    principal: Who
+    channel: OptionalShortText = ""
+    principal: ShortText
     agent_id: str
     namespace: str
     state: Literal["active", "closing", "closed"]
@@ -55,32 +55,32 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
 class OutcomeRow(Struct, frozen=True, kw_only=True):
     id: Text
     at: Moment
-    principal: Who
+    principal: ShortText
     agent_id: str
     namespace: str
-    domain: Who
+    domain: ShortText
     score: Literal[-1, 0, 1]
-    what: Long
-    source: Word = ""
+    what: LongText
+    source: OptionalShortText = ""
     lesson: Text | None = None
     archived_at: Moment | None = None
 
 
 class TaskRow(Struct, frozen=True, kw_only=True):
     id: Annotated[Text, Meta(min_length=6)]
-    principal: Who
+    principal: ShortText
     agent_id: str
     namespace: str
-    channel: Word = ""
-    reply_to: Word = ""
-    title: Annotated[Long, Meta(min_length=1)]
-    kind: Who = "reminder"
+    channel: OptionalShortText = ""
+    reply_to: OptionalShortText = ""
+    title: Annotated[LongText, Meta(min_length=1)]
+    kind: ShortText = "reminder"
     handler: Handler = "none"
-    target: Long = ""
+    target: LongText = ""
     payload: dict[str, Any] = {}
-    zone: Who = "UTC"
+    zone: ShortText = "UTC"
     first_at: Moment
-    repeat: Who | None = None
+    repeat: ShortText | None = None
     misfire: Misfire = "once"
     due_at: Moment
     ready_at: Moment | None = None
@@ -89,8 +89,8 @@ class TaskRow(Struct, frozen=True, kw_only=True):
     most_attempts: Annotated[int, Meta(ge=1, le=100)] = 5
     timeout: Annotated[int, Meta(ge=1, le=86_400)] = 300
     token: Count = 0
-    last_error: Long | None = None
-    unique_key: Who | None = None
+    last_error: LongText | None = None
+    unique_key: ShortText | None = None
     created_at: Moment
     updated_at: Moment
 
@@ -100,38 +100,38 @@ class TaskRunRow(Struct, frozen=True, kw_only=True):
     task: Text
     due_at: Moment
     attempt: Count
-    owner: Word = ""
+    owner: OptionalShortText = ""
     token: Count = 0
     started_at: Moment
     finished_at: Moment
     status: Status
     final: bool
-    result: Long | None = None
-    error: Long | None = None
+    result: LongText | None = None
+    error: LongText | None = None
     tokens: Count | None = None
 
 
 class UsageRow(Struct, frozen=True, kw_only=True):
     id: Text
     at: Moment
-    principal: Who
+    principal: ShortText
     agent_id: str
-    session: Word = ""
-    model: Who
+    session: OptionalShortText = ""
+    model: ShortText
     input_tokens: Count = 0
     output_tokens: Count = 0
     cache_read_tokens: Count = 0
     cache_write_tokens: Count = 0
     cost: Money | None = None
     """None: there was no price for this model."""
-    currency: Word | None = None
-    unique_key: Who | None = None
+    currency: OptionalShortText | None = None
+    unique_key: ShortText | None = None
 
 
 class PriceRow(Struct, frozen=True, kw_only=True):
-    model: Who
+    model: ShortText
     since: Moment
-    currency: Word
+    currency: OptionalShortText
     input: Money | None = None
     output: Money | None = None
     cache_read: Money | None = None
@@ -141,12 +141,12 @@ class PriceRow(Struct, frozen=True, kw_only=True):
 
 
 class BudgetRow(Struct, frozen=True, kw_only=True):
-    principal: Who
-    model: Who
+    principal: ShortText
+    model: ShortText
     period: Period
     tokens: Count | None = None
     cost: Money | None = None
-    currency: Word | None = None
+    currency: OptionalShortText | None = None
     set_by: str
     set_at: Moment
 
@@ -154,26 +154,26 @@ class BudgetRow(Struct, frozen=True, kw_only=True):
 class PhaseRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Unknown fields are rejected: there is no place to store them."""
 
-    name: Who
+    name: ShortText
     state: PhaseState
     attempt: Count
     output: Annotated[str, Meta(max_length=1 << 20)] | None = None
-    error: Long | None = None
+    error: LongText | None = None
     started_at: Moment | None = None
     updated_at: Moment
 
 
 class RunRow(Struct, frozen=True, kw_only=True):
     id: Text
-    principal: Who
+    principal: ShortText
     agent_id: str
     namespace: str
-    topology: Who
+    topology: ShortText
     topology_hash: Hash
     inputs: dict[str, Any] = {}
     state: RunState
     token: Count = 0
-    error: Long | None = None
+    error: LongText | None = None
     phases: Annotated[list[PhaseRow], Meta(min_length=1, max_length=1000)]
     """In order."""
     created_at: Moment
@@ -181,25 +181,25 @@ class RunRow(Struct, frozen=True, kw_only=True):
 
 
 class ProviderSessionRow(Struct, frozen=True, kw_only=True):
-    channel: Word = ""
-    principal: Who
+    channel: OptionalShortText = ""
+    principal: ShortText
     namespace: str
     agent_id: str
-    provider: Who
-    session: Who
+    provider: ShortText
+    session: ShortText
     expires_at: Moment | None = None
     created_at: Moment
     updated_at: Moment
 
 
 class OnboardingRow(Struct, frozen=True, kw_only=True):
-    principal: Who
+    principal: ShortText
     step: Step
     at: Moment
     agent_id: str
 
 
-class ForgottenRow(Struct, frozen=True, kw_only=True):
+class ErasureRow(Struct, frozen=True, kw_only=True):
     id: RowId
     """A digest of a name, never the name."""
     at: Moment
@@ -208,13 +208,13 @@ class ForgottenRow(Struct, frozen=True, kw_only=True):
     ordered_at: Moment | None = None
 
 
-class MinedRow(Struct, frozen=True, kw_only=True):
+class ImportRecordRow(Struct, frozen=True, kw_only=True):
     key: Text
     memory: Annotated[str, Meta(max_length=128)]
     route: Literal["mine", "capture"]
     said: Text | None = None
-    digest: Word
-    text_digest: Word
+    digest: OptionalShortText
+    text_digest: OptionalShortText
 
 
 class FeedbackRow(Struct, frozen=True, kw_only=True):
@@ -225,90 +225,90 @@ class FeedbackRow(Struct, frozen=True, kw_only=True):
     given_at: Moment
 
 
-class Ledger(NamedTuple):
+class LocalTable(NamedTuple):
     """One array of the envelope, its table, and the rules for importing its records."""
 
     array: str
     table: str
-    shape: type[Struct]
+    row_type: type[Struct]
     key: tuple[str, ...]
-    changes: tuple[str, ...] = ()
+    mutable: tuple[str, ...] = ()
     """Columns that may differ between two states of a record. Empty: records are immutable."""
-    later: tuple[str, ...] = ()
+    rank_columns: tuple[str, ...] = ()
     """Columns that decide which of two states is the later."""
-    untold: Kept = {}
+    local_columns: LocalRecord = {}
     """Columns that are not exported, with their values in a free record."""
-    money: tuple[str, ...] = ()
-    memory: str | None = None
+    money_columns: tuple[str, ...] = ()
+    memory_column: str | None = None
     """Column with a memory id."""
-    belongs: bool = False
+    requires_memory: bool = False
     """Whether that memory must exist: the records belong to it."""
-    admitted: Callable[[Kept], Kept] = lambda kept: kept
+    validate_record: Callable[[LocalRecord], LocalRecord] = lambda kept: kept
     """Validates and completes a record."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        names = (_COLUMNS.get(name, name) for name in self.shape.__struct_fields__ if name != "phases")
-        return tuple(dict.fromkeys((*names, *self.untold)))
+        names = (_COLUMNS.get(name, name) for name in self.row_type.__struct_fields__ if name != "phases")
+        return tuple(dict.fromkeys((*names, *self.local_columns)))
 
     @property
-    def author(self) -> str | None:
+    def author_column(self) -> str | None:
         """Column with the agent that created a record."""
         return next((name for name in ("agent", "set_by") if name in self.columns), None)
 
     @property
-    def placed(self) -> bool:
+    def has_namespace(self) -> bool:
         """Whether its records have a namespace."""
         return "namespace" in self.columns
 
-    def id_of(self, kept: Kept) -> tuple[Any, ...]:
-        return tuple(kept[name] for name in self.key)
+    def get_key(self, record: LocalRecord) -> tuple[Any, ...]:
+        return tuple(record[name] for name in self.key)
 
-    def free(self, kept: Kept) -> Kept:
+    def unclaim(self, record: LocalRecord) -> LocalRecord:
         """Remove lease and local state from a record."""
-        own = {name: value for name, value in self.untold.items() if name not in _DERIVED}
-        return {**(unclaimed(kept) if self.table == "task" else kept), **own}
+        own = {name: value for name, value in self.local_columns.items() if name not in _DERIVED}
+        return {**(unclaim_task(record) if self.table == "task" else record), **own}
 
-    def rank(self, kept: Kept) -> tuple[Any, ...]:
+    def rank(self, record: LocalRecord) -> tuple[Any, ...]:
         """Rank of a state: the later one of a record ranks higher."""
-        return tuple(_order(kept[name]) for name in self.later)
+        return tuple(_rank_value(record[name]) for name in self.rank_columns)
 
-    def row(self, kept: Kept) -> dict[str, Any]:
+    def to_row(self, record: LocalRecord) -> dict[str, Any]:
         """Convert a record to an envelope row; None is omitted."""
-        free, row = self.free(kept), dict[str, Any]()
-        for name in self.shape.__struct_fields__:
+        free, row = self.unclaim(record), dict[str, Any]()
+        for name in self.row_type.__struct_fields__:
             value = free[_COLUMNS.get(name, name)]
             if value is not None:
-                row[name] = self._told(name, value)
+                row[name] = self._to_row_value(name, value)
         return row
 
-    def kept(self, row: Struct) -> Kept:
+    def from_row(self, row: Struct) -> LocalRecord:
         """Convert an envelope row to a record. Raises Invalid if the store would reject it."""
-        record = dict(self.untold)
-        for name in self.shape.__struct_fields__:
+        record = dict(self.local_columns)
+        for name in self.row_type.__struct_fields__:
             value = getattr(row, name)
-            record[_COLUMNS.get(name, name)] = None if value is None else self._read(name, value)
-        return self.free(self.admitted(record))
+            record[_COLUMNS.get(name, name)] = None if value is None else self._from_row_value(name, value)
+        return self.unclaim(self.validate_record(record))
 
-    def _told(self, name: str, value: Any) -> Any:
-        if name in self.money:
-            return amount(value if name == "cost" else value * (PARTS // 1_000_000))
+    def _to_row_value(self, name: str, value: Any) -> Any:
+        if name in self.money_columns:
+            return format_cost(value if name == "cost" else value * (COST_UNITS // 1_000_000))
         match name:
             case "step":
                 return STEPS[value]
             case "phases":
-                return [_phase_told(phase) for phase in value]
-        return to_text(value) if _is_moment(name) else value
+                return [_phase_to_row(phase) for phase in value]
+        return format_timestamp(value) if _is_timestamp(name) else value
 
-    def _read(self, name: str, value: Any) -> Any:
-        if name in self.money:
-            return parts(value, name) if name == "cost" else price.rate(value, name)
+    def _from_row_value(self, name: str, value: Any) -> Any:
+        if name in self.money_columns:
+            return parse_cost(value, name) if name == "cost" else price.parse_rate(value, name)
         match name:
             case "step":
                 return STEPS.index(value)
             case "phases":
-                return [_phase_kept(phase, place) for place, phase in enumerate(value)]
-        return from_text(value, name) if _is_moment(name) else value
+                return [_phase_from_row(phase, place) for place, phase in enumerate(value)]
+        return parse_timestamp(value, name) if _is_timestamp(name) else value
 
 
 _COLUMNS = {"agent_id": "agent"}
@@ -316,120 +316,122 @@ _DERIVED = ("id", "day")
 _STATES = ("active", "closing", "closed")
 
 
-def _is_moment(name: str) -> bool:
+def _is_timestamp(name: str) -> bool:
     return name in ("at", "since") or name.endswith("_at")
 
 
-def _order(value: Any) -> Any:
+def _rank_value(value: Any) -> Any:
     """Order of column values: known after unknown, conversation states by progress."""
     return _STATES.index(value) if value in _STATES else value if isinstance(value, int) else value is not None
 
 
-def parts(text: str, field: str) -> int:
+def parse_cost(text: str, field: str) -> int:
     """Convert a cost in currency units to the smallest parts, exactly."""
     try:
-        exact = Decimal(text) * PARTS
+        exact = Decimal(text) * COST_UNITS
     except InvalidOperation:
         raise Invalid(f"{field}: must be a number such as 0.30", fields=[field]) from None
-    if not exact.is_finite() or not 0 <= exact <= MOST_COST or exact != int(exact):
-        raise Invalid(f"{field}: must be from 0 to {MOST_COST // PARTS}, with at most twelve decimals", fields=[field])
+    if not exact.is_finite() or not 0 <= exact <= MAX_COST or exact != int(exact):
+        raise Invalid(
+            f"{field}: must be from 0 to {MAX_COST // COST_UNITS}, with at most twelve decimals", fields=[field]
+        )
     return int(exact)
 
 
-def _phase_told(phase: Kept) -> dict[str, Any]:
+def _phase_to_row(phase: LocalRecord) -> dict[str, Any]:
     values = {name: value for name, value in phase.items() if value is not None and name != "place"}
-    return {name: to_text(value) if _is_moment(name) else value for name, value in values.items()}
+    return {name: format_timestamp(value) if _is_timestamp(name) else value for name, value in values.items()}
 
 
-def _phase_kept(phase: PhaseRow, place: int) -> Kept:
+def _phase_from_row(phase: PhaseRow, place: int) -> LocalRecord:
     values = {name: getattr(phase, name) for name in PhaseRow.__struct_fields__}
-    moments = {name: from_text(value, name) for name, value in values.items() if _is_moment(name) and value}
+    moments = {name: parse_timestamp(value, name) for name, value in values.items() if _is_timestamp(name) and value}
     return {**values, **moments, "place": place}
 
 
-def _conversation(kept: Kept) -> Kept:
-    if kept["covered"] > kept["turns"]:
+def _validate_conversation(record: LocalRecord) -> LocalRecord:
+    if record["covered"] > record["turns"]:
         raise Invalid("covered: must not exceed turns", fields=["covered"])
-    return kept
+    return record
 
 
-def _task(kept: Kept) -> Kept:
+def _validate_task(record: LocalRecord) -> LocalRecord:
     """Check the schedule of a task and set `ready_at`."""
-    schedule(kept["repeat"], kept["zone"], kept["first_at"])
-    waits = kept["state"] in ("pending", "running")
-    return {**kept, "ready_at": (kept["ready_at"] or kept["due_at"]) if waits else None}
+    parse_schedule(record["repeat"], record["zone"], record["first_at"])
+    waits = record["state"] in ("pending", "running")
+    return {**record, "ready_at": (record["ready_at"] or record["due_at"]) if waits else None}
 
 
-def _task_run(kept: Kept) -> Kept:
-    if kept["finished_at"] < kept["started_at"]:
+def _validate_task_run(record: LocalRecord) -> LocalRecord:
+    if record["finished_at"] < record["started_at"]:
         raise Invalid("finished_at: must not be before started_at", fields=["finished_at"])
-    return kept
+    return record
 
 
-def _usage(kept: Kept) -> Kept:
-    if (kept["cost"] is None) != (kept["currency"] is None):
+def _validate_usage(record: LocalRecord) -> LocalRecord:
+    if (record["cost"] is None) != (record["currency"] is None):
         raise Invalid("currency: required with a cost, and only then", fields=["currency"])
-    if kept["currency"] is not None:
-        price.currency(kept["currency"])
-    return {**kept, "day": kept["at"] // DAY}
+    if record["currency"] is not None:
+        price.parse_currency(record["currency"])
+    return {**record, "day": record["at"] // DAY}
 
 
-def _price(kept: Kept) -> Kept:
-    price.pattern(kept["model"])
-    price.currency(kept["currency"])
-    return kept
+def _validate_price(record: LocalRecord) -> LocalRecord:
+    price.parse_model_pattern(record["model"])
+    price.parse_currency(record["currency"])
+    return record
 
 
-def _budget(kept: Kept) -> Kept:
-    price.pattern(kept["model"])
-    if kept["tokens"] is None and kept["cost"] is None:
+def _validate_budget(record: LocalRecord) -> LocalRecord:
+    price.parse_model_pattern(record["model"])
+    if record["tokens"] is None and record["cost"] is None:
         raise Invalid("tokens: a budget needs tokens, a cost, or both", fields=["tokens", "cost"])
-    if kept["cost"] is not None or kept["currency"] is not None:
-        price.currency(kept["currency"] or "")
-    return {**kept, "id": ids.derived("budget", kept["principal"], kept["model"], kept["period"])}
+    if record["cost"] is not None or record["currency"] is not None:
+        price.parse_currency(record["currency"] or "")
+    return {**record, "id": ids.derive_id("budget", record["principal"], record["model"], record["period"])}
 
 
-def _run(kept: Kept) -> Kept:
-    names = [phase["name"] for phase in kept["phases"]]
+def _validate_run(record: LocalRecord) -> LocalRecord:
+    names = [phase["name"] for phase in record["phases"]]
     if len({*names}) < len(names):
         raise Invalid("phases: names must be unique", fields=["phases"])
-    door.foreign("inputs", kept["inputs"])
-    return kept
+    validate.foreign_json("inputs", record["inputs"])
+    return record
 
 
-def _forgotten(kept: Kept) -> Kept:
+def _validate_erasure(record: LocalRecord) -> LocalRecord:
     """Default `ordered_at` to `at`."""
-    return {**kept, "ordered_at": kept["at"] if kept["ordered_at"] is None else kept["ordered_at"]}
+    return {**record, "ordered_at": record["at"] if record["ordered_at"] is None else record["ordered_at"]}
 
 
-LEDGERS: dict[str, Ledger] = {
+LOCAL_TABLES: dict[str, LocalTable] = {
     one.array: one
     for one in (
-        Ledger(
+        LocalTable(
             "conversations",
             "conversation",
             ConversationRow,
             ("id",),
-            changes=("state", "last_at", "closed_at", "turns", "covered", "summary", "pruned"),
-            later=("last_at", "state", "covered", "pruned"),
-            memory="summary",
-            admitted=_conversation,
+            mutable=("state", "last_at", "closed_at", "turns", "covered", "summary", "pruned"),
+            rank_columns=("last_at", "state", "covered", "pruned"),
+            memory_column="summary",
+            validate_record=_validate_conversation,
         ),
-        Ledger(
+        LocalTable(
             "outcomes",
             "outcome",
             OutcomeRow,
             ("id",),
-            changes=("lesson", "archived_at"),
-            later=("archived_at", "lesson"),
-            memory="lesson",
+            mutable=("lesson", "archived_at"),
+            rank_columns=("archived_at", "lesson"),
+            memory_column="lesson",
         ),
-        Ledger(
+        LocalTable(
             "tasks",
             "task",
             TaskRow,
             ("id",),
-            changes=(
+            mutable=(
                 *(
                     "reply_to",
                     "title",
@@ -444,81 +446,86 @@ LEDGERS: dict[str, Ledger] = {
                 ),
                 *("state", "attempts", "most_attempts", "timeout", "token", "last_error", "updated_at"),
             ),
-            later=("updated_at",),
-            untold={"owner": None, "claimed_at": None, "cancel_asked": False},
-            admitted=_task,
+            rank_columns=("updated_at",),
+            local_columns={"owner": None, "claimed_at": None, "cancel_asked": False},
+            validate_record=_validate_task,
         ),
-        Ledger("task_runs", "task_run", TaskRunRow, ("id",), admitted=_task_run),
-        Ledger(
+        LocalTable("task_runs", "task_run", TaskRunRow, ("id",), validate_record=_validate_task_run),
+        LocalTable(
             "usage",
             "usage",
             UsageRow,
             ("id",),
-            untold={"day": 0, "state": "kept", "ends_at": None},
-            money=("cost",),
-            admitted=_usage,
+            local_columns={"day": 0, "state": "kept", "ends_at": None},
+            money_columns=("cost",),
+            validate_record=_validate_usage,
         ),
-        Ledger(
+        LocalTable(
             "prices",
             "price",
             PriceRow,
             ("model", "since"),
-            changes=("currency", *price.KINDS, "set_by", "set_at"),
-            later=("set_at",),
-            money=price.KINDS,
-            admitted=_price,
+            mutable=("currency", *price.KINDS, "set_by", "set_at"),
+            rank_columns=("set_at",),
+            money_columns=price.KINDS,
+            validate_record=_validate_price,
         ),
-        Ledger(
+        LocalTable(
             "budgets",
             "budget",
             BudgetRow,
             ("id",),
-            changes=("tokens", "cost", "currency", "set_by", "set_at"),
-            later=("set_at",),
-            untold={"id": ""},
-            money=("cost",),
-            admitted=_budget,
+            mutable=("tokens", "cost", "currency", "set_by", "set_at"),
+            rank_columns=("set_at",),
+            local_columns={"id": ""},
+            money_columns=("cost",),
+            validate_record=_validate_budget,
         ),
-        Ledger(
+        LocalTable(
             "runs",
             "run",
             RunRow,
             ("id",),
-            changes=("state", "token", "error", "phases", "updated_at"),
-            later=("updated_at",),
-            untold={"owner": None, "lease_until": None},
-            admitted=_run,
+            mutable=("state", "token", "error", "phases", "updated_at"),
+            rank_columns=("updated_at",),
+            local_columns={"owner": None, "lease_until": None},
+            validate_record=_validate_run,
         ),
-        Ledger(
+        LocalTable(
             "provider_sessions",
             "provider_session",
             ProviderSessionRow,
             ("channel", "principal", "namespace"),
-            changes=("agent", "provider", "session", "expires_at", "created_at", "updated_at"),
-            later=("updated_at",),
+            mutable=("agent", "provider", "session", "expires_at", "created_at", "updated_at"),
+            rank_columns=("updated_at",),
         ),
-        Ledger("onboarding", "onboarding", OnboardingRow, ("principal", "step"), changes=("at", "agent")),
-        Ledger(
+        LocalTable("onboarding", "onboarding", OnboardingRow, ("principal", "step"), mutable=("at", "agent")),
+        LocalTable(
             "forgotten",
             "forgotten",
-            ForgottenRow,
+            ErasureRow,
             ("id",),
-            changes=("at", "agent", "counts", "ordered_at"),
-            later=("at",),
-            admitted=_forgotten,
+            mutable=("at", "agent", "counts", "ordered_at"),
+            rank_columns=("at",),
+            validate_record=_validate_erasure,
         ),
-        Ledger(
-            "mined", "mined", MinedRow, ("key",), changes=("memory", "said", "digest", "text_digest"), memory="memory"
+        LocalTable(
+            "mined",
+            "mined",
+            ImportRecordRow,
+            ("key",),
+            mutable=("memory", "said", "digest", "text_digest"),
+            memory_column="memory",
         ),
-        Ledger(
+        LocalTable(
             "feedback",
             "recall_feedback",
             FeedbackRow,
             ("recall", "memory", "agent"),
-            changes=("verdict", "given_at"),
-            later=("given_at",),
-            memory="memory",
-            belongs=True,
+            mutable=("verdict", "given_at"),
+            rank_columns=("given_at",),
+            memory_column="memory",
+            requires_memory=True,
         ),
     )
 }

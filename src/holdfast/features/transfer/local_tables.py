@@ -8,61 +8,61 @@ from msgspec.structs import asdict
 
 from holdfast.features.runs import store as runs
 from holdfast.features.runs.phases import Phase
-from holdfast.features.transfer.local_table_rows import Kept, Ledger
+from holdfast.features.transfer.local_table_rows import LocalRecord, LocalTable
 from holdfast.kernel.storage.copy_tables import Table
 from holdfast.kernel.storage.port import Row, Session
 
-OBJECTS = frozenset({"payload", "inputs", "counts"})
+JSON_COLUMNS = frozenset({"payload", "inputs", "counts"})
 """Columns that contain JSON."""
-FLAGS = frozenset({"final", "pruned", "cancel_asked"})
+BOOLEAN_COLUMNS = frozenset({"final", "pruned", "cancel_asked"})
 
 
-def every(session: Session, ledger: Ledger) -> Iterator[Kept]:
+def list_records(session: Session, local_table: LocalTable) -> Iterator[LocalRecord]:
     """All records by key, read a page at a time."""
-    table = _table(ledger)
-    return (_loaded(session, table, row) for page in table.pages(session) for row in page)
+    table = _make_table(local_table)
+    return (_load_record(session, table, row) for page in table.pages(session) for row in page)
 
 
-def get(session: Session, ledger: Ledger, key: Row) -> Kept | None:
-    table = _table(ledger)
+def get_record(session: Session, local_table: LocalTable, key: Row) -> LocalRecord | None:
+    table = _make_table(local_table)
     row = table.row(session, key)
-    return None if row is None else _loaded(session, table, row)
+    return None if row is None else _load_record(session, table, row)
 
 
-def put(session: Session, ledger: Ledger, kept: Kept) -> None:
+def put_record(session: Session, local_table: LocalTable, record: LocalRecord) -> None:
     """Insert or replace a complete record."""
-    table = _table(ledger)
-    table.put(session, [tuple(_stored(name, kept[name]) for name in table.columns)])
+    table = _make_table(local_table)
+    table.put_rows(session, [tuple(_encode_value(name, record[name]) for name in table.columns)])
     if table.name == "run":
-        session.do("run_phases_drop", run=kept["id"])
-        for phase in kept["phases"]:
-            runs.put_phase(session, kept["id"], Phase(**phase))
+        session.do("run_phases_drop", run=record["id"])
+        for phase in record["phases"]:
+            runs.put_phase(session, record["id"], Phase(**phase))
 
 
-def final_run(session: Session, task: str, due_at: int) -> str | None:
+def find_final_run(session: Session, task: str, due_at: int) -> str | None:
     """The run that ended an occurrence of a task."""
     row = session.row("task_run_final", task=task, due_at=due_at)
     return row[0] if row else None
 
 
-def _table(ledger: Ledger) -> Table:
-    return Table(ledger.table, ledger.columns, ledger.key)
+def _make_table(local_table: LocalTable) -> Table:
+    return Table(local_table.table, local_table.columns, local_table.key)
 
 
-def _loaded(session: Session, table: Table, row: Row) -> Kept:
-    record = {name: _read(name, value) for name, value in zip(table.columns, row, strict=True)}
+def _load_record(session: Session, table: Table, row: Row) -> LocalRecord:
+    record = {name: _decode_value(name, value) for name, value in zip(table.columns, row, strict=True)}
     if table.name == "run":
-        record["phases"] = [asdict(phase) for phase in runs.phases(session, record["id"])]
+        record["phases"] = [asdict(phase) for phase in runs.list_phases(session, record["id"])]
     return record
 
 
-def _read(name: str, value: Any) -> Any:
-    if name in OBJECTS:
+def _decode_value(name: str, value: Any) -> Any:
+    if name in JSON_COLUMNS:
         return msgspec.json.decode(value)
-    return bool(value) if name in FLAGS else value
+    return bool(value) if name in BOOLEAN_COLUMNS else value
 
 
-def _stored(name: str, value: Any) -> Any:
-    if name in OBJECTS:
+def _encode_value(name: str, value: Any) -> Any:
+    if name in JSON_COLUMNS:
         return msgspec.json.encode(value).decode()
-    return int(value) if name in FLAGS else value
+    return int(value) if name in BOOLEAN_COLUMNS else value

@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.kernel.records.memory import OnConflict
-from holdfast.kernel.records.namespace_patterns import ALL, Scope
+from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 
 Outcome = Literal["imported", "merged", "unchanged", "older"]
 """imported: new. merged: changed an existing record. unchanged: identical. older: a later state exists."""
@@ -18,5 +18,5 @@ class Options(Struct, frozen=True, kw_only=True):
     on_conflict: OnConflict = "merge"
     check_rights: bool = False
     """Require the caller's write permission for every record, not only reach."""
-    scope: Scope = ALL
+    scope: PeerScope = FULL_SCOPE
     """Namespaces accepted from the sending peer."""

@@ -6,12 +6,11 @@ from msgspec import Meta, Struct
 
 from holdfast.features.memories.operations.core import OnConflictField
 from holdfast.features.sync.operations.bundles import BundlePath
-from holdfast.features.transfer import exporter as transfer
-from holdfast.features.transfer import importer as intake
+from holdfast.features.transfer import exporter, importer
 from holdfast.features.transfer.files import read_export, write_export
-from holdfast.features.transfer.importer import OUTCOMES, Taken
+from holdfast.features.transfer.importer import OUTCOMES, ImportReport
 from holdfast.features.transfer.model import Options
-from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.fields import Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 
@@ -70,11 +69,11 @@ class Envelope(TypedDict):
         Example({"namespace": "not/a//namespace"}, error="VALIDATION_FAILED"),
     ),
 )
-def export(hold: Hold, request: Export, progress: Progress) -> Envelope:
+def export(ctx: Context, request: Export, progress: Progress) -> Envelope:
     """Export the store as JSON (ai-memory v1 format), private memories included."""
-    with hold.reading() as session:
-        envelope = transfer.export(hold, session, request.namespace)
-    return cast(Envelope, transfer.simple(envelope) if request.simple else envelope)
+    with ctx.reading() as session:
+        envelope = exporter.export_envelope(ctx, session, request.namespace)
+    return cast(Envelope, exporter.simplify(envelope) if request.simple else envelope)
 
 
 KeepTimes = Annotated[bool, Meta(description="Keep times and versions of the file.")]
@@ -100,18 +99,18 @@ class ImportCounts(Struct, frozen=True, kw_only=True):
     """Skipped: a later state exists here."""
 
 
-class ImportFault(Struct, frozen=True, kw_only=True):
+class RowError(Struct, frozen=True, kw_only=True):
     array: str
     index: int
     error: str
     code: str
 
 
-class Imported(ImportCounts, frozen=True, kw_only=True):
+class ImportResult(ImportCounts, frozen=True, kw_only=True):
     """Counts of memories, and of each array by name."""
 
     rejected: int
-    errors: list[ImportFault]
+    errors: list[RowError]
     restamped: int
     """Memories whose owner became the importer."""
     trusted_source: bool
@@ -146,13 +145,13 @@ class Imported(ImportCounts, frozen=True, kw_only=True):
         Example({"envelope": {"links": []}}, error="VALIDATION_FAILED"),
     ),
 )
-def import_(hold: Hold, request: Import, progress: Progress) -> Imported:
+def import_(ctx: Context, request: Import, progress: Progress) -> ImportResult:
     """Import an export in one transaction; rejected rows are reported.
 
     Importing the same export again changes nothing. Of two states of a record the later one is kept.
     """
-    report = intake.take(hold, request.envelope, _options(request), dry_run=request.dry_run)
-    return _imported(request, report, len(report.rejected))
+    report = importer.import_envelope(ctx, request.envelope, _options(request), dry_run=request.dry_run)
+    return _build_result(request, report, len(report.rejected))
 
 
 def _options(request: "Import | ImportFile") -> "Options":
@@ -163,21 +162,21 @@ def _options(request: "Import | ImportFile") -> "Options":
     )
 
 
-def _imported(request: "Import | ImportFile", taken: "Taken", rejected: int) -> Imported:
-    memories = [taken.counts[name] for name in ("memories", "archived") if name in taken.counts]
-    return Imported(
+def _build_result(request: "Import | ImportFile", report: "ImportReport", rejected_count: int) -> ImportResult:
+    memories = [report.counts[name] for name in ("memories", "archived") if name in report.counts]
+    return ImportResult(
         **{name: sum(counts[name] for counts in memories) for name in OUTCOMES},
-        rejected=rejected,
+        rejected=rejected_count,
         errors=[
-            ImportFault(array=one.array, index=one.index, error=one.error.message, code=one.error.code)
-            for one in taken.rejected
+            RowError(array=one.array, index=one.index, error=one.error.message, code=one.error.code)
+            for one in report.rejected
         ],
-        restamped=taken.restamped,
+        restamped=report.restamped,
         trusted_source=request.trust_source,
-        kept=taken.kept,
+        kept=report.kept_fields,
         arrays={
             name: ImportCounts(**{outcome: counts[outcome] for outcome in OUTCOMES})
-            for name, counts in taken.counts.items()
+            for name, counts in report.counts.items()
         },
         dry_run=request.dry_run,
     )
@@ -188,7 +187,7 @@ class ExportFile(Request, frozen=True):
     namespace: Annotated[Namespace, Meta(description="Only this namespace and those below it.")] | None = None
 
 
-class ExportWritten(Struct, frozen=True, kw_only=True):
+class ExportFileResult(Struct, frozen=True, kw_only=True):
     file: str
     bytes: int
     arrays: dict[str, int]
@@ -208,13 +207,13 @@ class ExportWritten(Struct, frozen=True, kw_only=True):
         Example({}, error="VALIDATION_FAILED"),
     ),
 )
-def export_file(hold: Hold, request: ExportFile, progress: Progress) -> ExportWritten:
+def export_file(ctx: Context, request: ExportFile, progress: Progress) -> ExportFileResult:
     """Export a store of any size to a JSON file, row by row.
 
     The file is readable by its owner only and appears when it is complete.
     """
-    result = write_export(hold, request.file, request.namespace)
-    return ExportWritten(file=request.file, bytes=result.bytes, arrays=result.counts)
+    result = write_export(ctx, request.file, request.namespace)
+    return ExportFileResult(file=request.file, bytes=result.bytes, arrays=result.counts)
 
 
 class ImportFile(Request, frozen=True):
@@ -235,10 +234,10 @@ class ImportFile(Request, frozen=True):
     human="holdfast.features.transfer.render:render_import",
     examples=(Example({"file": "no/such.json"}, error="VALIDATION_FAILED"), Example({}, error="VALIDATION_FAILED")),
 )
-def import_file(hold: Hold, request: ImportFile, progress: Progress) -> Imported:
+def import_file(ctx: Context, request: ImportFile, progress: Progress) -> ImportResult:
     """Import an export file of any size, in batches.
 
     The file is read completely first. Each batch is durable before the next: repeat an interrupted import to continue.
     """
-    result = read_export(hold, request.file, _options(request), dry_run=request.dry_run)
-    return _imported(request, result.taken, result.rejected)
+    result = read_export(ctx, request.file, _options(request), dry_run=request.dry_run)
+    return _build_result(request, result.report, result.rejected_count)

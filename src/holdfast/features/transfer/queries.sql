@@ -1,7 +1,7 @@
 -- name: transfer.page
 -- One page of exported memories, by id.
  and m.state <> 'deleted' and m.id > :after order by m.id limit :limit
--- name: transfer_used
+-- name: transfer_extend_life
 -- Extend the lifetime of an imported memory that was used recently.
 update memory set lives_until = :until, shown = id, collected_at = null
 where id = :id and state = 'live' and lives_until < :until

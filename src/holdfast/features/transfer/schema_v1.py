@@ -19,21 +19,21 @@ from holdfast.features.graph.model import Alias
 from holdfast.features.namespaces.model import Policy, Standard
 from holdfast.features.people.principal import Principal
 from holdfast.features.reflections.invalidation import Cause, Invalidation, Status
-from holdfast.features.skills.model import MOST_FILES, Skill, SkillVersion
+from holdfast.features.skills.model import MAX_FILES, Skill, SkillVersion
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.msgspec_lock import learn
-from holdfast.kernel.records import validate as door
+from holdfast.kernel.msgspec_lock import register_type
+from holdfast.kernel.records import validate
 from holdfast.kernel.records.lifetime import Lifetimes
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import SOURCES, Category, Citation, Kind, Memory, Scope, Span, Tier
-from holdfast.kernel.records.merge import canonical
-from holdfast.kernel.records.validate import DEEPEST_TAKEN_IN, Draft, admit
-from holdfast.kernel.timestamps import from_text, to_text
+from holdfast.kernel.records.merge import canonical_json
+from holdfast.kernel.records.validate import MAX_IMPORT_DEPTH, Draft, memory_from_draft
+from holdfast.kernel.timestamps import format_timestamp, parse_timestamp
 
 SCHEMA = "v1"
 DB_SCHEMA = 54
 """Schema of ai-memory with these fields; its readers accept 7 and later."""
-LEAST_DB_SCHEMA = 7
+MIN_DB_SCHEMA = 7
 ARRAYS = (
     "memories",
     "archived",
@@ -64,8 +64,8 @@ ARRAYS = (
     "feedback",
 )
 """In import order: referenced records come first."""
-HEAD = ("schema_version", "source", "exported_at", "db_schema_version", "count")
-MOST_EXTRA = 262_144
+HEADER_FIELDS = ("schema_version", "source", "exported_at", "db_schema_version", "count")
+MAX_EXTRA_BYTES = 262_144
 
 Text = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f]{1,512}\Z")]
 RowId = Annotated[str, Meta(pattern=r"\A(?!.*\.\.)[A-Za-z0-9_:.@-]{1,128}\Z")]
@@ -111,7 +111,7 @@ class MemoryRow(Row, frozen=True, kw_only=True):
     expires_at: Moment | None = None
     metadata: dict[str, Any] | None = None
     memory_kind: str = "observation"
-    reflection_depth: Annotated[int, Meta(ge=0, le=DEEPEST_TAKEN_IN)] = 0
+    reflection_depth: Annotated[int, Meta(ge=0, le=MAX_IMPORT_DEPTH)] = 0
     citations: list[CitationRow] | None = None
     source_uri: str | None = None
     source_span: SpanRow | None = None
@@ -229,7 +229,7 @@ class SkillVersionRow(Row, frozen=True, kw_only=True):
     name: str
     digest: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
     registered_by: str
-    files: Annotated[list[SkillFileRow], Meta(max_length=MOST_FILES)]
+    files: Annotated[list[SkillFileRow], Meta(max_length=MAX_FILES)]
     signature: Annotated[str, Meta(pattern=r"\A[0-9a-f]{128}\Z")] | None = None
     created_at: Moment | None = None
 
@@ -264,8 +264,8 @@ def must_be_envelope(envelope: dict[str, Any]) -> None:
     if version != SCHEMA:
         raise Invalid(f"schema_version: must be {SCHEMA} (got {version!r})", fields=["schema_version"])
     schema = envelope.get("db_schema_version", DB_SCHEMA)
-    if not isinstance(schema, int) or schema < LEAST_DB_SCHEMA:
-        raise Invalid(f"db_schema_version: must be at least {LEAST_DB_SCHEMA}", fields=["db_schema_version"])
+    if not isinstance(schema, int) or schema < MIN_DB_SCHEMA:
+        raise Invalid(f"db_schema_version: must be at least {MIN_DB_SCHEMA}", fields=["db_schema_version"])
     if "memories" not in envelope:
         raise Invalid("memories: required; this is not an export", fields=["memories"])
     for array in ARRAYS:
@@ -273,9 +273,9 @@ def must_be_envelope(envelope: dict[str, Any]) -> None:
             raise Invalid(f"{array}: must be a list", fields=[array])
 
 
-def read(type_: type[R], raw: Any) -> tuple[R, dict[str, Any]]:
+def read_row(type_: type[R], raw: Any) -> tuple[R, dict[str, Any]]:
     """Parse a row. Returns it with its unknown fields."""
-    learn(type_)
+    register_type(type_)
     try:
         row = msgspec.convert(raw, type_)
     except msgspec.ValidationError as error:
@@ -283,51 +283,60 @@ def read(type_: type[R], raw: Any) -> tuple[R, dict[str, Any]]:
         field = where.strip(".`")
         raise Invalid(f"{field}: {what}" if field else what, fields=[field] if field else []) from None
     for name, value in raw.items():
-        door.foreign(door.foreign("field", name), value)
+        validate.foreign_json(validate.foreign_json("field", name), value)
     return row, {name: value for name, value in raw.items() if name not in type_.__struct_fields__}
 
 
-def moment(text: str | None | UnsetType, field: str) -> int | None:
-    return from_text(text, field) if isinstance(text, str) else None
+def read_timestamp(text: str | None | UnsetType, field: str) -> int | None:
+    return parse_timestamp(text, field) if isinstance(text, str) else None
 
 
-def memory_of(
-    raw: Any, state: Literal["live", "archived"], *, agent: str, namespace: str, origin: str, now: int, times: Lifetimes
+def parse_memory(
+    raw: Any,
+    state: Literal["live", "archived"],
+    *,
+    agent: str,
+    namespace: str,
+    origin: str,
+    now: int,
+    lifetimes: Lifetimes,
 ) -> tuple[Memory, tuple[int, int]]:
     """Parse and validate a memory and its access count. Missing fields get the importer's values."""
-    row, rest = read(MemoryRow, raw)
+    row, rest = read_row(MemoryRow, raw)
     metadata = row.metadata or {}
     owner = metadata.get("agent_id") or row.agent_id or agent
     if not isinstance(owner, str):
         raise Invalid("metadata.agent_id: must be a string", fields=["metadata.agent_id"])
     draft = _draft(row, namespace)
-    base = admit(draft, id=row.id, agent=owner, origin=row.origin or origin, now=now, lifetimes=times, imported=True)
-    created = _or(moment(row.created_at, "created_at"), now)
-    updated = _or(moment(row.updated_at, "updated_at"), created)
+    base = memory_from_draft(
+        draft, id=row.id, agent=owner, origin=row.origin or origin, now=now, lifetimes=lifetimes, imported=True
+    )
+    created = _value_or(read_timestamp(row.created_at, "created_at"), now)
+    updated = _value_or(read_timestamp(row.updated_at, "updated_at"), created)
     if state == "archived":
-        updated, rest = _archival(row, updated, rest)
+        updated, rest = _archive_time(row, updated, rest)
     memory = replace(
         base,
         tier=row.original_tier or row.tier,
-        expires_at=moment(row.original_expires_at or row.expires_at, "expires_at"),
+        expires_at=read_timestamp(row.original_expires_at or row.expires_at, "expires_at"),
         state=state,
         reason=row.archive_reason,
         reflection_depth=row.reflection_depth,
         created_at=created,
         updated_at=updated,
         version=row.version,
-        extra=_extra(rest | _aside(raw)),
+        extra=_check_extra(rest | _original_forms(raw)),
     )
-    return memory, (row.access_count, _or(moment(row.last_accessed_at, "last_accessed_at"), 0))
+    return memory, (row.access_count, _value_or(read_timestamp(row.last_accessed_at, "last_accessed_at"), 0))
 
 
-def _archival(row: MemoryRow, updated: int, rest: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+def _archive_time(row: MemoryRow, updated: int, rest: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     """Archiving counts as the last change. A different `updated_at` is stored as an extra field."""
-    at = _or(moment(row.archived_at, "archived_at"), updated)
+    at = _value_or(read_timestamp(row.archived_at, "archived_at"), updated)
     return at, rest if at == updated else {**rest, "original_updated_at": row.updated_at}
 
 
-def _or(value: int | None, default: int) -> int:
+def _value_or(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
@@ -349,10 +358,10 @@ def _draft(row: MemoryRow, namespace: str) -> Draft:
         citations=msgspec.convert(msgspec.to_builtins(row.citations or []), tuple[Citation, ...]),
         source_uri=row.source_uri,
         source_span=Span(row.source_span.start, row.source_span.end) if row.source_span else None,
-        valid_from=moment(row.valid_from, "valid_from"),
-        valid_until=moment(row.valid_until, "valid_until"),
+        valid_from=read_timestamp(row.valid_from, "valid_from"),
+        valid_until=read_timestamp(row.valid_until, "valid_until"),
         speaker=row.speaker,
-        occurred_at=row.occurred_at if row.occurred_at is UNSET else moment(row.occurred_at, "occurred_at"),
+        occurred_at=row.occurred_at if row.occurred_at is UNSET else read_timestamp(row.occurred_at, "occurred_at"),
         thread=row.thread,
         place=row.place,
     )
@@ -374,7 +383,7 @@ def _span(value: Any) -> Any:
     return msgspec.to_builtins(msgspec.convert(value, SpanRow | None))
 
 
-_SIMPLER: dict[str, Callable[[Any], Any]] = {
+_NORMALIZERS: dict[str, Callable[[Any], Any]] = {
     "source": _source,
     "memory_kind": _kind,
     "citations": _citations,
@@ -383,18 +392,18 @@ _SIMPLER: dict[str, Callable[[Any], Any]] = {
 """Fields that may lose detail when stored, and how they are simplified."""
 
 
-def _aside(raw: dict[str, Any]) -> dict[str, Any]:
+def _original_forms(raw: dict[str, Any]) -> dict[str, Any]:
     """Original values of fields that are stored in a simpler form."""
     return {
         name: raw[name]
-        for name, simpler in _SIMPLER.items()
-        if raw.get(name) and canonical(simpler(raw[name])) != canonical(raw[name])
+        for name, simpler in _NORMALIZERS.items()
+        if raw.get(name) and canonical_json(simpler(raw[name])) != canonical_json(raw[name])
     }
 
 
-def _extra(extra: dict[str, Any]) -> dict[str, Any]:
-    if len(msgspec.json.encode(extra)) > MOST_EXTRA:
-        raise Invalid(f"unknown fields: must not exceed {MOST_EXTRA} bytes as JSON")
+def _check_extra(extra: dict[str, Any]) -> dict[str, Any]:
+    if len(msgspec.json.encode(extra)) > MAX_EXTRA_BYTES:
+        raise Invalid(f"unknown fields: must not exceed {MAX_EXTRA_BYTES} bytes as JSON")
     return extra
 
 
@@ -411,8 +420,8 @@ def memory_row(memory: Memory, used: tuple[int, int]) -> dict[str, Any]:
         "confidence": memory.confidence,
         "source": memory.source,
         "access_count": used[0],
-        "last_accessed_at": _text(used[1] or None),
-        "expires_at": _text(memory.expires_at),
+        "last_accessed_at": _format_time(used[1] or None),
+        "expires_at": _format_time(memory.expires_at),
         "metadata": {**memory.metadata, "agent_id": memory.agent, "scope": memory.scope},
         "memory_kind": memory.kind,
         "reflection_depth": memory.reflection_depth,
@@ -420,10 +429,10 @@ def memory_row(memory: Memory, used: tuple[int, int]) -> dict[str, Any]:
         "source_uri": memory.source_uri,
         "source_span": msgspec.to_builtins(memory.source_span),
         "category": memory.category,
-        "valid_from": _text(memory.valid_from),
-        "valid_until": _text(memory.valid_until),
+        "valid_from": _format_time(memory.valid_from),
+        "valid_until": _format_time(memory.valid_until),
         "speaker": memory.speaker,
-        "occurred_at": _text(memory.occurred_at),
+        "occurred_at": _format_time(memory.occurred_at),
         "thread": memory.thread,
         "place": memory.place,
         **_stamps(memory),
@@ -441,20 +450,24 @@ def memory_row(memory: Memory, used: tuple[int, int]) -> dict[str, Any]:
 
 def _first_forms(extra: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     """Extra fields, without original values whose simple form has changed since."""
-    return {name: value for name, value in extra.items() if name not in _SIMPLER or _SIMPLER[name](value) == row[name]}
+    return {
+        name: value
+        for name, value in extra.items()
+        if name not in _NORMALIZERS or _NORMALIZERS[name](value) == row[name]
+    }
 
 
 def _stamps(record: Any) -> dict[str, Any]:
     return {
-        "created_at": to_text(record.created_at),
-        "updated_at": to_text(record.updated_at),
+        "created_at": format_timestamp(record.created_at),
+        "updated_at": format_timestamp(record.updated_at),
         "version": record.version,
         "origin": record.origin,
     }
 
 
-def _text(at: int | None) -> str | None:
-    return None if at is None else to_text(at)
+def _format_time(at: int | None) -> str | None:
+    return None if at is None else format_timestamp(at)
 
 
 def link_row(link: Link) -> dict[str, Any]:
@@ -462,8 +475,8 @@ def link_row(link: Link) -> dict[str, Any]:
         "source_id": link.source,
         "target_id": link.target,
         "relation": link.relation,
-        "valid_from": to_text(link.valid_from),
-        "valid_until": _text(link.valid_until),
+        "valid_from": format_timestamp(link.valid_from),
+        "valid_until": _format_time(link.valid_until),
         "observed_by": link.agent,
         "signature": link.signature,
         **_stamps(link),
@@ -506,7 +519,7 @@ def principal_row(principal: Principal) -> dict[str, Any]:
 
 def interaction_row(one: Interaction) -> dict[str, Any]:
     fields = {name: getattr(one, name) for name in _INTERACTION if getattr(one, name) not in (None, "")}
-    return {"agent_id": one.agent, "at": to_text(one.at), **fields, **_stamps(one)}
+    return {"agent_id": one.agent, "at": format_timestamp(one.at), **fields, **_stamps(one)}
 
 
 _INTERACTION = (
@@ -563,12 +576,12 @@ def skill_version_row(version: SkillVersion, contents: Mapping[str, bytes]) -> d
         "digest": version.digest,
         "registered_by": version.agent,
         "signature": version.signature,
-        "files": [{"path": path, **encoded(content)} for path, content in sorted(contents.items())],
+        "files": [{"path": path, **encode_content(content)} for path, content in sorted(contents.items())],
         **_stamps(version),
     }
 
 
-def encoded(content: bytes) -> dict[str, str]:
+def encode_content(content: bytes) -> dict[str, str]:
     """Encode file content as text, or as base64 if it is not UTF-8."""
     try:
         return {"content": content.decode(), "encoding": "utf-8"}
@@ -576,7 +589,7 @@ def encoded(content: bytes) -> dict[str, str]:
         return {"content": b64encode(content).decode(), "encoding": "base64"}
 
 
-def decoded(content: str, encoding: str, field: str = "files") -> bytes:
+def decode_content(content: str, encoding: str, field: str = "files") -> bytes:
     """Decode file content."""
     try:
         return content.encode() if encoding == "utf-8" else b64decode(content, validate=True)
@@ -597,6 +610,6 @@ def skill_row(skill: Skill, digest: str) -> dict[str, Any]:
 def notice_row(notice: Notice) -> dict[str, Any]:
     return {
         **msgspec.structs.asdict(notice),
-        "created_at": to_text(notice.created_at),
-        "read_at": _text(notice.read_at),
+        "created_at": format_timestamp(notice.created_at),
+        "read_at": _format_time(notice.read_at),
     }

@@ -4,31 +4,31 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import known
+from holdfast.features.memories.views import value_or_unset
 from holdfast.features.usage import price
-from holdfast.features.usage import service as usage
+from holdfast.features.usage import service as usage_service
 from holdfast.features.usage.price import Price, Tokens
-from holdfast.features.usage.service import Called, Left
-from holdfast.features.usage.store import Asked
-from holdfast.kernel.context import Hold
+from holdfast.features.usage.service import BudgetStatus, ModelCall
+from holdfast.features.usage.store import UsageFilter
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.model_allowance import PARTS, amount
-from holdfast.kernel.registry.fields import Actor, Moment
-from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request, operation
-from holdfast.kernel.timestamps import DAY, from_text, to_text
+from holdfast.kernel.model_allowance import COST_UNITS, format_cost
+from holdfast.kernel.registry.fields import Actor, Timestamp
+from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
+from holdfast.kernel.timestamps import DAY, format_timestamp, parse_timestamp
 
-MOST_TOKENS = 10**9
-Count = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
+MAX_TOKENS = 10**9
+Count = Annotated[int, Meta(ge=0, le=MAX_TOKENS)]
 Model = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\s*]+$", description="Name of the model.")]
-Models = Annotated[str, Meta(min_length=1, max_length=128, description="A model, or a prefix followed by *.")]
-Who = Annotated[
+ModelPattern = Annotated[str, Meta(min_length=1, max_length=128, description="A model, or a prefix followed by *.")]
+PrincipalField = Annotated[
     str, Meta(min_length=1, max_length=128, description="Person or agent that used it. Default: the calling agent.")
 ]
 Key = Annotated[str, Meta(min_length=1, max_length=256, description="Idempotency key: record a call only once.")]
 Money = Annotated[str, Meta(min_length=1, max_length=32, description="Amount in the currency, such as 0.30.")]
 Currency = Annotated[str, Meta(min_length=3, max_length=3, description="Currency code, such as USD.")]
 Group = Literal["day", "principal", "model", "session"]
-FIRST_DAY = from_text("0001-01-01", "day") // DAY
+FIRST_DAY = parse_timestamp("0001-01-01", "day") // DAY
 
 
 class UsageRecord(Request, frozen=True):
@@ -37,15 +37,15 @@ class UsageRecord(Request, frozen=True):
     output_tokens: Annotated[Count, Meta(description="Output tokens.")] = 0
     cache_read_tokens: Annotated[Count, Meta(description="Tokens read from a cache.")] = 0
     cache_write_tokens: Annotated[Count, Meta(description="Tokens written to a cache.")] = 0
-    principal: Who | None = None
+    principal: PrincipalField | None = None
     session: Annotated[str, Meta(max_length=256, description="Session of the call.")] = ""
-    at: Annotated[Moment, Meta(description="Time of the call. Default: now.")] | None = None
+    at: Annotated[Timestamp, Meta(description="Time of the call. Default: now.")] | None = None
     reservation: Annotated[str, Meta(min_length=1, max_length=64, description="Reservation to release.")] | None = None
     unique_key: Key | None = None
     agent_id: Actor | None = None
 
 
-class UsageRecorded(Struct, frozen=True, kw_only=True):
+class UsageRecordResult(Struct, frozen=True, kw_only=True):
     id: str
     recorded: bool
     """False if it was recorded before, under the same key."""
@@ -68,28 +68,28 @@ class UsageRecorded(Struct, frozen=True, kw_only=True):
         Example({"model": "model-one", "reservation": "none"}, error="NOT_FOUND"),
     ),
 )
-def usage_record(hold: Hold, request: UsageRecord) -> UsageRecorded:
+def usage_record(ctx: Context, request: UsageRecord) -> UsageRecordResult:
     """Record the tokens of a model call, at the price of that day."""
-    called = _called(hold, request, _tokens(request))._replace(
-        at=None if request.at is None else from_text(request.at, "at"), unique_key=request.unique_key
+    called = _build_call(ctx, request, _read_tokens(request))._replace(
+        at=None if request.at is None else parse_timestamp(request.at, "at"), unique_key=request.unique_key
     )
-    done = usage.record(hold, called, request.reservation)
-    return UsageRecorded(
+    done = usage_service.record_usage(ctx, called, request.reservation)
+    return UsageRecordResult(
         id=done.id,
-        recorded=not done.known,
+        recorded=not done.is_repeat,
         priced=done.cost is not None,
         tokens=called.tokens.total,
-        cost=UNSET if done.cost is None else amount(done.cost),
-        currency=known(done.currency),
+        cost=UNSET if done.cost is None else format_cost(done.cost),
+        currency=value_or_unset(done.currency),
     )
 
 
-def _tokens(request: "UsageRecord | UsageReserve") -> "Tokens":
+def _read_tokens(request: "UsageRecord | UsageReserve") -> "Tokens":
     return Tokens(request.input_tokens, request.output_tokens, request.cache_read_tokens, request.cache_write_tokens)
 
 
-def _called(hold: Hold, request: "UsageRecord | UsageReserve", tokens: "Tokens") -> "Called":
-    return Called(request.model, tokens, request.principal or hold.caller.agent, request.session)
+def _build_call(ctx: Context, request: "UsageRecord | UsageReserve", tokens: "Tokens") -> "ModelCall":
+    return ModelCall(request.model, tokens, request.principal or ctx.caller.agent, request.session)
 
 
 class UsageReserve(Request, frozen=True):
@@ -98,7 +98,7 @@ class UsageReserve(Request, frozen=True):
     output_tokens: Annotated[Count, Meta(description="Maximum output tokens.")] = 0
     cache_read_tokens: Annotated[Count, Meta(description="Maximum tokens read from a cache.")] = 0
     cache_write_tokens: Annotated[Count, Meta(description="Maximum tokens written to a cache.")] = 0
-    principal: Who | None = None
+    principal: PrincipalField | None = None
     session: Annotated[str, Meta(max_length=256, description="Session of the call.")] = ""
     seconds: Annotated[int, Meta(ge=1, le=86_400, description="Lifetime of the reservation, in seconds.")] = 900
     agent_id: Actor | None = None
@@ -117,7 +117,7 @@ class BudgetView(Struct, frozen=True, kw_only=True):
     currency: str | UnsetType = UNSET
 
 
-class Reserved(Struct, frozen=True, kw_only=True):
+class UsageReserveResult(Struct, frozen=True, kw_only=True):
     reservation: str
     budgets: list[BudgetView]
     """The budgets that cover it, before this reservation."""
@@ -135,14 +135,14 @@ class Reserved(Struct, frozen=True, kw_only=True):
         Example({"model": "*"}, error="VALIDATION_FAILED"),
     ),
 )
-def usage_reserve(hold: Hold, request: UsageReserve) -> Reserved:
+def usage_reserve(ctx: Context, request: UsageReserve) -> UsageReserveResult:
     """Reserve budget for a model call; fails if a budget would be exceeded."""
-    done, left = usage.reserve(hold, _called(hold, request, _tokens(request)), request.seconds)
-    return Reserved(
+    done, left = usage_service.reserve_usage(ctx, _build_call(ctx, request, _read_tokens(request)), request.seconds)
+    return UsageReserveResult(
         reservation=done.id,
-        budgets=[_budget(one) for one in left],
-        cost=UNSET if done.cost is None else amount(done.cost),
-        currency=known(done.currency),
+        budgets=[_budget_view(one) for one in left],
+        cost=UNSET if done.cost is None else format_cost(done.cost),
+        currency=value_or_unset(done.currency),
     )
 
 
@@ -153,7 +153,7 @@ class UsageRelease(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class Released(Struct, frozen=True, kw_only=True):
+class UsageReleaseResult(Struct, frozen=True, kw_only=True):
     reservation: str
 
 
@@ -164,15 +164,15 @@ class Released(Struct, frozen=True, kw_only=True):
     cli=("usage", "release"),
     examples=(Example({"reservation": "none"}, error="NOT_FOUND"),),
 )
-def usage_release(hold: Hold, request: UsageRelease) -> Released:
+def usage_release(ctx: Context, request: UsageRelease) -> UsageReleaseResult:
     """Release the reservation of a call that was not made."""
-    usage.release(hold, request.reservation)
-    return Released(reservation=request.reservation)
+    usage_service.release_reservation(ctx, request.reservation)
+    return UsageReleaseResult(reservation=request.reservation)
 
 
 class UsageReport(Request, frozen=True):
-    since: Annotated[Moment, Meta(description="First day. Default: 30 days up to `until`.")] | None = None
-    until: Annotated[Moment, Meta(description="Last day, inclusive. Default: today.")] | None = None
+    since: Annotated[Timestamp, Meta(description="First day. Default: 30 days up to `until`.")] | None = None
+    until: Annotated[Timestamp, Meta(description="Last day, inclusive. Default: today.")] | None = None
     by: Annotated[list[Group], Meta(max_length=4, description="Group by day, principal, model or session.")] = []
     principal: Annotated[list[str], Meta(max_length=20, description="Only these principals.")] = []
     model: Model | None = None
@@ -196,7 +196,7 @@ class UsageSum(Struct, frozen=True, kw_only=True):
     session: str | UnsetType = UNSET
 
 
-class UsageReported(Struct, frozen=True, kw_only=True):
+class UsageReportResult(Struct, frozen=True, kw_only=True):
     usage: list[UsageSum]
     """One row per group and currency."""
     count: int
@@ -216,12 +216,14 @@ class UsageReported(Struct, frozen=True, kw_only=True):
         Example({"by": ["weekday"]}, error="VALIDATION_FAILED"),
     ),
 )
-def usage_report(hold: Hold, request: UsageReport) -> UsageReported:
+def usage_report(ctx: Context, request: UsageReport) -> UsageReportResult:
     """Sum model usage, in total or by day, principal, model and session."""
-    today = hold.now() // DAY
-    until = today if request.until is None else from_text(request.until, "until") // DAY
-    since = max(until - 29, FIRST_DAY) if request.since is None else from_text(request.since, "since") // DAY
-    asked = Asked(since, until, frozenset(request.by), tuple(request.principal), request.session, request.model)
+    today = ctx.now() // DAY
+    until = today if request.until is None else parse_timestamp(request.until, "until") // DAY
+    since = max(until - 29, FIRST_DAY) if request.since is None else parse_timestamp(request.since, "since") // DAY
+    usage_filter = UsageFilter(
+        since, until, frozenset(request.by), tuple(request.principal), request.session, request.model
+    )
     found = [
         UsageSum(
             calls=one.calls,
@@ -231,25 +233,25 @@ def usage_report(hold: Hold, request: UsageReport) -> UsageReported:
             cache_write_tokens=one.cache_write_tokens,
             total_tokens=one.input_tokens + one.output_tokens + one.cache_read_tokens + one.cache_write_tokens,
             unpriced_calls=one.unpriced,
-            cost=amount(one.cost),
-            currency=known(one.currency),
-            day=UNSET if one.day is None else _day(one.day),
-            principal=known(one.principal),
-            model=known(one.model),
-            session=known(one.session),
+            cost=format_cost(one.cost),
+            currency=value_or_unset(one.currency),
+            day=UNSET if one.day is None else _format_day(one.day),
+            principal=value_or_unset(one.principal),
+            model=value_or_unset(one.model),
+            session=value_or_unset(one.session),
         )
-        for one in usage.report(hold, asked)
+        for one in usage_service.sum_usage(ctx, usage_filter)
     ]
-    return UsageReported(usage=found, count=len(found), since=_day(since), until=_day(until))
+    return UsageReportResult(usage=found, count=len(found), since=_format_day(since), until=_format_day(until))
 
 
-def _day(day: int) -> str:
-    return to_text(day * DAY)[:10]
+def _format_day(day: int) -> str:
+    return format_timestamp(day * DAY)[:10]
 
 
 class PriceSet(Request, frozen=True):
-    model: Annotated[Models, Meta(extra={"argument": True})]
-    since: Annotated[Moment, Meta(description="First day of the price. Default: from the beginning.")] | None = None
+    model: Annotated[ModelPattern, Meta(extra={"argument": True})]
+    since: Annotated[Timestamp, Meta(description="First day of the price. Default: from the beginning.")] | None = None
     currency: Currency = "USD"
     input: Annotated[Money, Meta(description="Price of a million input tokens.")] | None = None
     output: Annotated[Money, Meta(description="Price of a million output tokens.")] | None = None
@@ -268,18 +270,18 @@ class PriceView(Struct, frozen=True, kw_only=True):
     cache_write: str | UnsetType = UNSET
 
 
-def _price(one: "Price") -> PriceView:
-    def money(rate: int | None) -> str | UnsetType:
-        return UNSET if rate is None else amount(rate * (PARTS // 1_000_000))
+def _price_view(price: "Price") -> PriceView:
+    def format_rate(rate: int | None) -> str | UnsetType:
+        return UNSET if rate is None else format_cost(rate * (COST_UNITS // 1_000_000))
 
     return PriceView(
-        model=one.model,
-        since=to_text(one.since)[:10],
-        currency=one.currency,
-        input=money(one.input),
-        output=money(one.output),
-        cache_read=money(one.cache_read),
-        cache_write=money(one.cache_write),
+        model=price.model,
+        since=format_timestamp(price.since)[:10],
+        currency=price.currency,
+        input=format_rate(price.input),
+        output=format_rate(price.output),
+        cache_read=format_rate(price.cache_read),
+        cache_write=format_rate(price.cache_write),
     )
 
 
@@ -295,15 +297,15 @@ def _price(one: "Price") -> PriceView:
         Example({"model": "model-*"}, error="VALIDATION_FAILED"),
     ),
 )
-def price_set(hold: Hold, request: PriceSet) -> PriceView:
+def price_set(ctx: Context, request: PriceSet) -> PriceView:
     """Set the price of a model from a day on; recorded costs stay."""
-    rates = [price.rate(getattr(request, kind), kind) for kind in price.KINDS]
+    rates = [price.parse_rate(getattr(request, kind), kind) for kind in price.KINDS]
     if all(rate is None for rate in rates):
         raise Invalid("Give at least one of input, output, cache_read and cache_write.", fields=list(price.KINDS))
-    since = 0 if request.since is None else from_text(request.since, "since")
-    new = price.Price(price.pattern(request.model), since, price.currency(request.currency), *rates)
-    usage.set_price(hold, new)
-    return _price(new)
+    since = 0 if request.since is None else parse_timestamp(request.since, "since")
+    new = price.Price(price.parse_model_pattern(request.model), since, price.parse_currency(request.currency), *rates)
+    usage_service.set_price(ctx, new)
+    return _price_view(new)
 
 
 class Prices(Struct, frozen=True, kw_only=True):
@@ -319,16 +321,16 @@ class Prices(Struct, frozen=True, kw_only=True):
     human="holdfast.features.usage.render:render_prices",
     examples=(Example({}),),
 )
-def price_list(hold: Hold, request: Nothing) -> Prices:
+def price_list(ctx: Context, request: EmptyRequest) -> Prices:
     """List model prices, latest first for each model."""
-    found = [_price(one) for one in usage.prices(hold)]
+    found = [_price_view(one) for one in usage_service.list_prices(ctx)]
     return Prices(prices=found, count=len(found))
 
 
 class PriceRemove(Request, frozen=True):
-    model: Annotated[Models, Meta(extra={"argument": True})]
+    model: Annotated[ModelPattern, Meta(extra={"argument": True})]
     since: (
-        Annotated[Moment, Meta(description="First day of the price. Default: the price from the beginning.")] | None
+        Annotated[Timestamp, Meta(description="First day of the price. Default: the price from the beginning.")] | None
     ) = None
     agent_id: Actor | None = None
 
@@ -341,17 +343,21 @@ class PriceRemove(Request, frozen=True):
     cli=("price", "remove"),
     examples=(Example({"model": "no-such-model"}, error="NOT_FOUND"),),
 )
-def price_remove(hold: Hold, request: PriceRemove) -> Prices:
+def price_remove(ctx: Context, request: PriceRemove) -> Prices:
     """Remove a price; recorded costs stay."""
-    usage.drop_price(hold, request.model, 0 if request.since is None else from_text(request.since, "since"))
-    found = [_price(one) for one in usage.prices(hold)]
+    usage_service.remove_price(
+        ctx, request.model, 0 if request.since is None else parse_timestamp(request.since, "since")
+    )
+    found = [_price_view(one) for one in usage_service.list_prices(ctx)]
     return Prices(prices=found, count=len(found))
 
 
 class BudgetSet(Request, frozen=True):
-    principal: Annotated[Who, Meta(description="Person or agent; `*` is everyone together.", extra={"argument": True})]
+    principal: Annotated[
+        PrincipalField, Meta(description="Person or agent; `*` is everyone together.", extra={"argument": True})
+    ]
     period: Annotated[Literal["day", "month"], Meta(description="Budget per day or per month (UTC).")] = "day"
-    model: Models = "*"
+    model: ModelPattern = "*"
     tokens: Annotated[int, Meta(ge=0, le=10**15, description="Maximum tokens per period.")] | None = None
     cost: Annotated[Money, Meta(description="Maximum cost per period.")] | None = None
     currency: Currency = "USD"
@@ -359,18 +365,18 @@ class BudgetSet(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-def _budget(left: "Left") -> BudgetView:
-    budget = left.budget
+def _budget_view(status: "BudgetStatus") -> BudgetView:
+    budget = status.budget
     return BudgetView(
         principal=budget.principal,
         model=budget.model,
         period=budget.period,
-        since=_day(left.since),
-        tokens=known(budget.tokens),
-        tokens_left=UNSET if left.tokens is None else max(left.tokens, 0),
-        cost=UNSET if budget.cost is None else amount(budget.cost),
-        cost_left=UNSET if left.cost is None else amount(max(left.cost, 0)),
-        currency=known(budget.currency),
+        since=_format_day(status.since),
+        tokens=value_or_unset(budget.tokens),
+        tokens_left=UNSET if status.tokens_left is None else max(status.tokens_left, 0),
+        cost=UNSET if budget.cost is None else format_cost(budget.cost),
+        cost_left=UNSET if status.cost_left is None else format_cost(max(status.cost_left, 0)),
+        currency=value_or_unset(budget.currency),
     )
 
 
@@ -386,21 +392,21 @@ def _budget(left: "Left") -> BudgetView:
         Example({"principal": "nobody", "lift": True}, error="NOT_FOUND"),
     ),
 )
-def budget_set(hold: Hold, request: BudgetSet) -> BudgetView:
+def budget_set(ctx: Context, request: BudgetSet) -> BudgetView:
     """Set a daily or monthly budget; reservations above it are refused."""
-    cost = price.rate(request.cost, "cost")
+    cost = price.parse_rate(request.cost, "cost")
     if request.lift == (request.tokens is not None or cost is not None):
         raise Invalid("Give tokens or cost, or lift to remove the budget.", fields=["tokens", "cost", "lift"])
-    done = usage.set_budget(
-        hold,
+    done = usage_service.set_budget(
+        ctx,
         request.principal,
-        price.pattern(request.model),
+        price.parse_model_pattern(request.model),
         request.period,
         tokens=request.tokens,
-        cost=None if cost is None else cost * (PARTS // 1_000_000),
-        currency=None if cost is None else price.currency(request.currency),
+        cost=None if cost is None else cost * (COST_UNITS // 1_000_000),
+        currency=None if cost is None else price.parse_currency(request.currency),
     )
-    return _budget(done)
+    return _budget_view(done)
 
 
 class Budgets(Struct, frozen=True, kw_only=True):
@@ -416,7 +422,7 @@ class Budgets(Struct, frozen=True, kw_only=True):
     human="holdfast.features.usage.render:render_budgets",
     examples=(Example({}),),
 )
-def budget_list(hold: Hold, request: Nothing) -> Budgets:
+def budget_list(ctx: Context, request: EmptyRequest) -> Budgets:
     """List your budgets and what is left of each."""
-    found = [_budget(one) for one in usage.left(hold)]
+    found = [_budget_view(one) for one in usage_service.list_budget_status(ctx)]
     return Budgets(budgets=found, count=len(found))

@@ -13,7 +13,7 @@ KINDS = ("input", "output", "cache_read", "cache_write")
 Period = Literal["day", "month"]
 ANY = "*"
 """Matches every principal or every model."""
-MOST_PRICE = 10**10
+MAX_PRICE = 10**10
 """Maximum price: millionths of the currency unit per million tokens."""
 
 _CURRENCY = re.compile(r"[A-Z]{3}")
@@ -46,7 +46,7 @@ class Price(NamedTuple):
     cache_read: int | None
     cache_write: int | None
 
-    def fits(self, model: str) -> bool:
+    def matches(self, model: str) -> bool:
         return model.startswith(self.model[:-1]) if self.model.endswith("*") else model == self.model
 
     def cost(self, tokens: Tokens) -> int | None:
@@ -58,13 +58,13 @@ class Price(NamedTuple):
         return sum(many * rate for many, rate in priced if rate is not None)
 
 
-def price_of(prices: Iterable[Price], model: str, at: int) -> Price | None:
+def find_price(prices: Iterable[Price], model: str, at: int) -> Price | None:
     """Find the price of a model at a time: the most specific name, then the latest start."""
-    fit = [price for price in prices if price.fits(model) and price.since <= at]
+    fit = [price for price in prices if price.matches(model) and price.since <= at]
     return max(fit, key=lambda price: (not price.model.endswith("*"), len(price.model), price.since), default=None)
 
 
-def rate(text: str | None, field: str) -> int | None:
+def parse_rate(text: str | None, field: str) -> int | None:
     """Parse a price per million tokens, such as 0.30, into millionths."""
     if text is None:
         return None
@@ -72,25 +72,25 @@ def rate(text: str | None, field: str) -> int | None:
         exact = Decimal(text) * 1_000_000
     except InvalidOperation:
         raise Invalid(f"{field}: must be a number such as 0.30", fields=[field]) from None
-    if not exact.is_finite() or exact != int(exact) or not 0 <= exact <= MOST_PRICE:
-        raise Invalid(f"{field}: must be 0 to {MOST_PRICE // 1_000_000:,}, with at most six decimals", fields=[field])
+    if not exact.is_finite() or exact != int(exact) or not 0 <= exact <= MAX_PRICE:
+        raise Invalid(f"{field}: must be 0 to {MAX_PRICE // 1_000_000:,}, with at most six decimals", fields=[field])
     return int(exact)
 
 
-def currency(text: str) -> str:
+def parse_currency(text: str) -> str:
     if not _CURRENCY.fullmatch(text):
         raise Invalid("currency: must be three capital letters, such as USD", fields=["currency"])
     return text
 
 
-def pattern(text: str) -> str:
+def parse_model_pattern(text: str) -> str:
     """Check a model name, or a prefix followed by *."""
     if not _MODEL.fullmatch(text):
         raise Invalid("model: must be a name, or a prefix followed by *", fields=["model"])
     return text
 
 
-def began(period: Period, now: int) -> int:
+def period_start(period: Period, now: int) -> int:
     """Return the first day of the current period, in days since 1970."""
     day = now // DAY
     if period == "day":

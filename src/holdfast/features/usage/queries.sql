@@ -3,14 +3,14 @@ insert into usage (id, at, day, principal, agent, session, model, input_tokens, 
   cache_write_tokens, cost, currency, state, ends_at, unique_key)
 values (:id, :at, :day, :principal, :agent, :session, :model, :input_tokens, :output_tokens, :cache_read_tokens,
   :cache_write_tokens, :cost, :currency, :state, :ends_at, :unique_key)
--- name: usage_keyed
+-- name: usage_by_key
 select id, cost, currency, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens from usage
 where agent = :agent and unique_key = :unique_key
--- name: usage_held
+-- name: usage_reservation
 select principal, agent from usage where id = :id and state = 'reserved'
--- name: usage_drop
+-- name: usage_delete_reservation
 delete from usage where id = :id and state = 'reserved' returning id
--- name: usage_over
+-- name: usage_delete_expired
 -- Deletes expired reservations.
 delete from usage where state = 'reserved' and ends_at <= :now
 -- name: usage_spent
@@ -43,7 +43,7 @@ on conflict (model, since) do update set currency = excluded.currency, input = e
   cache_read = excluded.cache_read, cache_write = excluded.cache_write, set_by = excluded.set_by, set_at = excluded.set_at
 -- name: price_list
 select model, since, currency, input, output, cache_read, cache_write from price order by model, since desc
--- name: price_drop
+-- name: price_delete
 delete from price where model = :model and since = :since returning model
 -- name: budget_put
 insert into budget (id, principal, model, period, tokens, cost, currency, set_by, set_at)
@@ -52,7 +52,7 @@ on conflict (id) do update set tokens = excluded.tokens, cost = excluded.cost, c
   set_by = excluded.set_by, set_at = excluded.set_at
 -- name: budget_list
 select id, principal, model, period, tokens, cost, currency from budget order by principal, model, period
--- name: budget_drop
+-- name: budget_delete
 delete from budget where id = :id returning id
 -- name: old_count
 -- Number of rows past their retention; the query for them follows.

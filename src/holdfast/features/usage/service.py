@@ -3,42 +3,42 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.features.people.store import known_as
+from holdfast.features.people.store import list_names
 from holdfast.features.usage import price
-from holdfast.features.usage import store as usage
+from holdfast.features.usage import store as usage_store
 from holdfast.features.usage.price import Period, Price, Tokens
 from holdfast.features.usage.store import Budget, Use
 from holdfast.kernel import ids
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import BudgetExceeded, Conflict, NotFound
-from holdfast.kernel.model_allowance import amount
+from holdfast.kernel.model_allowance import format_cost
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import DAY, SECOND
 
-RESERVED_SECONDS = 900
+DEFAULT_RESERVATION_SECONDS = 900
 """Default lifetime of a reservation, in seconds."""
 
 
-class Recorded(NamedTuple):
+class RecordResult(NamedTuple):
     """A recorded call and its cost; None: its tokens have no price."""
 
     id: str
     cost: int | None
     currency: str | None
-    known: bool = False
+    is_repeat: bool = False
     """Whether it was recorded before, under the same key."""
 
 
-class Left(NamedTuple):
+class BudgetStatus(NamedTuple):
     """A budget and what is left of it in the current period."""
 
     budget: Budget
     since: int
-    tokens: int | None
-    cost: int | None
+    tokens_left: int | None
+    cost_left: int | None
 
 
-class Called(NamedTuple):
+class ModelCall(NamedTuple):
     """A model call as reported by an agent."""
 
     model: str
@@ -49,75 +49,83 @@ class Called(NamedTuple):
     unique_key: str | None = None
 
 
-def record(hold: Hold, called: Called, reservation: str | None = None) -> Recorded:
+def record_usage(ctx: Context, call: ModelCall, reservation: str | None = None) -> RecordResult:
     """Record a call and release its reservation. No budget can refuse it, because the call already happened."""
-    with hold.store.writing(hold.progress.commit) as session:
-        if called.unique_key is not None and (known := usage.keyed(session, hold.caller.agent, called.unique_key)):
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
+        if call.unique_key is not None and (
+            known := usage_store.find_by_key(session, ctx.caller.agent, call.unique_key)
+        ):
             id, cost, currency, model, tokens = known
-            if (model, tokens) != (called.model, called.tokens):
+            if (model, tokens) != (call.model, call.tokens):
                 raise Conflict("unique_key: already used for another call", fields=["unique_key"], id=id)
-            return Recorded(id, cost, currency, known=True)
+            return RecordResult(id, cost, currency, is_repeat=True)
         if reservation is not None:
-            _settle(session, hold, reservation)
-        use = _use(hold, session, called)
-        usage.add(session, use)
-    return Recorded(use.id, use.cost, use.currency)
+            _drop_reservation(session, ctx, reservation)
+        use = _build_use(ctx, session, call)
+        usage_store.add_use(session, use)
+    return RecordResult(use.id, use.cost, use.currency)
 
 
-def reserve(hold: Hold, called: Called, seconds: int = RESERVED_SECONDS) -> tuple[Recorded, list[Left]]:
+def reserve_usage(
+    ctx: Context, call: ModelCall, seconds: int = DEFAULT_RESERVATION_SECONDS
+) -> tuple[RecordResult, list[BudgetStatus]]:
     """Reserve a call in every budget that covers it, or raise BudgetExceeded. Concurrent reservations are counted."""
-    with hold.store.writing(hold.progress.commit) as session:
-        now = hold.now()
-        session.do("usage_over", now=now)
-        use = _use(hold, session, called)._replace(state="reserved", ends_at=now + seconds * SECOND)
-        names = known_as(session, called.principal)
-        left = [_left(session, one, names, now) for one in usage.budgets(session) if one.covers(names, called.model)]
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
+        now = ctx.now()
+        session.do("usage_delete_expired", now=now)
+        use = _build_use(ctx, session, call)._replace(state="reserved", ends_at=now + seconds * SECOND)
+        names = list_names(session, call.principal)
+        left = [
+            _read_status(session, one, names, now)
+            for one in usage_store.list_budgets(session)
+            if one.covers(names, call.model)
+        ]
         for one in left:
-            _must_fit(one, use, called.tokens.total)
-        usage.add(session, use)
-    return Recorded(use.id, use.cost, use.currency), left
+            _check_budget(one, use, call.tokens.total)
+        usage_store.add_use(session, use)
+    return RecordResult(use.id, use.cost, use.currency), left
 
 
-def release(hold: Hold, reservation: str) -> None:
+def release_reservation(ctx: Context, reservation: str) -> None:
     """Release the reservation of a call that was not made."""
-    with hold.store.writing(hold.progress.commit) as session:
-        _settle(session, hold, reservation)
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
+        _drop_reservation(session, ctx, reservation)
 
 
-def _settle(session: Session, hold: Hold, reservation: str) -> None:
-    row = session.row("usage_held", id=reservation)
-    if row is None or not (hold.caller.may("admin") or hold.caller.agent in row):
+def _drop_reservation(session: Session, ctx: Context, reservation: str) -> None:
+    row = session.row("usage_reservation", id=reservation)
+    if row is None or not (ctx.caller.has_right("admin") or ctx.caller.agent in row):
         raise NotFound(f"No reservation {reservation!r}: it expired, or was used or released before.")
-    session.do("usage_drop", id=reservation)
+    session.do("usage_delete_reservation", id=reservation)
 
 
-def _use(hold: Hold, session: Session, called: Called) -> Use:
-    now = hold.now()
-    at = now if called.at is None else called.at
-    found = price.price_of(usage.prices(session), called.model, at)
-    cost = None if found is None else found.cost(called.tokens)
+def _build_use(ctx: Context, session: Session, call: ModelCall) -> Use:
+    now = ctx.now()
+    at = now if call.at is None else call.at
+    found = price.find_price(usage_store.list_prices(session), call.model, at)
+    cost = None if found is None else found.cost(call.tokens)
     return Use(
-        id=hold.new_id(),
+        id=ctx.new_id(),
         at=at,
         day=at // DAY,
-        principal=called.principal,
-        agent=hold.caller.agent,
-        session=called.session,
-        model=called.model,
-        input_tokens=called.tokens.input,
-        output_tokens=called.tokens.output,
-        cache_read_tokens=called.tokens.cache_read,
-        cache_write_tokens=called.tokens.cache_write,
+        principal=call.principal,
+        agent=ctx.caller.agent,
+        session=call.session,
+        model=call.model,
+        input_tokens=call.tokens.input,
+        output_tokens=call.tokens.output,
+        cache_read_tokens=call.tokens.cache_read,
+        cache_write_tokens=call.tokens.cache_write,
         cost=cost,
         currency=None if cost is None or found is None else found.currency,
-        unique_key=called.unique_key,
+        unique_key=call.unique_key,
     )
 
 
-def _left(session: Session, budget: Budget, names: tuple[str, ...], now: int) -> Left:
-    since = price.began(budget.period, now)
-    tokens, cost = usage.spent(session, budget, names, since, now)
-    return Left(
+def _read_status(session: Session, budget: Budget, names: tuple[str, ...], now: int) -> BudgetStatus:
+    since = price.period_start(budget.period, now)
+    tokens, cost = usage_store.sum_spent(session, budget, names, since, now)
+    return BudgetStatus(
         budget,
         since,
         None if budget.tokens is None else budget.tokens - tokens,
@@ -125,62 +133,62 @@ def _left(session: Session, budget: Budget, names: tuple[str, ...], now: int) ->
     )
 
 
-def _must_fit(left: Left, use: Use, tokens: int) -> None:
-    budget = left.budget
+def _check_budget(status: BudgetStatus, use: Use, tokens: int) -> None:
+    budget = status.budget
     subject = "The shared budget" if budget.principal == price.ANY else f"The budget of {budget.principal}"
     models = "all models" if budget.model == price.ANY else budget.model
     period = "today" if budget.period == "day" else "this month"
-    if left.tokens is not None and tokens > left.tokens:
+    if status.tokens_left is not None and tokens > status.tokens_left:
         raise BudgetExceeded(
-            f"{subject} for {models} has {max(left.tokens, 0):,} tokens left {period}; this call needs {tokens:,}.",
+            f"{subject} for {models} has {max(status.tokens_left, 0):,} tokens left {period}; this call needs {tokens:,}.",
             budget=budget.id,
         )
-    if left.cost is None:
+    if status.cost_left is None:
         return
     if use.cost is None or use.currency != budget.currency:
         raise BudgetExceeded(
             f"{use.model} has no price in {budget.currency}. Set one with `holdfast price set`.", budget=budget.id
         )
-    if use.cost > left.cost:
-        remaining = f"{amount(max(left.cost, 0))} {budget.currency}"
+    if use.cost > status.cost_left:
+        remaining = f"{format_cost(max(status.cost_left, 0))} {budget.currency}"
         raise BudgetExceeded(
-            f"{subject} for {models} has {remaining} left {period}; this call may cost {amount(use.cost)}.",
+            f"{subject} for {models} has {remaining} left {period}; this call may cost {format_cost(use.cost)}.",
             budget=budget.id,
         )
 
 
-def report(hold: Hold, asked: usage.Asked) -> list[usage.Sum]:
-    with hold.reading() as session:
-        return usage.sums(session, hold.caller, asked)
+def sum_usage(ctx: Context, filter: usage_store.UsageFilter) -> list[usage_store.UsageTotal]:
+    with ctx.reading() as session:
+        return usage_store.list_totals(session, ctx.caller, filter)
 
 
-def left(hold: Hold) -> list[Left]:
+def list_budget_status(ctx: Context) -> list[BudgetStatus]:
     """List the budgets that apply to the caller, with what is left of each; for an admin, all budgets."""
-    with hold.reading() as session:
-        found = usage.budgets(session)
-        own = (price.ANY, *known_as(session, hold.caller.agent))
-        mine = found if hold.caller.may("admin") else [one for one in found if one.principal in own]
-        return [_left(session, one, known_as(session, one.principal), hold.now()) for one in mine]
+    with ctx.reading() as session:
+        found = usage_store.list_budgets(session)
+        own = (price.ANY, *list_names(session, ctx.caller.agent))
+        own_budgets = found if ctx.caller.has_right("admin") else [one for one in found if one.principal in own]
+        return [_read_status(session, one, list_names(session, one.principal), ctx.now()) for one in own_budgets]
 
 
-def set_price(hold: Hold, new: Price) -> None:
-    with hold.store.writing(hold.progress.commit) as session:
-        session.do("price_put", **new._asdict(), set_by=hold.caller.agent, set_at=hold.now())
+def set_price(ctx: Context, new: Price) -> None:
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
+        session.do("price_put", **new._asdict(), set_by=ctx.caller.agent, set_at=ctx.now())
 
 
-def prices(hold: Hold) -> Sequence[Price]:
-    with hold.reading() as session:
-        return usage.prices(session)
+def list_prices(ctx: Context) -> Sequence[Price]:
+    with ctx.reading() as session:
+        return usage_store.list_prices(session)
 
 
-def drop_price(hold: Hold, model: str, since: int) -> None:
-    with hold.store.writing(hold.progress.commit) as session:
-        if session.row("price_drop", model=model, since=since) is None:
+def remove_price(ctx: Context, model: str, since: int) -> None:
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
+        if session.row("price_delete", model=model, since=since) is None:
             raise NotFound(f"No price of {model!r} starts on that day.")
 
 
 def set_budget(
-    hold: Hold,
+    ctx: Context,
     principal: str,
     model: str,
     period: Period,
@@ -188,14 +196,14 @@ def set_budget(
     tokens: int | None,
     cost: int | None,
     currency: str | None,
-) -> Left:
+) -> BudgetStatus:
     """Set or change a budget; without tokens and cost, remove it."""
-    id = ids.derived("budget", principal, model, period)
-    made = Budget(id, principal, model, period, tokens, cost, currency)
-    with hold.store.writing(hold.progress.commit) as session:
+    id = ids.derive_id("budget", principal, model, period)
+    budget = Budget(id, principal, model, period, tokens, cost, currency)
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
         if tokens is None and cost is None:
-            if session.row("budget_drop", id=id) is None:
+            if session.row("budget_delete", id=id) is None:
                 raise NotFound("No such budget.")
         else:
-            session.do("budget_put", **made._asdict(), set_by=hold.caller.agent, set_at=hold.now())
-        return _left(session, made, known_as(session, principal), hold.now())
+            session.do("budget_put", **budget._asdict(), set_by=ctx.caller.agent, set_at=ctx.now())
+        return _read_status(session, budget, list_names(session, principal), ctx.now())

@@ -2,10 +2,10 @@
 
 from typing import Any, NamedTuple
 
-from holdfast.features.people.store import all_known_as, known_as
+from holdfast.features.people.store import list_all_names, list_names
 from holdfast.features.usage.price import ANY, Period, Price, Tokens
 from holdfast.kernel.caller import Caller
-from holdfast.kernel.storage.port import Part, Session
+from holdfast.kernel.storage.port import Session, SqlPart
 
 
 class Budget(NamedTuple):
@@ -21,7 +21,7 @@ class Budget(NamedTuple):
 
     def covers(self, names: tuple[str, ...], model: str) -> bool:
         price = Price(self.model, 0, "", None, None, None, None)
-        return (self.principal == ANY or self.principal in names) and price.fits(model)
+        return (self.principal == ANY or self.principal in names) and price.matches(model)
 
 
 class Use(NamedTuple):
@@ -45,7 +45,7 @@ class Use(NamedTuple):
     unique_key: str | None = None
 
 
-class Sum(NamedTuple):
+class UsageTotal(NamedTuple):
     """Totals of a group of calls."""
 
     day: int | None
@@ -62,7 +62,7 @@ class Sum(NamedTuple):
     unpriced: int
 
 
-class Asked(NamedTuple):
+class UsageFilter(NamedTuple):
     """Filter and grouping of a usage report."""
 
     since: int
@@ -74,17 +74,17 @@ class Asked(NamedTuple):
     limit: int = 1000
 
 
-def add(session: Session, use: Use) -> None:
+def add_use(session: Session, use: Use) -> None:
     session.do("usage_add", **use._asdict())
 
 
-def keyed(session: Session, agent: str, key: str) -> tuple[str, int | None, str | None, str, Tokens] | None:
+def find_by_key(session: Session, agent: str, key: str) -> tuple[str, int | None, str | None, str, Tokens] | None:
     """Return what an agent recorded under a key: id, cost, currency, model, tokens."""
-    row = session.row("usage_keyed", agent=agent, unique_key=key)
+    row = session.row("usage_by_key", agent=agent, unique_key=key)
     return None if row is None else (row[0], row[1], row[2], row[3], Tokens(*row[4:]))
 
 
-def spent(session: Session, budget: Budget, names: tuple[str, ...], since: int, now: int) -> tuple[int, int]:
+def sum_spent(session: Session, budget: Budget, names: tuple[str, ...], since: int, now: int) -> tuple[int, int]:
     """Sum the tokens and the cost in the current period of a budget, including reservations."""
     row = session.row(
         "usage_spent",
@@ -100,27 +100,27 @@ def spent(session: Session, budget: Budget, names: tuple[str, ...], since: int, 
     return int(row[0]), int(row[1])
 
 
-def sums(session: Session, caller: Caller, asked: Asked) -> list[Sum]:
+def list_totals(session: Session, caller: Caller, filter: UsageFilter) -> list[UsageTotal]:
     """Compute the totals that the caller may see: an agent its own, an admin all."""
-    parts: list[Part] = ["usage_sums"]
-    params: dict[str, Any] = {"since": asked.since, "until": asked.until, "limit": asked.limit}
-    params |= {f"by_{name}": name in asked.by for name in ("day", "principal", "model", "session")}
-    if not caller.may("admin"):
+    parts: list[SqlPart] = ["usage_sums"]
+    params: dict[str, Any] = {"since": filter.since, "until": filter.until, "limit": filter.limit}
+    params |= {f"by_{name}": name in filter.by for name in ("day", "principal", "model", "session")}
+    if not caller.has_right("admin"):
         parts.append("usage_sums.agent")
-        params |= {"agent": caller.agent, "mine": list(known_as(session, caller.agent))}
-    if asked.principals:
+        params |= {"agent": caller.agent, "mine": list(list_names(session, caller.agent))}
+    if filter.principals:
         parts.append("usage_sums.principals")
-        params["principals"] = list(all_known_as(session, asked.principals))
+        params["principals"] = list(list_all_names(session, filter.principals))
     for name in ("session", "model"):
-        if (value := getattr(asked, name)) is not None:
+        if (value := getattr(filter, name)) is not None:
             parts.append(f"usage_sums.{name}")
             params[name] = value
-    return [Sum(*row) for row in session.assembled([*parts, "usage_sums.grouped"], params)]
+    return [UsageTotal(*row) for row in session.select([*parts, "usage_sums.grouped"], params)]
 
 
-def prices(session: Session) -> list[Price]:
+def list_prices(session: Session) -> list[Price]:
     return [Price(*row) for row in session.rows("price_list")]
 
 
-def budgets(session: Session) -> list[Budget]:
+def list_budgets(session: Session) -> list[Budget]:
     return [Budget(*row) for row in session.rows("budget_list")]

@@ -4,25 +4,25 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.features.history.event import Wanted
+from holdfast.features.history.event import EventFilter
 from holdfast.kernel.timestamps import SECOND
 
 State = Literal["active", "ended"]
 Outcome = Literal["waiting", "delivered", "dead"]
-FIRST_PAUSE = 5 * SECOND
-LONGEST_PAUSE = 3600 * SECOND
-REFUSED_ATTEMPTS = 3
+MIN_PAUSE = 5 * SECOND
+MAX_PAUSE = 3600 * SECOND
+MAX_REFUSED_ATTEMPTS = 3
 """Attempts before an event that the receiver rejects permanently becomes a dead letter."""
-MOST_DEAD = 10_000
+MAX_DEAD_LETTERS = 10_000
 """Dead letters after which a subscription ends."""
-MOST_KEPT = 1000
+MAX_KEPT_DELIVERIES = 1000
 """Delivered events kept on record per subscription."""
-MOST_SUBSCRIPTIONS = 100
+MAX_SUBSCRIPTIONS = 100
 """Active subscriptions per agent."""
 GONE = "The receiver answered HTTP 410 (gone)."
 REVOKED = "Its API key was revoked."
-TOO_MANY = f"{MOST_DEAD:,} events could not be delivered."
-PATIENT = frozenset({408, 409, 423, 425, 429})
+TOO_MANY = f"{MAX_DEAD_LETTERS:,} events could not be delivered."
+RETRYABLE_STATUSES = frozenset({408, 409, 423, 425, 429})
 """Client error statuses that are worth retrying."""
 
 
@@ -59,8 +59,8 @@ class Subscription(Struct, frozen=True, kw_only=True):
     updated_at: int
 
     @property
-    def wanted(self) -> Wanted:
-        return Wanted(self.events, self.namespace, self.by_agent)
+    def event_filter(self) -> EventFilter:
+        return EventFilter(self.events, self.namespace, self.by_agent)
 
     def __repr__(self) -> str:
         return f"Subscription({self.id!r})"
@@ -83,7 +83,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
     """Sequence number among the deliveries of the subscription."""
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class SubscriptionStatus(Struct, frozen=True, kw_only=True):
     """State of a subscription with its numbers of pending and dead events."""
 
     id: str
@@ -101,15 +101,15 @@ def is_delivered(status: int) -> bool:
     return 200 <= status < 300
 
 
-def is_final(status: int) -> bool:
+def is_permanent(status: int) -> bool:
     """Return whether a status rejects the event permanently, so that retries are pointless."""
-    return 300 <= status < 500 and status not in PATIENT
+    return 300 <= status < 500 and status not in RETRYABLE_STATUSES
 
 
-def pause(attempts: int, after: float, chance: float) -> int:
+def retry_delay(attempts: int, after: float, chance: float) -> int:
     """Return the delay before a retry: exponential with jitter, or longer if the receiver asks for it."""
-    grown = min(FIRST_PAUSE << min(attempts - 1, 20), LONGEST_PAUSE)
-    return max(int(grown * (0.5 + chance / 2)), min(int(after * SECOND), LONGEST_PAUSE))
+    grown = min(MIN_PAUSE << min(attempts - 1, 20), MAX_PAUSE)
+    return max(int(grown * (0.5 + chance / 2)), min(int(after * SECOND), MAX_PAUSE))
 
 
 def message_id(subscription: str, seq: int) -> str:

@@ -4,20 +4,20 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.history.operations import EventAgent, EventNames, EventPlace, Sequence
-from holdfast.features.memories.views import text
+from holdfast.features.history.operations import AfterSequence, EventAgent, EventNames, EventNamespace
+from holdfast.features.memories.views import format_time
 from holdfast.features.webhooks import deliver
-from holdfast.features.webhooks import service as subscriptions
+from holdfast.features.webhooks import service as subscription_service
 from holdfast.features.webhooks.model import Delivery, Subscription
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Limit
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.timestamps import format_timestamp
 
 SubscriptionId = Annotated[
     str, Meta(min_length=1, max_length=64, description="Id of the subscription.", extra={"argument": True})
 ]
-UNKNOWN = "00000000-0000-4000-8000-000000000000"
+UNKNOWN_ID = "00000000-0000-4000-8000-000000000000"
 
 
 class Subscribe(Request, frozen=True):
@@ -26,7 +26,7 @@ class Subscribe(Request, frozen=True):
         Meta(min_length=1, max_length=2048, description="URL to post events to: https://...", extra={"argument": True}),
     ]
     events: EventNames = []
-    namespace: EventPlace | None = None
+    namespace: EventNamespace | None = None
     agent_filter: EventAgent | None = None
     secret: (
         Annotated[
@@ -64,12 +64,12 @@ class SubscriptionView(Struct, frozen=True, kw_only=True):
     created_at: str
 
 
-class Subscribed(SubscriptionView, frozen=True, kw_only=True):
+class SubscribeResult(SubscriptionView, frozen=True, kw_only=True):
     secret: str | UnsetType = UNSET
     """The generated secret, shown only once."""
 
 
-def _shown(one: "Subscription") -> dict[str, object]:
+def _view_fields(one: "Subscription") -> dict[str, object]:
     return {
         "id": one.id,
         "agent_id": one.agent,
@@ -82,15 +82,15 @@ def _shown(one: "Subscription") -> dict[str, object]:
         "place": one.place,
         "delivered": one.delivered,
         "dead": one.dead,
-        "next_try_at": to_text(one.ready_at) if one.last_error and one.state == "active" else UNSET,
+        "next_try_at": format_timestamp(one.ready_at) if one.last_error and one.state == "active" else UNSET,
         "last_error": one.last_error or UNSET,
-        "last_at": text(one.last_at),
-        "created_at": to_text(one.created_at),
+        "last_at": format_time(one.last_at),
+        "created_at": format_timestamp(one.created_at),
     }
 
 
 def subscription_view(one: "Subscription") -> SubscriptionView:
-    return SubscriptionView(**_shown(one))  # type: ignore[arg-type]
+    return SubscriptionView(**_view_fields(one))  # type: ignore[arg-type]
 
 
 @operation(
@@ -107,17 +107,17 @@ def subscription_view(one: "Subscription") -> SubscriptionView:
         Example({"url": "https://ann:secret@hooks.example.com/"}, error="VALIDATION_FAILED"),
     ),
 )
-def subscribe(hold: Hold, request: Subscribe) -> Subscribed:
+def subscribe(ctx: Context, request: Subscribe) -> SubscribeResult:
     """Send changes to a webhook (signed, retried).
 
     Changes are sent in order, and only those that you may see. Not available over MCP: a model must not decide where
     memories are sent.
     """
-    asked = subscriptions.Asked(
+    asked = subscription_service.SubscribeRequest(
         request.url, request.events, request.namespace, request.agent_filter, request.secret, request.after
     )
-    made, secret = subscriptions.subscribe(hold, asked)
-    return Subscribed(**_shown(made), secret=secret or UNSET)  # type: ignore[arg-type]
+    made, secret = subscription_service.subscribe(ctx, asked)
+    return SubscribeResult(**_view_fields(made), secret=secret or UNSET)  # type: ignore[arg-type]
 
 
 class SubscriptionList(Request, frozen=True):
@@ -137,10 +137,10 @@ class SubscriptionPage(Struct, frozen=True, kw_only=True):
     human="holdfast.features.webhooks.render:render_subscriptions",
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
-def subscription_list(hold: Hold, request: SubscriptionList) -> SubscriptionPage:
+def subscription_list(ctx: Context, request: SubscriptionList) -> SubscriptionPage:
     """List your subscriptions, without secrets; admins of the store see all."""
-    with hold.reading() as session:
-        found = subscriptions.every(hold, session, request.limit)
+    with ctx.reading() as session:
+        found = subscription_service.list_subscriptions(ctx, session, request.limit)
     return SubscriptionPage(subscriptions=[subscription_view(one) for one in found], count=len(found))
 
 
@@ -149,7 +149,7 @@ class Unsubscribe(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class Unsubscribed(Struct, frozen=True, kw_only=True):
+class UnsubscribeResult(Struct, frozen=True, kw_only=True):
     id: str
     removed: bool
 
@@ -158,11 +158,11 @@ class Unsubscribed(Struct, frozen=True, kw_only=True):
     Effect.DESTROY,
     "DELETE /api/v1/subscriptions/{id}",
     family="power",
-    examples=(Example({"id": UNKNOWN}, error="NOT_FOUND"),),
+    examples=(Example({"id": UNKNOWN_ID}, error="NOT_FOUND"),),
 )
-def unsubscribe(hold: Hold, request: Unsubscribe) -> Unsubscribed:
+def unsubscribe(ctx: Context, request: Unsubscribe) -> UnsubscribeResult:
     """Delete a subscription with its secret and dead letters."""
-    return Unsubscribed(id=subscriptions.unsubscribe(hold, request.id).id, removed=True)
+    return UnsubscribeResult(id=subscription_service.unsubscribe(ctx, request.id).id, removed=True)
 
 
 OutcomeName = Literal["waiting", "delivered", "dead"]
@@ -207,7 +207,7 @@ def delivery_view(one: "Delivery") -> DeliveryView:
         attempts=one.attempts,
         status=UNSET if one.status is None else one.status,
         error=one.error or UNSET,
-        at=to_text(one.at),
+        at=format_timestamp(one.at),
     )
 
 
@@ -217,19 +217,19 @@ def delivery_view(one: "Delivery") -> DeliveryView:
     family="power",
     cli=("subscription", "deliveries"),
     human="holdfast.features.webhooks.render:render_deliveries",
-    examples=(Example({"state": ["dead"]}), Example({"id": UNKNOWN}, error="NOT_FOUND")),
+    examples=(Example({"state": ["dead"]}), Example({"id": UNKNOWN_ID}, error="NOT_FOUND")),
 )
-def subscription_deliveries(hold: Hold, request: SubscriptionDeliveries) -> DeliveryPage:
+def subscription_deliveries(ctx: Context, request: SubscriptionDeliveries) -> DeliveryPage:
     """List deliveries, latest first: delivered, waiting for a retry, or dead."""
     states = request.state or ["waiting", "delivered", "dead"]
-    with hold.reading() as session:
-        found = subscriptions.deliveries(hold, session, request.id, states, request.limit)
+    with ctx.reading() as session:
+        found = subscription_service.list_deliveries(ctx, session, request.id, states, request.limit)
     return DeliveryPage(deliveries=[delivery_view(one) for one in found], count=len(found))
 
 
 class SubscriptionReplay(Request, frozen=True):
     id: SubscriptionId
-    since: Annotated[Sequence, Meta(description="Resend everything after this change.")] | None = None
+    since: Annotated[AfterSequence, Meta(description="Resend everything after this change.")] | None = None
     dead_letters: Annotated[
         list[Annotated[int, Meta(ge=1, le=(1 << 53) - 1)]],
         Meta(max_length=1000, description="Resend the dead letters of these changes."),
@@ -238,7 +238,7 @@ class SubscriptionReplay(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class Replaying(Struct, frozen=True, kw_only=True):
+class SubscriptionReplayResult(Struct, frozen=True, kw_only=True):
     id: str
     place: int
     """Everything after this change is sent or resent."""
@@ -253,16 +253,16 @@ class Replaying(Struct, frozen=True, kw_only=True):
     cli=("subscription", "replay"),
     human="holdfast.features.webhooks.render:render_replay",
     examples=(
-        Example({"id": UNKNOWN, "since": 0}, error="NOT_FOUND"),
-        Example({"id": UNKNOWN}, error="VALIDATION_FAILED"),
+        Example({"id": UNKNOWN_ID, "since": 0}, error="NOT_FOUND"),
+        Example({"id": UNKNOWN_ID}, error="VALIDATION_FAILED"),
     ),
 )
-def subscription_replay(hold: Hold, request: SubscriptionReplay) -> Replaying:
+def subscription_replay(ctx: Context, request: SubscriptionReplay) -> SubscriptionReplayResult:
     """Resend events after a change, or dead letters; reactivates an ended subscription."""
-    done = subscriptions.replay(
-        hold, request.id, request.since, request.dead_letters, every_dead=request.all_dead_letters
+    done = subscription_service.replay(
+        ctx, request.id, request.since, request.dead_letters, every_dead=request.all_dead_letters
     )
-    return Replaying(id=done.subscription.id, place=done.place, requeued=done.requeued)
+    return SubscriptionReplayResult(id=done.subscription.id, place=done.place, requeued=done.requeued)
 
 
 class SubscriptionTest(Request, frozen=True):
@@ -270,7 +270,7 @@ class SubscriptionTest(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class SubscriptionTested(Struct, frozen=True, kw_only=True):
+class SubscriptionTestResult(Struct, frozen=True, kw_only=True):
     id: str
     ok: bool
     status: int | UnsetType = UNSET
@@ -285,13 +285,13 @@ class SubscriptionTested(Struct, frozen=True, kw_only=True):
     family="power",
     cli=("subscription", "test"),
     human="holdfast.features.webhooks.render:render_test_delivery",
-    examples=(Example({"id": UNKNOWN}, error="NOT_FOUND"),),
+    examples=(Example({"id": UNKNOWN_ID}, error="NOT_FOUND"),),
 )
-def subscription_test(hold: Hold, request: SubscriptionTest) -> SubscriptionTested:
+def subscription_test(ctx: Context, request: SubscriptionTest) -> SubscriptionTestResult:
     """Post a signed test event once and show the receiver's answer."""
-    tested = deliver.test(hold, request.id)
+    tested = deliver.send_test(ctx, request.id)
     result = tested.result
-    return SubscriptionTested(
+    return SubscriptionTestResult(
         id=tested.subscription.id,
         ok=result.error is None,
         status=UNSET if result.status is None else result.status,

@@ -10,19 +10,19 @@ values (:id, :agent, :reach, :key_id, :url, :events, :namespace, :by_agent, :sec
 select {subscription.columns} from subscription s order by s.created_at, s.id limit :limit
 -- name: subscription_of_agent
 select {subscription.columns} from subscription s where s.agent = :agent order by s.created_at, s.id limit :limit
--- name: subscription_standing
+-- name: subscription_status
 -- With the numbers of events waiting for a retry and of dead letters.
 select s.id, s.agent, s.state, s.why, s.place, count(case when d.state = 'waiting' then 1 end),
   count(case when d.state = 'dead' then 1 end)
 from subscription s left join delivery d on d.subscription = s.id and d.state <> 'delivered'
 where s.agent = coalesce(:agent, s.agent) group by s.id order by s.created_at, s.id
--- name: subscription_one
+-- name: subscription_get
 select {subscription.columns} from subscription s where s.id = :id
 -- name: subscription_due
 -- Subscriptions that are due and not leased by another process.
 select {subscription.columns} from subscription s
 where s.state = 'active' and s.ready_at <= :now and (s.held_until <= :now or s.owner = :owner) order by s.ready_at, s.id
--- name: subscription_behind
+-- name: subscription_slowest
 -- The smallest position of all active subscriptions.
 select min(s.place) from subscription s where s.state = 'active'
 -- name: subscription_count
@@ -31,20 +31,20 @@ select count(*) from subscription s where s.agent = :agent and s.state = 'active
 -- Fails if another process claimed it since it was read: that raised the token.
 update subscription set owner = :owner, token = token + 1, held_until = :until
 where id = :id and state = 'active' and token = :token and (held_until <= :now or owner = :owner) returning token
--- name: subscription_hold
+-- name: subscription_extend_lease
 update subscription set held_until = :until where id = :id and token = :token
--- name: subscription_settle
+-- name: subscription_record_attempt
 -- Only by the lease holder.
 update subscription set place = :place, state = :state, why = :why, ready_at = :ready_at,
   held_until = :until, delivered = delivered + :delivered, dead = dead + :dead, last_error = :last_error, last_at = :now,
   updated_at = :now
 where id = :id and token = :token and state = 'active' returning delivered + dead
--- name: subscription_pass
+-- name: subscription_advance
 -- Skip changes that the subscription does not match.
 update subscription set place = :place where id = :id and place = :was and token = :token
 -- name: subscription_end
 update subscription set state = 'ended', why = :why, updated_at = :now where id = :id
--- name: subscription_again
+-- name: subscription_restart
 -- Restart at a position immediately; reactivates an ended subscription and invalidates attempts in flight.
 update subscription set place = :place, state = 'active', why = null, ready_at = :now, held_until = 0, token = token + 1,
   updated_at = :now
@@ -66,11 +66,11 @@ select {delivery.columns} from delivery d where d.subscription = any(:subscripti
 order by d.at desc, d.seq desc limit :limit
 -- name: delivery_dead
 select count(*) from delivery d where d.subscription = :subscription and d.state = 'dead'
--- name: delivery_again
+-- name: delivery_requeue
 -- Requeue dead letters with no attempts.
 update delivery set state = 'waiting', attempts = 0 where subscription = :subscription and seq = any(:seqs) and state = 'dead'
 returning seq
--- name: delivery_all_again
+-- name: delivery_requeue_all
 update delivery set state = 'waiting', attempts = 0 where subscription = :subscription and state = 'dead' returning seq
 -- name: delivery_withdraw
 -- Drop pending deliveries after a position; the journal provides them again.

@@ -8,19 +8,19 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from holdfast.features.history import event
-from holdfast.features.history.event import Wanted
-from holdfast.features.webhooks import store as subscriptions
-from holdfast.features.webhooks.model import MOST_SUBSCRIPTIONS, Delivery, Outcome, Standing, Subscription
-from holdfast.features.webhooks.signature import admit_secret, new_secret
-from holdfast.kernel.caller import Caller, admit_agent
-from holdfast.kernel.context import Hold
+from holdfast.features.history.event import EventFilter
+from holdfast.features.webhooks import store as subscription_store
+from holdfast.features.webhooks.model import MAX_SUBSCRIPTIONS, Delivery, Outcome, Subscription, SubscriptionStatus
+from holdfast.features.webhooks.signature import new_secret, validate_secret
+from holdfast.kernel.caller import Caller, validate_agent_id
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
 from holdfast.kernel.journal import journal
-from holdfast.kernel.net.ssrf_guard import admit_url
+from holdfast.kernel.net.ssrf_guard import validate_url
 from holdfast.kernel.storage.port import Session
 
 
-class Asked(NamedTuple):
+class SubscribeRequest(NamedTuple):
     """A subscription to create."""
 
     url: str
@@ -33,38 +33,38 @@ class Asked(NamedTuple):
 
 
 @contextmanager
-def writing(hold: Hold) -> Iterator[Session]:
+def writing(ctx: Context) -> Iterator[Session]:
     """Open a transaction without journal: subscriptions belong to this store only."""
-    with hold.store.writing(hold.progress.commit) as session:
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
         yield session
-    hold.kept()
+    ctx.on_commit()
 
 
-def subscribe(hold: Hold, asked: Asked) -> tuple[Subscription, str | None]:
+def subscribe(ctx: Context, asked: SubscribeRequest) -> tuple[Subscription, str | None]:
     """Create a subscription; return it with its secret if that was generated. The secret is not shown again."""
-    admit_url(asked.url, hold.outbound)
+    validate_url(asked.url, ctx.webhook_limits)
     if asked.agent is not None:
-        admit_agent(asked.agent, "agent_filter")
-    wanted = event.admit(list(asked.events), asked.namespace, asked.agent)
+        validate_agent_id(asked.agent, "agent_filter")
+    wanted = event.build_event_filter(list(asked.events), asked.namespace, asked.agent)
     made = new_secret() if asked.secret is None else None
-    secret = made or admit_secret(asked.secret or "")
-    with writing(hold) as session:
-        if subscriptions.count(session, hold.caller.agent) >= MOST_SUBSCRIPTIONS:
-            raise Conflict(f"{hold.caller.agent!r} already has {MOST_SUBSCRIPTIONS} subscriptions. Remove one first.")
-        head = journal.head_of(session).seq
+    secret = made or validate_secret(asked.secret or "")
+    with writing(ctx) as session:
+        if subscription_store.count_active(session, ctx.caller.agent) >= MAX_SUBSCRIPTIONS:
+            raise Conflict(f"{ctx.caller.agent!r} already has {MAX_SUBSCRIPTIONS} subscriptions. Remove one first.")
+        head = journal.get_head(session).seq
         place = head if asked.after is None else min(asked.after, head)
-        subscription = _new(hold, asked.url, wanted, secret, place)
-        subscriptions.add(session, subscription)
+        subscription = _new_subscription(ctx, asked.url, wanted, secret, place)
+        subscription_store.add(session, subscription)
     return subscription, made
 
 
-def _new(hold: Hold, url: str, wanted: Wanted, secret: str, place: int) -> Subscription:
-    now = hold.now()
+def _new_subscription(ctx: Context, url: str, wanted: EventFilter, secret: str, place: int) -> Subscription:
+    now = ctx.now()
     return Subscription(
         id=str(uuid.uuid4()),
-        agent=hold.caller.agent,
-        reach=hold.caller.namespaces,
-        key_id=hold.caller.key,
+        agent=ctx.caller.agent,
+        reach=ctx.caller.namespaces,
+        key_id=ctx.caller.key,
         url=url,
         events=wanted.events,
         namespace=wanted.namespace,
@@ -88,67 +88,73 @@ def _new(hold: Hold, url: str, wanted: Wanted, secret: str, place: int) -> Subsc
 
 def sees_all(caller: Caller) -> bool:
     """Return whether the caller may manage the subscriptions of all agents."""
-    return caller.may("admin") and "*" in caller.namespaces
+    return caller.has_right("admin") and "*" in caller.namespaces
 
 
-def every(hold: Hold, session: Session, limit: int) -> list[Subscription]:
+def list_subscriptions(ctx: Context, session: Session, limit: int) -> list[Subscription]:
     """List the caller's subscriptions; all of them for an admin of the whole store."""
-    return subscriptions.every(session, None if sees_all(hold.caller) else hold.caller.agent, limit)
+    return subscription_store.list_subscriptions(session, None if sees_all(ctx.caller) else ctx.caller.agent, limit)
 
 
-def standings(hold: Hold, session: Session) -> list[Standing]:
+def list_statuses(ctx: Context, session: Session) -> list[SubscriptionStatus]:
     """List the state of the caller's subscriptions; of all for an admin of the whole store."""
-    return subscriptions.standings(session, None if sees_all(hold.caller) else hold.caller.agent)
+    return subscription_store.list_statuses(session, None if sees_all(ctx.caller) else ctx.caller.agent)
 
 
-def named(hold: Hold, session: Session, id: str) -> Subscription:
-    found = subscriptions.one(session, id)
-    if found is None or not (found.agent == hold.caller.agent or sees_all(hold.caller)):
+def get_subscription(ctx: Context, session: Session, id: str) -> Subscription:
+    found = subscription_store.find_subscription(session, id)
+    if found is None or not (found.agent == ctx.caller.agent or sees_all(ctx.caller)):
         raise NotFound(f"No subscription {id!r}, or it is not yours.", id=id)
     return found
 
 
-def unsubscribe(hold: Hold, id: str) -> Subscription:
+def unsubscribe(ctx: Context, id: str) -> Subscription:
     """Remove a subscription; only requests already in flight are still delivered."""
-    with writing(hold) as session:
-        found = named(hold, session, id)
-        subscriptions.remove(session, found.id)
+    with writing(ctx) as session:
+        found = get_subscription(ctx, session, id)
+        subscription_store.remove(session, found.id)
     return found
 
 
-def deliveries(hold: Hold, session: Session, id: str | None, states: Sequence[Outcome], limit: int) -> list[Delivery]:
+def list_deliveries(
+    ctx: Context, session: Session, id: str | None, states: Sequence[Outcome], limit: int
+) -> list[Delivery]:
     """List the latest deliveries of one subscription or of all the caller's."""
-    ids = [one.id for one in every(hold, session, 1000)] if id is None else [named(hold, session, id).id]
-    return subscriptions.deliveries(session, ids, states, limit)
+    ids = (
+        [one.id for one in list_subscriptions(ctx, session, 1000)]
+        if id is None
+        else [get_subscription(ctx, session, id).id]
+    )
+    return subscription_store.list_deliveries(session, ids, states, limit)
 
 
-class Again(NamedTuple):
+class ReplayResult(NamedTuple):
     subscription: Subscription
     place: int
     requeued: int
 
 
-def replay(hold: Hold, id: str, since: int | None, dead: Sequence[int], *, every_dead: bool) -> Again:
+def replay(ctx: Context, id: str, since: int | None, dead: Sequence[int], *, every_dead: bool) -> ReplayResult:
     """Resend everything after a change, or dead letters; reactivates an ended subscription."""
     if (since is not None) + bool(dead) + every_dead != 1:
         raise Invalid("Give exactly one of since, dead_letters and all_dead_letters.", fields=["since", "dead_letters"])
-    with writing(hold) as session:
-        found, now = named(hold, session, id), hold.now()
+    with writing(ctx) as session:
+        found, now = get_subscription(ctx, session, id), ctx.now()
         place = found.place
         if since is not None:
-            place = min(since, journal.head_of(session).seq)
+            place = min(since, journal.get_head(session).seq)
             session.do("delivery_withdraw", subscription=id, place=place)
             requeued = 0
         elif every_dead:
-            requeued = len(session.rows("delivery_all_again", subscription=id))
+            requeued = len(session.rows("delivery_requeue_all", subscription=id))
         else:
-            requeued = _requeued(session, id, dead)
-        session.do("subscription_again", id=id, place=place, now=now)
-    return Again(replace(found, place=place, state="active", why=None, ready_at=now), place, requeued)
+            requeued = _requeue(session, id, dead)
+        session.do("subscription_restart", id=id, place=place, now=now)
+    return ReplayResult(replace(found, place=place, state="active", why=None, ready_at=now), place, requeued)
 
 
-def _requeued(session: Session, id: str, seqs: Sequence[int]) -> int:
-    moved = {row[0] for row in session.rows("delivery_again", subscription=id, seqs=list(seqs))}
+def _requeue(session: Session, id: str, seqs: Sequence[int]) -> int:
+    moved = {row[0] for row in session.rows("delivery_requeue", subscription=id, seqs=list(seqs))}
     if missing := [seq for seq in dict.fromkeys(seqs) if seq not in moved]:
         raise NotFound(f"This subscription has no dead letter for change {missing[0]}.", changes=missing)
     return len(moved)

@@ -7,19 +7,20 @@ from hashlib import sha256
 
 from holdfast.kernel.errors import Invalid
 
-PREFIX = "whsec_"
-SHORTEST, LONGEST = 16, 256
+SECRET_PREFIX = "whsec_"
+MIN_SECRET, MAX_SECRET = 16, 256
 
 
-def admit_secret(secret: str) -> str:
+def validate_secret(secret: str) -> str:
     """Validate a signing secret; errors never contain it."""
-    if not SHORTEST <= len(secret) <= LONGEST or not (secret.isascii() and secret.isprintable()):
+    if not MIN_SECRET <= len(secret) <= MAX_SECRET or not (secret.isascii() and secret.isprintable()):
         raise Invalid(
-            f"secret: {SHORTEST} to {LONGEST} printable ASCII characters. Omit it to generate one.", fields=["secret"]
+            f"secret: {MIN_SECRET} to {MAX_SECRET} printable ASCII characters. Omit it to generate one.",
+            fields=["secret"],
         )
-    if secret.startswith(PREFIX):
+    if secret.startswith(SECRET_PREFIX):
         try:
-            b64decode(secret.removeprefix(PREFIX), validate=True)
+            b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
         except Error:
             raise Invalid("secret: must be base64 after whsec_", fields=["secret"]) from None
     return secret
@@ -28,10 +29,10 @@ def admit_secret(secret: str) -> str:
 def new_secret() -> str:
     import secrets
 
-    return PREFIX + b64encode(secrets.token_bytes(32)).decode()
+    return SECRET_PREFIX + b64encode(secrets.token_bytes(32)).decode()
 
 
-def headers(secret: str, id: str, at: int, body: bytes) -> dict[str, str]:
+def sign_headers(secret: str, id: str, at: int, body: bytes) -> dict[str, str]:
     """Return both signatures of one attempt: over the body alone, and over id, time and body."""
     words = f"{id}.{at}.".encode() + body
     return {
@@ -39,10 +40,10 @@ def headers(secret: str, id: str, at: int, body: bytes) -> dict[str, str]:
         "X-AI-Memory-Timestamp": str(at),
         "webhook-id": id,
         "webhook-timestamp": str(at),
-        "webhook-signature": "v1," + b64encode(hmac.new(_key(secret), words, sha256).digest()).decode(),
+        "webhook-signature": "v1," + b64encode(hmac.new(_signing_key(secret), words, sha256).digest()).decode(),
     }
 
 
-def _key(secret: str) -> bytes:
+def _signing_key(secret: str) -> bytes:
     """Return the key bytes: a `whsec_` secret is base64, any other is used unchanged."""
-    return b64decode(secret.removeprefix(PREFIX)) if secret.startswith(PREFIX) else secret.encode()
+    return b64decode(secret.removeprefix(SECRET_PREFIX)) if secret.startswith(SECRET_PREFIX) else secret.encode()

@@ -6,21 +6,21 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from holdfast.features.webhooks.model import MOST_KEPT, Delivery, Outcome, Standing, Subscription
+from holdfast.features.webhooks.model import MAX_KEPT_DELIVERIES, Delivery, Outcome, Subscription, SubscriptionStatus
 from holdfast.kernel.storage.port import Row, Session
 
 _LISTS = ("reach", "events")
 _FIELDS = Subscription.__struct_fields__
 _DELIVERY = Delivery.__struct_fields__
-_STANDING = Standing.__struct_fields__
+_STANDING = SubscriptionStatus.__struct_fields__
 
 
-def _subscription(row: Row) -> Subscription:
+def _subscription_of(row: Row) -> Subscription:
     named: dict[str, Any] = dict(zip(_FIELDS, row, strict=True))
     return Subscription(**named | {name: tuple(msgspec.json.decode(named[name])) for name in _LISTS})
 
 
-def _delivery(row: Row) -> Delivery:
+def _delivery_of(row: Row) -> Delivery:
     return Delivery(**dict(zip(_DELIVERY, row, strict=True)))
 
 
@@ -29,39 +29,39 @@ def add(session: Session, made: Subscription) -> None:
     session.do("subscription_add", **row | {name: msgspec.json.encode(row[name]).decode() for name in _LISTS})
 
 
-def one(session: Session, id: str) -> Subscription | None:
-    row = session.row("subscription_one", id=id)
-    return _subscription(row) if row else None
+def find_subscription(session: Session, id: str) -> Subscription | None:
+    row = session.row("subscription_get", id=id)
+    return _subscription_of(row) if row else None
 
 
-def every(session: Session, agent: str | None, limit: int) -> list[Subscription]:
+def list_subscriptions(session: Session, agent: str | None, limit: int) -> list[Subscription]:
     """List subscriptions, oldest first; optionally of one agent."""
     if agent is None:
-        return [_subscription(row) for row in session.rows("subscription_list", limit=limit)]
-    return [_subscription(row) for row in session.rows("subscription_of_agent", agent=agent, limit=limit)]
+        return [_subscription_of(row) for row in session.rows("subscription_list", limit=limit)]
+    return [_subscription_of(row) for row in session.rows("subscription_of_agent", agent=agent, limit=limit)]
 
 
-def standings(session: Session, agent: str | None) -> list[Standing]:
+def list_statuses(session: Session, agent: str | None) -> list[SubscriptionStatus]:
     """List the state of subscriptions, oldest first; optionally of one agent."""
-    rows = session.rows("subscription_standing", agent=agent)
-    return [Standing(**dict(zip(_STANDING, row, strict=True))) for row in rows]
+    rows = session.rows("subscription_status", agent=agent)
+    return [SubscriptionStatus(**dict(zip(_STANDING, row, strict=True))) for row in rows]
 
 
-def count(session: Session, agent: str) -> int:
+def count_active(session: Session, agent: str) -> int:
     """Count the active subscriptions of an agent."""
     row = session.row("subscription_count", agent=agent)
     assert row is not None
     return int(row[0])
 
 
-def due(session: Session, owner: str, now: int) -> list[Subscription]:
+def list_due(session: Session, owner: str, now: int) -> list[Subscription]:
     """List subscriptions that are due and that this process may claim."""
-    return [_subscription(row) for row in session.rows("subscription_due", owner=owner, now=now)]
+    return [_subscription_of(row) for row in session.rows("subscription_due", owner=owner, now=now)]
 
 
-def behind(session: Session) -> int | None:
+def slowest_position(session: Session) -> int | None:
     """Return the change that every active subscription has reached; None if there are none."""
-    row = session.row("subscription_behind")
+    row = session.row("subscription_slowest")
     return None if row is None or row[0] is None else int(row[0])
 
 
@@ -76,19 +76,19 @@ def remove(session: Session, id: str) -> None:
     session.do("subscription_remove", id=id)
 
 
-def waiting(session: Session, id: str) -> Delivery | None:
+def next_waiting(session: Session, id: str) -> Delivery | None:
     """Return the first event waiting for a retry; it goes before all others."""
     row = session.row("delivery_next", subscription=id)
-    return _delivery(row) if row else None
+    return _delivery_of(row) if row else None
 
 
-def put(session: Session, delivery: Delivery) -> None:
+def save_delivery(session: Session, delivery: Delivery) -> None:
     """Save a delivery and prune the oldest delivered ones."""
     session.do("delivery_put", **asdict(delivery))
-    session.do("delivery_prune", subscription=delivery.subscription, number=delivery.number - MOST_KEPT)
+    session.do("delivery_prune", subscription=delivery.subscription, number=delivery.number - MAX_KEPT_DELIVERIES)
 
 
-def deliveries(session: Session, ids: Sequence[str], states: Sequence[Outcome], limit: int) -> list[Delivery]:
+def list_deliveries(session: Session, ids: Sequence[str], states: Sequence[Outcome], limit: int) -> list[Delivery]:
     """List deliveries, latest first."""
     rows = session.rows("delivery_page", subscriptions=list(ids), states=list(states), limit=limit)
-    return [_delivery(row) for row in rows]
+    return [_delivery_of(row) for row in rows]

@@ -3,27 +3,27 @@
 import re
 from typing import NamedTuple
 
-from holdfast.kernel.timestamps import from_text, to_text
+from holdfast.kernel.timestamps import format_timestamp, parse_timestamp
 
-DIGITS = 12
-_PLACE = re.compile(rf"(.+\.[0-9]{{6}})([0-9]{{{DIGITS}}})(Z|[+-]00:00)")
+SEQ_DIGITS = 12
+_CURSOR = re.compile(rf"(.+\.[0-9]{{6}})([0-9]{{{SEQ_DIGITS}}})(Z|[+-]00:00)")
 
 
-class Since(NamedTuple):
+class Cursor(NamedTuple):
     """A time, and the journal position encoded in it, if any."""
 
     at: int
     seq: int | None
 
 
-def written(kept_at: int, seq: int) -> str:
+def format_cursor(kept_at: int, seq: int) -> str:
     """Format a time with the journal position as digits after the microseconds: ordered and unique."""
-    return f"{to_text(kept_at)[:-1]}{seq:0{DIGITS}d}Z"
+    return f"{format_timestamp(kept_at)[:-1]}{seq:0{SEQ_DIGITS}d}Z"
 
 
-def read(text: str, field: str = "since") -> Since:
+def parse_cursor(text: str, field: str = "since") -> Cursor:
     """Parse a cursor or a plain time; a space is a plus decoded from a query."""
     text = text.strip().replace(" ", "+")
-    if found := _PLACE.fullmatch(text):
-        return Since(from_text(found[1] + "Z", field), int(found[2]))
-    return Since(from_text(text, field), None)
+    if found := _CURSOR.fullmatch(text):
+        return Cursor(parse_timestamp(found[1] + "Z", field), int(found[2]))
+    return Cursor(parse_timestamp(text, field), None)

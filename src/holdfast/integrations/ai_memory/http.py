@@ -64,19 +64,19 @@ LISTS: dict[str, tuple[str, ...]] = {"recall": ("tags", "kinds"), "subscribe": (
 """Lists that may be sent as comma-separated text."""
 
 
-class Asked(NamedTuple):
+class CompatRequest(NamedTuple):
     """The request, as far as the shape of the answer depends on it."""
 
     body: bytes
     get: Callable[[str], MemoryView]
 
     @property
-    def listed(self) -> bool:
+    def is_array(self) -> bool:
         """Whether the body was a JSON array."""
         return self.body.lstrip()[:1] == b"["
 
 
-def named(operation: str, given: Mapping[str, V]) -> dict[str, V]:
+def rename_fields(operation: str, given: Mapping[str, V]) -> dict[str, V]:
     """Rename aliases to the operation's field names."""
     aliases = ALIASES.get(operation)
     if not aliases:
@@ -89,18 +89,18 @@ def named(operation: str, given: Mapping[str, V]) -> dict[str, V]:
     return fields
 
 
-def fields(operation: str, given: Json) -> Json:
+def body_fields(operation: str, given: Json) -> Json:
     """Convert the fields of a JSON body to the operation's fields."""
     if operation == "notify":
-        given = _message(given)
-    found = named(operation, given)
+        given = _message_fields(given)
+    found = rename_fields(operation, given)
     for name in LISTS.get(operation, ()):
         if isinstance(value := found.get(name), str):
             found[name] = [part.strip() for part in value.split(",")]
     return found
 
 
-def _message(given: Json) -> Json:
+def _message_fields(given: Json) -> Json:
     """Convert a message: its text is in `body`; other fields go to its metadata."""
     aside: list[str] = [name for name in ("namespace", "memory_id") if name in given]
     if isinstance(given.get("payload"), dict):
@@ -114,13 +114,13 @@ def _message(given: Json) -> Json:
     return {**kept, "metadata": {**metadata, **{name: given[name] for name in aside}}}
 
 
-def defaults(method: str, path: str) -> Json:
+def route_defaults(method: str, path: str) -> Json:
     return DEFAULTS.get(f"{method} {path}", {})
 
 
-def shaped(operation: str, answer: Any, asked: Asked) -> Any:
+def shape_answer(operation: str, answer: Any, asked: CompatRequest) -> Any:
     """Add what these clients expect to an answer; always a superset of the normal answer."""
-    shape = ANSWERS.get(operation)
+    shape = ANSWER_SHAPES.get(operation)
     return shape(answer, asked) if shape else answer
 
 
@@ -129,68 +129,68 @@ def _plain(answer: Any) -> Json:
     return found
 
 
-def memory(view: Any) -> Json:
+def memory_row(view: Any) -> Json:
     """Add owner and scope to a memory's metadata."""
     shown = _plain(view)
     shown["metadata"] = {**shown["metadata"], "agent_id": shown["agent_id"], "scope": shown["scope"]}
     return shown
 
 
-def _one(answer: Any, _: Asked) -> Json:
-    return memory(answer)
+def _memory_answer(answer: Any, _: CompatRequest) -> Json:
+    return memory_row(answer)
 
 
-def _nested(answer: Any, _: Asked) -> Json:
-    shown = memory(answer)
+def _nested_memory_answer(answer: Any, _: CompatRequest) -> Json:
+    shown = memory_row(answer)
     return {**shown, "memory": {name: value for name, value in shown.items() if name != "links"}}
 
 
-def _updated(answer: Any, asked: Asked) -> Json:
-    return {**_nested(answer, asked), "updated": True}
+def _update_answer(answer: Any, asked: CompatRequest) -> Json:
+    return {**_nested_memory_answer(answer, asked), "updated": True}
 
 
-def _memories(answer: Any, _: Asked) -> Json:
-    return {**_plain(answer), "memories": [memory(view) for view in answer.memories]}
+def _memories_answer(answer: Any, _: CompatRequest) -> Json:
+    return {**_plain(answer), "memories": [memory_row(view) for view in answer.memories]}
 
 
-def _results(answer: Any, _: Asked) -> Json:
-    found = [memory(view) for view in answer.results]
+def _results_answer(answer: Any, _: CompatRequest) -> Json:
+    found = [memory_row(view) for view in answer.results]
     return {**_plain(answer), "results": found, "memories": found}
 
 
-def _archived(answer: Any, _: Asked) -> Json:
-    return {**_plain(answer), "archived": [memory(view) for view in answer.archived]}
+def _archive_answer(answer: Any, _: CompatRequest) -> Json:
+    return {**_plain(answer), "archived": [memory_row(view) for view in answer.archived]}
 
 
-def _bulk(answer: Any, asked: Asked) -> Any:
+def _bulk_answer(answer: Any, asked: CompatRequest) -> Any:
     """One client sends an array and expects a count; the other sends an object and expects memories."""
-    if asked.listed:
+    if asked.is_array:
         return answer
-    return {**_plain(answer), "created": [memory(asked.get(id)) for id in answer.ids]}
+    return {**_plain(answer), "created": [memory_row(asked.get(id)) for id in answer.ids]}
 
 
-def _tagged(answer: Any, _: Asked) -> Json:
+def _tag_answer(answer: Any, _: CompatRequest) -> Json:
     shown = _plain(answer)
     return {**shown, "tags": shown["new_tags"], "memory_id": shown.get("id")}
 
 
-def _unlinked(answer: Any, _: Asked) -> Json:
+def _unlink_answer(answer: Any, _: CompatRequest) -> Json:
     return {**_plain(answer), "deleted": answer.found}
 
 
-def _seen(agent: Json) -> Json:
+def _with_last_seen(agent: Json) -> Json:
     return {**agent, "last_seen_at": agent.get("last_seen_at", agent["registered_at"])}
 
 
-def _agents(answer: Any, _: Asked) -> Json:
-    return {**_plain(answer), "agents": [_seen(agent) for agent in _plain(answer)["agents"]]}
+def _agents_answer(answer: Any, _: CompatRequest) -> Json:
+    return {**_plain(answer), "agents": [_with_last_seen(agent) for agent in _plain(answer)["agents"]]}
 
 
-def _notified(answer: Any, _: Asked) -> Json:
+def _notify_answer(answer: Any, _: CompatRequest) -> Json:
     return {**_plain(answer), "from": answer.sender, "sent": True}
 
 
-def _inbox(answer: Any, _: Asked) -> Json:
+def _inbox_answer(answer: Any, _: CompatRequest) -> Json:
     messages = [
         {
             **_plain(message),
@@ -205,7 +205,7 @@ def _inbox(answer: Any, _: Asked) -> Json:
     return {**_plain(answer), "messages": messages, "unread": unread}
 
 
-def _subscription(answer: Any) -> Json:
+def _subscription_row(answer: Any) -> Json:
     shown = _plain(answer)
     return {
         **shown,
@@ -217,40 +217,40 @@ def _subscription(answer: Any) -> Json:
     }
 
 
-def _subscriptions(answer: Any, _: Asked) -> Json:
-    return {**_plain(answer), "subscriptions": [_subscription(one) for one in answer.subscriptions]}
+def _subscriptions_answer(answer: Any, _: CompatRequest) -> Json:
+    return {**_plain(answer), "subscriptions": [_subscription_row(one) for one in answer.subscriptions]}
 
 
-def _unsubscribed(answer: Any, _: Asked) -> Json:
+def _unsubscribe_answer(answer: Any, _: CompatRequest) -> Json:
     return {**_plain(answer), "deleted": answer.removed}
 
 
-def _letters(answer: Any, _: Asked) -> Json:
+def _deliveries_answer(answer: Any, _: CompatRequest) -> Json:
     shown = _plain(answer)
     return {**shown, "entries": shown["deliveries"]}
 
 
-ANSWERS: dict[str, Callable[[Any, Asked], Any]] = {
-    "store": _one,
-    "get": _nested,
-    "update": _updated,
-    "promote": _one,
-    "list": _memories,
-    "recall": _memories,
-    "search": _results,
-    "bulk_store": _bulk,
-    "archive_list": _archived,
-    "archive_restore": _one,
-    "kg_invalidate": _unlinked,
-    "auto_tag": _tagged,
-    "agent_list": _agents,
-    "agent_register": lambda answer, _: _seen(_plain(answer)),
-    "notify": _notified,
-    "inbox": _inbox,
-    "subscribe": lambda answer, _: _subscription(answer),
-    "subscription_list": _subscriptions,
-    "subscription_deliveries": _letters,
-    "unsubscribe": _unsubscribed,
+ANSWER_SHAPES: dict[str, Callable[[Any, CompatRequest], Any]] = {
+    "store": _memory_answer,
+    "get": _nested_memory_answer,
+    "update": _update_answer,
+    "promote": _memory_answer,
+    "list": _memories_answer,
+    "recall": _memories_answer,
+    "search": _results_answer,
+    "bulk_store": _bulk_answer,
+    "archive_list": _archive_answer,
+    "archive_restore": _memory_answer,
+    "kg_invalidate": _unlink_answer,
+    "auto_tag": _tag_answer,
+    "agent_list": _agents_answer,
+    "agent_register": lambda answer, _: _with_last_seen(_plain(answer)),
+    "notify": _notify_answer,
+    "inbox": _inbox_answer,
+    "subscribe": lambda answer, _: _subscription_row(answer),
+    "subscription_list": _subscriptions_answer,
+    "subscription_deliveries": _deliveries_answer,
+    "unsubscribe": _unsubscribe_answer,
 }
 """Functions that shape the answers, by operation."""
 

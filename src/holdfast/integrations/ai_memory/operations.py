@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import known
-from holdfast.integrations.ai_memory import push as taking
-from holdfast.integrations.ai_memory.push import Item
-from holdfast.integrations.ai_memory.since import since
-from holdfast.kernel.context import Hold
+from holdfast.features.memories.views import value_or_unset
+from holdfast.integrations.ai_memory import push as peer_push
+from holdfast.integrations.ai_memory.changes import read_changes
+from holdfast.integrations.ai_memory.push import ItemResult
+from holdfast.kernel.context import Context
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.registry.stages import Parts
+from holdfast.kernel.registry.stages import StageEffects
 
 
 class SyncPush(Request, frozen=True):
@@ -24,7 +24,7 @@ class SyncPush(Request, frozen=True):
     ]
 
 
-class PushedItem(Struct, frozen=True, kw_only=True):
+class PushItemResult(Struct, frozen=True, kw_only=True):
     """The outcome of one item."""
 
     list: str
@@ -35,7 +35,7 @@ class PushedItem(Struct, frozen=True, kw_only=True):
     code: str | UnsetType = UNSET
 
 
-class SyncPushed(Struct, frozen=True, kw_only=True):
+class SyncPushResult(Struct, frozen=True, kw_only=True):
     """Counts, and an outcome for each item."""
 
     applied: int
@@ -58,13 +58,13 @@ class SyncPushed(Struct, frozen=True, kw_only=True):
     receiver_clock: dict[str, Any]
     ids: list[str]
     """Memories of the batch that are stored as sent."""
-    outcomes: list[PushedItem]
+    outcomes: list[PushItemResult]
     ignored: list[str]
     """Unknown fields of the batch."""
 
 
-def _parts(hold: Hold, request: SyncPush) -> Parts:
-    return taking.parts_of_push(hold, taking.read(request.batch))
+def _push_parts(ctx: Context, request: SyncPush) -> StageEffects:
+    return peer_push.parts_of_push(ctx, peer_push.parse_push(request.batch))
 
 
 @operation(
@@ -72,7 +72,7 @@ def _parts(hold: Hold, request: SyncPush) -> Parts:
     "POST /api/v1/sync/push",
     family="other",
     stages=("store", "delete", "link"),
-    parts=_parts,
+    parts=_push_parts,
     surfaces=("library", "http"),
     whole="batch",
     examples=(
@@ -92,13 +92,13 @@ def _parts(hold: Hold, request: SyncPush) -> Parts:
         Example({"batch": {"sender_agent_id": "ai:desk@home", "memories": "none"}}, error="VALIDATION_FAILED"),
     ),
 )
-def sync_push(hold: Hold, request: SyncPush) -> SyncPushed:
+def sync_push(ctx: Context, request: SyncPush) -> SyncPushResult:
     """Apply a batch from an ai-memory peer in one transaction; each item has an outcome."""
-    push = taking.read(request.batch)
-    items = taking.take(hold, push)
+    push = peer_push.parse_push(request.batch)
+    items = peer_push.apply_push(ctx, push)
     done = Counter((one.array, one.outcome) for one in items)
     outcomes = Counter(one.outcome for one in items)
-    return SyncPushed(
+    return SyncPushResult(
         applied=done["memories", "applied"],
         deleted=done["deletions", "applied"],
         archived=done["archives", "applied"],
@@ -113,22 +113,22 @@ def sync_push(hold: Hold, request: SyncPush) -> SyncPushed:
         conflicts=outcomes["conflict"],
         quota_refused=0,
         dry_run=push.dry_run,
-        receiver_agent_id=hold.caller.agent,
+        receiver_agent_id=ctx.caller.agent,
         receiver_clock={"entries": {}},
         ids=[one.id for one in items if one.array == "memories" and one.id and one.outcome in ("applied", "noop")],
-        outcomes=[_item(one) for one in items],
+        outcomes=[_item_result(one) for one in items],
         ignored=sorted(request.batch.keys() - set(push.__struct_fields__)),
     )
 
 
-def _item(one: "Item") -> PushedItem:
-    return PushedItem(
+def _item_result(one: "ItemResult") -> PushItemResult:
+    return PushItemResult(
         list=one.array,
         index=one.place,
         outcome=one.outcome,
-        id=known(one.id),
-        reason=known(one.reason),
-        code=known(one.code),
+        id=value_or_unset(one.id),
+        reason=value_or_unset(one.reason),
+        code=value_or_unset(one.code),
     )
 
 
@@ -140,7 +140,7 @@ class SyncSince(Request, frozen=True):
     peer: Annotated[str, Meta(min_length=1, max_length=128, description="Name of the calling peer.")] | None = None
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class SyncSinceResult(Struct, frozen=True, kw_only=True):
     """Changes in the order in which they arrived here."""
 
     count: int
@@ -173,11 +173,11 @@ class Told(Struct, frozen=True, kw_only=True):
         Example({"limit": 0}, error="VALIDATION_FAILED"),
     ),
 )
-def sync_since(hold: Hold, request: SyncSince) -> Told:
+def sync_since(ctx: Context, request: SyncSince) -> SyncSinceResult:
     """Return changes after a cursor to an ai-memory peer, including deletions."""
-    behind = since(hold, request.since, limit=request.limit, peer=request.peer)
+    behind = read_changes(ctx, request.since, limit=request.limit, peer=request.peer)
     places = [row["updated_at"] for row in behind.memories]
-    return Told(
+    return SyncSinceResult(
         count=len(behind.memories),
         limit=request.limit,
         memories=behind.memories,
@@ -187,8 +187,8 @@ def sync_since(hold: Hold, request: SyncSince) -> Told:
         excluded_for_scope_private=0,
         scope_status="scoped",
         has_more=behind.more,
-        updated_since=known(request.since),
+        updated_since=value_or_unset(request.since),
         earliest_updated_at=places[0] if places else UNSET,
         latest_updated_at=places[-1] if places else UNSET,
-        next_cursor=known(behind.next or request.since),
+        next_cursor=value_or_unset(behind.next or request.since),
     )

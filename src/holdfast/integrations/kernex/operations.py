@@ -5,23 +5,23 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from holdfast.features.admin.backup import local_path
-from holdfast.features.importers.operations import DryRun, MinedProblem, OwnPath, must_be_local
+from holdfast.features.importers.operations import DryRun, LocalPath, MineProblem, must_be_local
 from holdfast.integrations.kernex import service as kernex
 from holdfast.integrations.kernex.service import Report
-from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.registry.fields import Actor, Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 
 
 class ImportKernex(Request, frozen=True):
-    path: Annotated[OwnPath, Meta(description="The kernex database, such as ~/.kernex/memory.db.")]
+    path: Annotated[LocalPath, Meta(description="The kernex database, such as ~/.kernex/memory.db.")]
     namespace: Annotated[Namespace, Meta(description="Target namespace; projects go below it.")] = "kernex"
     dry_run: DryRun = False
     agent_id: Actor | None = None
 
 
-class TableTaken(Struct, frozen=True, kw_only=True):
+class TableResult(Struct, frozen=True, kw_only=True):
     """Results for the rows of a table."""
 
     table: str
@@ -37,13 +37,13 @@ class TableTaken(Struct, frozen=True, kw_only=True):
     """Number of rows not imported, or only in part, by reason."""
 
 
-class KernexImported(Struct, frozen=True, kw_only=True):
+class KernexImportResult(Struct, frozen=True, kw_only=True):
     namespace: str
-    tables: list[TableTaken]
+    tables: list[TableResult]
     stored: int
     rejected: int
     noted: int
-    problems: list[MinedProblem]
+    problems: list[MineProblem]
     dry_run: bool
 
 
@@ -57,32 +57,32 @@ class KernexImported(Struct, frozen=True, kw_only=True):
     human="holdfast.integrations.kernex.render:render_kernex_import",
     examples=(Example({"path": "no-such-memory.db"}, error="NOT_FOUND"),),
 )
-def import_kernex(hold: Hold, request: ImportKernex, progress: Progress) -> KernexImported:
+def import_kernex(ctx: Context, request: ImportKernex, progress: Progress) -> KernexImportResult:
     """Import a kernex store: conversations, facts, lessons, tasks, usage and more.
 
     The file is only read. A repeated import adds what is new. A row that cannot be imported is reported; the others
     are imported.
     """
-    must_be_local(hold, "path")
+    must_be_local(ctx, "path")
     path = local_path(request.path)
     if not path.is_file():
         raise NotFound(f"There is no file {path}.", fields=["path"])
-    report = kernex.take(hold, path, kernex.Options(request.namespace, request.dry_run))
-    tables = [_table(name, report) for name in report.tables]
-    return KernexImported(
+    report = kernex.import_file(ctx, path, kernex.Options(request.namespace, request.dry_run))
+    tables = [_table_result(name, report) for name in report.tables]
+    return KernexImportResult(
         namespace=request.namespace,
         tables=tables,
         stored=sum(one.stored for one in tables),
         rejected=report.rejected,
         noted=report.noted,
-        problems=[MinedProblem(where=one.where, what=one.what, rejected=one.rejected) for one in report.problems],
+        problems=[MineProblem(where=one.where, what=one.what, rejected=one.rejected) for one in report.problems],
         dry_run=request.dry_run,
     )
 
 
-def _table(name: str, report: "Report") -> TableTaken:
+def _table_result(name: str, report: "Report") -> TableResult:
     counts = report.tables[name]
-    return TableTaken(
+    return TableResult(
         table=name,
         rows=counts.total(),
         stored=counts["stored"],

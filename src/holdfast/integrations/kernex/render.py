@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from holdfast.features.importers.render import render_problems
-from holdfast.integrations.kernex.operations import KernexImported
+from holdfast.integrations.kernex.operations import KernexImportResult
 from holdfast.kernel.terminal import escape
 
 
-def render_kernex_import(answer: KernexImported) -> Iterator[str]:
+def render_kernex_import(answer: KernexImportResult) -> Iterator[str]:
     """Print the counts of each table, and why rows were left out or rejected."""
     yield f"{answer.stored} {'would be stored' if answer.dry_run else 'stored'} in {answer.namespace}."
     for one in answer.tables:

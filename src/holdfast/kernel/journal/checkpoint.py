@@ -6,20 +6,20 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.kernel.errors import Folded
+from holdfast.kernel.errors import HistoryCompacted
 from holdfast.kernel.journal import signer
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.timestamps import format_timestamp
 
-WIDTH = 256
+SUM_BYTES = 256
 """Bytes of a sum: wide enough to be collision-resistant."""
-NOTHING = bytes(WIDTH)
-PAGE = 500
-RETENTION_DAYS = 30
+EMPTY_SUM = bytes(SUM_BYTES)
+PAGE_SIZE = 500
+DEFAULT_RETENTION_DAYS = 30
 """Days of history that compaction keeps by default."""
 
 
-class Floor(NamedTuple):
+class CompactionPoint(NamedTuple):
     """The point below which the journal is compacted."""
 
     node: str
@@ -34,7 +34,7 @@ class Floor(NamedTuple):
     signature: bytes
 
 
-class Base(NamedTuple):
+class Baseline(NamedTuple):
     """Up to which number the changes of an origin are applied here, though not all of them are in the journal."""
 
     origin: str
@@ -44,12 +44,12 @@ class Base(NamedTuple):
     """Journal sequence from which this holds."""
 
 
-def floor_of(session: Session) -> Floor | None:
-    row = session.row("floor_get")
-    return Floor(*row) if row else None
+def get_compaction_point(session: Session) -> CompactionPoint | None:
+    row = session.row("compaction_point_get")
+    return CompactionPoint(*row) if row else None
 
 
-class Folding(NamedTuple):
+class CompactedRecord(NamedTuple):
     """Field versions of a record at the time its history was compacted; None after a purge."""
 
     record: str
@@ -60,96 +60,96 @@ class Folding(NamedTuple):
     digest: bytes
 
 
-def folding_of(session: Session, kind: str, record: str) -> Folding | None:
-    row = session.row("folded_get", record=record, kind=kind)
-    return Folding(record, kind, *row) if row else None
+def get_compacted_record(session: Session, kind: str, record: str) -> CompactedRecord | None:
+    row = session.row("compacted_record_get", record=record, kind=kind)
+    return CompactedRecord(record, kind, *row) if row else None
 
 
-def folded(session: Session) -> Iterator[Folding]:
+def iter_compacted_records(session: Session) -> Iterator[CompactedRecord]:
     """Iterate over all compacted records, page by page."""
     record = kind = ""
-    while page := session.rows("folded_page", record=record, kind=kind, limit=PAGE):
-        yield from (Folding(*row) for row in page)
+    while page := session.rows("compacted_record_page", record=record, kind=kind, limit=PAGE_SIZE):
+        yield from (CompactedRecord(*row) for row in page)
         record, kind = page[-1][0], page[-1][1]
 
 
-def bases(session: Session) -> list[Base]:
-    return [Base(*row) for row in session.rows("base_list")]
+def list_baselines(session: Session) -> list[Baseline]:
+    return [Baseline(*row) for row in session.rows("baseline_list")]
 
 
-def note(session: Session, base: Base) -> None:
+def put_baseline(session: Session, base: Baseline) -> None:
     """Store a baseline; older ones that it covers are deleted."""
-    session.do("base_drop", origin=base.origin, n=base.n, seq=base.seq)
-    session.do("base_put", **base._asdict())
+    session.do("baseline_drop", origin=base.origin, n=base.n, seq=base.seq)
+    session.do("baseline_put", **base._asdict())
 
 
-def rest(session: Session, reached: Mapping[str, tuple[int, str]], seq: int) -> None:
+def put_baselines(session: Session, reached: Mapping[str, tuple[int, str]], seq: int) -> None:
     """Store the baselines of several origins, valid from a journal sequence on."""
     for origin, (n, mark) in reached.items():
-        note(session, Base(origin, n, mark, seq))
+        put_baseline(session, Baseline(origin, n, mark, seq))
 
 
-def witness_of(floor: Floor) -> bytes:
+def signed_bytes(point: CompactionPoint) -> bytes:
     """Return the bytes that the node signs for a compaction point."""
-    about = [floor.node, floor.seq, floor.hash.hex(), floor.kept_at, floor.folded_at, floor.dropped]
-    return msgspec.json.encode(["floor", *about, floor.kept.hex()])
+    about = [point.node, point.seq, point.hash.hex(), point.kept_at, point.folded_at, point.dropped]
+    return msgspec.json.encode(["floor", *about, point.kept.hex()])
 
 
-def put(session: Session, floor: Floor, key: bytes) -> None:
+def put_compaction_point(session: Session, point: CompactionPoint, key: bytes) -> None:
     """Sign a compaction point and replace the previous one."""
-    session.do("floor_clear")
-    session.do("floor_put", **floor._replace(signature=signer.sign(key, witness_of(floor)))._asdict())
+    session.do("compaction_point_clear")
+    session.do("compaction_point_put", **point._replace(signature=signer.sign(key, signed_bytes(point)))._asdict())
 
 
-def renew(session: Session, node: str, before: bytes, key: bytes) -> None:
+def renew_signature(session: Session, node: str, before: bytes, key: bytes) -> None:
     """Sign the compaction point with a new key if the old signature is valid; else leave it for `verify` to report."""
-    floor = floor_of(session)
-    if floor is not None and signer.verifies(before, floor.signature, witness_of(floor)):
-        put(session, floor._replace(node=node), key)
+    floor = get_compaction_point(session)
+    if floor is not None and signer.is_valid_signature(before, floor.signature, signed_bytes(floor)):
+        put_compaction_point(session, floor._replace(node=node), key)
 
 
-def entry_item(about: Sequence[Any], digest: bytes, hash: bytes) -> bytes:
+def encode_entry(about: Sequence[Any], digest: bytes, hash: bytes) -> bytes:
     """Encode a remaining entry for the sum. A later purge removes its content, but not its digest."""
     return msgspec.json.encode([*about, digest.hex(), hash.hex()])
 
 
-def folded_item(folding: Folding) -> bytes:
-    return msgspec.json.encode([folding.record, folding.kind, folding.seq, folding.digest.hex()])
+def encode_compacted_record(record: CompactedRecord) -> bytes:
+    return msgspec.json.encode([record.record, record.kind, record.seq, record.digest.hex()])
 
 
-def summed(kept: bytes, more: Iterable[bytes], less: Iterable[bytes] = ()) -> bytes:
+def update_sum(start: bytes, added: Iterable[bytes], removed: Iterable[bytes] = ()) -> bytes:
     """Add items to a sum and subtract others, in any order."""
-    total = int.from_bytes(kept, "big") + sum(map(_number, more)) - sum(map(_number, less))
-    return (total % (1 << 8 * WIDTH)).to_bytes(WIDTH, "big")
+    total = int.from_bytes(start, "big") + sum(map(_number, added)) - sum(map(_number, removed))
+    return (total % (1 << 8 * SUM_BYTES)).to_bytes(SUM_BYTES, "big")
 
 
 def _number(item: bytes) -> int:
-    return int.from_bytes(shake_256(item).digest(WIDTH), "big")
+    return int.from_bytes(shake_256(item).digest(SUM_BYTES), "big")
 
 
-def digest_of(cells: str) -> bytes:
+def cells_digest(cells: str) -> bytes:
     return sha256(cells.encode()).digest()
 
 
-def must_reach(session: Session, at: int) -> None:
+def require_history_at(session: Session, at: int) -> None:
     """Raise if the history of a point in time was compacted."""
-    floor = floor_of(session)
+    floor = get_compaction_point(session)
     if floor is not None and at < floor.kept_at:
-        raise Folded(
-            f"History before {to_text(floor.kept_at)} was compacted: ask for that time or a later one.",
-            since=to_text(floor.kept_at),
+        raise HistoryCompacted(
+            f"History before {format_timestamp(floor.kept_at)} was compacted: ask for that time or a later one.",
+            since=format_timestamp(floor.kept_at),
         )
 
 
-def missing(session: Session, at: int) -> str | None:
+def describe_missing_history(session: Session, at: int) -> str | None:
     """Return a warning if past states of a point in time may have been compacted, else None."""
-    floor = floor_of(session)
+    floor = get_compaction_point(session)
     if floor is None or at >= floor.kept_at:
         return None
-    return f"Older states of memories before {to_text(floor.kept_at)} were compacted."
+    return f"Older states of memories before {format_timestamp(floor.kept_at)} were compacted."
 
 
-def gone(session: Session, seq: int) -> bool:
+def is_compacted(session: Session, seq: int) -> bool:
     """Whether an entry is below the compaction point, so that the change itself may be gone."""
-    floor = floor_of(session)
+    floor = get_compaction_point(session)
     return floor is not None and seq <= floor.seq

@@ -7,9 +7,9 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.storage.index_terms import parse
-from holdfast.kernel.storage.port import Texts
-from holdfast.kernel.text.bigrams import spelled
+from holdfast.kernel.storage.index_terms import encode_terms
+from holdfast.kernel.storage.port import SearchTexts
+from holdfast.kernel.text.bigrams import index_bigrams
 
 _json = msgspec.json.Encoder()
 _PLAIN = (str, int, float, bytes)
@@ -19,30 +19,30 @@ def content_hash(title: str, content: str) -> str:
     return sha256(f"{title}\x00{content}".encode()).hexdigest()
 
 
-def texts_of(memory: Memory) -> Texts | None:
+def searchable_texts(memory: Memory) -> SearchTexts | None:
     """Return the searchable texts of a memory; None if it is deleted."""
     if memory.state == "deleted":
         return None
-    return findable(memory.title, memory.content, column_value(memory.tags))
+    return build_texts(memory.title, memory.content, column_value(memory.tags))
 
 
-def findable(title: str, content: str, tags: str) -> Texts:
+def build_texts(title: str, content: str, tags: str) -> SearchTexts:
     """Build searchable texts, with character bigrams of scripts that have no blanks."""
-    return Texts(title, content, tags, spelled(f"{title} {content} {tags}"))
+    return SearchTexts(title, content, tags, index_bigrams(f"{title} {content} {tags}"))
 
 
-def order_columns(memory: Memory) -> dict[str, Any]:
+def search_columns(memory: Memory) -> dict[str, Any]:
     """Precompute the columns that recall needs; text columns are empty if the memory is deleted."""
-    texts = texts_of(memory)
+    texts = searchable_texts(memory)
     return {
-        "strand": strand_of(memory),
+        "strand": thread_key(memory),
         "spot": memory.place or 0,
-        "spelled": texts.spelled if texts else "",
-        "parsed": parse(texts.title, texts.content, texts.tags) if texts else "",
+        "spelled": texts.bigrams if texts else "",
+        "parsed": encode_terms(texts.title, texts.content, texts.tags) if texts else "",
     }
 
 
-def strand_of(memory: Memory) -> str | None:
+def thread_key(memory: Memory) -> str | None:
     """Group consecutive turns: by thread, else by time, else by namespace.
 
     Memories without a speaker have no group: two notes of the same time may be unrelated.

@@ -7,27 +7,27 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.storage.port import Session, Store
 
 
-class _TakenBack(Exception):
+class _Rollback(Exception):
     """Rolls back the transaction of a dry run."""
 
 
 @contextmanager
-def rehearsed(hold: Hold) -> Iterator[Hold]:
+def open_dry_run(ctx: Context) -> Iterator[Context]:
     """Open a context whose changes all belong to one transaction that is never committed."""
     try:
-        with hold.keeping(), hold.store.writing() as session:
-            store = cast(Store, _Within(hold.store, session))
-            yield replace(hold, store=store, keeping=nullcontext, kept=lambda: None, notified=[])
-            raise _TakenBack
-    except _TakenBack:
+        with ctx.write_guard(), ctx.store.transaction() as session:
+            store = cast(Store, _StoreInTransaction(ctx.store, session))
+            yield replace(ctx, store=store, write_guard=nullcontext, on_commit=lambda: None, notices=[])
+            raise _Rollback
+    except _Rollback:
         pass
 
 
-class _Within:
+class _StoreInTransaction:
     """A store inside one transaction: every read and write uses it."""
 
     def __init__(self, store: Store, session: Session) -> None:
@@ -41,7 +41,7 @@ class _Within:
         yield self._session
 
     @contextmanager
-    def writing(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[Session]:
+    def transaction(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[Session]:
         yield self._session
 
     def lacks_key(self) -> bool:

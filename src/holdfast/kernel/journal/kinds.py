@@ -9,9 +9,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct
 
-from holdfast.kernel.records import field_versions as cells
-from holdfast.kernel.records.link import LINK_SHAPE, Link
-from holdfast.kernel.records.memory import MEMORY_SHAPE, Citation, Memory, Span, erase_memory
+from holdfast.kernel.records import field_versions
+from holdfast.kernel.records.link import LINK_MERGE_SCHEMA, Link
+from holdfast.kernel.records.memory import MEMORY_MERGE_SCHEMA, Citation, Memory, Span, erase_memory
 from holdfast.kernel.storage.port import Row
 
 R = TypeVar("R", bound=Struct)
@@ -27,13 +27,13 @@ class Kind(NamedTuple, Generic[R]):
 
     name: str
     type: type[R]
-    shape: cells.Shape
+    merge_schema: field_versions.MergeSchema
     about: Callable[[R], str | None]
     """Id of the memory whose visibility decides who can see a change of this record."""
     load: Callable[[Row], R]
     tombstone: Callable[[R], R] = refuse_purge
     """Returns the record without its content, as after a purge."""
-    ends: Callable[[R], Sequence[tuple[str, str]]] = lambda record: ()
+    references: Callable[[R], Sequence[tuple[str, str]]] = lambda record: ()
     """Kind and id of each record it depends on."""
 
 
@@ -41,7 +41,7 @@ KINDS: dict[str, Kind[Any]] = {}
 """Registered kinds by name, in order of registration."""
 
 
-def register(kind: Kind[R]) -> Kind[R]:
+def register_kind(kind: Kind[R]) -> Kind[R]:
     """Register a kind; raises ValueError if the name is taken."""
     if kind.name in KINDS:
         raise ValueError(f"The record kind {kind.name} is registered twice.")
@@ -64,7 +64,7 @@ def tombstone_of(record: Any) -> Any:
     return kind_of(record).tombstone(record)
 
 
-def memory_of(row: Row) -> Memory:
+def load_memory(row: Row) -> Memory:
     """Load a memory from a row of `memory.columns`."""
     values = list(row)
     values[12] = tuple(msgspec.json.decode(row[12]))
@@ -75,14 +75,14 @@ def memory_of(row: Row) -> Memory:
     return Memory(*values)
 
 
-MEMORY = register(Kind("memory", Memory, MEMORY_SHAPE, lambda memory: memory.id, memory_of, erase_memory))
-LINK = register(
+MEMORY = register_kind(Kind("memory", Memory, MEMORY_MERGE_SCHEMA, lambda memory: memory.id, load_memory, erase_memory))
+LINK = register_kind(
     Kind(
         "link",
         Link,
-        LINK_SHAPE,
+        LINK_MERGE_SCHEMA,
         lambda link: link.source,
         lambda row: Link(*row),
-        ends=lambda link: (("memory", link.source), ("memory", link.target)),
+        references=lambda link: (("memory", link.source), ("memory", link.target)),
     )
 )

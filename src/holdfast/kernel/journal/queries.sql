@@ -8,7 +8,7 @@ values (:node, :incarnation, :origin, :identity, :public_key, :seq, :n, :hash, :
 update chain set node = :node, incarnation = :incarnation, origin = :origin, identity = :identity,
   public_key = :public_key, n = :n, signature = :signature
 where node = :was
--- name: chain_take
+-- name: chain_reserve
 -- Locks the head and reserves positions at its end, last in a transaction; returns the previous hash.
 update chain set seq = seq + :count, n = n + :own where node = :node returning seq - :count, n - :own, hash,
   kept_at, signature
@@ -42,7 +42,7 @@ select {journal.columns} from journal j left join memory m on m.id = j.about
 where j.seq > :after and (j.about is null or (true
 -- name: journal_feed.end
  )) order by j.seq limit :limit
--- name: journal_seen_last
+-- name: journal_last_change_of
 -- Time of an agent's last change.
 select kept_at from journal where actor = :actor order by seq desc limit 1
 -- name: journal_latest
@@ -52,7 +52,7 @@ select {journal.columns} from journal j where j.seq > :after and j.body is not n
   select 1 from journal later where later.record = j.record and later.seq > j.seq and later.kind = j.kind
   and later.body is not null)
 order by j.seq limit :limit
--- name: journal_strays
+-- name: journal_orphans
 -- Rows without a journal entry.
 select 'memory', t.id from memory t where not exists (select 1 from journal j where j.record = t.id and j.kind = 'memory')
 union all

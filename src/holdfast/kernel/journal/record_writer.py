@@ -10,23 +10,22 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.kernel.clock import Stamp, latest, tick
-from holdfast.kernel.compressed_list import Aside
+from holdfast.kernel.clock import Stamp, max_stamp_time, tick
+from holdfast.kernel.compressed_list import CompressedList
 from holdfast.kernel.errors import VersionConflict
-from holdfast.kernel.journal import checkpoint as floors
-from holdfast.kernel.journal import conflicts, journal, signer
-from holdfast.kernel.journal.checkpoint import Floor
-from holdfast.kernel.journal.columns import columns_of, content_hash, order_columns, texts_of
+from holdfast.kernel.journal import checkpoint, conflicts, journal, signer
+from holdfast.kernel.journal.checkpoint import CompactionPoint
+from holdfast.kernel.journal.columns import columns_of, content_hash, search_columns, searchable_texts
 from holdfast.kernel.journal.kinds import Kind, R
-from holdfast.kernel.journal.redact import erase
-from holdfast.kernel.locals import Locals
-from holdfast.kernel.msgspec_lock import learn
-from holdfast.kernel.records import field_versions as cells
+from holdfast.kernel.journal.redact import redact_record
+from holdfast.kernel.msgspec_lock import register_type
+from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.change import MAX_NUMBER
 from holdfast.kernel.records.lifetime import Lifetimes, lives_until
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session, Store
-from holdfast.kernel.text import minhash as gists
+from holdfast.kernel.text import minhash
+from holdfast.kernel.typed_locals import TypedLocals
 
 _json = msgspec.json.Encoder()
 
@@ -34,7 +33,7 @@ _json = msgspec.json.Encoder()
 def body_of(kind: Kind[R], entry: journal.Entry) -> R:
     """Return the record as of a journal entry."""
     assert entry.body is not None
-    learn(kind.type)
+    register_type(kind.type)
     return msgspec.json.decode(entry.body, type=kind.type)
 
 
@@ -43,34 +42,34 @@ def body_text(record: Struct) -> str:
     return _json.encode(record).decode()
 
 
-class Said(MutableMapping[str, Memory]):
+class WrittenMemories(MutableMapping[str, Memory]):
     """Memories written in a transaction by id, compressed: there may be very many."""
 
     def __init__(self) -> None:
-        self._memories = Aside(Memory)
-        self._places: dict[str, int] = {}
+        self._memories = CompressedList(Memory)
+        self._indexes: dict[str, int] = {}
 
     def __setitem__(self, id: str, memory: Memory) -> None:
-        self._places[id] = len(self._memories)
+        self._indexes[id] = len(self._memories)
         self._memories.append(memory)
 
     def __getitem__(self, id: str) -> Memory:
-        return self._memories[self._places[id]]
+        return self._memories[self._indexes[id]]
 
     def __delitem__(self, id: str) -> None:
-        del self._places[id]
+        del self._indexes[id]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._indexes)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._indexes)
 
 
 class WriteListener:
     """Reacts to each written record. Features override the methods they need."""
 
-    def written(self, tx: RecordWriter, before: Any, record: Any, *, over: bool) -> None:
+    def on_write(self, tx: RecordWriter, before: Any, record: Any, *, is_expired: bool) -> None:
         """Called after a record was written; `over`: the memory had already expired."""
 
 
@@ -85,18 +84,18 @@ class RecordWriter:
         self.now = now
         self._actor = actor
         self._lifetimes = lifetimes
-        self._head, self._key = journal.settle(session, store)
-        self._last = 0
-        self._entries = Aside(journal.Pending)
-        self._unsaid: dict[tuple[str, str], tuple[int, Mapping[str, int]]] = {}
+        self._head, self._key = journal.open_chain(session, store)
+        self._last_time = 0
+        self._entries = CompressedList(journal.PendingEntry)
+        self._redacted: dict[tuple[str, str], tuple[int, Mapping[str, int]]] = {}
         """Records purged in this transaction: content of their pending entries is dropped."""
-        self.said = Said()
+        self.written_memories = WrittenMemories()
         """Own state of the memories written in it. In a title group, the columns show the merged state instead."""
-        self.local = Locals()
+        self.local = TypedLocals()
         """State that listeners collect until the end of the transaction."""
         self.notices: list[Struct] = []
         """Records that listeners added and the caller sees; complete once everything is written."""
-        self.places: list[journal.Place] = []
+        self.positions: list[journal.Position] = []
         """Positions of its first and last entry."""
 
     @property
@@ -108,7 +107,7 @@ class RecordWriter:
         return self._head.origin
 
     @property
-    def changes(self) -> int:
+    def change_count(self) -> int:
         """Number of changes so far."""
         return len(self._entries)
 
@@ -120,14 +119,14 @@ class RecordWriter:
         """Sign a message with this node's key; return the signature as hex."""
         return signer.sign(self._key, message).hex()
 
-    def put_floor(self, floor: Floor) -> None:
+    def put_compaction_point(self, floor: CompactionPoint) -> None:
         """Sign and store a compaction point."""
-        floors.put(self.session, floor, self._key)
+        checkpoint.put_compaction_point(self.session, floor, self._key)
 
     def get(self, kind: Kind[R], id: str) -> R | None:
         """Read a record as this transaction sees it, in any state."""
         if kind.name == "memory":
-            rows = self.session.assembled(("memory_select", "memory.one"), {"id": id})
+            rows = self.session.select(("memory_select", "memory.one"), {"id": id})
             return kind.load(rows[0]) if rows else None
         row = self.session.row(f"{kind.name}_get", id=id)
         return kind.load(row) if row else None
@@ -135,8 +134,8 @@ class RecordWriter:
     def add(self, kind: Kind[R], record: R, op: str) -> R:
         """Store a new record: row, full-text index and journal entry."""
         stamp = self.stamp(())
-        self._put(kind, None, record, cells.pack(cells.Cells(stamp, {}), {}))
-        self.note(kind, record, op, stamp, None)
+        self._put(kind, None, record, field_versions.pack(field_versions.FieldVersions(stamp, {}), {}))
+        self.journal_change(kind, record, op, stamp, None)
         return record
 
     def add_all(self, kind: Kind[R], records: Sequence[R], op: str) -> None:
@@ -144,9 +143,9 @@ class RecordWriter:
         rows = []
         for record in records:
             stamp = self.stamp(())
-            packed = cells.pack(cells.Cells(stamp, {}), {})
+            packed = field_versions.pack(field_versions.FieldVersions(stamp, {}), {})
             rows.append({**columns_of(record), "cells": packed, "expected": 0})
-            self.note(kind, record, op, stamp, None)
+            self.journal_change(kind, record, op, stamp, None)
         self.session.many(f"{kind.name}_put", rows)
 
     def change(self, kind: Kind[R], before: R, after: R, op: str, *, tidying: bool = False) -> R:
@@ -155,17 +154,17 @@ class RecordWriter:
         `tidying` does not make a record newer: its stamp is just above those it replaces, so that every deliberate
         edit, local or remote, wins over it.
         """
-        edits = cells.changed(kind.shape, before, after)
+        edits = field_versions.diff_fields(kind.merge_schema, before, after)
         if not edits:
             return before
-        old = self.cells_of(kind, before)
-        stamp = self.stamp(old.floors({name: edit[0] for name, edit in edits.items()}), tidying=tidying)
-        new, delta = cells.edit(kind.shape, old, edits, stamp)
-        after = replace(after, **self.following(before, tidying=tidying))
-        self._put(kind, before, after, cells.pack(new, cells.flatten(kind.shape, after)))
-        self.note(kind, after, op, stamp, delta.decode())
+        old = self.get_field_versions(kind, before)
+        stamp = self.stamp(old.seen_times({name: edit[0] for name, edit in edits.items()}), tidying=tidying)
+        new, delta = field_versions.apply_edits(kind.merge_schema, old, edits, stamp)
+        after = replace(after, **self.next_version(before, tidying=tidying))
+        self._put(kind, before, after, field_versions.pack(new, field_versions.flatten(kind.merge_schema, after)))
+        self.journal_change(kind, after, op, stamp, delta.decode())
         if any(len(cell.values) > 1 for cell in old.own.values()):
-            conflicts.found_in(self.session, self.now, kind, after, new)
+            conflicts.put_record_conflicts(self.session, self.now, kind, after, new)
         return after
 
     def purge(self, kind: Kind[R], record: R, left: R | None = None, taken: Mapping[str, int] | None = None) -> R:
@@ -173,40 +172,44 @@ class RecordWriter:
 
         This covers its journal entries and its changes applied in this transaction (`taken`, by origin).
         """
-        old, shows = self.cells_of(kind, record), cells.flatten(kind.shape, record)
-        after: Any = replace(kind.tombstone(record) if left is None else left, **self.following(record))
-        now_shows = cells.flatten(kind.shape, after)
-        stamp = self.stamp([time for cell in old.all(shows).values() for time in cell.seen.values()])
-        known = self._times_of(kind, after.id, latest(self.now // 1000))
-        delta = cells.purge(kind.shape, old, shows, after, stamp, known | Counter(taken or {}))
-        written = cells.decode(delta)
-        self.unsay(kind, after.id, self._times_of(kind, after.id, MAX_NUMBER) | Counter(written[cells.PURGED].seen))
-        new = cells.Cells(old.base, cells.swept(kind.shape, {**old.all(shows), **written}))
-        self._put(kind, record, after, cells.pack(new, now_shows))
+        old, shows = self.get_field_versions(kind, record), field_versions.flatten(kind.merge_schema, record)
+        after: Any = replace(kind.tombstone(record) if left is None else left, **self.next_version(record))
+        now_shows = field_versions.flatten(kind.merge_schema, after)
+        stamp = self.stamp([time for cell in old.all_states(shows).values() for time in cell.seen.values()])
+        known = self._last_times(kind, after.id, max_stamp_time(self.now // 1000))
+        delta = field_versions.build_purge(kind.merge_schema, old, shows, after, stamp, known | Counter(taken or {}))
+        written = field_versions.decode_states(delta)
+        self.redact(
+            kind, after.id, self._last_times(kind, after.id, MAX_NUMBER) | Counter(written[field_versions.PURGED].seen)
+        )
+        new = field_versions.FieldVersions(
+            old.base, field_versions.drop_purged(kind.merge_schema, {**old.all_states(shows), **written})
+        )
+        self._put(kind, record, after, field_versions.pack(new, now_shows))
         self.session.do("conflict_clear", record=after.id, kind=kind.name)
-        self.note(kind, after, "purge", stamp, delta.decode())
+        self.journal_change(kind, after, "purge", stamp, delta.decode())
         return after  # type: ignore[no-any-return]
 
-    def _times_of(self, kind: Kind[Any], id: str, most: int) -> Counter[str]:
+    def _last_times(self, kind: Kind[Any], id: str, max_time: int) -> Counter[str]:
         """Return the time of each origin's last change of a record, up to a time.
 
         Times that peers would reject as too far ahead are left out: they would quarantine the purge.
         """
-        return Counter(dict(self.session.rows("record_told", id=id, kind=kind.name, most=most)))
+        return Counter(dict(self.session.rows("record_last_changes", id=id, kind=kind.name, most=max_time)))
 
-    def unsay(self, kind: Kind[Any], id: str, seen: Mapping[str, int]) -> None:
+    def redact(self, kind: Kind[Any], id: str, seen: Mapping[str, int]) -> None:
         """Erase the content of every change that the purge had seen, pending entries of this transaction included."""
-        erase(self.session, kind.name, id, seen)
-        self._unsaid[kind.name, id] = len(self._entries), seen
+        redact_record(self.session, kind.name, id, seen)
+        self._redacted[kind.name, id] = len(self._entries), seen
 
-    def cells_of(self, kind: Kind[R], record: R) -> cells.Cells:
+    def get_field_versions(self, kind: Kind[R], record: R) -> field_versions.FieldVersions:
         """Return the field versions of a record that was just read."""
         raw = self.session.row(f"{kind.name}_cells", id=record.id)  # type: ignore[attr-defined]
         if raw is None:
             raise VersionConflict
-        return cells.unpack(raw[0], cells.flatten(kind.shape, record))
+        return field_versions.unpack(raw[0], field_versions.flatten(kind.merge_schema, record))
 
-    def following(self, before: Any, *, tidying: bool = False) -> dict[str, int]:
+    def next_version(self, before: Any, *, tidying: bool = False) -> dict[str, int]:
         """Return the next version and time. The time never decreases, even if the clock does."""
         return {
             "version": before.version + 1,
@@ -216,51 +219,53 @@ class RecordWriter:
     @property
     def last_seq(self) -> int:
         """Sequence of the journal's last entry; includes this transaction after `append_entries`."""
-        return self.places[-1].seq if self.places else self._head.seq
+        return self.positions[-1].seq if self.positions else self._head.seq
 
     def append_entries(self) -> None:
         """Append the journal entries. No record may be written afterwards."""
-        entries = Aside(journal.Pending, self._left_said()) if self._unsaid else self._entries
-        self.places = journal.place(self.session, self._head, self._key, entries, self._actor, self.now)
+        entries = CompressedList(journal.PendingEntry, self._redacted_entries()) if self._redacted else self._entries
+        self.positions = journal.append(self.session, self._head, self._key, entries, self._actor, self.now)
 
-    def _left_said(self) -> Iterator[journal.Pending]:
+    def _redacted_entries(self) -> Iterator[journal.PendingEntry]:
         """Yield the pending entries without purged content."""
         for place, entry in enumerate(self._entries):
-            before, seen = self._unsaid.get((entry.kind, entry.record), (0, {}))
+            before, seen = self._redacted.get((entry.kind, entry.record), (0, {}))
             origin = entry.author.origin if entry.author else self.origin
             if place >= before or entry.at > seen.get(origin, -1):
                 yield entry
             else:
                 if entry.author:
-                    self.session.do("relayed_unsaid", origin=origin, n=entry.author.n)
+                    self.session.do("remote_change_redact", origin=origin, n=entry.author.n)
                 yield entry._replace(body=None, delta=None)
 
     def stamp(self, floors: Iterable[int], *, tidying: bool = False) -> Stamp:
         """Create a stamp of this node that is later than all seen ones."""
         if tidying:
             return Stamp(tick(0, *floors), self.origin)
-        self._last = tick(self.now // 1000, self._last, *floors)
-        return Stamp(self._last, self.origin)
+        self._last_time = tick(self.now // 1000, self._last_time, *floors)
+        return Stamp(self._last_time, self.origin)
 
-    def note(self, kind: Kind[R], record: R, op: str, stamp: Stamp, delta: str | None) -> None:
+    def journal_change(self, kind: Kind[R], record: R, op: str, stamp: Stamp, delta: str | None) -> None:
         """Add a local change to the journal."""
         id = record.id  # type: ignore[attr-defined]
         if isinstance(record, Memory):
-            self.said[id] = record
-        self.enter(journal.Pending(stamp.time, op, kind.name, id, kind.about(record), body_text(record), delta))
+            self.written_memories[id] = record
+        self.add_entry(
+            journal.PendingEntry(stamp.time, op, kind.name, id, kind.about(record), body_text(record), delta)
+        )
 
-    def enter(self, entry: journal.Pending) -> None:
+    def add_entry(self, entry: journal.PendingEntry) -> None:
         """Add a pending journal entry."""
         self._entries.append(entry)
 
     def _put(self, kind: Kind[R], before: R | None, record: R, packed: bytes) -> None:
         params = self.put(kind, before, record, packed)
-        self._look(before, record, over=params.get("collected_at") is not None)
+        self._notify_listeners(before, record, is_expired=params.get("collected_at") is not None)
 
-    def put_unshown(self, kind: Kind[R], before: R | None, record: R, packed: bytes) -> None:
+    def put_hidden(self, kind: Kind[R], before: R | None, record: R, packed: bytes) -> None:
         """Write a row as hidden; its title group decides later whether it is visible."""
         params = self.put(kind, before, record, packed, shown=None)
-        self._look(before, record, over=params.get("collected_at") is not None)
+        self._notify_listeners(before, record, is_expired=params.get("collected_at") is not None)
 
     def put(self, kind: Kind[R], before: R | None, record: R, packed: bytes, **local: Any) -> dict[str, Any]:
         """Write a row and its search data, without a journal entry."""
@@ -271,48 +276,48 @@ class RecordWriter:
         if self.session.row(f"{kind.name}_put", cells=packed, expected=expected, **params) is None:
             raise VersionConflict
         if isinstance(record, Memory):
-            self._put_around(before if isinstance(before, Memory) else None, record, params["parsed"])
+            self._put_search_data(before if isinstance(before, Memory) else None, record, params["parsed"])
         return params
 
-    def _look(self, before: Struct | None, record: Struct, *, over: bool) -> None:
+    def _notify_listeners(self, before: Struct | None, record: Struct, *, is_expired: bool) -> None:
         for listener in WRITE_LISTENERS:
-            listener.written(self, before, record, over=over)
+            listener.on_write(self, before, record, is_expired=is_expired)
 
-    def is_over(self, memory: Memory) -> bool:
+    def is_expired(self, memory: Memory) -> bool:
         """Whether a memory has expired."""
-        return self._end(memory) <= self.now
+        return self._lifetime_end(memory) <= self.now
 
-    def _end(self, memory: Memory) -> int:
+    def _lifetime_end(self, memory: Memory) -> int:
         used_at = None
         if memory.version > 1 and memory.expires_at is not None:
             used_at = (self.session.row("memory_used_until", id=memory.id) or (None,))[0]
-        return lives_until(memory, self._lifetimes.extended(memory.tier, used_at) if used_at else 0)
+        return lives_until(memory, self._lifetimes.extend(memory.tier, used_at) if used_at else 0)
 
     def _memory_columns(self, memory: Memory) -> dict[str, Any]:
-        ends = self._end(memory)
+        ends = self._lifetime_end(memory)
         over = memory.state == "live" and ends <= self.now
         return {
             "shown": memory.id if memory.state == "live" and not over else None,
             "lives_until": ends,
             "collected_at": self.now if over else None,
             "content_hash": content_hash(memory.title, memory.content),
-            **order_columns(memory),
+            **search_columns(memory),
         }
 
-    def _put_around(self, before: Memory | None, memory: Memory, parsed: str) -> None:
+    def _put_search_data(self, before: Memory | None, memory: Memory, parsed: str) -> None:
         """Write the search data of a memory: tags, full-text index and MinHash bands."""
         if before is None or before.tags != memory.tags:
             if before is not None and before.tags:
                 self.session.do("memory_tags_clear", memory=memory.id)
             if memory.tags:
                 self.session.many("memory_tag_add", [{"memory": memory.id, "tag": tag} for tag in memory.tags])
-        texts = texts_of(memory)
-        if before is None or texts != texts_of(before):
-            self.session.index(memory.id, texts)
-        if before is None or _gist_rests_on(before) != _gist_rests_on(memory):
-            had = () if before is None else gists.numbers(before, order_columns(before)["parsed"])
-            gists.keep(self.session, memory.id, had, gists.numbers(memory, parsed))
+        texts = searchable_texts(memory)
+        if before is None or texts != searchable_texts(before):
+            self.session.index_memory(memory.id, texts)
+        if before is None or _minhash_inputs(before) != _minhash_inputs(memory):
+            had = () if before is None else minhash.memory_hashes(before, search_columns(before)["parsed"])
+            minhash.update_hashes(self.session, memory.id, had, minhash.memory_hashes(memory, parsed))
 
 
-def _gist_rests_on(memory: Memory) -> tuple[Any, ...]:
+def _minhash_inputs(memory: Memory) -> tuple[Any, ...]:
     return memory.content, memory.namespace, memory.state, memory.kind

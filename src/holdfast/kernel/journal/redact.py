@@ -15,11 +15,11 @@ def on_redact(redaction: Redaction) -> None:
     REDACTIONS.append(redaction)
 
 
-def erase(session: Session, kind: str, record: str, seen: Mapping[str, int]) -> None:
+def redact_record(session: Session, kind: str, record: str, seen: Mapping[str, int]) -> None:
     """Erase the content of every change of a record that the purge had seen."""
     for origin, at in seen.items():
-        session.do("record_purged", id=record, kind=kind, origin=origin, at=at)
-        session.do("relayed_purged", id=record, kind=kind, origin=origin, at=at)
-    session.do("folded_purged", id=record, kind=kind)
+        session.do("record_redact", id=record, kind=kind, origin=origin, at=at)
+        session.do("remote_change_redact_record", id=record, kind=kind, origin=origin, at=at)
+    session.do("compacted_record_purge", id=record, kind=kind)
     for redaction in REDACTIONS:
         redaction(session, kind, record, seen)

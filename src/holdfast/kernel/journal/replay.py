@@ -6,82 +6,86 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.kernel.clock import STATE, Stamp
-from holdfast.kernel.journal import checkpoint as floors
+from holdfast.kernel.clock import RECORD_SNAPSHOT, Stamp
+from holdfast.kernel.journal import checkpoint
 from holdfast.kernel.journal.journal import Entry
 from holdfast.kernel.journal.kinds import Kind
 from holdfast.kernel.journal.transaction import body_of
-from holdfast.kernel.records import field_versions as cells
-from holdfast.kernel.records.merge import Cell, filled, join
+from holdfast.kernel.records import field_versions
+from holdfast.kernel.records.merge import FieldState, drop_empty, join
 from holdfast.kernel.storage.port import Session
 
 
-class Said(NamedTuple):
+class ReplayChange(NamedTuple):
     """A journal entry, and its author's original body if the entry does not contain it verbatim."""
 
     entry: Entry
-    said: str | None
+    original_body: str | None
 
 
-class Replayed(NamedTuple):
-    cells: dict[str, Cell]
-    whole: bool
+class ReplayResult(NamedTuple):
+    states: dict[str, FieldState]
+    is_complete: bool
     """Whether no input was purged."""
 
 
-def changes_of(session: Session, kind: str, record: str) -> list[Said]:
-    return [Said(Entry(*row[:-1]), row[-1]) for row in session.rows("journal_said", record=record, kind=kind)]
+def list_changes(session: Session, kind: str, record: str) -> list[ReplayChange]:
+    return [
+        ReplayChange(Entry(*row[:-1]), row[-1]) for row in session.rows("journal_changes", record=record, kind=kind)
+    ]
 
 
-def replayed(session: Session, kind: Kind[Any], changes: Sequence[Said]) -> Replayed:
+def replay(session: Session, kind: Kind[Any], changes: Sequence[ReplayChange]) -> ReplayResult:
     """Merge the changes of a record, on top of its compacted state."""
     first = changes[0].entry
-    folded = floors.folding_of(session, kind.name, first.record)
-    own, above = since_folded(folded, kind, changes)
+    folded = checkpoint.get_compacted_record(session, kind.name, first.record)
+    own, above = split_compacted(folded, kind, changes)
     shows: dict[str, Any] = {}
-    if folded is None and first.body is not None and first.origin != STATE:
-        shows = cells.flatten(kind.shape, body_of(kind, first))
-    made = cells.Cells(Stamp(first.at, first.origin), own)
+    if folded is None and first.body is not None and first.origin != RECORD_SNAPSHOT:
+        shows = field_versions.flatten(kind.merge_schema, body_of(kind, first))
+    made = field_versions.FieldVersions(Stamp(first.at, first.origin), own)
     for change in above:
-        for name, cell in written(kind, change).items():
-            made.own[name] = join(made.cell(name, shows.get(name)), cell)
+        for name, cell in decode_change(kind, change).items():
+            made.own[name] = join(made.state_of(name, shows.get(name)), cell)
     whole = first.body is not None if folded is None else folded.cells is not None
-    return Replayed(filled(cells.swept(kind.shape, made.all(shows))), whole)
+    return ReplayResult(drop_empty(field_versions.drop_purged(kind.merge_schema, made.all_states(shows))), whole)
 
 
-def since_folded(
-    folded: floors.Folding | None, kind: Kind[Any], changes: Sequence[Said]
-) -> tuple[dict[str, Cell], Sequence[Said]]:
+def split_compacted(
+    compacted: checkpoint.CompactedRecord | None, kind: Kind[Any], changes: Sequence[ReplayChange]
+) -> tuple[dict[str, FieldState], Sequence[ReplayChange]]:
     """Return the compacted states of a record, and the changes after them."""
-    if folded is None:
+    if compacted is None:
         return {}, changes
-    above = [change for change in changes if change.entry.seq > folded.seq]
-    stayed = next((change.entry for change in changes if change.entry.seq == folded.seq), None)
+    above = [change for change in changes if change.entry.seq > compacted.seq]
+    stayed = next((change.entry for change in changes if change.entry.seq == compacted.seq), None)
     if stayed is None:
-        raise LookupError(f"The journal has no entry {folded.seq} of {folded.record}.")
-    if folded.cells is None or stayed.body is None:
+        raise LookupError(f"The journal has no entry {compacted.seq} of {compacted.record}.")
+    if compacted.cells is None or stayed.body is None:
         return {}, above
-    shows = cells.flatten(kind.shape, body_of(kind, stayed))
-    return filled(cells.unpack(folded.cells.encode(), shows).all(shows)), above
+    shows = field_versions.flatten(kind.merge_schema, body_of(kind, stayed))
+    return drop_empty(field_versions.unpack(compacted.cells.encode(), shows).all_states(shows)), above
 
 
-def packed(kind: Kind[Any], stayed: Entry, made: Mapping[str, Cell]) -> str:
+def pack_compacted(kind: Kind[Any], stayed: Entry, states: Mapping[str, FieldState]) -> str:
     """Encode states relative to an entry: the most common stamp once, the others in full."""
-    shows = cells.flatten(kind.shape, body_of(kind, stayed))
-    stamps = Counter(stamp for cell in made.values() for stamp in cell.values)
+    shows = field_versions.flatten(kind.merge_schema, body_of(kind, stayed))
+    stamps = Counter(stamp for cell in states.values() for stamp in cell.values)
     base = max(stamps, key=lambda stamp: (stamps[stamp], stamp), default=Stamp(stayed.at, stayed.origin))
-    return cells.pack(cells.least(cells.Cells(base, dict(made)), shows), shows).decode()
+    return field_versions.pack(
+        field_versions.minimize(field_versions.FieldVersions(base, dict(states)), shows), shows
+    ).decode()
 
 
-def written(kind: Kind[Any], change: Said) -> dict[str, Cell]:
+def decode_change(kind: Kind[Any], change: ReplayChange) -> dict[str, FieldState]:
     """Return the field states that a change wrote."""
     entry = change.entry
     if entry.delta is not None:
-        return cells.decode(entry.delta.encode())
-    words = change.said or entry.body
+        return field_versions.decode_states(entry.delta.encode())
+    words = change.original_body or entry.body
     if words is None:
         return {}
     raw = msgspec.json.decode(words)
     record = msgspec.convert(raw, kind.type)
     unknown = {name: value for name, value in raw.items() if name not in record.__struct_fields__}
-    return cells.made(kind.shape, record, Stamp(entry.at, entry.origin), unknown)
+    return field_versions.create_states(kind.merge_schema, record, Stamp(entry.at, entry.origin), unknown)

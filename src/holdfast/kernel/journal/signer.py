@@ -28,10 +28,10 @@ def _private(key: bytes) -> Ed25519PrivateKey:
 
 def is_pair(key: bytes) -> bool:
     """Whether public and private key match."""
-    return _private(key).public_key().public_bytes_raw() == public_of(key)
+    return _private(key).public_key().public_bytes_raw() == public_key_of(key)
 
 
-def public_of(key: bytes) -> bytes:
+def public_key_of(key: bytes) -> bytes:
     return key[32:]
 
 
@@ -41,7 +41,7 @@ def sign(key: bytes, message: bytes) -> bytes:
     return _private(key).sign(message)
 
 
-def verifies(public: bytes, signature: bytes, message: bytes) -> bool:
+def is_valid_signature(public: bytes, signature: bytes, message: bytes) -> bool:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

@@ -2,24 +2,24 @@
 
 import zlib
 
-LEVEL = 6
+COMPRESSION_LEVEL = 6
 _GZIP = 31
 
 
-def pack(said: bytes) -> bytes:
-    made = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP)
-    return made.compress(said) + made.flush()
+def compress(content: bytes) -> bytes:
+    made = zlib.compressobj(COMPRESSION_LEVEL, zlib.DEFLATED, _GZIP)
+    return made.compress(content) + made.flush()
 
 
-def unpack(packed: bytes, most: int) -> bytes:
+def decompress(packed: bytes, max_bytes: int) -> bytes:
     """Decompress a message; ValueError if it is not one complete gzip stream or exceeds `most` bytes."""
     opened = zlib.decompressobj(_GZIP)
     try:
-        said = opened.decompress(packed, most + 1)
+        said = opened.decompress(packed, max_bytes + 1)
     except zlib.error:
         raise ValueError("is not valid gzip") from None
-    if len(said) > most:
-        raise ValueError(f"exceeds {most:,} bytes when decompressed")
+    if len(said) > max_bytes:
+        raise ValueError(f"exceeds {max_bytes:,} bytes when decompressed")
     if not opened.eof or opened.unused_data:
         raise ValueError("is truncated, or more than one gzip stream")
     return said

@@ -8,14 +8,14 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def within(seconds: float, work: Callable[[], T]) -> T:
+def run_within(seconds: float, work: Callable[[], T]) -> T:
     """Return the result of the work or raise TimeoutError; the caller then closes what the thread waits for."""
     future: Future[T] = Future()
-    Thread(target=_settle, args=(future, work), name="holdfast-asking", daemon=True).start()
+    Thread(target=_run, args=(future, work), name="holdfast-asking", daemon=True).start()
     return future.result(seconds)
 
 
-def _settle(future: Future[T], work: Callable[[], T]) -> None:
+def _run(future: Future[T], work: Callable[[], T]) -> None:
     try:
         future.set_result(work())
     except Exception as error:  # noqa: BLE001 - raised again in the waiting thread

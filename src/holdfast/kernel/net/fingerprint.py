@@ -8,7 +8,7 @@ _HEX = re.compile(r"[0-9a-f]{64}")
 _PREFIX = re.compile(r"sha-?256(?: fingerprint)?[:=]", re.IGNORECASE)
 
 
-def admit(text: str, field: str = "fingerprint") -> str:
+def parse_fingerprint(text: str, field: str = "fingerprint") -> str:
     """Parse to 64 lower-case hex digits; accepts `sha256:` and openssl's format with colons."""
     found = _PREFIX.sub("", text.strip(), count=1).replace(":", "").replace(" ", "").lower()
     if not _HEX.fullmatch(found):
@@ -16,17 +16,17 @@ def admit(text: str, field: str = "fingerprint") -> str:
     return found
 
 
-def listed(text: str) -> frozenset[str]:
+def parse_fingerprint_list(text: str) -> frozenset[str]:
     """Parse a file with one fingerprint per line and # comments; an empty list is an error."""
     found = set()
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
         said = line.partition("#")[0].strip()
         if said:
-            found.add(admit(said, f"line {number}"))
+            found.add(parse_fingerprint(said, f"line {number}"))
     if not found:
         raise Invalid("contains no fingerprint, so that no client could connect")
     return frozenset(found)
 
 
-def shown(fingerprint: str) -> str:
+def format_fingerprint(fingerprint: str) -> str:
     return f"sha256:{fingerprint}"

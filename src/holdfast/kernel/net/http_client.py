@@ -12,20 +12,20 @@ from time import monotonic, sleep, time
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult
 
-from holdfast.kernel.net.circuit_breaker import Breaker
-from holdfast.kernel.net.deadline import within
-from holdfast.kernel.net.failure import Failure
+from holdfast.kernel.net.circuit_breaker import CircuitBreaker
+from holdfast.kernel.net.deadline import run_within
+from holdfast.kernel.net.failure import RequestFailure
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-MOST_BYTES = 8 * 1024 * 1024
+MAX_RESPONSE_BYTES = 8 * 1024 * 1024
 """Limit of a response: twice the largest batch of vectors."""
-FIRST_PAUSE = 0.5
+FIRST_RETRY_SECONDS = 0.5
 """Seconds before the first retry; pauses double and have random jitter."""
 
 
-class Post:
+class JsonClient:
     """Posts JSON to one host. Ignores proxies and redirects: they would receive the key."""
 
     def __init__(
@@ -35,76 +35,76 @@ class Post:
         settings: str,
         headers: Mapping[str, str],
         timeout: float,
-        tries: int = 1,
-        quiet: bool = False,
+        attempts: int = 1,
+        allow_empty: bool = False,
     ) -> None:
         self._address = address
         self._settings = settings
         self._headers = {"Content-Type": "application/json", **headers}
         self._timeout = timeout
-        self._tries = tries
-        self._quiet = quiet
+        self._attempts = attempts
+        self._allows_empty = allow_empty
         """Whether any 2xx status is a success, even with an empty body."""
-        self.breaker = Breaker()
+        self.breaker = CircuitBreaker()
         self.host = address.netloc
 
     def __call__(self, path: str, body: bytes) -> bytes:
         """Return the response body or raise Failure; the time limit includes all retries."""
         deadline = monotonic() + self._timeout
-        with self.breaker.passing():
-            return self._tried(path, body, deadline)
+        with self.breaker.guard():
+            return self._send_with_retries(path, body, deadline)
 
-    def _tried(self, path: str, body: bytes, deadline: float) -> bytes:
+    def _send_with_retries(self, path: str, body: bytes, deadline: float) -> bytes:
         """Retry temporary refusals while the time limit allows the requested pause."""
-        for number in range(1, self._tries):
+        for number in range(1, self._attempts):
             try:
-                return self._asked(path, body, deadline)
-            except Failure as failure:
-                pause = max(failure.after, FIRST_PAUSE * 2 ** (number - 1) * (0.5 + random()))  # noqa: S311 - no secret
-                if not (failure.retryable and failure.undone) or monotonic() + pause >= deadline:
+                return self._send_once(path, body, deadline)
+            except RequestFailure as failure:
+                pause = max(failure.retry_after, FIRST_RETRY_SECONDS * 2 ** (number - 1) * (0.5 + random()))  # noqa: S311 - no secret
+                if not (failure.retryable and failure.is_unprocessed) or monotonic() + pause >= deadline:
                     raise
             sleep(pause)
-        return self._asked(path, body, deadline)
+        return self._send_once(path, body, deadline)
 
-    def _asked(self, path: str, body: bytes, deadline: float) -> bytes:
+    def _send_once(self, path: str, body: bytes, deadline: float) -> bytes:
         exchange = Exchange(self._connection(), deadline)
         try:
-            return within(deadline - monotonic(), lambda: self._answered(exchange, path, body))
+            return run_within(deadline - monotonic(), lambda: self._exchange_messages(exchange, path, body))
         except TimeoutError:
-            raise self._late(exchange) from None
+            raise self._timeout_failure(exchange) from None
         finally:
-            exchange.end()
+            exchange.close()
 
     def _connection(self) -> HTTPConnection:
         name, port = self._address.hostname or "", self._address.port
         if self._address.scheme == "http":
             return HTTPConnection(name, port, timeout=self._timeout)
-        return HTTPSConnection(name, port, timeout=self._timeout, context=self._trusted)
+        return HTTPSConnection(name, port, timeout=self._timeout, context=self._ssl_context)
 
     @cached_property
-    def _trusted(self) -> SSLContext:
+    def _ssl_context(self) -> SSLContext:
         from ssl import create_default_context
 
         return create_default_context()
 
-    def _answered(self, exchange: Exchange, path: str, body: bytes) -> bytes:
+    def _exchange_messages(self, exchange: Exchange, path: str, body: bytes) -> bytes:
         try:
-            return self._read(exchange.send(self._address.path.rstrip("/") + path, body, self._headers))
+            return self._read_response(exchange.send(self._address.path.rstrip("/") + path, body, self._headers))
         except (OSError, HTTPException) as error:
             # A provider's output may repeat the key, and the error its output.
-            raise self._broken(error, exchange) from None
+            raise self._connection_failure(error, exchange) from None
 
-    def _read(self, response: HTTPResponse) -> bytes:
-        if not (response.status == 200 or (self._quiet and 200 <= response.status < 300)):
-            raise self._refused(response.status, seconds_of(response.headers.get("Retry-After")))
-        body = response.read(MOST_BYTES + 1)
-        if len(body) > MOST_BYTES:
-            raise Failure(f"sent more than {MOST_BYTES:,} bytes", status=200)
-        if response.length or not (body or self._quiet):
-            raise Failure("closed the connection in the middle of its response", retryable=True, status=200)
+    def _read_response(self, response: HTTPResponse) -> bytes:
+        if not (response.status == 200 or (self._allows_empty and 200 <= response.status < 300)):
+            raise self._status_failure(response.status, parse_retry_after(response.headers.get("Retry-After")))
+        body = response.read(MAX_RESPONSE_BYTES + 1)
+        if len(body) > MAX_RESPONSE_BYTES:
+            raise RequestFailure(f"sent more than {MAX_RESPONSE_BYTES:,} bytes", status=200)
+        if response.length or not (body or self._allows_empty):
+            raise RequestFailure("closed the connection in the middle of its response", retryable=True, status=200)
         return body
 
-    def _refused(self, status: int, after: float) -> Failure:
+    def _status_failure(self, status: int, after: float) -> RequestFailure:
         match status:
             case 301 | 302 | 303 | 307 | 308:
                 what = f"redirects, which is not followed: set {self._settings}_url to the target"
@@ -115,32 +115,36 @@ class Post:
             case _:
                 what = f"refused the request (HTTP {status})" + (f" for {after:.0f} seconds" if after else "")
         retryable = status in (408, 425, 429) or status >= 500
-        return Failure(what, retryable=retryable, status=status, undone=True, after=after)
+        return RequestFailure(what, retryable=retryable, status=status, is_unprocessed=True, retry_after=after)
 
-    def _broken(self, error: OSError | HTTPException, exchange: Exchange) -> Failure:
+    def _connection_failure(self, error: OSError | HTTPException, exchange: Exchange) -> RequestFailure:
         from ssl import SSLEOFError, SSLError
 
-        undone = not exchange.sent
+        undone = not exchange.was_sent
         match error:
             case TimeoutError():
-                return self._late(exchange)
+                return self._timeout_failure(exchange)
             case ConnectionResetError() | BrokenPipeError() | HTTPException() | SSLEOFError():
                 what, no_http = "closed the connection, or does not speak HTTP", not isinstance(error, OSError)
-                return Failure(what, retryable=True, undone=undone, answered=exchange.answered or no_http)
+                return RequestFailure(
+                    what, retryable=True, is_unprocessed=undone, has_response=exchange.has_response or no_http
+                )
             case SSLError():
                 what = f"cannot be reached securely: check {self._settings}_url and the provider's certificate"
-                return Failure(what, undone=undone)
+                return RequestFailure(what, is_unprocessed=undone)
             case socket.gaierror():
-                return Failure("cannot be found: its host name does not resolve", retryable=True, undone=undone)
+                return RequestFailure(
+                    "cannot be found: its host name does not resolve", retryable=True, is_unprocessed=undone
+                )
             case _:
-                return Failure("cannot be reached", retryable=True, undone=undone)
+                return RequestFailure("cannot be reached", retryable=True, is_unprocessed=undone)
 
-    def _late(self, exchange: Exchange) -> Failure:
+    def _timeout_failure(self, exchange: Exchange) -> RequestFailure:
         what = f"did not answer within {self._timeout:g} seconds"
-        return Failure(what, retryable=True, late=True, answered=exchange.answered)
+        return RequestFailure(what, retryable=True, is_timeout=True, has_response=exchange.has_response)
 
 
-def seconds_of(retry_after: str | None) -> float:
+def parse_retry_after(retry_after: str | None) -> float:
     """Parse a Retry-After header, seconds or a date, to seconds; 0 without one."""
     if retry_after is None:
         return 0.0
@@ -160,22 +164,22 @@ class Exchange:
     def __init__(self, connection: HTTPConnection, deadline: float) -> None:
         self._connection = connection
         self._deadline = deadline
-        self.sent = False
+        self.was_sent = False
         """Whether the provider may have received part of the request."""
-        self.answered = False
+        self.has_response = False
         """Whether a response started."""
 
     def send(self, path: str, body: bytes, headers: dict[str, str]) -> HTTPResponse:
         self._connection.connect()
         if monotonic() > self._deadline:
             raise TimeoutError
-        self.sent = True
+        self.was_sent = True
         self._connection.request("POST", path, body, headers)
         response = self._connection.getresponse()
-        self.answered = True
+        self.has_response = True
         return response
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Close the connection; this wakes a thread that still reads from it."""
         if self._connection.sock:
             with suppress(OSError):

@@ -8,14 +8,14 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import SplitResult, urlsplit
 
-from holdfast.kernel.errors import Invalid, Misconfigured
-from holdfast.kernel.net.access import Outbound
-from holdfast.kernel.net.failure import Failure
+from holdfast.kernel.errors import Invalid, InvalidSetting
+from holdfast.kernel.net.failure import RequestFailure
+from holdfast.kernel.net.outbound import WebhookLimits
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-MOST_URL = 2048
+MAX_URL_CHARS = 2048
 NOT_PUBLIC = "resolves to an address that is not public and not allowed by webhook_networks"
 _UNICAST = IPv6Network("2000::/3")
 _TRANSLATED = IPv6Network("64:ff9b::/96")
@@ -41,13 +41,13 @@ def is_public(address: Address) -> bool:
         return False
     if isinstance(address, IPv4Address):
         return address.is_global and not (address.is_multicast or address.is_reserved)
-    if embedded := _embedded(address):
+    if embedded := _embedded_ipv4(address):
         return is_public(embedded)
     isatap = int(address) >> 32 & 0xFFFFFFFF in _ISATAP
     return address in _UNICAST and address.is_global and address.scope_id is None and not isatap
 
 
-def _embedded(address: IPv6Address) -> IPv4Address | None:
+def _embedded_ipv4(address: IPv6Address) -> IPv4Address | None:
     if address.ipv4_mapped:
         return address.ipv4_mapped
     return IPv4Address(int(address) & 0xFFFFFFFF) if address in _TRANSLATED else None
@@ -65,16 +65,16 @@ def _networks(given: tuple[str, ...]) -> tuple[Network, ...]:
     try:
         return tuple(ip_network(text.strip(), strict=False) for text in given)
     except ValueError as error:
-        raise Misconfigured(f"webhook_networks: {error}") from None
+        raise InvalidSetting(f"webhook_networks: {error}") from None
 
 
-def admit_url(url: str, outbound: Outbound) -> SplitResult:
+def validate_url(url: str, outbound: WebhookLimits) -> SplitResult:
     """Validate a webhook URL, as far as possible without a DNS lookup.
 
     Errors never repeat the URL: it may contain a password.
     """
     parts = _parts(url)
-    found = _written(parts.hostname or "", _port(parts))
+    found = _literal_addresses(parts.hostname or "", _port(parts))
     allowed = bool(found) and all(is_allowed(one, outbound.networks) for one in found)
     if not all(is_public(one) or is_allowed(one, outbound.networks) for one in found):
         raise _invalid("must be public or allowed by webhook_networks")
@@ -91,8 +91,8 @@ def _parts(url: str) -> SplitResult:
         raise _invalid("must be a URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or "%" in parts.netloc:
         raise _invalid("must start with https:// and a host name")
-    if not (url.isascii() and url.isprintable()) or " " in url or len(url) > MOST_URL:
-        raise _invalid(f"must be at most {MOST_URL} ASCII characters without blanks")
+    if not (url.isascii() and url.isprintable()) or " " in url or len(url) > MAX_URL_CHARS:
+        raise _invalid(f"must be at most {MAX_URL_CHARS} ASCII characters without blanks")
     if parts.username is not None or parts.password is not None:
         raise _invalid("must not contain a user or password: the signature authenticates the sender")
     if parts.fragment:
@@ -104,17 +104,17 @@ def _invalid(what: str) -> Invalid:
     return Invalid(f"url: the address of a webhook {what}", fields=["url"])
 
 
-def _written(host: str, port: int) -> list[Address]:
+def _literal_addresses(host: str, port: int) -> list[Address]:
     """Return the addresses of a literal host, in any form a resolver accepts; empty for a host name."""
     if host.rstrip(".").lower().split(".")[-1] == "localhost":
         return [ip_address("127.0.0.1"), ip_address("::1")]
     try:
-        return _found(host.rstrip("."), port, socket.AI_NUMERICHOST)
+        return _look_up(host.rstrip("."), port, socket.AI_NUMERICHOST)
     except socket.gaierror:
         return []
 
 
-def _found(host: str, port: int, flags: int = 0) -> list[Address]:
+def _look_up(host: str, port: int, flags: int = 0) -> list[Address]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     return list(dict.fromkeys(ip_address(str(one[4][0])) for one in found))
 
@@ -123,15 +123,17 @@ def _port(parts: SplitResult) -> int:
     return parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def resolve(parts: SplitResult, outbound: Outbound) -> list[Address]:
+def resolve(parts: SplitResult, outbound: WebhookLimits) -> list[Address]:
     """Resolve a host to all its addresses; raises Failure if any of them is not allowed."""
     try:
-        found = _found(parts.hostname or "", _port(parts))
+        found = _look_up(parts.hostname or "", _port(parts))
     except (OSError, ValueError, UnicodeError):
-        raise Failure("cannot be found: its host name does not resolve", retryable=True, undone=True) from None
+        raise RequestFailure(
+            "cannot be found: its host name does not resolve", retryable=True, is_unprocessed=True
+        ) from None
     others = [one for one in found if not is_allowed(one, outbound.networks)]
     if not found or not all(map(is_public, others)):
-        raise Failure(NOT_PUBLIC, undone=True)
+        raise RequestFailure(NOT_PUBLIC, is_unprocessed=True)
     if others and parts.scheme != "https":
-        raise Failure("is public and therefore requires https://", undone=True)
+        raise RequestFailure("is public and therefore requires https://", is_unprocessed=True)
     return found

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
-from holdfast.kernel.errors import Misconfigured
+from holdfast.kernel.errors import InvalidSetting
 
-Accepts = Callable[[str], bool]
+IsAccepted = Callable[[str], bool]
 """Whether a client with this certificate fingerprint is accepted."""
 
 
@@ -29,7 +29,7 @@ def client_context(
     """Build the client's TLS context: the peer needs a certificate of a trusted signer for its host name, or the pinned
     one; with signer and pin, both. `insecure` requires a client certificate."""
     if insecure and not (cert and key):
-        raise Misconfigured(
+        raise InvalidSetting(
             "Accepting any certificate of a peer requires a client certificate and its key: give both, or leave it out."
         )
     context = ssl.create_default_context(cafile=_readable(ca))
@@ -38,36 +38,36 @@ def client_context(
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if fingerprint:
-        context.sslsocket_class = _pinning(fingerprint)
-    _show(context, cert, key)
+        context.sslsocket_class = _pinned_socket_class(fingerprint)
+    _load_certificate(context, cert, key)
     return context
 
 
-def server_context(cert: str, key: str, ca: str | None = None, accepts: Accepts | None = None) -> ssl.SSLContext:
+def server_context(cert: str, key: str, ca: str | None = None, accepts: IsAccepted | None = None) -> ssl.SSLContext:
     """Build the server's TLS context; with `ca`, clients need a certificate signed by it that `accepts` allows."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    _show(context, cert, key)
+    _load_certificate(context, cert, key)
     if ca is not None:
         try:
             context.load_verify_locations(_readable(ca))
         except ssl.SSLError:
-            raise Misconfigured(f"{ca} contains no certificates: a PEM file is required.") from None
+            raise InvalidSetting(f"{ca} contains no certificates: a PEM file is required.") from None
         context.verify_mode = ssl.CERT_REQUIRED
     if accepts is not None:
-        context.sslobject_class = _accepting(accepts)
+        context.sslobject_class = _allowlist_class(accepts)
     return context
 
 
-def _show(context: ssl.SSLContext, cert: str | None, key: str | None) -> None:
+def _load_certificate(context: ssl.SSLContext, cert: str | None, key: str | None) -> None:
     if (cert is None) != (key is None):
-        raise Misconfigured("A certificate needs its key and vice versa: give both.")
+        raise InvalidSetting("A certificate needs its key and vice versa: give both.")
     if cert is None:
         return
     try:
         context.load_cert_chain(_readable(cert) or "", _readable(key), password=_no_password)
     except (ssl.SSLError, ValueError):
-        raise Misconfigured(
+        raise InvalidSetting(
             f"{cert} and its key cannot be used: both must be PEM files and match, and the key must have no password."
         ) from None
 
@@ -84,11 +84,11 @@ def _readable(path: str | None) -> str | None:
         with open(path, "rb"):
             return path
     except OSError as error:
-        raise Misconfigured(f"{path} cannot be read: {error.strerror}.") from None
+        raise InvalidSetting(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def _pinning(fingerprint: str) -> type[ssl.SSLSocket]:
-    class Pinned(ssl.SSLSocket):
+def _pinned_socket_class(fingerprint: str) -> type[ssl.SSLSocket]:
+    class PinnedSocket(ssl.SSLSocket):
         """A connection that fails the handshake unless the peer has the pinned certificate."""
 
         def do_handshake(self, block: bool = False) -> None:
@@ -96,11 +96,11 @@ def _pinning(fingerprint: str) -> type[ssl.SSLSocket]:
             if fingerprint_of(self.getpeercert(binary_form=True)) != fingerprint:
                 raise ssl.SSLCertVerificationError("its certificate is not the pinned one")
 
-    return Pinned
+    return PinnedSocket
 
 
-def _accepting(accepts: Accepts) -> type[ssl.SSLObject]:
-    class Accepted(ssl.SSLObject):
+def _allowlist_class(accepts: IsAccepted) -> type[ssl.SSLObject]:
+    class AllowlistSslObject(ssl.SSLObject):
         """A connection that reads nothing from a client that is not, or no longer, accepted."""
 
         def do_handshake(self) -> None:
@@ -115,4 +115,4 @@ def _accepting(accepts: Accepts) -> type[ssl.SSLObject]:
             if not accepts(fingerprint_of(self.getpeercert(binary_form=True))):
                 raise ssl.SSLCertVerificationError("its certificate is not on the list")
 
-    return Accepted
+    return AllowlistSslObject

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from holdfast.kernel.records.memory import Memory, Tier
-from holdfast.kernel.timestamps import OPEN_END, SECOND
+from holdfast.kernel.timestamps import NO_END, SECOND
 
 
 class Lifetimes(Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,12 +26,12 @@ class Lifetimes(Struct, frozen=True, forbid_unknown_fields=True):
         seconds = 0 if tier == "long" else getattr(self, tier)
         return now + seconds * SECOND if seconds > 0 else None
 
-    def extended(self, tier: Tier, used_at: int) -> int:
+    def extend(self, tier: Tier, used_at: int) -> int:
         """Return the time until which a recall keeps a memory alive."""
         return used_at + (0 if tier == "long" else getattr(self, f"{tier}_extend")) * SECOND
 
 
-class Keep(NamedTuple):
+class Retention(NamedTuple):
     """Retention of usage, task runs and runs, in days; 0: forever."""
 
     usage: int = 0
@@ -42,5 +42,5 @@ class Keep(NamedTuple):
 def lives_until(memory: Memory, used_until: int = 0) -> int:
     """Return the effective end of a memory: a recall can extend the lifetime, never shorten it."""
     if memory.expires_at is None:
-        return OPEN_END
+        return NO_END
     return max(memory.expires_at, used_until) if used_until else memory.expires_at  # a peer's end may be before 1970

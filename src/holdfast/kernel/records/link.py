@@ -4,7 +4,7 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-from holdfast.kernel.records.field_versions import Shape
+from holdfast.kernel.records.field_versions import MergeSchema
 
 Relation = Literal["related_to", "supersedes", "contradicts", "derived_from", "reflects_on", "derives_from"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
@@ -29,4 +29,4 @@ class Link(Struct, frozen=True):
     state: Literal["live", "deleted"] = "live"
 
 
-LINK_SHAPE = Shape(registers=("valid_from", "valid_until", "state"), quiet=("signature",))
+LINK_MERGE_SCHEMA = MergeSchema(conflict_fields=("valid_from", "valid_until", "state"), lww_fields=("signature",))

@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.kernel.records.field_versions import Shape
+from holdfast.kernel.records.field_versions import MergeSchema
 from holdfast.kernel.records.tombstone import PURGED
 
 Tier = Literal["short", "mid", "long"]
@@ -106,8 +106,8 @@ class Memory(Struct, frozen=True):
     """Unknown fields of an import; exported again unchanged."""
 
 
-MEMORY_SHAPE = Shape(
-    registers=(
+MEMORY_MERGE_SCHEMA = MergeSchema(
+    conflict_fields=(
         "namespace",
         "title",
         "content",
@@ -125,16 +125,16 @@ MEMORY_SHAPE = Shape(
         "place",
         "state",
     ),
-    highest=("reflection_depth",),
-    quiet=("tier", "priority", "confidence", "expires_at", "reason"),
-    sets=("tags",),
-    maps=("metadata", "extra"),
-    reviving=("content", "title", "namespace"),
-    here=(f"extra:{IMPORTED_FROM}",),
+    max_fields=("reflection_depth",),
+    lww_fields=("tier", "priority", "confidence", "expires_at", "reason"),
+    set_fields=("tags",),
+    map_fields=("metadata", "extra"),
+    reviving_fields=("content", "title", "namespace"),
+    local_keys=(f"extra:{IMPORTED_FROM}",),
 )
 
 
-def higher(a: Tier, b: Tier) -> Tier:
+def higher_tier(a: Tier, b: Tier) -> Tier:
     """Return the longer-lived of two tiers."""
     return max(a, b, key=TIERS.index)
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from holdfast.kernel.caller import under
+from holdfast.kernel.caller import is_under
 
 
-def lineage(namespace: str) -> tuple[str, ...]:
+def with_ancestors(namespace: str) -> tuple[str, ...]:
     """Return a namespace and its ancestors, whose rules apply to it too."""
     segments = namespace.split("/")
     return tuple("/".join(segments[:length]) for length in range(len(segments), 0, -1))
@@ -32,30 +32,30 @@ class Taxonomy(NamedTuple):
     truncated: bool
 
 
-def taxonomy(counts: Iterable[tuple[str, int]], prefix: str = "", *, depth: int, limit: int) -> Taxonomy:
+def build_taxonomy(counts: Iterable[tuple[str, int]], prefix: str = "", *, depth: int, limit: int) -> Taxonomy:
     """Build the tree of namespaces below a prefix: `depth` levels, at most `limit`, largest first.
 
     Namespaces that are left out still count in their ancestors.
     """
-    own = Counter({namespace: n for namespace, n in counts if not prefix or under(namespace, prefix)})
+    own = Counter({namespace: n for namespace, n in counts if not prefix or is_under(namespace, prefix)})
     whole: Counter[str] = Counter()
     for namespace, n in own.items():
-        for above in _above(namespace, prefix):
+        for above in _ancestors(namespace, prefix):
             whole[above] += n
     shown = [path for path in whole if path != prefix and _level(path, prefix) <= depth]
     shown.sort(key=lambda path: (-whole[path], path))
     below: dict[str, list[str]] = {}
     for path in shown[:limit]:
         below.setdefault(_parent(path, prefix), []).append(path)
-    return Taxonomy(_branch(prefix, own, whole, below), len(shown) > limit)
+    return Taxonomy(_build_branch(prefix, own, whole, below), len(shown) > limit)
 
 
-def _branch(path: str, own: Counter[str], whole: Counter[str], below: dict[str, list[str]]) -> Branch:
-    children = [_branch(child, own, whole, below) for child in sorted(below.get(path, ()))]
+def _build_branch(path: str, own: Counter[str], whole: Counter[str], below: dict[str, list[str]]) -> Branch:
+    children = [_build_branch(child, own, whole, below) for child in sorted(below.get(path, ()))]
     return Branch(path, path.rpartition("/")[2], own[path], whole[path], children)
 
 
-def _above(namespace: str, prefix: str) -> list[str]:
+def _ancestors(namespace: str, prefix: str) -> list[str]:
     """Return a namespace and its ancestors up to the prefix."""
     found = [namespace]
     while found[-1] != prefix:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from holdfast.kernel.records.memory import Citation, Span, Tier
-from holdfast.kernel.vector import MOST_MODEL, MOST_NUMBERS, Embedding, embedding
+from holdfast.kernel.vector import MAX_DIMENSIONS, MAX_MODEL_CHARS, Embedding, validate_embedding
 
 _NAMESPACE = Meta(
     min_length=1,
@@ -35,11 +35,11 @@ Priority = Annotated[int, Meta(ge=1, le=10, description="Priority, 1 to 10.", ex
 Confidence = Annotated[float, Meta(ge=0, le=1, description="Confidence, 0 to 1.")]
 AgentId = Annotated[str, Meta(min_length=1, max_length=128, description="Agent id.")]
 Actor = Annotated[str, Meta(min_length=1, max_length=128, description="Act as this agent.", extra={"role": "actor"})]
-Moment = Annotated[str, Meta(min_length=4, max_length=40, description="RFC 3339 time or date.")]
-AsOf = Annotated[Moment, Meta(description="State as it was true at this time.")]
-StoredSince = Annotated[Moment, Meta(description="Only memories stored at or after this time.")]
-StoredUntil = Annotated[Moment, Meta(description="Only memories stored at or before this time.")]
-KnownAt = Annotated[Moment, Meta(description="State as this store knew it at this time.")]
+Timestamp = Annotated[str, Meta(min_length=4, max_length=40, description="RFC 3339 time or date.")]
+AsOf = Annotated[Timestamp, Meta(description="State as it was true at this time.")]
+StoredSince = Annotated[Timestamp, Meta(description="Only memories stored at or after this time.")]
+StoredUntil = Annotated[Timestamp, Meta(description="Only memories stored at or before this time.")]
+KnownAt = Annotated[Timestamp, Meta(description="State as this store knew it at this time.")]
 Limit = Annotated[int, Meta(ge=1, le=1000, description="Maximum number of results.")]
 Skip = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Number of results to skip.")]
 Metadata = Annotated[dict[str, Any], Meta(description="Any JSON object.")]
@@ -48,28 +48,28 @@ SourceUri = Annotated[
 ]
 
 
-class EmbeddingGiven(Struct, frozen=True, forbid_unknown_fields=True):
+class EmbeddingInput(Struct, frozen=True, forbid_unknown_fields=True):
     """An embedding computed by the caller."""
 
-    model: Annotated[str, Meta(min_length=1, max_length=MOST_MODEL)]
-    vector: Annotated[list[float], Meta(min_length=1, max_length=MOST_NUMBERS)]
+    model: Annotated[str, Meta(min_length=1, max_length=MAX_MODEL_CHARS)]
+    vector: Annotated[list[float], Meta(min_length=1, max_length=MAX_DIMENSIONS)]
 
 
 EmbeddingField = Annotated[
-    EmbeddingGiven, Meta(description="Precomputed embedding: model and vector.", extra={"not_on": ("mcp",)})
+    EmbeddingInput, Meta(description="Precomputed embedding: model and vector.", extra={"not_on": ("mcp",)})
 ]
 
 
-def embedding_of(given: EmbeddingGiven | None) -> Embedding | None:
+def embedding_of(given: EmbeddingInput | None) -> Embedding | None:
     """Validate the embedding of a request."""
-    return None if given is None else embedding(given.model, given.vector)
+    return None if given is None else validate_embedding(given.model, given.vector)
 
 
-class SpanGiven(Span, frozen=True, forbid_unknown_fields=True):
+class SpanInput(Span, frozen=True, forbid_unknown_fields=True):
     """A half-open range of bytes."""
 
 
-class CitationGiven(Citation, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class CitationInput(Citation, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Source of a claim."""
 
-    span: SpanGiven | None = None
+    span: SpanInput | None = None

@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.kernel.caller import Caller, Right
-from holdfast.kernel.context import SILENT, Hold, Interceptor, Progress
+from holdfast.kernel.context import SILENT, Context, Interceptor, Progress
 from holdfast.kernel.errors import FilterRequired, Forbidden, Invalid
-from holdfast.kernel.msgspec_lock import learn
-from holdfast.kernel.registry.stages import Parts, Stage
+from holdfast.kernel.msgspec_lock import register_type
+from holdfast.kernel.registry.stages import Stage, StageEffects
 
 Surface = Literal["library", "cli", "http", "mcp"]
 SURFACES: tuple[Surface, ...] = ("library", "cli", "http", "mcp")
@@ -35,7 +35,7 @@ class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base class of requests. Unknown fields are errors, never ignored."""
 
 
-class Nothing(Request, frozen=True):
+class EmptyRequest(Request, frozen=True):
     """No parameters."""
 
 
@@ -89,7 +89,7 @@ class Operation(Struct, frozen=True):
     """Stage for lifecycle hooks."""
     stages: tuple[Stage, ...] = ()
     """Possible stages, if the request decides."""
-    parts: Callable[[Hold, Any], Parts] | None = None
+    parts: Callable[[Context, Any], StageEffects] | None = None
     """Returns a request's effects by stage; hooks can then allow or deny it, but not change it."""
     waits: bool = False
     """Its answer may be that the request waits for approval."""
@@ -113,54 +113,54 @@ class Operation(Struct, frozen=True):
             return "admin"
         return "read" if self.effect is Effect.READ else "write"
 
-    def has_hooks(self, hold: Hold) -> bool:
+    def has_hooks(self, ctx: Context) -> bool:
         """Whether an interceptor may block the call."""
-        return any(one.waits and one.applies(self) for one in hold.interceptors)
+        return any(one.waits and one.applies(self) for one in ctx.interceptors)
 
-    def call(self, hold: Hold, caller: Caller, arguments: Mapping[str, Any], progress: Progress = SILENT) -> Any:
+    def call(self, ctx: Context, caller: Caller, arguments: Mapping[str, Any], progress: Progress = SILENT) -> Any:
         """Authorize, validate and run a call, through the interceptors of the context."""
-        return self._call_through(hold.interceptors, hold, caller, arguments, progress)
+        return self._call_through(ctx.interceptors, ctx, caller, arguments, progress)
 
     def _call_through(
         self,
         interceptors: Sequence[Interceptor],
-        hold: Hold,
+        ctx: Context,
         caller: Caller,
         arguments: Mapping[str, Any],
         progress: Progress,
     ) -> Any:
         for place, interceptor in enumerate(interceptors, 1):
             if interceptor.applies(self):
-                proceed = partial(self._call_through, interceptors[place:], hold, caller, arguments, progress)
-                return interceptor.call(self, hold, caller, arguments, progress, proceed)
+                proceed = partial(self._call_through, interceptors[place:], ctx, caller, arguments, progress)
+                return interceptor.call(self, ctx, caller, arguments, progress, proceed)
         self.require_right(caller)
-        caller, request = self.admitted(caller, arguments)
-        return self.perform(hold.seen_by(caller, progress), request)
+        caller, request = self.authorize(caller, arguments)
+        return self.perform(ctx.for_caller(caller, progress), request)
 
     def require_right(self, caller: Caller) -> None:
         """Raise Forbidden unless the caller has the required right."""
-        if not caller.may(self.right):
+        if not caller.has_right(self.right):
             raise Forbidden(f"{self.name} requires the {self.right} right; this key has {caller.right}.")
 
-    def admitted(self, caller: Caller, arguments: Mapping[str, Any]) -> tuple[Caller, Request]:
+    def authorize(self, caller: Caller, arguments: Mapping[str, Any]) -> tuple[Caller, Request]:
         """Parse the request and resolve the caller; raises Forbidden if an agent or namespace is not theirs."""
-        request = self.admit(arguments)
-        for name in self.having("actor"):
+        request = self.parse_request(arguments)
+        for name in self.fields_with_role("actor"):
             if (agent := getattr(request, name)) is not None:
-                caller = caller.acting_as(agent)
-        for name in self.having("namespace"):
+                caller = caller.act_as(agent)
+        for name in self.fields_with_role("namespace"):
             if (value := getattr(request, name)) is not None:
                 for namespace in [value] if isinstance(value, str) else value:
-                    caller.must_reach(namespace)
+                    caller.require_access(namespace)
         return caller, request
 
-    def perform(self, seen: Hold, request: Request) -> Any:
+    def perform(self, ctx: Context, request: Request) -> Any:
         """Run an authorized request."""
-        answer = self.run(seen, request, seen.progress) if self.reports else self.run(seen, request)
-        seen.agreed()
+        answer = self.run(ctx, request, ctx.progress) if self.reports else self.run(ctx, request)
+        ctx.wait_for_quorum()
         return answer
 
-    def admit(self, arguments: Mapping[str, Any]) -> Request:
+    def parse_request(self, arguments: Mapping[str, Any]) -> Request:
         """Parse arguments to the typed request; errors name the field."""
         if self.whole is not None and arguments and self.whole not in arguments:
             own = {field.encode_name for field in self.fields}
@@ -174,7 +174,7 @@ class Operation(Struct, frozen=True):
                 f"At least one of {', '.join(self.at_least_one)} is required.", fields=[*self.at_least_one]
             )
         for name, value in arguments.items():
-            if _holds_nul(value) and name not in self.having("words"):
+            if _has_nul(value) and name not in self.fields_with_role("words"):
                 raise Invalid(f"{name}: must not contain NUL", fields=[name])
         try:
             _json_encoder.encode(arguments)
@@ -186,25 +186,25 @@ class Operation(Struct, frozen=True):
         except (TypeError, ValueError) as error:
             raise Invalid(f"The request is not JSON: {error}") from None
 
-    def named(self, positional: Sequence[Any]) -> dict[str, Any]:
+    def name_arguments(self, positional: Sequence[Any]) -> dict[str, Any]:
         """Name positional arguments: required fields first, then the CLI's positional ones."""
         if not positional:
             return {}
-        names = [f.encode_name for f in self.fields if f.required or self.extra(f.encode_name, "argument")]
+        names = [f.encode_name for f in self.fields if f.required or self.field_option(f.encode_name, "argument")]
         if len(positional) > len(names):
             raise Invalid(f"{self.name} takes {len(names)} positional arguments, got {len(positional)}.")
         return dict(zip(names, positional, strict=False))
 
-    def having(self, role: str) -> tuple[str, ...]:
+    def fields_with_role(self, role: str) -> tuple[str, ...]:
         """Return the fields with a role: `namespace` (access is checked), `actor` (the agent to act as), `words`."""
-        return _having(self.request, role)
+        return _fields_with_role(self.request, role)
 
-    def extra(self, name: str, key: str, default: Any = None) -> Any:
+    def field_option(self, name: str, key: str, default: Any = None) -> Any:
         """Return an option of a field: `short`, `stdin`, `argument`, `role`, `not_on`."""
-        return _extras(self.request).get(name, {}).get(key, default)
+        return _field_options(self.request).get(name, {}).get(key, default)
 
 
-def _holds_nul(value: Any) -> bool:
+def _has_nul(value: Any) -> bool:
     """Whether a text contains NUL, which no store accepts. Nested values are validated later."""
     texts = value if isinstance(value, list) else [value]
     return any("\x00" in text for text in texts if isinstance(text, str))
@@ -219,21 +219,21 @@ def _fields(request: type[Request]) -> tuple[msgspec.structs.FieldInfo, ...]:
 
 
 @cache
-def _extras(request: type[Request]) -> dict[str, dict[str, Any]]:
-    return {f.encode_name: _extra_of(msgspec.inspect.type_info(f.type)) for f in msgspec.structs.fields(request)}
+def _field_options(request: type[Request]) -> dict[str, dict[str, Any]]:
+    return {f.encode_name: _options_of(msgspec.inspect.type_info(f.type)) for f in msgspec.structs.fields(request)}
 
 
-def _extra_of(info: msgspec.inspect.Type) -> dict[str, Any]:
+def _options_of(info: msgspec.inspect.Type) -> dict[str, Any]:
     if isinstance(info, msgspec.inspect.Metadata):
-        return {**_extra_of(info.type), **(info.extra or {})}
+        return {**_options_of(info.type), **(info.extra or {})}
     if isinstance(info, msgspec.inspect.UnionType):
-        return {key: value for member in info.types for key, value in _extra_of(member).items()}
+        return {key: value for member in info.types for key, value in _options_of(member).items()}
     return {}
 
 
 @cache
-def _having(request: type[Request], role: str) -> tuple[str, ...]:
-    return tuple(name for name, extra in _extras(request).items() if extra.get("role") == role)
+def _fields_with_role(request: type[Request], role: str) -> tuple[str, ...]:
+    return tuple(name for name, extra in _field_options(request).items() if extra.get("role") == role)
 
 
 _PATH = re.compile(r" - at (?:`key` in )?`\$(?:\.([^`]*))?`$")
@@ -242,7 +242,7 @@ _FLOAT = re.compile(r"^Expected `int(?: \| null)?`, got `float`")
 
 def _convert(arguments: dict[str, Any], request: type[Request], tries: int = 32) -> Request:
     """Convert strictly, except that 5.0 is an integer, as in JSON Schema."""
-    learn(request)
+    register_type(request)
     try:
         return msgspec.convert(arguments, request, strict=True)
     except msgspec.ValidationError as error:
@@ -250,7 +250,7 @@ def _convert(arguments: dict[str, Any], request: type[Request], tries: int = 32)
         found = _PATH.search(text)
         where = found[1] if found and found[1] else ""
         if tries and _FLOAT.match(text):
-            whole = _whole_if_any(arguments, re.findall(r"[^.\[\]]+", where))
+            whole = _try_integer_at(arguments, re.findall(r"[^.\[\]]+", where))
             if whole is not arguments:
                 return _convert(whole, request, tries - 1)
         unknown = re.search(r"unknown field `([^`]*)`", text)
@@ -263,15 +263,15 @@ def _convert(arguments: dict[str, Any], request: type[Request], tries: int = 32)
 
 def _choices(request: type[Request], where: str) -> str:
     """List the allowed values of an enum field, as the end of an error message."""
-    info = _types(request).get(where.partition("[")[0])
+    info = _field_types(request).get(where.partition("[")[0])
     if isinstance(info, msgspec.inspect.ListType):
-        info = bare(info.item_type)
+        info = bare_type(info.item_type)
     return (
         f"; must be one of {', '.join(map(str, info.values))}" if isinstance(info, msgspec.inspect.LiteralType) else ""
     )
 
 
-def _whole_at(value: Any, path: list[str]) -> Any:
+def _integer_at(value: Any, path: list[str]) -> Any:
     """Return a copy in which the integral float at a path is an integer; so are those at this path in list siblings.
 
     Raises ValueError if there is none.
@@ -282,14 +282,14 @@ def _whole_at(value: Any, path: list[str]) -> Any:
         raise ValueError
     step, *rest = path
     if isinstance(value, dict):
-        return {**value, step: _whole_at(value[step], rest)}
-    others = [_whole_if_any(item, rest) for item in value]
-    return [*others[: int(step)], _whole_at(value[int(step)], rest), *others[int(step) + 1 :]]
+        return {**value, step: _integer_at(value[step], rest)}
+    others = [_try_integer_at(item, rest) for item in value]
+    return [*others[: int(step)], _integer_at(value[int(step)], rest), *others[int(step) + 1 :]]
 
 
-def _whole_if_any(value: Any, path: list[str]) -> Any:
+def _try_integer_at(value: Any, path: list[str]) -> Any:
     try:
-        return _whole_at(value, path)
+        return _integer_at(value, path)
     except (LookupError, TypeError, ValueError):
         return value
 
@@ -384,30 +384,30 @@ REGISTRY = Registry()
 operation = REGISTRY.operation
 
 
-_TRUTH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+_BOOLEANS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 
 
-def from_words(operation: Operation, words: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def parse_words(operation: Operation, words: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Parse arguments from text. A `str` field is never converted; a scalar given twice is an error."""
-    known = _types(operation.request)
+    known = _field_types(operation.request)
     arguments: dict[str, Any] = {}
     for name, given in words.items():
         if name not in known:
             raise Invalid(f"{name}: unknown field", fields=[name])
-        arguments[name] = _typed(name, known[name], list(given))
+        arguments[name] = _parse_words(name, known[name], list(given))
     return arguments
 
 
 @cache
-def _types(request: type[Request]) -> dict[str, msgspec.inspect.Type]:
-    return {f.encode_name: bare(msgspec.inspect.type_info(f.type)) for f in msgspec.structs.fields(request)}
+def _field_types(request: type[Request]) -> dict[str, msgspec.inspect.Type]:
+    return {f.encode_name: bare_type(msgspec.inspect.type_info(f.type)) for f in msgspec.structs.fields(request)}
 
 
-def _typed(name: str, info: msgspec.inspect.Type, given: list[str]) -> Any:
+def _parse_words(name: str, info: msgspec.inspect.Type, given: list[str]) -> Any:
     match info:
         case msgspec.inspect.ListType() | msgspec.inspect.VarTupleType():
-            if not isinstance(bare(info.item_type), msgspec.inspect.StrType | msgspec.inspect.LiteralType):
-                return [_json(name, text) for text in given] if len(given) > 1 else _listed(_json(name, given[0]))
+            if not isinstance(bare_type(info.item_type), msgspec.inspect.StrType | msgspec.inspect.LiteralType):
+                return [_json(name, text) for text in given] if len(given) > 1 else _as_list(_json(name, given[0]))
             return [part.strip() for text in given for part in text.split(",")]
         case msgspec.inspect.DictType():
             if len(given) == 1 and given[0].lstrip().startswith("{"):
@@ -423,8 +423,8 @@ def _typed(name: str, info: msgspec.inspect.Type, given: list[str]) -> Any:
         case msgspec.inspect.StrType() | msgspec.inspect.LiteralType():
             return text
         case msgspec.inspect.BoolType():
-            if text.lower() in _TRUTH:
-                return _TRUTH[text.lower()]
+            if text.lower() in _BOOLEANS:
+                return _BOOLEANS[text.lower()]
             raise Invalid(f"{name}: must be true or false", fields=[name])
         case msgspec.inspect.IntType():
             if re.fullmatch(r"[+-]?[0-9]{1,30}", text):
@@ -439,20 +439,20 @@ def _typed(name: str, info: msgspec.inspect.Type, given: list[str]) -> Any:
             return _json(name, text)
 
 
-def bare(info: msgspec.inspect.Type) -> msgspec.inspect.Type:
+def bare_type(info: msgspec.inspect.Type) -> msgspec.inspect.Type:
     """Return a field's type without metadata, null and unset."""
     if isinstance(info, msgspec.inspect.Metadata):
-        return bare(info.type)
+        return bare_type(info.type)
     if isinstance(info, msgspec.inspect.UnionType):
         kinds = [t for t in info.types if not isinstance(t, msgspec.inspect.NoneType)]
         if len(kinds) == 1:
-            return bare(kinds[0])
-        strings = [t for t in kinds if isinstance(bare(t), msgspec.inspect.StrType)]
-        return bare(strings[0]) if strings else info
+            return bare_type(kinds[0])
+        strings = [t for t in kinds if isinstance(bare_type(t), msgspec.inspect.StrType)]
+        return bare_type(strings[0]) if strings else info
     return info
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
 
@@ -463,26 +463,26 @@ def _json(name: str, text: str) -> Any:
         raise Invalid(f"{name}: must be valid JSON", fields=[name]) from None
 
 
-def alternatives(type_: Any) -> tuple[str, ...]:
+def enum_values(type_: Any) -> tuple[str, ...]:
     """Return the values of a Literal type, in order of declaration."""
     if get_origin(type_) is Literal:
         return get_args(type_)
-    return next((found for inner in get_args(type_) if (found := alternatives(inner))), ())
+    return next((found for inner in get_args(type_) if (found := enum_values(inner))), ())
 
 
 def order_enums(properties: dict[str, Any], record: type[Struct]) -> None:
     """Restore the declared order of enum values in a JSON Schema; msgspec sorts them."""
     for field in msgspec.structs.fields(record):
-        words = alternatives(field.type)
-        for node in _choosing(properties[field.encode_name]):
+        words = enum_values(field.type)
+        for node in _enum_nodes(properties[field.encode_name]):
             if set(node["enum"]) == set(words):
                 node["enum"] = list(words)
 
 
-def _choosing(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _enum_nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the enum nodes of a field's schema: itself, its items or its alternatives."""
     if "enum" in node:
         yield node
     for inner in (node.get("items"), *node.get("anyOf", ())):
         if isinstance(inner, dict):
-            yield from _choosing(inner)
+            yield from _enum_nodes(inner)

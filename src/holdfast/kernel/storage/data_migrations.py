@@ -1,56 +1,57 @@
 """Data migrations: the Python part of migrations."""
 
-from holdfast.kernel.journal.columns import findable, order_columns, texts_of
-from holdfast.kernel.journal.kinds import memory_of
-from holdfast.kernel.storage.index_terms import parse
+from holdfast.kernel.journal.columns import build_texts, search_columns, searchable_texts
+from holdfast.kernel.journal.kinds import load_memory
+from holdfast.kernel.storage.index_terms import encode_terms
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text import emoji
-from holdfast.kernel.text import minhash as gists
+from holdfast.kernel.text import emoji, minhash
 
-PAGE = 500
+PAGE_SIZE = 500
 
 
-def after(migration: int, session: Session) -> None:
+def apply_data_migration(migration: int, session: Session) -> None:
     """Run the Python part of a migration, if it has one."""
     if migration == 3:
-        _parse(session)
+        _index_terms(session)
     if migration == 11:
-        _find_alike(session)
+        _add_minhashes(session)
     if migration == 25:
-        _name_emoji(session)
+        _index_emoji(session)
 
 
-def _parse(session: Session) -> None:
+def _index_terms(session: Session) -> None:
     """Compute the index terms of every memory."""
     last = 0
-    while page := session.rows("memory_unparsed", after=last, limit=PAGE):
+    while page := session.rows("memory_without_terms", after=last, limit=PAGE_SIZE):
         for _, id, title, content, tags in page:
-            texts = findable(title, content, tags)
-            session.do("memory_parse", id=id, spelled=texts.spelled, parsed=parse(title, content, tags))
-            if texts.spelled:
-                session.index(id, texts)
+            texts = build_texts(title, content, tags)
+            session.do("memory_set_terms", id=id, spelled=texts.bigrams, parsed=encode_terms(title, content, tags))
+            if texts.bigrams:
+                session.index_memory(id, texts)
         last = page[-1][0]
 
 
-def _find_alike(session: Session) -> None:
+def _add_minhashes(session: Session) -> None:
     """Compute the MinHash bands of every memory."""
     last = ""
-    while page := session.assembled(("memory_parsed", "transfer.page"), {"after": last, "limit": PAGE}):
+    while page := session.select(("memory_index_terms", "transfer.page"), {"after": last, "limit": PAGE_SIZE}):
         for *row, parsed in page:
-            memory = memory_of(tuple(row))
-            gists.keep(session, memory.id, (), gists.numbers(memory, parsed))
+            memory = load_memory(tuple(row))
+            minhash.update_hashes(session, memory.id, (), minhash.memory_hashes(memory, parsed))
         last = page[-1][0]
 
 
-def _name_emoji(session: Session) -> None:
+def _index_emoji(session: Session) -> None:
     """Index the emoji of every memory."""
     last = 0
-    while page := session.rows("memory_unparsed", after=last, limit=PAGE):
-        held = [id for _, id, *texts in page if any(map(emoji.names, texts))]
-        for *row, before in session.assembled(("memory_parsed", "memory.some"), {"ids": held}) if held else ():
-            memory = memory_of(tuple(row))
-            made = order_columns(memory)
-            session.do("memory_parse", id=memory.id, spelled=made["spelled"], parsed=made["parsed"])
-            session.index(memory.id, texts_of(memory))
-            gists.keep(session, memory.id, gists.numbers(memory, before), gists.numbers(memory, made["parsed"]))
+    while page := session.rows("memory_without_terms", after=last, limit=PAGE_SIZE):
+        held = [id for _, id, *texts in page if any(map(emoji.emoji_words, texts))]
+        for *row, before in session.select(("memory_index_terms", "memory.some"), {"ids": held}) if held else ():
+            memory = load_memory(tuple(row))
+            made = search_columns(memory)
+            session.do("memory_set_terms", id=memory.id, spelled=made["spelled"], parsed=made["parsed"])
+            session.index_memory(memory.id, searchable_texts(memory))
+            minhash.update_hashes(
+                session, memory.id, minhash.memory_hashes(memory, before), minhash.memory_hashes(memory, made["parsed"])
+            )
         last = page[-1][0]

@@ -7,7 +7,7 @@ from typing import cast
 import apsw
 
 from holdfast.kernel.text import emoji
-from holdfast.kernel.text.bigrams import spelled
+from holdfast.kernel.text.bigrams import index_bigrams
 
 TOKENIZER = ("porter", ["unicode61"])
 _local = threading.local()
@@ -20,9 +20,9 @@ def tokens(text: str, *, query: bool = False) -> list[str]:
     return list(map(str, found))
 
 
-def found_by(text: str) -> list[str]:
+def index_tokens(text: str) -> list[str]:
     """Return all index tokens of a text: its tokens, and bigrams of scripts without blanks."""
-    return tokens(text) if text.isascii() else tokens(text) + tokens(spelled(text))
+    return tokens(text) if text.isascii() else tokens(text) + tokens(index_bigrams(text))
 
 
 def stems(text: str) -> list[str]:
@@ -30,7 +30,7 @@ def stems(text: str) -> list[str]:
     return list(dict.fromkeys(tokens(text, query=True)))
 
 
-def standing(text: str, stems: Collection[str]) -> dict[str, list[str]]:
+def matching_words(text: str, stems: Collection[str]) -> dict[str, list[str]]:
     """Return the words of a text that match each stem, as written, without case duplicates."""
     said = text.encode()
     found: dict[str, dict[str, str]] = {}
@@ -39,8 +39,10 @@ def standing(text: str, stems: Collection[str]) -> dict[str, list[str]]:
         if stem in stems:
             word = said[begins:ends].decode()
             found.setdefault(stem, {}).setdefault(word.casefold(), word)
-    parts = () if text.isascii() else set(tokens(spelled(text))).intersection(stems)
-    return {stem: [emoji.shown(stem)] for stem in parts} | {stem: list(words.values()) for stem, words in found.items()}
+    parts = () if text.isascii() else set(tokens(index_bigrams(text))).intersection(stems)
+    return {stem: [emoji.to_emoji(stem)] for stem in parts} | {
+        stem: list(words.values()) for stem, words in found.items()
+    }
 
 
 def _tokenizer() -> apsw.FTS5Tokenizer:

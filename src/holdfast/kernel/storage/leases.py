@@ -10,9 +10,9 @@ class Lease(NamedTuple):
     ends_at: int
 
 
-def take(session: Session, name: str, owner: str, until: int, now: int) -> bool:
+def acquire(session: Session, name: str, owner: str, until: int, now: int) -> bool:
     """Acquire or extend a lease; return whether it was free, ended, or already the owner's."""
-    return session.row("lease_take", name=name, owner=owner, ends_at=until, now=now) is not None
+    return session.row("lease_acquire", name=name, owner=owner, ends_at=until, now=now) is not None
 
 
 def release(session: Session, name: str, owner: str) -> None:
@@ -20,7 +20,7 @@ def release(session: Session, name: str, owner: str) -> None:
     session.do("lease_release", name=name, owner=owner)
 
 
-def held(session: Session, name: str, now: int) -> Lease | None:
+def get_lease(session: Session, name: str, now: int) -> Lease | None:
     """Return a lease that has not ended, else None."""
     row = session.row("lease_get", name=name)
     return Lease(*row) if row is not None and row[1] > now else None

@@ -22,7 +22,7 @@ class Migration(NamedTuple):
 
 
 @cache
-def known(*folders: Path) -> Sequence[Migration]:
+def load_migrations(*folders: Path) -> Sequence[Migration]:
     """Load all migrations in order; shared and engine-specific parts of one number form one script.
 
     Cached: the files do not change while a process runs.
@@ -37,7 +37,7 @@ def known(*folders: Path) -> Sequence[Migration]:
     )
 
 
-def pending(recorded: dict[int, str], migrations: Sequence[Migration]) -> list[Migration]:
+def pending_migrations(recorded: dict[int, str], migrations: Sequence[Migration]) -> list[Migration]:
     """Return the migrations to apply; raises if the store has unknown or different ones."""
     by_number = {migration.number: migration for migration in migrations}
     for number, checksum in recorded.items():
@@ -48,7 +48,7 @@ def pending(recorded: dict[int, str], migrations: Sequence[Migration]) -> list[M
     return [migration for migration in migrations if migration.number not in recorded]
 
 
-def strict(script: str) -> str:
+def to_sqlite(script: str) -> str:
     """Convert a script for SQLite: tables are strict."""
     return re.sub(r"^(create table .*?^\));", r"\1 strict;", script, flags=re.M | re.S)
 
@@ -56,7 +56,7 @@ def strict(script: str) -> str:
 _TYPES = {"integer": "bigint", "blob": "bytea", "real": "double precision", "text": 'text collate "C"'}
 
 
-def portable(script: str) -> str:
+def to_postgres(script: str) -> str:
     """Convert a script for PostgreSQL: types, byte-wise text order, generated row numbers."""
 
     def table(found: re.Match[str]) -> str:

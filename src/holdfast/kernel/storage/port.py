@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from holdfast.kernel.vector import Vector
 
 Row = tuple[Any, ...]
-Part = str | tuple[str, int]
+SqlPart = str | tuple[str, int]
 """Name of an SQL fragment, or name and number."""
 
 
@@ -19,13 +19,13 @@ class Fault(NamedTuple):
     what: str
 
 
-class Texts(NamedTuple):
+class SearchTexts(NamedTuple):
     """The searchable texts of a memory."""
 
     title: str
     content: str
     tags: str
-    spelled: str = ""
+    bigrams: str = ""
     """Character bigrams of scripts without blanks."""
 
 
@@ -44,32 +44,32 @@ class Session(Protocol):
     def many(self, name: str, /, params: Iterable[Mapping[str, Any]]) -> None:
         """Run a statement for each set of parameters."""
 
-    def assembled(self, parts: Sequence[Part], params: Mapping[str, Any]) -> list[Row]:
+    def select(self, parts: Sequence[SqlPart], params: Mapping[str, Any]) -> list[Row]:
         """Return all rows of a statement joined from fragments; a number makes a fragment's `_n` parameters unique."""
 
-    def ask(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
+    def query_sql(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
         """Return all rows of an SQL text built from schema names, to read whole tables."""
 
-    def tell(self, sql: str, params: Iterable[Mapping[str, Any]]) -> None:
+    def execute_sql(self, sql: str, params: Iterable[Mapping[str, Any]]) -> None:
         """Run an SQL text built from schema names for each set of parameters."""
 
-    def index(self, id: str, texts: Texts | None) -> None:
+    def index_memory(self, id: str, texts: SearchTexts | None) -> None:
         """Index a memory's texts for keyword search, or remove it from the index; takes effect on commit."""
 
-    def asking(self, words: Sequence[str], *, every: bool) -> tuple[list[Part], dict[str, Any]]:
+    def full_text_query(self, words: Sequence[str], *, match_all: bool) -> tuple[list[SqlPart], dict[str, Any]]:
         """Build the start of a full-text statement that matches all or any of some words; filters follow."""
 
-    def match(self, word: str) -> str:
+    def match_term(self, word: str) -> str:
         """Build the full-text query of one word."""
 
-    def nearest(self, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int) -> list[Row]:
+    def nearest(self, vector: Vector, parts: Sequence[SqlPart], params: Mapping[str, Any], limit: int) -> list[Row]:
         """Return rows of id and cosine of the nearest memories by their nearest passage, filtered before the limit.
 
         Ties are ordered by id; outdated vectors are ignored.
         """
 
-    def close(
-        self, many: Sequence[Vector], parts: Sequence[Part], params: Mapping[str, Any], limit: int
+    def nearest_many(
+        self, many: Sequence[Vector], parts: Sequence[SqlPart], params: Mapping[str, Any], limit: int
     ) -> list[list[Row]] | None:
         """Return for each vector the very near memories and possibly a few others, cheap enough for thousands of
         vectors. None: not supported here, use `nearest`."""
@@ -77,13 +77,13 @@ class Session(Protocol):
     def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
         """Return rows of id, start, end, vector and text hash, in order."""
 
-    def forget_words(self) -> None:
+    def purge_index(self) -> None:
         """Remove deleted words from the search indexes, if the engine does not do that itself."""
 
     def newest_row(self) -> int:
         """Return the row number of the newest memory, about the number of memories."""
 
-    def holding(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
+    def document_frequencies(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
         """Return the document frequency of each stem, approximate for very common ones."""
 
 
@@ -96,14 +96,14 @@ class Store(Protocol):
     def reading(self) -> AbstractContextManager[Session]:
         """Open a consistent read transaction; nested ones share it. Never waits for writers, never writes."""
 
-    def writing(self, before_commit: Callable[[], None] = ...) -> AbstractContextManager[Session]:
+    def transaction(self, before_commit: Callable[[], None] = ...) -> AbstractContextManager[Session]:
         """Open a write transaction, exclusive among the writers of all processes.
 
         Without an exception, everything is durable at the end; otherwise nothing happened. A failed statement aborts
         it, even if the error is caught. `before_commit` can still raise to roll back.
         """
 
-    def inside(self) -> bool:
+    def in_transaction(self) -> bool:
         """Whether this thread has an open transaction."""
 
     def signing_key(self, session: Session) -> bytes | None:
@@ -121,13 +121,13 @@ class Store(Protocol):
     def identity(self) -> str:
         """Return the identity of this copy; it changes when the store is copied or moved to another machine."""
 
-    def beside(self, what: str) -> Path:
+    def sidecar_path(self, what: str) -> Path:
         """Return the path of a file on this machine that belongs to the store."""
 
     def size(self) -> int:
         """Return the size of the store in bytes."""
 
-    def wait(self, seconds: float) -> bool:
+    def wait_for_commit(self, seconds: float) -> bool:
         """Wait for a commit of any process; return whether there may have been one before the time was over.
 
         No commit since this thread's previous call is missed; the first call returns at once.

@@ -11,20 +11,20 @@ from urllib.parse import quote
 from holdfast.kernel.errors import Invalid
 
 
-class ForeignFile:
+class SqliteReader:
     """A read-only SQLite file."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self.tables = {
-            name: [row[1] for row in connection.execute(f"pragma table_info({_quoted(name)})")]
+            name: [row[1] for row in connection.execute(f"pragma table_info({_quote(name)})")]
             for (name,) in list(connection.execute("select name from sqlite_schema where type = 'table'"))
         }
 
     def rows(self, table: str) -> Iterator[tuple[int, dict[str, Any] | None]]:
         """Iterate over the rows of a table with their numbers, as dicts; None if a text is not UTF-8."""
         columns, number = self.tables[table], 0
-        asked = f"select {', '.join(map(_quoted, columns))} from {_quoted(table)} limit -1 offset ?"
+        asked = f"select {', '.join(map(_quote, columns))} from {_quote(table)} limit -1 offset ?"
         while True:
             try:
                 for values in self._connection.execute(asked, (number,)):
@@ -37,7 +37,7 @@ class ForeignFile:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[ForeignFile]:
+def open_read_only(path: Path) -> Iterator[SqliteReader]:
     """Open a file read-only; never writes, not even to recover after a crash."""
     import apsw
 
@@ -49,7 +49,7 @@ def reading(path: Path) -> Iterator[ForeignFile]:
         with closing(connection):
             connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
             connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-            yield ForeignFile(connection)
+            yield SqliteReader(connection)
     except (
         apsw.NotADBError,
         apsw.CorruptError,
@@ -61,5 +61,5 @@ def reading(path: Path) -> Iterator[ForeignFile]:
         raise Invalid(f"path: {path.name} is not a readable SQLite database: {error}", fields=["path"]) from None
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from holdfast.kernel.storage.port import Part
+from holdfast.kernel.storage.port import SqlPart
 
 _NAME = re.compile(r"^-- name: ([\w.]+)\n(?:--.*\n)*", re.M)
 _INCLUDE = re.compile(r"\{([\w.]+)\}")
@@ -31,7 +31,7 @@ def sql_files(folder: Path) -> list[Path]:
 
 
 @cache
-def load(*folders: Path) -> dict[str, str]:
+def load_statements(*folders: Path) -> dict[str, str]:
     """Load all statements by name. A later folder overrides an earlier one; a duplicate in one folder is an error."""
     found: dict[str, str] = {}
     for folder in folders:
@@ -45,12 +45,14 @@ def load(*folders: Path) -> dict[str, str]:
     return {name: _INCLUDE.sub(lambda match: found[match[1]], sql) for name, sql in found.items()}
 
 
-def joined(named: Mapping[str, str], parts: Sequence[Part]) -> str:
+def join_parts(named: Mapping[str, str], parts: Sequence[SqlPart]) -> str:
     """Join named fragments to one statement; a number makes a fragment's `_n` parameters unique."""
-    return "\n".join(named[part] if isinstance(part, str) else numbered(named[part[0]], part[1]) for part in parts)
+    return "\n".join(
+        named[part] if isinstance(part, str) else number_parameters(named[part[0]], part[1]) for part in parts
+    )
 
 
-def numbered(sql: str, number: int) -> str:
+def number_parameters(sql: str, number: int) -> str:
     """Number the parameters of a fragment that is used several times: `:p_n` becomes `:p_0`, `:p_1`, ..."""
     return sql.replace("_n ", f"_{number} ").replace("_n)", f"_{number})")
 

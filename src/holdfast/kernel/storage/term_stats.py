@@ -6,16 +6,16 @@ from time import monotonic
 RECENT_SECONDS = 1.0
 
 
-class Counts:
+class TermCounts:
     """Document frequencies of common stems. Dropped when the store has grown by an eighth.
 
     Rare stems are counted each time: that is fast, and one more memory can change their frequency a lot.
     """
 
-    def __init__(self, common: int) -> None:
-        self.common = common
-        self._at, self._known = 0, dict[str, int]()
-        self.usual_length = 0.0
+    def __init__(self, min_count: int) -> None:
+        self.min_count = min_count
+        self._at, self._counts = 0, dict[str, int]()
+        self.average_length = 0.0
         """Average words per memory, if the engine needs it; 0: unknown."""
         self._row, self._row_at = 0, -RECENT_SECONDS
 
@@ -26,14 +26,14 @@ class Counts:
     def note_row(self, row: int) -> None:
         self._row, self._row_at = row, monotonic()
 
-    def grow(self) -> None:
+    def expire_row(self) -> None:
         """Expire the newest row, because there may be a newer one."""
         self._row_at = -RECENT_SECONDS
 
-    def known(self, last_row: int) -> dict[str, int]:
+    def current_counts(self, last_row: int) -> dict[str, int]:
         if 8 * abs(last_row - self._at) > self._at:
-            self._at, self._known, self.usual_length = last_row, {}, 0.0
-        return self._known
+            self._at, self._counts, self.average_length = last_row, {}, 0.0
+        return self._counts
 
-    def learn(self, counted: Mapping[str, int]) -> None:
-        self._known.update((stem, count) for stem, count in counted.items() if count >= self.common)
+    def update(self, counted: Mapping[str, int]) -> None:
+        self._counts.update((stem, count) for stem, count in counted.items() if count >= self.min_count)

@@ -12,7 +12,7 @@ LOCK_SECONDS = 30.0
 
 
 @contextmanager
-def turn(lock: "threading.RLock") -> Iterator[Callable[[], float]]:
+def hold_write_lock(lock: "threading.RLock") -> Iterator[Callable[[], float]]:
     """Hold the process's write lock. Yields a function that returns the seconds left to wait for other processes."""
     until = monotonic() + LOCK_SECONDS
     if not lock.acquire(timeout=LOCK_SECONDS):

@@ -53,16 +53,16 @@ def may_lack_blanks(text: str) -> bool:
     return not text.isascii() and any(first <= sign <= last for sign in set(text) for first, last in _BLOCKS)
 
 
-def spelled(text: str) -> str:
+def index_bigrams(text: str) -> str:
     """Return additional index terms of a text; empty if blanks separate its words.
 
     Bigrams and single characters, which may be words; also adjacent words of other scripts, and names of emoji.
     """
     if not may_lack_blanks(text):
-        return " ".join(emoji.names(text))
+        return " ".join(emoji.emoji_words(text))
     paired, run, _ = _patterns()
     runs = [found for found in run.findall(text) if paired.search(found)]
-    return " ".join([*(term for found in runs for term in (*terms(found), *_letters(found))), *emoji.names(text)])
+    return " ".join([*(term for found in runs for term in (*terms(found), *_letters(found))), *emoji.emoji_words(text)])
 
 
 def terms(text: str) -> list[str]:

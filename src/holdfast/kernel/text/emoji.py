@@ -12,14 +12,14 @@ _NAME = re.compile(r"emoji(\d{4,6})(?:x(\d{6}))?")
 _FIRST = "\u231a"
 
 
-def names(text: str) -> list[str]:
+def emoji_words(text: str) -> list[str]:
     """Return the generated name of each emoji of a text, in order."""
     if text.isascii() or max(text) < _FIRST:
         return []
     return ["emoji" + "x".join(str(ord(sign)) for sign in found) for found in _EMOJI.findall(text)]
 
 
-def shown(word: str) -> str:
+def to_emoji(word: str) -> str:
     """Convert a generated name back to its emoji; return other words unchanged."""
     found = _NAME.fullmatch(word)
     return "".join(chr(int(number)) for number in found.groups() if number) if found else word

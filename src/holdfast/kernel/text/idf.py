@@ -6,14 +6,14 @@ from math import log
 from holdfast.kernel.storage.fts_tokens import stems
 from holdfast.kernel.storage.port import Session
 
-MOST_WORDS = 512
+MAX_WORDS = 512
 
 
-def rarity(session: Session, words: Iterable[str]) -> Callable[[str], float]:
+def word_weights(session: Session, words: Iterable[str]) -> Callable[[str], float]:
     """Return a weight function: 1 for a word that is in no memory, near 0 for one in every memory."""
-    known = {word: stems(word) for word in list(dict.fromkeys(words))[:MOST_WORDS]}
+    known = {word: stems(word) for word in list(dict.fromkeys(words))[:MAX_WORDS]}
     last = session.newest_row()
-    held = session.holding([stem for many in known.values() for stem in many], last) if last else {}
+    held = session.document_frequencies([stem for many in known.values() for stem in many], last) if last else {}
     scale = log(last + 2)
     weights = {
         word: log((last + 2) / (1 + max((held.get(stem, 0) for stem in many), default=0))) / scale

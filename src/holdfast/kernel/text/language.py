@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 
-DEFAULT = "en"
-CODE = 2
+DEFAULT_LANGUAGE = "en"
+CODE_LENGTH = 2
 """Length of a language code; scripts shared by several languages have longer names."""
 
 _COMMON = {
@@ -74,19 +74,19 @@ _SCRIPTS = (
 _WORD = re.compile(r"[^\W\d_]+")
 _IN_A_NAME = re.compile(r"\b(?:El|La|Las|Los|Le|Les|De|Da|Di|Del)(?= [^\W\d_a-zß-ÿ])")
 """A capitalized article before a capitalized word is part of a name, and says nothing about the language."""
-FEWEST = 2.0
+MIN_COMMON_WORDS = 2.0
 """Common words needed to detect a language; a short text needs one in three."""
-FEW_WORDS = 4
-CLEARLY = 1.5
+SHORT_TEXT_WORDS = 4
+MIN_LEAD = 1.5
 """Required ratio to the second-best language."""
 
 
-def tongue(text: str) -> str | None:
+def detect_language(text: str) -> str | None:
     """Detect the language code of a text; None if uncertain."""
     words = _WORD.findall(text.lower())
     script = next((code for code, among in _SCRIPTS if re.search(f"[{among}]", "".join(words))), None)
     if script is not None and _is_most(script, "".join(words)):
-        return script if len(script) == CODE else None
+        return script if len(script) == CODE_LENGTH else None
     return _by_words(text.lower(), words, _WORD.findall(_IN_A_NAME.sub("", text).lower()))
 
 
@@ -129,5 +129,7 @@ def _by_words(text: str, words: list[str], unnamed: list[str]) -> str | None:
     found = {code: said[code] + letters[code] for code in said}
     best = max(found, key=lambda code: found[code])
     other = max(found[code] + named[code] for code in found if code != best)
-    enough = found[best] >= FEWEST or (len(words) <= FEW_WORDS and found[best] >= max(1, len(words) / 3))
-    return best if enough and said[best] >= 1 and found[best] >= CLEARLY * other else None
+    enough = found[best] >= MIN_COMMON_WORDS or (
+        len(words) <= SHORT_TEXT_WORDS and found[best] >= max(1, len(words) / 3)
+    )
+    return best if enough and said[best] >= 1 and found[best] >= MIN_LEAD * other else None

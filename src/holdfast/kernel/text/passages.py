@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.text.bigrams import UNSEGMENTED, may_lack_blanks
-from holdfast.kernel.timestamps import SECOND, from_text
+from holdfast.kernel.timestamps import SECOND, parse_timestamp
 
-LONGEST = 32
+MAX_PASSAGE_WORDS = 32
 """Maximum number of words of a passage."""
 
-MOST_ASKED = 60
+MAX_QUESTION_WORDS = 60
 """Maximum number of words of a pure question."""
 
 ROLES = frozenset("user assistant system human ai bot agent tool model developer function".split())
@@ -53,29 +53,29 @@ class _Line(NamedTuple):
     end: int
 
 
-def passages(text: str) -> list[Passage]:
+def split_passages(text: str) -> list[Passage]:
     """Split a text into passages, in order, without the head.
 
     In a transcript, each line has its own passages and speaker. A non-blank text has at least one passage.
     """
     word = _word(text)
-    if (short := _short(text, word)) is not None:
+    if (short := _single_passage(text, word)) is not None:
         return short
     lines = _lines(text)
     names = [line.speaker for line in lines if line.speaker]
     if _are_turns(names, len(lines)):
         found = [piece for line in lines for piece in _pieces(text, line, word)]
     else:
-        found = _pieces(text, _Line(None, head(text).end if len(names) < 2 else 0, len(text)), word)
+        found = _pieces(text, _Line(None, parse_head(text).end if len(names) < 2 else 0, len(text)), word)
     return found or _pieces(text, _Line(None, 0, len(text)), word)
 
 
-def _short(text: str, word: re.Pattern[str]) -> list[Passage] | None:
+def _single_passage(text: str, word: re.Pattern[str]) -> list[Passage] | None:
     """Return the single passage of a short one-line text, else None."""
-    if "\n" in text or "\r" in text or len(text) > 20 * LONGEST:
+    if "\n" in text or "\r" in text or len(text) > 20 * MAX_PASSAGE_WORDS:
         return None
-    start, end = _trimmed(text, head(text).end, len(text))
-    if start >= end or _count(word.finditer(text, start, end), LONGEST + 1) > LONGEST:
+    start, end = _trim(text, parse_head(text).end, len(text))
+    if start >= end or _count(word.finditer(text, start, end), MAX_PASSAGE_WORDS + 1) > MAX_PASSAGE_WORDS:
         return None
     return [Passage(start, end)]
 
@@ -89,30 +89,30 @@ def _are_turns(names: list[str], lines: int) -> bool:
     return lines > 1 and 2 * len(names) >= lines and recur
 
 
-def asks(text: str) -> bool:
+def is_question(text: str) -> bool:
     """Whether a text is a short text that ends with a question mark."""
     if not ends_in_question_mark(text):
         return False
-    return _count(_word(text).finditer(text), MOST_ASKED + 1) <= MOST_ASKED
+    return _count(_word(text).finditer(text), MAX_QUESTION_WORDS + 1) <= MAX_QUESTION_WORDS
 
 
 def ends_in_question_mark(text: str) -> bool:
     return text.rstrip().endswith(("?", "？", "؟"))
 
 
-def head(text: str) -> Head:
+def parse_head(text: str) -> Head:
     """Parse time and speaker at the start of a text. Other bracketed words belong to the text."""
     found = _HEAD.match(text)
-    at = spoken_time(found["time"]) if found and found["time"] else None
+    at = parse_spoken_time(found["time"]) if found and found["time"] else None
     if not found or (at is None and found["name"] is None):
         return Head(None, None, 0)
     return Head(at, found["name"], found.end())
 
 
-def spoken_time(text: str) -> int | None:
+def parse_spoken_time(text: str) -> int | None:
     """Parse a time in the formats of transcripts; None if it is something else."""
     try:
-        return from_text(text, "occurred_at")
+        return parse_timestamp(text, "occurred_at")
     except Invalid:
         pass
     for form in _SPOKEN_TIMES:
@@ -135,9 +135,9 @@ def _word_or_two_letters() -> re.Pattern[str]:
     return re.compile(rf"[{UNSEGMENTED}]{{1,2}}|[^\s{UNSEGMENTED}]{{1,64}}")
 
 
-def _count(words: Iterator[re.Match[str]], most: int) -> int:
+def _count(words: Iterator[re.Match[str]], limit: int) -> int:
     """Count words, up to a limit."""
-    return sum(1 for _ in islice(words, most))
+    return sum(1 for _ in islice(words, limit))
 
 
 def _lines(text: str) -> list[_Line]:
@@ -154,16 +154,16 @@ def _pieces(text: str, line: _Line, word: re.Pattern[str]) -> list[Passage]:
     found: list[tuple[int, int]] = []
     opened, words = line.start, 0
     for first, last in _sentences(text, line.start, line.end):
-        count = _count(word.finditer(text, first, last), LONGEST + 1)
-        if words + count > LONGEST:
+        count = _count(word.finditer(text, first, last), MAX_PASSAGE_WORDS + 1)
+        if words + count > MAX_PASSAGE_WORDS:
             found.append((opened, first))
             opened, words = first, 0
-        if count > LONGEST:
+        if count > MAX_PASSAGE_WORDS:
             found += _cut([one.start() for one in word.finditer(text, first, last)], last)
             opened = last
         else:
             words += count
-    spans = (_trimmed(text, start, end) for start, end in [*found, (opened, line.end)])
+    spans = (_trim(text, start, end) for start, end in [*found, (opened, line.end)])
     return [Passage(start, end, line.speaker) for start, end in spans if start < end]
 
 
@@ -175,11 +175,11 @@ def _sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 def _cut(words: list[int], end: int) -> list[tuple[int, int]]:
     """Split a long sentence into even pieces, given the starts of its words."""
-    pieces = -(-len(words) // LONGEST)
+    pieces = -(-len(words) // MAX_PASSAGE_WORDS)
     return list(pairwise([*(words[number * len(words) // pieces] for number in range(pieces)), end]))
 
 
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     said = text[start:end]
     start += len(said) - len(said.lstrip())
     return start, start + len(said.strip())

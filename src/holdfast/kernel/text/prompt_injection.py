@@ -7,7 +7,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-MOST_CHARACTERS = 65_536
+MAX_CHARACTERS = 65_536
 
 
 class _Sign(NamedTuple):
@@ -101,12 +101,12 @@ _SIGNS = (
 )
 
 
-def suspicions(text: str) -> list[str]:
+def find_injections(text: str) -> list[str]:
     """Return the distinct labels of possible injections in a text."""
-    low = text[:MOST_CHARACTERS].lower() if text.isascii() else text[:MOST_CHARACTERS].translate(_UNSEEN).lower()
+    low = text[:MAX_CHARACTERS].lower() if text.isascii() else text[:MAX_CHARACTERS].translate(_UNSEEN).lower()
     marked = [hints for mark, hints in _HINTS.items() if mark in low]
     hinted = sorted({number for hints in marked for hint, number in hints if hint in low})
-    return list(dict.fromkeys(_SIGNS[number].label for number in hinted if _compiled(number).search(low)))
+    return list(dict.fromkeys(_SIGNS[number].label for number in hinted if _compile(number).search(low)))
 
 
 _UNSEEN = dict.fromkeys([0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF])
@@ -127,5 +127,5 @@ _HINTS = _by_mark()
 
 
 @cache
-def _compiled(number: int) -> re.Pattern[str]:
+def _compile(number: int) -> re.Pattern[str]:
     return re.compile(_SIGNS[number].shape, re.M)

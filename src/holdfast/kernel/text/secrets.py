@@ -97,13 +97,13 @@ _PLACEHOLDER = (
     r"https?:|process\.|os\.|config\.|settings\.|self\.|null|none|true|false|undefined"
 )
 _PLAIN = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-SHORTEST = 15
+MIN_KEY_LENGTH = 15
 """Minimum length of a run of characters in any key."""
-LEAST_BITS = 3.0
+MIN_BITS = 3.0
 """Minimum bits per character of a value assigned to a secret's name: less is a word."""
 
 
-def find(text: str) -> list[Secret]:
+def find_secrets(text: str) -> list[Secret]:
     """Find the secrets of a text, in order; of two that overlap, the one with a known format wins."""
     starts, found = list[int](), list[Secret]()
     for secret in (*_by_shape(text), *_by_name(text)):
@@ -116,16 +116,16 @@ def find(text: str) -> list[Secret]:
 
 
 def _by_shape(text: str) -> Iterator[Secret]:
-    if max(map(len, text.split()), default=0) < SHORTEST:
+    if max(map(len, text.split()), default=0) < MIN_KEY_LENGTH:
         return
     for number, (kind, hints, _) in enumerate(_PREFIXED):
         if any(hint in text for hint in ((hints,) if isinstance(hints, str) else hints)):
-            for match in _compiled(number).finditer(text):
+            for match in _compile(number).finditer(text):
                 yield Secret(kind, *match.span(match.lastindex or 0))
 
 
 @cache
-def _compiled(number: int) -> re.Pattern[str]:
+def _compile(number: int) -> re.Pattern[str]:
     return re.compile(r"(?<![A-Za-z0-9_])" + _PREFIXED[number][2])
 
 
@@ -147,7 +147,7 @@ def _by_name(text: str) -> Iterator[Secret]:
         return
     for match in re.finditer(_ASSIGNED, text, re.I):
         if is_secret(match["value"], spoken=":" not in match[0] and "=" not in match[0]):
-            yield Secret(_called(match["name"]), *match.span("value"))
+            yield Secret(_secret_kind(match["name"]), *match.span("value"))
     for match in re.finditer(_IS, text, re.I):
         if is_secret(match["value"].rstrip(".!?,"), short=True):
             yield Secret("password", match.start("value"), match.start("value") + len(match["value"].rstrip(".!?,")))
@@ -175,7 +175,7 @@ def is_secret(value: str, *, spoken: bool = False, short: bool = False) -> bool:
         return mixed and len(value) >= 20 and bits >= 3.5
     if short:
         return mixed and bits >= 2.5
-    return (mixed and bits >= LEAST_BITS) or (len(value) >= 24 and bits >= 4.2 and "/" not in value)
+    return (mixed and bits >= MIN_BITS) or (len(value) >= 24 and bits >= 4.2 and "/" not in value)
 
 
 def _bits(value: str) -> float:
@@ -184,71 +184,73 @@ def _bits(value: str) -> float:
     return -sum(count / size * log2(count / size) for count in Counter(value).values())
 
 
-def _called(name: str) -> str:
+def _secret_kind(name: str) -> str:
     low = name.lower()
     return "password" if low.startswith(_PASSWORDS) else "token" if "token" in low else "key"
 
 
-def redacted(text: str) -> tuple[str, list[str]]:
+def redact_text(text: str) -> tuple[str, list[str]]:
     """Replace each secret by a remark; return the text and the kinds of secrets."""
     kinds, parts, end = [], [], 0
-    for secret in find(text):
-        parts += [text[end : secret.start], remark(secret.kind)]
+    for secret in find_secrets(text):
+        parts += [text[end : secret.start], redaction_mark(secret.kind)]
         end = secret.end
         kinds.append(secret.kind)
     return "".join((*parts, text[end:])), kinds
 
 
-def remark(kind: str) -> str:
+def redaction_mark(kind: str) -> str:
     return f"[redacted: {kind}]"
 
 
-class Place(NamedTuple):
+class SecretLocation(NamedTuple):
     """A secret in a record: path of the field, and position in its text."""
 
     field: str
     secret: Secret
 
 
-def within(field: str, value: Any) -> list[Place]:
+def find_in_value(field: str, value: Any) -> list[SecretLocation]:
     """Find the secrets of a JSON value, also by the names of its keys."""
     match value:
         case str():
-            return [Place(field, secret) for secret in find(value)]
+            return [SecretLocation(field, secret) for secret in find_secrets(value)]
         case dict():
             found = []
             for name, item in value.items():
-                found += [Place(field, secret) for secret in find(name)]
-                told = _named(name, item)
-                found += [Place(f"{field}.{name}", told)] if told else within(f"{field}.{name}", item)
+                found += [SecretLocation(field, secret) for secret in find_secrets(name)]
+                told = _secret_by_name(name, item)
+                found += [SecretLocation(f"{field}.{name}", told)] if told else find_in_value(f"{field}.{name}", item)
             return found
         case list() | tuple():
-            return [place for item in value for place in within(field, item)]
+            return [place for item in value for place in find_in_value(field, item)]
     return []
 
 
-def cleaned(value: Any) -> Any:
+def redact_value(value: Any) -> Any:
     """Redact the secrets of a JSON value."""
     match value:
         case str():
-            return redacted(value)[0]
+            return redact_text(value)[0]
         case dict():
             return {
-                redacted(name)[0]: remark(told.kind) if (told := _named(name, item)) else cleaned(item)
+                redact_text(name)[0]: redaction_mark(told.kind)
+                if (told := _secret_by_name(name, item))
+                else redact_value(item)
                 for name, item in value.items()
             }
         case list() | tuple():
-            return type(value)(map(cleaned, value))
+            return type(value)(map(redact_value, value))
     return value
 
 
-def _named(name: str, value: Any) -> Secret | None:
+def _secret_by_name(name: str, value: Any) -> Secret | None:
     if (
         isinstance(value, str)
         and len(value) >= 8
         and re.search(_KEY_NAME, name, re.I)
-        and not find(value)
+        and not find_secrets(value)
         and is_secret(value)
     ):
-        return Secret(_called(name), 0, len(value))
+        return Secret(_secret_kind(name), 0, len(value))
     return None

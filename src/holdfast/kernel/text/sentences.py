@@ -10,24 +10,24 @@ _SHORT = re.compile(
     r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|cf|No|Nr|approx|ca|Inc|Ltd|Co|Fig|e\.g|i\.e|z\.B|d\.h))\.\s+\Z"
 )
 """Abbreviations, whose full stop does not end a sentence."""
-LONGEST_SHORT = 12
+MAX_ABBREVIATION = 12
 
 
-def sentences(text: str) -> list[Span]:
+def split_sentences(text: str) -> list[Span]:
     """Return start and end of each sentence or line, without blanks; together they cover the text."""
     ends = [found.end() for found in _END.finditer(text) if not _is_short(text, found)]
     bounds = [0, *ends, len(text)]
-    spans = (trimmed(text, start, end) for start, end in pairwise(bounds))
+    spans = (trim_span(text, start, end) for start, end in pairwise(bounds))
     return [(start, end) for start, end in spans if start < end]
 
 
 def _is_short(text: str, end: re.Match[str]) -> bool:
     if "\n" in end[0] or "\r" in end[0]:
         return False
-    return _SHORT.search(text, max(0, end.start() - LONGEST_SHORT), end.end()) is not None
+    return _SHORT.search(text, max(0, end.start() - MAX_ABBREVIATION), end.end()) is not None
 
 
-def trimmed(text: str, start: int, end: int) -> Span:
+def trim_span(text: str, start: int, end: int) -> Span:
     """Trim the blanks at both ends of a span."""
     said = text[start:end]
     start += len(said) - len(said.lstrip())

@@ -10,15 +10,15 @@ from typing import Literal, NamedTuple, TypeVar
 from unicodedata import normalize
 from zlib import crc32
 
-from holdfast.kernel.text.terms import Term, read, stemmed
-from holdfast.kernel.text.words import runs, visible
+from holdfast.kernel.text.terms import Term, read_terms, stem_word
+from holdfast.kernel.text.words import split_words, strip_invisible
 
 T = TypeVar("T")
 
 Relation = Literal["same", "near", "update", "conflict", "other"]
 
 
-class Likeness(NamedTuple):
+class Similarity(NamedTuple):
     """Relation of two texts, similarity from 0 to 1, and the reason."""
 
     relation: Relation
@@ -27,20 +27,20 @@ class Likeness(NamedTuple):
 
 
 _WEIGHT = {"word": 1.0, "name": 1.5, "value": 1.5, "not": 1.0, "filler": 0.1}
-SUBJECT = 0.55
+MIN_SUBJECT = 0.55
 """Minimum share of one text in the other for the same subject."""
-NEAR = 0.8
-EXCHANGED = 0.93
+MIN_NEAR = 0.8
+MIN_EXCHANGED = 0.93
 """Minimum share if a word was replaced by another, which may be another thing."""
-LITTLE = 0.12
+MAX_ADDED = 0.12
 """Maximum share of added words that is not news."""
-MEANT = 0.95
+MIN_COSINE = 0.95
 """Minimum cosine of paraphrases."""
 
-MOST_PAIRS = 2500
+MAX_PAIRS = 2500
 """Maximum pairs of words to compare for misspellings."""
 
-_OPPOSED = """enabled/disabled enable/disable on/off true/false yes/no allow/deny allowed/denied allowed/forbidden
+_OPPOSITES = """enabled/disabled enable/disable on/off true/false yes/no allow/deny allowed/denied allowed/forbidden
     always/never must/may increase/decrease include/exclude open/closed public/private before/after more/less
     above/below accept/reject add/remove first/last up/down start/stop win/lose won/lost pass/fail passed/failed
     success/failure minimum/maximum least/most internal/external required/optional safe/unsafe permit/forbid
@@ -51,28 +51,28 @@ _COUNTED = "invoice issue ticket order flight build case pr pull bug room chapte
 
 
 @cache
-def _meant(words: str) -> frozenset[str]:
+def _meanings(words: str) -> frozenset[str]:
     """Return the meanings of some words; computed on first use, because every process imports this module."""
-    return frozenset(term.means for term in read(words))
+    return frozenset(term.meaning for term in read_terms(words))
 
 
 @cache
-def _opposed() -> frozenset[frozenset[str]]:
-    return frozenset(_meant(pair) for pair in _OPPOSED.split())
+def _opposite_pairs() -> frozenset[frozenset[str]]:
+    return frozenset(_meanings(pair) for pair in _OPPOSITES.split())
 
 
-def compare(old: str, new: str, cosine: float | None = None) -> Likeness:
+def compare(old: str, new: str, cosine: float | None = None) -> Similarity:
     """Classify a new text against an existing one."""
     if _letters(old) == (letters := _letters(new)):
         if letters or old.split() == new.split():
-            return Likeness("same", 1.0, "identical except for case, blanks and punctuation")
-        return Likeness("other", 0.0, "neither contains a word")
-    return _related(_Change(read(old), read(new)), cosine)
+            return Similarity("same", 1.0, "identical except for case, blanks and punctuation")
+        return Similarity("other", 0.0, "neither contains a word")
+    return _classify(_Change(read_terms(old), read_terms(new)), cosine)
 
 
 def _letters(text: str) -> list[str]:
     """Return the tokens of a text without case, blanks and insignificant punctuation."""
-    return re.findall(_LETTERS, normalize("NFKC", visible(text)).casefold())
+    return re.findall(_LETTERS, normalize("NFKC", strip_invisible(text)).casefold())
 
 
 _LETTERS = r"[^\W_]+|[<>≤≥≠]|!=|(?<![\w)])-(?=\d)|\+\+|(?<=\w)#|(?<=\d)[.,:]\d+"
@@ -83,12 +83,14 @@ class _Change:
 
     def __init__(self, before: list[Term], after: list[Term]) -> None:
         self.before, self.after = before, after
-        counted = [Counter(term.means for term in terms if term.sort != "filler") for terms in (before, after)]
-        sorts = [{term.means: term for term in terms} for terms in (before, after)]
+        counted = [Counter(term.meaning for term in terms if term.sort != "filler") for terms in (before, after)]
+        sorts = [{term.meaning: term for term in terms} for terms in (before, after)]
         self.lost = [sorts[0][means] for means in (counted[0] - counted[1]).elements()]
         self.gained = [sorts[1][means] for means in (counted[1] - counted[0]).elements()]
-        few = len(self.lost) * len(self.gained) <= MOST_PAIRS
-        self.opposed = few and any(_opposite(one.means, other.means) for one in self.lost for other in self.gained)
+        few = len(self.lost) * len(self.gained) <= MAX_PAIRS
+        self.opposed = few and any(
+            _are_opposites(one.meaning, other.meaning) for one in self.lost for other in self.gained
+        )
         if few:
             self._pair_off()
         weights = [sum(_WEIGHT[term.sort] for term in terms if term.sort != "filler") for terms in (before, after)]
@@ -100,7 +102,7 @@ class _Change:
         """Remove pairs of words that differ only by an ending or a typo."""
         for one in [term for term in self.lost if term.sort in ("word", "name")]:
             for other in self.gained:
-                if other.sort in ("word", "name") and _misspelt(one.means, other.means):
+                if other.sort in ("word", "name") and _is_misspelling(one.meaning, other.meaning):
                     self.lost.remove(one)
                     self.gained.remove(other)
                     break
@@ -114,62 +116,67 @@ class _Change:
         values = [term for term in self.gained if term.sort == "value"]
         return any(
             self.after[max(0, at - 2) : at]
-            and any(near.means in _meant(_COUNTED) for near in self.after[max(0, at - 2) : at])
+            and any(near.meaning in _meanings(_COUNTED) for near in self.after[max(0, at - 2) : at])
             for at, term in enumerate(self.after)
             if term in values
         )
 
 
-def _related(change: _Change, cosine: float | None) -> Likeness:
+def _classify(change: _Change, cosine: float | None) -> Similarity:
     """Return the first matching relation."""
     score = max(0.0, change.score)
-    if min(change.left_out, change.added) > 1 - SUBJECT and not (cosine is not None and cosine >= MEANT):
-        return Likeness("other", score, "they share too little")
+    if min(change.left_out, change.added) > 1 - MIN_SUBJECT and not (cosine is not None and cosine >= MIN_COSINE):
+        return Similarity("other", score, "they share too little")
     if all(change.has("name")):
-        return Likeness("other", score, "they name different things")
+        return Similarity("other", score, "they name different things")
     if all(change.has("value")):
-        return _valued(change, score)
+        return _classify_values(change, score)
     exchanged = all(change.has("word")) or (any(change.has("name")) and bool(change.lost and change.gained))
-    if exchanged and not change.opposed and change.score < EXCHANGED and not (cosine is not None and cosine >= MEANT):
-        return Likeness("other", score, "words were replaced by others")
+    if (
+        exchanged
+        and not change.opposed
+        and change.score < MIN_EXCHANGED
+        and not (cosine is not None and cosine >= MIN_COSINE)
+    ):
+        return Similarity("other", score, "words were replaced by others")
     if change.opposed or change.has("not")[0] != change.has("not")[1]:
-        return Likeness("conflict", score, "one contradicts the other")
-    return _grown(change, score)
+        return Similarity("conflict", score, "one contradicts the other")
+    return _classify_additions(change, score)
 
 
-def _valued(change: _Change, score: float) -> Likeness:
+def _classify_values(change: _Change, score: float) -> Similarity:
     """Classify texts with different values: two things, or two claims about one."""
     if change.counts_another():
-        return Likeness("other", score, "they count different things")
-    if all(change.has("word")) and change.score < 1 - 2 * LITTLE:
-        return Likeness("other", score, "they share too little else")
-    if any(term.means in _meant(_NEWER) for term in change.after):
-        return Likeness("update", score, "the new one has another value and says it is newer")
-    return Likeness("conflict", score, "they have different values")
+        return Similarity("other", score, "they count different things")
+    if all(change.has("word")) and change.score < 1 - 2 * MAX_ADDED:
+        return Similarity("other", score, "they share too little else")
+    if any(term.meaning in _meanings(_NEWER) for term in change.after):
+        return Similarity("update", score, "the new one has another value and says it is newer")
+    return Similarity("conflict", score, "they have different values")
 
 
-def _grown(change: _Change, score: float) -> Likeness:
+def _classify_additions(change: _Change, score: float) -> Similarity:
     """Classify texts that do not contradict: one may say more."""
-    news = change.added > LITTLE or change.has("value")[1] or change.has("name")[1]
-    if change.left_out <= LITTLE and news:
-        return Likeness("update", score, "the new one contains the old one and adds to it")
-    if change.added <= LITTLE and (change.left_out <= SUBJECT or change.score >= NEAR):
-        return Likeness("near", score, "the new one adds nothing")
-    return Likeness("other", score, "they share too little")
+    news = change.added > MAX_ADDED or change.has("value")[1] or change.has("name")[1]
+    if change.left_out <= MAX_ADDED and news:
+        return Similarity("update", score, "the new one contains the old one and adds to it")
+    if change.added <= MAX_ADDED and (change.left_out <= MIN_SUBJECT or change.score >= MIN_NEAR):
+        return Similarity("near", score, "the new one adds nothing")
+    return Similarity("other", score, "they share too little")
 
 
 def _weight(terms: Iterable[Term]) -> float:
     return sum(_WEIGHT[term.sort] for term in terms)
 
 
-def _opposite(one: str, other: str) -> bool:
-    if frozenset((one, other)) in _opposed():
+def _are_opposites(one: str, other: str) -> bool:
+    if frozenset((one, other)) in _opposite_pairs():
         return True
     short, long = (one, other) if len(one) < len(other) else (other, one)
     return long.endswith(short) and long[: len(long) - len(short)] in _PREFIXES
 
 
-def _misspelt(one: str, other: str) -> bool:
+def _is_misspelling(one: str, other: str) -> bool:
     """Whether two words differ only by an ending or a single typo."""
     if one[:1] != other[:1]:
         return False
@@ -188,103 +195,107 @@ def _misspelt(one: str, other: str) -> bool:
     return len(long) >= 5 and tails[0] == tails[1][1:]
 
 
-def compare_titled(old_title: str, old: str, new_title: str, new: str, cosine: float | None = None) -> Likeness:
+def compare_titled(old_title: str, old: str, new_title: str, new: str, cosine: float | None = None) -> Similarity:
     """Classify a new text against an existing one, taking their titles into account."""
     found = compare(old, new, cosine)
     if found.relation == "other":
         return found
-    if distinct(old_title, new_title, f"{old}\n{new}"):
-        return Likeness("other", found.score, "their titles name different things")
+    if have_distinct_subjects(old_title, new_title, f"{old}\n{new}"):
+        return Similarity("other", found.score, "their titles name different things")
     return found
 
 
 _LABELS = frozenset(
     map(
-        stemmed,
+        stem_word,
         "note memory title test item entry copy duplicate dup first second third new old different same answer".split(),
     )
 )
 
 
-def distinct(old: str, new: str, said: str, *, surely: bool = True) -> bool:
+def have_distinct_subjects(old: str, new: str, content: str, *, strict: bool = True) -> bool:
     """Whether titles indicate different subjects: by a different value or name, or altogether.
 
     Not `surely`: also by any other word, or by a name that is not in the text.
     """
-    known = {term.means for measured in (True, False) for term in read(said, measured=measured)}
-    ours, theirs = _telling(old), _telling(new)
-    lost = {term for term in ours - theirs if term.means not in known}
-    gained = {term for term in theirs - ours if term.means not in known}
+    known = {term.meaning for measured in (True, False) for term in read_terms(content, measured=measured)}
+    ours, theirs = _title_terms(old), _title_terms(new)
+    lost = {term for term in ours - theirs if term.meaning not in known}
+    gained = {term for term in theirs - ours if term.meaning not in known}
     if not gained:
         return False
-    foreign = not any(term.means in known or term in ours for term in theirs)
-    if foreign and not (surely and any(term.means in known for term in ours)):
+    foreign = not any(term.meaning in known or term in ours for term in theirs)
+    if foreign and not (strict and any(term.meaning in known for term in ours)):
         return True
-    if not surely and any(term in gained for term in read(new) if term.sort == "name"):
+    if not strict and any(term in gained for term in read_terms(new) if term.sort == "name"):
         return True
-    telling = {"value", "name"} if surely else {"value", "name", "word"}
+    telling = {"value", "name"} if strict else {"value", "name", "word"}
     return all(any(term.sort in telling for term in terms) for terms in (lost, gained))
 
 
-def _telling(title: str) -> set[Term]:
+def _title_terms(title: str) -> set[Term]:
     """Return the significant terms of a title; empty if it is only a letter or a number."""
     terms = {
-        term for term in read(f"It is {title}") if term.sort not in ("filler", "not") and term.means not in _LABELS
+        term
+        for term in read_terms(f"It is {title}")
+        if term.sort not in ("filler", "not") and term.meaning not in _LABELS
     }
-    return terms if any(term.sort != "value" and len(term.means) > 1 for term in terms) else set()
+    return terms if any(term.sort != "value" and len(term.meaning) > 1 for term in terms) else set()
 
 
-def plain(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Normalize a text for comparison: case, blanks and a final full stop are ignored."""
-    return " ".join(normalize("NFKC", visible(text)).casefold().split()).rstrip(" .!。")
+    return " ".join(normalize("NFKC", strip_invisible(text)).casefold().split()).rstrip(" .!。")
 
 
-ECHO = 0.9
+MIN_ECHO = 0.9
 _FRAME = "according to the memory recalled, I recall, as noted earlier and previously in stored notes"
 _SENTENCES = r"(?<=[.!?])\s+|(?<=[。！？])|\n+"
 
 
-def echoes(recalled: Sequence[str], new: str, names: Sequence[T]) -> list[T]:
+def find_echoes(recalled: Sequence[str], new: str, names: Sequence[T]) -> list[T]:
     """Return the names of recalled texts that a new one repeats, if it adds nothing; else none.
 
     Nine tenths of its triples of terms are in them, no term is new, and no negation, name or value occurs in a new
     triple.
     """
-    own = [(text, _triples(text), {term.means for term in read(text)}) for text in recalled]
+    own = [(text, _triples(text), {term.meaning for term in read_terms(text)}) for text in recalled]
     said = {shingle for _, shingles, _ in own for shingle in shingles}
     known = {means for _, _, terms in own for means in terms}
     fresh = _triples(new)
     strange = [shingle for shingle in fresh if shingle not in said]
-    if not fresh or len(strange) > (1 - ECHO) * len(fresh):
+    if not fresh or len(strange) > (1 - MIN_ECHO) * len(fresh):
         return []
-    if any(term.means not in known or term.sort in ("value", "name", "not") for shingle in strange for term in shingle):
+    if any(
+        term.meaning not in known or term.sort in ("value", "name", "not") for shingle in strange for term in shingle
+    ):
         return []
     shared = [(len(shingles & fresh), name) for name, (_, shingles, _) in zip(names, own, strict=True)]
     return [name for many, name in sorted(shared, key=lambda one: -one[0]) if many]
 
 
-MOST_MARKS = 64
+MAX_PREFIXES = 64
 """Words of a text to look for in others before a closer comparison."""
-MOST_READ = 30
+MAX_READ = 30
 
 
-def worth_reading(recalled: Sequence[str], new: str) -> list[int]:
+def preselect_echoes(recalled: Sequence[str], new: str) -> list[int]:
     """Preselect quickly the recalled texts that a new one may repeat, most shared words first.
 
     Empty if a third of its words are in none of them.
     """
-    marks = sorted(_marks(new) - _marks(_FRAME), key=lambda mark: (-len(mark), mark))[:MOST_MARKS]
+    marks = sorted(_word_prefixes(new) - _word_prefixes(_FRAME), key=lambda mark: (-len(mark), mark))[:MAX_PREFIXES]
     held = [[mark for mark in marks if mark in said] for said in map(str.casefold, recalled)]
     fewest = min(2, len(marks))
-    shared = sorted((-len(some), place) for place, some in enumerate(held) if len(some) >= fewest)[:MOST_READ]
+    shared = sorted((-len(some), place) for place, some in enumerate(held) if len(some) >= fewest)[:MAX_READ]
     covered = {mark for _, place in shared for mark in held[place]}
     return [place for _, place in shared] if 3 * len(covered) >= 2 * len(marks) else []
 
 
-def _marks(text: str) -> set[str]:
+def _word_prefixes(text: str) -> set[str]:
     """Return prefixes of the words of a text; bigrams in scripts without blanks."""
     found = set[str]()
-    for word in runs(text):
+    for word in split_words(text):
         found.update((word[:5],) if word.isascii() else (word[at : at + 2] for at in range(len(word) - 1)))
     return {mark for mark in found if len(mark) > 3 or not mark.isascii()} or found
 
@@ -292,9 +303,9 @@ def _marks(text: str) -> set[str]:
 def _triples(text: str) -> set[tuple[Term, ...]]:
     """Return all triples of consecutive terms per sentence; a shorter sentence as a whole."""
     found = set[tuple[Term, ...]]()
-    frame = read(_FRAME)
+    frame = read_terms(_FRAME)
     for sentence in re.split(_SENTENCES, text):
-        terms = [term for term in read(sentence) if term.sort != "filler" and term not in frame]
+        terms = [term for term in read_terms(sentence) if term.sort != "filler" and term not in frame]
         found.update(tuple(terms[at : at + 3]) for at in range(max(1, len(terms) - 2)))
     return found - {()}
 
@@ -302,13 +313,13 @@ def _triples(text: str) -> set[tuple[Term, ...]]:
 _MASK = (1 << 63) - 1
 
 
-def gist(text: str) -> tuple[int, ...]:
+def text_bands(text: str) -> tuple[int, ...]:
     """Return hashes for near-duplicate search: of the exact text, and its bands."""
-    means = [term.means for term in read(text) if term.sort != "filler"]
-    return (hashed("\n".join(means)), *bands(set(means))) if means else ()
+    means = [term.meaning for term in read_terms(text) if term.sort != "filler"]
+    return (hash_text("\n".join(means)), *lsh_bands(set(means))) if means else ()
 
 
-def bands(terms: Iterable[str]) -> tuple[int, ...]:
+def lsh_bands(terms: Iterable[str]) -> tuple[int, ...]:
     """Return LSH bands: hashes of pairs among the four terms with the smallest hashes; the first is the text's own.
 
     A text is stored under its own band and queried by all: it is found despite one or two changed terms, with only one
@@ -319,6 +330,6 @@ def bands(terms: Iterable[str]) -> tuple[int, ...]:
     return tuple([(one * 0x9E3779B97F4A7C15 ^ other * 0xC2B2AE3D27D4EB4F) & _MASK for one, other in pairs])
 
 
-def hashed(text: str) -> int:
+def hash_text(text: str) -> int:
     """Hash a text to a 63-bit number."""
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big") >> 1

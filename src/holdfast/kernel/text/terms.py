@@ -7,22 +7,22 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from holdfast.kernel.text.bigrams import may_lack_blanks, terms
-from holdfast.kernel.text.words import STOP, visible
+from holdfast.kernel.text.words import STOP, strip_invisible
 
 Sort = Literal["word", "name", "value", "not", "filler"]
 
-MOST_CHARACTERS = 65_536
+MAX_CHARACTERS = 65_536
 """Characters compared of a longer text."""
 
 
 class Term(NamedTuple):
     """Meaning and sort of a term."""
 
-    means: str
+    meaning: str
     sort: Sort
 
 
-def stemmed(word: str) -> str:
+def stem_word(word: str) -> str:
     """Stem an English word, for comparison only."""
     for ending, instead in (
         ("ies", "y"),
@@ -98,11 +98,11 @@ _UNITS = {
         ("bytes", 1024**4, "tb tib terabyte terabytes"),
     )
     for written in forms.split()
-    for form in {written, stemmed(written)}
+    for form in {written, stem_word(written)}
 }
 
 _ALIKE = {
-    word: stemmed(group.split()[0])
+    word: stem_word(group.split()[0])
     for group in (
         "because due",
         "run ran",
@@ -158,33 +158,33 @@ _ALIKE = {
 }
 
 
-def read(text: str, *, measured: bool = True) -> list[Term]:
+def read_terms(text: str, *, measured: bool = True) -> list[Term]:
     """Return the terms of a text, in order; `measured` joins numbers with their units."""
-    found = _lately_read(text) if len(text) <= SHORT else _read(text)
-    return _quantities(found) if measured else list(found)
+    found = _parse_terms_cached(text) if len(text) <= MAX_CACHED_CHARS else _parse_terms(text)
+    return _join_units(found) if measured else list(found)
 
 
-SHORT = 2000
+MAX_CACHED_CHARS = 2000
 """Texts up to this length are cached: they are compared with many others."""
 
 
-def _read(text: str) -> tuple[Term, ...]:
-    plain = unicodedata.normalize("NFKC", visible(text[:MOST_CHARACTERS]))
+def _parse_terms(text: str) -> tuple[Term, ...]:
+    plain = unicodedata.normalize("NFKC", strip_invisible(text[:MAX_CHARACTERS]))
     if plain.isupper():
         plain = plain.lower()
     found: list[Term] = []
     for shape in re.finditer(_SHAPE, plain):
         if shape.lastgroup == "word" and (word := shape["word"]).isascii() and word.isalpha() and word.islower():
-            found.append(_word(word, named=False))
+            found.append(_word_term(word, named=False))
         else:
-            found += _meant(shape, plain)
+            found += _to_terms(shape, plain)
     return tuple(found)
 
 
-_lately_read = lru_cache(maxsize=512)(_read)
+_parse_terms_cached = lru_cache(maxsize=512)(_parse_terms)
 
 
-def _meant(shape: re.Match[str], text: str) -> list[Term]:
+def _to_terms(shape: re.Match[str], text: str) -> list[Term]:
     match shape.lastgroup:
         case "date" | "clock":
             return [_date(shape)] + ([Term(shape["clock"].zfill(5), "value")] if shape["clock"] else [])
@@ -222,7 +222,7 @@ def _words(shape: re.Match[str], text: str) -> list[Term]:
     low = low.removesuffix("'s").partition("'")[0] if "'" in low else low
     if shape["sign"]:
         return [Term(low + shape["sign"], "name")]
-    return [_word(low, named=_is_name(word, shape.start(), text))]
+    return [_word_term(low, named=_is_name(word, shape.start(), text))]
 
 
 def _is_name(word: str, at: int, text: str) -> bool:
@@ -234,8 +234,8 @@ def _is_name(word: str, at: int, text: str) -> bool:
 
 
 @lru_cache(maxsize=50_000)
-def _word(low: str, *, named: bool) -> Term:
-    low = _bare(low)
+def _word_term(low: str, *, named: bool) -> Term:
+    low = _strip_accents(low)
     if named and len(low) == 1 and low != "i":
         return Term(low, "name")
     if low in _NOT:
@@ -250,11 +250,11 @@ def _word(low: str, *, named: bool) -> Term:
         return Term(low, "filler")
     if low in _ALIKE:
         return Term(_ALIKE[low], "word")
-    stem = stemmed(low)
+    stem = stem_word(low)
     return Term(_ALIKE.get(stem, stem), "name" if named else "word")
 
 
-def _bare(word: str) -> str:
+def _strip_accents(word: str) -> str:
     """Remove accents."""
     if word.isascii():
         return word
@@ -263,14 +263,14 @@ def _bare(word: str) -> str:
     )
 
 
-def _quantities(found: Iterable[Term]) -> list[Term]:
+def _join_units(found: Iterable[Term]) -> list[Term]:
     """Join numbers with their units to one value in a base unit: 90 seconds equal 1.5 minutes."""
     made: list[Term] = []
     for term in found:
         last = made[-1] if made else None
-        unit = _UNITS.get(term.means) if term.sort in ("word", "name") else None
-        if unit and last and last.sort == "value" and re.fullmatch(r"\d+(\.\d+)?", last.means):
-            made[-1] = Term(f"{float(last.means) * unit[1]:g} {unit[0]}", "value")
+        unit = _UNITS.get(term.meaning) if term.sort in ("word", "name") else None
+        if unit and last and last.sort == "value" and re.fullmatch(r"\d+(\.\d+)?", last.meaning):
+            made[-1] = Term(f"{float(last.meaning) * unit[1]:g} {unit[0]}", "value")
         else:
             made.append(term)
     return made

@@ -15,9 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-LONGEST_TOKEN = 128
+MAX_TOKEN_BYTES = 128
 """Length of the longest token in bytes."""
-LONGEST_PIECE = 1024
+MAX_PIECE_CHARS = 1024
 """Longer runs are split at this many characters, which may count one token more per split."""
 
 PIECE = re.compile(
@@ -30,7 +30,7 @@ ASCII_PIECE = re.compile(
     re.ASCII,
 )
 """The same for ASCII texts, which are most common and need no character mapping."""
-TOGETHER = 512
+PIECES_PER_BATCH = 512
 """Pieces per batch."""
 _OUR_SPACES = "\x1c\x1d\x1e\x1f"
 """Characters that are blanks for Python but not for cl100k."""
@@ -48,14 +48,14 @@ class _Tokens(NamedTuple):
         return self.text[number * self.length : (number + 1) * self.length]
 
 
-def count(text: str, most: int | None = None) -> int:
+def count_tokens(text: str, limit: int | None = None) -> int:
     """Count the tokens of a text. With `most`, stop above it: the result is then only a lower bound."""
-    if most is not None and len(text) > most * LONGEST_TOKEN:
-        return most + 1
+    if limit is not None and len(text) > limit * MAX_TOKEN_BYTES:
+        return limit + 1
     found, pieces = 0, _pieces(text)
-    while some := [*islice(pieces, TOGETHER)]:
-        found += sum(map(_of_word, some)) if max(map(len, some)) <= LONGEST_TOKEN else sum(map(_of_piece, some))
-        if most is not None and found > most:
+    while some := [*islice(pieces, PIECES_PER_BATCH)]:
+        found += sum(map(_count_word, some)) if max(map(len, some)) <= MAX_TOKEN_BYTES else sum(map(_count_piece, some))
+        if limit is not None and found > limit:
             break
     return found
 
@@ -67,11 +67,11 @@ def _pieces(text: str) -> Iterator[str]:
     return (text[found.start() : found.end()] for found in PIECE.finditer(_alike(text)))
 
 
-def _of_piece(piece: str) -> int:
+def _count_piece(piece: str) -> int:
     """Count a piece; very long ones in parts."""
-    if len(piece) <= LONGEST_TOKEN:
-        return _of_word(piece)
-    return sum(_of_run(piece[at : at + LONGEST_PIECE]) for at in range(0, len(piece), LONGEST_PIECE))
+    if len(piece) <= MAX_TOKEN_BYTES:
+        return _count_word(piece)
+    return sum(_count_run(piece[at : at + MAX_PIECE_CHARS]) for at in range(0, len(piece), MAX_PIECE_CHARS))
 
 
 def _alike(text: str) -> str:
@@ -81,19 +81,19 @@ def _alike(text: str) -> str:
 
 
 @lru_cache(1 << 16)
-def _of_word(word: str) -> int:
+def _count_word(word: str) -> int:
     """Count a word. Cached, because words repeat."""
     token = word.encode(errors="replace")
-    return 1 if _rank(token) is not None else _joined(token)
+    return 1 if _rank(token) is not None else _count_merged(token)
 
 
 @lru_cache(1 << 8)
-def _of_run(run: str) -> int:
+def _count_run(run: str) -> int:
     """Count a run. Cached, because fitting a text to a budget counts its start repeatedly."""
-    return _joined(run.encode(errors="replace"))
+    return _count_merged(run.encode(errors="replace"))
 
 
-def _joined(piece: bytes) -> int:
+def _count_merged(piece: bytes) -> int:
     """Count tokens by byte-pair merges: the pair with the lowest rank first, leftmost on ties."""
     end = list(range(1, len(piece) + 1))
     start = list(range(-1, len(piece)))

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast import app, settings
 from holdfast.features.recall.quality.measure import Client
-from holdfast.features.tasks.subprocess_runner import python
+from holdfast.features.tasks.subprocess_runner import python_command
 from holdfast.kernel.errors import HoldfastError
 from holdfast.operations import REGISTRY
 
@@ -25,7 +25,7 @@ LONG_SECONDS = 3600
 
 def holdfast_command(*words: str) -> list[str]:
     """Return a command as the console script runs it."""
-    return python("-c", "from holdfast.__main__ import main; main()", *words)
+    return python_command("-c", "from holdfast.__main__ import main; main()", *words)
 
 
 @contextmanager
@@ -33,8 +33,8 @@ def open_client(surface: Surface, db: str) -> Iterator[Client]:
     """Open a store through one of the surfaces, with the caller's settings."""
     match surface:
         case "library":
-            with app.open(db, agent_id=AGENT) as hold:
-                yield hold
+            with app.open(db, agent_id=AGENT) as ctx:
+                yield ctx
         case "http":
             with serve(db) as server:
                 yield server
@@ -61,7 +61,7 @@ class CommandLine:
         for field, value in arguments.items():
             if field == op.bulk:
                 given = msgspec.json.encode(value)
-            elif op.extra(field, "argument"):
+            elif op.field_option(field, "argument"):
                 by_place.append(value)
             else:
                 flags += [f"--{field.replace('_', '-')}", str(value)]
@@ -99,7 +99,7 @@ def serve(db: str, **more: str) -> Iterator[Server]:
     patient = {**os.environ, "HOLDFAST_TIMEOUT_SECS": str(LONG_SECONDS), **more}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=patient)  # noqa: S603 - our own
     try:
-        server = Server(_greeted(process))
+        server = Server(_wait_for_url(process))
         yield server
         server.close()
     finally:
@@ -107,7 +107,7 @@ def serve(db: str, **more: str) -> Iterator[Server]:
         process.communicate()
 
 
-def _greeted(process: "subprocess.Popen[str]") -> str:
+def _wait_for_url(process: "subprocess.Popen[str]") -> str:
     """Wait for the server's greeting and return its URL."""
     assert process.stderr is not None
     greeting = process.stderr.readline()

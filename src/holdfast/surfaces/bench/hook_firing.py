@@ -11,8 +11,8 @@ from holdfast import app
 from holdfast.app import Holdfast
 from holdfast.features.agent_hosts import service as host_hooks
 from holdfast.features.memories.store import Filter
-from holdfast.features.recall.quality.question_files import OWN, Sample
-from holdfast.features.recall.service import Ask
+from holdfast.features.recall.quality.question_files import BUNDLED_QUESTIONS, Sample
+from holdfast.features.recall.service import RecallRequest
 from holdfast.settings import load
 from holdfast.surfaces.bench.clients import AGENT
 
@@ -41,7 +41,7 @@ class Fixture(Struct, frozen=True):
     held_out: Prompts
 
 
-class Fired(Struct, frozen=True, kw_only=True):
+class FiringResult(Struct, frozen=True, kw_only=True):
     """Shares of prompts for which the hook fired."""
 
     told: float
@@ -60,42 +60,42 @@ class Fired(Struct, frozen=True, kw_only=True):
         )
 
 
-def fixture() -> Fixture:
+def load_fixture() -> Fixture:
     return msgspec.json.decode(PROMPTS.read_bytes(), type=Fixture)
 
 
-def fill(hold: Holdfast, given: Fixture, *, background: bool) -> None:
+def fill(ctx: Holdfast, given: Fixture, *, background: bool) -> None:
     """Store the fixture's memories and answers; with `background`, also the bundled conversations and notes."""
     place = given.project
-    hold.call("bulk_store", {"memories": [{**one, "namespace": place} for one in given.memories]})
+    ctx.call("bulk_store", {"memories": [{**one, "namespace": place} for one in given.memories]})
     for number, text in enumerate(given.turns):
         turn = {"host_session_id": "old", "host_turn_index": number, "role": "assistant", "content": text}
-        hold.call("capture_turn", {**turn, "namespace": place, "host_kind": "claude-code"})
+        ctx.call("capture_turn", {**turn, "namespace": place, "host_kind": "claude-code"})
     if background:
-        for begin in range(0, len(others := _others(place)), 500):
-            hold.call("bulk_store", {"memories": others[begin : begin + 500]})
+        for begin in range(0, len(others := _background_memories(place)), 500):
+            ctx.call("bulk_store", {"memories": others[begin : begin + 500]})
 
 
-def _others(place: str) -> list[dict[str, str]]:
+def _background_memories(place: str) -> list[dict[str, str]]:
     found: list[dict[str, str]] = []
-    for sample in msgspec.json.decode(OWN.read_bytes(), type=list[Sample]):
-        said = [(turn.dia_id, turn.told()) for _, _, turns in sample.sessions() for turn in turns]
+    for sample in msgspec.json.decode(BUNDLED_QUESTIONS.read_bytes(), type=list[Sample]):
+        said = [(turn.dia_id, turn.full_text()) for _, _, turns in sample.sessions() for turn in turns]
         said += [(f"{note.id} {note.title}", note.content) for note in sample.notes]
         found += [{"title": f"{sample.sample_id} {name}", "content": text, "namespace": place} for name, text in said]
     return found
 
 
-def fired(hold: Holdfast, given: Fixture, prompts: Prompts) -> Fired:
+def measure_prompts(ctx: Holdfast, given: Fixture, prompts: Prompts) -> FiringResult:
     """Run every prompt as the hook does, each in its own session."""
     which = Filter(namespaces=(given.project,))
-    ids = {one["title"]: one["id"] for one in _stored(hold, given.project)}
+    ids = {one["title"]: one["id"] for one in _list_stored(ctx, given.project)}
 
-    def told(prompt: str) -> Sequence[str]:
-        return host_hooks.given(hold.hold, Ask(prompt, which, host_hooks.MOST_HITS), "", BUDGET).cited
+    def cited_for(prompt: str) -> Sequence[str]:
+        return host_hooks.pack_relevant(ctx.ctx, RecallRequest(prompt, which, host_hooks.MAX_HITS), "", BUDGET).cited
 
-    relevant = [(told(one.prompt), ids[one.title]) for one in prompts.relevant]
-    irrelevant = [told(prompt) for prompt in prompts.irrelevant]
-    return Fired(
+    relevant = [(cited_for(one.prompt), ids[one.title]) for one in prompts.relevant]
+    irrelevant = [cited_for(prompt) for prompt in prompts.irrelevant]
+    return FiringResult(
         told=sum(bool(cited) for cited, _ in relevant) / len(relevant),
         right=sum(id in cited for cited, id in relevant) / len(relevant),
         wrongly=sum(map(bool, irrelevant)) / len(irrelevant),
@@ -104,19 +104,19 @@ def fired(hold: Holdfast, given: Fixture, prompts: Prompts) -> Fired:
     )
 
 
-def _stored(hold: Holdfast, place: str) -> list[dict[str, str]]:
-    found = hold.call("list", {"namespace": place, "limit": 1000}).memories
+def _list_stored(ctx: Holdfast, place: str) -> list[dict[str, str]]:
+    found = ctx.call("list", {"namespace": place, "limit": 1000}).memories
     return [{"title": one.title, "id": one.id} for one in found]
 
 
-def measure_firing(*, background: bool = True) -> Fired:
+def measure_firing(*, background: bool = True) -> FiringResult:
     """Measure the held-out prompts in a temporary store, with embeddings if enabled."""
-    given = fixture()
+    given = load_fixture()
     with (
         TemporaryDirectory() as place,
-        app.open(settings=load({"db": f"{place}/prompts.db", "agent_id": AGENT})) as hold,
+        app.open(settings=load({"db": f"{place}/prompts.db", "agent_id": AGENT})) as ctx,
     ):
-        fill(hold, given, background=background)
-        if hold.hold.embedder is not None:
-            hold.call("reembed", {})
-        return fired(hold, given, given.held_out)
+        fill(ctx, given, background=background)
+        if ctx.ctx.embedder is not None:
+            ctx.call("reembed", {})
+        return measure_prompts(ctx, given, given.held_out)

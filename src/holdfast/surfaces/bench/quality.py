@@ -5,11 +5,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from holdfast.features.recall.quality.chart import svg
-from holdfast.features.recall.quality.measure import DEEPEST, ask_all, lines, report_on, steps
-from holdfast.features.recall.quality.question_files import OWN, cut
+from holdfast.features.recall.quality.chart import render_svg
+from holdfast.features.recall.quality.measure import (
+    MAX_HITS,
+    ask_all_questions,
+    build_report,
+    compute_hit_rates,
+    count_steps,
+)
+from holdfast.features.recall.quality.question_files import BUNDLED_QUESTIONS, load_dataset
 from holdfast.features.recall.quality.report import QualityReport
-from holdfast.features.recall.quality.timing import Meter, ReportProgress
+from holdfast.features.recall.quality.timing import ProgressMeter, ReportProgress
 from holdfast.kernel.context import SILENT
 from holdfast.kernel.errors import Invalid
 from holdfast.surfaces.bench.clients import Surface, open_client
@@ -17,13 +23,13 @@ from holdfast.surfaces.bench.scratch_schemas import scratch_schemas
 
 
 def measure_quality(
-    file: Path = OWN,
+    file: Path = BUNDLED_QUESTIONS,
     set: str | None = None,
     surface: Surface = "library",
     progress: ReportProgress = SILENT,
     *,
     questions: int | None = None,
-    limit: int = DEEPEST,
+    limit: int = MAX_HITS,
     postgres: str | None = None,
     plot: Path | None = None,
 ) -> QualityReport:
@@ -33,12 +39,12 @@ def measure_quality(
     """
     if plot and not plot.absolute().parent.is_dir():
         raise Invalid(f"--plot: the directory {plot.parent} does not exist; create it first.")
-    asked = cut(file, set).sample(questions)
+    asked = load_dataset(file, set).take_sample(questions)
     with temporary_store(postgres) as db, open_client(surface, db) as client:
-        replies = ask_all(client, asked, limit, Meter(steps(asked), progress))
+        replies = ask_all_questions(client, asked, limit, ProgressMeter(count_steps(asked), progress))
     if plot:
-        plot.write_text(svg(f"{file.name}, {asked.set}", lines(replies)), "utf-8")
-    return report_on(file, asked, surface, "PostgreSQL" if postgres else "SQLite", replies)
+        plot.write_text(render_svg(f"{file.name}, {asked.set}", compute_hit_rates(replies)), "utf-8")
+    return build_report(file, asked, surface, "PostgreSQL" if postgres else "SQLite", replies)
 
 
 @contextmanager

@@ -38,9 +38,9 @@ def scratch_schemas(url: str) -> Iterator[Database]:
 
 def drop(given: Database) -> None:
     # psycopg is optional; opening the store has already failed without it.
-    from holdfast.kernel.storage.postgres.address import address_of
+    from holdfast.kernel.storage.postgres.address import parse_address
     from holdfast.kernel.storage.postgres.pool import Connection
 
-    with Connection.connect(address_of(given.url, Path()).conninfo, autocommit=True) as connection:
+    with Connection.connect(parse_address(given.url, Path()).conninfo, autocommit=True) as connection:
         for name in STORES:
             connection.execute(f"drop schema if exists {given.mark}_{name} cascade")

@@ -16,8 +16,8 @@ import msgspec
 
 from holdfast import settings as setting
 from holdfast.kernel.context import Progress
-from holdfast.kernel.errors import HoldfastError, HookAsks, Invalid, StoreNotFound, Unconfirmed
-from holdfast.kernel.registry.operation import Entry, alternatives, bare, from_words
+from holdfast.kernel.errors import ConfirmationRequired, HoldfastError, HookConfirmationRequired, Invalid, StoreNotFound
+from holdfast.kernel.registry.operation import Entry, bare_type, enum_values, parse_words
 from holdfast.operations import REGISTRY, Effect, Operation
 from holdfast.surfaces import error_responses as wire
 from holdfast.version import __version__
@@ -25,14 +25,14 @@ from holdfast.version import __version__
 if TYPE_CHECKING:
     from holdfast.app import Holdfast
 
-AGAIN_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 """Pause before an unreachable store is tried again."""
 FOLLOW_SECONDS = 15.0
 """Longest pause between two polls of a feed."""
-MOST_TYPED = 1 << 26
+MAX_STDIN_BYTES = 1 << 26
 """Bytes read from standard input for one field; no field accepts more."""
-GLOBAL = ("db", "json", "agent_id")
-HOW_TO_MAKE_ONE = "Create one with `holdfast setup` or `holdfast store`, or choose another with --db or HOLDFAST_DB."
+GLOBAL_OPTIONS = ("db", "json", "agent_id")
+CREATE_HINT = "Create one with `holdfast setup` or `holdfast store`, or choose another with --db or HOLDFAST_DB."
 FAMILY_NAMES = {
     "core": "Store and find",
     "lifecycle": "Lifetimes and undo",
@@ -43,7 +43,7 @@ FAMILY_NAMES = {
     "archive": "The archive",
     "other": "Messages, sync and backups",
 }
-CONNECTING = ("setup", "install", "boot", "wrap", "hook", "hooks")
+SETUP_COMMANDS = ("setup", "install", "boot", "wrap", "hook", "hooks")
 """Commands that connect agents, in the order a newcomer needs them."""
 
 
@@ -57,14 +57,14 @@ def global_options(taken: set[str] | frozenset[str] = frozenset()) -> list[click
     return [option for option in options if option.name not in taken]
 
 
-class Commands(click.Group):
+class CommandGroup(click.Group):
     """A group that builds a command only when it is called, which keeps startup fast."""
 
     def __init__(self, path: tuple[str, ...] = (), **more: Any) -> None:
         super().__init__(**more)
         self.path = path
 
-    def _own(self) -> dict[str, Entry | None]:
+    def _entries(self) -> dict[str, Entry | None]:
         """Map each name in this group to its operation, or to None for a subgroup."""
         found: dict[str, Entry | None] = {}
         depth = len(self.path)
@@ -74,20 +74,20 @@ class Commands(click.Group):
         return found
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*self._own(), *self.commands})
+        return sorted({*self._entries(), *self.commands})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in self.commands:
             return self.commands[cmd_name]
-        own = self._own()
+        own = self._entries()
         if cmd_name not in own:
             return None
         op = own[cmd_name]
-        return command_of(REGISTRY[op.name]) if op else self._group(cmd_name)
+        return build_command(REGISTRY[op.name]) if op else self._group(cmd_name)
 
-    def _group(self, name: str) -> Commands:
-        made = Commands((*self.path, name), name=name, params=global_options())
-        made.help = f"{name.capitalize()}: {', '.join(made._own())}."
+    def _group(self, name: str) -> CommandGroup:
+        made = CommandGroup((*self.path, name), name=name, params=global_options())
+        made.help = f"{name.capitalize()}: {', '.join(made._entries())}."
         return made
 
     def resolve_command(
@@ -100,7 +100,7 @@ class Commands(click.Group):
         if len(args) > 1 and self.get_command(ctx, joined := "-".join(args[:2])):
             args = [joined, *args[2:]]
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            near = close_to(args[0], self.list_commands(ctx))
+            near = similar_names(args[0], self.list_commands(ctx))
             ctx.fail(f"Unknown command {args[0]!r}." + (f" Did you mean {near}?" if near else ""))
         return super().resolve_command(ctx, args)
 
@@ -108,11 +108,11 @@ class Commands(click.Group):
         """List the commands by topic, everyday ones first."""
         titles = () if self.path else ("Connect agents", *FAMILY_NAMES.values())
         sections: dict[str, list[tuple[str, str]]] = {title: [] for title in titles}
-        for name, op in self._own().items():
+        for name, op in self._entries().items():
             text = op.summary if op else self._group(name).get_short_help_str(80)
             if name not in self.commands:
                 sections.setdefault(self._section(name), []).append((name, text))
-        connecting = [] if self.path else [name for name in CONNECTING if name in self.commands]
+        connecting = [] if self.path else [name for name in SETUP_COMMANDS if name in self.commands]
         for name in (*connecting, *sorted(self.commands.keys() - set(connecting))):
             title = "Connect agents" if name in connecting else "Commands" if self.path else "Run"
             sections.setdefault(title, []).append((name, self.commands[name].get_short_help_str(80)))
@@ -126,7 +126,7 @@ class Commands(click.Group):
         return next(FAMILY_NAMES[entry.family] for entry in REGISTRY.entries.values() if entry.cli[0] == name)
 
 
-class Patient(click.Command):
+class NonFailingCommand(click.Command):
     """A command run by an agent host. It always exits with 0; an error is one line on standard error."""
 
     def make_context(
@@ -135,7 +135,7 @@ class Patient(click.Command):
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
-            self._tell(Invalid(error.format_message()))
+            self._print_error(Invalid(error.format_message()))
             raise click.exceptions.Exit(0) from None
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -144,33 +144,33 @@ class Patient(click.Command):
         except (click.exceptions.Exit, BrokenPipeError):
             raise
         except Exception as error:  # noqa: BLE001 - no error may end the agent's session
-            self._tell(error)
+            self._print_error(error)
             raise click.exceptions.Exit(0) from None
 
-    def _tell(self, error: Exception) -> None:
-        from holdfast.surfaces.cli.hook_command import complain as tell
+    def _print_error(self, error: Exception) -> None:
+        from holdfast.surfaces.cli.hook_command import print_hook_error
 
-        tell(self.name or "", error)
+        print_hook_error(self.name or "", error)
 
 
-def close_to(word: str, known: list[str]) -> str:
+def similar_names(word: str, known: list[str]) -> str:
     from difflib import get_close_matches
 
     return " or ".join(get_close_matches(word, known, n=2))
 
 
-def command_of(op: Operation) -> click.Command:
+def build_command(op: Operation) -> click.Command:
     """Build the command of an operation."""
     params: list[click.Parameter] = []
     shorts: set[str] = set()
     whole = op.bulk or op.whole
     for field in op.fields:
         name = field.encode_name
-        if "cli" in (op.extra(name, "not_on") or ()) or op.extra(name, "role") == "actor":
+        if "cli" in (op.field_option(name, "not_on") or ()) or op.field_option(name, "role") == "actor":
             continue
         if name == whole:
             params.append(click.Argument([f"f_{name}"], metavar="[FILE|-]", required=False, default="-"))
-        elif op.extra(name, "argument"):
+        elif op.field_option(name, "argument"):
             params.append(_argument(field))
         else:
             params.append(_option(op, field, shorts))
@@ -179,14 +179,14 @@ def command_of(op: Operation) -> click.Command:
     if op.feed:
         params.append(click.Option(["--follow"], is_flag=True, help="Keep printing new changes."))
     if op.repeats:
-        params += _repeating()
+        params += _repeat_options()
     taken = {param.name[2:] for param in params if param.name}
     return click.Command(
         op.cli[-1], params=[*params, *global_options(taken)], help=op.description, callback=_callback(op)
     )
 
 
-def _repeating() -> list[click.Parameter]:
+def _repeat_options() -> list[click.Parameter]:
     return [
         click.Option(["--once"], is_flag=True, help="Run once (default)."),
         click.Option(["--daemon"], is_flag=True, help="Repeat until interrupted."),
@@ -201,7 +201,7 @@ def _repeating() -> list[click.Parameter]:
 
 
 def _argument(field: msgspec.structs.FieldInfo) -> click.Argument:
-    several = isinstance(bare(msgspec.inspect.type_info(field.type)), msgspec.inspect.ListType)
+    several = isinstance(bare_type(msgspec.inspect.type_info(field.type)), msgspec.inspect.ListType)
     name = field.encode_name
     shown = name.removesuffix("s").upper() + "..." if several else name.upper()
     return click.Argument(
@@ -215,12 +215,12 @@ def _argument(field: msgspec.structs.FieldInfo) -> click.Argument:
 def _option(op: Operation, field: msgspec.structs.FieldInfo, shorts: set[str]) -> click.Option:
     name = field.encode_name
     flag = "--" + name.replace("_", "-")
-    info = bare(msgspec.inspect.type_info(field.type))
+    info = bare_type(msgspec.inspect.type_info(field.type))
     text = describe(field.type)
     if isinstance(info, msgspec.inspect.BoolType):
         return click.Option([f"f_{name}", f"{flag}/--no-{flag[2:]}"], default=None, help=text)
     names = [f"f_{name}", flag]
-    short = op.extra(name, "short")
+    short = op.field_option(name, "short")
     if short and short not in shorts:
         shorts.add(short)
         names.append(f"-{short}")
@@ -228,7 +228,7 @@ def _option(op: Operation, field: msgspec.structs.FieldInfo, shorts: set[str]) -
         text = f"{text} [default: {field.default}]".strip()
     if field.required:
         text = f"{text} [required]".strip()
-    known = alternatives(field.type)
+    known = enum_values(field.type)
     return click.Option(
         names,
         multiple=True,
@@ -239,17 +239,17 @@ def _option(op: Operation, field: msgspec.structs.FieldInfo, shorts: set[str]) -
 
 
 def metavar(type_: Any) -> str:
-    info = bare(msgspec.inspect.type_info(type_))
+    info = bare_type(msgspec.inspect.type_info(type_))
     match info:
         case msgspec.inspect.LiteralType():
-            return "|".join(alternatives(type_))
-        case msgspec.inspect.ListType() if isinstance(bare(info.item_type), msgspec.inspect.LiteralType):
-            return ",".join(alternatives(type_)[:2]) + ",..."
+            return "|".join(enum_values(type_))
+        case msgspec.inspect.ListType() if isinstance(bare_type(info.item_type), msgspec.inspect.LiteralType):
+            return ",".join(enum_values(type_)[:2]) + ",..."
         case msgspec.inspect.IntType():
             return "N"
         case msgspec.inspect.FloatType():
             return "X"
-        case msgspec.inspect.ListType() if isinstance(bare(info.item_type), msgspec.inspect.StrType):
+        case msgspec.inspect.ListType() if isinstance(bare_type(info.item_type), msgspec.inspect.StrType):
             return "A,B"
         case msgspec.inspect.StrType():
             return "TEXT"
@@ -272,57 +272,57 @@ def describe(type_: Any) -> str:
 
 def _callback(op: Operation) -> Callable[..., None]:
     def callback(yes: bool = False, follow: bool = False, daemon: bool = False, **given: Any) -> None:
-        wanted = choices(given)
+        wanted = resolve_global_options(given)
         if daemon and given.get("once"):
             raise Invalid("--once and --daemon exclude each other: use one", fields=["once", "daemon"])
         words = {name[2:]: value for name, value in given.items() if name.startswith("f_")}
-        arguments = arguments_of(op, words)
+        arguments = parse_arguments(op, words)
         if op.irreversible and not yes and not arguments.get("dry_run"):
             confirm(op, wanted)
-        with opened(wanted, make=op.makes_store or op.effect is not Effect.READ, later=op.opens_nothing) as hold:
+        with open_store(wanted, create=op.makes_store or op.effect is not Effect.READ, later=op.opens_nothing) as ctx:
             if follow:
-                return follow_feed(op, hold, arguments, wanted)
+                return follow_feed(op, ctx, arguments, wanted)
             if daemon:
-                return keep_doing(op, hold, arguments, wanted, given["interval_secs"])
+                return run_repeatedly(op, ctx, arguments, wanted, given["interval_secs"])
             with progress_of(op.name, wanted) as progress:
-                answer = answered(op, hold, arguments, wanted, progress)
-            show(op, answer, wanted)
-            settle(op, hold, wanted)
-            leave(verdict(answer))
+                answer = call_with_confirmation(op, ctx, arguments, wanted, progress)
+            print_answer(op, answer, wanted)
+            flush_embeddings(op, ctx, wanted)
+            exit_with(exit_code_of(answer))
         return None
 
     return callback
 
 
-def answered(
-    op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any], progress: Progress
+def call_with_confirmation(
+    op: Operation, ctx: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any], progress: Progress
 ) -> Any:
     """Call an operation. If a hook requires confirmation and there is a terminal, ask and call again."""
     try:
-        return hold.call(op.name, arguments, progress=progress)
-    except HookAsks as asks:
+        return ctx.call(op.name, arguments, progress=progress)
+    except HookConfirmationRequired as asks:
         if wanted["json"] or not (sys.stdin and sys.stdin.isatty()) or not click.confirm(asks.message, err=True):
             raise
     from dataclasses import replace
 
-    hold.hold = replace(hold.hold, confirmed=True)
-    return hold.call(op.name, arguments, progress=progress)
+    ctx.ctx = replace(ctx.ctx, is_confirmed=True)
+    return ctx.call(op.name, arguments, progress=progress)
 
 
-def settle(op: Operation, hold: Holdfast, wanted: dict[str, Any]) -> None:
+def flush_embeddings(op: Operation, ctx: Holdfast, wanted: dict[str, Any]) -> None:
     """Compute the embeddings of a large write. A failure is printed; a later run computes what is missing."""
     if op.effect is Effect.READ or op.opens_nothing or op.name == "reembed":
         return
     try:
         with progress_of("vectors", wanted) as progress:
-            hold.settle(progress, wholly=op.reports or op.bulk is not None)
+            ctx.flush_embeddings(progress, wholly=op.reports or op.bulk is not None)
     except HoldfastError as error:
         click.echo(f"Embeddings were not computed. {error.message}", err=True)
 
 
-def choices(given: dict[str, Any]) -> dict[str, Any]:
+def resolve_global_options(given: dict[str, Any]) -> dict[str, Any]:
     """Merge the global options: those after the command win over those before it."""
-    chosen = {name: given.get(name) for name in GLOBAL}
+    chosen = {name: given.get(name) for name in GLOBAL_OPTIONS}
     before = click.get_current_context().parent
     while before:
         chosen = {name: before.params.get(name) if value is None else value for name, value in chosen.items()}
@@ -330,7 +330,7 @@ def choices(given: dict[str, Any]) -> dict[str, Any]:
     return chosen
 
 
-def arguments_of(op: Operation, given: dict[str, Any]) -> dict[str, Any]:
+def parse_arguments(op: Operation, given: dict[str, Any]) -> dict[str, Any]:
     """Convert the typed words to the operation's arguments."""
     words: dict[str, list[str]] = {}
     ready: dict[str, Any] = {}
@@ -341,17 +341,19 @@ def arguments_of(op: Operation, given: dict[str, Any]) -> dict[str, Any]:
             ready[name] = value
         elif value not in (None, ()):
             many = [value] if isinstance(value, str) else list(value)
-            words[name] = [stdin(MOST_TYPED) if one == "-" and op.extra(name, "stdin") else one for one in many]
-    return from_words(op, words) | ready
+            words[name] = [
+                read_stdin(MAX_STDIN_BYTES) if one == "-" and op.field_option(name, "stdin") else one for one in many
+            ]
+    return parse_words(op, words) | ready
 
 
-def stdin(most: int | None = None) -> str:
+def read_stdin(max_bytes: int | None = None) -> str:
     """Read standard input; reject more than the limit without reading the rest."""
     if sys.stdin is None:
         raise Invalid("Standard input is closed: name a file instead.")
-    read = sys.stdin.buffer.read(-1 if most is None else most + 1)
-    if most is not None and len(read) > most:
-        raise Invalid(f"Standard input has more than {most >> 20} MiB: use a file, or split it.")
+    read = sys.stdin.buffer.read(-1 if max_bytes is None else max_bytes + 1)
+    if max_bytes is not None and len(read) > max_bytes:
+        raise Invalid(f"Standard input has more than {max_bytes >> 20} MiB: use a file, or split it.")
     try:
         return read.decode()
     except UnicodeDecodeError:
@@ -360,17 +362,17 @@ def stdin(most: int | None = None) -> str:
 
 def read_file(name: str) -> str:
     if name == "-":
-        return stdin()
+        return read_stdin()
     try:
         with open(name, encoding="utf-8") as file:
             return file.read()
     except UnicodeDecodeError:
         raise Invalid(f"{name} is not UTF-8 text.") from None
     except OSError as error:
-        raise Invalid(_unreadable(name, error)) from None
+        raise Invalid(_unreadable_message(name, error)) from None
 
 
-def _unreadable(name: str, error: OSError) -> str:
+def _unreadable_message(name: str, error: OSError) -> str:
     """Explain why a file cannot be read. A long name is shortened: it may be content passed by mistake."""
     from holdfast.kernel.terminal import shorten
 
@@ -380,22 +382,22 @@ def _unreadable(name: str, error: OSError) -> str:
 
 def confirm(op: Operation, wanted: dict[str, Any]) -> None:
     if wanted["json"] or not (sys.stdin and sys.stdin.isatty()):
-        raise Unconfirmed
+        raise ConfirmationRequired
     if not click.confirm(f"{op.summary} This cannot be undone. Continue?", err=True):
-        raise Unconfirmed("Cancelled. Nothing was changed.")
+        raise ConfirmationRequired("Cancelled. Nothing was changed.")
 
 
 @contextmanager
-def opened(wanted: dict[str, Any], *, make: bool = True, later: bool = False) -> Iterator[Holdfast]:
+def open_store(wanted: dict[str, Any], *, create: bool = True, later: bool = False) -> Iterator[Holdfast]:
     """Open the store of a command. A read-only command does not create one."""
     from holdfast.app import open as open_memory
 
     try:
-        opening = open_memory(settings=settings_of(wanted), source="cli", make=make, later=later, once=True)
+        opening = open_memory(settings=settings_of(wanted), source="cli", make=create, later=later, once=True)
     except StoreNotFound as error:
-        raise StoreNotFound(f"{error.message} {HOW_TO_MAKE_ONE}") from None
-    with opening as hold:
-        yield hold
+        raise StoreNotFound(f"{error.message} {CREATE_HINT}") from None
+    with opening as ctx:
+        yield ctx
 
 
 def settings_of(wanted: dict[str, Any], **flags: Any) -> setting.Settings:
@@ -421,7 +423,7 @@ def progress_of(name: str, wanted: dict[str, Any]) -> Iterator[Progress]:
         yield Progress(report)
 
 
-def show(op: Operation, answer: Any, wanted: dict[str, Any]) -> None:
+def print_answer(op: Operation, answer: Any, wanted: dict[str, Any]) -> None:
     if wanted["json"]:
         click.echo(wire.encode(answer))
         return
@@ -431,56 +433,56 @@ def show(op: Operation, answer: Any, wanted: dict[str, Any]) -> None:
         click.echo(line, nl=isinstance(line, str))
 
 
-def verdict(answer: Any) -> int:
+def exit_code_of(answer: Any) -> int:
     """Return the exit code: a batch with rejected items or a failed check is not a success."""
     rejected = any(one.outcome == "rejected" for one in getattr(answer, "outcomes", ()))
     number = getattr(answer, "rejected", 0)
     if rejected or (number and number is not True) or getattr(answer, "refused", None):
-        return wire.PARTLY_REJECTED
+        return wire.PARTLY_REJECTED_EXIT
     return 1 if getattr(answer, "intact", True) is False or getattr(answer, "status", "ok") == "critical" else 0
 
 
-def leave(code: int) -> None:
+def exit_with(code: int) -> None:
     if code:
         click.get_current_context().exit(code)
 
 
-def follow_feed(op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any]) -> None:
+def follow_feed(op: Operation, ctx: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Print new pages until interrupted. If the store becomes unreachable, wait and try again."""
     came = False
     while True:
         try:
-            answer, came = hold.call(op.name, arguments), True
+            answer, came = ctx.call(op.name, arguments), True
         except HoldfastError as error:
             if not (came and error.retryable):
                 raise
-            complain(error, wanted["json"])
-            sleep(AGAIN_SECONDS)
+            print_error(error, wanted["json"])
+            sleep(RETRY_SECONDS)
             continue
         for item in answer.events:
             if wanted["json"]:
                 click.echo(wire.encode(item))
         if not wanted["json"] and answer.events:
-            show(op, answer, wanted)
+            print_answer(op, answer, wanted)
         moved = answer.next > arguments.get("after", 0)
         arguments = {**arguments, "after": answer.next}
         if not (answer.events or moved):
-            hold.hold.store.wait(FOLLOW_SECONDS)
+            ctx.ctx.store.wait_for_commit(FOLLOW_SECONDS)
 
 
-def keep_doing(op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any], pause: int) -> None:
+def run_repeatedly(op: Operation, ctx: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any], pause: int) -> None:
     """Run and print an operation repeatedly, until interrupted."""
-    from holdfast.surfaces.cli.repeat import repeat
+    from holdfast.surfaces.cli.repeat import repeat_until_stopped
 
     def once(progress: Progress) -> None:
-        show(op, hold.call(op.name, arguments, progress=progress), wanted)
+        print_answer(op, ctx.call(op.name, arguments, progress=progress), wanted)
         sys.stdout.flush()
-        settle(op, hold, wanted)
+        flush_embeddings(op, ctx, wanted)
 
-    repeat(once, pause, lambda error: complain(error, wanted["json"]))
+    repeat_until_stopped(once, pause, lambda error: print_error(error, wanted["json"]))
 
 
-@click.command(cls=Commands, params=global_options(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=CommandGroup, params=global_options(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="holdfast")
 def cli(**_: Any) -> None:
     """One persistent memory for every AI agent."""
@@ -500,7 +502,7 @@ def cli(**_: Any) -> None:
 @click.option("--quorum-timeout-ms", type=int, metavar="MS", help="Longest wait for confirmations [default: 2000].")
 def serve(host: str | None, port: int | None, **given: Any) -> None:
     """Serve the web page, the HTTP API, and MCP at /mcp until interrupted."""
-    wanted = choices(given)
+    wanted = resolve_global_options(given)
     named = ("tls_cert", "tls_key", "client_ca", "client_fingerprints", "quorum_writes", "quorum_timeout_ms")
     flags = {"host": host, "port": port, **{name: given[name] for name in named}}
     flags["quorum_peers"] = given["quorum_peers"].split(",") if given["quorum_peers"] else None
@@ -508,8 +510,8 @@ def serve(host: str | None, port: int | None, **given: Any) -> None:
     from holdfast.app import open as open_memory
     from holdfast.surfaces.serve import serve as run
 
-    with open_memory(settings=settings, source="api") as hold:
-        leave(run(settings, hold) or 0)
+    with open_memory(settings=settings, source="api") as ctx:
+        exit_with(run(settings, ctx) or 0)
 
 
 @cli.command("sync-daemon", params=global_options())
@@ -526,7 +528,7 @@ def serve(host: str | None, port: int | None, **given: Any) -> None:
 @click.option("--insecure-skip-server-verify", is_flag=True, default=None, help="Accept any peer certificate.")
 def sync_daemon(peers: str | None, interval: float | None, **given: Any) -> None:
     """Sync with peers continuously, until interrupted."""
-    wanted = choices(given)
+    wanted = resolve_global_options(given)
     named = ("batch_size", "api_key", "client_cert", "client_key", "ca", "fingerprint", "insecure_skip_server_verify")
     flags = {f"sync_{name}": given[name] for name in named}
     settings = setting.load(
@@ -534,10 +536,10 @@ def sync_daemon(peers: str | None, interval: float | None, **given: Any) -> None
         | {"sync_peers": peers.split(",") if peers else None}
     )
     from holdfast.app import open as open_memory
-    from holdfast.surfaces.cli.sync_daemon import keep_in_step
+    from holdfast.surfaces.cli.sync_daemon import run_sync_daemon
 
-    with open_memory(settings=settings, source="cli") as hold:
-        leave(keep_in_step(hold))
+    with open_memory(settings=settings, source="cli") as ctx:
+        exit_with(run_sync_daemon(ctx))
 
 
 @cli.command(params=global_options())
@@ -547,13 +549,13 @@ def sync_daemon(peers: str | None, interval: float | None, **given: Any) -> None
 )
 def mcp(profile: str | None, **given: Any) -> None:
     """Serve MCP over standard input and output; agents start this."""
-    wanted = choices(given)
+    wanted = resolve_global_options(given)
     settings = settings_of(wanted, profile=profile)
     from holdfast.app import open as open_memory
     from holdfast.surfaces.mcp.stdio import serve as run
 
-    with open_memory(settings=settings, source="nhi") as hold:
-        leave(run(hold, settings.profile))
+    with open_memory(settings=settings, source="nhi") as ctx:
+        exit_with(run(ctx, settings.profile))
 
 
 @cli.command(params=global_options())
@@ -567,16 +569,16 @@ def mcp(profile: str | None, **given: Any) -> None:
 @click.option("--once", is_flag=True, help="Run the tasks that are due now, then exit.")
 def worker(slots: int, lease: int, allow: str, *, once: bool, **given: Any) -> None:
     """Run due tasks by their handlers, until interrupted."""
-    wanted = choices(given)
+    wanted = resolve_global_options(given)
     settings = settings_of(wanted)
     from holdfast.app import open as open_memory
-    from holdfast.surfaces.cli.worker import work
+    from holdfast.surfaces.cli.worker import run_worker
 
-    with open_memory(settings=settings, source="system") as hold:
-        leave(work(hold, settings, slots=slots, lease=lease, allow=allow, once=once))
+    with open_memory(settings=settings, source="system") as ctx:
+        exit_with(run_worker(ctx, settings, slots=slots, lease=lease, allow=allow, once=once))
 
 
-@cli.command(cls=Patient, params=global_options())
+@cli.command(cls=NonFailingCommand, params=global_options())
 @click.option("--path", metavar="DIR", help="Folder of the project [default: this one].")
 @click.option("-n", "--namespace", metavar="TEXT", help="Project namespace; overrides --path.")
 @click.option("--budget", type=int, metavar="N", help="Longest context, in tokens [default: 1500].")
@@ -585,29 +587,29 @@ def boot(path: str | None, namespace: str | None, budget: int | None, *, no_head
     """Print the session-start context for a project. Never fails or blocks."""
     from holdfast.surfaces.cli.hook_command import Deadline
 
-    wanted = choices(given)
+    wanted = resolve_global_options(given)
     settings = settings_of(wanted)
     with Deadline("boot", settings.hook_timeout_ms / 1000) as deadline:
-        answer = booted(settings, path, namespace, budget)
+        answer = read_boot_context(settings, path, namespace, budget)
         said = [answer.text] if answer.text else []
-        deadline.say(
+        deadline.write(
             wire.encode(answer)
             if wanted["json"]
             else "\n".join(said if no_header else [answer.manifest, *said]).encode()
         )
 
 
-def booted(settings: setting.Settings, path: str | None, namespace: str | None, budget: int | None) -> Any:
+def read_boot_context(settings: setting.Settings, path: str | None, namespace: str | None, budget: int | None) -> Any:
     """Build the session-start context of a namespace, or of the project of a local folder."""
     from holdfast.app import open as open_memory
     from holdfast.features.admin.backup import local_path
     from holdfast.features.agent_hosts import projects
 
-    with open_memory(settings=settings, source="cli", once=True) as hold:
+    with open_memory(settings=settings, source="cli", once=True) as ctx:
         if namespace is None:
-            found = projects.which(hold.hold, local_path(path or "."))
+            found = projects.find_project(ctx.ctx, local_path(path or "."))
             namespace, budget = found.namespace, budget or found.budget
-        return hold.call("boot", {"namespace": namespace, "budget": budget or hold.settings.boot_budget})
+        return ctx.call("boot", {"namespace": namespace, "budget": budget or ctx.settings.boot_budget})
 
 
 @cli.command(params=global_options(), context_settings={"ignore_unknown_options": True})
@@ -620,36 +622,38 @@ def booted(settings: setting.Settings, path: str | None, namespace: str | None, 
 @click.option("--budget", type=int, metavar="N", help="Longest context, in tokens [default: 1500].")
 def wrap(agent: str, words: tuple[str, ...], budget: int | None, *, no_boot: bool, **given: Any) -> None:
     """Run an agent with the session-start context (exec)."""
-    from holdfast.surfaces.cli.hook_command import Deadline
-    from holdfast.surfaces.cli.hook_command import complain as tell
-    from holdfast.surfaces.cli.wrap_command import PREAMBLE, become, strategy_of
+    from holdfast.surfaces.cli.hook_command import Deadline, print_hook_error
+    from holdfast.surfaces.cli.wrap_command import PREAMBLE, choose_strategy, exec_agent
 
     ways = {"flag": given["system_flag"], "env": given["system_env"], "file": given["message_file_flag"]}
-    strategy, message = strategy_of(agent, ways), ""  # type: ignore[arg-type]
+    strategy, message = choose_strategy(agent, ways), ""  # type: ignore[arg-type]
     if not no_boot:
         try:
-            settings, alone = settings_of(choices(given)), partial(become, agent, words, "", strategy)
+            settings, alone = (
+                settings_of(resolve_global_options(given)),
+                partial(exec_agent, agent, words, "", strategy),
+            )
             with Deadline("wrap", settings.hook_timeout_ms / 1000, alone):
-                answer = booted(settings, None, None, budget)
+                answer = read_boot_context(settings, None, None, budget)
             message = "\n".join(filter(None, (PREAMBLE, answer.manifest, answer.text)))
         except HoldfastError as error:
-            tell("wrap", error)
-    become(agent, words, message, strategy)
+            print_hook_error("wrap", error)
+    exec_agent(agent, words, message, strategy)
 
 
-@cli.command(cls=Patient, params=global_options())
+@cli.command(cls=NonFailingCommand, params=global_options())
 @click.argument("event", metavar="session-start|prompt|tool|session-end")
 @click.argument("payload", required=False, metavar="[JSON]")
 @click.option("--host", metavar="claude-code|codex", help="Calling agent host [default: detect].")
 def hook(event: str, payload: str | None, host: str | None, **given: Any) -> None:
     """Handle an agent hook event. Never fails or blocks."""
-    from holdfast.surfaces.cli.hook_command import run as do
+    from holdfast.surfaces.cli.hook_command import run_hook
 
-    wanted = choices(given)
-    do(event, host, payload, settings_of(wanted))
+    wanted = resolve_global_options(given)
+    run_hook(event, host, payload, settings_of(wanted))
 
 
-@cli.group(cls=Commands, path=("hooks",), params=global_options())
+@cli.group(cls=CommandGroup, path=("hooks",), params=global_options())
 def hooks(**_: Any) -> None:
     """Turn agent hooks on or off; list and test lifecycle hooks."""
 
@@ -657,28 +661,28 @@ def hooks(**_: Any) -> None:
 @hooks.command("off", params=global_options())
 def hooks_off(**_: Any) -> None:
     """Turn agent hooks off in all sessions."""
-    from holdfast.surfaces.cli.hook_command import turned
+    from holdfast.surfaces.cli.hook_command import set_hooks_enabled
 
-    turned(on=False)
+    set_hooks_enabled(on=False)
     click.echo("Hooks are off: they add no context and store nothing. To turn them on: `holdfast hooks on`.")
 
 
 @hooks.command("on", params=global_options())
 def hooks_on(**_: Any) -> None:
     """Turn agent hooks on again."""
-    from holdfast.surfaces.cli.hook_command import off_because, turned
+    from holdfast.surfaces.cli.hook_command import disabled_reason, set_hooks_enabled
 
-    turned(on=True)
-    why = off_because(setting.load({}))
+    set_hooks_enabled(on=True)
+    why = disabled_reason(setting.load({}))
     click.echo("Hooks are on." if why is None else f"Hooks are still off: {why}.")
 
 
 @hooks.command("status", params=global_options())
 def hooks_status(**_: Any) -> None:
     """Show whether agent hooks are on."""
-    from holdfast.surfaces.cli.hook_command import off_because
+    from holdfast.surfaces.cli.hook_command import disabled_reason
 
-    why = off_because(setting.load({}))
+    why = disabled_reason(setting.load({}))
     click.echo("Hooks are on." if why is None else f"Hooks are off: {why}.")
 
 
@@ -698,7 +702,7 @@ def bench(quick: bool, full: bool, postgres: str | None, out: str, **given: Any)
 
     from holdfast.surfaces.bench.find_benchmarks import load_measure_machine
 
-    wanted = choices(given)
+    wanted = resolve_global_options(given)
     measure_machine = load_measure_machine()
     with progress_of("bench", wanted) as progress:
         report = measure_machine(Path(out), quick=quick, full=full, postgres=postgres, progress=progress)
@@ -725,21 +729,21 @@ def quality(file: str | None, cut: str | None, limit_questions: int | None, plot
     """
     from pathlib import Path
 
-    from holdfast.features.recall.quality.question_files import OWN
+    from holdfast.features.recall.quality.question_files import BUNDLED_QUESTIONS
     from holdfast.surfaces.bench.quality import measure_quality
 
-    wanted = choices(given)
+    wanted = resolve_global_options(given)
     asked = {name: given[name] for name in ("surface", "limit", "postgres")}
     with progress_of("quality", wanted) as progress:
         found = measure_quality(
-            Path(file) if file else OWN,
+            Path(file) if file else BUNDLED_QUESTIONS,
             cut,
             progress=progress,
             questions=limit_questions,
             plot=Path(plot) if plot else None,
             **asked,
         )
-    click.echo(wire.encode(found) if wanted["json"] else found.text())
+    click.echo(wire.encode(found) if wanted["json"] else found.to_text())
 
 
 @bench.command(params=global_options())
@@ -751,11 +755,13 @@ def firing(**given: Any) -> None:
     from holdfast.surfaces.bench.hook_firing import measure_firing
 
     found = measure_firing()
-    click.echo(wire.encode(found) if choices(given)["json"] else found.text())
+    click.echo(wire.encode(found) if resolve_global_options(given)["json"] else found.text())
 
 
 @cli.command(params=global_options())
-@click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=lambda ctx, param, begun: agents(begun))
+@click.argument(
+    "targets", nargs=-1, metavar="[TARGET]...", shell_complete=lambda ctx, param, begun: complete_agents(begun)
+)
 @click.option("--detect", is_flag=True, help="List the agents on this machine and their state.")
 @click.option("--dry-run", is_flag=True, help="Show what would change (default).")
 @click.option("--apply", is_flag=True, help="Write the changes; each file gets a backup.")
@@ -768,20 +774,20 @@ def install(targets: tuple[str, ...], *, detect: bool, apply: bool, uninstall: b
     TARGET is claude-code, claude-desktop, codex, cursor, windsurf, continue, cline, gemini, zed, goose, opencode or
     vscode. Comments and foreign entries are kept; a file that cannot be parsed is not changed.
     """
-    wanted = choices(given)
+    wanted = resolve_global_options(given)
     if apply and given["dry_run"]:
         raise Invalid("--apply and --dry-run exclude each other: use one", fields=["apply", "dry_run"])
     from holdfast.surfaces.install.command import install as run
-    from holdfast.surfaces.install.command import shown
+    from holdfast.surfaces.install.command import render_answer
 
     asked = {"detect": detect, "apply": apply, "away": uninstall, "hooks": hooks}
     answer = run(targets, db=wanted["db"], config=given["config"], **asked)
-    for line in [wire.encode(answer)] if wanted["json"] else shown(answer):
+    for line in [wire.encode(answer)] if wanted["json"] else render_answer(answer):
         click.echo(line)
-    leave(verdict(answer))
+    exit_with(exit_code_of(answer))
 
 
-def agents(begun: str) -> list[str]:
+def complete_agents(begun: str) -> list[str]:
     from holdfast.surfaces.install.targets import TARGETS
 
     return [name for name in TARGETS if name.startswith(begun)]
@@ -792,10 +798,10 @@ def agents(begun: str) -> list[str]:
 @click.option("--hooks/--no-hooks", default=True, help="Install hooks for Claude Code and Codex [default: yes].")
 def setup(*, yes: bool, hooks: bool, **given: Any) -> None:
     """Connect the agents on this machine, asking for each, and store a first memory."""
-    wanted = choices(given)
+    wanted = resolve_global_options(given)
     if not yes and (wanted["json"] or not (sys.stdin and sys.stdin.isatty())):
-        raise Unconfirmed("Not a terminal: use --yes, or `holdfast install`.")
-    from holdfast.surfaces.install.command import connect_found, first_memory, shown_setup
+        raise ConfirmationRequired("Not a terminal: use --yes, or `holdfast install`.")
+    from holdfast.surfaces.install.command import connect_found, first_memory, render_setup
 
     def say(line: str) -> None:
         if not wanted["json"]:
@@ -805,11 +811,11 @@ def setup(*, yes: bool, hooks: bool, **given: Any) -> None:
         return yes or click.confirm(text, err=True)
 
     outcomes = connect_found(wanted["db"], hooks=hooks, yes=yes, ask=ask, say=say)
-    with opened(wanted) as hold:
-        answer = first_memory(hold, outcomes)
-    for line in [wire.encode(answer)] if wanted["json"] else shown_setup(answer):
+    with open_store(wanted) as ctx:
+        answer = first_memory(ctx, outcomes)
+    for line in [wire.encode(answer)] if wanted["json"] else render_setup(answer):
         click.echo(line)
-    leave(verdict(answer))
+    exit_with(exit_code_of(answer))
 
 
 @cli.command(params=global_options())
@@ -839,29 +845,29 @@ def run(words: list[str]) -> int:
         click.echo(error.ctx.get_help() if error.ctx else "")
         return 2
     except click.UsageError as error:
-        return complain(Invalid(error.format_message()), as_json, hint=usage(error))
+        return print_error(Invalid(error.format_message()), as_json, hint=usage(error))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return complain(HoldfastError(f"Cannot write the output: {error.strerror or error}."), as_json)
+        return print_error(HoldfastError(f"Cannot write the output: {error.strerror or error}."), as_json)
     except HoldfastError as error:
-        return complain(error, as_json)
+        return print_error(error, as_json)
     except UnicodeEncodeError:
-        return complain(Invalid("The arguments are not valid Unicode text."), as_json)
+        return print_error(Invalid("The arguments are not valid Unicode text."), as_json)
 
 
 def usage(error: click.UsageError) -> str:
     return error.ctx.get_usage() + f"\nTry '{error.ctx.command_path} --help'." if error.ctx else ""
 
 
-def complain(error: HoldfastError, as_json: bool, hint: str = "") -> int:
+def print_error(error: HoldfastError, as_json: bool, hint: str = "") -> int:
     from holdfast.kernel.terminal import escape
 
     if as_json:
         message = error.message.encode(errors="backslashreplace").decode()
-        click.echo(wire.encode(error.body() | {"error": message}), err=True)
+        click.echo(wire.encode(error.to_json() | {"error": message}), err=True)
     else:
         if hint:
             click.echo(hint, err=True)

@@ -4,21 +4,23 @@ import threading
 from collections.abc import Callable
 
 from holdfast.kernel.context import Progress
-from holdfast.kernel.errors import Cancelled, HoldfastError
-from holdfast.surfaces.cli.stop_signal import when_told
+from holdfast.kernel.errors import HoldfastError, OperationCancelled
+from holdfast.surfaces.cli.stop_signal import on_stop_signal
 
 
-def repeat(once: Callable[[Progress], None], seconds: float, complain: Callable[[HoldfastError], object]) -> None:
+def repeat_until_stopped(
+    once: Callable[[Progress], None], seconds: float, report_error: Callable[[HoldfastError], object]
+) -> None:
     """Repeat until SIGTERM or SIGINT, which stop a run between two changes. Retryable errors are reported."""
     stop = threading.Event()
-    when_told(stop.set)
+    on_stop_signal(stop.set)
     while not stop.is_set():
         try:
             once(Progress(stop=stop))
-        except Cancelled:
+        except OperationCancelled:
             break
         except HoldfastError as error:
             if not error.retryable:
                 raise
-            complain(error)
+            report_error(error)
         stop.wait(seconds)

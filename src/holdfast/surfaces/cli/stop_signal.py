@@ -6,7 +6,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 
-def when_told(stop: Callable[[], object]) -> None:
+def on_stop_signal(stop: Callable[[], object]) -> None:
     """Call `stop` on the first signal, in a separate thread.
 
     A signal handler interrupts the main thread anywhere, even while it holds a lock that `stop` needs.

@@ -10,34 +10,34 @@ from holdfast.features.tasks.model import Handler
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.terminal import escape
 from holdfast.settings import Settings
-from holdfast.surfaces.cli.stop_signal import when_told
+from holdfast.surfaces.cli.stop_signal import on_stop_signal
 
 
-def work(holdfast: Holdfast, settings: Settings, *, slots: int, lease: int, allow: str, once: bool) -> int:
+def run_worker(holdfast: Holdfast, settings: Settings, *, slots: int, lease: int, allow: str, once: bool) -> int:
     """Run until SIGTERM or SIGINT; running tasks may finish, the others return to the queue. Return 0."""
-    from holdfast.features.tasks.worker import Terms, Worker
+    from holdfast.features.tasks.worker import Worker, WorkerOptions
     from holdfast.features.webhooks.deliver import Dispatcher
 
     owner = f"worker:{socket.gethostname()}:{os.getpid()}"
-    db = settings.db or holdfast.hold.store.path
-    terms = Terms(owner, db, slots, lease, handlers_of(allow))
-    worker = Worker(holdfast.hold, terms, lambda line: print(escape(line), file=sys.stderr, flush=True))
-    when_told(worker.stop)
-    print(f"{owner} serves {holdfast.hold.store.path}", file=sys.stderr, flush=True)
-    dispatcher = Dispatcher(holdfast.hold)
+    db = settings.db or holdfast.ctx.store.path
+    terms = WorkerOptions(owner, db, slots, lease, parse_handlers(allow))
+    worker = Worker(holdfast.ctx, terms, lambda line: print(escape(line), file=sys.stderr, flush=True))
+    on_stop_signal(worker.stop)
+    print(f"{owner} serves {holdfast.ctx.store.path}", file=sys.stderr, flush=True)
+    dispatcher = Dispatcher(holdfast.ctx)
     if once:
-        worker.work(once=True)
+        worker.run(once=True)
         dispatcher.deliver()
         return 0
     dispatcher.start()
     try:
-        worker.work()
+        worker.run()
     finally:
         dispatcher.stop()
     return 0
 
 
-def handlers_of(allow: str) -> tuple[Handler, ...]:
+def parse_handlers(allow: str) -> tuple[Handler, ...]:
     """Parse the comma-separated handlers of `--allow`."""
     known = [name for name in get_args(Handler) if name != "none"]
     given = [word.strip() for word in allow.split(",") if word.strip()]

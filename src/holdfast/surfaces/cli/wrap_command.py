@@ -10,13 +10,13 @@ from holdfast.kernel.errors import Invalid, NotFound
 
 PREAMBLE = "You have a persistent memory, Holdfast. Its context for this session follows."
 
-Way = Literal["flag", "file", "env"]
+Delivery = Literal["flag", "file", "env"]
 
 
 class Strategy(NamedTuple):
     """How an agent receives its context: by a flag, in a file named by a flag, or in an environment variable."""
 
-    way: Way
+    delivery: Delivery
     name: str
 
 
@@ -32,7 +32,7 @@ STRATEGIES: dict[str, Strategy] = {
 }
 
 
-def strategy_of(agent: str, chosen: dict[Way, str | None]) -> Strategy:
+def choose_strategy(agent: str, chosen: dict[Delivery, str | None]) -> Strategy:
     """Return the chosen strategy, or the known one for the agent's program name."""
     given = [Strategy(way, name) for way, name in chosen.items() if name]
     if len(given) > 1:
@@ -41,18 +41,18 @@ def strategy_of(agent: str, chosen: dict[Way, str | None]) -> Strategy:
     return given[0] if given else STRATEGIES.get(name, SYSTEM)
 
 
-def become(agent: str, words: Sequence[str], message: str, strategy: Strategy) -> None:
+def exec_agent(agent: str, words: Sequence[str], message: str, strategy: Strategy) -> None:
     """Replace this process by the agent (exec); it has its own exit code, signals and terminal."""
     environment = dict(os.environ)
     before: list[str] = []
     if message:
-        match strategy.way:
+        match strategy.delivery:
             case "flag":
                 before = [strategy.name, message]
             case "env":
                 environment[strategy.name] = message
             case "file":
-                before = [strategy.name, _unnamed(message)]
+                before = [strategy.name, _write_unlinked_file(message)]
     sys.stdout.flush()
     sys.stderr.flush()
     try:
@@ -63,7 +63,7 @@ def become(agent: str, words: Sequence[str], message: str, strategy: Strategy) -
         raise Invalid(f"Cannot run {agent!r}: {error}") from None
 
 
-def _unnamed(message: str) -> str:
+def _write_unlinked_file(message: str) -> str:
     """Write an unlinked temporary file and return its /dev/fd path; it disappears with the process."""
     number, path = tempfile.mkstemp(prefix="holdfast-", suffix=".md")
     os.write(number, message.encode())

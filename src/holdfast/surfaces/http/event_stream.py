@@ -18,19 +18,19 @@ KEEP_ALIVE_SECONDS = 15.0
 MEDIA_TYPE = "text/event-stream"
 
 
-def is_wanted(request: Request) -> bool:
+def accepts_event_stream(request: Request) -> bool:
     return request.method == "GET" and MEDIA_TYPE in request.headers.get("accept", "")
 
 
-class Watch:
+class ChangeWatcher:
     """Wake all streams when the store changes, with one thread that runs only while there are streams."""
 
     def __init__(self, wait: Callable[[float], bool], closing: asyncio.Event) -> None:
         self.closing = closing
-        self.moves = 0
+        self.wakeups = 0
         self._wait = wait
         self._followers = 0
-        self._moved = asyncio.Event()
+        self._woken = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
 
     @contextmanager
@@ -43,11 +43,11 @@ class Watch:
         finally:
             self._followers -= 1
 
-    async def after(self, seen: int, seconds: float) -> None:
+    async def wait_for_change(self, seen: int, seconds: float) -> None:
         """Return when there is a new change, when the time has passed, or when the server closes."""
-        if self.moves != seen:
+        if self.wakeups != seen:
             return
-        waiting = [asyncio.create_task(event.wait()) for event in (self._moved, self.closing)]
+        waiting = [asyncio.create_task(event.wait()) for event in (self._woken, self.closing)]
         try:
             await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -58,13 +58,13 @@ class Watch:
         thread = ThreadPoolExecutor(1, thread_name_prefix="holdfast-watch")
         try:
             while self._followers and not self.closing.is_set():
-                if await asyncio.get_running_loop().run_in_executor(thread, self._look):
+                if await asyncio.get_running_loop().run_in_executor(thread, self._poll_store):
                     self._wake()
         finally:
             self._watching = None
             thread.shutdown(wait=False)
 
-    def _look(self) -> bool:
+    def _poll_store(self) -> bool:
         """Return whether there may be changes; if the store fails, wait and return True, so streams poll."""
         try:
             return self._wait(WAIT_SECONDS)
@@ -73,13 +73,13 @@ class Watch:
             return True
 
     def _wake(self) -> None:
-        self.moves += 1
-        self._moved.set()
-        self._moved = asyncio.Event()
+        self.wakeups += 1
+        self._woken.set()
+        self._woken = asyncio.Event()
 
 
-async def events(
-    first: Any, page: Callable[[int], Awaitable[Any]], watch: Watch, keep_alive: float = KEEP_ALIVE_SECONDS
+async def stream_events(
+    first: Any, page: Callable[[int], Awaitable[Any]], watch: ChangeWatcher, keep_alive: float = KEEP_ALIVE_SECONDS
 ) -> AsyncIterator[bytes]:
     """Yield every event from the first page on, until the server closes or the caller loses access.
 
@@ -96,8 +96,8 @@ async def events(
                 if monotonic() - spoke > keep_alive:
                     spoke = monotonic()
                     yield b": keep-alive\n\n"
-                await watch.after(seen, keep_alive)
-            seen = watch.moves
+                await watch.wait_for_change(seen, keep_alive)
+            seen = watch.wakeups
             try:
                 answer = await page(after)
                 coming, moved, after = answer.events, answer.next > after, answer.next

@@ -27,7 +27,7 @@ class Metrics:
         self._sums: Counter[str] = Counter()
         self.streams = 0
 
-    def note(self, operation: str, status: int, seconds: float) -> None:
+    def record_request(self, operation: str, status: int, seconds: float) -> None:
         """Count an answered request."""
         with self._lock:
             self._requests[operation, status] += 1
@@ -58,12 +58,12 @@ class Metrics:
             yield f'holdfast_request_seconds_count{{operation="{operation}"}} {total}'
 
     def _gauges(self, holdfast: Holdfast, caller: Caller) -> Iterator[str]:
-        hold = holdfast.hold
-        with hold.reading() as session:
-            count = memories.count(session, caller, EVERYTHING, hold.now())
+        ctx = holdfast.ctx
+        with ctx.reading() as session:
+            count = memories.count(session, caller, EVERYTHING, ctx.now())
         for name, help, value in (
             ("holdfast_memories", "Live memories visible to the caller.", count),
-            ("holdfast_store_bytes", "Size of the store in bytes.", hold.store.size()),
+            ("holdfast_store_bytes", "Size of the store in bytes.", ctx.store.size()),
             ("holdfast_event_streams", "Open event streams.", self.streams),
             (f'holdfast_build_info{{version="{__version__}"}}', "The release.", 1),
         ):
@@ -74,9 +74,9 @@ class Metrics:
         """Undelivered events per subscription: the caller's own, or all for an admin."""
         from holdfast.features.webhooks import service as subscriptions
 
-        hold = holdfast.hold.seen_by(caller)
-        with hold.reading() as session:
-            found = subscriptions.standings(hold, session)
+        ctx = holdfast.ctx.for_caller(caller)
+        with ctx.reading() as session:
+            found = subscriptions.list_statuses(ctx, session)
         replay = "`holdfast subscription replay ID"
         for name, help, values in (
             (
@@ -93,11 +93,11 @@ class Metrics:
 
     def _peers(self, holdfast: Holdfast, caller: Caller) -> Iterator[str]:
         """Replication state of each peer; admins only."""
-        if not caller.may("admin") or "*" not in caller.namespaces:
+        if not caller.has_right("admin") or "*" not in caller.namespaces:
             return
         from holdfast.features.sync import status
 
-        peers = status.overview(holdfast.hold).peers
+        peers = status.read_overview(holdfast.ctx).peers
         for name, help, values in (
             ("behind_here", "Journal entries of the peer not yet pulled here.", [one.behind_here for one in peers]),
             ("behind_there", "Local journal entries the peer has not yet pulled.", [one.behind_there for one in peers]),

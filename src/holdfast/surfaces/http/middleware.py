@@ -6,14 +6,14 @@ from time import perf_counter
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.kernel.errors import HoldfastError, NotAllowed, TooLarge, Unauthenticated
+from holdfast.kernel.errors import AuthenticationRequired, HoldfastError, MethodNotAllowed, TooLarge
 from holdfast.settings import Settings
 from holdfast.surfaces import error_responses as wire
-from holdfast.surfaces.http.authentication import must_be_addressed, stripped
-from holdfast.surfaces.http.log_throttle import Seldom
+from holdfast.surfaces.http.authentication import check_host_and_origin, strip_headers
+from holdfast.surfaces.http.log_throttle import ThrottledLog
 from holdfast.surfaces.http.metrics import Metrics
 
-SEAL = [
+SECURITY_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
@@ -22,37 +22,39 @@ SEAL = [
 ]
 """Headers of every answer."""
 
-GAVE_UP = 499
+CLIENT_CLOSED_STATUS = 499
 
 
-class Front:
+class RequestMiddleware:
     """Middleware for all paths: check the host, answer errors as JSON, add security headers, record metrics."""
 
     def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
         self._app = app
         self._settings = settings
         self._metrics = metrics
-        self._log = Seldom()
+        self._log = ThrottledLog()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, answering = perf_counter(), Answering(send)
+        begun, answering = perf_counter(), ResponseSender(send)
         state = scope.setdefault("state", {})
-        scope["headers"] = stripped(scope["headers"])
+        scope["headers"] = strip_headers(scope["headers"])
         try:
-            must_be_addressed(self._settings, scope["headers"])
+            check_host_and_origin(self._settings, scope["headers"])
             await self._app(scope, receive, answering.send)
         except Exception as error:  # noqa: BLE001 - the caller gets JSON whatever the error
-            told(error, scope, self._log)
+            log_error(error, scope, self._log)
             if not answering.status:
-                await refusal(error)(scope, receive, answering.send)
+                await error_response(error)(scope, receive, answering.send)
         finally:
-            self._metrics.note(state.get("operation", "none"), answering.status or GAVE_UP, perf_counter() - begun)
+            self._metrics.record_request(
+                state.get("operation", "none"), answering.status or CLIENT_CLOSED_STATUS, perf_counter() - begun
+            )
 
 
-class Answering:
+class ResponseSender:
     """Send an answer with the security headers added."""
 
     def __init__(self, send: Send) -> None:
@@ -63,28 +65,31 @@ class Answering:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             given = {name for name, _ in message["headers"]}
-            message["headers"] = [*message["headers"], *(pair for pair in SEAL if pair[0] not in given)]
+            message["headers"] = [*message["headers"], *(pair for pair in SECURITY_HEADERS if pair[0] not in given)]
         await self._send(message)
 
 
-def refusal(error: Exception) -> Response:
+def error_response(error: Exception) -> Response:
     """Convert an error to its JSON response; an unexpected one reveals no internals."""
-    known = error if isinstance(error, HoldfastError) else wire.internal(error)
+    known = error if isinstance(error, HoldfastError) else wire.internal_error(error)
     headers = {}
-    if isinstance(known, Unauthenticated):
+    if isinstance(known, AuthenticationRequired):
         headers["www-authenticate"] = "Bearer"
-    if isinstance(known, NotAllowed):
+    if isinstance(known, MethodNotAllowed):
         headers["allow"] = ", ".join(known.details["allow"])
     if isinstance(known, TooLarge):
         headers["connection"] = "close"
     if known.retryable:
         headers["retry-after"] = str(wire.RETRY_AFTER_SECONDS)
     return Response(
-        wire.encode(known.body()), status_code=wire.STATUS[known.code], headers=headers, media_type="application/json"
+        wire.encode(known.to_json()),
+        status_code=wire.STATUS[known.code],
+        headers=headers,
+        media_type="application/json",
     )
 
 
-def told(error: Exception, scope: Scope, log: Seldom) -> None:
+def log_error(error: Exception, scope: Scope, log: ThrottledLog) -> None:
     """Log a server error: where it happened, without request data."""
     where = f"{scope['method']} {scope['path']!r}"
     if not isinstance(error, HoldfastError):

@@ -11,7 +11,7 @@ from holdfast.integrations.ai_memory import http as compat
 from holdfast.kernel.registry.operation import order_enums
 from holdfast.operations import Operation
 from holdfast.surfaces import error_responses as wire
-from holdfast.surfaces.http.request_parsing import hidden
+from holdfast.surfaces.http.request_parsing import hidden_fields
 from holdfast.version import __version__
 
 Json = dict[str, Any]
@@ -27,7 +27,7 @@ def routes_of(operation: Operation) -> tuple[str, ...]:
     return (f"{operation.method} {operation.path}", *compat.ROUTES.get(operation.name, ()))
 
 
-def describe(operations: Iterable[Operation]) -> Json:
+def build_document(operations: Iterable[Operation]) -> Json:
     """Build the OpenAPI document."""
     routed = [operation for operation in operations if routes_of(operation)]
     answers, schemas = msgspec.json.schema_components(
@@ -35,12 +35,12 @@ def describe(operations: Iterable[Operation]) -> Json:
     )
     for operation in routed:
         order_enums(schemas[operation.request.__name__]["properties"], operation.request)
-    paths: dict[str, Json] = pages()
+    paths: dict[str, Json] = page_paths()
     for operation, answer in zip(routed, answers, strict=False):
         for number, route in enumerate(routes_of(operation)):
             method, path = route.split()
             paths.setdefault(path, {}).setdefault(
-                method.lower(), described(operation, method, path, number, schemas, answer)
+                method.lower(), describe_route(operation, method, path, number, schemas, answer)
             )
     for name, properties in compat.SCHEMAS.items():
         if name in schemas:
@@ -59,7 +59,7 @@ def describe(operations: Iterable[Operation]) -> Json:
         "components": {
             "schemas": {**schemas, "Error": ERROR},
             "responses": {
-                "Error": {"description": "The request was rejected or failed.", "content": json_of(REF, "Error")}
+                "Error": {"description": "The request was rejected or failed.", "content": json_content(REF, "Error")}
             },
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
@@ -79,44 +79,45 @@ ERROR: Json = {
     },
     "required": ["error", "code"],
 }
-REFUSED: Json = {code: {"$ref": "#/components/responses/Error"} for code in ("4XX", "5XX")}
+ERROR_RESPONSES: Json = {code: {"$ref": "#/components/responses/Error"} for code in ("4XX", "5XX")}
 
 
-def json_of(template: str, name: str) -> Json:
+def json_content(template: str, name: str) -> Json:
     return {JSON_TYPE: {"schema": {"$ref": template.format(name=name)}}}
 
 
-def statuses(operation: Operation) -> list[int]:
+def success_statuses(operation: Operation) -> list[int]:
     """Return the statuses of a successful answer."""
-    return [operation.status, wire.WAITING] if operation.waits else [operation.status]
+    return [operation.status, wire.PENDING_STATUS] if operation.waits else [operation.status]
 
 
-def described(operation: Operation, method: str, path: str, number: int, schemas: Json, answer: Json) -> Json:
+def describe_route(operation: Operation, method: str, path: str, number: int, schemas: Json, answer: Json) -> Json:
     """Describe one method on one path."""
-    schema = offered(operation, schemas[operation.request.__name__], compat.defaults(method, path))
+    schema = route_schema(operation, schemas[operation.request.__name__], compat.route_defaults(method, path))
     in_path = re.findall(r"{(\w+)}", path)
     found: Json = {
         "operationId": operation.name if number == 0 else f"{operation.name}_{number}",
         "tags": [operation.family],
         "summary": operation.summary,
-        "description": remarks(operation, method),
-        "parameters": [*parameters(operation, schema, in_path, method)],
-        "responses": {str(status): success(operation, answer) for status in statuses(operation)} | REFUSED,
+        "description": route_description(operation, method),
+        "parameters": [*route_parameters(operation, schema, in_path, method)],
+        "responses": {str(status): success_response(operation, answer) for status in success_statuses(operation)}
+        | ERROR_RESPONSES,
     }
     if method not in IN_QUERY and set(schema["properties"]) - set(in_path):
-        found["requestBody"] = body(operation, schema, in_path)
+        found["requestBody"] = request_body(operation, schema, in_path)
     return found
 
 
-def offered(operation: Operation, schema: Json, defaults: Json) -> Json:
+def route_schema(operation: Operation, schema: Json, defaults: Json) -> Json:
     """Return the request schema of a route: without fields hidden on HTTP, with the route's defaults."""
-    properties = {name: field for name, field in schema["properties"].items() if name not in hidden(operation)}
+    properties = {name: field for name, field in schema["properties"].items() if name not in hidden_fields(operation)}
     own = {name: {**properties[name], "default": value} for name, value in defaults.items()}
     required = [name for name in schema.get("required", ()) if name not in defaults]
     return {**schema, "properties": {**properties, **own}, "required": required}
 
 
-def remarks(operation: Operation, method: str) -> str:
+def route_description(operation: Operation, method: str) -> str:
     said = [operation.description, f"Needs the {operation.right} right."]
     if operation.at_least_one and method in IN_QUERY:
         said.append(f"At least one of {', '.join(operation.at_least_one)} is required.")
@@ -126,7 +127,7 @@ def remarks(operation: Operation, method: str) -> str:
     return "\n\n".join(said)
 
 
-def success(operation: Operation, answer: Json) -> Json:
+def success_response(operation: Operation, answer: Json) -> Json:
     found: Json = {"description": operation.summary, "content": {JSON_TYPE: {"schema": answer}}}
     if operation.feed:
         found["content"]["text/event-stream"] = {"schema": {"type": "string"}}
@@ -135,13 +136,13 @@ def success(operation: Operation, answer: Json) -> Json:
     return found
 
 
-def parameters(operation: Operation, schema: Json, in_path: list[str], method: str) -> Iterator[Json]:
+def route_parameters(operation: Operation, schema: Json, in_path: list[str], method: str) -> Iterator[Json]:
     for name, field in schema["properties"].items():
         if name in in_path:
-            yield {"name": name, "in": "path", "required": True, "schema": not_null(field)}
+            yield {"name": name, "in": "path", "required": True, "schema": without_null(field)}
         elif method in IN_QUERY:
             needed = name in schema["required"]
-            yield {"name": name, "in": "query", "required": needed, "schema": not_null(field)}
+            yield {"name": name, "in": "query", "required": needed, "schema": without_null(field)}
     if "expected_version" in schema["properties"]:
         yield {
             "name": "If-Match",
@@ -154,28 +155,29 @@ def parameters(operation: Operation, schema: Json, in_path: list[str], method: s
         yield {"name": "Last-Event-ID", "in": "header", "schema": {"type": "string", "pattern": "^[0-9]{1,15}$"}}
 
 
-def not_null(field: Json) -> Json:
+def without_null(field: Json) -> Json:
     """Remove null from a field's schema: a query has no null."""
     rest = {name: value for name, value in field.items() if not (name == "default" and value is None)}
     kinds = [kind for kind in rest.pop("anyOf", ()) if kind.get("type") != "null"]
     return {**kinds[0], **rest} if len(kinds) == 1 else {**rest, "anyOf": kinds} if kinds else rest
 
 
-def body(operation: Operation, schema: Json, in_path: list[str]) -> Json:
+def request_body(operation: Operation, schema: Json, in_path: list[str]) -> Json:
     """Describe the request body: the fields that are not in the path."""
     properties = {name: field for name, field in schema["properties"].items() if name not in in_path}
     required = [name for name in schema["required"] if name not in in_path]
     found: Json = {**schema, "properties": properties, "required": required}
     if operation.at_least_one:
         found["anyOf"] = [
-            {"required": [name], "properties": {name: not_null(properties[name])}} for name in operation.at_least_one
+            {"required": [name], "properties": {name: without_null(properties[name])}}
+            for name in operation.at_least_one
         ]
     if instead := operation.bulk or operation.whole:
         found = {"anyOf": [found, properties[instead]]}
     return {"required": bool(required or operation.at_least_one), "content": {JSON_TYPE: {"schema": found}}}
 
 
-def pages() -> dict[str, Json]:
+def page_paths() -> dict[str, Json]:
     """Describe the paths that are not operations."""
     health: Json = {
         "type": "object",
@@ -185,16 +187,18 @@ def pages() -> dict[str, Json]:
     healthy: Json = {"description": "Whether the store can be read.", "content": {JSON_TYPE: {"schema": health}}}
     measured: Json = {"description": "Prometheus text.", "content": {"text/plain": {"schema": {"type": "string"}}}}
     itself: Json = {"description": "This document.", "content": {JSON_TYPE: {"schema": {"type": "object"}}}}
-    healthy_page = page("Check the health of the server.", {"200": healthy, "503": healthy}, security=[{}])
+    healthy_page = page_path("Check the health of the server.", {"200": healthy, "503": healthy}, security=[{}])
     return {
         "/api/v1/health": healthy_page("health"),
         "/health": healthy_page("health_1"),
-        "/api/v1/metrics": page("Measure the server.", {"200": measured})("metrics"),
-        "/metrics": page("Measure the server.", {"200": measured})("metrics_1"),
-        "/openapi.json": page("Return this OpenAPI document.", {"200": itself})("openapi"),
+        "/api/v1/metrics": page_path("Measure the server.", {"200": measured})("metrics"),
+        "/metrics": page_path("Measure the server.", {"200": measured})("metrics_1"),
+        "/openapi.json": page_path("Return this OpenAPI document.", {"200": itself})("openapi"),
     }
 
 
-def page(summary: str, answers: Json, **more: Any) -> Callable[[str], Json]:
+def page_path(summary: str, answers: Json, **more: Any) -> Callable[[str], Json]:
     """Describe a path that is not an operation, under a given operation id."""
-    return lambda name: {"get": {"operationId": name, "summary": summary, "responses": {**REFUSED, **answers}, **more}}
+    return lambda name: {
+        "get": {"operationId": name, "summary": summary, "responses": {**ERROR_RESPONSES, **answers}, **more}
+    }

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.kernel.net.compression import pack
+from holdfast.kernel.net.compression import compress
 
 FOLDER = Path(__file__).parent.parent / "web"
 ENTRY = "index.html"
@@ -49,7 +49,7 @@ class Asset(NamedTuple):
     etag: str
 
 
-def files() -> Iterator[tuple[str, Path]]:
+def list_files() -> Iterator[tuple[str, Path]]:
     """Yield each file of the page with the path it is served at."""
     yield "/", FOLDER / ENTRY
     for file in sorted(FOLDER.rglob("*")):
@@ -58,19 +58,19 @@ def files() -> Iterator[tuple[str, Path]]:
 
 
 @cache
-def assets() -> dict[str, Asset]:
+def load_assets() -> dict[str, Asset]:
     """Return every file by its path, read once."""
-    return {path: asset(file) for path, file in files()}
+    return {path: load_asset(file) for path, file in list_files()}
 
 
-def asset(file: Path) -> Asset:
+def load_asset(file: Path) -> Asset:
     content = file.read_bytes()
-    return Asset(content, pack(content), TYPES[file.suffix], f'"{sha256(content).hexdigest()[:20]}"')
+    return Asset(content, compress(content), TYPES[file.suffix], f'"{sha256(content).hexdigest()[:20]}"')
 
 
-async def shown(request: Request) -> Response:
+async def serve_asset(request: Request) -> Response:
     """Serve a file of the page, or 304 if the client has it."""
-    one = assets()[request.scope["path"]]
+    one = load_assets()[request.scope["path"]]
     headers = {
         "etag": one.etag,
         "cache-control": "no-cache",

@@ -11,16 +11,16 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from holdfast.integrations.ai_memory import http as compat
-from holdfast.kernel.errors import Cancelled, Invalid, TooLarge, WrongMediaType
-from holdfast.kernel.registry.operation import Operation, from_words
+from holdfast.kernel.errors import Invalid, OperationCancelled, TooLarge, WrongMediaType
+from holdfast.kernel.registry.operation import Operation, parse_words
 from holdfast.settings import Settings
 
-MOST_FIELDS = 200
+MAX_FIELDS = 200
 _JSON = re.compile(r"application/(?:json|[a-z0-9.+-]+\+json)", re.I)
 _VERSION = re.compile(r'"([0-9]{1,16})"|([0-9]{1,16})')
 
 
-def is_carrying(request: Request) -> bool:
+def has_body(request: Request) -> bool:
     """Return whether a request has a body or declares a content type."""
     headers = request.headers
     if request.method not in ("GET", "HEAD") and "content-type" in headers:
@@ -28,10 +28,10 @@ def is_carrying(request: Request) -> bool:
     return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
 
-async def body_of(request: Request, settings: Settings, most: int | None = None) -> bytes:
+async def read_body(request: Request, settings: Settings, max_bytes: int | None = None) -> bytes:
     """Read the body; reject another content type than JSON, too many bytes, and a body that comes too late."""
-    must_be_json(request)
-    limit, declared = most or settings.body_limit, request.headers.get("content-length", "")
+    check_content_type(request)
+    limit, declared = max_bytes or settings.body_limit, request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
         raise TooLarge(f"A body has at most {limit} bytes.")
     body = bytearray()
@@ -44,11 +44,11 @@ async def body_of(request: Request, settings: Settings, most: int | None = None)
     except TimeoutError:
         raise Invalid("The body did not arrive in time.") from None
     except ClientDisconnect:
-        raise Cancelled from None
+        raise OperationCancelled from None
     return bytes(body)
 
 
-def must_be_json(request: Request) -> None:
+def check_content_type(request: Request) -> None:
     """Require a JSON content type, which a form of another site cannot send without a preflight."""
     if request.method in ("GET", "HEAD"):
         raise Invalid(f"{request.method} takes no body: put the fields into the query.")
@@ -56,55 +56,57 @@ def must_be_json(request: Request) -> None:
         raise WrongMediaType
 
 
-def arguments_of(operation: Operation, request: Request, body: bytes) -> dict[str, Any]:
+def parse_arguments(operation: Operation, request: Request, body: bytes) -> dict[str, Any]:
     """Merge the arguments of query, body, path and headers; two different values of a field are an error."""
     arguments: dict[str, Any] = {}
     for part in (
-        from_words(operation, compat.named(operation.name, words_of(request))),
-        fields_of(operation, body),
-        from_words(operation, {name: [text] for name, text in request.path_params.items()}),
+        parse_words(operation, compat.rename_fields(operation.name, query_fields(request))),
+        body_fields(operation, body),
+        parse_words(operation, {name: [text] for name, text in request.path_params.items()}),
         expected_version(operation, request),
     ):
         for name, value in part.items():
             if arguments.setdefault(name, value) != value:
                 raise Invalid(f"{name}: given twice", fields=[name])
-    if unheard := hidden(operation) & arguments.keys():
+    if unheard := hidden_fields(operation) & arguments.keys():
         raise Invalid(f"{', '.join(sorted(unheard))}: not available over HTTP", fields=sorted(unheard))
-    return compat.defaults(request.method, request.scope["path"]) | arguments | place_of(operation, request)
+    return (
+        compat.route_defaults(request.method, request.scope["path"]) | arguments | resume_position(operation, request)
+    )
 
 
-def hidden(operation: Operation) -> set[str]:
+def hidden_fields(operation: Operation) -> set[str]:
     """Return the fields that are not available over HTTP."""
     names = (field.encode_name for field in operation.fields)
-    return {name for name in names if "http" in (operation.extra(name, "not_on") or ())}
+    return {name for name in names if "http" in (operation.field_option(name, "not_on") or ())}
 
 
-def words_of(request: Request) -> dict[str, list[str]]:
+def query_fields(request: Request) -> dict[str, list[str]]:
     query: bytes = request.scope["query_string"]
     if not query:
         return {}
     try:
-        return parse_qs(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+        return parse_qs(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
     except ValueError:
-        raise Invalid(f"The query must be valid UTF-8 and have at most {MOST_FIELDS} fields.") from None
+        raise Invalid(f"The query must be valid UTF-8 and have at most {MAX_FIELDS} fields.") from None
 
 
-def fields_of(operation: Operation, body: bytes) -> Mapping[str, Any]:
+def body_fields(operation: Operation, body: bytes) -> Mapping[str, Any]:
     if not body:
         return {}
-    given = decoded(body)
+    given = decode_json(body)
     if isinstance(given, list) and operation.bulk is not None:
         return {operation.bulk: given}
     if not isinstance(given, dict):
         raise Invalid("The body must be a JSON object.")
-    return compat.fields(operation.name, given)
+    return compat.body_fields(operation.name, given)
 
 
-def decoded(body: bytes) -> Any:
+def decode_json(body: bytes) -> Any:
     """Decode strict JSON: valid UTF-8, finite numbers, no lone surrogates, no duplicate names."""
     try:
         given = msgspec.json.decode(body)
-        json.loads(body.decode(), object_pairs_hook=_unique)
+        json.loads(body.decode(), object_pairs_hook=_reject_duplicates)
     except RecursionError:
         raise Invalid("The body is nested too deeply.") from None
     except ValueError as error:
@@ -125,7 +127,7 @@ def _has_lone_surrogate(body: bytes) -> bool:
     return False
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         seen: set[str] = set()
@@ -134,7 +136,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def place_of(operation: Operation, request: Request) -> dict[str, int]:
+def resume_position(operation: Operation, request: Request) -> dict[str, int]:
     """Return where a disconnected client resumes a feed; Last-Event-ID overrides the query."""
     given = request.headers.get("last-event-id")
     if not operation.feed or given is None:

@@ -5,23 +5,23 @@ import ssl
 import sys
 import threading
 
-from holdfast.kernel.errors import Invalid, Misconfigured
+from holdfast.kernel.errors import Invalid, InvalidSetting
 from holdfast.kernel.net import fingerprint
 from holdfast.kernel.net.tls import server_context
 from holdfast.settings import Settings
 
 
-def context_of(settings: Settings) -> ssl.SSLContext | None:
+def make_tls_context(settings: Settings) -> ssl.SSLContext | None:
     """Build the TLS context of the settings, or None without TLS."""
     cert, key, ca, listed = settings.tls_cert, settings.tls_key, settings.client_ca, settings.client_fingerprints
     if cert is None and key is None:
         if ca or listed:
-            raise Misconfigured("client_ca and client_fingerprints require TLS: set tls_cert and tls_key.")
+            raise InvalidSetting("client_ca and client_fingerprints require TLS: set tls_cert and tls_key.")
         return None
     if not (cert and key):
-        raise Misconfigured("tls_cert and tls_key go together: set both.")
+        raise InvalidSetting("tls_cert and tls_key go together: set both.")
     if listed and not ca:
-        raise Misconfigured("client_fingerprints requires client_ca: set the CA that signs client certificates.")
+        raise InvalidSetting("client_fingerprints requires client_ca: set the CA that signs client certificates.")
     return server_context(cert, key, ca, Allowlist(listed).allows if listed else None)
 
 
@@ -34,36 +34,36 @@ class Allowlist:
     def __init__(self, path: str) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._mark = self._marked()
+        self._stamp = self._file_stamp()
         try:
-            self._listed = self._read()
+            self._fingerprints = self._read()
         except (OSError, Invalid) as error:
-            raise Misconfigured(f"client_fingerprints: cannot use {path}: {_why(error)}.") from None
+            raise InvalidSetting(f"client_fingerprints: cannot use {path}: {_reason(error)}.") from None
 
     def allows(self, found: str) -> bool:
-        if (mark := self._marked()) != self._mark:
-            self._again(mark)
-        return found in self._listed
+        if (mark := self._file_stamp()) != self._stamp:
+            self._reload(mark)
+        return found in self._fingerprints
 
-    def _again(self, mark: tuple[int, ...]) -> None:
+    def _reload(self, mark: tuple[int, ...]) -> None:
         with self._lock:
-            if mark == self._mark:
+            if mark == self._stamp:
                 return
-            self._mark = mark
+            self._stamp = mark
             try:
-                self._listed = self._read()
+                self._fingerprints = self._read()
             except (OSError, Invalid) as error:
                 print(
-                    f"Cannot use {self._path}: {_why(error)}; the previous list stays in force.",
+                    f"Cannot use {self._path}: {_reason(error)}; the previous list stays in force.",
                     file=sys.stderr,
                     flush=True,
                 )
 
     def _read(self) -> frozenset[str]:
         with open(self._path, "rb") as file:
-            return fingerprint.listed(file.read().decode("utf-8", "replace"))
+            return fingerprint.parse_fingerprint_list(file.read().decode("utf-8", "replace"))
 
-    def _marked(self) -> tuple[int, ...]:
+    def _file_stamp(self) -> tuple[int, ...]:
         """Return a stamp that changes when the file is changed or replaced."""
         try:
             found = os.stat(self._path)
@@ -72,5 +72,5 @@ class Allowlist:
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
-def _why(error: OSError | Invalid) -> str:
+def _reason(error: OSError | Invalid) -> str:
     return error.message if isinstance(error, Invalid) else str(error.strerror)

@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 
 from holdfast.kernel.errors import FileMalformed, FileRefused, FileUnsafe
-from holdfast.kernel.storage.locate import data_folder
+from holdfast.kernel.storage.open_by_address import data_folder
 
-LARGEST = 32 * 1024 * 1024
+MAX_BYTES = 32 * 1024 * 1024
 BOM = "\ufeff"
 
 
@@ -33,16 +33,16 @@ class Document:
     data: bytes | None
     """None if the file does not exist."""
     text: str
-    mark: str
+    bom: str
 
-    def encoded(self, text: str) -> bytes:
-        return (self.mark + text).encode()
+    def encode(self, text: str) -> bytes:
+        return (self.bom + text).encode()
 
 
-def read(file: Path) -> Document:
+def read_document(file: Path) -> Document:
     """Read a file; raise if it must not be changed."""
-    real = _real(file)
-    data = _bytes(file, real)
+    real = _real_path(file)
+    data = _read_bytes(file, real)
     try:
         text = (data or b"").decode()
     except UnicodeDecodeError as error:
@@ -51,20 +51,20 @@ def read(file: Path) -> Document:
     return Document(file, real, data, text.removeprefix(BOM), mark)
 
 
-def _real(file: Path) -> Path:
+def _real_path(file: Path) -> Path:
     try:
         return Path(os.path.realpath(file, strict=file.exists()))
     except OSError as error:
         raise FileRefused(f"{file} is a broken link: {error.strerror}.", file=str(file)) from None
 
 
-def _bytes(file: Path, real: Path) -> bytes | None:
+def _read_bytes(file: Path, real: Path) -> bytes | None:
     try:
         status = real.lstat()
         if not stat.S_ISREG(status.st_mode):
             raise FileRefused(f"{file} is not a regular file.", file=str(file))
-        if status.st_size > LARGEST:
-            raise FileRefused(f"{file} is larger than {LARGEST:,} bytes.", file=str(file))
+        if status.st_size > MAX_BYTES:
+            raise FileRefused(f"{file} is larger than {MAX_BYTES:,} bytes.", file=str(file))
         return real.read_bytes()
     except FileNotFoundError:
         return None
@@ -72,7 +72,7 @@ def _bytes(file: Path, real: Path) -> bytes | None:
         raise FileRefused(f"{file} cannot be read: {error.strerror}.", file=str(file)) from None
 
 
-def guard(document: Document) -> None:
+def check_writable(document: Document) -> None:
     """Raise if others can write the file or its folder, or if either is read-only."""
     file, real = document.file, document.real
     if os.name == "nt":
@@ -86,10 +86,10 @@ def guard(document: Document) -> None:
     if not (mode & 0o222 and os.access(folder, os.W_OK)):
         raise FileRefused(f"{folder} is read-only, so {file} cannot be changed.", file=str(file))
     if document.data is not None:
-        _guard_file(file, real)
+        _check_file_writable(file, real)
 
 
-def _guard_file(file: Path, real: Path) -> None:
+def _check_file_writable(file: Path, real: Path) -> None:
     status = real.stat()
     if status.st_mode & stat.S_IWOTH:
         raise FileUnsafe(f"{file} is writable by everyone: run `chmod o-w {real}` first.", file=str(file))
@@ -97,15 +97,15 @@ def _guard_file(file: Path, real: Path) -> None:
         raise FileRefused(f"{file} is read-only: run `chmod u+w {real}` first to allow the change.", file=str(file))
 
 
-def replace(document: Document, data: bytes | None) -> Path | None:
+def replace_file(document: Document, data: bytes | None) -> Path | None:
     """Replace a file atomically, or delete it; return its backup. Raise if it changed since it was read.
 
     A reader sees the old or the new content, never a part.
     """
-    guard(document)
+    check_writable(document)
     backup = _back_up(document)
     if data is None:
-        _unchanged(document, backup)
+        _check_unchanged(document, backup)
         document.real.unlink()
         return backup
     document.real.parent.mkdir(parents=True, exist_ok=True)
@@ -114,9 +114,9 @@ def replace(document: Document, data: bytes | None) -> Path | None:
         with os.fdopen(handle, "wb") as written:
             written.write(data)
             written.flush()
-            _like(written.fileno(), document)
+            _copy_owner_and_mode(written.fileno(), document)
             os.fsync(written.fileno())
-        _unchanged(document, backup)
+        _check_unchanged(document, backup)
         os.replace(name, document.real)
     except BaseException:
         with suppress(FileNotFoundError):
@@ -125,18 +125,18 @@ def replace(document: Document, data: bytes | None) -> Path | None:
     return backup
 
 
-class Changed(Exception):
+class FileChanged(Exception):
     """The file changed since it was read."""
 
 
-def _unchanged(document: Document, backup: Path | None) -> None:
-    if _bytes(document.file, document.real) != document.data:
+def _check_unchanged(document: Document, backup: Path | None) -> None:
+    if _read_bytes(document.file, document.real) != document.data:
         if backup is not None:
             backup.unlink()
-        raise Changed
+        raise FileChanged
 
 
-def _like(handle: int, document: Document) -> None:
+def _copy_owner_and_mode(handle: int, document: Document) -> None:
     """Copy owner and mode of the old file; a new file is private."""
     if os.name == "nt" or document.data is None:
         return
@@ -158,7 +158,7 @@ def _back_up(document: Document) -> Path | None:
             handle = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
             with os.fdopen(handle, "wb") as written:
                 written.write(document.data)
-                _like(written.fileno(), document)
+                _copy_owner_and_mode(written.fileno(), document)
             return copy
     raise FileRefused(f"Cannot back up {document.file}: delete old backups beside it.", file=str(document.file))
 
@@ -171,7 +171,7 @@ class Piece(msgspec.Struct, frozen=True):
     at: int = -1
     """Position in the text; negative if unknown."""
 
-    def taken_back(self, text: str) -> str | None:
+    def undo(self, text: str) -> str | None:
         """Undo the change, if our text is still at its position or occurs exactly once; else None."""
         if self.at >= 0 and text.startswith(self.new, self.at):
             return text[: self.at] + self.old + text[self.at + len(self.new) :]
@@ -190,28 +190,28 @@ class Receipt(msgspec.Struct, frozen=True):
     keys: list[tuple[str, ...]] = []
     """Paths of the parents that we created for our entry."""
 
-    def taken_back(self, text: str) -> str | None:
+    def undo(self, text: str) -> str | None:
         """Undo all changes, if all of our text is still there; else None."""
         before: str | None = text
         for piece in reversed(self.pieces):
-            before = None if before is None else piece.taken_back(before)
+            before = None if before is None else piece.undo(before)
         return before
 
 
-def _receipt(real: Path) -> Path:
+def _receipt_path(real: Path) -> Path:
     return data_folder() / "installed" / f"{sha256(os.fsencode(real)).hexdigest()[:32]}.json"
 
 
-def receipt_of(real: Path) -> Receipt | None:
+def load_receipt(real: Path) -> Receipt | None:
     """Load the receipt of a file; None if it is missing or unreadable."""
     try:
-        return msgspec.json.decode(_receipt(real).read_bytes(), type=Receipt)
+        return msgspec.json.decode(_receipt_path(real).read_bytes(), type=Receipt)
     except (OSError, msgspec.DecodeError, RuntimeError):
         return None
 
 
-def keep_receipt(real: Path, receipt: Receipt | None) -> None:
-    place = _receipt(real)
+def save_receipt(real: Path, receipt: Receipt | None) -> None:
+    place = _receipt_path(real)
     if receipt is None:
         place.unlink(missing_ok=True)
         return
@@ -221,7 +221,7 @@ def keep_receipt(real: Path, receipt: Receipt | None) -> None:
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def install_lock() -> Iterator[None]:
     """Lock out other installers; wait for a running one."""
     folder = data_folder() / "installed"
     try:

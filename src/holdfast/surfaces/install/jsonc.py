@@ -10,20 +10,20 @@ from functools import lru_cache
 from typing import Any
 
 from holdfast.surfaces.install.text import (
-    Ours,
-    Path,
+    EntryPath,
+    OwnPaths,
     Splice,
     Step,
     indent_of,
     line_end,
     line_start,
-    malformed,
+    malformed_file,
     newline_of,
-    wrapped,
-    wrong_kind,
+    wrap_value,
+    wrong_kind_error,
 )
 
-DEPTH = 100
+MAX_DEPTH = 100
 _BLANK = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.S)
 _COMMENT = re.compile(r"//[^\r\n]*+|/\*")
 """A comment up to its end of line, or the start of one that ends with `*/`."""
@@ -41,7 +41,7 @@ class Node:
     members: list[Member] = field(default_factory=list)
 
     @property
-    def holds(self) -> type | None:
+    def container_type(self) -> type | None:
         return type(self.value) if isinstance(self.value, dict | list) else None
 
 
@@ -67,12 +67,12 @@ def _tree(text: str) -> Node | None:
     start = _skip(text, 0)
     if start == len(text):
         return None
-    root = _node(text, start, DEPTH)
+    root = _node(text, start, MAX_DEPTH)
     rest = _skip(text, root.end)
     if rest < len(text):
-        raise malformed(text, rest, "unexpected content after the end")
-    if root.holds is not dict:
-        raise wrong_kind(text, start, (), "")
+        raise malformed_file(text, rest, "unexpected content after the end")
+    if root.container_type is not dict:
+        raise wrong_kind_error(text, start, (), "")
     return root
 
 
@@ -80,7 +80,7 @@ def _skip(text: str, at: int) -> int:
     blank = _BLANK.match(text, at)
     assert blank is not None
     if text.startswith("/*", blank.end()):
-        raise malformed(text, blank.end(), "unterminated comment")
+        raise malformed_file(text, blank.end(), "unterminated comment")
     return blank.end()
 
 
@@ -90,19 +90,19 @@ def _node(text: str, at: int, depth: int) -> Node:
         return _container(text, at, depth)
     plain = _STRING.match(text, at) or _WORD.match(text, at)
     if plain is None:
-        raise malformed(text, at, "a value is expected" if opening else "the file ends too early")
+        raise malformed_file(text, at, "a value is expected" if opening else "the file ends too early")
     return Node(at, plain.end(), json.loads(plain[0]))
 
 
 def _container(text: str, at: int, depth: int) -> Node:
     if depth == 0:
-        raise malformed(text, at, "nested too deeply")
+        raise malformed_file(text, at, "nested too deeply")
     node = Node(at, value={} if text[at] == "{" else [])
     closing = "}" if text[at] == "{" else "]"
     place = _skip(text, at + 1)
     while not text.startswith(closing, place):
         if node.members and node.members[-1].comma is None:
-            raise malformed(text, place, f"a comma or {closing} is expected")
+            raise malformed_file(text, place, f"a comma or {closing} is expected")
         member = _member(text, place, node, depth - 1)
         node.members.append(member)
         place = _skip(text, member.node.end)
@@ -120,46 +120,46 @@ def _member(text: str, at: int, parent: Node, depth: int) -> Member:
         return member
     key = _STRING.match(text, at)
     if key is None:
-        raise malformed(
+        raise malformed_file(
             text, at, "a name in double quotes is expected" if at < len(text) else "the file ends too early"
         )
     colon = _skip(text, key.end())
     if not text.startswith(":", colon):
-        raise malformed(text, colon, "a colon is expected")
+        raise malformed_file(text, colon, "a colon is expected")
     member = Member(at, _node(text, _skip(text, colon + 1), depth), json.loads(key[0]))
     parent.value[member.key] = member.node.value
     return member
 
 
-def put(text: str, path: Path, value: Any) -> list[Splice]:
+def put(text: str, path: EntryPath, value: Any) -> list[Splice]:
     """Set a value at a path; create missing parents."""
     node = _tree(text)
     if node is None:
         newline = newline_of(text)
         before = newline if text and not text.endswith("\n") else ""
-        return [Splice(len(text), len(text), before + _render(wrapped(path, value), "", "  ", newline) + newline)]
-    unit = _unit(text, node)
+        return [Splice(len(text), len(text), before + _render(wrap_value(path, value), "", "  ", newline) + newline)]
+    unit = _indent_unit(text, node)
     for number, step in enumerate(path):
         if node.value is None:
-            return [Splice(node.start, node.end, json.dumps(wrapped(path[number:], value), ensure_ascii=False))]
-        inner = _inside(text, node, path[:number], step)
+            return [Splice(node.start, node.end, json.dumps(wrap_value(path[number:], value), ensure_ascii=False))]
+        inner = _find_member(text, node, path[:number], step)
         if inner is None:
-            return [_insert(text, node, step, wrapped(path[number + 1 :], value), unit)]
+            return [_insert(text, node, step, wrap_value(path[number + 1 :], value), unit)]
         node = inner.node
     return [Splice(node.start, node.end, json.dumps(value, ensure_ascii=False))]
 
 
-def _inside(text: str, node: Node, path: Path, step: Step) -> Member | None:
+def _find_member(text: str, node: Node, path: EntryPath, step: Step) -> Member | None:
     """Return the member a step selects. A duplicate name is rejected: programs differ in which one counts."""
-    if node.holds is not (dict if isinstance(step, str) else list):
-        raise wrong_kind(text, node.start, path, step)
+    if node.container_type is not (dict if isinstance(step, str) else list):
+        raise wrong_kind_error(text, node.start, path, step)
     fits = [one for one in node.members if (one.key == step if isinstance(step, str) else step(one.node.value))]
     if isinstance(step, str) and len(fits) > 1:
-        raise malformed(text, fits[1].start, f"duplicate name {json.dumps(step)}")
+        raise malformed_file(text, fits[1].start, f"duplicate name {json.dumps(step)}")
     return fits[0] if fits else None
 
 
-def _unit(text: str, root: Node) -> str:
+def _indent_unit(text: str, root: Node) -> str:
     """Return the indentation unit of the file."""
     if not root.members or "\n" not in text[root.start : root.members[0].start]:
         return "  "
@@ -225,11 +225,11 @@ def _render(value: Any, indent: str, unit: str, newline: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def drop(text: str, path: Path, ours: Ours = ()) -> list[Splice]:
+def drop(text: str, path: EntryPath, ours: OwnPaths = ()) -> list[Splice]:
     """Remove the value at a path with its comma, and parents in `ours` that become empty; keep comments."""
     root = _tree(text)
     assert root is not None
-    way = list(_way(text, root, path))
+    way = list(_trace_path(text, root, path))
     while path[: len(way) - 1] in ours and len(way[-1][0].members) == 1:
         if _is_commented(text, way[-2][1], way[-1][1]):
             break
@@ -237,9 +237,9 @@ def drop(text: str, path: Path, ours: Ours = ()) -> list[Splice]:
     return _cut(text, *way[-1])
 
 
-def _way(text: str, node: Node, path: Path) -> Iterator[tuple[Node, Member]]:
+def _trace_path(text: str, node: Node, path: EntryPath) -> Iterator[tuple[Node, Member]]:
     for number, step in enumerate(path):
-        member = _inside(text, node, path[:number], step)
+        member = _find_member(text, node, path[:number], step)
         assert member is not None
         yield node, member
         node = member.node
@@ -262,13 +262,13 @@ def _cut(text: str, node: Node, member: Member) -> list[Splice]:
     if member.comma is None:
         comma = node.members[at - 1].comma if at else None
         before = [] if comma is None else [Splice(comma, comma + 1, "")]
-        return [*before, _lines(text, member.start, member.node.end)]
+        return [*before, _line_splice(text, member.start, member.node.end)]
     if text[member.node.end : member.comma].strip() == "":
-        return [_lines(text, member.start, member.comma + 1)]
+        return [_line_splice(text, member.start, member.comma + 1)]
     return [Splice(member.start, member.node.end, ""), Splice(member.comma, member.comma + 1, "")]
 
 
-def _lines(text: str, start: int, end: int) -> Splice:
+def _line_splice(text: str, start: int, end: int) -> Splice:
     """Cut a piece: with its line if it is alone on it, else with the blanks after it."""
     begun, ended = line_start(text, start), line_end(text, end)
     if text[begun:start].strip(" \t") or text[end:ended].strip(" \t") or not begun:

@@ -16,10 +16,9 @@ from itertools import pairwise
 from pathlib import Path, PureWindowsPath
 from typing import Any, Literal
 
-from holdfast.kernel.errors import Invalid, Misconfigured
+from holdfast.kernel.errors import Invalid, InvalidSetting
 from holdfast.surfaces.install.edit import JSONC, TOML, YAML, Format
-from holdfast.surfaces.install.text import Path as Way
-from holdfast.surfaces.install.text import found
+from holdfast.surfaces.install.text import EntryPath, value_at
 
 NAME = "holdfast"
 Value = dict[str, Any]
@@ -33,20 +32,20 @@ class Machine:
     home: Path
     environment: Mapping[str, str]
 
-    def named(self, variable: str, otherwise: Path) -> Path:
+    def folder_from(self, variable: str, otherwise: Path) -> Path:
         """Return the folder in an environment variable, or the default."""
         return Path(self.environment[variable]) if self.environment.get(variable) else otherwise
 
     @property
     def config(self) -> Path:
         """The XDG config folder, which many programs use on every platform."""
-        return self.named("XDG_CONFIG_HOME", self.home / ".config")
+        return self.folder_from("XDG_CONFIG_HOME", self.home / ".config")
 
     @property
     def roaming(self) -> Path:
         """Settings folder of desktop programs."""
         if self.system == "win32":
-            return self.named("APPDATA", self.home / "AppData" / "Roaming")
+            return self.folder_from("APPDATA", self.home / "AppData" / "Roaming")
         return self.home / "Library" / "Application Support" if self.system == "darwin" else self.config
 
 
@@ -54,7 +53,7 @@ def this_machine() -> Machine:
     try:
         home = Path.home()
     except RuntimeError:
-        raise Misconfigured("No home directory: set HOME, or name the file with --config.") from None
+        raise InvalidSetting("No home directory: set HOME, or name the file with --config.") from None
     system: Literal["linux", "darwin", "win32"] = "linux"
     if sys.platform in ("darwin", "win32"):
         system = sys.platform
@@ -105,54 +104,54 @@ def _program() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Want:
+class ConfigEntry:
     """An entry of ours in a config file."""
 
     value: Value
     needs: tuple[str, ...]
     """Keys that must have our value; the others are initial values that the owner may change."""
-    where: Callable[[Any], Way]
+    where: Callable[[Any], EntryPath]
     """Return the entry's path in a parsed file."""
-    whole: Callable[[Any], Way] | None = None
+    whole: Callable[[Any], EntryPath] | None = None
     """Return the path to remove, if it is more than the entry."""
 
-    def way(self, model: Any) -> Way:
+    def removal_path(self, model: Any) -> EntryPath:
         """Return the path to remove with the entry."""
         return (self.whole or self.where)(model)
 
     def differs(self, model: Any) -> list[str] | None:
         """Return the keys that differ; None if the entry is missing."""
-        there = found(model, self.where(model))
+        there = value_at(model, self.where(model))
         if not isinstance(there, dict):
             return None if there is None else list(self.needs)
         return [key for key in self.needs if there.get(key) != self.value[key]]
 
 
 @dataclass(frozen=True)
-class Place:
+class ConfigFile:
     """A config file of an agent with our entries in it."""
 
     file: Path
     format: Format
-    wants: list[Want]
+    entries: list[ConfigEntry]
     base: str = ""
     """Initial text of a new file."""
 
 
-def plain(command: Command) -> Value:
+def plain_server(command: Command) -> Value:
     program, *arguments = command.words("mcp")
     return {"command": program, "args": arguments}
 
 
-def typed(command: Command) -> Value:
-    return {"type": "stdio", **plain(command)}
+def typed_server(command: Command) -> Value:
+    return {"type": "stdio", **plain_server(command)}
 
 
-def named(command: Command) -> Value:
-    return {"name": NAME, **plain(command)}
+def named_server(command: Command) -> Value:
+    return {"name": NAME, **plain_server(command)}
 
 
-def goose(command: Command) -> Value:
+def goose_server(command: Command) -> Value:
     program, *arguments = command.words("mcp")
     return {
         "enabled": True,
@@ -167,38 +166,38 @@ def goose(command: Command) -> Value:
     }
 
 
-def opencode(command: Command) -> Value:
+def opencode_server(command: Command) -> Value:
     return {"type": "local", "command": command.words("mcp"), "enabled": True}
 
 
-def below(*keys: str) -> Callable[[Any], Way]:
+def under_key(*keys: str) -> Callable[[Any], EntryPath]:
     return lambda model: (*keys, NAME)
 
 
-def in_list(*keys: str) -> Callable[[Any], Way]:
+def in_named_list(*keys: str) -> Callable[[Any], EntryPath]:
     return lambda model: (*keys, lambda item: isinstance(item, dict) and item.get("name") == NAME)
 
 
-def in_older_continue(model: Any) -> Way:
+def in_older_continue(model: Any) -> EntryPath:
     """Find the transport in a list without names; our item is known by its command."""
     return (*whole_in_older_continue(model), "transport")
 
 
-def whole_in_older_continue(model: Any) -> Way:
+def whole_in_older_continue(model: Any) -> EntryPath:
     return ("experimental", "modelContextProtocolServers", _starts_ours)
 
 
 def _starts_ours(item: Any) -> bool:
-    started = found(item, ("transport",))
+    started = value_at(item, ("transport",))
     if not isinstance(started, dict) or not isinstance(started.get("args"), list):
         return False
     words = [str(word) for word in (started.get("command"), *started["args"])]
     return any(PureWindowsPath(one).name in (NAME, f"{NAME}.exe") and then == "mcp" for one, then in pairwise(words))
 
 
-def in_opencode(model: Any) -> Way:
+def in_opencode(model: Any) -> EntryPath:
     """Insert beside the existing servers: newer releases nest them one level deeper and read both."""
-    servers = found(model, ("mcp", "servers"))
+    servers = value_at(model, ("mcp", "servers"))
     nested = isinstance(servers, dict) and "type" not in servers and "enabled" not in servers
     return ("mcp", "servers", NAME) if nested else ("mcp", NAME)
 
@@ -210,9 +209,9 @@ class Target:
     title: str
     files: Callable[[Machine], list[Path]]
     """Files with its MCP servers; the first is created if none exists."""
-    value: Callable[[Command], Value] = plain
-    where: Callable[[Any], Way] = field(default=below("mcpServers"))
-    whole: Callable[[Any], Way] | None = None
+    value: Callable[[Command], Value] = plain_server
+    where: Callable[[Any], EntryPath] = field(default=under_key("mcpServers"))
+    whole: Callable[[Any], EntryPath] | None = None
     needs: tuple[str, ...] = ("command", "args")
     format: Format = JSONC
     base: str = "{}\n"
@@ -221,27 +220,29 @@ class Target:
     folders: Callable[[Machine], list[Path]] = lambda machine: []
     """Detected by an existing folder."""
     hooks: Callable[[Machine], Path] | None = None
-    then: str = "Restart it."
+    next_step: str = "Restart it."
     """What the user has to do next."""
     older: Target | None = None
     """The same agent with the JSON file of its older releases."""
 
-    def places(self, machine: Machine, command: Command, *, hooks: bool, file: Path | None = None) -> list[Place]:
+    def config_files(
+        self, machine: Machine, command: Command, *, hooks: bool, file: Path | None = None
+    ) -> list[ConfigFile]:
         """Return the agent's config files with our entries."""
         files = [file] if file else self.files(machine)
-        made = [self._place(one, command) for one in files]
+        made = [self._config_file(one, command) for one in files]
         if hooks and self.hooks and not file:
             name = next(name for name, target in TARGETS.items() if target is self)
-            made.append(Place(self.hooks(machine), JSONC, list(hook_wants(name, command)), "{}\n"))
+            made.append(ConfigFile(self.hooks(machine), JSONC, list(hook_entries(name, command)), "{}\n"))
         return made
 
-    def _place(self, file: Path, command: Command) -> Place:
+    def _config_file(self, file: Path, command: Command) -> ConfigFile:
         if self.older and file.suffix == ".json":
-            return self.older._place(file, command)
-        want = Want(self.value(command), self.needs, self.where, self.whole)
-        return Place(file, self.format, [want], self.base)
+            return self.older._config_file(file, command)
+        want = ConfigEntry(self.value(command), self.needs, self.where, self.whole)
+        return ConfigFile(file, self.format, [want], self.base)
 
-    def is_there(self, machine: Machine) -> bool:
+    def is_installed(self, machine: Machine) -> bool:
         return any(shutil.which(name, path=machine.environment.get("PATH")) for name in self.programs) or any(
             folder.exists() for folder in self.folders(machine)
         )
@@ -266,16 +267,16 @@ HOOKS: dict[str, dict[str, tuple[str, int]]] = {
 """Per host and event: the hook to run (`holdfast hook NAME --host HOST`) and its timeout in seconds."""
 
 
-def hook_wants(target: str, command: Command) -> list[Want]:
+def hook_entries(target: str, command: Command) -> list[ConfigEntry]:
     return [
-        _hook(
+        _hook_entry(
             event, name, {"type": "command", "command": command.line("hook", name, "--host", target), "timeout": most}
         )
         for event, (name, most) in HOOKS[target].items()
     ]
 
 
-def _hook(event: str, name: str, hook: Value) -> Want:
+def _hook_entry(event: str, name: str, hook: Value) -> ConfigEntry:
     """Describe a hook: a group with our command only, or our command in a larger group."""
     ours = re.compile(rf"holdfast(?:(?!holdfast)\S)*+ hook {name}(\s|\Z)")
 
@@ -286,12 +287,12 @@ def _hook(event: str, name: str, hook: Value) -> Want:
         held = group.get("hooks") if isinstance(group, dict) else None
         return isinstance(held, list) and any(map(is_ours, held))
 
-    def whole(model: Any) -> Way:
-        group = found(model, ("hooks", event, has_ours))
+    def whole(model: Any) -> EntryPath:
+        group = value_at(model, ("hooks", event, has_ours))
         alone = group is None or all(map(is_ours, group["hooks"]))
         return ("hooks", event, has_ours) if alone else ("hooks", event, has_ours, "hooks", is_ours)
 
-    return Want(hook, ("command",), lambda model: ("hooks", event, has_ours, "hooks", is_ours), whole)
+    return ConfigEntry(hook, ("command",), lambda model: ("hooks", event, has_ours, "hooks", is_ours), whole)
 
 
 def _opencode_files(machine: Machine) -> list[Path]:
@@ -308,32 +309,32 @@ def _continue_files(machine: Machine) -> list[Path]:
 
 def _cline_files(machine: Machine) -> list[Path]:
     """Return the file shared by current releases, and the older extension's file if it exists."""
-    shared = machine.named("CLINE_DIR", machine.home / ".cline") / "data" / "settings" / "cline_mcp_settings.json"
+    shared = machine.folder_from("CLINE_DIR", machine.home / ".cline") / "data" / "settings" / "cline_mcp_settings.json"
     older = _cline_extension(machine) / "settings" / "cline_mcp_settings.json"
-    return [machine.named("CLINE_MCP_SETTINGS_PATH", shared), *([older] if older.exists() else [])]
+    return [machine.folder_from("CLINE_MCP_SETTINGS_PATH", shared), *([older] if older.exists() else [])]
 
 
 def _cline_extension(machine: Machine) -> Path:
     return machine.roaming / "Code" / "User" / "globalStorage" / "saoudrizwan.claude-dev"
 
 
-def _claude(machine: Machine) -> Path:
-    return machine.named("CLAUDE_CONFIG_DIR", machine.home / ".claude")
+def _claude_folder(machine: Machine) -> Path:
+    return machine.folder_from("CLAUDE_CONFIG_DIR", machine.home / ".claude")
 
 
 def _claude_json(machine: Machine) -> Path:
-    return machine.named("CLAUDE_CONFIG_DIR", machine.home) / ".claude.json"
+    return machine.folder_from("CLAUDE_CONFIG_DIR", machine.home) / ".claude.json"
 
 
-def _codex(machine: Machine) -> Path:
-    return machine.named("CODEX_HOME", machine.home / ".codex")
+def _codex_folder(machine: Machine) -> Path:
+    return machine.folder_from("CODEX_HOME", machine.home / ".codex")
 
 
-def _zed(machine: Machine) -> Path:
+def _zed_folder(machine: Machine) -> Path:
     return machine.roaming / "Zed" if machine.system == "win32" else machine.config / "zed"
 
 
-def _goose(machine: Machine) -> Path:
+def _goose_folder(machine: Machine) -> Path:
     windows = machine.roaming / "Block" / "goose" / "config"
     return windows if machine.system == "win32" else machine.config / "goose"
 
@@ -342,58 +343,58 @@ TARGETS: dict[str, Target] = {
     "claude-code": Target(
         "Claude Code",
         files=lambda machine: [_claude_json(machine)],
-        value=typed,
+        value=typed_server,
         programs=("claude",),
-        folders=lambda machine: [_claude(machine), _claude_json(machine)],
-        hooks=lambda machine: _claude(machine) / "settings.json",
-        then="Start a new session; `/mcp` shows it.",
+        folders=lambda machine: [_claude_folder(machine), _claude_json(machine)],
+        hooks=lambda machine: _claude_folder(machine) / "settings.json",
+        next_step="Start a new session; `/mcp` shows it.",
     ),
     "claude-desktop": Target(
         "Claude Desktop",
         files=lambda machine: [machine.roaming / "Claude" / "claude_desktop_config.json"],
         folders=lambda machine: [machine.roaming / "Claude"],
-        then="Quit it completely and restart it.",
+        next_step="Quit it completely and restart it.",
     ),
     "codex": Target(
         "Codex CLI",
-        files=lambda machine: [_codex(machine) / "config.toml"],
-        where=below("mcp_servers"),
+        files=lambda machine: [_codex_folder(machine) / "config.toml"],
+        where=under_key("mcp_servers"),
         format=TOML,
         base="",
         programs=("codex",),
-        folders=lambda machine: [_codex(machine)],
-        hooks=lambda machine: _codex(machine) / "hooks.json",
-        then="Start a new session; `/mcp` shows it. Trust its hooks with `/hooks`.",
+        folders=lambda machine: [_codex_folder(machine)],
+        hooks=lambda machine: _codex_folder(machine) / "hooks.json",
+        next_step="Start a new session; `/mcp` shows it. Trust its hooks with `/hooks`.",
     ),
     "cursor": Target(
         "Cursor",
         files=lambda machine: [machine.home / ".cursor" / "mcp.json"],
-        value=typed,
+        value=typed_server,
         programs=("cursor", "cursor-agent"),
         folders=lambda machine: [machine.home / ".cursor"],
-        then="Enable it under Settings, MCP.",
+        next_step="Enable it under Settings, MCP.",
     ),
     "windsurf": Target(
         "Windsurf",
         files=lambda machine: [machine.home / ".codeium" / "windsurf" / "mcp_config.json"],
         programs=("windsurf",),
         folders=lambda machine: [machine.home / ".codeium" / "windsurf"],
-        then="Refresh the MCP servers in Cascade.",
+        next_step="Refresh the MCP servers in Cascade.",
     ),
     "continue": Target(
         "Continue",
         files=_continue_files,
-        value=named,
-        where=in_list("mcpServers"),
+        value=named_server,
+        where=in_named_list("mcpServers"),
         format=YAML,
         base="name: Local Config\nversion: 1.0.0\nschema: v1\n",
         programs=("cn",),
         folders=lambda machine: [machine.home / ".continue"],
-        then="Use it in agent mode.",
+        next_step="Use it in agent mode.",
         older=Target(
             "Continue",
             files=_continue_files,
-            value=typed,
+            value=typed_server,
             where=in_older_continue,
             whole=whole_in_older_continue,
             needs=("type", "command", "args"),
@@ -403,40 +404,40 @@ TARGETS: dict[str, Target] = {
         "Cline",
         files=_cline_files,
         programs=("cline",),
-        folders=lambda machine: [machine.named("CLINE_DIR", machine.home / ".cline"), _cline_extension(machine)],
-        then="Check MCP Servers, Configure.",
+        folders=lambda machine: [machine.folder_from("CLINE_DIR", machine.home / ".cline"), _cline_extension(machine)],
+        next_step="Check MCP Servers, Configure.",
     ),
     "gemini": Target(
         "Gemini CLI",
         files=lambda machine: [machine.home / ".gemini" / "settings.json"],
         programs=("gemini",),
         folders=lambda machine: [machine.home / ".gemini"],
-        then="Start a new session; `/mcp` shows it.",
+        next_step="Start a new session; `/mcp` shows it.",
     ),
     "zed": Target(
         "Zed",
-        files=lambda machine: [_zed(machine) / "settings.json"],
-        where=below("context_servers"),
+        files=lambda machine: [_zed_folder(machine) / "settings.json"],
+        where=under_key("context_servers"),
         programs=("zed", "zeditor"),
-        folders=lambda machine: [_zed(machine)],
-        then="The agent panel's settings show it.",
+        folders=lambda machine: [_zed_folder(machine)],
+        next_step="The agent panel's settings show it.",
     ),
     "goose": Target(
         "Goose",
-        files=lambda machine: [_goose(machine) / "config.yaml"],
-        value=goose,
-        where=below("extensions"),
+        files=lambda machine: [_goose_folder(machine) / "config.yaml"],
+        value=goose_server,
+        where=under_key("extensions"),
         needs=("type", "cmd", "args"),
         format=YAML,
         base="",
         programs=("goose",),
-        folders=lambda machine: [_goose(machine)],
-        then="Start a new session.",
+        folders=lambda machine: [_goose_folder(machine)],
+        next_step="Start a new session.",
     ),
     "opencode": Target(
         "OpenCode",
         files=_opencode_files,
-        value=opencode,
+        value=opencode_server,
         where=in_opencode,
         needs=("type", "command"),
         programs=("opencode",),
@@ -445,10 +446,10 @@ TARGETS: dict[str, Target] = {
     "vscode": Target(
         "VS Code",
         files=lambda machine: [machine.roaming / "Code" / "User" / "mcp.json"],
-        value=typed,
-        where=below("servers"),
+        value=typed_server,
+        where=under_key("servers"),
         programs=("code",),
         folders=lambda machine: [machine.roaming / "Code" / "User"],
-        then="`MCP: List Servers` shows it.",
+        next_step="`MCP: List Servers` shows it.",
     ),
 }

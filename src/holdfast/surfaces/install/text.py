@@ -10,8 +10,8 @@ from holdfast.kernel.errors import FileMalformed, FileRefused
 
 Step = str | Callable[[Any], bool]
 """A key of an object, or a predicate that selects an element of a list."""
-Path = tuple[Step, ...]
-Ours = Collection[Path]
+EntryPath = tuple[Step, ...]
+OwnPaths = Collection[EntryPath]
 """Paths of objects and lists created for our entry: they may be removed with it."""
 
 
@@ -27,36 +27,36 @@ class Splice:
     new: str
 
 
-def spliced(text: str, splices: Sequence[Splice]) -> str:
+def apply_splices(text: str, splices: Sequence[Splice]) -> str:
     """Apply non-overlapping splices to a text."""
     for one in sorted(splices, key=lambda one: one.start, reverse=True):
         text = text[: one.start] + one.new + text[one.end :]
     return text
 
 
-def place_of(text: str, at: int) -> tuple[int, int]:
+def line_and_column(text: str, at: int) -> tuple[int, int]:
     """Return line and column of a position, both from 1."""
     before = text[:at]
     return before.count("\n") + 1, at - (before.rfind("\n") + 1) + 1
 
 
-def malformed(text: str, at: int, problem: str) -> FileMalformed:
-    line, column = place_of(text, at)
+def malformed_file(text: str, at: int, problem: str) -> FileMalformed:
+    line, column = line_and_column(text, at)
     return FileMalformed(f"line {line}, column {column}: {problem}", line=line, column=column)
 
 
-def wrong_kind(text: str, at: int, path: Path, step: Step) -> FileMalformed:
+def wrong_kind_error(text: str, at: int, path: EntryPath, step: Step) -> FileMalformed:
     """Return the error for a value of the wrong type on a path."""
     wanted = "an object" if isinstance(step, str) else "a list"
-    return malformed(text, at, f"{name_of(path) or 'the top level'} must be {wanted}")
+    return malformed_file(text, at, f"{path_text(path) or 'the top level'} must be {wanted}")
 
 
-def name_of(path: Path) -> str:
+def path_text(path: EntryPath) -> str:
     """Return a path in dotted form."""
     return ".".join(step if isinstance(step, str) else "[]" for step in path)
 
 
-def unsafe() -> FileRefused:
+def unsafe_edit() -> FileRefused:
     return FileRefused("its format cannot be edited safely")
 
 
@@ -81,14 +81,14 @@ def indent_of(text: str, at: int) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def wrapped(path: Path, value: Any) -> Any:
+def wrap_value(path: EntryPath, value: Any) -> Any:
     """Wrap a value in the objects and lists of a path."""
     for step in reversed(path):
         value = {step: value} if isinstance(step, str) else [value]
     return value
 
 
-def found(model: Any, path: Path) -> Any:
+def value_at(model: Any, path: EntryPath) -> Any:
     """Return the value at a path, or None."""
     for step in path:
         if isinstance(step, str):
@@ -98,36 +98,36 @@ def found(model: Any, path: Path) -> Any:
     return model
 
 
-def placed(model: Any, path: Path, value: Any) -> Any:
+def with_value(model: Any, path: EntryPath, value: Any) -> Any:
     """Return the content with a value set at a path; a new list element comes first."""
     if not path:
         return value
     step, rest = path[0], path[1:]
     if isinstance(step, str):
         held = dict(model or {})
-        return held | {step: placed(held.get(step), rest, value)}
+        return held | {step: with_value(held.get(step), rest, value)}
     items = list(model or [])
     at = next((number for number, item in enumerate(items) if step(item)), None)
     if at is None:
-        return [placed(None, rest, value), *items]
-    return [*items[:at], placed(items[at], rest, value), *items[at + 1 :]]
+        return [with_value(None, rest, value), *items]
+    return [*items[:at], with_value(items[at], rest, value), *items[at + 1 :]]
 
 
-def removed(model: Any, path: Path) -> Any:
+def without_value(model: Any, path: EntryPath) -> Any:
     """Return the content without the value at a path, and without parents that become empty."""
     step, rest = path[0], path[1:]
     if isinstance(step, str):
-        inner = removed(model[step], rest) if rest and step in model else None
+        inner = without_value(model[step], rest) if rest and step in model else None
         others = {key: value for key, value in model.items() if key != step}
         return others | ({step: inner} if inner else {})
     at = next((number for number, item in enumerate(model) if step(item)), None)
     if at is None:
         return model
-    inner = removed(model[at], rest) if rest else None
+    inner = without_value(model[at], rest) if rest else None
     return [*model[:at], *([inner] if inner else []), *model[at + 1 :]]
 
 
-def missing(model: Any, path: Path) -> list[tuple[str, ...]]:
+def missing_keys(model: Any, path: EntryPath) -> list[tuple[str, ...]]:
     """Return the missing parent keys of a path, each as a full path."""
     keys: tuple[str, ...] = ()
     lacking = []
@@ -140,7 +140,7 @@ def missing(model: Any, path: Path) -> list[tuple[str, ...]]:
     return lacking
 
 
-def without_empty(model: Any, path: Path) -> Any:
+def without_empty(model: Any, path: EntryPath) -> Any:
     """Return the content without empty parents on a path."""
     if not path or not isinstance(model, dict) or not isinstance(path[0], str) or path[0] not in model:
         return model

@@ -11,16 +11,16 @@ from typing import Any
 
 from holdfast.kernel.errors import FileRefused
 from holdfast.surfaces.install.text import (
-    Ours,
-    Path,
+    EntryPath,
+    OwnPaths,
     Splice,
-    found,
     line_end,
     line_start,
-    malformed,
+    malformed_file,
     newline_of,
-    unsafe,
-    wrong_kind,
+    unsafe_edit,
+    value_at,
+    wrong_kind_error,
 )
 
 _BLANK = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
@@ -49,12 +49,12 @@ def parse(text: str) -> Any:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise malformed(text, _at(text, str(error)), _PLACE.sub("", str(error))) from None
+        raise malformed_file(text, _error_position(text, str(error)), _PLACE.sub("", str(error))) from None
     except RecursionError:
-        raise malformed(text, 0, "nested too deeply") from None
+        raise malformed_file(text, 0, "nested too deeply") from None
 
 
-def _at(text: str, told: str) -> int:
+def _error_position(text: str, told: str) -> int:
     place = _PLACE.search(told)
     if place is None or place[1] is None:
         return len(text)
@@ -110,40 +110,40 @@ def _value_end(text: str, at: int) -> int:
     return end
 
 
-def put(text: str, path: Path, value: Any) -> list[Splice]:
+def put(text: str, path: EntryPath, value: Any) -> list[Splice]:
     """Set a value at a path: add a table at the end, a single value to its table."""
-    keys = _plain(path)
+    keys = _key_path(path)
     lines = list(_statements(text))
     if same := [line for line in lines if line.path == keys and not line.head]:
         return [Splice(same[0].value, same[0].end, _render(value))]
-    _can_hold(text, lines, keys)
+    _check_can_hold(text, lines, keys)
     if isinstance(value, dict):
         return [_table(text, keys, value)]
     head = next((line for line in lines if line.head and line.path == keys[:-1]), None)
     if head is None:
-        raise unsafe()
+        raise unsafe_edit()
     return [Splice(head.end, head.end, f"{newline_of(text)}{_key(keys[-1])} = {_render(value)}")]
 
 
-def _can_hold(text: str, lines: list[Line], keys: tuple[str, ...]) -> None:
+def _check_can_hold(text: str, lines: list[Line], keys: tuple[str, ...]) -> None:
     """Raise if a parent is not a table, or is an inline table."""
     model = parse(text)
     for number in range(1, len(keys)):
-        held, way = found(model, keys[:number]), keys[:number]
+        held, way = value_at(model, keys[:number]), keys[:number]
         if held is not None and not isinstance(held, dict):
-            raise wrong_kind(text, next(line.start for line in lines if line.path == way), way, "")
+            raise wrong_kind_error(text, next(line.start for line in lines if line.path == way), way, "")
         if held is not None and any(line.path == way and not line.head for line in lines):
-            raise _closed(way, held)
+            raise _inline_table_error(way, held)
 
 
-def _closed(way: tuple[str, ...], held: dict[str, Any]) -> FileRefused:
+def _inline_table_error(way: tuple[str, ...], held: dict[str, Any]) -> FileRefused:
     tables = [(*way, key) for key, inner in held.items() if isinstance(inner, dict)] or [way]
     heads = " ".join(f"[{'.'.join(map(_key, table))}]" for table in tables)
     name = ".".join(map(_key, way))
     return FileRefused(f"{name} is an inline table, which cannot be extended: write it as {heads} and retry", key=name)
 
 
-def _plain(path: Path) -> tuple[str, ...]:
+def _key_path(path: EntryPath) -> tuple[str, ...]:
     keys = tuple(step for step in path if isinstance(step, str))
     assert len(keys) == len(path)
     return keys
@@ -166,19 +166,19 @@ def _render(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def drop(text: str, path: Path, ours: Ours = ()) -> list[Splice]:
+def drop(text: str, path: EntryPath, ours: OwnPaths = ()) -> list[Splice]:
     """Remove the lines of a path, and a blank line before each removed table.
 
     The header of a parent table stays; an implicit parent has none.
     """
-    keys = _plain(path)
+    keys = _key_path(path)
     lines = [line for line in _statements(text) if line.path[: len(keys)] == keys]
     if not lines:
-        raise unsafe()
-    return [_lines(text, line) for line in lines]
+        raise unsafe_edit()
+    return [_line_splice(text, line) for line in lines]
 
 
-def _lines(text: str, line: Line) -> Splice:
+def _line_splice(text: str, line: Line) -> Splice:
     start, end = line_start(text, line.start), line_end(text, line.end)
     end = end + len(newline_of(text)) if end < len(text) else end
     blank = re.search(r"\r?\n([ \t]*\r?\n)\Z", text[:start]) if line.head else None

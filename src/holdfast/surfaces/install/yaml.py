@@ -12,17 +12,17 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from holdfast.surfaces.install.text import (
-    Ours,
-    Path,
+    EntryPath,
+    OwnPaths,
     Splice,
     Step,
     line_end,
     line_start,
-    malformed,
+    malformed_file,
     newline_of,
-    unsafe,
-    wrapped,
-    wrong_kind,
+    unsafe_edit,
+    wrap_value,
+    wrong_kind_error,
 )
 
 _WORDS = re.compile(r"(?!(?:y|n|yes|no|on|off|true|false|null)\Z)[A-Za-z/][\w./-]*", re.I | re.A)
@@ -30,11 +30,11 @@ _WORDS = re.compile(r"(?!(?:y|n|yes|no|on|off|true|false|null)\Z)[A-Za-z/][\w./-
 _TEXT, _NULL, _FLAG, _NUMBER = ("tag:yaml.org,2002:" + name for name in ("str", "null", "bool", "int"))
 _COMMA = re.compile(r"\s*,[ \t]*")
 _DECIMAL = re.compile(r"0|-?[1-9][0-9]*")
-NESTED = 100
+MAX_DEPTH = 100
 
 
 @dataclass(frozen=True)
-class Held:
+class NodeEntry:
     """An entry of a mapping or sequence: the node it starts with, and its value."""
 
     first: Node
@@ -46,9 +46,9 @@ def parse(text: str) -> Any:
     root = _compose(text)
     if root is None:
         return {}
-    model = _model(root, NESTED)
+    model = _model(root, MAX_DEPTH)
     if model is not None and not isinstance(model, dict):
-        raise wrong_kind(text, root.start_mark.index, (), "")
+        raise wrong_kind_error(text, root.start_mark.index, (), "")
     return model or {}
 
 
@@ -58,17 +58,17 @@ def _compose(text: str) -> Node | None:
         return root
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise malformed(text, mark.index if mark else 0, str(error.problem or error.context)) from None
+        raise malformed_file(text, mark.index if mark else 0, str(error.problem or error.context)) from None
     except yaml.reader.ReaderError as error:
-        raise malformed(text, int(error.position), "a character that YAML does not allow") from None
+        raise malformed_file(text, int(error.position), "a character that YAML does not allow") from None
     except RecursionError:
-        raise malformed(text, 0, "nested too deeply") from None
+        raise malformed_file(text, 0, "nested too deeply") from None
 
 
 def _model(node: Node, depth: int) -> Any:
     """Convert a node: strings, booleans, integers and null as such, other values as tag and text."""
     if depth == 0:
-        raise unsafe()
+        raise unsafe_edit()
     if isinstance(node, MappingNode):
         pairs = [(_model(key, depth - 1), _model(value, depth - 1)) for key, value in node.value]
         return {key if isinstance(key, str) else repr(key): value for key, value in pairs}
@@ -81,41 +81,41 @@ def _model(node: Node, depth: int) -> Any:
     return None if node.tag == _NULL else node.value if node.tag == _TEXT else (node.tag, node.value)
 
 
-def put(text: str, path: Path, value: Any) -> list[Splice]:
+def put(text: str, path: EntryPath, value: Any) -> list[Splice]:
     """Set a value at a path; create missing parents."""
     node, owner = _compose(text), None
     for number, step in enumerate(path):
         if node is None or (isinstance(node, ScalarNode) and node.tag == _NULL):
-            return [_begin(text, owner, node, wrapped(path[number:], value))]
-        inner = _inside(text, node, path[:number], step)
+            return [_insert_first(text, owner, node, wrap_value(path[number:], value))]
+        inner = _find_entry(text, node, path[:number], step)
         if inner is None:
-            return [_insert(text, owner, node, step, wrapped(path[number + 1 :], value))]
+            return [_insert(text, owner, node, step, wrap_value(path[number + 1 :], value))]
         node, owner = inner.value, inner.first
     assert node is not None
     start, end = node.start_mark.index, _end(node)
     return [Splice(start, end, " " * (start == end) + json.dumps(value, ensure_ascii=False))]
 
 
-def _held(node: Node) -> list[Held]:
+def _node_entries(node: Node) -> list[NodeEntry]:
     if isinstance(node, MappingNode):
-        return [Held(key, value) for key, value in node.value]
-    return [Held(item, item) for item in node.value] if isinstance(node, SequenceNode) else []
+        return [NodeEntry(key, value) for key, value in node.value]
+    return [NodeEntry(item, item) for item in node.value] if isinstance(node, SequenceNode) else []
 
 
-def _inside(text: str, node: Node, path: Path, step: Step) -> Held | None:
+def _find_entry(text: str, node: Node, path: EntryPath, step: Step) -> NodeEntry | None:
     """Return the entry a step selects. A duplicate name is rejected: programs differ in which one counts."""
     if not isinstance(node, MappingNode if isinstance(step, str) else SequenceNode):
-        raise wrong_kind(text, node.start_mark.index, path, step)
+        raise wrong_kind_error(text, node.start_mark.index, path, step)
     if isinstance(step, str):
-        fits = [one for one in _held(node) if _model(one.first, 1 + NESTED) == step]
+        fits = [one for one in _node_entries(node) if _model(one.first, 1 + MAX_DEPTH) == step]
         if len(fits) > 1:
-            raise malformed(text, fits[1].first.start_mark.index, f"duplicate name {step}")
+            raise malformed_file(text, fits[1].first.start_mark.index, f"duplicate name {step}")
     else:
-        fits = [one for one in _held(node) if step(_model(one.value, NESTED))]
+        fits = [one for one in _node_entries(node) if step(_model(one.value, MAX_DEPTH))]
     return fits[0] if fits else None
 
 
-def _begin(text: str, owner: Node | None, node: Node | None, value: Any) -> Splice:
+def _insert_first(text: str, owner: Node | None, node: Node | None, value: Any) -> Splice:
     """Insert the first value: at the end of the file, below its key, or in place of a null."""
     newline = newline_of(text)
     if owner is None:
@@ -134,7 +134,7 @@ def _append(text: str, block: str, newline: str) -> Splice:
 def _insert(text: str, owner: Node | None, node: Node, step: Step, value: Any) -> Splice:
     """Insert an entry: first below its key, or last at the top level."""
     entry = {step: value} if isinstance(step, str) else [value]
-    newline, held = newline_of(text), _held(node)
+    newline, held = newline_of(text), _node_entries(node)
     assert isinstance(node, MappingNode | SequenceNode)
     if node.flow_style:
         at = node.start_mark.index + 1
@@ -143,7 +143,7 @@ def _insert(text: str, owner: Node | None, node: Node, step: Step, value: Any) -
     if owner is None:
         return _append(text, newline.join(_block(entry, " " * first.column)), newline)
     if first.line <= owner.end_mark.line:
-        raise unsafe()
+        raise unsafe_edit()
     column = first.column if isinstance(node, MappingNode) else _dash(text, first.index) - line_start(text, first.index)
     at = line_end(text, owner.end_mark.index)
     return Splice(at, at, "".join(newline + line for line in _block(entry, " " * column)))
@@ -153,7 +153,7 @@ def _dash(text: str, at: int) -> int:
     """Return the position of a list item's dash."""
     before = text[line_start(text, at) : at]
     if not re.fullmatch(r" *-[ \t]+", before):
-        raise unsafe()
+        raise unsafe_edit()
     return line_start(text, at) + before.index("-")
 
 
@@ -179,35 +179,35 @@ def _scalar(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def drop(text: str, path: Path, ours: Ours = ()) -> list[Splice]:
+def drop(text: str, path: EntryPath, ours: OwnPaths = ()) -> list[Splice]:
     """Remove the value at a path by lines, and parents in `ours` that become empty; keep comments."""
-    way = list(_way(text, path))
-    while path[: len(way) - 1] in ours and len(_held(way[-1][0])) == 1:
+    way = list(_trace_path(text, path))
+    while path[: len(way) - 1] in ours and len(_node_entries(way[-1][0])) == 1:
         if _has_comments(text, way[-2][1], way[-1][1]):
             break
         way.pop()
-    return [_cut(text, *way[-1]), *(_emptied(text, way[-2][1], way[-1][0]) if len(way) > 1 else ())]
+    return [_cut(text, *way[-1]), *(_keep_empty(text, way[-2][1], way[-1][0]) if len(way) > 1 else ())]
 
 
-def _emptied(text: str, owner: Held, node: Node) -> Iterator[Splice]:
+def _keep_empty(text: str, owner: NodeEntry, node: Node) -> Iterator[Splice]:
     """Keep a parent that becomes empty as `{}` or `[]`; without it the value would be null."""
-    if len(_held(node)) > 1 or getattr(node, "flow_style", False):
+    if len(_node_entries(node)) > 1 or getattr(node, "flow_style", False):
         return
     colon = text.index(":", owner.first.end_mark.index) + 1
     yield Splice(colon, colon, " {}" if isinstance(node, MappingNode) else " []")
 
 
-def _way(text: str, path: Path) -> Iterator[tuple[Node, Held]]:
+def _trace_path(text: str, path: EntryPath) -> Iterator[tuple[Node, NodeEntry]]:
     node = _compose(text)
     for number, step in enumerate(path):
         assert node is not None
-        held = _inside(text, node, path[:number], step)
+        held = _find_entry(text, node, path[:number], step)
         assert held is not None
         yield node, held
         node = held.value
 
 
-def _has_comments(text: str, owner: Held, held: Held) -> bool:
+def _has_comments(text: str, owner: NodeEntry, held: NodeEntry) -> bool:
     return "#" in text[owner.first.end_mark.index : held.first.start_mark.index]
 
 
@@ -215,17 +215,17 @@ def _end(node: Node) -> int:
     """Return the end of a node's content; its own end mark may be after trailing comments."""
     if isinstance(node, ScalarNode) or getattr(node, "flow_style", False) or not node.value:
         return int(node.end_mark.index)
-    return _end(_held(node)[-1].value)
+    return _end(_node_entries(node)[-1].value)
 
 
-def _cut(text: str, node: Node, held: Held) -> Splice:
+def _cut(text: str, node: Node, held: NodeEntry) -> Splice:
     start, end = held.first.start_mark.index, _end(held.value)
     if getattr(node, "flow_style", False):
         return _cut_flow(text, start, end)
     start = start if isinstance(node, MappingNode) else _dash(text, start)
     begun = line_start(text, start)
     if text[begun:start].strip(" "):
-        raise unsafe()
+        raise unsafe_edit()
     end = line_end(text, end if text[end - 1] != "\n" else end - 1)
     if begun == 0:
         return Splice(0, min(len(text), end + len(newline_of(text))), "")

@@ -7,14 +7,14 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, Protocol
 
-from holdfast.kernel.errors import Cancelled, ModelFailed
+from holdfast.kernel.errors import ModelFailed, OperationCancelled
 
 METHOD = "sampling/createMessage"
 NOT_OFFERED = "The connected agent does not offer its model (no `sampling` capability)."
 NOT_IN_THIS_REVISION = (
     "This revision of MCP has no requests to the client, so the connected agent's model cannot be used."
 )
-GONE = "The connected agent disconnected before its model answered."
+CLIENT_GONE = "The connected agent disconnected before its model answered."
 
 
 class Call(Protocol):
@@ -28,7 +28,7 @@ class Call(Protocol):
 Send = Callable[[dict[str, Any]], None]
 
 
-class Asking:
+class ClientRequests:
     """Open requests to the client. Any thread may ask; the reader thread delivers the answers."""
 
     def __init__(self, send: Send) -> None:
@@ -40,73 +40,73 @@ class Asking:
 
     def ask(self, call: Call, params: dict[str, Any], seconds: float) -> Mapping[str, Any]:
         """Ask the client and wait for its answer; raise ModelFailed, or Cancelled if the call is cancelled."""
-        id, answer = self._begun(call)
+        id, answer = self._register(call)
         try:
             if call.stop.is_set():
-                raise Cancelled
+                raise OperationCancelled
             self._send({"id": id, "method": METHOD, "params": params})
             return answer.result(seconds)
         except TimeoutError:
             self._send(
                 {"method": "notifications/cancelled", "params": {"requestId": id, "reason": "It took too long."}}
             )
-            raise late(seconds) from None
+            raise late_error(seconds) from None
         finally:
             with self._lock:
                 self._waiting.pop(id, None)
 
-    def _begun(self, call: Call) -> tuple[str, Future[Mapping[str, Any]]]:
+    def _register(self, call: Call) -> tuple[str, Future[Mapping[str, Any]]]:
         id, answer = f"holdfast-{next(self._numbers)}", Future[Mapping[str, Any]]()
         with self._lock:
             if self._gone:
-                raise ModelFailed(GONE, unpaid=True)
+                raise ModelFailed(CLIENT_GONE, unpaid=True)
             self._waiting[id] = call, answer
         return id, answer
 
-    def take(self, message: Mapping[str, Any]) -> None:
+    def deliver(self, message: Mapping[str, Any]) -> None:
         """Deliver an answer to its waiting thread; ignore one that nobody waits for."""
         with self._lock:
             _, answer = self._waiting.get(str(message.get("id")), (None, None))
         if answer is not None:
-            _settle(answer, _result(message))
+            _resolve(answer, _result(message))
 
-    def give_up(self, call: Call) -> None:
+    def cancel(self, call: Call) -> None:
         """Cancel the requests of a cancelled call."""
-        self._end(Cancelled, lambda whose: whose is call)
+        self._fail_pending(OperationCancelled, lambda whose: whose is call)
 
     def close(self) -> None:
         """Fail all open requests: the client has disconnected."""
         with self._lock:
             self._gone = True
-        self._end(lambda: ModelFailed(GONE), lambda _: True)
+        self._fail_pending(lambda: ModelFailed(CLIENT_GONE), lambda _: True)
 
-    def _end(self, error: Callable[[], Exception], concerned: Callable[[Call], bool]) -> None:
+    def _fail_pending(self, error: Callable[[], Exception], concerned: Callable[[Call], bool]) -> None:
         with self._lock:
             ended = [answer for whose, answer in self._waiting.values() if concerned(whose)]
         for answer in ended:
-            _settle(answer, error())
+            _resolve(answer, error())
 
 
 def _result(message: Mapping[str, Any]) -> Mapping[str, Any] | ModelFailed:
     """Convert the client's answer. Its error text is not passed on, only the error number."""
     if (error := message.get("error")) is not None:
-        return declined(error.get("code") if isinstance(error, dict) else None)
+        return declined_error(error.get("code") if isinstance(error, dict) else None)
     result = message.get("result")
     if isinstance(result, dict):
         return result
     return ModelFailed("The connected agent's answer has no message.", answered=True)
 
 
-def declined(code: object) -> ModelFailed:
+def declined_error(code: object) -> ModelFailed:
     known = f" (error {code})" if isinstance(code, int) else ""
     return ModelFailed(f"The connected agent declined to ask its model{known}.", unpaid=True, answered=True)
 
 
-def late(seconds: float) -> ModelFailed:
+def late_error(seconds: float) -> ModelFailed:
     return ModelFailed(f"The connected agent's model did not answer within {seconds:g} seconds.", retryable=True)
 
 
-def _settle(answer: Future[Mapping[str, Any]], end: Mapping[str, Any] | Exception) -> None:
+def _resolve(answer: Future[Mapping[str, Any]], end: Mapping[str, Any] | Exception) -> None:
     with suppress(InvalidStateError):  # already answered or cancelled
         if isinstance(end, Exception):
             answer.set_exception(end)

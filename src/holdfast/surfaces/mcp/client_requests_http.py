@@ -12,17 +12,23 @@ from mcp.shared.exceptions import NoBackChannelError
 from mcp.shared.message import ServerMessageMetadata
 from pydantic import ValidationError
 
-from holdfast.features.llm.sampling import Ask
-from holdfast.kernel.errors import Cancelled, ModelFailed
-from holdfast.surfaces.mcp.client_requests import GONE, NOT_IN_THIS_REVISION, NOT_OFFERED, declined, late
+from holdfast.features.llm.sampling import SamplingRequest
+from holdfast.kernel.errors import ModelFailed, OperationCancelled
+from holdfast.surfaces.mcp.client_requests import (
+    CLIENT_GONE,
+    NOT_IN_THIS_REVISION,
+    NOT_OFFERED,
+    declined_error,
+    late_error,
+)
 from holdfast.surfaces.mcp.protocol import STATELESS
 
 Context = ServerRequestContext[Any, Any]
-MARGIN = 1.0
+MARGIN_SECONDS = 1.0
 """Seconds the waiting thread waits longer than the event loop, which reports the timeout to the client."""
 
 
-class Asking:
+class HttpClientRequests:
     """Ask the client of one request, from the thread that runs it."""
 
     def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
@@ -30,7 +36,7 @@ class Asking:
         self._loop = loop
         self._waiting: list[Future[types.CreateMessageResult]] = []
 
-    def way(self) -> Ask | str:
+    def sampler(self) -> SamplingRequest | str:
         """Return the function that asks the client's model, or the reason why it cannot be asked."""
         if self._context.protocol_version in STATELESS:
             return NOT_IN_THIS_REVISION
@@ -38,35 +44,35 @@ class Asking:
         return self._ask if able is not None and able.sampling is not None else NOT_OFFERED
 
     def _ask(self, params: dict[str, Any], seconds: float) -> Mapping[str, Any]:
-        answer = asyncio.run_coroutine_threadsafe(self._sent(params, seconds), self._loop)
+        answer = asyncio.run_coroutine_threadsafe(self._send_request(params, seconds), self._loop)
         self._waiting.append(answer)
         try:
-            return answer.result(seconds + MARGIN).model_dump()
+            return answer.result(seconds + MARGIN_SECONDS).model_dump()
         except CancelledError:
-            raise Cancelled from None
+            raise OperationCancelled from None
         except NoBackChannelError:
-            raise ModelFailed(GONE, unpaid=True) from None
+            raise ModelFailed(CLIENT_GONE, unpaid=True) from None
         except MCPError as error:
-            raise self._failed(error.error.code, seconds) from None
+            raise self._to_model_error(error.error.code, seconds) from None
         except (ValidationError, ValueError):
             what = "The connected agent's answer is not a message."
             raise ModelFailed(what, answered=True) from None
         except TimeoutError:
-            raise late(seconds) from None
+            raise late_error(seconds) from None
 
-    async def _sent(self, params: dict[str, Any], seconds: float) -> types.CreateMessageResult:
+    async def _send_request(self, params: dict[str, Any], seconds: float) -> types.CreateMessageResult:
         request = types.CreateMessageRequest(params=types.CreateMessageRequestParams.model_validate(params))
         stream = ServerMessageMetadata(related_request_id=self._context.request_id)
         return await self._context.session.send_request(request, types.CreateMessageResult, seconds, stream)
 
-    def _failed(self, code: int, seconds: float) -> ModelFailed:
+    def _to_model_error(self, code: int, seconds: float) -> ModelFailed:
         match code:
             case types.REQUEST_TIMEOUT:
-                return late(seconds)
+                return late_error(seconds)
             case types.CONNECTION_CLOSED:
-                return ModelFailed(GONE)
+                return ModelFailed(CLIENT_GONE)
             case _:
-                return declined(code)
+                return declined_error(code)
 
     def close(self) -> None:
         """Cancel all open requests."""

@@ -5,34 +5,34 @@ from msgspec.structs import replace
 from holdfast.app import Holdfast, host_name
 from holdfast.features.access import keys
 from holdfast.kernel.caller import Caller, client_agent
-from holdfast.kernel.errors import Unauthenticated
+from holdfast.kernel.errors import AuthenticationRequired
 
 SOURCE = "nhi"
 """The `source` of memories stored over MCP."""
 
 
-def local(holdfast: Holdfast, client: str | None) -> Caller:
+def local_caller(holdfast: Holdfast, client: str | None) -> Caller:
     """Return the caller on standard input, limited to the rights of the configured key.
 
     The key is looked up at every call, so a revocation takes effect at once.
     """
     settings = holdfast.settings
-    caller = _keyed(holdfast, settings.key) if settings.key else holdfast.hold.caller
-    if settings.agent_id and not caller.bound:
-        return replace(caller, agent=holdfast.hold.caller.agent, source=SOURCE)
+    caller = _key_caller(holdfast, settings.key) if settings.key else holdfast.ctx.caller
+    if settings.agent_id and not caller.has_fixed_agent:
+        return replace(caller, agent=holdfast.ctx.caller.agent, source=SOURCE)
     return as_client(caller, client)
 
 
-def _keyed(holdfast: Holdfast, secret: str) -> Caller:
-    with holdfast.hold.reading() as session:
-        key = keys.opened_by(session, secret)
+def _key_caller(holdfast: Holdfast, secret: str) -> Caller:
+    with holdfast.ctx.reading() as session:
+        key = keys.find_key(session, secret)
     if key is None:
-        raise Unauthenticated("The key of this server (setting `key`) is not valid.")
+        raise AuthenticationRequired("The key of this server (setting `key`) is not valid.")
     return keys.caller_of(key, SOURCE)
 
 
 def as_client(caller: Caller, client: str | None, host: str | None = None) -> Caller:
     """Return the caller under its program's name, unless its key or a header sets the agent id."""
-    if caller.bound:
+    if caller.has_fixed_agent:
         return replace(caller, source=SOURCE)
     return replace(caller, agent=client_agent(client or "client", host or host_name()), source=SOURCE)

@@ -5,8 +5,8 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.records import validate as admit
-from holdfast.surfaces.mcp.protocol import INVALID_PARAMS, Refused
+from holdfast.kernel.records import validate
+from holdfast.surfaces.mcp.protocol import INVALID_PARAMS, ProtocolError
 
 
 class Prompt(Struct, frozen=True):
@@ -53,30 +53,30 @@ PROMPTS = {
 }
 
 
-def listed() -> list[dict[str, Any]]:
-    return [_listed(prompt) for prompt in PROMPTS.values()]
+def list_prompts() -> list[dict[str, Any]]:
+    return [_describe_prompt(prompt) for prompt in PROMPTS.values()]
 
 
-def _listed(prompt: Prompt) -> dict[str, Any]:
+def _describe_prompt(prompt: Prompt) -> dict[str, Any]:
     arguments = [{"name": name, "description": text, "required": False} for name, text in prompt.arguments]
     return {"name": prompt.name, "description": prompt.description, **({"arguments": arguments} if arguments else {})}
 
 
-def got(name: str, arguments: dict[str, str]) -> dict[str, Any]:
+def get_prompt(name: str, arguments: dict[str, str]) -> dict[str, Any]:
     """Return a prompt with its arguments filled in; reject an unknown prompt or argument."""
     prompt = PROMPTS.get(name)
     if prompt is None:
-        raise Refused(INVALID_PARAMS, f"Unknown prompt: {name}")
+        raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {name}")
     unknown = set(arguments) - {known for known, _ in prompt.arguments}
     if unknown:
-        raise Refused(INVALID_PARAMS, f"The prompt {name} has no argument {', '.join(sorted(unknown))}")
-    text = prompt.text + (_placed(arguments["namespace"]) if arguments.get("namespace") else "")
+        raise ProtocolError(INVALID_PARAMS, f"The prompt {name} has no argument {', '.join(sorted(unknown))}")
+    text = prompt.text + (_namespace_rule(arguments["namespace"]) if arguments.get("namespace") else "")
     message = {"role": "user", "content": {"type": "text", "text": text}}
     return {"description": prompt.description, "messages": [message]}
 
 
-def _placed(namespace: str) -> str:
+def _namespace_rule(namespace: str) -> str:
     try:
-        return f"\nUse the namespace {admit.namespace(namespace)} in every recall and store."
+        return f"\nUse the namespace {validate.namespace(namespace)} in every recall and store."
     except Invalid as error:
-        raise Refused(INVALID_PARAMS, error.message) from None
+        raise ProtocolError(INVALID_PARAMS, error.message) from None

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from holdfast.kernel.msgspec_lock import learn
+from holdfast.kernel.msgspec_lock import register_type
 from holdfast.version import __version__
 
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -43,7 +43,7 @@ CAPABILITIES: dict[str, Any] = {
     "resources": {"subscribe": False, "listChanged": False},
     "tools": {"listChanged": False},
 }
-SHAKEN: dict[str, Any] = {**CAPABILITIES, "experimental": EXTENSIONS}
+HANDSHAKE_CAPABILITIES: dict[str, Any] = {**CAPABILITIES, "experimental": EXTENSIONS}
 """Capabilities in a handshake, whose revisions list extensions as experimental."""
 
 FOREVER = 3_600_000
@@ -61,7 +61,7 @@ CACHE: dict[str, tuple[int, str]] = {
 """How long an answer stays fresh, in milliseconds, and whether callers may share it."""
 
 
-class Refused(Exception):
+class ProtocolError(Exception):
     """A request answered with a JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
@@ -88,7 +88,7 @@ class Initialize(Struct, frozen=True, rename="camel"):
     client_info: ClientInfo
 
     @property
-    def agreed(self) -> str:
+    def negotiated_version(self) -> str:
         """The revision to use: the requested one if supported, else the newest with a handshake."""
         return self.protocol_version if self.protocol_version in HANDSHAKE else HANDSHAKE[-1]
 
@@ -96,13 +96,13 @@ class Initialize(Struct, frozen=True, rename="camel"):
 P = TypeVar("P")
 
 
-def params_of(params: Mapping[str, Any] | None, type: type[P]) -> P:
+def convert_params(params: Mapping[str, Any] | None, type: type[P]) -> P:
     """Convert a request's parameters to a type; raise INVALID_PARAMS with the fault. Unknown ones are ignored."""
-    learn(type)
+    register_type(type)
     try:
         return msgspec.convert(params or {}, type, strict=True)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise Refused(INVALID_PARAMS, f"Invalid parameters: {error}") from None
+        raise ProtocolError(INVALID_PARAMS, f"Invalid parameters: {error}") from None
 
 
 def has_envelope(params: Mapping[str, Any] | None) -> bool:
@@ -111,28 +111,30 @@ def has_envelope(params: Mapping[str, Any] | None) -> bool:
     return isinstance(meta, dict) and VERSION_KEY in meta
 
 
-def opened(params: Mapping[str, Any] | None) -> tuple[str, str | None]:
+def read_envelope(params: Mapping[str, Any] | None) -> tuple[str, str | None]:
     """Return the revision and client name of a stateless request; raise on a faulty envelope."""
     meta = (params or {}).get("_meta")
     missing = [key for key in (VERSION_KEY, CAPABILITIES_KEY) if not isinstance(meta, dict) or key not in meta]
     if missing or not isinstance(meta, dict):
-        raise Refused(INVALID_PARAMS, f"params._meta: {' and '.join(missing)} missing")
+        raise ProtocolError(INVALID_PARAMS, f"params._meta: {' and '.join(missing)} missing")
     version = meta[VERSION_KEY]
     if not isinstance(version, str) or not isinstance(meta[CAPABILITIES_KEY], dict):
-        raise Refused(INVALID_PARAMS, "params._meta: the protocol version must be a string, the capabilities an object")
+        raise ProtocolError(
+            INVALID_PARAMS, "params._meta: the protocol version must be a string, the capabilities an object"
+        )
     if version not in STATELESS:
-        raise unsupported(version, "Unsupported protocol version")
+        raise unsupported_version(version, "Unsupported protocol version")
     client = meta.get(CLIENT_KEY)
-    return version, None if client is None else params_of(client, ClientInfo).name
+    return version, None if client is None else convert_params(client, ClientInfo).name
 
 
-def unsupported(requested: Any, message: str) -> Refused:
+def unsupported_version(requested: Any, message: str) -> ProtocolError:
     """Return the error for an unsupported revision; it lists the supported ones."""
     asked = {"requested": requested} if isinstance(requested, str) else {}
-    return Refused(UNSUPPORTED_VERSION, message, {"supported": list(STATELESS), **asked})
+    return ProtocolError(UNSUPPORTED_VERSION, message, {"supported": list(STATELESS), **asked})
 
 
-def stamped(method: str, version: str, result: dict[str, Any]) -> dict[str, Any]:
+def stamp_result(method: str, version: str, result: dict[str, Any]) -> dict[str, Any]:
     """Complete a result for its revision: the stateless one adds type, freshness and server info."""
     if version not in STATELESS:
         return result

@@ -10,7 +10,7 @@ from holdfast.operations import Operation
 
 Schema = dict[str, Any]
 
-_OF_A_MEMORY = {"id", "namespace", "title", "content", "version"}
+_MEMORY_FIELDS = {"id", "namespace", "title", "content", "version"}
 """Fields listed in the output schema of a memory; the answer contains the others too."""
 _DROPPED = {"title", "minLength", "maxLength", "minItems", "maxItems", "pattern"}
 _HUGE = 1_000_000
@@ -19,29 +19,29 @@ _HUGE = 1_000_000
 
 def input_schema(operation: Operation) -> Schema:
     """Return the input schema without lengths, patterns, nulls and empty defaults; nested records in outline."""
-    fields, required, named = _declared(operation.request)
+    fields, required, named = _declared_fields(operation.request)
     order_enums(fields, operation.request)
-    unseen = hidden(operation)
+    unseen = hidden_fields(operation)
     lean = {name: _lean(field, named) for name, field in fields.items() if name not in unseen}
     needed = {"required": required} if required else {}
     return {"type": "object", "properties": lean, **needed, "additionalProperties": False}
 
 
-def hidden(operation: Operation) -> set[str]:
+def hidden_fields(operation: Operation) -> set[str]:
     """Return the fields that are not available over MCP."""
     names = (field.encode_name for field in operation.fields)
-    return {name for name in names if "mcp" in (operation.extra(name, "not_on") or ())}
+    return {name for name in names if "mcp" in (operation.field_option(name, "not_on") or ())}
 
 
 def output_schema(operation: Operation) -> Schema:
     """Return the answer's top-level fields that are always present; others may follow."""
-    _, always, _ = _declared(operation.answer)
+    _, always, _ = _declared_fields(operation.answer)
     is_memory = issubclass(operation.answer, MemoryView)
-    unnamed = set(MemoryView.__struct_fields__) - _OF_A_MEMORY if is_memory else set()
+    unnamed = set(MemoryView.__struct_fields__) - _MEMORY_FIELDS if is_memory else set()
     return {"type": "object", "properties": {name: {} for name in always if name not in unnamed}}
 
 
-def _declared(record: type) -> tuple[dict[str, Schema], list[str], dict[str, Schema]]:
+def _declared_fields(record: type) -> tuple[dict[str, Schema], list[str], dict[str, Schema]]:
     """Return a record's fields, the required ones, and the records they refer to."""
     (root,), named = msgspec.json.schema_components([record], ref_template="{name}")
     whole = named[root["$ref"]]
@@ -54,7 +54,7 @@ def _lean(node: Schema, named: dict[str, Schema]) -> Schema:
         return (
             _outline(whole) if "properties" in whole else _lean({k: v for k, v in whole.items() if k != "$ref"}, named)
         )
-    lean = {key: _within(key, value, named) for key, value in node.items() if not _says_nothing(key, value)}
+    lean = {key: _within(key, value, named) for key, value in node.items() if not _is_redundant(key, value)}
     if "enum" in lean and all(isinstance(value, str) for value in lean["enum"]):
         lean = {"type": "string", **lean}
     if not lean.get("default", True):
@@ -69,7 +69,7 @@ def _outline(record: Schema) -> Schema:
     return {"type": "object", "description": ", ".join(parts)}
 
 
-def _says_nothing(key: str, value: Any) -> bool:
+def _is_redundant(key: str, value: Any) -> bool:
     return key in _DROPPED or (key == "minimum" and value in (0, 1)) or (key == "maximum" and value >= _HUGE)
 
 

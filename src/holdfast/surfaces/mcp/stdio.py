@@ -14,44 +14,51 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.app import Holdfast
-from holdfast.features.recall import flush_access as use
+from holdfast.features.recall import flush_access
 from holdfast.kernel.context import Progress
-from holdfast.kernel.errors import Cancelled
+from holdfast.kernel.errors import OperationCancelled
 from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.mcp import identity
-from holdfast.surfaces.mcp.answers import Answers, Asked, progress_token, refusal, reporting, serves
+from holdfast.surfaces.mcp.answers import (
+    Answers,
+    RequestContext,
+    progress_reporter,
+    progress_token,
+    serves,
+    to_protocol_error,
+)
 from holdfast.surfaces.mcp.protocol import (
     HANDSHAKE,
+    HANDSHAKE_CAPABILITIES,
     INSTRUCTIONS,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
     SERVER_INFO,
-    SHAKEN,
     Initialize,
-    Refused,
+    ProtocolError,
+    convert_params,
     has_envelope,
-    opened,
-    params_of,
-    unsupported,
+    read_envelope,
+    unsupported_version,
 )
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from holdfast.surfaces.mcp.client_requests import Asking
+    from holdfast.surfaces.mcp.client_requests import ClientRequests
 
 Id = int | str
 Params = Mapping[str, Any] | None
 
-LONGEST_LINE = 16 * 1024 * 1024
+MAX_LINE_BYTES = 16 * 1024 * 1024
 CHUNK = 1 << 16
 THREADS = 8
-GRACE = 5.0
+GRACE_SECONDS = 5.0
 """Seconds that running calls get after the client has disconnected."""
 FLUSH_SECONDS = 5.0
-_READS_THE_STORE = {
+_STORE_METHODS = {
     "tools/call",
     "resources/list",
     "resources/read",
@@ -64,13 +71,13 @@ _READS_THE_STORE = {
 def serve(holdfast: Holdfast, profile: str) -> int:
     """Serve one client until it disconnects or a signal arrives. Every call is answered or rolled back."""
     answers = Answers(holdfast, profile)
-    identity.local(holdfast, None)
-    source, sink = moved_away()
-    Loop(holdfast, answers, source, sink).run()
+    identity.local_caller(holdfast, None)
+    source, sink = detach_standard_streams()
+    StdioServer(holdfast, answers, source, sink).run()
     return 0
 
 
-def moved_away() -> tuple[int, int]:
+def detach_standard_streams() -> tuple[int, int]:
     """Take over standard input and output: other code reads end of file from 0, and writes to 1 go to the log."""
     nothing = os.open(os.devnull, os.O_RDWR)
     while nothing <= 2:  # a standard stream is closed: the protocol's descriptors must not get its number
@@ -82,11 +89,11 @@ def moved_away() -> tuple[int, int]:
     return source, sink
 
 
-class Stopped(BaseException):
+class StopSignal(BaseException):
     """Raised by a signal while the loop waits for a line."""
 
 
-class Source:
+class LineReader:
     """Read lines until end of input or a signal."""
 
     def __init__(self, fd: int) -> None:
@@ -98,7 +105,7 @@ class Source:
         # Raise only while waiting, so a line being handled and an answer being written are completed.
         self.stopped = True
         if self._waiting:
-            raise Stopped
+            raise StopSignal
 
     def lines(self) -> Iterator[bytes | None]:
         """Yield each line; None for one over the limit, whose rest is skipped."""
@@ -107,12 +114,12 @@ class Source:
         while chunk := self._read():
             *ended, rest = chunk.split(b"\n")
             for piece in ended:
-                yield b"".join((*parts, piece)) if size + len(piece) <= LONGEST_LINE else None
+                yield b"".join((*parts, piece)) if size + len(piece) <= MAX_LINE_BYTES else None
                 parts, size = [], 0
             size += len(rest)
-            parts = [*parts, rest] if size <= LONGEST_LINE else []
+            parts = [*parts, rest] if size <= MAX_LINE_BYTES else []
         if size:
-            yield b"".join(parts) if size <= LONGEST_LINE else None
+            yield b"".join(parts) if size <= MAX_LINE_BYTES else None
 
     def _read(self) -> bytes:
         try:
@@ -122,7 +129,7 @@ class Source:
             self._waiting = False
 
 
-class Sink:
+class LineWriter:
     """Write answers as whole lines, also from several threads."""
 
     def __init__(self, fd: int) -> None:
@@ -148,18 +155,18 @@ class Call:
         self.done = threading.Event()
 
 
-class Loop:
+class StdioServer:
     """One client connection. The first request decides the era; calls run in threads and may finish in any order."""
 
     def __init__(self, holdfast: Holdfast, answers: Answers, source: int, sink: int) -> None:
         self._holdfast = holdfast
         self._answers = answers
-        self._source = Source(source)
-        self._sink = Sink(sink)
+        self._source = LineReader(source)
+        self._sink = LineWriter(sink)
         self._stateless: bool | None = None
         self._version: str | None = None
         self._client: str | None = None
-        self._samples = False
+        self._client_samples = False
         self._calls: dict[Id, Call] = {}
         self._last_write: threading.Event | None = None
         self._running: set[Future[None]] = set()
@@ -168,20 +175,20 @@ class Loop:
     def run(self) -> None:
         """Run until the client disconnects, then wait briefly for running calls. A signal stops them at once."""
         with _signals(self._source):
-            with suppress(Stopped):
+            with suppress(StopSignal):
                 for line in self._source.lines():
-                    self._take(line)
+                    self._handle_line(line)
             if self._source.stopped:
                 self._stop_calls()
-        if self._offers_model:
-            self._asking.close()
+        if self._uses_client_model:
+            self._client_requests.close()
         self._drain()
 
     def _drain(self) -> None:
         if self._running:
             from concurrent.futures import wait
 
-            wait(list(self._running), GRACE)
+            wait(list(self._running), GRACE_SECONDS)
             self._stop_calls()
             self._pool.shutdown()
 
@@ -191,95 +198,95 @@ class Loop:
 
     def _stop_call(self, call: Call) -> None:
         call.stop.set()
-        if self._offers_model:
-            self._asking.give_up(call)
+        if self._uses_client_model:
+            self._client_requests.cancel(call)
 
-    def _take(self, line: bytes | None) -> None:
+    def _handle_line(self, line: bytes | None) -> None:
         """Handle one line; an error in it never stops the loop."""
         if line is not None and not line.strip():
             return
         id: Id | None = None
         try:
-            message = _decoded(line)
+            message = _decode_line(line)
             id = _id_of(message)
             self._handle(id, message)
-        except Refused as refused:
+        except ProtocolError as refused:
             self._sink.send({"id": id, "error": refused.body()})
 
     def _handle(self, id: Id | None, message: dict[str, Any]) -> None:
         if "method" not in message and ("result" in message or "error" in message):
-            if self._offers_model:
-                self._asking.take(message)
+            if self._uses_client_model:
+                self._client_requests.deliver(message)
             return
         method, params = message.get("method"), message.get("params")
         if message.get("jsonrpc") != "2.0" or not isinstance(method, str):
-            raise Refused(INVALID_REQUEST, 'Invalid request: jsonrpc must be "2.0" and method a string')
+            raise ProtocolError(INVALID_REQUEST, 'Invalid request: jsonrpc must be "2.0" and method a string')
         if params is not None and not isinstance(params, dict):
-            raise Refused(INVALID_PARAMS, "Invalid request: params must be an object")
+            raise ProtocolError(INVALID_PARAMS, "Invalid request: params must be an object")
         if id is None:
-            self._notified(method, params or {})
+            self._handle_notification(method, params or {})
         else:
-            self._request(id, method, params)
+            self._handle_request(id, method, params)
 
-    def _notified(self, method: str, params: dict[str, Any]) -> None:
+    def _handle_notification(self, method: str, params: dict[str, Any]) -> None:
         cancelled = params.get("requestId") if method == "notifications/cancelled" else None
         call = self._calls.get(cancelled) if isinstance(cancelled, int | str) else None
         if call is not None:
             self._stop_call(call)
 
-    def _request(self, id: Id, method: str, params: Params) -> None:
+    def _handle_request(self, id: Id, method: str, params: Params) -> None:
         if self._stateless is None:
             self._stateless = method != "initialize" and has_envelope(params)
         if method == "initialize":
             self._sink.send({"id": id, "result": self._initialize(params)})
             return
-        version, client = self._opened(method, params)
+        version, client = self._version_and_client(method, params)
         if not serves(method, version):
-            raise Refused(METHOD_NOT_FOUND, "Method not found", method)
-        caller = partial(identity.local, self._holdfast, client)
-        if method in _READS_THE_STORE:
-            self._begin(id, method, params, partial(Asked, version, caller))
+            raise ProtocolError(METHOD_NOT_FOUND, "Method not found", method)
+        caller = partial(identity.local_caller, self._holdfast, client)
+        if method in _STORE_METHODS:
+            self._start_call(id, method, params, partial(RequestContext, version, caller))
         else:
-            self._sink.send({"id": id, "result": self._answers.answer(method, params, Asked(version, caller))})
+            self._sink.send({"id": id, "result": self._answers.answer(method, params, RequestContext(version, caller))})
 
     def _initialize(self, params: Params) -> dict[str, Any]:
         if self._stateless:
-            raise unsupported(
+            raise unsupported_version(
                 (params or {}).get("protocolVersion"), "This connection is stateless: do not send initialize"
             )
-        asked = params_of(params, Initialize)
-        self._version, self._client = asked.agreed, asked.client_info.name
-        self._samples = isinstance(asked.capabilities.get("sampling"), dict)
+        asked = convert_params(params, Initialize)
+        self._version, self._client = asked.negotiated_version, asked.client_info.name
+        self._client_samples = isinstance(asked.capabilities.get("sampling"), dict)
         return {
-            "protocolVersion": asked.agreed,
-            "capabilities": SHAKEN,
+            "protocolVersion": asked.negotiated_version,
+            "capabilities": HANDSHAKE_CAPABILITIES,
             "serverInfo": SERVER_INFO,
             "instructions": INSTRUCTIONS,
         }
 
-    def _opened(self, method: str, params: Params) -> tuple[str, str | None]:
+    def _version_and_client(self, method: str, params: Params) -> tuple[str, str | None]:
         """Return the revision and the client's name, from the envelope or the handshake."""
         if self._stateless:
-            return opened(params)
+            return read_envelope(params)
         if has_envelope(params):
-            raise Refused(
+            raise ProtocolError(
                 INVALID_REQUEST, "This connection started with a handshake: do not send a protocol version in _meta"
             )
         if self._version is None and method != "ping" and serves(method, HANDSHAKE[-1]):
-            raise Refused(INVALID_PARAMS, "Send initialize first")
+            raise ProtocolError(INVALID_PARAMS, "Send initialize first")
         return self._version or HANDSHAKE[-1], self._client
 
-    def _begin(self, id: Id, method: str, params: Params, asked: partial[Asked]) -> None:
+    def _start_call(self, id: Id, method: str, params: Params, asked: partial[RequestContext]) -> None:
         """Run a call in a thread, after the short writes requested before it."""
         if id in self._calls:
-            taken = Refused(INVALID_REQUEST, f"Invalid request: {id!r} is the id of a running request")
+            taken = ProtocolError(INVALID_REQUEST, f"Invalid request: {id!r} is the id of a running request")
             self._sink.send({"id": None, "error": taken.body()})
             return
         call, before = Call(), self._last_write
         self._calls[id] = call
-        if self._answers.writes_shortly(method, params):
+        if self._answers.is_short_write(method, params):
             self._last_write = call.done
-        progress = Progress(reporting(params, partial(self._tell, progress_token(params))), call.stop)
+        progress = Progress(progress_reporter(params, partial(self._send_progress, progress_token(params))), call.stop)
         work = partial(self._answers.answer, method, params, asked(progress))
         running = self._pool.submit(self._run, id, call, before, work)
         self._running.add(running)
@@ -291,7 +298,7 @@ class Loop:
 
         return ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-mcp")
 
-    def _tell(self, token: Id | None, done: int, total: int, what: str) -> None:
+    def _send_progress(self, token: Id | None, done: int, total: int, what: str) -> None:
         said = {"progressToken": token, "progress": done, "total": total, "message": what}
         self._sink.send({"method": "notifications/progress", "params": said})
 
@@ -302,57 +309,59 @@ class Loop:
             if before is not None:
                 before.wait()
             if not call.stop.is_set():
-                with self._offering(call):
+                with self._with_client_model(call):
                     answer = {"id": id, "result": work()}
-        except Cancelled:
+        except OperationCancelled:
             pass
         except Exception as error:  # noqa: BLE001 - the request is answered, the log has the cause
-            answer = {"id": id, "error": refusal(error).body()}
+            answer = {"id": id, "error": to_protocol_error(error).body()}
         # Free the id before sending the answer: the client may reuse it at once.
         del self._calls[id]
         call.done.set()
         if answer is not None:
             self._sink.send(answer)
-        self._note_uses()
+        self._flush_access()
 
     @property
-    def _offers_model(self) -> bool:
+    def _uses_client_model(self) -> bool:
         """Whether a model is set, which may be the client's own: nothing is loaded for it otherwise."""
-        return self._holdfast.hold.model is not None
+        return self._holdfast.ctx.model is not None
 
     @cached_property
-    def _asking(self) -> Asking:
-        from holdfast.surfaces.mcp.client_requests import Asking
+    def _client_requests(self) -> ClientRequests:
+        from holdfast.surfaces.mcp.client_requests import ClientRequests
 
-        return Asking(self._sink.send)
+        return ClientRequests(self._sink.send)
 
-    def _offering(self, call: Call) -> AbstractContextManager[None]:
+    def _with_client_model(self, call: Call) -> AbstractContextManager[None]:
         """Make the client's model available to the call, or the reason why it is not."""
-        if not self._offers_model:
+        if not self._uses_client_model:
             return nullcontext()
-        from holdfast.features.llm.sampling import through
+        from holdfast.features.llm.sampling import use_sampling
         from holdfast.surfaces.mcp.client_requests import NOT_IN_THIS_REVISION, NOT_OFFERED
 
         if self._stateless:
-            return through(NOT_IN_THIS_REVISION)
-        return through(partial(self._asking.ask, call) if self._samples else NOT_OFFERED)
+            return use_sampling(NOT_IN_THIS_REVISION)
+        return use_sampling(partial(self._client_requests.ask, call) if self._client_samples else NOT_OFFERED)
 
-    def _note_uses(self) -> None:
+    def _flush_access(self) -> None:
         """Flush the access counts from time to time, after an answer, so a read does not wait for a write."""
         if monotonic() - self._flushed > FLUSH_SECONDS:
             self._flushed = monotonic()
-            use.flush(self._holdfast.hold)
+            flush_access.flush_access_log(self._holdfast.ctx)
 
 
-def _decoded(line: bytes | None) -> dict[str, Any]:
+def _decode_line(line: bytes | None) -> dict[str, Any]:
     if line is None:
-        raise Refused(PARSE_ERROR, f"Parse error: a line may have at most {LONGEST_LINE} bytes")
+        raise ProtocolError(PARSE_ERROR, f"Parse error: a line may have at most {MAX_LINE_BYTES} bytes")
     try:
         message = msgspec.json.decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Refused(PARSE_ERROR, f"Parse error: {error}") from None
+        raise ProtocolError(PARSE_ERROR, f"Parse error: {error}") from None
     if not isinstance(message, dict):
-        raise Refused(INVALID_REQUEST, "Invalid request: send one JSON object per line; batches are not supported")
+        raise ProtocolError(
+            INVALID_REQUEST, "Invalid request: send one JSON object per line; batches are not supported"
+        )
     return message
 
 
@@ -360,12 +369,12 @@ def _id_of(message: dict[str, Any]) -> Id | None:
     """Return the id of a request, or None for a notification."""
     id = message.get("id")
     if "id" in message and (not isinstance(id, int | str) or isinstance(id, bool)):
-        raise Refused(INVALID_REQUEST, "Invalid request: id must be a string or an integer")
+        raise ProtocolError(INVALID_REQUEST, "Invalid request: id must be a string or an integer")
     return id
 
 
 @contextmanager
-def _signals(source: Source) -> Iterator[None]:
+def _signals(source: LineReader) -> Iterator[None]:
     """Stop reading on SIGINT or SIGTERM; a second signal kills the process while the last calls finish."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.kernel.errors import Misconfigured
+from holdfast.kernel.errors import InvalidSetting
 from holdfast.kernel.registry.operation import FAMILIES, Entry
 from holdfast.operations import REGISTRY, Effect, Operation
 from holdfast.surfaces.mcp.schema import input_schema, output_schema
 
 PREFIX = "memory_"
-ALWAYS = "capabilities"
+ALWAYS_LISTED = "capabilities"
 """The operation that every profile lists: it shows which tools are left out."""
 PROFILES: dict[str, tuple[str, ...]] = {
     "core": ("core",),
@@ -18,18 +18,18 @@ PROFILES: dict[str, tuple[str, ...]] = {
     "power": ("core", "power"),
     "full": FAMILIES,
 }
-FEW = 3
+MAX_REPEATED_VALUES = 3
 """Enums up to this size are repeated in each field; a longer one is listed in the first field only."""
 _RANK = {family: rank for rank, family in enumerate(FAMILIES)}
 
 
-def families(profile: str) -> tuple[str, ...]:
+def resolve_families(profile: str) -> tuple[str, ...]:
     """Return the families of a comma-separated list of profiles and families; core is always included."""
     chosen = {"core"}
     for name in filter(None, (part.strip() for part in profile.split(","))):
         if name not in PROFILES and name not in FAMILIES:
             valid = ", ".join(dict.fromkeys((*PROFILES, *FAMILIES)))
-            raise Misconfigured(f"Unknown MCP profile or family {name!r}: choose from {valid}.", profile=profile)
+            raise InvalidSetting(f"Unknown MCP profile or family {name!r}: choose from {valid}.", profile=profile)
         chosen.update(PROFILES.get(name, (name,)))
     return tuple(family for family in FAMILIES if family in chosen)
 
@@ -39,23 +39,23 @@ def tool_entries() -> dict[str, Entry]:
     return {PREFIX + name: entry for name, entry in REGISTRY.entries.items() if "mcp" in entry.surfaces}
 
 
-def offered(within: Iterable[str]) -> dict[str, Operation]:
+def select_tools(within: Iterable[str]) -> dict[str, Operation]:
     """Return the tools of some families, core first."""
     known = tool_entries()
-    reached = [name for name, entry in known.items() if entry.family in within or entry.name == ALWAYS]
+    reached = [name for name, entry in known.items() if entry.family in within or entry.name == ALWAYS_LISTED]
     return {name: REGISTRY[known[name].name] for name in sorted(reached, key=lambda name: _RANK[known[name].family])}
 
 
-def listed(tools: dict[str, Operation]) -> list[dict[str, Any]]:
+def describe_tools(tools: dict[str, Operation]) -> list[dict[str, Any]]:
     """Describe the tools for a client; a description already given for a field is not repeated."""
     said: set[str | tuple[str, ...]] = set()
-    return [_listed(name, operation, said) for name, operation in tools.items()]
+    return [_describe_tool(name, operation, said) for name, operation in tools.items()]
 
 
-def _listed(name: str, operation: Operation, said: set[str | tuple[str, ...]]) -> dict[str, Any]:
+def _describe_tool(name: str, operation: Operation, said: set[str | tuple[str, ...]]) -> dict[str, Any]:
     schema = input_schema(operation)
     for field in schema["properties"].values():
-        _say_once(field, said)
+        _drop_repeated(field, said)
     return {
         "name": name,
         "description": operation.summary,
@@ -65,15 +65,15 @@ def _listed(name: str, operation: Operation, said: set[str | tuple[str, ...]]) -
     }
 
 
-def _say_once(field: dict[str, Any], said: set[str | tuple[str, ...]]) -> None:
+def _drop_repeated(field: dict[str, Any], said: set[str | tuple[str, ...]]) -> None:
     """Drop a description or a long enum that an earlier field already gave."""
     for key, value in (("description", field.get("description")), ("enum", tuple(field.get("enum", ())))):
         if value in said:
             del field[key]
-        elif value and (key == "description" or len(value) > FEW):
+        elif value and (key == "description" or len(value) > MAX_REPEATED_VALUES):
             said.add(value)
     if "items" in field:
-        _say_once(field["items"], said)
+        _drop_repeated(field["items"], said)
 
 
 def annotations(operation: Operation) -> dict[str, bool]:
@@ -84,7 +84,7 @@ def annotations(operation: Operation) -> dict[str, bool]:
     return {**hints, "idempotentHint": True} if operation.method in ("PUT", "DELETE") else hints
 
 
-def beyond(name: str, profile: str) -> str:
+def explain_unknown_tool(name: str, profile: str) -> str:
     """Explain why a tool is not available and how to enable it."""
     operation = tool_entries().get(name)
     if operation is None:

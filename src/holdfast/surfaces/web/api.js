@@ -1,18 +1,18 @@
-// How the page asks: by the operations that everybody else uses, with the key in a header and nowhere else.
+// HTTP client of the page: the public API, with the key in a header only.
 
 const KEPT = "holdfast.key";
 
-/** What a request was refused with. */
+/** The error of a failed request. */
 export class Refused extends Error {
   constructor(status, body) {
-    super(body.error ?? `The server answered with ${status}.`);
+    super(body.error ?? `The server returned ${status}.`);
     this.status = status;
     this.code = body.code ?? "UNKNOWN";
     this.body = body;
   }
 }
 
-/** The key of this tab: gone when it is closed, in no address and in no file. */
+/** The key of this tab: in session storage only, never in an address. */
 export const key = {
   get: () => sessionStorage.getItem(KEPT),
   set: (secret) => sessionStorage.setItem(KEPT, secret),
@@ -24,7 +24,7 @@ export const post = (path, body = {}, signal) => ask("POST", path, { body, signa
 export const put = (path, body, signal) => ask("PUT", path, { body, signal });
 export const remove = (path, body) => ask("DELETE", path, { body });
 
-/** Part of a path, whatever it holds. */
+/** Encode a path segment. */
 export const part = (text) => encodeURIComponent(text);
 
 async function ask(method, path, { query, body, signal } = {}) {
@@ -46,7 +46,7 @@ async function sent(address, options) {
     return await fetch(address, { ...options, credentials: "omit", cache: "no-store", redirect: "error" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused(0, { error: "The server does not answer. Is `holdfast serve` still running?", code: "AWAY" });
+    throw new Refused(0, { error: "The server does not respond. Is `holdfast serve` running?", code: "AWAY" });
   }
 }
 
@@ -61,19 +61,19 @@ function authorization() {
   return secret ? { authorization: `Bearer ${secret}` } : {};
 }
 
-/** A query without what was left empty; a list is written with commas. */
+/** Build a query without empty values; lists are comma-separated. */
 function questionMark(query = {}) {
   const pairs = Object.entries(given(query)).map(([name, value]) => [name, Array.isArray(value) ? value.join(",") : value]);
   return pairs.length ? `?${new URLSearchParams(pairs)}` : "";
 }
 
-/** Fields without those that were left empty. */
+/** Remove empty fields. */
 export function given(fields) {
   const filled = ([, value]) => value !== undefined && value !== null && value !== "" && !(Array.isArray(value) && !value.length);
   return Object.fromEntries(Object.entries(fields).filter(filled));
 }
 
-/** Changes as they come, from one on, until the signal says that nobody looks any more. */
+/** Stream changes after a sequence number until the signal aborts. */
 export async function follow(after, signal, heard) {
   const answer = await sent(`/api/v1/events${questionMark({ after })}`, {
     headers: { accept: "text/event-stream", ...authorization() },

@@ -1,4 +1,4 @@
-// What changed from one state of a memory to the next, word by word.
+// Word-by-word differences between two states of a memory.
 
 import { el } from "./dom.js";
 
@@ -6,7 +6,7 @@ const OWN = new Set(["version", "updated_at", "created_at", "id", "cells", "acce
 const SAID = ["title", "content", "tags"];
 const MOST_WORDS = 1500;
 
-/** The fields that differ, `[name, before, now]`; of a beginning only what was said. */
+/** The changed fields as `[name, before, now]`; for a new memory its text fields. */
 export function difference(before, now) {
   if (!Object.keys(before).length) return SAID.filter((name) => !isNothing(now[name])).map((name) => [name, "", text(now[name])]);
   const names = [...new Set([...Object.keys(before), ...Object.keys(now)])].filter((name) => !OWN.has(name));
@@ -22,7 +22,7 @@ function text(value) {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** Two texts as one, in which what went and what came is marked. */
+/** Merge two texts, with deletions and insertions marked. */
 export function said(before, now) {
   if (!before) return now;
   return steps(words(before), words(now)).map(([sign, part]) => (sign === " " ? part : el(sign === "-" ? "del" : "ins", {}, part)));
@@ -30,7 +30,7 @@ export function said(before, now) {
 
 const words = (value) => value.match(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu) ?? [];
 
-/** The longest common run of words, found from both ends first; very long texts are shown whole, before and after. */
+/** Diff two word lists: trim common ends, then find the longest common subsequence. Very long texts are not aligned. */
 function steps(one, other) {
   let begin = 0;
   while (begin < one.length && begin < other.length && one[begin] === other[begin]) begin += 1;

@@ -1,11 +1,11 @@
-// Where the memories of a graph are drawn: those that are linked near one another, the rest apart.
+// Force-directed layout of a graph.
 
 const ROUNDS = 260;
-// So many usual distances away two memories do not push each other any more, and a little they are all drawn together.
+// Beyond FAR ideal distances nodes do not repel each other; PULL draws all nodes to the centre.
 const FAR = 4;
 const PULL = 0.08;
 
-/** Places of some nodes within a width and a height; the same nodes always get the same places. */
+/** Place nodes within a width and a height; deterministic. */
 export function layout(ids, edges, width, height) {
   const places = new Map(ids.map((id, at) => [id, begin(at, ids.length, width, height)]));
   const ideal = Math.sqrt((width * height) / Math.max(1, ids.length)) * 0.75;
@@ -16,14 +16,14 @@ export function layout(ids, edges, width, height) {
   return fitted(places, width, height);
 }
 
-/** On a spiral, the first one in the middle. */
+/** Start on a spiral, the first node in the middle. */
 function begin(at, count, width, height) {
   const turn = at * 2.399963;
   const share = Math.sqrt(at / Math.max(1, count)) * 0.45;
   return { x: width / 2 + Math.cos(turn) * share * width, y: height / 2 + Math.sin(turn) * share * height };
 }
 
-/** Stretched so that the room is used, with a margin for names. */
+/** Scale to the available room, with a margin for names. */
 function fitted(places, width, height) {
   const all = [...places.values()];
   const within = (name, room, margin) => {

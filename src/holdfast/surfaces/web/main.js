@@ -1,4 +1,4 @@
-// The shell: which view is shown, the way to the others, and the prompt for a key.
+// The shell: routing, navigation, and the prompt for a key.
 
 import { Refused, key } from "./api.js";
 import { coded, el, fill } from "./dom.js";
@@ -28,7 +28,7 @@ const VIEWS = {
 };
 const GROUPS = {
   Recall: ["search", "memories", "time", "graph"],
-  "To settle": ["stale", "conflicts", "tasks"],
+  Review: ["stale", "conflicts", "tasks"],
   Knowledge: ["reflections", "conversations", "facts", "lessons", "skills"],
   Store: ["sync", "usage", "audit", "health", "events"],
 };
@@ -41,7 +41,7 @@ let shown = new AbortController();
 let asking = false;
 let began = true;
 
-/** What the part of an address after # names: a view, what it is about, and its settings. Nothing is done by it. */
+/** Parse the hash of an address: view, subject and settings. Following a link never changes data. */
 function named(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
   const [name, ...rest] = path.split("/").map(decoded);
@@ -108,7 +108,7 @@ function leave() {
   location.reload();
 }
 
-/** Ask for a key, in the place of whatever was to be shown. */
+/** Show the prompt for a key instead of the view. */
 function prompt(event) {
   if (asking) return;
   asking = true;
@@ -128,11 +128,11 @@ function prompt(event) {
     el(
       "form",
       { class: "key card", on: { submit: enter } },
-      el("h1", { tabindex: "-1" }, "A key, please"),
-      el("p", {}, coded(had ? event.detail.message : "This memory is opened by a key: `holdfast keys create NAME` makes one.")),
+      el("h1", { tabindex: "-1" }, "Key required"),
+      el("p", {}, coded(had ? event.detail.message : "This store requires a key. Create one with `holdfast keys create NAME`.")),
       el("label", { for: "key" }, "Key"),
       input,
-      el("p", { class: "faint" }, "It is kept in this tab alone and forgotten when the tab is closed."),
+      el("p", { class: "faint" }, "Stored in this tab only, until it is closed."),
       el("button", { class: "primary" }, "Open"),
     ),
   );

@@ -1,4 +1,4 @@
-// A small part of Markdown, as nodes: headings, lists, quotes, code, rules, emphasis and links. HTML in it stays text.
+// Render a subset of Markdown as nodes: headings, lists, quotes, code, rules, emphasis and links. HTML stays text.
 
 import { el, outward } from "./dom.js";
 
@@ -9,7 +9,7 @@ const RULE = /^\s{0,3}([-*_])(\s*\1){2,}\s*$/;
 const INLINE = /(`+)(.+?)\1(?!`)|\*\*(.+?)\*\*|\*([^*\s][^*]*?)\*|!?\[([^\]\n]*)\]\(((?:[^()\s]|\([^()\s]*\))*)(?:\s+"[^"]*")?\)|(https?:\/\/[^\s<>"')\]]+)/g;
 const DEEPEST = 8;
 
-/** A text as nodes. */
+/** Render a text. */
 export function written(text) {
   return el("div", { class: "written" }, blocks(text.replace(/\r\n?/g, "\n").split("\n"), 0));
 }

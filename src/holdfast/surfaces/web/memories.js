@@ -1,4 +1,4 @@
-// A memory as it is shown in lists, and what can be done with one or many.
+// Memory cards, and actions on one or many memories.
 
 import { get, part, post, put, remove } from "./api.js";
 import { el, fill } from "./dom.js";
@@ -8,19 +8,19 @@ import { excerpt, marked } from "./words.js";
 export const TIERS = { short: "6 hours", mid: "7 days", long: "forever" };
 export const KINDS = "observation reflection persona concept entity claim relation event conversation decision fact lesson limitation summary".split(" ");
 
-/** What should be known of a memory at a glance. */
+/** Badges of a memory: state, staleness, warnings. */
 export function signs(memory) {
   return [
     memory.state && memory.state !== "live" && chip(memory.state, "warn"),
     memory.stale && chip(`stale since ${new Date(memory.stale.since).toLocaleDateString()}: ${memory.stale.cause}`, "warn"),
     memory.superseded_by && link("superseded", memoryHref(memory.superseded_by), { class: "chip warn" }),
-    memory.untrusted?.length > 0 && chip(`looks like an order: ${memory.untrusted.join(", ")}`, "bad"),
-    memory.secrets?.length > 0 && chip(`holds a secret: ${memory.secrets.join(", ")}`, "bad"),
-    memory.like?.length > 0 && chip(`${memory.like.length} more say the same`),
+    memory.untrusted?.length > 0 && chip(`possible prompt injection: ${memory.untrusted.join(", ")}`, "bad"),
+    memory.secrets?.length > 0 && chip(`contains a secret: ${memory.secrets.join(", ")}`, "bad"),
+    memory.like?.length > 0 && chip(`${memory.like.length} near-duplicates`),
   ];
 }
 
-/** Where it belongs and whose it is, in one line. */
+/** One line with namespace, kind, tier, priority, author, time and tags. */
 export function byline(memory) {
   return el(
     "p",
@@ -35,7 +35,7 @@ export function byline(memory) {
   );
 }
 
-/** A memory in a list; `before` stands in front of it, `after` below. */
+/** A memory in a list; `before` is placed in front of it, `after` below. */
 export function card(memory, { query = "", before, after, words } = {}) {
   return el(
     "article",
@@ -53,55 +53,55 @@ export function card(memory, { query = "", before, after, words } = {}) {
   );
 }
 
-/** Take the last change of a memory back. */
+/** Undo the last change of a memory. */
 async function undoLast(id) {
   const { changes } = await get(`/memories/${part(id)}/history`, { limit: 1000 });
   return post("/undo", { change: changes.at(-1).seq });
 }
 
-/** Tell that something was done to a memory, with the way back. */
+/** Show a message with an undo action. */
 export function undoable(text, id, again) {
-  say(text, "Undo", () => attempt(() => undoLast(id), "Taken back.").then(again));
+  say(text, "Undo", () => attempt(() => undoLast(id), "Undone.").then(again));
 }
 
-/** What can be done with one memory; `again` shows it anew, `gone` is called once it is away. */
+/** Actions on one memory; `again` reloads the view, `gone` is called after its removal. */
 export function actionsFor(memory, again, gone) {
   const { id } = memory;
   const done = (text, then) => (then(), undoable(text, id, again));
-  const promote = () => attempt(() => post(`/memories/${part(id)}/promote`)).then((ok) => ok && done("Lives for ever now.", again));
+  const promote = () => attempt(() => post(`/memories/${part(id)}/promote`)).then((ok) => ok && done("Promoted: it no longer expires.", again));
   const archive = () => attempt(() => post("/archive", { ids: [id] })).then((ok) => ok && done("Archived.", gone));
   const forget = async () => {
     const sure = await asked({
       title: "Delete this memory?",
-      text: `“${memory.title}” is no longer found. Its history stays, and undo brings it back.`,
+      text: `“${memory.title}” will no longer be found. Its history is kept, and undo restores it.`,
       action: "Delete",
       danger: true,
     });
     if (sure && (await attempt(() => remove(`/memories/${part(id)}`)))) done("Deleted.", gone);
   };
-  const restore = () => attempt(() => post(`/archive/${part(id)}/restore`), "Live again.").then((ok) => ok && again());
+  const restore = () => attempt(() => post(`/archive/${part(id)}/restore`), "Restored.").then((ok) => ok && again());
   if (memory.state === "archived") return [button("Restore", restore, { class: "primary" })];
-  if (memory.state === "deleted") return [button("Undo the deletion", () => attempt(() => undoLast(id), "Back again.").then(again))];
+  if (memory.state === "deleted") return [button("Undo deletion", () => attempt(() => undoLast(id), "Restored.").then(again))];
   return [
     link("Edit", `#/edit/${encodeURIComponent(id)}`, { class: "button primary" }),
-    (memory.tier !== "long" || memory.expires_at) && button("Promote", promote, { title: "Let it live forever" }),
+    (memory.tier !== "long" || memory.expires_at) && button("Promote", promote, { title: "Keep it forever" }),
     button("Archive", archive),
     button("Delete", forget, { class: "danger" }),
   ];
 }
 
-/** A list in which memories can be chosen, with what can be done to all that are. */
+/** A selection of memories with bulk actions. */
 export class Selection {
   constructor(again) {
     this.again = again;
     this.chosen = new Map();
     this.boxes = [];
-    this.bar = el("div", { class: "bulk", role: "region", "aria-label": "What is chosen", hidden: true });
+    this.bar = el("div", { class: "bulk", role: "region", "aria-label": "Selected memories", hidden: true });
   }
 
-  /** A box by which one memory is chosen. */
+  /** A checkbox that selects a memory. */
   box(memory) {
-    const input = el("input", { type: "checkbox", "aria-label": `Choose ${memory.title}` });
+    const input = el("input", { type: "checkbox", "aria-label": `Select ${memory.title}` });
     const change = () => {
       if (input.checked) this.chosen.set(memory.id, memory);
       else this.chosen.delete(memory.id);
@@ -127,7 +127,7 @@ export class Selection {
     this.bar.hidden = this.chosen.size === 0;
     fill(
       this.bar,
-      el("strong", {}, `${this.chosen.size} chosen`),
+      el("strong", {}, `${this.chosen.size} selected`),
       button("Tag", () => this.tag()),
       button("Promote", () => this.each("promoted", (id) => post(`/memories/${part(id)}/promote`))),
       button("Archive", () => this.archive()),
@@ -136,7 +136,7 @@ export class Selection {
     );
   }
 
-  /** Do one thing to every chosen memory; what was refused is told, and the rest is done all the same. */
+  /** Apply an action to every selected memory; show the errors and continue. */
   async each(done, act) {
     const refused = [];
     for (const [id, memory] of this.chosen) {
@@ -149,7 +149,7 @@ export class Selection {
 
   async tag() {
     const tags = el("input", { type: "text", name: "tags", required: true });
-    const form = await asked({ title: "Add tags", action: "Add", controls: [field("Tags, with commas", tags)] });
+    const form = await asked({ title: "Add tags", action: "Add", controls: [field("Tags, comma-separated", tags)] });
     if (!form) return;
     const more = labels(form.get("tags"));
     await this.each("tagged", (id, memory) =>
@@ -168,14 +168,14 @@ export class Selection {
     const count = this.chosen.size;
     const sure = await asked({
       title: `Delete ${count} ${count === 1 ? "memory" : "memories"}?`,
-      text: "They are no longer found. Their history stays, and undo brings each one back.",
+      text: "They will no longer be found. Their history is kept, and undo restores each one.",
       action: "Delete",
       danger: true,
     });
     if (sure) await this.each("deleted", (id) => remove(`/memories/${part(id)}`));
   }
 
-  /** As a file that `holdfast import` takes, with the links among what was chosen. */
+  /** Export the selection with the links among it, for `holdfast import`. */
   async export() {
     const memories = [];
     const links = new Map();
@@ -192,7 +192,7 @@ export class Selection {
   }
 }
 
-/** A memory without what is said of it here only. */
+/** A memory without computed fields. */
 function plain(memory) {
   const { links, also, stale, restated, secrets, untrusted, score, confidence_tier, access_count, last_accessed_at, ...kept } = memory;
   return kept;

@@ -1,4 +1,4 @@
-// The few forms that every view is made of.
+// Shared components of all views.
 
 import { get } from "./api.js";
 import { coded, el, fill } from "./dom.js";
@@ -12,13 +12,13 @@ export function heading(title, lede, ...actions) {
   );
 }
 
-export const busy = () => el("p", { class: "busy faint", role: "status" }, "One moment …");
+export const busy = () => el("p", { class: "busy faint", role: "status" }, "Loading …");
 
 export const problem = (error) => el("p", { class: "problem", role: "alert" }, coded(told(error)));
 
-/** What went wrong, and what a person can do about it. */
+/** The text of an error, with a hint. */
 export function told(error) {
-  if (error.status === 403) return `${error.message} Another key may see this.`;
+  if (error.status === 403) return `${error.message} Use another key to see this.`;
   return error.message || String(error);
 }
 
@@ -34,7 +34,7 @@ export const memoryHref = (id, query = "") => `#/memory/${encodeURIComponent(id)
 
 export const button = (label, click, attributes = {}) => el("button", { type: "button", on: { click }, ...attributes }, label);
 
-/** A moment, as long ago as it is; the exact one when it is pointed at. */
+/** A relative time, with the exact one as tooltip. */
 export function moment(at) {
   if (!at) return el("span", { class: "faint" }, "–");
   const exact = new Date(at);
@@ -50,22 +50,22 @@ function ago(exact) {
   return "just now";
 }
 
-/** What a field for a local moment holds, as the server takes it. */
+/** Convert the value of a local date field to UTC. */
 export const universal = (local) => (local ? new Date(local).toISOString() : "");
 
-/** The other way round. */
+/** Convert a UTC time to the value of a local date field. */
 export function local(at) {
   if (!at) return "";
   const exact = new Date(at);
   return new Date(exact - exact.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
-/** A field for a moment. What it was given is kept to the microsecond until somebody writes another one. */
+/** A date field. An unchanged value keeps its microseconds. */
 export function momentField(at, attributes = {}) {
   return el("input", { type: "datetime-local", step: "1", value: local(at), "data-exact": at ?? "", ...attributes });
 }
 
-/** The moment in such a field, as the server takes it. */
+/** The time in a date field as UTC. */
 export function exactly({ value, dataset: { exact } }) {
   return exact && value === local(exact) ? exact : universal(value);
 }
@@ -80,7 +80,7 @@ export function field(label, control, hint) {
   return el("div", { class: "field" }, el("label", { for: control.id }, label), control, hint && el("small", { id: described, class: "faint" }, hint));
 }
 
-/** A choice among some; `[value, label]`, or a value that is its own label. */
+/** A select; options are `[value, label]` or a value used as label. */
 export function choice(options, chosen, attributes = {}) {
   const option = (one) => {
     const [value, label] = Array.isArray(one) ? one : [one, one || "any"];
@@ -89,7 +89,7 @@ export function choice(options, chosen, attributes = {}) {
   return el("select", attributes, options.map(option));
 }
 
-/** A field for a namespace, which offers those that there are once somebody looks at it. */
+/** A namespace field; suggestions are loaded on focus. */
 export function namespaceField(value, attributes = {}) {
   const offered = el("datalist", { id: `field-${(fields += 1)}` });
   const input = el("input", { type: "text", value: value ?? "", list: offered.id, placeholder: "any", spellcheck: "false", ...attributes });
@@ -101,13 +101,13 @@ export function namespaceField(value, attributes = {}) {
   return { input, parts: [input, offered] };
 }
 
-/** A share of one as a bar, with its value beside it. */
+/** A bar for a share from 0 to 1. */
 export function bar(share, label) {
   const width = `${Math.max(0, Math.min(1, Math.abs(share))) * 100}%`;
   return el("span", { class: share < 0 ? "bar less" : "bar", role: "img", "aria-label": label }, el("i", { set: { width } }));
 }
 
-/** Rows under named columns; a column is `[name, cell of a row]`. */
+/** A table; a column is `[name, function from row to cell]`. */
 export function table(rows, columns, attributes = {}) {
   const cell = (row) => ([name, of]) => el("td", { "data-name": name }, of(row));
   return el(
@@ -122,38 +122,38 @@ export function table(rows, columns, attributes = {}) {
   );
 }
 
-/** Names and values below one another; what has no value is left out. */
+/** A list of names and values; empty values are omitted. */
 export function pairs(entries) {
   const shown = entries.filter(([, value]) => value !== undefined && value !== null && value !== "");
   return el("dl", { class: "pairs" }, shown.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }
 
-/** Links to the same view with another setting; the one that holds is marked. */
+/** Tabs: links to the same view with another setting. */
 export function tabs(label, options, chosen, href) {
   const one = ([value, name]) => el("li", {}, el("a", { href: href(value), "aria-current": value === chosen ? "true" : null }, name));
   return el("nav", { class: "tabs", "aria-label": label }, el("ul", {}, options.map(one)));
 }
 
-/** The way to the page before and after, by address. */
+/** Links to the previous and next page. */
 export function pager({ offset, size, count, total, href }) {
   if (!offset && count < size) return null;
   const last = offset + count;
   return el(
     "nav",
     { class: "pager", "aria-label": "Pages" },
-    offset > 0 ? link("← Before", href(Math.max(0, offset - size)), { rel: "prev" }) : el("span"),
-    el("span", { class: "faint" }, count ? `${offset + 1} to ${last}${total === undefined ? "" : ` of ${total}`}` : "Nothing more"),
-    count >= size && (total === undefined || last < total) ? link("After →", href(last), { rel: "next" }) : el("span"),
+    offset > 0 ? link("← Previous", href(Math.max(0, offset - size)), { rel: "prev" }) : el("span"),
+    el("span", { class: "faint" }, count ? `${offset + 1} to ${last}${total === undefined ? "" : ` of ${total}`}` : "No more results"),
+    count >= size && (total === undefined || last < total) ? link("Next →", href(last), { rel: "next" }) : el("span"),
   );
 }
 
-/** The address of a view with some settings; those left empty are left out. */
+/** The address of a view; empty settings are omitted. */
 export function address(view, settings) {
   const pairs = Object.entries(settings).filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== 0);
   return pairs.length ? `#/${view}?${new URLSearchParams(pairs)}` : `#/${view}`;
 }
 
-/** Tell what happened, with what can be done about it, for a while. */
+/** Show a message for a while, with an optional action. */
 export function say(text, label, act) {
   const place = document.getElementById("said");
   const told = el("div", { class: "toast" }, el("span", {}, text));
@@ -164,7 +164,7 @@ export function say(text, label, act) {
   setTimeout(gone, 12_000);
 }
 
-/** Do something, and tell it if it is refused. Whether it was done. */
+/** Run an action and show its error, if any. Returns its answer, or null on error. */
 export async function attempt(act, done) {
   try {
     const answer = await act();
@@ -176,7 +176,7 @@ export async function attempt(act, done) {
   }
 }
 
-/** Ask before something is done: what a form in a dialog was given, or null. Only a person's yes goes on. */
+/** Open a confirmation dialog; returns its form data, or null if cancelled. */
 export function asked({ title, text, action = "Yes", danger = false, controls = [] }) {
   return new Promise((settle) => {
     const form = el(
@@ -203,7 +203,7 @@ export function asked({ title, text, action = "Yes", danger = false, controls = 
   });
 }
 
-/** Call something once nobody has asked for it again for a while. */
+/** Debounce a function. */
 export function settled(wait, act) {
   let waiting;
   return (...given) => {
@@ -212,7 +212,7 @@ export function settled(wait, act) {
   };
 }
 
-/** A part of a view that is asked for by itself: told if it fails, and nothing else with it. */
+/** A section that loads separately; its error does not affect the others. */
 export function section(title, load, attributes = {}) {
   const inside = el("div", {}, busy());
   load().then(
@@ -222,7 +222,7 @@ export function section(title, load, attributes = {}) {
   return el("section", { class: "part", ...attributes }, title && el("h2", {}, title), inside);
 }
 
-/** Save something as a file of the reader's. */
+/** Download a value as a JSON file. */
 export function save(name, value) {
   const file = URL.createObjectURL(new Blob([JSON.stringify(value, null, 2)], { type: "application/json" }));
   const way = el("a", { href: file, download: name });

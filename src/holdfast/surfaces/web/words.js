@@ -1,10 +1,10 @@
-// Which words of a text an answer found, and where.
+// Highlight matched words, and excerpt the matched part of a text.
 
 import { el } from "./dom.js";
 
 const AROUND = 160;
 const LONGEST = 420;
-/** Scripts without blanks, and emoji: there a word may stand within others. */
+/** Scripts without spaces, and emoji: words may be inside other words. */
 const WITHIN = /[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hang}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}\p{sc=Tibt}\p{RI}\p{ExtPict}]/u;
 
 function pattern(words) {
@@ -13,7 +13,7 @@ function pattern(words) {
   return new RegExp(words.map(one).join("|"), "giu");
 }
 
-/** A text in which the words that were found are marked. */
+/** Highlight the found words in a text. */
 export function marked(text, words = []) {
   if (!words.length) return [text];
   const parts = [];
@@ -25,7 +25,7 @@ export function marked(text, words = []) {
   return [...parts, text.slice(last)];
 }
 
-/** The part of a content that bears on the question: the matched span, marked as such, with a little around it. */
+/** Excerpt the matched span of a content with some context. */
 export function excerpt(content, matched, words) {
   const letters = [...content];
   const text = (from, to) => letters.slice(Math.max(0, from), to).join("");
@@ -36,7 +36,7 @@ export function excerpt(content, matched, words) {
   return [
     from > 0 && "… ",
     marked(text(from, start), words),
-    el("span", { class: "span", title: "The part that bears most on the question" }, marked(text(start, end), words)),
+    el("span", { class: "span", title: "Best matching part" }, marked(text(start, end), words)),
     marked(text(end, to), words),
     to < letters.length && " …",
   ];

@@ -3,19 +3,19 @@
 from typing import Any
 
 import pytest
-from falling import Remember
+from ways_to_invalidate import Remember
 
 import holdfast
 
 
 @pytest.fixture
-def remember(timed: holdfast.Holdfast) -> Remember:
+def remember(clocked_store: holdfast.Holdfast) -> Remember:
     def remember(title: str, *sources: str, relation: str = "derived_from", **more: Any) -> str:
         """Store a memory derived from some others."""
         given = {"title": title, "content": f"about {title}", "tier": "long", "namespace": "team"} | more
-        id = str(timed.store(**given).id)
+        id = str(clocked_store.store(**given).id)
         for source in sources:
-            timed.link(id, source, relation=relation)
+            clocked_store.link(id, source, relation=relation)
         return id
 
     return remember

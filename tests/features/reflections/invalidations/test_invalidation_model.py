@@ -135,17 +135,17 @@ _worlds = count()
 class World:
     """A store and the model."""
 
-    def __init__(self, hold: holdfast.Holdfast) -> None:
-        self.hold, self.model = hold, Model()
-        hold.call("policy_set", {"namespace": "deep", "max_reflection_depth": 32})
+    def __init__(self, ctx: holdfast.Holdfast) -> None:
+        self.hold, self.model = ctx, Model()
+        ctx.call("policy_set", {"namespace": "deep", "max_reflection_depth": 32})
         place = f"deep/{next(_worlds)}"
         self.ids = [
-            hold.store(title=f"memory {number}", content=f"about {number}", tier="long", namespace=place).id
+            ctx.store(title=f"memory {number}", content=f"about {number}", tier="long", namespace=place).id
             for number in range(NODES)
         ]
 
     def take(self, step: Step) -> None:
-        before, step = self.changes(), self.meant(step)
+        before, step = self.changes(), self.pick_link(step)
         try:
             self.do(step)
         except HoldfastError:
@@ -163,7 +163,7 @@ class World:
             case "acknowledge" | "dismiss" | "resolve":
                 self.settle(step.verb, step.one)
 
-    def meant(self, step: Step) -> Step:
+    def pick_link(self, step: Step) -> Step:
         """Map a step to one of the existing links."""
         if step.verb not in ("unlink", "relink") or not self.model.edges:
             return step
@@ -188,12 +188,12 @@ class World:
             case "back":
                 self.bring_back(one)
             case "change":
-                with self.hold.hold.writing() as write:
+                with self.hold.ctx.transaction() as write:
                     write.local(ChangeSet).changed.add(one)
 
     def bring_back(self, id: str) -> None:
         """Restore a memory and remove its expiry."""
-        with self.hold.hold.writing() as write:
+        with self.hold.ctx.transaction() as write:
             memory = write.get(MEMORY, id)
             assert memory is not None
             write.change(MEMORY, memory, replace(memory, state="live", valid_until=None), "restore")
@@ -201,7 +201,7 @@ class World:
     def settle(self, verb: str, dependent: int) -> None:
         """Change all notices of one memory; closed ones cannot be acknowledged."""
         status = {"acknowledge": "acknowledged", "dismiss": "dismissed", "resolve": "resolved"}[verb]
-        with self.hold.hold.reading() as session:
+        with self.hold.ctx.reading() as session:
             rows = session.rows("invalidation_ever", dependent=self.ids[dependent])
         if rows:
             self.hold.call(f"invalidations_{verb}", {"ids": [row[0] for row in rows]})
@@ -212,12 +212,12 @@ class World:
                 self.model.told[key] = (cause, status)
 
     def changes(self) -> int:
-        with self.hold.hold.reading() as session:
-            return journal.head_of(session).seq
+        with self.hold.ctx.reading() as session:
+            return journal.get_head(session).seq
 
-    def told(self) -> dict[Key, tuple[str, str]]:
+    def read_notices(self) -> dict[Key, tuple[str, str]]:
         place = {id: number for number, id in enumerate(self.ids)}
-        with self.hold.hold.reading() as session:
+        with self.hold.ctx.reading() as session:
             found = [session.rows("invalidation_ever", dependent=id) for id in self.ids]
         rows = [INVALIDATION.load(row) for many in found for row in many]
         return {(place[r.invalidated], place[r.invalidating], place[r.dependent]): (r.cause, r.status) for r in rows}
@@ -235,25 +235,25 @@ def address(engine: str, request: pytest.FixtureRequest) -> Iterator[str]:
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(taken=steps())
-def test_who_is_told_is_what_the_rules_say_and_nobody_twice(address: str, taken: list[Step]) -> None:
-    with holdfast.open(address, agent_id="ai:tester@here") as hold:
-        world = World(hold)
+def test_the_notified_dependents_match_the_model(address: str, taken: list[Step]) -> None:
+    with holdfast.open(address, agent_id="ai:tester@here") as ctx:
+        world = World(ctx)
         for step in taken:
             world.take(step)
-            assert world.told() == world.model.told
+            assert world.read_notices() == world.model.told
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_store_of_many_random_steps_verifies(address: str, seed: int) -> None:
     pick = random.Random(seed)
     verbs = ["link"] * 5 + ["unlink", "unlink", "relink", *LIFE, *SAID]
-    with holdfast.open(address, agent_id="ai:tester@here") as hold:
-        world = World(hold)
+    with holdfast.open(address, agent_id="ai:tester@here") as ctx:
+        world = World(ctx)
         for _ in range(200):
             relation = pick.choice([*GROUNDS, "supersedes"])
             verb = pick.choice(verbs)
             other = pick.randrange(NODES if verb == "link" else 20)
             world.take(Step(verb, pick.randrange(NODES), other, relation))
-            assert world.told() == world.model.told
-        with hold.hold.reading() as session:
-            assert history.verify(hold.hold, session) == []
+            assert world.read_notices() == world.model.told
+        with ctx.ctx.reading() as session:
+            assert history.verify(ctx.ctx, session) == []

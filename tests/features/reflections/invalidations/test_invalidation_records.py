@@ -3,31 +3,31 @@
 from typing import Any
 
 import pytest
-from falling import Remember, entries, told
 from msgspec import UNSET
+from ways_to_invalidate import Remember, entries, read_notices
 
 import holdfast
 from holdfast.features.history import service as history
 
 
-def test_what_was_told_and_settled_survives_an_export(
-    timed: holdfast.Holdfast, remember: Remember, tmp_path: Any, clock: Any
+def test_notices_and_their_status_survive_an_export(
+    clocked_store: holdfast.Holdfast, remember: Remember, tmp_path: Any, clock: Any
 ) -> None:
     fallen, heir, gone = remember("fallen"), remember("heir"), remember("gone")
     remember("near", fallen, gone)
-    timed.link(heir, fallen, relation="supersedes")
-    timed.delete(gone)
-    first = timed.invalidations(invalidated_id=fallen).invalidations[0]
-    timed.invalidations_dismiss(ids=[first.id], reason="no matter")
-    envelope = timed.export()
+    clocked_store.link(heir, fallen, relation="supersedes")
+    clocked_store.delete(gone)
+    first = clocked_store.invalidations(invalidated_id=fallen).invalidations[0]
+    clocked_store.invalidations_dismiss(ids=[first.id], reason="no matter")
+    envelope = clocked_store.export()
     with holdfast.open(str(tmp_path / "copy.db"), agent_id="ai:tester@here", now=clock) as copy:
         assert copy.call("import", {"envelope": envelope}).rejected == 0
-        assert told(copy) == told(timed)
+        assert read_notices(copy) == read_notices(clocked_store)
         assert copy.export()["invalidations"] == envelope["invalidations"]
         assert copy.call("import", {"envelope": envelope}).rejected == 0
-        assert told(copy) == told(timed)
-        with copy.hold.reading() as session:
-            assert history.verify(copy.hold, session) == []
+        assert read_notices(copy) == read_notices(clocked_store)
+        with copy.ctx.reading() as session:
+            assert history.verify(copy.ctx, session) == []
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_what_was_told_and_settled_survives_an_export(
     ids=lambda wrong: next(iter(wrong)),
 )
 def test_an_imported_invalidation_that_makes_no_sense_is_rejected(
-    timed: holdfast.Holdfast, remember: Remember, wrong: dict[str, Any]
+    clocked_store: holdfast.Holdfast, remember: Remember, wrong: dict[str, Any]
 ) -> None:
     row = {
         "invalidated_id": "gone",
@@ -47,51 +47,55 @@ def test_an_imported_invalidation_that_makes_no_sense_is_rejected(
         "status": "open",
     }
     envelope = {"memories": [], "invalidations": [row | wrong]}
-    assert timed.call("import", {"envelope": envelope}).rejected == 1
-    assert told(timed) == set()
-    assert timed.call("import", {"envelope": {"memories": [], "invalidations": [row]}}).rejected == 0
-    assert len(told(timed)) == 1
+    assert clocked_store.call("import", {"envelope": envelope}).rejected == 1
+    assert read_notices(clocked_store) == set()
+    assert clocked_store.call("import", {"envelope": {"memories": [], "invalidations": [row]}}).rejected == 0
+    assert len(read_notices(clocked_store)) == 1
 
 
-def test_a_purge_takes_what_was_said_of_a_dependent_with_it(timed: holdfast.Holdfast, remember: Remember) -> None:
+def test_a_purge_erases_the_notices_of_a_dependent(clocked_store: holdfast.Holdfast, remember: Remember) -> None:
     ground = remember("ground")
     near = remember("near", ground)
-    timed.delete(ground)
-    (one,) = timed.invalidations().invalidations
-    timed.invalidations_acknowledge(ids=[one.id], reason="CANARY")
-    timed.archive(ids=[near])
-    timed.archive_purge(ids=[near])
-    assert told(timed) == set()
-    assert all("CANARY" not in (entry.body or "") for entry in entries(timed))
-    with timed.hold.reading() as session:
-        assert history.verify(timed.hold, session) == []
+    clocked_store.delete(ground)
+    (one,) = clocked_store.invalidations().invalidations
+    clocked_store.invalidations_acknowledge(ids=[one.id], reason="CANARY")
+    clocked_store.archive(ids=[near])
+    clocked_store.archive_purge(ids=[near])
+    assert read_notices(clocked_store) == set()
+    assert all("CANARY" not in (entry.body or "") for entry in entries(clocked_store))
+    with clocked_store.ctx.reading() as session:
+        assert history.verify(clocked_store.ctx, session) == []
 
 
-def test_an_invalidation_that_was_flagged_can_be_taken_back(timed: holdfast.Holdfast, remember: Remember) -> None:
+def test_a_flagged_invalidation_can_be_undone(clocked_store: holdfast.Holdfast, remember: Remember) -> None:
     ground = remember("ground")
     near = remember("near", ground)
-    timed.delete(ground)
-    (entry,) = entries(timed)
-    timed.undo(entry.seq)
-    assert told(timed) == set()
-    assert timed.get(near).stale is UNSET
+    clocked_store.delete(ground)
+    (entry,) = entries(clocked_store)
+    clocked_store.undo(entry.seq)
+    assert read_notices(clocked_store) == set()
+    assert clocked_store.get(near).stale is UNSET
 
 
-def test_an_undo_by_which_something_falls_names_its_own_change(timed: holdfast.Holdfast, remember: Remember) -> None:
+def test_an_undo_that_invalidates_a_memory_is_recorded_as_the_cause(
+    clocked_store: holdfast.Holdfast, remember: Remember
+) -> None:
     ground = remember("ground")
     near = remember("near", ground)
-    created = timed.history(ground).changes[0].seq
-    undone = timed.undo(created)
+    created = clocked_store.history(ground).changes[0].seq
+    undone = clocked_store.undo(created)
     assert undone.invalidation_notified == [near]
-    assert timed.undo(undone.change).invalidation_notified is UNSET
-    assert timed.get(ground).state == "live"
-    assert timed.get(near).stale is UNSET
+    assert clocked_store.undo(undone.change).invalidation_notified is UNSET
+    assert clocked_store.get(ground).state == "live"
+    assert clocked_store.get(near).stale is UNSET
 
 
-def test_what_stands_on_a_memory_that_an_import_ends_is_told(timed: holdfast.Holdfast, remember: Remember) -> None:
+def test_dependents_of_a_memory_that_an_import_ends_are_notified(
+    clocked_store: holdfast.Holdfast, remember: Remember
+) -> None:
     ground = remember("ground")
     near = remember("near", ground)
-    (row,) = [row for row in timed.export()["memories"] if row["id"] == ground]
+    (row,) = [row for row in clocked_store.export()["memories"] if row["id"] == ground]
     over = row | {"tier": "short", "expires_at": "2020-01-01", "updated_at": "2026-02-01", "version": 2}
-    assert timed.call("import", {"envelope": {"memories": [over]}}).merged == 1
-    assert told(timed) == {(ground, ground, near, 1, "expired", "open")}
+    assert clocked_store.call("import", {"envelope": {"memories": [over]}}).merged == 1
+    assert read_notices(clocked_store) == {(ground, ground, near, 1, "expired", "open")}

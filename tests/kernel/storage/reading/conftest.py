@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from plans import Opened, Plans, fill, one_store, plans_of
+from plans import OpenStore, Plans, fill, one_store, plans_of
 
 import holdfast
 from engines import ENGINES
@@ -15,18 +15,18 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def empty(engine: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Opened]:
+def empty(engine: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[OpenStore]:
     with one_store(engine, tmp_path_factory, request) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def hold(empty: Opened) -> holdfast.Holdfast:
+def hold(empty: OpenStore) -> holdfast.Holdfast:
     """With enough in it; a file that needs something else in it fills it by itself."""
     fill(empty.hold, empty.address)
     return empty.hold
 
 
 @pytest.fixture
-def plans(hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> Plans:
-    return plans_of(hold.hold.store, monkeypatch)
+def plans(ctx: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> Plans:
+    return plans_of(ctx.ctx.store, monkeypatch)

@@ -10,7 +10,7 @@ from plans import ME, Plans, SqlitePlans, Statement, ran
 
 import holdfast
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING, Filter, Part, View
+from holdfast.features.memories.store import EVERYTHING, Filter, SqlPart, View
 
 FILTERS = [
     EVERYTHING,
@@ -30,18 +30,18 @@ FILTERS = [
 ]
 
 
-Ask = Callable[[Sequence[Part], dict[str, Any]], list[Statement]]
+Ask = Callable[[Sequence[SqlPart], dict[str, Any]], list[Statement]]
 
 
 @pytest.fixture
-def ask(hold: holdfast.Holdfast, plans: Plans) -> Ask:
+def ask(ctx: holdfast.Holdfast, plans: Plans) -> Ask:
     """Runs a statement joined from parts; what the engine ran for it."""
 
-    return partial(ran, plans, hold)
+    return partial(ran, plans, ctx)
 
 
-def selecting(which: Filter, view: View, then: str, **params: Any) -> tuple[Sequence[Part], dict[str, Any]]:
-    parts, narrowing = memories.narrowed(ME, which, now=1, view=view)
+def selecting(which: Filter, view: View, then: str, **params: Any) -> tuple[Sequence[SqlPart], dict[str, Any]]:
+    parts, narrowing = memories.filter_clauses(ME, which, now=1, view=view)
     return ("memory_select", *parts, then), narrowing | params
 
 
@@ -54,13 +54,13 @@ def over_memories(steps: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("which", FILTERS, ids=str)
 def test_recall_asks_the_full_text_once_whatever_the_filter(
-    hold: holdfast.Holdfast, plans: Plans, ask: Ask, which: Filter
+    ctx: holdfast.Holdfast, plans: Plans, ask: Ask, which: Filter
 ) -> None:
-    parts, params = memories.narrowed(ME, which, now=1)
-    with hold.hold.store.reading() as session:
-        asking, asked = session.asking(["thing"], every=False)
+    parts, params = memories.filter_clauses(ME, which, now=1)
+    with ctx.ctx.store.reading() as session:
+        asking, asked = session.full_text_query(["thing"], match_all=False)
     params |= asked | {"limit": 10, "since_row": 1}
-    run = ask((*asking, *parts, "memory_found.since_row", "memory_found.best"), params)
+    run = ask((*asking, *parts, "full_text_hits.since_row", "full_text_hits.best"), params)
     steps = over_memories(plans.steps(run))
     if isinstance(plans, SqlitePlans):
         assert steps == ["SCAN t VIRTUAL TABLE INDEX 32:M3>", "SEARCH m USING INTEGER PRIMARY KEY (rowid=?)"]

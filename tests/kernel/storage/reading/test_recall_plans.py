@@ -5,37 +5,41 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from plans import ME, Opened, Plans, SqlitePlans, ran
+from plans import ME, OpenStore, Plans, SqlitePlans, ran
 
 import holdfast
-from engines import past_holdfast
+from engines import raw_connection
 from holdfast.features.embeddings import store as vectors
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING, Filter, Part
+from holdfast.features.memories.store import EVERYTHING, Filter, SqlPart
 from holdfast.features.recall import candidates
 from holdfast.kernel.storage.postgres.store import PostgresStore
-from holdfast.kernel.vector import unit
+from holdfast.kernel.vector import unit_vector
 
 MANY = 600
 
 
 @pytest.fixture(scope="module")
-def hold(empty: Opened) -> holdfast.Holdfast:
+def hold(empty: OpenStore) -> holdfast.Holdfast:
     """Many threads, and vectors of half of what is said in them."""
     opened, address = empty
-    opened.bulk_store(memories=[said(number) for number in range(MANY)])
-    with opened.hold.store.writing() as session:
-        half = [due for due in vectors.due_rows(session, "one", 0, MANY) if due.row % 2]
-        vectors.put_all(
-            session, [vectors.Kept(one.id, "one", 0, 9, 2, one.text_hash, 0, unit([1, one.row])) for one in half]
+    opened.bulk_store(memories=[spoken_turn(number) for number in range(MANY)])
+    with opened.ctx.store.transaction() as session:
+        half = [due for due in vectors.list_due_after(session, "one", 0, MANY) if due.row % 2]
+        vectors.put_embeddings(
+            session,
+            [
+                vectors.PassageEmbedding(one.id, "one", 0, 9, 2, one.text_hash, 0, unit_vector([1, one.row]))
+                for one in half
+            ],
         )
-    if isinstance(opened.hold.store, PostgresStore):
-        with past_holdfast(address) as raw:
+    if isinstance(opened.ctx.store, PostgresStore):
+        with raw_connection(address) as raw:
             raw.execute("analyze")
     return opened
 
 
-def said(number: int) -> dict[str, Any]:
+def spoken_turn(number: int) -> dict[str, Any]:
     return {
         "title": f"Turn {number}",
         "content": f"some thing of {number}",
@@ -47,8 +51,8 @@ def said(number: int) -> dict[str, Any]:
     }
 
 
-def filtered(which: Filter, first: str, *then: str, **params: Any) -> tuple[Sequence[Part], dict[str, Any]]:
-    parts, narrowing = memories.narrowed(ME, which, now=1)
+def filter_parts(which: Filter, first: str, *then: str, **params: Any) -> tuple[Sequence[SqlPart], dict[str, Any]]:
+    parts, narrowing = memories.filter_clauses(ME, which, now=1)
     return (first, *parts, *then), narrowing | params
 
 
@@ -59,9 +63,9 @@ def read(steps: list[str], table: str) -> list[str]:
 
 
 def test_what_was_said_around_a_memory_is_read_from_its_place_in_the_strand(
-    plans: Plans, hold: holdfast.Holdfast
+    plans: Plans, ctx: holdfast.Holdfast
 ) -> None:
-    run = ran(plans, hold, ["strand_around"], {"rows": [3, 300]})
+    run = ran(plans, ctx, ["strand_around"], {"rows": [3, 300]})
     steps = [step for step in plans.steps(run) if "memory_strand" in step]
     if isinstance(plans, SqlitePlans):
         seeks = [f"spot=? AND rowno{sign}?" for sign in "<>"] + [f"spot{sign}?" for sign in "<>"]
@@ -73,10 +77,10 @@ def test_what_was_said_around_a_memory_is_read_from_its_place_in_the_strand(
     assert plans.walks(run) == []
 
 
-def test_the_two_before_and_after_each_memory_are_those_of_its_strand_in_order(hold: holdfast.Holdfast) -> None:
-    with hold.hold.reading() as session:
-        kept = session.ask("select strand, spot, rowno from memory where strand is not null order by 1, 2, 3", {})
-        found = candidates.around(session, [row for *_, row in kept])
+def test_the_two_before_and_after_each_memory_are_those_of_its_strand_in_order(ctx: holdfast.Holdfast) -> None:
+    with ctx.ctx.reading() as session:
+        kept = session.query_sql("select strand, spot, rowno from memory where strand is not null order by 1, 2, 3", {})
+        found = candidates.find_adjacent(session, [row for *_, row in kept])
     for at, (strand, _, row) in enumerate(kept):
         beside = [kept[place] if 0 <= place < len(kept) else ("",) for place in (at - 1, at - 2, at + 1, at + 2)]
         assert found[row] == tuple(other[-1] if other[0] == strand else None for other in beside)
@@ -88,9 +92,9 @@ WHICH = [EVERYTHING, Filter(namespace="n1"), Filter(under="n1"), Filter(tags=("x
 @pytest.mark.parametrize("select", ["candidate_select.numbered", "neighbour_select", "candidate_select"])
 @pytest.mark.parametrize("which", WHICH, ids=str)
 def test_candidates_are_read_by_their_numbers_or_their_ids_whatever_the_filter(
-    plans: Plans, hold: holdfast.Holdfast, which: Filter, select: str
+    plans: Plans, ctx: holdfast.Holdfast, which: Filter, select: str
 ) -> None:
-    run = ran(plans, hold, *filtered(which, select, rows=[3, 300], ids=["a", "b"]))
+    run = ran(plans, ctx, *filter_parts(which, select, rows=[3, 300], ids=["a", "b"]))
     (step,) = read(plans.steps(run), "memory")
     by_id = select == "candidate_select"
     if isinstance(plans, SqlitePlans):
@@ -101,16 +105,16 @@ def test_candidates_are_read_by_their_numbers_or_their_ids_whatever_the_filter(
 
 
 @pytest.mark.parametrize("which", WHICH, ids=str)
-def test_who_speaks_is_looked_up_in_the_index_of_speakers(plans: Plans, hold: holdfast.Holdfast, which: Filter) -> None:
-    run = ran(plans, hold, *filtered(which, "speaker_select", "memory.first", name="Name7", limit=1))
+def test_who_speaks_is_looked_up_in_the_index_of_speakers(plans: Plans, ctx: holdfast.Holdfast, which: Filter) -> None:
+    run = ran(plans, ctx, *filter_parts(which, "speaker_select", "memory.first", name="Name7", limit=1))
     assert plans.walks(run) == []
     assert sum("memory_speaker" in step for step in plans.steps(run)) == 2
 
 
 def test_what_was_changed_is_read_from_one_place_of_the_journal_to_another(
-    plans: Plans, hold: holdfast.Holdfast
+    plans: Plans, ctx: holdfast.Holdfast
 ) -> None:
-    (step,) = read(plans.steps(ran(plans, hold, ["memory_changed"], {"after": 500, "upto": 520})), "journal")
+    (step,) = read(plans.steps(ran(plans, ctx, ["memory_changed"], {"after": 500, "upto": 520})), "journal")
     if isinstance(plans, SqlitePlans):
         assert step == "SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
     else:
@@ -119,12 +123,12 @@ def test_what_was_changed_is_read_from_one_place_of_the_journal_to_another(
 
 
 def test_what_has_no_vectors_is_looked_for_behind_what_was_passed_and_in_its_order(
-    plans: Plans, hold: holdfast.Holdfast
+    plans: Plans, ctx: holdfast.Holdfast
 ) -> None:
     steps = plans.steps(
         ran(
             plans,
-            hold,
+            ctx,
             ["embedding_due", "embedding_due.first"],
             {"model": "one", "after": 500, "limit": 5, "renewed": -1},
         )
@@ -153,9 +157,9 @@ def test_what_has_no_vectors_is_looked_for_behind_what_was_passed_and_in_its_ord
     ids=lambda given: given[0] if isinstance(given, list) else "",
 )
 def test_the_vectors_of_some_memories_are_found_by_index(
-    plans: Plans, hold: holdfast.Holdfast, parts: Sequence[Part], params: dict[str, Any]
+    plans: Plans, ctx: holdfast.Holdfast, parts: Sequence[SqlPart], params: dict[str, Any]
 ) -> None:
-    run = ran(plans, hold, parts, params)
+    run = ran(plans, ctx, parts, params)
     assert plans.steps(run)
     assert plans.walks(run) == []
 
@@ -163,9 +167,9 @@ def test_the_vectors_of_some_memories_are_found_by_index(
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("which", [EVERYTHING, Filter(namespace="n1"), Filter(tags=("x",))], ids=str)
 def test_the_vectors_of_a_file_are_read_by_their_numbers_whatever_the_filter(
-    plans: Plans, hold: holdfast.Holdfast, which: Filter
+    plans: Plans, ctx: holdfast.Holdfast, which: Filter
 ) -> None:
-    run = ran(plans, hold, *filtered(which, "embedding_found", numbers=[3, 300]))
+    run = ran(plans, ctx, *filter_parts(which, "embedding_nearest", numbers=[3, 300]))
     assert [step for step in plans.steps(run) if re.match("SEARCH [sem] ", step)] == [
         "SEARCH s USING INTEGER PRIMARY KEY (rowid=?)",
         "SEARCH e USING INDEX sqlite_autoindex_embedding_1 (memory=? AND model=? AND begins=?)",
@@ -174,15 +178,15 @@ def test_the_vectors_of_a_file_are_read_by_their_numbers_whatever_the_filter(
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-def test_new_signs_of_a_file_are_read_behind_those_that_are_known(plans: Plans, hold: holdfast.Holdfast) -> None:
-    run = ran(plans, hold, ["embedding_signs"], {"model": "one", "after": 250, "last": 300, "size": 8, "limit": 9})
+def test_new_signs_of_a_file_are_read_behind_those_that_are_known(plans: Plans, ctx: holdfast.Holdfast) -> None:
+    run = ran(plans, ctx, ["embedding_signs"], {"model": "one", "after": 250, "last": 300, "size": 8, "limit": 9})
     assert plans.steps(run) == ["SEARCH embedding_sign USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]
 
 
 @pytest.mark.parametrize("order", ["said_select.forward", "said_select.backward"])
 def test_what_was_said_in_a_span_of_time_is_read_from_one_end_of_it_to_the_other(
-    plans: Plans, hold: holdfast.Holdfast, order: str
+    plans: Plans, ctx: holdfast.Holdfast, order: str
 ) -> None:
-    run = ran(plans, hold, *filtered(Filter(said_since=1, said_until=2), "said_select", order, limit=10))
-    assert any("memory_said" in step for step in plans.steps(run))
+    run = ran(plans, ctx, *filter_parts(Filter(said_since=1, said_until=2), "said_select", order, limit=10))
+    assert any("match_times" in step for step in plans.steps(run))
     assert plans.walks(run) == []

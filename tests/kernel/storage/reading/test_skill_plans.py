@@ -9,21 +9,21 @@ from plans import ME, Plans, SqlitePlans
 import holdfast
 from holdfast.features.skills import reflection_store as skill_reflections
 from holdfast.features.skills import store as skills
-from holdfast.features.skills.reflection_store import Within
+from holdfast.features.skills.reflection_store import ReflectionScope
 from holdfast.kernel.storage.port import Session
 
-HERE = Within("n1", 1, 3)
+HERE = ReflectionScope("n1", 1, 3)
 
 
 READING: dict[str, Callable[[Session], Any]] = {
-    "the best": lambda session: skill_reflections.best(session, ME, HERE, 1, limit=10),
-    "how many": lambda session: skill_reflections.count(session, ME, HERE),
+    "the best": lambda session: skill_reflections.find_best(session, ME, HERE, 1, limit=10),
+    "how many": lambda session: skill_reflections.count_reflections(session, ME, HERE),
 }
 
 
 @pytest.mark.parametrize("what", READING)
-def test_reflections_are_read_from_one_range_of_their_index(plans: Plans, hold: holdfast.Holdfast, what: str) -> None:
-    with plans.noted() as seen, hold.hold.store.reading() as session:
+def test_reflections_are_read_from_one_range_of_their_index(plans: Plans, ctx: holdfast.Holdfast, what: str) -> None:
+    with plans.record_statements() as seen, ctx.ctx.store.reading() as session:
         READING[what](session)
     run = [one for one in seen if "kind = 'reflection'" in one[0]]
     assert plans.walks(run) == []
@@ -33,12 +33,12 @@ def test_reflections_are_read_from_one_range_of_their_index(plans: Plans, hold: 
         assert steps == ["SEARCH m USING COVERING INDEX memory_reflection (namespace>? AND namespace<?)"]
 
 
-def test_a_skill_is_looked_up_by_an_index_whatever_it_is_asked_by(plans: Plans, hold: holdfast.Holdfast) -> None:
-    with plans.noted() as seen, hold.hold.store.reading() as session:
+def test_a_skill_is_looked_up_by_an_index_whatever_it_is_asked_by(plans: Plans, ctx: holdfast.Holdfast) -> None:
+    with plans.record_statements() as seen, ctx.ctx.store.reading() as session:
         for parts, params in (
-            (("skill.one",), {"id": "x"}),
-            (("skill.current", "skill.placed"), {"namespace": "a", "name": "b"}),
-            (("skill.of",), {"skill": "x", "limit": 5}),
+            (("skill.by_id",), {"id": "x"}),
+            (("skill.current", "skill.by_path"), {"namespace": "a", "name": "b"}),
+            (("skill.of_skill",), {"skill": "x", "limit": 5}),
         ):
-            skills.found(session, ME, parts, params)
+            skills.find_versions(session, ME, parts, params)
     assert [step for step in plans.steps(seen) if step.startswith(("SCAN", "Seq Scan"))] == []

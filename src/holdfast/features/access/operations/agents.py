@@ -7,10 +7,10 @@ from msgspec import Meta, Struct
 from holdfast.features.access import agents
 from holdfast.features.access.model import Permission
 from holdfast.features.access.notice import Notice
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, AgentId, Id, Metadata, Priority, Title
-from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request, operation
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
+from holdfast.kernel.timestamps import format_timestamp
 
 
 class AgentRegister(Request, frozen=True):
@@ -30,7 +30,7 @@ class AgentView(Struct, frozen=True, kw_only=True):
     last_seen_at: str
 
 
-class Registered(AgentView, frozen=True, kw_only=True):
+class AgentRegisterResult(AgentView, frozen=True, kw_only=True):
     registered: bool
     id: str
 
@@ -46,17 +46,17 @@ class Registered(AgentView, frozen=True, kw_only=True):
         Example({"agent_id": "no blanks allowed", "agent_type": "human"}, error="VALIDATION_FAILED"),
     ),
 )
-def agent_register(hold: Hold, request: AgentRegister) -> Registered:
+def agent_register(ctx: Context, request: AgentRegister) -> AgentRegisterResult:
     """Register an agent with its capabilities."""
-    agent = agents.register(hold, request.agent_id, request.agent_type, tuple(request.capabilities))
-    return Registered(
+    agent = agents.register(ctx, request.agent_id, request.agent_type, tuple(request.capabilities))
+    return AgentRegisterResult(
         registered=True,
         id=agent.id,
         agent_id=agent.id,
         agent_type=agent.agent_type,
         capabilities=list(agent.capabilities),
-        registered_at=to_text(agent.created_at),
-        last_seen_at=to_text(agent.updated_at),
+        registered_at=format_timestamp(agent.created_at),
+        last_seen_at=format_timestamp(agent.updated_at),
     )
 
 
@@ -66,17 +66,17 @@ class AgentPage(Struct, frozen=True, kw_only=True):
 
 
 @operation(Effect.READ, "GET /api/v1/agents", family="meta", cli=("agents", "list"), examples=(Example({}),))
-def agent_list(hold: Hold, request: Nothing) -> AgentPage:
+def agent_list(ctx: Context, request: EmptyRequest) -> AgentPage:
     """List the registered agents."""
-    with hold.reading() as session:
-        found = agents.registered(session)
+    with ctx.reading() as session:
+        found = agents.list_agents(session)
     shown = [
         AgentView(
             agent_id=agent.id,
             agent_type=agent.agent_type,
             capabilities=list(agent.capabilities),
-            registered_at=to_text(agent.created_at),
-            last_seen_at=to_text(seen or agent.updated_at),
+            registered_at=format_timestamp(agent.created_at),
+            last_seen_at=format_timestamp(seen or agent.updated_at),
         )
         for agent, seen in found
     ]
@@ -95,7 +95,7 @@ class Notify(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class Notified(Struct, frozen=True, kw_only=True):
+class NotifyResult(Struct, frozen=True, kw_only=True):
     id: str
     to: str
     title: str
@@ -113,27 +113,27 @@ class Notified(Struct, frozen=True, kw_only=True):
         Example({"target_agent_id": "ai:scout@laptop", "title": "Ping"}, error="VALIDATION_FAILED"),
     ),
 )
-def notify(hold: Hold, request: Notify) -> Notified:
+def notify(ctx: Context, request: Notify) -> NotifyResult:
     """Send a message to another agent."""
     notice = agents.notify(
-        hold,
+        ctx,
         Notice(
-            hold.new_id(),
-            hold.caller.agent,
+            ctx.new_id(),
+            ctx.caller.agent,
             request.target_agent_id,
             request.title,
             request.payload,
             request.priority,
             request.metadata,
-            hold.now(),
+            ctx.now(),
             None,
         ),
     )
-    return Notified(
+    return NotifyResult(
         id=notice.id,
         to=notice.recipient,
         title=notice.title,
-        delivered_at=to_text(notice.created_at),
+        delivered_at=format_timestamp(notice.created_at),
         sender=notice.sender,
     )
 
@@ -170,10 +170,10 @@ class InboxPage(Struct, frozen=True, kw_only=True):
     human="holdfast.features.access.render:render_inbox",
     examples=(Example({}), Example({"limit": 501}, error="VALIDATION_FAILED")),
 )
-def inbox(hold: Hold, request: Inbox) -> InboxPage:
+def inbox(ctx: Context, request: Inbox) -> InboxPage:
     """List your messages."""
-    with hold.reading() as session:
-        found = agents.inbox(hold, session, unread_only=request.unread_only, limit=request.limit)
+    with ctx.reading() as session:
+        found = agents.inbox(ctx, session, unread_only=request.unread_only, limit=request.limit)
     shown = [
         NoticeView(
             id=notice.id,
@@ -183,12 +183,12 @@ def inbox(hold: Hold, request: Inbox) -> InboxPage:
             payload=notice.body,
             priority=notice.priority,
             metadata=notice.metadata,
-            created_at=to_text(notice.created_at),
+            created_at=format_timestamp(notice.created_at),
             read=notice.read_at is not None,
         )
         for notice in found
     ]
-    return InboxPage(agent_id=hold.caller.agent, messages=shown, count=len(shown), unread_only=request.unread_only)
+    return InboxPage(agent_id=ctx.caller.agent, messages=shown, count=len(shown), unread_only=request.unread_only)
 
 
 NoticeId = Annotated[str, Meta(min_length=1, max_length=128, description="Id of a message.")]
@@ -201,7 +201,7 @@ class InboxRead(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class Read(Struct, frozen=True, kw_only=True):
+class InboxReadResult(Struct, frozen=True, kw_only=True):
     read: list[str]
     """Ids that were unread."""
     missing: list[str]
@@ -215,10 +215,10 @@ class Read(Struct, frozen=True, kw_only=True):
     family="power",
     examples=(Example({"ids": ["no-such-message"]}), Example({"ids": []}, error="VALIDATION_FAILED")),
 )
-def inbox_read(hold: Hold, request: InboxRead) -> Read:
+def inbox_read(ctx: Context, request: InboxRead) -> InboxReadResult:
     """Mark your messages as read."""
-    read, missing = agents.mark_read(hold, request.ids)
-    return Read(read=read, missing=missing, count=len(read))
+    read, missing = agents.mark_read(ctx, request.ids)
+    return InboxReadResult(read=read, missing=missing, count=len(read))
 
 
 class GrantRequest(Request, frozen=True):
@@ -242,9 +242,9 @@ class GrantAnswer(Struct, frozen=True, kw_only=True):
     human="holdfast.features.access.render:render_grant",
     examples=(Example({"id": "no-such-memory", "agent_id": "ai:scout@laptop"}, error="NOT_FOUND"),),
 )
-def grant(hold: Hold, request: GrantRequest) -> GrantAnswer:
+def grant(ctx: Context, request: GrantRequest) -> GrantAnswer:
     """Let another agent read or change one of your private memories."""
-    made = agents.grant(hold, request.id, request.agent_id, request.permission)
+    made = agents.grant(ctx, request.id, request.agent_id, request.permission)
     return GrantAnswer(id=made.memory, agent_id=made.agent, permission=made.permission, granted=True, revoked=False)
 
 
@@ -260,7 +260,7 @@ class RevokeRequest(Request, frozen=True):
     human="holdfast.features.access.render:render_grant",
     examples=(Example({"id": "no-such-memory", "agent_id": "ai:scout@laptop"}, error="NOT_FOUND"),),
 )
-def revoke(hold: Hold, request: RevokeRequest) -> GrantAnswer:
+def revoke(ctx: Context, request: RevokeRequest) -> GrantAnswer:
     """Revoke another agent's grant on a memory."""
-    gone = agents.revoke(hold, request.id, request.agent_id)
+    gone = agents.revoke(ctx, request.id, request.agent_id)
     return GrantAnswer(id=gone.memory, agent_id=gone.agent, permission=gone.permission, granted=False, revoked=True)

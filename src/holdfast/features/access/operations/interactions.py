@@ -6,17 +6,17 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.access import interactions
 from holdfast.features.access.interaction import Interaction
-from holdfast.features.access.interaction_store import Which
-from holdfast.features.memories.views import text
-from holdfast.kernel.context import Hold, Progress
-from holdfast.kernel.registry.fields import Actor, Limit, Moment, Namespace, Skip
+from holdfast.features.access.interaction_store import InteractionFilter
+from holdfast.features.memories.views import format_time
+from holdfast.kernel.context import Context, Progress
+from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import from_text
+from holdfast.kernel.timestamps import parse_timestamp
 
 Decision = Literal["ok", "error", "denied"]
 Label = Annotated[str, Meta(max_length=256)]
-Who = Annotated[str, Meta(min_length=1, max_length=128, description="Person who asked [default: the agent].")]
-Words = Annotated[str, Meta(min_length=1, max_length=65_536)]
+Principal = Annotated[str, Meta(min_length=1, max_length=128, description="Person who asked [default: the agent].")]
+Text = Annotated[str, Meta(min_length=1, max_length=65_536)]
 
 
 class InteractionView(Struct, frozen=True, kw_only=True):
@@ -47,13 +47,13 @@ class InteractionView(Struct, frozen=True, kw_only=True):
     """Whether text and person were erased."""
 
 
-_TOLD = ("principal", "name", "channel", "action", "reason", "provider", "model", "input", "output")
+_OPTIONAL_FIELDS = ("principal", "name", "channel", "action", "reason", "provider", "model", "input", "output")
 
 
-def _view(one: "Interaction") -> InteractionView:
+def _interaction_view(one: "Interaction") -> InteractionView:
     return InteractionView(
         id=one.id,
-        at=str(text(one.at)),
+        at=str(format_time(one.at)),
         status=one.status,
         agent_id=one.agent,
         namespace=one.namespace,
@@ -63,28 +63,28 @@ def _view(one: "Interaction") -> InteractionView:
         input_digest=one.input_digest or UNSET,
         output_digest=one.output_digest or UNSET,
         erased=one.state == "deleted" or UNSET,
-        **{name: getattr(one, name) or UNSET for name in _TOLD},
+        **{name: getattr(one, name) or UNSET for name in _OPTIONAL_FIELDS},
     )
 
 
 class InteractionRecord(Request, frozen=True):
     status: Annotated[Decision, Meta(description="Decision: ok, error or denied.", extra={"argument": True})]
-    principal: Who | None = None
+    principal: Principal | None = None
     name: Annotated[Label, Meta(description="Display name of the person.")] = ""
     channel: Annotated[Label, Meta(description="Channel, such as cli or slack.")] = ""
     action: Annotated[Label, Meta(description="Requested action, such as a tool.")] = ""
     reason: Annotated[str, Meta(max_length=2048, description="Reason of the denial or error.")] = ""
-    input: Annotated[Words, Meta(description="Text of the request; stored as the namespace policy allows.")] | None = (
+    input: Annotated[Text, Meta(description="Text of the request; stored as the namespace policy allows.")] | None = (
         None
     )
-    output: Annotated[Words, Meta(description="Text of the answer; stored as the namespace policy allows.")] | None = (
+    output: Annotated[Text, Meta(description="Text of the answer; stored as the namespace policy allows.")] | None = (
         None
     )
     provider: Annotated[Label, Meta(description="Provider of the model.")] = ""
     model: Annotated[Label, Meta(description="Model that answered.")] = ""
     took_ms: Annotated[int, Meta(ge=0, le=10**12, description="Duration in milliseconds.")] | None = None
     conversation_id: Annotated[str, Meta(max_length=64, description="Id of the conversation.")] = ""
-    at: Annotated[Moment, Meta(description="Time [default: now].")] | None = None
+    at: Annotated[Timestamp, Meta(description="Time [default: now].")] | None = None
     unique_key: (
         Annotated[str, Meta(min_length=1, max_length=256, description="Idempotency key: repeats are recorded once.")]
         | None
@@ -93,7 +93,7 @@ class InteractionRecord(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class InteractionRecorded(InteractionView, frozen=True, kw_only=True):
+class InteractionRecordResult(InteractionView, frozen=True, kw_only=True):
     recorded: bool
     """False: it was already recorded under the same key."""
 
@@ -112,12 +112,12 @@ class InteractionRecorded(InteractionView, frozen=True, kw_only=True):
         Example({"status": "denied", "reason": "x", "namespace": "people/ann"}, error="VALIDATION_FAILED"),
     ),
 )
-def interaction_record(hold: Hold, request: InteractionRecord) -> InteractionRecorded:
+def interaction_record(ctx: Context, request: InteractionRecord) -> InteractionRecordResult:
     """Record a request to an agent and its decision in the journal.
 
     The policy of the namespace decides whether text is kept, hashed or omitted.
     """
-    told = interactions.Told(
+    told = interactions.InteractionInput(
         status=request.status,
         principal=request.principal,
         namespace=request.namespace,
@@ -129,14 +129,14 @@ def interaction_record(hold: Hold, request: InteractionRecord) -> InteractionRec
         model=request.model,
         took_ms=request.took_ms,
         conversation=request.conversation_id,
-        at=None if request.at is None else from_text(request.at, "at"),
+        at=None if request.at is None else parse_timestamp(request.at, "at"),
         input=request.input,
         output=request.output,
         unique_key=request.unique_key,
     )
-    kept, fresh = interactions.record(hold, told)
-    view = _view(kept)
-    return InteractionRecorded(**{name: getattr(view, name) for name in view.__struct_fields__}, recorded=fresh)
+    kept, fresh = interactions.record(ctx, told)
+    view = _interaction_view(kept)
+    return InteractionRecordResult(**{name: getattr(view, name) for name in view.__struct_fields__}, recorded=fresh)
 
 
 class InteractionList(Request, frozen=True):
@@ -144,8 +144,8 @@ class InteractionList(Request, frozen=True):
     principal: Annotated[list[str], Meta(max_length=20, description="Only these people.")] = []
     channel: Annotated[Label, Meta(description="Only this channel.")] | None = None
     namespace: Namespace | None = None
-    since: Annotated[Moment, Meta(description="From this time on.")] | None = None
-    until: Annotated[Moment, Meta(description="Before this time.")] | None = None
+    since: Annotated[Timestamp, Meta(description="From this time on.")] | None = None
+    until: Annotated[Timestamp, Meta(description="Before this time.")] | None = None
     limit: Limit = 50
     offset: Skip = 0
 
@@ -165,21 +165,21 @@ class Interactions(Struct, frozen=True, kw_only=True):
     human="holdfast.features.access.render:render_interactions",
     examples=(Example({}), Example({"status": ["denied"]}), Example({"status": ["maybe"]}, error="VALIDATION_FAILED")),
 )
-def interaction_list(hold: Hold, request: InteractionList) -> Interactions:
+def interaction_list(ctx: Context, request: InteractionList) -> Interactions:
     """List interactions, latest first.
 
     Agents see those they recorded and their own; admins of the store see all.
     """
-    which = Which(
+    which = InteractionFilter(
         principals=tuple(request.principal),
         statuses=tuple(request.status),
         channel=request.channel,
         namespace=request.namespace,
-        since=None if request.since is None else from_text(request.since, "since"),
-        until=None if request.until is None else from_text(request.until, "until"),
+        since=None if request.since is None else parse_timestamp(request.since, "since"),
+        until=None if request.until is None else parse_timestamp(request.until, "until"),
     )
-    found, totals = interactions.browse(hold, which, request.limit, request.offset)
-    return Interactions(interactions=[_view(one) for one in found], count=len(found), totals=totals)
+    found, totals = interactions.list_interactions(ctx, which, request.limit, request.offset)
+    return Interactions(interactions=[_interaction_view(one) for one in found], count=len(found), totals=totals)
 
 
 class InteractionShow(Request, frozen=True):
@@ -196,9 +196,9 @@ class InteractionShow(Request, frozen=True):
     human="holdfast.features.access.render:render_interaction",
     examples=(Example({"id": "no-such-interaction"}, error="NOT_FOUND"),),
 )
-def interaction_show(hold: Hold, request: InteractionShow) -> InteractionView:
+def interaction_show(ctx: Context, request: InteractionShow) -> InteractionView:
     """Show one interaction in full."""
-    return _view(interactions.show(hold, request.id))
+    return _interaction_view(interactions.get_interaction(ctx, request.id))
 
 
 class InteractionErase(Request, frozen=True):
@@ -206,7 +206,7 @@ class InteractionErase(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class InteractionsErased(Struct, frozen=True, kw_only=True):
+class InteractionEraseResult(Struct, frozen=True, kw_only=True):
     erased: int
 
 
@@ -223,6 +223,6 @@ class InteractionsErased(Struct, frozen=True, kw_only=True):
         Example({}, error="VALIDATION_FAILED"),
     ),
 )
-def interaction_erase(hold: Hold, request: InteractionErase, progress: Progress) -> InteractionsErased:
+def interaction_erase(ctx: Context, request: InteractionErase, progress: Progress) -> InteractionEraseResult:
     """Erase text and person of old interactions; decisions remain."""
-    return InteractionsErased(erased=interactions.erase_older(hold, request.older_than_days))
+    return InteractionEraseResult(erased=interactions.erase_older(ctx, request.older_than_days))

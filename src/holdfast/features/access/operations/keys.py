@@ -6,11 +6,11 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.access import keys
 from holdfast.features.access.keys import Key
-from holdfast.features.memories.views import text
+from holdfast.features.memories.views import format_time
 from holdfast.kernel.caller import ALL_NAMESPACES, Right
-from holdfast.kernel.context import Hold
-from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request, operation
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.context import Context
+from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
+from holdfast.kernel.timestamps import format_timestamp
 
 
 class KeyCreate(Request, frozen=True):
@@ -50,7 +50,7 @@ class KeyView(Struct, frozen=True, kw_only=True):
     revoked_at: str | UnsetType = UNSET
 
 
-class KeyMade(KeyView, frozen=True, kw_only=True):
+class KeyCreateResult(KeyView, frozen=True, kw_only=True):
     key: str
     """The secret, shown only once."""
 
@@ -62,8 +62,8 @@ def key_view(key: Key) -> KeyView:
         scope=key.right,
         namespaces=list(key.namespaces),
         agent_id=key.agent,
-        created_at=to_text(key.created_at),
-        revoked_at=text(key.revoked_at),
+        created_at=format_timestamp(key.created_at),
+        revoked_at=format_time(key.revoked_at),
     )
 
 
@@ -81,11 +81,11 @@ def key_view(key: Key) -> KeyView:
         Example({"name": "no blanks"}, error="VALIDATION_FAILED"),
     ),
 )
-def key_create(hold: Hold, request: KeyCreate) -> KeyMade:
+def key_create(ctx: Context, request: KeyCreate) -> KeyCreateResult:
     """Create an API key; its secret is shown only once."""
-    key, secret = keys.create(hold, request.name, request.scope, request.namespaces or ALL_NAMESPACES, request.agent_id)
+    key, secret = keys.create(ctx, request.name, request.scope, request.namespaces or ALL_NAMESPACES, request.agent_id)
     view = key_view(key)
-    return KeyMade(**{name: getattr(view, name) for name in view.__struct_fields__}, key=secret)
+    return KeyCreateResult(**{name: getattr(view, name) for name in view.__struct_fields__}, key=secret)
 
 
 class KeyPage(Struct, frozen=True, kw_only=True):
@@ -96,10 +96,10 @@ class KeyPage(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ, "GET /api/v1/keys", family="governance", admin=True, cli=("keys", "list"), examples=(Example({}),)
 )
-def key_list(hold: Hold, request: Nothing) -> KeyPage:
+def key_list(ctx: Context, request: EmptyRequest) -> KeyPage:
     """List API keys, including revoked ones."""
-    with hold.reading() as session:
-        found = [key_view(key) for key in keys.every(hold, session)]
+    with ctx.reading() as session:
+        found = [key_view(key) for key in keys.list_keys(ctx, session)]
     return KeyPage(keys=found, count=len(found))
 
 
@@ -115,6 +115,6 @@ class KeyRevoke(Request, frozen=True):
     cli=("keys", "revoke"),
     examples=(Example({"id": "no-such-key"}, error="NOT_FOUND"),),
 )
-def key_revoke(hold: Hold, request: KeyRevoke) -> KeyView:
+def key_revoke(ctx: Context, request: KeyRevoke) -> KeyView:
     """Revoke a key permanently, effective immediately."""
-    return key_view(keys.revoke(hold, request.id))
+    return key_view(keys.revoke(ctx, request.id))

@@ -10,14 +10,14 @@ from holdfast.features.graph import store as links
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.operations.lifecycle import NamespaceCount
 from holdfast.features.memories.store import EVERYTHING
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.journal import journal
 from holdfast.kernel.registry.operation import (
     FAMILIES,
     REGISTRY,
     Effect,
+    EmptyRequest,
     Example,
-    Nothing,
     Operation,
     Request,
     operation,
@@ -26,7 +26,7 @@ from holdfast.kernel.registry.operation import (
 from holdfast.kernel.timestamps import SECOND
 from holdfast.version import __version__
 
-SOON = 3600 * SECOND
+SOON_MICROSECONDS = 3600 * SECOND
 
 
 class TierCount(Struct, frozen=True):
@@ -64,14 +64,14 @@ class Stats(Struct, frozen=True, kw_only=True):
     human="holdfast.features.admin.render:render_stats",
     examples=(Example({}),),
 )
-def stats(hold: Hold, request: Nothing) -> Stats:
+def stats(ctx: Context, request: EmptyRequest) -> Stats:
     """Count memories, links, embeddings and changes in the store."""
-    with hold.reading() as session:
-        now, caller = hold.now(), hold.caller
-        by_tier = memories.counts(session, caller, EVERYTHING, now, "tier")
-        by_namespace = memories.counts(session, caller, EVERYTHING, now, "namespace")
-        parts, params = memories.narrowed(caller, EVERYTHING, now)
-        soon = session.assembled(("memory_count", *parts, "memory.expiring"), params | {"soon": now + SOON})
+    with ctx.reading() as session:
+        now, caller = ctx.now(), ctx.caller
+        by_tier = memories.count_by(session, caller, EVERYTHING, now, "tier")
+        by_namespace = memories.count_by(session, caller, EVERYTHING, now, "namespace")
+        parts, params = memories.filter_clauses(caller, EVERYTHING, now)
+        soon = session.select(("memory_count", *parts, "memory.expiring"), params | {"soon": now + SOON_MICROSECONDS})
         return Stats(
             total=sum(n for _, n in by_tier),
             by_tier=[TierCount(name, n) for name, n in by_tier],
@@ -79,10 +79,10 @@ def stats(hold: Hold, request: Nothing) -> Stats:
             archived_total=memories.count(session, caller, EVERYTHING, now, view="archived"),
             expiring_soon=soon[0][0],
             links_count=links.count(session, caller),
-            embeddings=[EmbeddingCount(*one) for one in vectors.counts(session, caller, now)],
-            changes=journal.head_of(session).seq,
-            db_size_bytes=hold.store.size(),
-            restated=int(session.assembled(("restated_total", *parts), params)[0][0]),
+            embeddings=[EmbeddingCount(*one) for one in vectors.count_by_model(session, caller, now)],
+            changes=journal.get_head(session).seq,
+            db_size_bytes=ctx.store.size(),
+            restated=int(session.select(("duplicate_count_total", *parts), params)[0][0]),
         )
 
 
@@ -113,12 +113,12 @@ class FamilyView(Struct, frozen=True, kw_only=True):
     tools: list[str]
 
 
-class Families(Struct, frozen=True, kw_only=True):
+class FamilyList(Struct, frozen=True, kw_only=True):
     families: list[FamilyView]
     always_on: list[str]
 
 
-class Abilities(Struct, frozen=True, kw_only=True):
+class CapabilitiesResult(Struct, frozen=True, kw_only=True):
     schema_version: str
     service: str
     version: str
@@ -126,7 +126,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
     tier: str
     features: dict[str, bool]
     tools: list[ToolView]
-    families: Families
+    families: FamilyList
 
 
 @operation(
@@ -136,11 +136,11 @@ class Abilities(Struct, frozen=True, kw_only=True):
     opens_nothing=True,
     examples=(Example({"family": "core"}), Example({"family": "nonsense"}, error="VALIDATION_FAILED")),
 )
-def capabilities(hold: Hold, request: Capabilities) -> Abilities:
+def capabilities(ctx: Context, request: Capabilities) -> CapabilitiesResult:
     """List the features and tools of this server."""
     offered = [op for op in REGISTRY if "mcp" in op.surfaces]
     wanted = [op for op in offered if request.family in (None, op.family)]
-    return Abilities(
+    return CapabilitiesResult(
         schema_version="3",
         service="holdfast",
         version=__version__,
@@ -148,41 +148,41 @@ def capabilities(hold: Hold, request: Capabilities) -> Abilities:
         tier="keyword",
         features={
             "keyword_recall": True,
-            "vector_recall": hold.embedder is not None,
-            "llm": hold.model is not None,
+            "vector_recall": ctx.embedder is not None,
+            "llm": ctx.model is not None,
             "history": True,
             "undo": True,
             "sync": False,
         },
-        tools=[_tool(hold, op, request.include_schema) for op in wanted],
-        families=Families(
-            families=[_family(hold, name, offered) for name in FAMILIES], always_on=["memory_capabilities"]
+        tools=[_tool_view(ctx, op, request.include_schema) for op in wanted],
+        families=FamilyList(
+            families=[_family_view(ctx, name, offered) for name in FAMILIES], always_on=["memory_capabilities"]
         ),
     )
 
 
-def _loaded(hold: Hold, op: Operation) -> bool:
-    return not hold.families or op.family in hold.families or op.name == "capabilities"
+def _is_loaded(ctx: Context, op: Operation) -> bool:
+    return not ctx.families or op.family in ctx.families or op.name == "capabilities"
 
 
-def _tool(hold: Hold, op: Operation, with_schema: bool) -> ToolView:
+def _tool_view(ctx: Context, op: Operation, with_schema: bool) -> ToolView:
     return ToolView(
         name=f"memory_{op.name}",
         family=op.family,
         effect=op.effect.value,
         summary=op.summary,
-        callable_now=_loaded(hold, op) and hold.caller.may(op.right),
-        input_schema=_schema(op.request) if with_schema else UNSET,
+        callable_now=_is_loaded(ctx, op) and ctx.caller.has_right(op.right),
+        input_schema=_request_schema(op.request) if with_schema else UNSET,
     )
 
 
-def _schema(request: type[Request]) -> dict[str, Any]:
+def _request_schema(request: type[Request]) -> dict[str, Any]:
     schema = msgspec.json.schema(request)
     order_enums(schema["$defs"][request.__name__]["properties"], request)
     return schema
 
 
-def _family(hold: Hold, name: str, offered: list[Operation]) -> FamilyView:
+def _family_view(ctx: Context, name: str, offered: list[Operation]) -> FamilyView:
     tools = [f"memory_{op.name}" for op in offered if op.family == name]
-    loaded = not hold.families or name in hold.families
+    loaded = not ctx.families or name in ctx.families
     return FamilyView(name=name, tool_count=len(tools), loaded=loaded, tools=tools)

@@ -4,11 +4,11 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from holdfast.features.admin import backup as backing
-from holdfast.features.admin import doctor as examining
-from holdfast.kernel.context import Hold, Progress
-from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request, operation
-from holdfast.kernel.registry.stages import Parts
+from holdfast.features.admin import backup as backup_service
+from holdfast.features.admin import doctor as doctor_service
+from holdfast.kernel.context import Context, Progress
+from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
+from holdfast.kernel.registry.stages import StageEffects
 
 
 class Backup(Request, frozen=True):
@@ -25,7 +25,7 @@ class Backup(Request, frozen=True):
         | None
     ) = None
     keep: Annotated[int, Meta(ge=1, le=100_000, description="Snapshots to keep; older ones are removed.")] = (
-        backing.KEEP
+        backup_service.DEFAULT_KEEP
     )
 
 
@@ -39,7 +39,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     reason: str | UnsetType = UNSET
 
 
-class BackedUp(Snapshot, frozen=True, kw_only=True):
+class BackupResult(Snapshot, frozen=True, kw_only=True):
     path: str
     pruned: list[str]
 
@@ -53,13 +53,13 @@ class BackedUp(Snapshot, frozen=True, kw_only=True):
     status=201,
     examples=(Example({"keep": 3}), Example({"keep": 0}, error="VALIDATION_FAILED")),
 )
-def backup(hold: Hold, request: Backup) -> BackedUp:
+def backup(ctx: Context, request: Backup) -> BackupResult:
     """Write a consistent, hashed snapshot of the store while others write."""
-    done = backing.back_up(hold, request.to, request.keep)
-    return BackedUp(**snapshot_fields(done.manifest), path=str(done.path), pruned=done.pruned)
+    done = backup_service.back_up(ctx, request.to, request.keep)
+    return BackupResult(**snapshot_fields(done.manifest), path=str(done.path), pruned=done.pruned)
 
 
-def snapshot_fields(manifest: backing.Manifest) -> dict[str, Any]:
+def snapshot_fields(manifest: backup_service.Manifest) -> dict[str, Any]:
     return {name: getattr(manifest, name) for name in Snapshot.__struct_fields__}
 
 
@@ -79,9 +79,9 @@ class Snapshots(Struct, frozen=True, kw_only=True):
     human="holdfast.features.admin.render:render_snapshots",
     examples=(Example({}),),
 )
-def backup_list(hold: Hold, request: Nothing) -> Snapshots:
+def backup_list(ctx: Context, request: EmptyRequest) -> Snapshots:
     """List the snapshots in the backup directory, newest first."""
-    found, unusable = backing.listed(hold)
+    found, unusable = backup_service.list_snapshots(ctx)
     return Snapshots(
         snapshots=[Snapshot(**snapshot_fields(manifest)) for manifest in found], unusable=unusable, count=len(found)
     )
@@ -99,7 +99,7 @@ class Restore(Request, frozen=True):
     dry_run: Annotated[bool, Meta(description="Verify the snapshot; change nothing.")] = False
 
 
-class StoreRestored(Struct, frozen=True, kw_only=True):
+class RestoreResult(Struct, frozen=True, kw_only=True):
     restored: bool
     snapshot: str
     sha256: str
@@ -110,9 +110,9 @@ class StoreRestored(Struct, frozen=True, kw_only=True):
     origin: str | UnsetType = UNSET
 
 
-def _parts(hold: Hold, request: Restore) -> Parts:
+def _parts(ctx: Context, request: Restore) -> StageEffects:
     """A restore can delete and store memories in any namespace."""
-    return Parts() if request.dry_run else Parts().add("delete", ()).add("store", ())
+    return StageEffects() if request.dry_run else StageEffects().add("delete", ()).add("store", ())
 
 
 @operation(
@@ -129,13 +129,13 @@ def _parts(hold: Hold, request: Restore) -> Parts:
         Example({}, error="VALIDATION_FAILED"),
     ),
 )
-def restore(hold: Hold, request: Restore) -> StoreRestored:
+def restore(ctx: Context, request: Restore) -> RestoreResult:
     """Replace the whole store with a verified snapshot, for every process.
 
     The current state is saved as a snapshot first. If the snapshot is invalid, nothing changes.
     """
-    done = backing.restore(hold, request.source, dry_run=request.dry_run)
-    return StoreRestored(
+    done = backup_service.restore(ctx, request.source, dry_run=request.dry_run)
+    return RestoreResult(
         restored=done.before is not None,
         snapshot=done.manifest.snapshot,
         sha256=done.manifest.sha256,
@@ -146,20 +146,20 @@ def restore(hold: Hold, request: Restore) -> StoreRestored:
     )
 
 
-class Ailment(Struct, frozen=True, kw_only=True):
-    severity: examining.Severity
+class FindingView(Struct, frozen=True, kw_only=True):
+    severity: doctor_service.Severity
     what: str
 
 
 class SectionView(Struct, frozen=True, kw_only=True):
     name: str
-    severity: examining.Severity
-    findings: list[Ailment]
+    severity: doctor_service.Severity
+    findings: list[FindingView]
     facts: dict[str, Any]
 
 
-class Diagnosis(Struct, frozen=True, kw_only=True):
-    status: examining.Severity
+class DoctorReport(Struct, frozen=True, kw_only=True):
+    status: doctor_service.Severity
     """The worst severity of all sections."""
     sections: list[SectionView]
 
@@ -172,16 +172,16 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     human="holdfast.features.admin.render:render_diagnosis",
     examples=(Example({}),),
 )
-def doctor(hold: Hold, request: Nothing, progress: Progress) -> Diagnosis:
+def doctor(ctx: Context, request: EmptyRequest, progress: Progress) -> DoctorReport:
     """Check the health of the store: files, journal, embeddings, peers, backups."""
-    sections = examining.examine(hold)
-    return Diagnosis(
-        status=examining.worst(section.severity for section in sections),
+    sections = doctor_service.run_checks(ctx)
+    return DoctorReport(
+        status=doctor_service.find_worst(section.severity for section in sections),
         sections=[
             SectionView(
                 name=section.name,
                 severity=section.severity,
-                findings=[Ailment(severity=one.severity, what=one.what) for one in section.findings],
+                findings=[FindingView(severity=one.severity, what=one.what) for one in section.findings],
                 facts=section.facts,
             )
             for section in sections

@@ -4,20 +4,29 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.context_blocks import for_query as packing
-from holdfast.features.memories.operations.core import filter_of, moment
-from holdfast.features.memories.views import known, text
-from holdfast.features.recall.operations.recall import Question
-from holdfast.features.recall.service import Ask
-from holdfast.kernel.context import Hold
-from holdfast.kernel.records.taxonomy import lineage
-from holdfast.kernel.registry.fields import AsOf, KnownAt, Moment, Namespace, StoredSince, StoredUntil, Tags, TierField
+from holdfast.features.context_blocks import for_query as query_context
+from holdfast.features.memories.operations.core import build_filter, parse_time
+from holdfast.features.memories.views import format_time, value_or_unset
+from holdfast.features.recall.operations.recall import QueryText
+from holdfast.features.recall.service import RecallRequest
+from holdfast.kernel.context import Context
+from holdfast.kernel.records.taxonomy import with_ancestors
+from holdfast.kernel.registry.fields import (
+    AsOf,
+    KnownAt,
+    Namespace,
+    StoredSince,
+    StoredUntil,
+    Tags,
+    TierField,
+    Timestamp,
+)
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import zone_of
+from holdfast.kernel.timestamps import utc_offset
 
 
-class Context(Request, frozen=True):
-    query: Question
+class ContextRequest(Request, frozen=True):
+    query: QueryText
     budget: Annotated[int, Meta(ge=1, le=1_000_000, description="Maximum tokens of the block (cl100k).")] = 2000
     namespace: Annotated[Namespace, Meta(description="This namespace and its parents.")] | None = None
     tags: Tags = []
@@ -26,7 +35,9 @@ class Context(Request, frozen=True):
     until: StoredUntil | None = None
     as_agent: Namespace | None = None
     now: (
-        Annotated[Moment, Meta(description="Time of the query, for words such as yesterday; local time with offset.")]
+        Annotated[
+            Timestamp, Meta(description="Time of the query, for words such as yesterday; local time with offset.")
+        ]
         | None
     ) = None
     as_of: AsOf | None = None
@@ -68,30 +79,30 @@ class ContextBlock(Struct, frozen=True, kw_only=True):
         Example({"query": "when do we deploy?", "budget": 0}, error="VALIDATION_FAILED"),
     ),
 )
-def context(hold: Hold, request: Context) -> ContextBlock:
+def context(ctx: Context, request: ContextRequest) -> ContextBlock:
     """Recall memories as one block for a prompt: cited, fenced, within a budget."""
-    namespaces = lineage(request.namespace) if request.namespace else ()
-    ask = Ask(
+    namespaces = with_ancestors(request.namespace) if request.namespace else ()
+    ask = RecallRequest(
         request.query,
-        filter_of(request, namespaces=namespaces),
-        now=moment(request.now, "now"),
-        zone=zone_of(request.now),
-        as_of=moment(request.as_of, "as_of"),
-        known_at=moment(request.known_at, "known_at"),
+        build_filter(request, namespaces=namespaces),
+        now=parse_time(request.now, "now"),
+        utc_offset=utc_offset(request.now),
+        as_of=parse_time(request.as_of, "as_of"),
+        known_at=parse_time(request.known_at, "known_at"),
     )
-    block, found, more = packing.context(hold, ask, request.budget)
+    block, found, more = query_context.build_query_context(ctx, ask, request.budget)
     return ContextBlock(
-        recall_id=known(found.id),
+        recall_id=value_or_unset(found.id),
         text=block.text,
         tokens_used=block.tokens,
         budget=request.budget,
         cited=list(block.cited),
         cut=list(block.cut),
         dropped=block.dropped,
-        more=known(more),
+        more=value_or_unset(more),
         mode="hybrid" if found.by_vectors else "keyword",
-        as_of=text(ask.as_of),
-        known_at=text(ask.known_at),
-        reason=known(block.reason),
-        degraded=known(found.degraded),
+        as_of=format_time(ask.as_of),
+        known_at=format_time(ask.known_at),
+        reason=value_or_unset(block.reason),
+        degraded=value_or_unset(found.degraded),
     )

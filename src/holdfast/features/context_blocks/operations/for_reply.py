@@ -4,17 +4,17 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.context_blocks import for_reply as briefing
-from holdfast.features.conversations import onboarding_progress as onboarding
+from holdfast.features.context_blocks import for_reply as reply_context
+from holdfast.features.conversations import onboarding_progress
 from holdfast.features.conversations.store import Scope
-from holdfast.features.memories.views import known, text
-from holdfast.kernel.context import Hold
+from holdfast.features.memories.views import format_time, value_or_unset
+from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 
 PartName = Literal["history", "summary", "facts", "recalled", "lessons", "tasks", "invalidations"]
 StepName = Literal["introduce", "help", "personality", "tasks", "projects"]
-ALL: tuple[PartName, ...] = ("history", "summary", "facts", "recalled", "lessons", "tasks", "invalidations")
+ALL_PARTS: tuple[PartName, ...] = ("history", "summary", "facts", "recalled", "lessons", "tasks", "invalidations")
 
 
 class BuildContext(Request, frozen=True):
@@ -72,7 +72,7 @@ class OnboardingView(Struct, frozen=True, kw_only=True):
     hint: str
 
 
-class Built(Struct, frozen=True, kw_only=True):
+class BuildContextResult(Struct, frozen=True, kw_only=True):
     text: str
     """All parts as one block, fenced as data; empty if nothing was found."""
     parts: list[PartView]
@@ -100,19 +100,19 @@ class Built(Struct, frozen=True, kw_only=True):
         Example({"parts": ["weather"]}, error="VALIDATION_FAILED"),
     ),
 )
-def build_context(hold: Hold, request: BuildContext) -> Built:
+def build_context(ctx: Context, request: BuildContext) -> BuildContextResult:
     """Build the context for a reply: history, facts, lessons, tasks, memories.
 
     Only reads. Each part has a minimum and a maximum share of the budget; dropped items and failures are reported.
     Turns of the conversation that do not fit are summarised, or dropped with `overflow`.
     """
-    scope = Scope(request.channel, request.principal or hold.caller.agent, request.namespace or hold.namespace)
-    done = briefing.brief(
-        hold,
+    scope = Scope(request.channel, request.principal or ctx.caller.agent, request.namespace or ctx.namespace)
+    done = reply_context.build_reply_context(
+        ctx,
         scope,
         request.message,
         request.budget,
-        request.parts or ALL,
+        request.parts or ALL_PARTS,
         onboard=request.onboarding,
         overflow=request.overflow,
     )
@@ -120,22 +120,24 @@ def build_context(hold: Hold, request: BuildContext) -> Built:
         PartView(
             name=part.name,  # type: ignore[arg-type]
             items=[
-                PartItem(text=item.text, id=item.id, at=text(item.at), untrusted=item.untrusted or UNSET)
+                PartItem(text=item.text, id=item.id, at=format_time(item.at), untrusted=item.untrusted or UNSET)
                 for item in part.items
             ],
             tokens=part.tokens,
             dropped=part.dropped,
-            degraded=known(part.degraded),
+            degraded=value_or_unset(part.degraded),
         )
         for part in done.parts
     ]
-    return Built(
+    return BuildContextResult(
         text=done.text,
         parts=parts,
         tokens_used=done.tokens,
         budget=request.budget,
         language=LanguageView(name=done.language.name, by=done.language.by),
-        onboarding=UNSET if done.step is None else OnboardingView(step=done.step, hint=briefing.hint_of(done.step)),
+        onboarding=UNSET
+        if done.step is None
+        else OnboardingView(step=done.step, hint=reply_context.get_hint(done.step)),
         conversation_id=UNSET if done.conversation is None else done.conversation.id,
     )
 
@@ -148,7 +150,7 @@ class OnboardingTell(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class OnboardingTold(Struct, frozen=True, kw_only=True):
+class OnboardingTellResult(Struct, frozen=True, kw_only=True):
     step: StepName
     principal: str
     told: bool
@@ -166,7 +168,9 @@ class OnboardingTold(Struct, frozen=True, kw_only=True):
         Example({"step": "dance"}, error="VALIDATION_FAILED"),
     ),
 )
-def onboarding_tell(hold: Hold, request: OnboardingTell) -> OnboardingTold:
+def onboarding_tell(ctx: Context, request: OnboardingTell) -> OnboardingTellResult:
     """Mark an onboarding step as done; steps come once, in order."""
-    principal = request.principal or hold.caller.agent
-    return OnboardingTold(step=request.step, principal=principal, told=onboarding.tell(hold, principal, request.step))
+    principal = request.principal or ctx.caller.agent
+    return OnboardingTellResult(
+        step=request.step, principal=principal, told=onboarding_progress.mark_step_done(ctx, principal, request.step)
+    )

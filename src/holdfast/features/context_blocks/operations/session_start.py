@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.agent_hosts import projects
-from holdfast.features.context_blocks import session_start as booting
-from holdfast.features.memories.views import known
-from holdfast.kernel.context import Hold
-from holdfast.kernel.records.validate import namespace as admitted
+from holdfast.features.context_blocks import session_start as session_context
+from holdfast.features.memories.views import value_or_unset
+from holdfast.kernel.context import Context
+from holdfast.kernel.records.validate import namespace as validate_namespace
 from holdfast.kernel.registry.fields import Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 
@@ -35,7 +35,7 @@ class BootPart(Struct, frozen=True, kw_only=True):
     """Why the part is incomplete, if something failed."""
 
 
-class Booted(Struct, frozen=True, kw_only=True):
+class BootResult(Struct, frozen=True, kw_only=True):
     namespace: str
     text: str
     """Fenced as data; empty if nothing was found."""
@@ -57,28 +57,28 @@ class Booted(Struct, frozen=True, kw_only=True):
         Example({"namespace": "projects//app"}, error="VALIDATION_FAILED"),
     ),
 )
-def boot(hold: Hold, request: Boot) -> Booted:
+def boot(ctx: Context, request: Boot) -> BootResult:
     """Build the session-start context: facts, lessons, decisions, recent, due and stale items.
 
     Covers one project and one person, within a budget. Only reads. `holdfast boot` detects the project of a folder.
     """
-    names = projects.names_of(hold, admitted(request.namespace or hold.namespace))
-    place = booting.Place(names[0], names, request.principal or hold.caller.agent)
-    done = booting.boot(hold, place, request.budget)
+    names = projects.list_project_names(ctx, validate_namespace(request.namespace or ctx.namespace))
+    place = session_context.SessionScope(names[0], names, request.principal or ctx.caller.agent)
+    done = session_context.build_session_context(ctx, place, request.budget)
     parts = [
         BootPart(
             name=part.name,  # type: ignore[arg-type]
             given=len(part.items),
             dropped=part.dropped,
             ids=[item.id for item in part.items],
-            degraded=known(part.degraded),
+            degraded=value_or_unset(part.degraded),
         )
         for part in done.parts
     ]
-    return Booted(
+    return BootResult(
         namespace=names[0],
         text=done.text,
-        manifest=booting.manifest(names[0], done, request.budget),
+        manifest=session_context.format_manifest(names[0], done, request.budget),
         parts=parts,
         tokens_used=done.tokens,
         budget=request.budget,

@@ -5,22 +5,23 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.admin.backup import local_path
-from holdfast.features.curation import quality_report as audit_store
-from holdfast.features.curation.quality import MOST, WEIGHTS, score
-from holdfast.features.curation.quality_report import Audit as Audited
-from holdfast.features.importers import sources as places
-from holdfast.features.importers.operations import EXAMPLE, MOST_INLINE, FormatField, OwnPath, must_be_local
+from holdfast.features.curation import quality_report
+from holdfast.features.curation.quality import MAX_TEXTS, WEIGHTS, compute_score
+from holdfast.features.curation.quality_report import QualityReport
+from holdfast.features.importers import sources
+from holdfast.features.importers.operations import EXAMPLE, MAX_CONTENT_CHARS, FormatField, LocalPath, must_be_local
 from holdfast.features.importers.readers import formats
-from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 
 
 class Audit(Request, frozen=True):
-    path: Annotated[OwnPath, Meta(description="Export file to audit instead of the store.")] | None = None
+    path: Annotated[LocalPath, Meta(description="Export file to audit instead of the store.")] | None = None
     content: (
-        Annotated[str, Meta(min_length=1, max_length=MOST_INLINE, description="Text of an export to audit.")] | None
+        Annotated[str, Meta(min_length=1, max_length=MAX_CONTENT_CHARS, description="Text of an export to audit.")]
+        | None
     ) = None
     format: Annotated[FormatField, Meta(description="Format of the export; auto detects it.")] = "auto"
     namespace: Annotated[Namespace, Meta(description="Only memories of this namespace.")] | None = None
@@ -50,7 +51,7 @@ class AuditProblem(Struct, frozen=True, kw_only=True):
     what: str
 
 
-class AuditAnswer(Struct, frozen=True, kw_only=True):
+class AuditResult(Struct, frozen=True, kw_only=True):
     score: int
     """100 minus the points of every finding, at least 0."""
     total: int
@@ -78,26 +79,26 @@ class AuditAnswer(Struct, frozen=True, kw_only=True):
         Example({"namespace": "no blanks"}, error="VALIDATION_FAILED"),
     ),
 )
-def audit(hold: Hold, request: Audit, progress: Progress) -> AuditAnswer:
+def audit(ctx: Context, request: Audit, progress: Progress) -> AuditResult:
     """Score a store: duplicates, contradictions, secrets, recall loops, stale and unread memories.
 
     Checks everything you may see, or an export of another program, and changes nothing.
     """
     if request.path is None and request.content is None:
-        return _answer(audit_store.of_store(hold, request.namespace))
+        return _build_result(quality_report.report_on_store(ctx, request.namespace))
     if request.namespace is not None:
         raise Invalid("namespace must be omitted when auditing an export", fields=["namespace"])
-    return _answer(_of_export(hold, request))
+    return _build_result(_audit_export(ctx, request))
 
 
-def _of_export(hold: Hold, request: Audit) -> "Audited":
-    def looked(place: places.Place) -> "Audited":
+def _audit_export(ctx: Context, request: Audit) -> "QualityReport":
+    def audit_place(place: sources.Source) -> "QualityReport":
         form, pieces = (
-            formats.detect(place)
+            formats.detect_format(place)
             if request.format == "auto"
-            else (request.format, formats.of_format(place, request.format))
+            else (request.format, formats.select_files(place, request.format))
         )
-        found = audit_store.of_records(formats.read(form, pieces, lambda _: None), hold.progress.check)
+        found = quality_report.report_on_records(formats.read(form, pieces, lambda _: None), ctx.progress.check)
         found = found._replace(problems=[*place.problems, *found.problems])
         if request.format != "auto" and not found.total and not found.problems:
             formats.must_not_be_empty(form)
@@ -105,18 +106,18 @@ def _of_export(hold: Hold, request: Audit) -> "Audited":
 
     if request.path is None:
         assert request.content is not None
-        return looked(places.inline(request.content))
+        return audit_place(sources.source_from_text(request.content))
     if request.content is not None:
         raise Invalid("Give either path or content.", fields=["path", "content"])
-    must_be_local(hold, "path")
-    with places.at(local_path(request.path)) as place:
-        return looked(place)
+    must_be_local(ctx, "path")
+    with sources.open_source(local_path(request.path)) as place:
+        return audit_place(place)
 
 
-def _answer(done: "Audited") -> AuditAnswer:
+def _build_result(report: "QualityReport") -> AuditResult:
     findings = []
-    for trouble, (count, examples) in done.findings.items():
-        share = None if count is None else count / max(1, done.total)
+    for trouble, (count, examples) in report.findings.items():
+        share = None if count is None else count / max(1, report.total)
         findings.append(
             AuditFinding(
                 trouble=trouble,
@@ -127,11 +128,11 @@ def _answer(done: "Audited") -> AuditAnswer:
                 examples=[AuditExample(ids=list(one.ids), what=one.what) for one in examples],
             )
         )
-    return AuditAnswer(
-        score=score(done.total, [(trouble, one.many) for trouble, one in done.findings.items()]),
-        total=done.total,
-        complete=done.total <= MOST,
+    return AuditResult(
+        score=compute_score(report.total, [(trouble, one.total) for trouble, one in report.findings.items()]),
+        total=report.total,
+        complete=report.total <= MAX_TEXTS,
         findings=findings,
-        problems=[AuditProblem(where=one.where, what=one.what) for one in done.problems[:100]],
-        rejected=sum(one.rejected for one in done.problems),
+        problems=[AuditProblem(where=one.where, what=one.what) for one in report.problems[:100]],
+        rejected=sum(one.rejected for one in report.problems),
     )

@@ -5,18 +5,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.curation import decide as deciding
-from holdfast.features.curation import service as curating
+from holdfast.features.curation import decide, service
 from holdfast.features.curation import store as curation
-from holdfast.features.curation.decide import parts_of_accepting, parts_of_rollback
-from holdfast.features.curation.run import Asked
-from holdfast.features.curation.service import parts_of_curating
-from holdfast.features.memories.views import text
-from holdfast.kernel.context import Hold, Progress
+from holdfast.features.curation.decide import list_accept_parts, list_rollback_parts
+from holdfast.features.curation.run import CurateOptions
+from holdfast.features.curation.service import list_curate_parts
+from holdfast.features.memories.views import format_time
+from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import HoldfastError, Invalid
 from holdfast.kernel.registry.fields import Actor
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.registry.stages import Parts
+from holdfast.kernel.registry.stages import StageEffects
 
 Path = Annotated[str, Meta(min_length=1, max_length=512)]
 Step = Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
@@ -41,7 +40,7 @@ class Curate(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class StepTold(Struct, frozen=True, kw_only=True):
+class StepCounts(Struct, frozen=True, kw_only=True):
     looked_at: int
     changed: int
     proposed: int
@@ -49,14 +48,14 @@ class StepTold(Struct, frozen=True, kw_only=True):
     """Number of memories skipped, by reason."""
 
 
-class DoneView(Struct, frozen=True, kw_only=True):
+class ActionView(Struct, frozen=True, kw_only=True):
     step: Step
     outcome: Literal["changed", "proposed"]
     ids: list[str]
     what: str
 
 
-class Curated(Struct, frozen=True, kw_only=True):
+class CurateResult(Struct, frozen=True, kw_only=True):
     run_id: str | None
     """Id for `curate rollback`; null for a dry run."""
     dry_run: bool
@@ -65,14 +64,14 @@ class Curated(Struct, frozen=True, kw_only=True):
     """Why it ended: all was looked at, max_ops or max_seconds. The next run continues from there."""
     changed: int
     proposed: int
-    steps: dict[str, StepTold]
-    done: list[DoneView]
+    steps: dict[str, StepCounts]
+    done: list[ActionView]
 
 
-def _asked(request: Curate) -> "Asked":
+def _build_options(request: Curate) -> "CurateOptions":
     if request.apply and request.dry_run:
         raise Invalid("dry_run and apply cannot be combined", fields=["apply", "dry_run"])
-    return Asked(
+    return CurateOptions(
         apply=request.apply,
         steps=tuple(step for step in STEPS if step in request.steps or not request.steps),
         include=tuple(request.include_namespace),
@@ -83,8 +82,8 @@ def _asked(request: Curate) -> "Asked":
     )
 
 
-def _curated(hold: Hold, request: Curate) -> Parts:
-    return parts_of_curating(hold, _asked(request))
+def _list_curate_parts(ctx: Context, request: Curate) -> StageEffects:
+    return list_curate_parts(ctx, _build_options(request))
 
 
 @operation(
@@ -92,7 +91,7 @@ def _curated(hold: Hold, request: Curate) -> Parts:
     "POST /api/v1/curate",
     family="power",
     stages=("store", "link"),
-    parts=_curated,
+    parts=_list_curate_parts,
     asks=True,
     repeats=True,
     human="holdfast.features.curation.render:render_curation",
@@ -103,23 +102,23 @@ def _curated(hold: Hold, request: Curate) -> Parts:
         Example({"max_ops": 0}, error="VALIDATION_FAILED"),
     ),
 )
-def curate(hold: Hold, request: Curate, progress: Progress) -> Curated:
+def curate(ctx: Context, request: Curate, progress: Progress) -> CurateResult:
     """Find and fix quality problems in memories; a dry run by default.
 
     Merges near-duplicates (sources are archived), proposes contradictions and tags, adjusts priorities by use,
     regenerates stale personas. A run ends when its budget is spent; the next one continues. `curate rollback` undoes a
     run.
     """
-    report = curating.curate(hold, _asked(request))
-    return Curated(
-        run_id=report.run,
-        dry_run=report.run is None,
+    report = service.run_curator(ctx, _build_options(request))
+    return CurateResult(
+        run_id=report.run_id,
+        dry_run=report.run_id is None,
         scanned=report.scanned,
         ended=report.ended,
         changed=sum(tally.changed for tally in report.tallies.values()),
         proposed=sum(tally.proposed for tally in report.tallies.values()),
         steps={
-            step: StepTold(
+            step: StepCounts(
                 looked_at=tally.looked_at,
                 changed=tally.changed,
                 proposed=tally.proposed,
@@ -127,7 +126,9 @@ def curate(hold: Hold, request: Curate, progress: Progress) -> Curated:
             )
             for step, tally in report.tallies.items()
         },
-        done=[DoneView(step=one.step, outcome=one.outcome, ids=list(one.ids), what=one.what) for one in report.done],
+        done=[
+            ActionView(step=one.step, outcome=one.outcome, ids=list(one.ids), what=one.what) for one in report.actions
+        ],
     )
 
 
@@ -145,7 +146,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     ended_at: str | UnsetType = UNSET
 
 
-class Runs(Struct, frozen=True, kw_only=True):
+class RunList(Struct, frozen=True, kw_only=True):
     runs: list[RunView]
     count: int
 
@@ -156,22 +157,22 @@ class Runs(Struct, frozen=True, kw_only=True):
     family="power",
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
-def curate_runs(hold: Hold, request: CurateRuns) -> Runs:
+def curate_runs(ctx: Context, request: CurateRuns) -> RunList:
     """List your curator runs; admins see all runs."""
-    with hold.reading() as session:
-        found = curation.runs(session, hold.caller, limit=request.limit)
+    with ctx.reading() as session:
+        found = curation.list_runs(session, ctx.caller, limit=request.limit)
     views = [
         RunView(
             run_id=run.id,
             agent_id=run.agent,
-            began_at=str(text(run.began_at)),
+            began_at=str(format_time(run.began_at)),
             status=run.status,
             steps=msgspec.json.decode(run.report, type=dict[str, dict[str, int]]),
-            ended_at=text(run.ended_at),
+            ended_at=format_time(run.ended_at),
         )
         for run in found
     ]
-    return Runs(runs=views, count=len(views))
+    return RunList(runs=views, count=len(views))
 
 
 class CurateRollback(Request, frozen=True):
@@ -179,7 +180,7 @@ class CurateRollback(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class TakenBack(Struct, frozen=True, kw_only=True):
+class StepRollbackView(Struct, frozen=True, kw_only=True):
     change: int
     step: str
     memory_id: str
@@ -188,16 +189,16 @@ class TakenBack(Struct, frozen=True, kw_only=True):
     code: str | UnsetType = UNSET
 
 
-class RunTakenBack(Struct, frozen=True, kw_only=True):
+class CurateRollbackResult(Struct, frozen=True, kw_only=True):
     run_id: str
-    outcomes: list[TakenBack]
+    outcomes: list[StepRollbackView]
     """Last step first."""
     withdrawn: int
     """Number of open proposals withdrawn."""
 
 
-def _rolled_back(hold: Hold, request: CurateRollback) -> Parts:
-    return parts_of_rollback(hold, request.run_id)
+def _list_rollback_parts(ctx: Context, request: CurateRollback) -> StageEffects:
+    return list_rollback_parts(ctx, request.run_id)
 
 
 @operation(
@@ -205,24 +206,25 @@ def _rolled_back(hold: Hold, request: CurateRollback) -> Parts:
     "POST /api/v1/curate/rollback",
     family="power",
     stages=("store", "delete", "link"),
-    parts=_rolled_back,
+    parts=_list_rollback_parts,
     examples=(Example({"run_id": "no-such-run"}, error="NOT_FOUND"), Example({}, error="VALIDATION_FAILED")),
 )
-def curate_rollback(hold: Hold, request: CurateRollback, progress: Progress) -> RunTakenBack:
+def curate_rollback(ctx: Context, request: CurateRollback, progress: Progress) -> CurateRollbackResult:
     """Undo a curator run, step by step.
 
     Memories changed since are kept and reported. Memories that are separated again are not merged again automatically.
     """
     from holdfast.features.curation import decide as curate_decide
 
-    result = curate_decide.rollback(hold, request.run_id)
+    result = curate_decide.roll_back_run(ctx, request.run_id)
     outcomes = [
-        TakenBack(change=one.seq, step=one.step, memory_id=one.memory, **_outcome(one.error)) for one in result.steps
+        StepRollbackView(change=one.seq, step=one.step, memory_id=one.memory, **_outcome_fields(one.error))
+        for one in result.steps
     ]
-    return RunTakenBack(run_id=result.run, outcomes=outcomes, withdrawn=result.withdrawn)
+    return CurateRollbackResult(run_id=result.run, outcomes=outcomes, withdrawn=result.withdrawn)
 
 
-def _outcome(error: HoldfastError | None) -> dict[str, Any]:
+def _outcome_fields(error: HoldfastError | None) -> dict[str, Any]:
     if error is None:
         return {"outcome": "applied"}
     return {"outcome": "rejected", "error": error.message, "code": error.code}
@@ -233,7 +235,7 @@ class CurateProposals(Request, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of results, newest first.")] = 100
 
 
-class Proposal(Struct, frozen=True, kw_only=True):
+class ProposalView(Struct, frozen=True, kw_only=True):
     id: str
     kind: str
     """tags, contradiction, update (the memory supersedes the other), or duplicate (both are merged)."""
@@ -247,8 +249,8 @@ class Proposal(Struct, frozen=True, kw_only=True):
     decided_by: str | UnsetType = UNSET
 
 
-class Proposals(Struct, frozen=True, kw_only=True):
-    proposals: list[Proposal]
+class ProposalList(Struct, frozen=True, kw_only=True):
+    proposals: list[ProposalView]
     count: int
 
 
@@ -259,16 +261,16 @@ class Proposals(Struct, frozen=True, kw_only=True):
     human="holdfast.features.curation.render:render_proposals",
     examples=(Example({}), Example({"status": "forgotten"}, error="VALIDATION_FAILED")),
 )
-def curate_proposals(hold: Hold, request: CurateProposals) -> Proposals:
+def curate_proposals(ctx: Context, request: CurateProposals) -> ProposalList:
     """List curator proposals about memories that you may see."""
-    with hold.reading() as session:
-        found = curation.offers(session, hold.caller, request.status, hold.now(), limit=request.limit)
+    with ctx.reading() as session:
+        found = curation.list_proposals(session, ctx.caller, request.status, ctx.now(), limit=request.limit)
     views = [
-        Proposal(
+        ProposalView(
             id=one.id,
             kind=one.step,
             memory_id=one.memory,
-            offered_at=str(text(one.offered_at)),
+            offered_at=str(format_time(one.offered_at)),
             status=one.status,
             run_id=one.run,
             details=msgspec.json.decode(one.body, type=dict[str, Any]),
@@ -277,7 +279,7 @@ def curate_proposals(hold: Hold, request: CurateProposals) -> Proposals:
         )
         for one in found
     ]
-    return Proposals(proposals=views, count=len(views))
+    return ProposalList(proposals=views, count=len(views))
 
 
 class CurateDecide(Request, frozen=True):
@@ -291,7 +293,7 @@ class CurateDecide(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class DecidedView(Struct, frozen=True, kw_only=True):
+class DecisionView(Struct, frozen=True, kw_only=True):
     id: str
     outcome: Literal["applied", "rejected"]
     memory_id: str | UnsetType = UNSET
@@ -300,12 +302,12 @@ class DecidedView(Struct, frozen=True, kw_only=True):
     code: str | UnsetType = UNSET
 
 
-class ProposalsDecided(Struct, frozen=True, kw_only=True):
-    outcomes: list[DecidedView]
+class CurateDecideResult(Struct, frozen=True, kw_only=True):
+    outcomes: list[DecisionView]
 
 
-def _accepted(hold: Hold, request: CurateDecide) -> Parts:
-    return parts_of_accepting(hold, request.ids) if request.decision == "accept" else Parts()
+def _list_accept_parts(ctx: Context, request: CurateDecide) -> StageEffects:
+    return list_accept_parts(ctx, request.ids) if request.decision == "accept" else StageEffects()
 
 
 @operation(
@@ -313,18 +315,20 @@ def _accepted(hold: Hold, request: CurateDecide) -> Parts:
     "POST /api/v1/curate/decide",
     family="power",
     stages=("store", "link"),
-    parts=_accepted,
+    parts=_list_accept_parts,
     examples=(
         Example({"ids": ["no-such-proposal"], "decision": "dismiss"}),
         Example({"ids": ["one"], "decision": "perhaps"}, error="VALIDATION_FAILED"),
     ),
 )
-def curate_decide(hold: Hold, request: CurateDecide) -> ProposalsDecided:
+def curate_decide(ctx: Context, request: CurateDecide) -> CurateDecideResult:
     """Accept or dismiss proposals, each separately; outdated ones are rejected."""
-    decisions = deciding.decide(hold, request.ids, accept=request.decision == "accept")
-    return ProposalsDecided(
+    decisions = decide.decide_proposals(ctx, request.ids, accept=request.decision == "accept")
+    return CurateDecideResult(
         outcomes=[
-            DecidedView(id=one.id, memory_id=UNSET if one.made is None else one.made, **_outcome(one.error))
+            DecisionView(
+                id=one.id, memory_id=UNSET if one.memory_id is None else one.memory_id, **_outcome_fields(one.error)
+            )
             for one in decisions
         ]
     )

@@ -4,31 +4,28 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.curation import atomise as cutting
-from holdfast.features.curation import auto_tag as tagging
-from holdfast.features.curation import contradict
-from holdfast.features.curation import persona as knowing
-from holdfast.features.curation.persona import Persona as Made
-from holdfast.features.llm.assist import How, Method
+from holdfast.features.curation import contradictions, personas, split_memory, suggest_tags
+from holdfast.features.curation.personas import Persona
+from holdfast.features.llm.assist import Method, MethodUsed
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.views import StaleView, stale_view, text
-from holdfast.features.recall import expand_query as widening
-from holdfast.kernel.context import Hold
+from holdfast.features.memories.views import StaleView, format_time, stale_view
+from holdfast.features.recall import expand_query as query_expander
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import Actor, Content, Namespace, Title
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.registry.stages import Parts
-from holdfast.kernel.text.prompt_injection import suspicions
+from holdfast.kernel.registry.stages import StageEffects
+from holdfast.kernel.text.prompt_injection import find_injections
 
-Which = Annotated[str, Meta(min_length=1, max_length=128, description="Memory id, or a unique prefix of one.")]
-Size = Annotated[int, Meta(ge=50, le=1000, description="Maximum tokens per atom.")]
+MemoryRef = Annotated[str, Meta(min_length=1, max_length=128, description="Memory id, or a unique prefix of one.")]
+AtomSize = Annotated[int, Meta(ge=50, le=1000, description="Maximum tokens per atom.")]
 Version = Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Fail unless the memory has this version.")]
 EntityId = Annotated[
     str, Meta(min_length=1, max_length=512, description="Entity id, or any of its names.", extra={"argument": True})
 ]
 
 
-class Reasoned(Struct, frozen=True, kw_only=True):
+class MethodInfo(Struct, frozen=True, kw_only=True):
     """How a result was computed: by rules or by a model."""
 
     method: Method
@@ -38,14 +35,14 @@ class Reasoned(Struct, frozen=True, kw_only=True):
     """Why no answer of the configured model was used."""
 
 
-def reasoned(how: How) -> dict[str, Any]:
+def method_fields(how: MethodUsed) -> dict[str, Any]:
     """Build the fields of `Reasoned`."""
     optional = {"model": how.model, "reason": how.reason}
     return {"method": how.method, **{name: value for name, value in optional.items() if value is not None}}
 
 
 class AutoTag(Request, frozen=True):
-    id: Annotated[Which, Meta(extra={"argument": True})] | None = None
+    id: Annotated[MemoryRef, Meta(extra={"argument": True})] | None = None
     title: Title | None = None
     content: Annotated[Content, Meta(description="Text to tag instead of a memory; needs a title.")] | None = None
     namespace: Annotated[Namespace, Meta(description="Namespace whose tags are preferred for the text.")] | None = None
@@ -54,7 +51,7 @@ class AutoTag(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class AutoTagged(Reasoned, frozen=True, kw_only=True):
+class AutoTagResult(MethodInfo, frozen=True, kw_only=True):
     id: str | UnsetType = UNSET
     new_tags: list[str]
     """Suggested tags that the memory does not have, best first."""
@@ -63,12 +60,12 @@ class AutoTagged(Reasoned, frozen=True, kw_only=True):
     version: int | UnsetType = UNSET
 
 
-def _tagged(hold: Hold, request: AutoTag) -> Parts:
+def _list_auto_tag_parts(ctx: Context, request: AutoTag) -> StageEffects:
     if not request.apply or request.id is None:
-        return Parts()
-    with hold.reading() as session:
-        memory = memories.resolve(session, hold.caller, request.id, hold.now())
-    return Parts().add("store", [memory.namespace])
+        return StageEffects()
+    with ctx.reading() as session:
+        memory = memories.resolve(session, ctx.caller, request.id, ctx.now())
+    return StageEffects().add("store", [memory.namespace])
 
 
 @operation(
@@ -76,7 +73,7 @@ def _tagged(hold: Hold, request: AutoTag) -> Parts:
     "POST /api/v1/auto_tag",
     family="power",
     stages=("store",),
-    parts=_tagged,
+    parts=_list_auto_tag_parts,
     asks=True,
     examples=(
         Example({"title": "Connection pool", "content": "The connection pool is shared by all workers."}),
@@ -84,26 +81,28 @@ def _tagged(hold: Hold, request: AutoTag) -> Parts:
         Example({"title": "Without a text"}, error="VALIDATION_FAILED"),
     ),
 )
-def auto_tag(hold: Hold, request: AutoTag) -> AutoTagged:
+def auto_tag(ctx: Context, request: AutoTag) -> AutoTagResult:
     """Suggest tags for a memory or text; `--apply` adds them."""
     has_text = request.title is not None and request.content is not None
     if (request.id is None) is not has_text or (request.id is not None and request.title is not None):
         raise Invalid("Give either an id, or a title and content.", fields=["id", "title", "content"])
     if request.id is not None:
-        result = tagging.auto_tag(hold, request.id, apply=request.apply, expected_version=request.expected_version)
+        result = suggest_tags.tag_memory(
+            ctx, request.id, apply=request.apply, expected_version=request.expected_version
+        )
     else:
         assert request.title is not None
         assert request.content is not None
         if request.apply:
             raise Invalid("apply needs the id of a memory", fields=["apply"])
-        result = tagging.suggest(hold, request.title, request.content, request.namespace or hold.namespace)
-    return AutoTagged(
+        result = suggest_tags.suggest_text_tags(ctx, request.title, request.content, request.namespace or ctx.namespace)
+    return AutoTagResult(
         id=result.memory.id if result.memory else UNSET,
-        new_tags=result.new,
-        all_tags=result.all,
-        applied=result.applied and bool(result.new),
+        new_tags=result.new_tags,
+        all_tags=result.all_tags,
+        applied=result.is_applied and bool(result.new_tags),
         version=result.memory.version if result.memory else UNSET,
-        **reasoned(result.how),
+        **method_fields(result.how),
     )
 
 
@@ -116,7 +115,7 @@ class ExpandQuery(Request, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=50, description="Maximum number of terms.")] = 8
 
 
-class ExpandedQuery(Reasoned, frozen=True, kw_only=True):
+class ExpandQueryResult(MethodInfo, frozen=True, kw_only=True):
     original: str
     expanded_terms: list[str]
 
@@ -128,23 +127,23 @@ class ExpandedQuery(Reasoned, frozen=True, kw_only=True):
     asks=True,
     examples=(Example({"query": "walking agents"}), Example({"query": "?!"}, error="VALIDATION_FAILED")),
 )
-def expand_query(hold: Hold, request: ExpandQuery) -> ExpandedQuery:
+def expand_query(ctx: Context, request: ExpandQuery) -> ExpandQueryResult:
     """Expand a query with related names, tags, words and word forms."""
-    found = widening.expand(hold, request.query, request.namespace, most=request.limit)
-    return ExpandedQuery(original=request.query, expanded_terms=found.terms, **reasoned(found.how))
+    found = query_expander.expand_query(ctx, request.query, request.namespace, limit=request.limit)
+    return ExpandQueryResult(original=request.query, expanded_terms=found.terms, **method_fields(found.method))
 
 
 class DetectContradiction(Request, frozen=True):
-    id_a: Annotated[Which, Meta(extra={"argument": True})]
-    id_b: Annotated[Which, Meta(extra={"argument": True})]
+    id_a: Annotated[MemoryRef, Meta(extra={"argument": True})]
+    id_b: Annotated[MemoryRef, Meta(extra={"argument": True})]
 
 
-class Titled(Struct, frozen=True, kw_only=True):
+class MemoryTitle(Struct, frozen=True, kw_only=True):
     id: str
     title: str
 
 
-class AgainstEachOther(Struct, frozen=True, kw_only=True):
+class ContradictionEvidence(Struct, frozen=True, kw_only=True):
     kind: str
     a: str
     """The contradicting sentence of the first memory."""
@@ -152,11 +151,11 @@ class AgainstEachOther(Struct, frozen=True, kw_only=True):
     difference: str
 
 
-class Contradiction(Reasoned, frozen=True, kw_only=True):
+class ContradictionResult(MethodInfo, frozen=True, kw_only=True):
     contradicts: bool
-    memory_a: Titled
-    memory_b: Titled
-    evidence: list[AgainstEachOther]
+    memory_a: MemoryTitle
+    memory_b: MemoryTitle
+    evidence: list[ContradictionEvidence]
     relation: str
     """Relation of the whole texts: same, near, update, conflict or other."""
     similarity: float
@@ -172,30 +171,30 @@ class Contradiction(Reasoned, frozen=True, kw_only=True):
         Example({"id_a": "only-one"}, error="VALIDATION_FAILED"),
     ),
 )
-def detect_contradiction(hold: Hold, request: DetectContradiction) -> Contradiction:
+def detect_contradiction(ctx: Context, request: DetectContradiction) -> ContradictionResult:
     """Check whether two memories contradict each other, with the sentences."""
-    found = contradict.detect(hold, request.id_a, request.id_b)
-    return Contradiction(
-        contradicts=found.contradicts,
-        memory_a=Titled(id=found.a.id, title=found.a.title),
-        memory_b=Titled(id=found.b.id, title=found.b.title),
+    found = contradictions.detect_contradictions(ctx, request.id_a, request.id_b)
+    return ContradictionResult(
+        contradicts=found.is_contradiction,
+        memory_a=MemoryTitle(id=found.a.id, title=found.a.title),
+        memory_b=MemoryTitle(id=found.b.id, title=found.b.title),
         evidence=[
-            AgainstEachOther(kind=one.sort, a=one.a, b=one.b, difference=one.difference) for one in found.evidence
+            ContradictionEvidence(kind=one.sort, a=one.a, b=one.b, difference=one.difference) for one in found.evidence
         ],
         relation=found.likeness.relation,
         similarity=round(found.likeness.score, 6),
-        **reasoned(found.how),
+        **method_fields(found.how),
     )
 
 
 class Atomise(Request, frozen=True):
-    memory_id: Annotated[Which, Meta(extra={"argument": True})]
-    max_atom_tokens: Size = 200
+    memory_id: Annotated[MemoryRef, Meta(extra={"argument": True})]
+    max_atom_tokens: AtomSize = 200
     force: Annotated[bool, Meta(description="Split again a memory that was split before.")] = False
     agent_id: Actor | None = None
 
 
-class Atomised(Reasoned, frozen=True, kw_only=True):
+class AtomiseResult(MethodInfo, frozen=True, kw_only=True):
     source_id: str
     atom_ids: list[str]
     """In text order."""
@@ -218,29 +217,29 @@ class Atomised(Reasoned, frozen=True, kw_only=True):
         Example({"memory_id": "one", "max_atom_tokens": 49}, error="VALIDATION_FAILED"),
     ),
 )
-def atomise(hold: Hold, request: Atomise) -> Atomised:
+def atomise(ctx: Context, request: Atomise) -> AtomiseResult:
     """Split a long memory into atoms at sentence ends and archive it.
 
     Each atom is a verbatim piece with its source span, and inherits tags, tier and priority. One transaction.
     """
-    result = cutting.atomise(hold, request.memory_id, most_tokens=request.max_atom_tokens, force=request.force)
-    return Atomised(
+    result = split_memory.split_memory(ctx, request.memory_id, max_tokens=request.max_atom_tokens, force=request.force)
+    return AtomiseResult(
         source_id=result.source.id,
         atom_ids=[atom.id for atom in result.atoms],
         atom_count=len(result.atoms),
-        archived_at=str(text(result.source.updated_at)),
-        superseded_ids=result.superseded,
-        kept_ids=result.kept,
-        **reasoned(result.how),
+        archived_at=str(format_time(result.source.updated_at)),
+        superseded_ids=result.superseded_ids,
+        kept_ids=result.edited_ids,
+        **method_fields(result.how),
     )
 
 
-class PersonaAsked(Request, frozen=True):
+class PersonaRequest(Request, frozen=True):
     entity_id: EntityId
     namespace: Annotated[Namespace, Meta(description="The persona made from this namespace only.")] | None = None
 
 
-class PersonaView(Reasoned, frozen=True, kw_only=True):
+class PersonaView(MethodInfo, frozen=True, kw_only=True):
     id: str
     entity_id: str
     namespace: str
@@ -255,7 +254,7 @@ class PersonaView(Reasoned, frozen=True, kw_only=True):
     """Signs of prompt injection in the text."""
 
 
-class PersonaFound(Struct, frozen=True, kw_only=True):
+class PersonaResult(Struct, frozen=True, kw_only=True):
     persona: PersonaView | None
 
 
@@ -268,10 +267,10 @@ class PersonaFound(Struct, frozen=True, kw_only=True):
         Example({"entity_id": "Ada", "namespace": "no blanks"}, error="VALIDATION_FAILED"),
     ),
 )
-def persona(hold: Hold, request: PersonaAsked) -> PersonaFound:
+def persona(ctx: Context, request: PersonaRequest) -> PersonaResult:
     """Show the persona of an entity, and whether it is stale."""
-    found = knowing.latest(hold, request.entity_id, request.namespace)
-    return PersonaFound(persona=_persona(found) if found else None)
+    found = personas.find_persona(ctx, request.entity_id, request.namespace)
+    return PersonaResult(persona=_build_persona_view(found) if found else None)
 
 
 class PersonaGenerate(Request, frozen=True):
@@ -282,7 +281,7 @@ class PersonaGenerate(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class PersonaGenerated(Reasoned, frozen=True, kw_only=True):
+class PersonaGenerateResult(MethodInfo, frozen=True, kw_only=True):
     persona: PersonaView
     regenerated: bool
     """False if no source changed."""
@@ -300,21 +299,21 @@ class PersonaGenerated(Reasoned, frozen=True, kw_only=True):
         Example({"entity_id": ""}, error="VALIDATION_FAILED"),
     ),
 )
-def persona_generate(hold: Hold, request: PersonaGenerate) -> PersonaGenerated:
+def persona_generate(ctx: Context, request: PersonaGenerate) -> PersonaGenerateResult:
     """Generate the persona of an entity from up to 20 memories, with footnotes.
 
     The previous version is archived. If no source changed, nothing is written.
     """
-    result = knowing.generate(hold, request.entity_id, request.namespace)
-    return PersonaGenerated(
-        persona=_persona(result.persona),
-        regenerated=result.regenerated,
+    result = personas.generate_persona(ctx, request.entity_id, request.namespace)
+    return PersonaGenerateResult(
+        persona=_build_persona_view(result.persona),
+        regenerated=result.is_new,
         namespace_scope=request.namespace,
-        **reasoned(result.persona.how),
+        **method_fields(result.persona.how),
     )
 
 
-def _persona(made: "Made") -> PersonaView:
+def _build_persona_view(made: "Persona") -> PersonaView:
     memory = made.memory
     return PersonaView(
         id=memory.id,
@@ -324,8 +323,8 @@ def _persona(made: "Made") -> PersonaView:
         content=memory.content,
         version=made.version,
         source_ids=made.sources,
-        created_at=str(text(memory.created_at)),
+        created_at=str(format_time(memory.created_at)),
         stale=stale_view(made.stale),
-        untrusted=suspicions(f"{memory.title}\n{memory.content}") or UNSET,
-        **reasoned(made.how),
+        untrusted=find_injections(f"{memory.title}\n{memory.content}") or UNSET,
+        **method_fields(made.how),
     )

@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from holdfast.features.embeddings.minilm.runtime import Session
     from holdfast.features.embeddings.minilm.wordpiece import WordPiece
 
-HERE = Path(__file__).parent
-FILES = {"model.onnx": 0xDFA88F70, "model.bin": 0x4B7BBE34, "vocab.txt": 0xE3084609}
+MODEL_FOLDER = Path(__file__).parent
+CHECKSUMS = {"model.onnx": 0xDFA88F70, "model.bin": 0x4B7BBE34, "vocab.txt": 0xE3084609}
 """CRC-32 of the files built by `tools/make_model.py`."""
-MOST_TOKENS = 128
+MAX_TOKENS = 128
 """Maximum tokens of a text. Passages have fewer; of longer texts only the beginning counts."""
-KNOWN_SHARE = 0.5
+MIN_KNOWN_SHARE = 0.5
 """Minimum share of known pieces; with fewer, an embedding carries no meaning."""
-MOST_CHARACTERS = 8192
+MAX_CHARACTERS = 8192
 """Characters of a text that are read."""
 
 
-class _Loaded(NamedTuple):
+class _LoadedModel(NamedTuple):
     """The loaded model."""
 
     session: Session
-    pieces: WordPiece
+    tokenizer: WordPiece
 
 
 class MiniLm:
@@ -42,11 +42,11 @@ class MiniLm:
     dim = 384
     remote = False
 
-    def __init__(self, *, threads: int = 1, folder: Path = HERE) -> None:
+    def __init__(self, *, threads: int = 1, folder: Path = MODEL_FOLDER) -> None:
         self._threads = threads
         self._folder = folder
         self._lock = Lock()
-        self._loaded: _Loaded | None = None
+        self._loaded: _LoadedModel | None = None
 
     def warm(self) -> None:
         """Start loading in the background; `embed` waits for it."""
@@ -55,46 +55,46 @@ class MiniLm:
         # Not a daemon thread: a process must not exit while the library is loading.
         Thread(target=self._try_to_load, name="holdfast-model").start()
 
-    def reads(self, text: str) -> bool:
+    def can_embed(self, text: str) -> bool:
         try:
             _, pieces = self._load()
         except EmbedderFailed:
             return True  # `embed` raises the error
-        return pieces.known(text[:MOST_CHARACTERS], MOST_TOKENS) >= KNOWN_SHARE
+        return pieces.measure_known_share(text[:MAX_CHARACTERS], MAX_TOKENS) >= MIN_KNOWN_SHARE
 
     def embed(self, texts: Sequence[str]) -> list[Vector]:
         """Embed texts one at a time: in a batch, rounding depends on the other texts, and it is no faster."""
         session, pieces = self._load()
-        numbered = (pieces.ids(text[:MOST_CHARACTERS], MOST_TOKENS) for text in texts)
+        numbered = (pieces.encode(text[:MAX_CHARACTERS], MAX_TOKENS) for text in texts)
         return [Vector(session.run(ids, self.dim)) for ids in numbered]
 
     def _try_to_load(self) -> None:
         with suppress(EmbedderFailed):
             self._load()
 
-    def _load(self) -> _Loaded:
+    def _load(self) -> _LoadedModel:
         with self._lock:
             if self._loaded is None:
-                self._loaded = _loaded(self._folder, self._threads)
+                self._loaded = _load_model(self._folder, self._threads)
             return self._loaded
 
 
-def _loaded(folder: Path, threads: int) -> _Loaded:
+def _load_model(folder: Path, threads: int) -> _LoadedModel:
     from holdfast.features.embeddings.minilm.runtime import Session
     from holdfast.features.embeddings.minilm.wordpiece import WordPiece
 
-    for name, sum in FILES.items():
-        _must_be_whole(folder / name, sum)
-    return _Loaded(Session(folder / "model.onnx", threads), WordPiece(folder / "vocab.txt"))
+    for name, sum in CHECKSUMS.items():
+        _check_file(folder / name, sum)
+    return _LoadedModel(Session(folder / "model.onnx", threads), WordPiece(folder / "vocab.txt"))
 
 
-def _must_be_whole(file: Path, sum: int) -> None:
+def _check_file(file: Path, checksum: int) -> None:
     # Mapping an empty file is a ValueError.
     with (
         suppress(OSError, ValueError),
         file.open("rb") as opened,
         mmap(opened.fileno(), 0, access=ACCESS_READ) as content,
     ):
-        if crc32(content) == sum:
+        if crc32(content) == checksum:
             return
     raise EmbedderFailed(f"The embedding model's file {file.name} is missing or damaged. Reinstall Holdfast.")

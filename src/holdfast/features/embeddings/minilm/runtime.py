@@ -12,23 +12,23 @@ from typing import Any
 
 from holdfast.kernel.errors import EmbedderFailed
 
-VERSION = 17
+API_VERSION = 17
 """API version: onnxruntime 1.17 and later."""
 _INT64, _FLOAT = 7, 1
 _PATH = ctypes.c_wchar_p if os.name == "nt" else c_char_p
-_MADE = POINTER(c_void_p)
+_OUT_POINTER = POINTER(c_void_p)
 
 _CALLS: dict[str, tuple[Any, ...]] = {
-    "CreateEnv": (3, c_int, c_char_p, _MADE),
+    "CreateEnv": (3, c_int, c_char_p, _OUT_POINTER),
     "DisableTelemetryEvents": (6, c_void_p),
-    "CreateSession": (7, c_void_p, _PATH, c_void_p, _MADE),
+    "CreateSession": (7, c_void_p, _PATH, c_void_p, _OUT_POINTER),
     "Run": (9, c_void_p, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p),
-    "CreateSessionOptions": (10, _MADE),
+    "CreateSessionOptions": (10, _OUT_POINTER),
     "SetSessionGraphOptimizationLevel": (23, c_void_p, c_int),
     "SetIntraOpNumThreads": (24, c_void_p, c_int),
     "SetInterOpNumThreads": (25, c_void_p, c_int),
-    "CreateTensorWithDataAsOrtValue": (49, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_int, _MADE),
-    "CreateCpuMemoryInfo": (69, c_int, c_int, _MADE),
+    "CreateTensorWithDataAsOrtValue": (49, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_int, _OUT_POINTER),
+    "CreateCpuMemoryInfo": (69, c_int, c_int, _OUT_POINTER),
 }
 """Index of each function in the table `OrtApi`, which only grows at its end, and its argument types."""
 _GET_ERROR_MESSAGE, _RELEASE_STATUS, _RELEASE_SESSION, _RELEASE_VALUE, _RELEASE_OPTIONS = 2, 93, 95, 96, 100
@@ -38,7 +38,7 @@ class _Base(ctypes.Structure):
     _fields_ = [("GetApi", ctypes.CFUNCTYPE(c_void_p, c_uint32)), ("GetVersionString", c_void_p)]
 
 
-def _table(file: Path) -> Any:
+def _load_table(file: Path) -> Any:
     """Load the function table of a library."""
     try:
         start = ctypes.CDLL(str(file)).OrtGetApiBase
@@ -47,7 +47,7 @@ def _table(file: Path) -> Any:
             "onnxruntime cannot be loaded. Run `pip install --force-reinstall onnxruntime`."
         ) from error
     start.restype = POINTER(_Base)
-    table = start().contents.GetApi(VERSION)
+    table = start().contents.GetApi(API_VERSION)
     if not table:
         raise EmbedderFailed("onnxruntime is too old. Run `pip install --upgrade onnxruntime`.")
     return ctypes.cast(table, POINTER(c_void_p))
@@ -57,38 +57,38 @@ class Runtime:
     """The library, loaded for the life of the process."""
 
     def __init__(self, file: Path) -> None:
-        self._table = _table(file)
-        self._calls = {name: self._at(place, *types) for name, (place, *types) in _CALLS.items()}
-        self._message = self._at(_GET_ERROR_MESSAGE, c_void_p, gives=c_char_p)
-        self._forget = self._at(_RELEASE_STATUS, c_void_p, gives=None)
+        self._table = _load_table(file)
+        self._calls = {name: self._bind_call(place, *types) for name, (place, *types) in _CALLS.items()}
+        self._get_message = self._bind_call(_GET_ERROR_MESSAGE, c_void_p, result=c_char_p)
+        self._release_status = self._bind_call(_RELEASE_STATUS, c_void_p, result=None)
         self.environment = self.make("CreateEnv", 4, b"holdfast")
         self.call("DisableTelemetryEvents", self.environment)
         self.memory = self.make("CreateCpuMemoryInfo", 1, 0)
 
-    def _at(self, place: int, *types: Any, gives: Any = c_void_p) -> Any:
-        return ctypes.CFUNCTYPE(gives, *types)(self._table[place])
+    def _bind_call(self, place: int, *types: Any, result: Any = c_void_p) -> Any:
+        return ctypes.CFUNCTYPE(result, *types)(self._table[place])
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a function; raise its error."""
         status = self._calls[name](*arguments)
         if status:
-            message = self._message(status).decode("utf-8", "replace")
-            self._forget(status)
+            message = self._get_message(status).decode("utf-8", "replace")
+            self._release_status(status)
             raise EmbedderFailed(f"onnxruntime failed in {name}: {message}")
 
     def make(self, name: str, *arguments: Any) -> c_void_p:
         """Call a function that creates an object; the caller must release it."""
-        made = c_void_p()
-        self.call(name, *arguments, byref(made))
-        return made
+        handle = c_void_p()
+        self.call(name, *arguments, byref(handle))
+        return handle
 
-    def releaser(self, place: int) -> Any:
+    def make_releaser(self, place: int) -> Any:
         """Return the function that releases a kind of object."""
-        return self._at(place, c_void_p, gives=None)
+        return self._bind_call(place, c_void_p, result=None)
 
 
 @cache
-def runtime() -> Runtime:
+def load_runtime() -> Runtime:
     """Return the library of the package onnxruntime, without importing the package."""
     found = find_spec("onnxruntime")
     if found is None or found.origin is None:
@@ -104,17 +104,17 @@ class Session:
     """A loaded model that embeds one text at a time. Safe for concurrent threads."""
 
     def __init__(self, model: Path, threads: int) -> None:
-        self._runtime = runtime()
-        options = self._options(threads)
+        self._runtime = load_runtime()
+        options = self._make_options(threads)
         place = str(model) if os.name == "nt" else os.fsencode(model)
         try:
             self._session = self._runtime.make("CreateSession", self._runtime.environment, place, options)
         finally:
-            self._runtime.releaser(_RELEASE_OPTIONS)(options)
-        self._release = self._runtime.releaser(_RELEASE_VALUE)
-        weakref.finalize(self, self._runtime.releaser(_RELEASE_SESSION), self._session).atexit = False
+            self._runtime.make_releaser(_RELEASE_OPTIONS)(options)
+        self._release = self._runtime.make_releaser(_RELEASE_VALUE)
+        weakref.finalize(self, self._runtime.make_releaser(_RELEASE_SESSION), self._session).atexit = False
 
-    def _options(self, threads: int) -> c_void_p:
+    def _make_options(self, threads: int) -> c_void_p:
         options = self._runtime.make("CreateSessionOptions")
         # The graph is optimised already; optimising again would take longer than everything else.
         self._runtime.call("SetSessionGraphOptimizationLevel", options, 0)
@@ -124,19 +124,19 @@ class Session:
 
     def run(self, ids: Sequence[int], width: int) -> bytes:
         """Return the embedding of a text, as `width` floats."""
-        given, made = (c_int64 * len(ids))(*ids), (c_float * width)()
-        asked = self._tensor(given, len(ids), _INT64)
-        answer = self._tensor(made, width, _FLOAT)
+        input_ids, output = (c_int64 * len(ids))(*ids), (c_float * width)()
+        input_tensor = self._make_tensor(input_ids, len(ids), _INT64)
+        output_tensor = self._make_tensor(output, width, _FLOAT)
         try:
             names = [(c_char_p * 1)(name) for name in (b"ids", b"vector")]
-            values = [(c_void_p * 1)(value) for value in (asked, answer)]
+            values = [(c_void_p * 1)(value) for value in (input_tensor, output_tensor)]
             self._runtime.call("Run", self._session, None, names[0], values[0], 1, names[1], 1, values[1])
         finally:
-            self._release(asked)
-            self._release(answer)
-        return bytes(made)
+            self._release(input_tensor)
+            self._release(output_tensor)
+        return bytes(output)
 
-    def _tensor(self, numbers: "ctypes.Array[Any]", count: int, kind: int) -> c_void_p:
+    def _make_tensor(self, numbers: "ctypes.Array[Any]", count: int, kind: int) -> c_void_p:
         """Wrap a row of numbers without copying it."""
         shape = (c_int64 * 2)(1, count)
         size = ctypes.sizeof(numbers)

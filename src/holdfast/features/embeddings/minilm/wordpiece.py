@@ -6,8 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 from unicodedata import category, normalize
 
-LONGEST_WORD = 100
-WORDS_KEPT = 20_000
+MAX_WORD_CHARACTERS = 100
+CACHED_WORDS = 20_000
 _IDEOGRAPH = (
     "([\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002b73f"
     "\U0002b740-\U0002b81f\U0002b920-\U0002ceaf\U0002f800-\U0002fa1f])"
@@ -22,34 +22,34 @@ class WordPiece:
         pieces = vocabulary.read_text("utf-8").split("\n")
         self._ids = dict(zip(pieces, range(len(pieces)), strict=True))
         self._unknown, self._begin, self._end = (self._ids[name] for name in ("[UNK]", "[CLS]", "[SEP]"))
-        self._cut = lru_cache(WORDS_KEPT)(self._pieces)
+        self._cached_pieces = lru_cache(CACHED_WORDS)(self._split_word)
 
-    def ids(self, text: str, most: int) -> list[int]:
+    def encode(self, text: str, max_ids: int) -> list[int]:
         """Encode a text as at most `most` ids, including the begin and end markers."""
         found: list[int] = []
-        for word in words(text):
-            found += self._cut(word) if len(word) <= LONGEST_WORD else [self._unknown]
-            if len(found) >= most - 2:
+        for word in split_words(text):
+            found += self._cached_pieces(word) if len(word) <= MAX_WORD_CHARACTERS else [self._unknown]
+            if len(found) >= max_ids - 2:
                 break
-        return [self._begin, *found[: most - 2], self._end]
+        return [self._begin, *found[: max_ids - 2], self._end]
 
-    def known(self, text: str, most: int) -> float:
+    def measure_known_share(self, text: str, max_ids: int) -> float:
         """Return the share of a text's pieces that are in the vocabulary; 0 for a text without pieces."""
-        pieces = self.ids(text, most)[1:-1]
+        pieces = self.encode(text, max_ids)[1:-1]
         return 1 - pieces.count(self._unknown) / len(pieces) if pieces else 0.0
 
-    def _pieces(self, word: str) -> list[int]:
+    def _split_word(self, word: str) -> list[int]:
         """Return the ids of a word's pieces, or that of the unknown word."""
         found, start = [], 0
         while start < len(word):
-            end = self._end_of_piece(word, start)
+            end = self._find_piece_end(word, start)
             if not end:
                 return [self._unknown]
             found.append(self._ids[_piece(word, start, end)])
             start = end
         return found
 
-    def _end_of_piece(self, word: str, start: int) -> int:
+    def _find_piece_end(self, word: str, start: int) -> int:
         """Return the end of the longest piece that begins here; 0 if there is none."""
         ends = range(len(word), start, -1)
         return next((end for end in ends if _piece(word, start, end) in self._ids), 0)
@@ -59,22 +59,22 @@ def _piece(word: str, start: int, end: int) -> str:
     return f"##{word[start:end]}" if start else word[:end]
 
 
-def words(text: str) -> Iterator[str]:
+def split_words(text: str) -> Iterator[str]:
     """Split a text into words and punctuation marks, as BERT does."""
     if not (text.isascii() and text.isprintable()):
         text = "".join(" " if _is_blank(letter) else letter for letter in text if not _is_control(letter))
-    text = text.lower() if text.isascii() else _plain(text)
+    text = text.lower() if text.isascii() else _normalise(text)
     for run in text.split():
-        yield from (run,) if run.isalnum() else _parted(run)
+        yield from (run,) if run.isalnum() else _split_marks(run)
 
 
-def _plain(text: str) -> str:
+def _normalise(text: str) -> str:
     """Separate ideographs, remove accents, lower the case letter by letter, because BERT has no final sigma."""
     apart = normalize("NFD", re.sub(_IDEOGRAPH, r" \1 ", text))
     return "".join(letter.lower() for letter in apart if category(letter) != "Mn")
 
 
-def _parted(run: str) -> Iterator[str]:
+def _split_marks(run: str) -> Iterator[str]:
     """Split a run of letters and marks; each mark is a word."""
     start = 0
     for at, letter in enumerate(run):

@@ -6,17 +6,17 @@ from typing import Any
 
 import msgspec
 
-from holdfast.features.importers.model import Problem, Record, Rows
-from holdfast.features.importers.readers.json_elements import decoded
-from holdfast.features.importers.readers.reader import Told
-from holdfast.features.importers.sources import Piece, watched
+from holdfast.features.importers.model import EnvelopeRows, Problem, Record
+from holdfast.features.importers.readers.json_elements import decode_json
+from holdfast.features.importers.readers.reader import ProgressCallback
+from holdfast.features.importers.sources import Piece, open_with_progress
 from holdfast.features.transfer.schema_v1 import must_be_envelope
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.storage.read_only_sqlite import ForeignFile, reading
+from holdfast.kernel.storage.read_only_sqlite import SqliteReader, open_read_only
 
 MAGIC = b"SQLite format 3\x00"
-MOST_ENVELOPE = 256 << 20
-PAGE = 500
+MAX_ENVELOPE_BYTES = 256 << 20
+PAGE_ROWS = 500
 _ARRAYS = {
     "memories": "memories",
     "archived_memories": "archived",
@@ -26,47 +26,59 @@ _ARRAYS = {
 }
 """Known tables and the envelope arrays of their rows."""
 _JSON = ("tags", "metadata", "citations", "source_span", "confidence_signals")
-_OWN = ("embedding_dim", "atomised_into", "atom_of", "mentioned_entity_id", "scope_idx", "agent_id_idx", "attest_level")
+_IGNORED_COLUMNS = (
+    "embedding_dim",
+    "atomised_into",
+    "atom_of",
+    "mentioned_entity_id",
+    "scope_idx",
+    "agent_id_idx",
+    "attest_level",
+)
 """Columns that only ai-memory needs. Binary values are skipped as well."""
 
 
-def read(piece: Piece, told: Told) -> Iterator[Record]:
+def read(piece: Piece, on_read: ProgressCallback) -> Iterator[Record]:
     """Read memories, archive and links of a store as envelope rows."""
     if piece.path is None:
         yield Problem(where=piece.name, what="database within an archive: unpack it first")
         return
-    with reading(piece.path) as file:
+    with open_read_only(piece.path) as file:
         if "memories" not in file.tables:
             raise Invalid(f"path: {piece.name} is not an ai-memory store: it has no table memories", fields=["path"])
         for table, array in _ARRAYS.items():
             if table in file.tables:
-                yield from _paged(file, piece, table, array)
-    told(piece.size)
+                yield from _read_table(file, piece, table, array)
+    on_read(piece.size)
 
 
-def _paged(file: ForeignFile, piece: Piece, table: str, array: str) -> Iterator[Record]:
+def _read_table(file: SqliteReader, piece: Piece, table: str, array: str) -> Iterator[Record]:
     page: list[dict[str, Any]] = []
     for number, raw in file.rows(table):
         try:
-            page.append(_row(raw))
+            page.append(_parse_row(raw))
         except Invalid as error:
             yield Problem(where=f"{piece.name} {table} row {number}", what=error.message)
-        if len(page) == PAGE:
-            yield _rows(array, page, f"{piece.name} {table}")
+        if len(page) == PAGE_ROWS:
+            yield _make_rows(array, page, f"{piece.name} {table}")
             page = []
     if page:
-        yield _rows(array, page, f"{piece.name} {table}")
+        yield _make_rows(array, page, f"{piece.name} {table}")
 
 
-def _rows(array: str, page: list[dict[str, Any]], where: str) -> Rows:
-    return Rows(envelope={array: page}, where=where, paged=True)
+def _make_rows(array: str, page: list[dict[str, Any]], where: str) -> EnvelopeRows:
+    return EnvelopeRows(envelope={array: page}, where=where, is_page=True)
 
 
-def _row(raw: dict[str, Any] | None) -> dict[str, Any]:
+def _parse_row(raw: dict[str, Any] | None) -> dict[str, Any]:
     """Convert a row: decode JSON columns, omit missing values."""
     if raw is None:
         raise Invalid("not UTF-8")
-    row = {name: value for name, value in raw.items() if name not in _OWN and not isinstance(value, bytes | None)}
+    row = {
+        name: value
+        for name, value in raw.items()
+        if name not in _IGNORED_COLUMNS and not isinstance(value, bytes | None)
+    }
     for name in _JSON:
         if isinstance(row.get(name), str):
             try:
@@ -76,25 +88,25 @@ def _row(raw: dict[str, Any] | None) -> dict[str, Any]:
     return row
 
 
-def read_envelope(piece: Piece, told: Told) -> Iterator[Record]:
+def read_envelope(piece: Piece, on_read: ProgressCallback) -> Iterator[Record]:
     """Read a complete envelope."""
-    with watched(piece, told) as source:
-        data = source.read(MOST_ENVELOPE + 1)
-    if len(data) > MOST_ENVELOPE:
-        yield Problem(where=piece.name, what=f"more than {MOST_ENVELOPE} bytes: use `holdfast import-file`")
+    with open_with_progress(piece, on_read) as source:
+        data = source.read(MAX_ENVELOPE_BYTES + 1)
+    if len(data) > MAX_ENVELOPE_BYTES:
+        yield Problem(where=piece.name, what=f"more than {MAX_ENVELOPE_BYTES} bytes: use `holdfast import-file`")
         return
     try:
-        found = decoded(data)
+        found = decode_json(data)
         if not isinstance(found, dict):
             raise Invalid("not an envelope: must be a JSON object")
         must_be_envelope(found)
     except Invalid as error:
         yield Problem(where=piece.name, what=error.message)
         return
-    yield Rows(envelope=found, where=piece.name)
+    yield EnvelopeRows(envelope=found, where=piece.name)
 
 
 def is_store(path: Path) -> bool:
     """Whether a database is a readable ai-memory store."""
-    with reading(path) as file:
+    with open_read_only(path) as file:
         return "memories" in file.tables and {"title", "content"} <= set(file.tables["memories"])

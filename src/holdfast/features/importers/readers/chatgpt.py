@@ -5,9 +5,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.features.importers.model import LeftOut, Problem, Record, Sort, Turn
-from holdfast.features.importers.readers.blocks import dict_of, list_of, no_text, text_of
-from holdfast.features.importers.readers.reader import Told, each
+from holdfast.features.importers.model import Omission, Problem, Record, Turn, TurnKind
+from holdfast.features.importers.readers.blocks import as_dict, as_list, as_text, check_text
+from holdfast.features.importers.readers.reader import ProgressCallback, read_items
 from holdfast.features.importers.sources import Piece
 
 _THOUGHTS = ("thoughts", "reasoning_recap")
@@ -16,48 +16,48 @@ _TEXTS = ("text", "result", "content", "user_instructions", "model_set_context")
 _CONTEXT = ("user_editable_context", "model_editable_context")
 
 
-def read(piece: Piece, told: Told) -> Iterator[Record]:
+def read(piece: Piece, on_read: ProgressCallback) -> Iterator[Record]:
     """Read the turns of the visible branch of each conversation, in order."""
-    for one in each(piece, told, "conversations"):
+    for one in read_items(piece, on_read, "conversations"):
         if isinstance(one, Problem):
             yield one
         else:
-            yield from conversation(one[1], one[0])
+            yield from read_conversation(one[1], one[0])
 
 
-def conversation(raw: Any, where: str) -> Iterator[Record]:
+def read_conversation(raw: Any, where: str) -> Iterator[Record]:
     if not isinstance(raw, dict) or not isinstance(raw.get("mapping"), dict):
         yield Problem(where=where, what="not a conversation: mapping is missing")
         return
-    thread = text_of(raw.get("conversation_id")) or text_of(raw.get("id"))
-    name = text_of(raw.get("title")) or "ChatGPT"
+    thread = as_text(raw.get("conversation_id")) or as_text(raw.get("id"))
+    name = as_text(raw.get("title")) or "ChatGPT"
     if not thread:
         yield Problem(where=where, what="conversation without an id")
         return
     for key, node in raw["mapping"].items():
         if not isinstance(node, dict) or not isinstance(node.get("message"), dict | None):
             yield Problem(where=f"{where}.{key}", what="not a message")
-    visible = list(_branch(raw["mapping"], raw.get("current_node")))
+    visible = list(_visible_branch(raw["mapping"], raw.get("current_node")))
     if len(visible) < len(raw["mapping"]):
-        others = sum(map(_said, raw["mapping"].values())) - sum(map(_said, visible))
-        yield LeftOut(sort="other branches", number=others)
+        others = sum(map(_has_text, raw["mapping"].values())) - sum(map(_has_text, visible))
+        yield Omission(kind="other branches", number=others)
     for place, node in enumerate(visible):
         message = node.get("message")
         if isinstance(message, dict):
-            id = text_of(message.get("id")) or text_of(node.get("id"))
-            for one in _turn(message, id, thread, name, place, where):
+            id = as_text(message.get("id")) or as_text(node.get("id"))
+            for one in _read_turn(message, id, thread, name, place, where):
                 yield replace(one, updated=raw.get("update_time")) if isinstance(one, Turn) else one
 
 
-def _said(node: Any) -> bool:
+def _has_text(node: Any) -> bool:
     message = node.get("message") if isinstance(node, dict) else None
-    return isinstance(message, dict) and _sort(message) == "message" and bool(_text(message).strip())
+    return isinstance(message, dict) and _turn_kind(message) == "message" and bool(_message_text(message).strip())
 
 
-def _branch(mapping: dict[str, Any], current: Any) -> Iterator[dict[str, Any]]:
+def _visible_branch(mapping: dict[str, Any], current: Any) -> Iterator[dict[str, Any]]:
     """Messages from the root to the current one, or along the last children if there is none."""
     if not isinstance(current, str) or current not in mapping:
-        current = _leaf(mapping)
+        current = _find_leaf(mapping)
     way: list[dict[str, Any]] = []
     seen: set[str] = set()
     while isinstance(current, str) and current in mapping and current not in seen:
@@ -70,31 +70,31 @@ def _branch(mapping: dict[str, Any], current: Any) -> Iterator[dict[str, Any]]:
     return iter(way[::-1])
 
 
-def _leaf(mapping: dict[str, Any]) -> str | None:
+def _find_leaf(mapping: dict[str, Any]) -> str | None:
     at = next((key for key, node in mapping.items() if isinstance(node, dict) and not node.get("parent")), None)
     seen: set[str] = set()
     while at is not None and at not in seen:
         seen.add(at)
         node = mapping[at]
-        children = [one for one in list_of(dict_of(node).get("children")) if isinstance(one, str) and one in mapping]
+        children = [one for one in as_list(as_dict(node).get("children")) if isinstance(one, str) and one in mapping]
         if not children:
             return at
         at = children[-1]
     return at
 
 
-def _turn(message: dict[str, Any], id: str, thread: str, name: str, place: int, where: str) -> Iterator[Record]:
+def _read_turn(message: dict[str, Any], id: str, thread: str, name: str, place: int, where: str) -> Iterator[Record]:
     where = f"{where}.{id or place}"
-    text = _text(message)
-    yield from _misfits(message.get("content"), f"{where}.content")
+    text = _message_text(message)
+    yield from _check_content(message.get("content"), f"{where}.content")
     if not text.strip():
         return
     if not id:
         yield Problem(where=where, what="message without an id")
         return
     author = message.get("author")
-    role = text_of(author.get("role")) if isinstance(author, dict) else ""
-    meta = dict_of(message.get("metadata"))
+    role = as_text(author.get("role")) if isinstance(author, dict) else ""
+    meta = as_dict(message.get("metadata"))
     yield Turn(
         key=f"chatgpt/{thread}/{id}",
         thread=thread,
@@ -105,12 +105,12 @@ def _turn(message: dict[str, Any], id: str, thread: str, name: str, place: int, 
         place=place,
         uri=f"uri:chatgpt:{thread}#{id}",
         where=where,
-        sort=_sort(message),
-        metadata={"model": model} if (model := text_of(meta.get("model_slug"))) else {},
+        kind=_turn_kind(message),
+        metadata={"model": model} if (model := as_text(meta.get("model_slug"))) else {},
     )
 
 
-def _sort(message: dict[str, Any]) -> Sort:
+def _turn_kind(message: dict[str, Any]) -> TurnKind:
     author, content, meta = (message.get(name) for name in ("author", "content", "metadata"))
     role = author.get("role") if isinstance(author, dict) else None
     kind = content.get("content_type") if isinstance(content, dict) else None
@@ -127,42 +127,42 @@ def _sort(message: dict[str, Any]) -> Sort:
     return "message"
 
 
-def _text(message: dict[str, Any]) -> str:
+def _message_text(message: dict[str, Any]) -> str:
     content = message.get("content")
     if isinstance(content, str):
         return content
     if not isinstance(content, dict):
         return ""
     if isinstance(parts := content.get("parts"), list):
-        return "\n\n".join(text for part in parts if (text := _part(part)).strip())
+        return "\n\n".join(text for part in parts if (text := _part_text(part)).strip())
     if isinstance(thoughts := content.get("thoughts"), list):
-        return "\n\n".join(text_of(one.get("content")) for one in thoughts if isinstance(one, dict))
-    return next((text for name in _TEXTS if (text := text_of(content.get(name)))), "")
+        return "\n\n".join(as_text(one.get("content")) for one in thoughts if isinstance(one, dict))
+    return next((text for name in _TEXTS if (text := as_text(content.get(name)))), "")
 
 
-def _misfits(content: Any, where: str) -> Iterator[Problem]:
+def _check_content(content: Any, where: str) -> Iterator[Problem]:
     """Report content that cannot be read."""
     if not isinstance(content, str | dict | None):
         yield Problem(where=where, what="neither text nor parts")
     for name in ("parts", "thoughts"):
-        value = dict_of(content).get(name)
+        value = as_dict(content).get(name)
         if not isinstance(value, list | None):
             yield Problem(where=f"{where}.{name}", what="not a list")
-        for number, one in enumerate(list_of(value)):
+        for number, one in enumerate(as_list(value)):
             if not isinstance(one, str | dict | None):
                 yield Problem(where=f"{where}.{name}[{number}]", what="neither text nor a part")
     for name in _TEXTS:
-        yield from no_text(dict_of(content).get(name), f"{where}.{name}")
+        yield from check_text(as_dict(content).get(name), f"{where}.{name}")
 
 
-def _part(part: Any) -> str:
+def _part_text(part: Any) -> str:
     """Text of a message part; other parts become their type and name."""
     if isinstance(part, str):
         return part
     if not isinstance(part, dict):
         return ""
-    kind = text_of(part.get("content_type"))
+    kind = as_text(part.get("content_type"))
     if kind == "audio_transcription" or (not kind and "text" in part):
-        return text_of(part.get("text"))
-    name = next((text for key in ("asset_pointer", "name", "url") if (text := text_of(part.get(key)))), "")
+        return as_text(part.get("text"))
+    name = next((text for key in ("asset_pointer", "name", "url") if (text := as_text(part.get(key)))), "")
     return f"[{' '.join(filter(None, (kind or 'attachment', name)))}]"

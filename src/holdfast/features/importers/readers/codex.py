@@ -5,18 +5,18 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from holdfast.features.importers.model import LeftOut, Problem, Record, Sort, Turn
+from holdfast.features.importers.model import Omission, Problem, Record, Turn, TurnKind
 from holdfast.features.importers.readers.blocks import (
-    blocks,
-    called,
-    is_ours,
-    joined,
-    list_of,
-    misfits,
-    result_of,
-    text_of,
+    as_list,
+    as_text,
+    find_bad_blocks,
+    format_call,
+    format_result,
+    is_own_tool,
+    join_blocks,
+    parse_blocks,
 )
-from holdfast.features.importers.readers.reader import Told, entries
+from holdfast.features.importers.readers.reader import ProgressCallback, read_entries
 from holdfast.features.importers.sources import Piece
 
 TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
@@ -44,12 +44,12 @@ def is_entry(raw: dict[str, Any]) -> bool:
     return head or (raw.get("type") in _ITEMS and ("role" in raw or "call_id" in raw))
 
 
-def read(piece: Piece, told: Told) -> Iterator[Record]:
+def read(piece: Piece, on_read: ProgressCallback) -> Iterator[Record]:
     """Read all turns in order. Events repeat the items and are skipped."""
-    return entries(piece, told, Session(piece.name).entry)
+    return read_entries(piece, on_read, TranscriptReader(piece.name).read_entry)
 
 
-class Session:
+class TranscriptReader:
     """State of a transcript while it is read."""
 
     def __init__(self, file: str) -> None:
@@ -57,42 +57,42 @@ class Session:
         self._id = found[-1] if (found := _ID.findall(stem)) else stem
         self._name = "Codex"
         self._place = -1
-        self._ours: set[str] = set()
+        self._own_calls: set[str] = set()
 
-    def entry(self, where: str, raw: dict[str, Any]) -> Iterator[Record]:
+    def read_entry(self, where: str, raw: dict[str, Any]) -> Iterator[Record]:
         kind, payload = raw.get("type"), raw.get("payload")
         if kind == "session_meta" and isinstance(payload, dict):
-            self._begin(payload)
+            self._start_session(payload)
         elif kind == "response_item" and isinstance(payload, dict):
-            yield from self._item(where, payload, raw.get("timestamp"))
+            yield from self._read_item(where, payload, raw.get("timestamp"))
         elif kind in ("session_meta", "response_item"):
             yield Problem(where=where, what="entry without a payload")
         elif kind in TYPES:
-            yield LeftOut(sort="system")
+            yield Omission(kind="system")
         elif kind in _ITEMS:
-            yield from self._item(where, raw, raw.get("timestamp"))
+            yield from self._read_item(where, raw, raw.get("timestamp"))
         elif is_entry(raw):
-            self._begin(raw)
+            self._start_session(raw)
         elif "record_type" in raw or isinstance(kind, str):
-            yield LeftOut(sort="system")
+            yield Omission(kind="system")
         else:
             yield Problem(where=where, what="not a transcript entry: type is missing")
 
-    def _begin(self, meta: dict[str, Any]) -> None:
-        self._id = text_of(meta.get("id")) or self._id
-        folder = PurePosixPath(text_of(meta.get("cwd"))).name
+    def _start_session(self, meta: dict[str, Any]) -> None:
+        self._id = as_text(meta.get("id")) or self._id
+        folder = PurePosixPath(as_text(meta.get("cwd"))).name
         self._name = f"Codex in {folder}" if folder else self._name
 
-    def _item(self, where: str, item: dict[str, Any], at: Any) -> Iterator[Record]:
+    def _read_item(self, where: str, item: dict[str, Any], at: Any) -> Iterator[Record]:
         self._place += 1
-        call, tool = text_of(item.get("call_id")), text_of(item.get("name"))
-        if is_ours(tool) or (tool and is_ours(f"{text_of(item.get('namespace'))}{tool}")):
-            self._ours.add(call)
-        if call and call in self._ours:
-            yield LeftOut(sort="recalled")
+        call, tool = as_text(item.get("call_id")), as_text(item.get("name"))
+        if is_own_tool(tool) or (tool and is_own_tool(f"{as_text(item.get('namespace'))}{tool}")):
+            self._own_calls.add(call)
+        if call and call in self._own_calls:
+            yield Omission(kind="recalled")
             return
-        yield from _misfits(item, where)
-        sort, speaker, text = _said(item)
+        yield from _check_item(item, where)
+        sort, speaker, text = _parse_item(item)
         if text.strip():
             yield Turn(
                 key=f"codex/{self._id}/{self._place}",
@@ -104,37 +104,37 @@ class Session:
                 place=self._place,
                 uri=f"uri:codex:{self._id}#{self._place}",
                 where=where,
-                sort=sort,
+                kind=sort,
                 metadata={"line": where},
             )
 
 
-def _misfits(item: dict[str, Any], where: str) -> Iterator[Problem]:
+def _check_item(item: dict[str, Any], where: str) -> Iterator[Problem]:
     """Report parts of an item that cannot be read."""
     if not isinstance(item.get("type"), str):
         yield Problem(where=where, what="item without a type")
-    yield from misfits(item.get("content"), f"{where} content")
+    yield from find_bad_blocks(item.get("content"), f"{where} content")
     if not isinstance(output := item.get("output"), dict):
-        yield from misfits(output, f"{where} output")
+        yield from find_bad_blocks(output, f"{where} output")
 
 
-def _said(item: dict[str, Any]) -> tuple[Sort, str, str]:
+def _parse_item(item: dict[str, Any]) -> tuple[TurnKind, str, str]:
     """Kind, speaker and text of an item."""
     match item.get("type"):
         case "message":
-            role, text = text_of(item.get("role")) or "unknown", joined(list(blocks(item.get("content"))))
+            role, text = as_text(item.get("role")) or "unknown", join_blocks(list(parse_blocks(item.get("content"))))
             system = role in ("developer", "system") or (role == "user" and _CONTEXT.match(text))
             return ("system" if system else "message"), role, text
         case "reasoning":
-            parts = [*list_of(item.get("summary")), *list_of(item.get("content"))]
-            texts = [text_of(one.get("text")) for one in parts if isinstance(one, dict)]
+            parts = [*as_list(item.get("summary")), *as_list(item.get("content"))]
+            texts = [as_text(one.get("text")) for one in parts if isinstance(one, dict)]
             return "thinking", "assistant", "\n\n".join(filter(None, texts))
         case "function_call" | "custom_tool_call":
             arguments = item.get("arguments", item.get("input"))
-            return "tools", "assistant", called(text_of(item.get("name")), arguments)
+            return "tools", "assistant", format_call(as_text(item.get("name")), arguments)
         case "function_call_output" | "custom_tool_call_output":
             output = item.get("output")
-            return "tools", "tool", result_of(output.get("content") if isinstance(output, dict) else output)
+            return "tools", "tool", format_result(output.get("content") if isinstance(output, dict) else output)
         case "local_shell_call" | "web_search_call":
-            return "tools", "assistant", called(text_of(item.get("type")), item.get("action"))
+            return "tools", "assistant", format_call(as_text(item.get("type")), item.get("action"))
     return "system", "system", ""

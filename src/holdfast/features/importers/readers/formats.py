@@ -21,12 +21,19 @@ from holdfast.features.importers.readers import (
     notes,
     slack,
 )
-from holdfast.features.importers.readers.json_elements import Element, Fault, decoded, elements
-from holdfast.features.importers.readers.reader import LOOKED_AT, Told, first_lines, guarded, start_of, unreadable
-from holdfast.features.importers.sources import Piece, Place
+from holdfast.features.importers.readers.json_elements import Element, Fault, decode_json, read_elements
+from holdfast.features.importers.readers.reader import (
+    PROBE_COUNT,
+    ProgressCallback,
+    get_read_errors,
+    read_first_lines,
+    stop_at_read_error,
+    trim_start,
+)
+from holdfast.features.importers.sources import Piece, Source
 from holdfast.kernel.errors import Invalid
 
-_SINGLE: dict[Format, Callable[[Piece, Told], Iterator[Record]]] = {
+_READERS: dict[Format, Callable[[Piece, ProgressCallback], Iterator[Record]]] = {
     "chatgpt": chatgpt.read,
     "claude": claude_ai.read,
     "claude-code": claude_code.read,
@@ -38,132 +45,134 @@ _SINGLE: dict[Format, Callable[[Piece, Told], Iterator[Record]]] = {
     "envelope": ai_memory.read_envelope,
 }
 _NOTES: tuple[Format, ...] = ("markdown", "text")
-_CHECKED: tuple[Format, ...] = ("ai-memory", "envelope")
+_SELF_CHECKING: tuple[Format, ...] = ("ai-memory", "envelope")
 """Formats whose readers check the format themselves and that may be empty."""
 _PAGES = (b"<!doctype html", b"<html")
 _PDF = b"%pdf-"
-_OTHERS: tuple[tuple[bytes | tuple[bytes, ...], str], ...] = (
+_UNSUPPORTED: tuple[tuple[bytes | tuple[bytes, ...], str], ...] = (
     (b"\x1f\x8b", "compressed: unpack it first"),
     (_PDF, "a PDF: convert it to text first"),
     ((b"\xff\xfe", b"\xfe\xff"), "in UTF-16: save it as UTF-8"),
     (_PAGES, "a web page: use the JSON file of the export, or --format text"),
 )
 """First bytes of unsupported files, and what to do about them."""
-_TALKS: tuple[Format, ...] = ("chatgpt", "claude", "claude-code", "codex")
+_CONVERSATION_FORMATS: tuple[Format, ...] = ("chatgpt", "claude", "claude-code", "codex")
 
 
-def detect(place: Place) -> tuple[Format, list[Piece]]:
+def detect_format(source: Source) -> tuple[Format, list[Piece]]:
     """Detect the format of a source and its files. The error lists the formats if there is none or several."""
-    if _is_slack(place.pieces):
-        return "slack", place.pieces
-    found = [(_looked_at(place, piece), piece) for piece in place.pieces]
+    if _is_slack(source.pieces):
+        return "slack", source.pieces
+    found = [(_try_detect(source, piece), piece) for piece in source.pieces]
     counts = Counter(form for form, _ in found if form is not None)
-    forms = _of_notes_and_others(counts)
+    forms = _pick_formats(counts)
     if len(forms) > 1:
         summary = ", ".join(f"{form} ({counts[form]})" for form in forms)
         raise Invalid(f"format: files of several formats: {summary}. Choose one with --format.", fields=["format"])
     if not forms:
-        unread = next((f"{one.where}: {one.what}" for one in place.problems if one.rejected), None)
-        raise _unknown(unread or _hint(place) or "unknown format")
+        unread = next((f"{one.where}: {one.what}" for one in source.problems if one.rejected), None)
+        raise _unknown_format(unread or _hint(source) or "unknown format")
     accepted = _NOTES if forms[0] == "markdown" else (forms[0],)
     return forms[0], [piece for form, piece in found if form in accepted]
 
 
-def _of_notes_and_others(counts: Counter[Format]) -> list[Format]:
+def _pick_formats(counts: Counter[Format]) -> list[Format]:
     """Formats of an export. Texts beside conversations are attachments; text files beside Markdown are notes."""
     forms = set(counts)
-    if forms & set(_TALKS):
+    if forms & set(_CONVERSATION_FORMATS):
         forms -= set(_NOTES)
     elif "markdown" in forms:
         forms.discard("text")
     return sorted(forms)
 
 
-def _hint(place: Place) -> str | None:
+def _hint(source: Source) -> str | None:
     """Explain a single file of an unsupported kind, and what to do about it."""
-    if not place.whole:
+    if not source.is_single_file:
         return None
-    piece, head = place.pieces[0], place.pieces[0].head()
+    piece, head = source.pieces[0], source.pieces[0].read_head()
     if not head.strip():
         return f"{piece.name} is empty"
-    what = next((what for begins, what in _OTHERS if head.lstrip().lower().startswith(begins)), None)
+    what = next((what for begins, what in _UNSUPPORTED if head.lstrip().lower().startswith(begins)), None)
     return f"{piece.name} is {what}" if what else None
 
 
-def of_format(place: Place, form: Format) -> list[Piece]:
+def select_files(source: Source, form: Format) -> list[Piece]:
     """Files of an export in a given format. A single file is not checked."""
-    if form == "slack" or place.whole:
-        return place.pieces
+    if form == "slack" or source.is_single_file:
+        return source.pieces
     accepted = _NOTES if form == "markdown" else (form,)
-    found = [piece for piece in place.pieces if _looked_at(place, piece) in accepted]
+    found = [piece for piece in source.pieces if _try_detect(source, piece) in accepted]
     if not found:
-        raise _unknown(f"no file of format {form}")
+        raise _unknown_format(f"no file of format {form}")
     return found
 
 
-def read(form: Format, pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
+def read(form: Format, pieces: Sequence[Piece], on_read: ProgressCallback) -> Iterator[Record]:
     """Read all files of a format. An unreadable file does not stop the others."""
     if form == "slack":
-        yield from slack.read(pieces, told)
+        yield from slack.read(pieces, on_read)
     elif form in _NOTES:
-        yield from notes.read(pieces, told)
+        yield from notes.read(pieces, on_read)
     else:
         for piece in pieces:
-            yield from guarded(piece.name, _SINGLE[form](piece, told))
+            yield from stop_at_read_error(piece.name, _READERS[form](piece, on_read))
 
 
-def _looked_at(place: Place, piece: Piece) -> Format | None:
+def _try_detect(source: Source, piece: Piece) -> Format | None:
     """Detect the format of a file; reports an unreadable one."""
     try:
-        form = format_of(piece, alone=place.whole)
-        if form is None and place.whole:
-            place.problems.extend(_faults(piece))
+        form = detect_file_format(piece, is_single_file=source.is_single_file)
+        if form is None and source.is_single_file:
+            source.problems.extend(_find_faults(piece))
         return form
-    except unreadable() as error:
-        place.problems.append(Problem(where=piece.name, what=f"unreadable: {error}"))
+    except get_read_errors() as error:
+        source.problems.append(Problem(where=piece.name, what=f"unreadable: {error}"))
         return None
 
 
 def must_not_be_empty(form: Format) -> None:
     """Raise because a source contains nothing of the given format."""
-    if form not in _CHECKED:
-        raise _unknown(f"no data of format {form}")
+    if form not in _SELF_CHECKING:
+        raise _unknown_format(f"no data of format {form}")
 
 
-def _unknown(what: str) -> Invalid:
+def _unknown_format(what: str) -> Invalid:
     return Invalid(f"format: {what}. The formats are {', '.join(FORMATS)}.", fields=["format"])
 
 
 def _is_slack(pieces: Sequence[Piece]) -> bool:
     """Whether there are folders with a file per day, and a list of users or channels."""
-    days = [piece for piece in pieces if slack.DAY.fullmatch(piece.name)]
-    has_list = any(piece.name.rpartition("/")[2] in ("users.json", *slack.LISTS) for piece in pieces)
+    days = [piece for piece in pieces if slack.DAY_FILE.fullmatch(piece.name)]
+    has_list = any(piece.name.rpartition("/")[2] in ("users.json", *slack.CHANNEL_LISTS) for piece in pieces)
     if not days or not has_list:
         return False
-    return any(isinstance(one, dict) and "ts" in one for piece in days[:LOOKED_AT] for one in _firsts(piece))
+    return any(
+        isinstance(one, dict) and "ts" in one for piece in days[:PROBE_COUNT] for one in _decode_first_members(piece)
+    )
 
 
-def format_of(piece: Piece, *, alone: bool) -> Format | None:
+def detect_file_format(piece: Piece, *, is_single_file: bool) -> Format | None:
     """Detect the format of a file by its beginning. One of several files is text only by its extension."""
-    head = piece.head()
+    head = piece.read_head()
     if head.startswith(ai_memory.MAGIC):
         return "ai-memory" if piece.path is not None and ai_memory.is_store(piece.path) else None
     if mail.HEADER.match(head):
         return "mbox"
-    if start_of(head)[:1] in (b"[", b"{") and (form := _json(piece, head)) is not None:
+    if trim_start(head)[:1] in (b"[", b"{") and (form := _detect_json(piece, head)) is not None:
         return form
     name = piece.name.lower()
     if b"\x00" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return None
     if name.endswith(notes.MARKDOWN):
         return "markdown"
-    if name.endswith(notes.TEXT) or (alone and start_of(head)[:1] not in (b"[", b"{") and _is_text(head)):
+    if name.endswith(notes.TEXT) or (is_single_file and trim_start(head)[:1] not in (b"[", b"{") and _is_text(head)):
         return "text"
     return None
 
 
 def _is_text(head: bytes) -> bool:
-    if start_of(head).lower().startswith((*_PAGES, _PDF)):
+    if trim_start(head).lower().startswith((*_PAGES, _PDF)):
         return False
     try:
         head.decode()
@@ -172,19 +181,19 @@ def _is_text(head: bytes) -> bool:
     return bool(head.strip())
 
 
-def _json(piece: Piece, head: bytes) -> Format | None:
-    for line in first_lines(piece, LOOKED_AT):
-        if (form := _line_form(line)) is not None:
+def _detect_json(piece: Piece, head: bytes) -> Format | None:
+    for line in read_first_lines(piece, PROBE_COUNT):
+        if (form := _detect_line(line)) is not None:
             return form
     names: set[str] = set()
-    for one in _members(piece):
+    for one in _first_members(piece):
         names.add(one.name or "")
-        if (form := _member_form(one, names)) is not None:
+        if (form := _detect_member(one, names)) is not None:
             return form
     return "claude" if b'"chat_messages"' in head else "chatgpt" if b'"mapping"' in head else None
 
 
-def _line_form(one: Any) -> Format | None:
+def _detect_line(one: Any) -> Format | None:
     if not isinstance(one, dict):
         return None
     if "chat_messages" in one or "mapping" in one:
@@ -198,14 +207,14 @@ def _line_form(one: Any) -> Format | None:
     return "claude-code" if claude_code.is_entry(one) else None
 
 
-def _member_form(one: Element, names: set[str]) -> Format | None:
+def _detect_member(one: Element, names: set[str]) -> Format | None:
     """Detect the format of a JSON document from its first members."""
     if one.name in ("mapping", "chat_messages", "conversations_memory"):
         return "chatgpt" if one.name == "mapping" else "claude"
     if {"uuid", "docs", "prompt_template"} <= names:
         return "claude"
     try:
-        raw = decoded(one.data)
+        raw = decode_json(one.data)
     except Invalid:
         return None
     if one.name in (None, "conversations") and isinstance(raw, dict):
@@ -222,28 +231,28 @@ def _member_form(one: Element, names: set[str]) -> Format | None:
     return "envelope" if {"schema_version", "exported_at"} <= names else None
 
 
-def _members(piece: Piece) -> Iterator[Element]:
+def _first_members(piece: Piece) -> Iterator[Element]:
     """First members of a JSON document."""
     with piece.open() as source:
-        for number, one in enumerate(elements(source)):
+        for number, one in enumerate(read_elements(source)):
             if isinstance(one, Element):
                 yield one
-            if number >= LOOKED_AT:
+            if number >= PROBE_COUNT:
                 return
 
 
-def _faults(piece: Piece) -> Iterator[Problem]:
+def _find_faults(piece: Piece) -> Iterator[Problem]:
     """Report syntax errors at the beginning of an unrecognised JSON document."""
-    if start_of(piece.head())[:1] not in (b"[", b"{"):
+    if trim_start(piece.read_head())[:1] not in (b"[", b"{"):
         return
     with piece.open() as source:
-        for one in islice(elements(source), LOOKED_AT):
+        for one in islice(read_elements(source), PROBE_COUNT):
             if isinstance(one, Fault):
                 yield Problem(where=f"{piece.name} byte {one.at}", what=one.what)
 
 
-def _firsts(piece: Piece) -> Iterator[Any]:
-    with suppress(*unreadable()):
-        for one in _members(piece):
+def _decode_first_members(piece: Piece) -> Iterator[Any]:
+    with suppress(*get_read_errors()):
+        for one in _first_members(piece):
             with suppress(Invalid):
-                yield decoded(one.data)
+                yield decode_json(one.data)

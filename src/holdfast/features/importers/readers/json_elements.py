@@ -10,9 +10,9 @@ import msgspec
 from holdfast.kernel.errors import Invalid
 
 CHUNK = 1 << 18
-MOST_ELEMENT = 64 << 20
+MAX_ELEMENT_BYTES = 64 << 20
 """Bytes of one element: a conversation, message or row."""
-MOST_DEPTH = 500
+MAX_DEPTH = 500
 
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _FLAT = re.compile(rb'(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
@@ -28,7 +28,7 @@ class Element(NamedTuple):
     at: int
     """Byte offset."""
     data: bytes
-    sole: bool = False
+    is_single: bool = False
     """The value of the member itself, not an element of its array."""
 
 
@@ -37,11 +37,11 @@ class Fault(NamedTuple):
     what: str
 
 
-class _Ended(Exception):
+class _UnexpectedEnd(Exception):
     """The file ends within a value."""
 
 
-def decoded(data: bytes) -> Any:
+def decode_json(data: bytes) -> Any:
     """Decode an element. Strict first, then with the lenient standard parser."""
     import json
 
@@ -58,210 +58,210 @@ def decoded(data: bytes) -> Any:
             raise Invalid(f"invalid JSON: {error}") from None
 
 
-def elements(source: IO[bytes], most: int = MOST_ELEMENT) -> Iterator[Element | Fault]:
+def read_elements(source: IO[bytes], max_bytes: int = MAX_ELEMENT_BYTES) -> Iterator[Element | Fault]:
     """Elements of a JSON array or of each member of an object, with faults where they occur."""
-    text = _Text(source, most)
+    text = _ByteScanner(source, max_bytes)
     try:
-        yield from _document(text)
-    except _Ended:
-        yield Fault(text.at, f"the file ends within the value that starts at byte {text.begun}")
+        yield from _read_document(text)
+    except _UnexpectedEnd:
+        yield Fault(text.at, f"the file ends within the value that starts at byte {text.value_start}")
 
 
-def _document(text: "_Text") -> Iterator[Element | Fault]:
+def _read_document(text: "_ByteScanner") -> Iterator[Element | Fault]:
     """Read a document; reports data after its end."""
-    yield from _outermost(text)
-    if text.goes_on():
+    yield from _read_outermost(text)
+    if text.has_more():
         yield Fault(text.at, "data after the end of the JSON, not read")
 
 
-def _outermost(text: "_Text") -> Iterator[Element | Fault]:
-    text.skip_mark()
+def _read_outermost(text: "_ByteScanner") -> Iterator[Element | Fault]:
+    text.skip_bom()
     match text.peek():
         case b"[":
-            text.step()
-            yield from _array(text, None)
+            text.skip_byte()
+            yield from _read_array(text, None)
         case b"{":
-            text.step()
-            yield from _object(text)
+            text.skip_byte()
+            yield from _read_object(text)
         case _:
             yield Fault(text.at, "neither a JSON array nor an object")
-            text.finish()
+            text.discard_rest()
 
 
-def _array(text: "_Text", name: str | None) -> Iterator[Element | Fault]:
+def _read_array(text: "_ByteScanner", name: str | None) -> Iterator[Element | Fault]:
     while True:
         match text.peek():
             case b"]":
-                return text.step()
+                return text.skip_byte()
             case b",":
-                text.step()
+                text.skip_byte()
             case b"}" | b":":
                 yield Fault(text.at, "unexpected character")
-                text.step()
+                text.skip_byte()
             case _:
-                yield text.value(name)
+                yield text.read_value(name)
 
 
-def _object(text: "_Text") -> Iterator[Element | Fault]:
+def _read_object(text: "_ByteScanner") -> Iterator[Element | Fault]:
     while True:
         sign = text.peek()
         if sign == b"}":
-            return text.step()
+            return text.skip_byte()
         if sign != b'"':
             if sign != b",":
                 yield Fault(text.at, "member name expected")
-            text.step()
+            text.skip_byte()
             continue
-        name = _name(text.value(None))
+        name = _member_name(text.read_value(None))
         if text.peek() == b":":
-            text.step()
+            text.skip_byte()
         if text.peek() == b"[":
-            text.step()
-            yield from _array(text, name)
+            text.skip_byte()
+            yield from _read_array(text, name)
         else:
-            found = text.value(name)
-            yield found._replace(sole=True) if isinstance(found, Element) else found
+            found = text.read_value(name)
+            yield found._replace(is_single=True) if isinstance(found, Element) else found
 
 
-def _name(key: Element | Fault) -> str:
+def _member_name(key: Element | Fault) -> str:
     """Decode a member name; empty if it is invalid."""
     try:
-        return str(decoded(key.data)) if isinstance(key, Element) else ""
+        return str(decode_json(key.data)) if isinstance(key, Element) else ""
     except Invalid:
         return ""
 
 
-class _Text:
+class _ByteScanner:
     """Scanner over a byte stream that buffers one chunk."""
 
-    def __init__(self, source: IO[bytes], most: int) -> None:
+    def __init__(self, source: IO[bytes], max_bytes: int) -> None:
         self._source = source
-        self._most = most
-        self._held = b""
-        self._from = 0
-        self._base = 0
-        self.begun = 0
+        self._max_bytes = max_bytes
+        self._buffer = b""
+        self._position = 0
+        self._buffer_start = 0
+        self.value_start = 0
 
     @property
     def at(self) -> int:
-        return self._base + self._from
+        return self._buffer_start + self._position
 
-    def skip_mark(self) -> None:
+    def skip_bom(self) -> None:
         """Skip a UTF-8 byte order mark."""
-        self._more()
-        if self._held.startswith(b"\xef\xbb\xbf"):
-            self._from = 3
+        self._read_more()
+        if self._buffer.startswith(b"\xef\xbb\xbf"):
+            self._position = 3
 
     def peek(self) -> bytes:
         """The next byte that is not whitespace."""
         while True:
-            found = _SPACE.match(self._held, self._from)
+            found = _SPACE.match(self._buffer, self._position)
             assert found is not None
-            self._from = found.end()
-            if self._from < len(self._held):
-                return self._held[self._from : self._from + 1]
-            self.begun = self.at
-            self._must_have_more()
+            self._position = found.end()
+            if self._position < len(self._buffer):
+                return self._buffer[self._position : self._position + 1]
+            self.value_start = self.at
+            self._require_more()
 
-    def goes_on(self) -> bool:
+    def has_more(self) -> bool:
         """Whether anything but whitespace follows."""
         try:
             return bool(self.peek())
-        except _Ended:
+        except _UnexpectedEnd:
             return False
 
-    def finish(self) -> None:
+    def discard_rest(self) -> None:
         """Discard the rest of the stream."""
-        self._held, self._source = b"", BytesIO()
+        self._buffer, self._source = b"", BytesIO()
 
-    def step(self) -> None:
-        self._from += 1
+    def skip_byte(self) -> None:
+        self._position += 1
 
-    def value(self, name: str | None) -> Element | Fault:
+    def read_value(self, name: str | None) -> Element | Fault:
         """Read the value at this position, or its fault. Scanning continues after it either way."""
-        self.begun = start = self.at
+        self.value_start = start = self.at
         size, deepest, pieces = 0, 0, list[bytes]()
-        for piece, depth in self._pieces():
+        for piece, depth in self._read_chunks():
             size, deepest = size + len(piece), max(deepest, depth)
-            if size > self._most or deepest > MOST_DEPTH:
+            if size > self._max_bytes or deepest > MAX_DEPTH:
                 pieces.clear()
             else:
                 pieces.append(piece)
-        if deepest > MOST_DEPTH:
-            return Fault(start, f"nested {deepest} levels deep; the maximum is {MOST_DEPTH}")
-        if size > self._most:
-            return Fault(start, f"has {size} bytes; the maximum is {self._most}")
+        if deepest > MAX_DEPTH:
+            return Fault(start, f"nested {deepest} levels deep; the maximum is {MAX_DEPTH}")
+        if size > self._max_bytes:
+            return Fault(start, f"has {size} bytes; the maximum is {self._max_bytes}")
         return Element(name, start, b"".join(pieces))
 
-    def _pieces(self) -> Iterator[tuple[bytes, int]]:
+    def _read_chunks(self) -> Iterator[tuple[bytes, int]]:
         """Bytes of a value in chunks, each with the depth reached so far."""
-        sign = self._held[self._from : self._from + 1]
+        sign = self._buffer[self._position : self._position + 1]
         if sign == b'"':
-            yield self._taken(self._from + 1), 0
-            yield from self._string(0)
+            yield self._consume(self._position + 1), 0
+            yield from self._read_string(0)
         elif sign in b"{[":
-            yield from self._nested()
+            yield from self._read_nested()
         else:
-            yield from self._scalar()
+            yield from self._read_scalar()
 
-    def _scalar(self) -> Iterator[tuple[bytes, int]]:
+    def _read_scalar(self) -> Iterator[tuple[bytes, int]]:
         while True:
-            found = _SCALAR.match(self._held, self._from)
+            found = _SCALAR.match(self._buffer, self._position)
             assert found is not None
-            ends = found.end() < len(self._held)
-            yield self._taken(found.end()), 0
-            if ends or not self._more():
+            ends = found.end() < len(self._buffer)
+            yield self._consume(found.end()), 0
+            if ends or not self._read_more():
                 return
 
-    def _nested(self) -> Iterator[tuple[bytes, int]]:
-        depth, deepest, at = 0, 0, self._from
+    def _read_nested(self) -> Iterator[tuple[bytes, int]]:
+        depth, deepest, at = 0, 0, self._position
         while True:
-            found = _FLAT.match(self._held, at)
+            found = _FLAT.match(self._buffer, at)
             assert found is not None
             at = found.end()
-            if at == len(self._held):
-                yield self._taken(at), deepest
-                self._must_have_more()
+            if at == len(self._buffer):
+                yield self._consume(at), deepest
+                self._require_more()
                 at = 0
                 continue
-            sign = self._held[at]
+            sign = self._buffer[at]
             at += 1
             if sign == 0x22:
-                yield self._taken(at), deepest
-                yield from self._string(deepest)
-                at = self._from
+                yield self._consume(at), deepest
+                yield from self._read_string(deepest)
+                at = self._position
                 continue
             depth += 1 if sign in b"{[" else -1
             deepest = max(deepest, depth)
             if depth == 0:
-                yield self._taken(at), deepest
+                yield self._consume(at), deepest
                 return
 
-    def _string(self, depth: int) -> Iterator[tuple[bytes, int]]:
+    def _read_string(self, depth: int) -> Iterator[tuple[bytes, int]]:
         """The rest of a string, which may exceed the buffer."""
         while True:
-            found = _IN_STRING.match(self._held, self._from)
+            found = _IN_STRING.match(self._buffer, self._position)
             assert found is not None
             at = found.end()
-            if at < len(self._held) and self._held[at] == 0x22:
-                yield self._taken(at + 1), depth
+            if at < len(self._buffer) and self._buffer[at] == 0x22:
+                yield self._consume(at + 1), depth
                 return
-            left = self._held[at:]
-            yield self._taken(at), depth
-            self._must_have_more(left)
+            left = self._buffer[at:]
+            yield self._consume(at), depth
+            self._require_more(left)
 
-    def _taken(self, upto: int) -> bytes:
-        data = self._held[self._from : upto]
-        self._from = upto
+    def _consume(self, upto: int) -> bytes:
+        data = self._buffer[self._position : upto]
+        self._position = upto
         return data
 
-    def _must_have_more(self, left: bytes = b"") -> None:
-        if not self._more(left):
-            raise _Ended
+    def _require_more(self, left: bytes = b"") -> None:
+        if not self._read_more(left):
+            raise _UnexpectedEnd
 
-    def _more(self, left: bytes = b"") -> bool:
+    def _read_more(self, left: bytes = b"") -> bool:
         """Read the next chunk and append it to the unread bytes."""
         read = self._source.read(CHUNK)
-        self._base += len(self._held) - len(left)
-        self._held, self._from = left + read, 0
+        self._buffer_start += len(self._buffer) - len(left)
+        self._buffer, self._position = left + read, 0
         return bool(read)

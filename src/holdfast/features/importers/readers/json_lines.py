@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
 from holdfast.features.importers.model import Problem
-from holdfast.features.importers.readers.json_elements import decoded
+from holdfast.features.importers.readers.json_elements import decode_json
 from holdfast.kernel.errors import Invalid
 
-MOST_LINE = 64 << 20
+MAX_LINE_BYTES = 64 << 20
 
 
 class Line(NamedTuple):
@@ -15,29 +15,31 @@ class Line(NamedTuple):
     data: bytes
 
 
-def lines(source: IO[bytes], name: str, most: int = MOST_LINE) -> Iterator[Line | Problem]:
+def read_lines(source: IO[bytes], name: str, max_bytes: int = MAX_LINE_BYTES) -> Iterator[Line | Problem]:
     """Lines that are not blank. A line that is too long is reported and skipped without buffering."""
     number = 0
-    while data := source.readline(most + 1):
+    while data := source.readline(max_bytes + 1):
         number += 1
-        if len(data) > most and not data.endswith(b"\n"):
+        if len(data) > max_bytes and not data.endswith(b"\n"):
             size = len(data)
             while (rest := source.readline(1 << 20)) and not rest.endswith(b"\n"):
                 size += len(rest)
-            yield Problem(where=f"{name}:{number}", what=f"line has {size + len(rest)} bytes; the maximum is {most}")
+            yield Problem(
+                where=f"{name}:{number}", what=f"line has {size + len(rest)} bytes; the maximum is {max_bytes}"
+            )
         elif data.strip():
             yield Line(number, data.removeprefix(b"\xef\xbb\xbf") if number == 1 else data)
 
 
-def objects(source: IO[bytes], name: str) -> Iterator[tuple[str, dict[str, Any]] | Problem]:
+def read_objects(source: IO[bytes], name: str) -> Iterator[tuple[str, dict[str, Any]] | Problem]:
     """JSON objects of a file with their places. Other lines are reported."""
-    for line in lines(source, name):
+    for line in read_lines(source, name):
         if isinstance(line, Problem):
             yield line
             continue
         where = f"{name}:{line.number}"
         try:
-            found = decoded(line.data)
+            found = decode_json(line.data)
         except Invalid as error:
             cut = "" if line.data.endswith(b"\n") else "the file ends within this line: "
             yield Problem(where=where, what=f"{cut}{error.message}")

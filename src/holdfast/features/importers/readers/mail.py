@@ -10,20 +10,20 @@ from email.utils import parseaddr, parsedate_to_datetime
 from html.parser import HTMLParser
 from typing import IO, NamedTuple
 
-from holdfast.features.importers.model import Problem, Record, Turn, digest, line, moment_of
-from holdfast.features.importers.readers.reader import Told
-from holdfast.features.importers.sources import Piece, watched
+from holdfast.features.importers.model import Problem, Record, Turn, digest, read_timestamp, to_one_line
+from holdfast.features.importers.readers.reader import ProgressCallback
+from holdfast.features.importers.sources import Piece, open_with_progress
 
-MOST_MESSAGE = 64 << 20
-MOST_HEADER = 1 << 16
-MOST_NESTED = 100
-MOST_HTML = 1 << 19
+MAX_MESSAGE_BYTES = 64 << 20
+MAX_HEADER_BYTES = 1 << 16
+MAX_MULTIPARTS = 100
+MAX_HTML_CHARS = 1 << 19
 """Limits that protect the mail and HTML parsers from hostile input."""
-STEP = 1 << 16
+READ_BYTES = 1 << 16
 HEADER = re.compile(rb"From [^\n]*\n(?:>?[!-9;-~]+:[^\n]*\n)", re.DOTALL)
-_ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
+_ESCAPED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
 _ID = re.compile(r"<[^<>\s]+>")
-_ANSWER = re.compile(r"^(?:(?:re|fwd?|aw|wg|sv|antw)\s*(?:\[\d+\])?:\s*)+", re.IGNORECASE)
+_REPLY_PREFIX = re.compile(r"^(?:(?:re|fwd?|aw|wg|sv|antw)\s*(?:\[\d+\])?:\s*)+", re.IGNORECASE)
 
 
 class Mail(NamedTuple):
@@ -35,26 +35,26 @@ class Mail(NamedTuple):
     size: int
 
 
-def read(piece: Piece, told: Told) -> Iterator[Record]:
+def read(piece: Piece, on_read: ProgressCallback) -> Iterator[Record]:
     """Read all messages. Replies share the conversation of the first message."""
-    with watched(piece, told) as source:
-        for mail in mails(source):
+    with open_with_progress(piece, on_read) as source:
+        for mail in read_mails(source):
             where = f"{piece.name}[{mail.number}] byte {mail.at}"
-            if mail.size > MOST_MESSAGE:
-                yield Problem(where=where, what=f"has {mail.size} bytes; the maximum is {MOST_MESSAGE}")
+            if mail.size > MAX_MESSAGE_BYTES:
+                yield Problem(where=where, what=f"has {mail.size} bytes; the maximum is {MAX_MESSAGE_BYTES}")
                 continue
             try:
-                yield _turn(mail, where)
+                yield _make_turn(mail, where)
             except (ValueError, LookupError, AttributeError, TypeError, RecursionError, MessageError) as error:
-                yield Problem(where=where, what=f"invalid mail: {line(str(error)) or type(error).__name__}")
+                yield Problem(where=where, what=f"invalid mail: {to_one_line(str(error)) or type(error).__name__}")
 
 
-def mails(source: IO[bytes], most: int = MOST_MESSAGE) -> Iterator[Mail]:
+def read_mails(source: IO[bytes], max_bytes: int = MAX_MESSAGE_BYTES) -> Iterator[Mail]:
     """Split an mbox into messages. Of a message that is too long only the size is kept."""
     number, at, start, size = -1, 0, 0, 0
     lines: list[bytes] = []
     blank = True
-    while data := source.readline(STEP):
+    while data := source.readline(READ_BYTES):
         if blank and data.startswith(b"From "):
             if number >= 0:
                 yield Mail(number, start, b"".join(lines), size)
@@ -62,7 +62,7 @@ def mails(source: IO[bytes], most: int = MOST_MESSAGE) -> Iterator[Mail]:
             lines = []
         else:
             size += len(data)
-            if size <= most:
+            if size <= max_bytes:
                 lines.append(data)
             else:
                 lines.clear()
@@ -72,13 +72,13 @@ def mails(source: IO[bytes], most: int = MOST_MESSAGE) -> Iterator[Mail]:
         yield Mail(number, start, b"".join(lines), size)
 
 
-def _turn(mail: Mail, where: str) -> Record:
-    if _header_size(mail.data) > MOST_HEADER:
-        return Problem(where=where, what=f"header exceeds {MOST_HEADER} bytes")
-    if mail.data.count(b"multipart/") > MOST_NESTED:
-        return Problem(where=where, what=f"more than {MOST_NESTED} nested parts")
-    message = BytesParser(_class=EmailMessage, policy=policy.default).parsebytes(_ESCAPED.sub(rb"\1", mail.data))
-    text = _body(message)
+def _make_turn(mail: Mail, where: str) -> Record:
+    if _header_size(mail.data) > MAX_HEADER_BYTES:
+        return Problem(where=where, what=f"header exceeds {MAX_HEADER_BYTES} bytes")
+    if mail.data.count(b"multipart/") > MAX_MULTIPARTS:
+        return Problem(where=where, what=f"more than {MAX_MULTIPARTS} nested parts")
+    message = BytesParser(_class=EmailMessage, policy=policy.default).parsebytes(_ESCAPED_FROM.sub(rb"\1", mail.data))
+    text = _body_text(message)
     files = [name for part in message.walk() if (name := part.get_filename())]
     if not text.strip():
         if not files:
@@ -89,21 +89,21 @@ def _turn(mail: Mail, where: str) -> Record:
     )
     above = [*_ID.findall(_header(message, "References")), *_ID.findall(_header(message, "In-Reply-To"))]
     name, address = parseaddr(_header(message, "From"))
-    at = _sent(message)
+    at = _parse_date(message)
     return Turn(
         key=f"mbox/{id}",
-        thread=line((above[0] if above else id).strip("<>"), 256),
-        name=_ANSWER.sub("", _header(message, "Subject")) or "Mail",
-        speaker=line(name or address) or "unknown",
+        thread=to_one_line((above[0] if above else id).strip("<>"), 256),
+        name=_REPLY_PREFIX.sub("", _header(message, "Subject")) or "Mail",
+        speaker=to_one_line(name or address) or "unknown",
         content=text,
         at=at,
-        place=moment_of(at) if isinstance(at, float) and at > 0 else None,
-        uri=f"uri:mbox:{line(id.strip('<>'), 512)}",
+        place=read_timestamp(at) if isinstance(at, float) and at > 0 else None,
+        uri=f"uri:mbox:{to_one_line(id.strip('<>'), 512)}",
         where=where,
         metadata={
-            **({"from": line(address)} if address else {}),
-            **({"to": to} if (to := line(_header(message, "To"), 400)) else {}),
-            **({"files": [line(name) for name in files[:20]]} if files else {}),
+            **({"from": to_one_line(address)} if address else {}),
+            **({"to": to} if (to := to_one_line(_header(message, "To"), 400)) else {}),
+            **({"files": [to_one_line(name) for name in files[:20]]} if files else {}),
         },
     )
 
@@ -117,7 +117,7 @@ def _header(message: EmailMessage, name: str) -> str:
     return str(message.get(name, ""))
 
 
-def _sent(message: EmailMessage) -> float | str | None:
+def _parse_date(message: EmailMessage) -> float | str | None:
     """Date of a message; the raw text if it is not a date."""
     date = _header(message, "Date").strip()
     try:
@@ -126,7 +126,7 @@ def _sent(message: EmailMessage) -> float | str | None:
         return date
 
 
-def _body(message: EmailMessage) -> str:
+def _body_text(message: EmailMessage) -> str:
     """Text of a message, quotes included; HTML is converted to text."""
     part = message.get_body(preferencelist=("plain", "html"))
     if part is None:
@@ -137,19 +137,19 @@ def _body(message: EmailMessage) -> str:
         text = (part.get_payload(decode=True) or b"").decode("utf-8", "replace")  # type: ignore[union-attr]
     if part.get_content_subtype() != "html":
         return str(text)
-    if len(text) > MOST_HTML:
-        raise ValueError(f"its HTML exceeds {MOST_HTML} characters")
-    return _shown(str(text))
+    if len(text) > MAX_HTML_CHARS:
+        raise ValueError(f"its HTML exceeds {MAX_HTML_CHARS} characters")
+    return _html_to_text(str(text))
 
 
-def _shown(text: str) -> str:
-    parser = _Shown()
+def _html_to_text(text: str) -> str:
+    parser = _HtmlText()
     parser.feed(text)
     parser.close()
     return re.sub(r"\n{3,}", "\n\n", "".join(parser.parts)).strip()
 
 
-class _Shown(HTMLParser):
+class _HtmlText(HTMLParser):
     """Collects the visible text of HTML, with line breaks at block elements."""
 
     _HIDDEN = ("script", "style", "head", "title")

@@ -7,23 +7,29 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.features.importers.model import LeftOut, Problem, Record, Turn, moment_of
-from holdfast.features.importers.plan import ORIGINAL
-from holdfast.features.importers.readers.blocks import dict_of, list_of, no_text, text_of
-from holdfast.features.importers.readers.reader import Raw, Told, guarded, members, start_of
-from holdfast.features.importers.sources import Piece, watched
+from holdfast.features.importers.model import Omission, Problem, Record, Turn, read_timestamp
+from holdfast.features.importers.plan import ORIGINAL_KEY
+from holdfast.features.importers.readers.blocks import as_dict, as_list, as_text, check_text
+from holdfast.features.importers.readers.reader import (
+    ProgressCallback,
+    RawItem,
+    read_array,
+    stop_at_read_error,
+    trim_start,
+)
+from holdfast.features.importers.sources import Piece, open_with_progress
 from holdfast.kernel.errors import Invalid
 
-DAY = re.compile(r"(?:.*/)?([^/]+)/(\d{4}-\d{2}-\d{2})\.json")
-AMONG = ("dms.json", "mpims.json")
-MOST_ORIGINAL = 32_768
+DAY_FILE = re.compile(r"(?:.*/)?([^/]+)/(\d{4}-\d{2}-\d{2})\.json")
+DIRECT_MESSAGE_LISTS = ("dms.json", "mpims.json")
+MAX_ORIGINAL_BYTES = 32_768
 """Bytes of the original text as JSON."""
-LISTS = ("channels.json", "groups.json", *AMONG)
+CHANNEL_LISTS = ("channels.json", "groups.json", *DIRECT_MESSAGE_LISTS)
 _NOISE = re.compile(
     r"(?:channel|group)_(?:join|leave|topic|purpose|name|archive|unarchive|posting_permissions|convert.*)"
     r"|bot_add|bot_remove|pinned_item|tombstone|reminder_add|sh_room_created|huddle_thread"
 )
-_IN_A_ROW = ("rich_text_section", "rich_text_preformatted", "rich_text_quote")
+_INLINE_BLOCKS = ("rich_text_section", "rich_text_preformatted", "rich_text_quote")
 """Blocks whose elements share a line."""
 _MARK = re.compile(r"<([@#!]?)([^<>|\n]{1,2000})(?:\|([^<>\n]*))?>")
 """Slack syntax of mentions, channels, broadcasts and links. In plain text these characters are escaped."""
@@ -37,120 +43,120 @@ class Channel(NamedTuple):
     members: tuple[str, ...] = ()
     """Members of direct messages, which have no name."""
 
-    def called(self, people: dict[str, str]) -> str:
+    def format_name(self, people: dict[str, str]) -> str:
         return ", ".join(people.get(one) or one for one in self.members) or f"#{self.name}"
 
 
-def read(pieces: Sequence[Piece], told: Told) -> Iterator[Record]:
+def read(pieces: Sequence[Piece], on_read: ProgressCallback) -> Iterator[Record]:
     """Read all messages by channel and day. A thread is a conversation of its own."""
     people: dict[str, str] = {}
     channels: dict[str, Channel] = {}
     for piece in pieces:
         last = piece.name.rpartition("/")[2]
-        if last == "users.json" or last in LISTS:
-            for one in guarded(piece.name, _listed(piece, told)):
+        if last == "users.json" or last in CHANNEL_LISTS:
+            for one in stop_at_read_error(piece.name, _read_list(piece, on_read)):
                 if isinstance(one, Problem):
                     yield one
                 elif last == "users.json":
-                    people[text_of(one.get("id"))] = _person(one)
+                    people[as_text(one.get("id"))] = _user_name(one)
                 else:
-                    channel = _channel(one, among=last in AMONG)
+                    channel = _make_channel(one, is_direct=last in DIRECT_MESSAGE_LISTS)
                     channels[channel.name] = channel
     for piece in pieces:
-        if day := DAY.fullmatch(piece.name):
+        if day := DAY_FILE.fullmatch(piece.name):
             channel = channels.get(day[1]) or Channel(day[1], day[1])
-            yield from guarded(piece.name, _day(piece, channel, people, told))
+            yield from stop_at_read_error(piece.name, _read_day(piece, channel, people, on_read))
 
 
-def _channel(raw: dict[str, Any], *, among: bool) -> Channel:
+def _make_channel(raw: dict[str, Any], *, is_direct: bool) -> Channel:
     """Build a channel. Its folder is named after it, or after the id for direct messages."""
-    id, members = text_of(raw.get("id")), [text_of(one) for one in list_of(raw.get("members"))]
-    return Channel(id, text_of(raw.get("name")) or id, tuple(members[:20]) if among else ())
+    id, members = as_text(raw.get("id")), [as_text(one) for one in as_list(raw.get("members"))]
+    return Channel(id, as_text(raw.get("name")) or id, tuple(members[:20]) if is_direct else ())
 
 
-def _listed(piece: Piece, told: Told) -> Iterator[dict[str, Any] | Problem]:
-    for one in _objects(piece, told, "neither a user nor a channel"):
+def _read_list(piece: Piece, on_read: ProgressCallback) -> Iterator[dict[str, Any] | Problem]:
+    for one in _read_objects(piece, on_read, "neither a user nor a channel"):
         yield one if isinstance(one, Problem) else one[1]
 
 
-def _objects(piece: Piece, told: Told, otherwise: str) -> Iterator[Raw | Problem]:
+def _read_objects(piece: Piece, on_read: ProgressCallback, message: str) -> Iterator[RawItem | Problem]:
     """Objects of a list with their places. Other values are reported."""
-    if start_of(piece.head()).startswith(b"{"):
+    if trim_start(piece.read_head()).startswith(b"{"):
         yield Problem(where=piece.name, what="not a list")
-    with watched(piece, told) as source:
-        for one in members(source, piece.name, None):
+    with open_with_progress(piece, on_read) as source:
+        for one in read_array(source, piece.name, None):
             if isinstance(one, Problem) or isinstance(one[1], dict):
                 yield one
             else:
-                yield Problem(where=one[0], what=otherwise)
+                yield Problem(where=one[0], what=message)
 
 
-def _person(user: dict[str, Any]) -> str:
-    profile = dict_of(user.get("profile"))
+def _user_name(user: dict[str, Any]) -> str:
+    profile = as_dict(user.get("profile"))
     names = (profile.get("display_name"), profile.get("real_name"), user.get("real_name"), user.get("name"))
-    return next((name for name in map(text_of, names) if name), text_of(user.get("id")))
+    return next((name for name in map(as_text, names) if name), as_text(user.get("id")))
 
 
-def _day(piece: Piece, channel: Channel, people: dict[str, str], told: Told) -> Iterator[Record]:
-    for one in _objects(piece, told, "not a message"):
+def _read_day(piece: Piece, channel: Channel, people: dict[str, str], on_read: ProgressCallback) -> Iterator[Record]:
+    for one in _read_objects(piece, on_read, "not a message"):
         if isinstance(one, Problem):
             yield one
         else:
-            yield from _message(one[1], one[0], channel, people)
+            yield from _read_message(one[1], one[0], channel, people)
 
 
-def _message(raw: dict[str, Any], where: str, channel: Channel, people: dict[str, str]) -> Iterator[Record]:
-    stamp = text_of(raw.get("ts"))
-    text = _written(text_of(raw.get("text")) or _said(raw.get("blocks")), people)
+def _read_message(raw: dict[str, Any], where: str, channel: Channel, people: dict[str, str]) -> Iterator[Record]:
+    stamp = as_text(raw.get("ts"))
+    text = _render_text(as_text(raw.get("text")) or _render_blocks(raw.get("blocks")), people)
     files = [
-        text_of(one.get("name"))[:256] for one in list_of(raw.get("files")) if isinstance(one, dict) and one.get("name")
+        as_text(one.get("name"))[:256] for one in as_list(raw.get("files")) if isinstance(one, dict) and one.get("name")
     ]
-    text = text or "\n".join(f"[file {file}]" for file in files) or _attached(raw)
-    odd = list(_misfits(raw, where))
+    text = text or "\n".join(f"[file {file}]" for file in files) or _attachment_text(raw)
+    odd = list(_check_message(raw, where))
     yield from odd
     if not text.strip():
         if not odd:
-            yield LeftOut(sort="empty")
+            yield Omission(kind="empty")
         return
     if not stamp:
         if raw.get("ts") in (None, ""):
             yield Problem(where=where, what="message without ts")
         return
-    thread_stamp = text_of(raw.get("thread_ts"))
+    thread_stamp = as_text(raw.get("thread_ts"))
     yield Turn(
         key=f"slack/{channel.id}/{stamp}",
         thread=f"{channel.id}/{thread_stamp}" if thread_stamp else channel.id,
-        name=channel.called(people),
+        name=channel.format_name(people),
         speaker=_speaker(raw, people),
         content=text,
         at=stamp,
-        place=_place(stamp),
+        place=_parse_position(stamp),
         uri=f"uri:slack:{channel.id}#{stamp}",
         where=where,
-        sort="system" if _NOISE.fullmatch(text_of(raw.get("subtype"))) else "message",
-        metadata=({"files": files[:20]} if files else {}) | _original(text_of(raw.get("text")), text),
+        kind="system" if _NOISE.fullmatch(as_text(raw.get("subtype"))) else "message",
+        metadata=({"files": files[:20]} if files else {}) | _original_text(as_text(raw.get("text")), text),
     )
 
 
-def _misfits(raw: dict[str, Any], where: str) -> Iterator[Problem]:
+def _check_message(raw: dict[str, Any], where: str) -> Iterator[Problem]:
     """Report parts of a message that cannot be read."""
-    yield from no_text(raw.get("text"), f"{where}.text")
-    yield from no_text(raw.get("ts"), f"{where}.ts")
+    yield from check_text(raw.get("text"), f"{where}.text")
+    yield from check_text(raw.get("ts"), f"{where}.ts")
     for name in ("blocks", "files", "attachments"):
         if not isinstance(raw.get(name), list | None):
             yield Problem(where=f"{where}.{name}", what="not a list")
 
 
-def _original(given: str, text: str) -> dict[str, str]:
+def _original_text(raw: str, text: str) -> dict[str, str]:
     """Original text, if it differs from the rendered text and is not too long."""
-    fits = given and given != text and len(msgspec.json.encode(given)) <= MOST_ORIGINAL
-    return {ORIGINAL: given} if fits else {}
+    fits = raw and raw != text and len(msgspec.json.encode(raw)) <= MAX_ORIGINAL_BYTES
+    return {ORIGINAL_KEY: raw} if fits else {}
 
 
-def _written(text: str, people: dict[str, str]) -> str:
+def _render_text(text: str, people: dict[str, str]) -> str:
     """Render a text as users see it: names instead of ids, links written out."""
 
-    def shown(mark: re.Match[str]) -> str:
+    def render_mark(mark: re.Match[str]) -> str:
         sign, target, label = mark[1], mark[2], mark[3] or ""
         if sign == "@":
             return f"@{people.get(target) or label or target}"
@@ -160,45 +166,45 @@ def _written(text: str, people: dict[str, str]) -> str:
         said_already = not label or (plain.rstrip("/").endswith(label.rstrip("/")) and "." in label)
         return plain if said_already else f"{label} ({target})"
 
-    return html.unescape(_MARK.sub(shown, text))
+    return html.unescape(_MARK.sub(render_mark, text))
 
 
-def _said(blocks: Any) -> str:
+def _render_blocks(blocks: Any) -> str:
     """Text of the blocks of a message, in Slack syntax. Apps often send nothing else."""
-    found = (_block(one) for one in list_of(blocks) if isinstance(one, dict))
+    found = (_render_block(one) for one in as_list(blocks) if isinstance(one, dict))
     return "\n".join(filter(str.strip, found))
 
 
-def _block(one: dict[str, Any]) -> str:
+def _render_block(one: dict[str, Any]) -> str:
     text = one.get("text")
     match one.get("type"):
         case "text" | "plain_text":
-            return html.escape(text_of(text), quote=False)
+            return html.escape(as_text(text), quote=False)
         case "mrkdwn":
-            return text_of(text)
+            return as_text(text)
         case "user":
-            return f"<@{text_of(one.get('user_id'))}>"
+            return f"<@{as_text(one.get('user_id'))}>"
         case "link":
-            return f"<{text_of(one.get('url'))}|{html.escape(text_of(text), quote=False)}>"
+            return f"<{as_text(one.get('url'))}|{html.escape(as_text(text), quote=False)}>"
         case "emoji":
-            return f":{text_of(one.get('name'))}:"
-    inner = [text, *list_of(one.get("fields")), *list_of(one.get("elements"))]
-    apart = "" if text_of(one.get("type")) in _IN_A_ROW else "\n"
-    return apart.join(filter(None, (_block(part) for part in inner if isinstance(part, dict))))
+            return f":{as_text(one.get('name'))}:"
+    inner = [text, *as_list(one.get("fields")), *as_list(one.get("elements"))]
+    apart = "" if as_text(one.get("type")) in _INLINE_BLOCKS else "\n"
+    return apart.join(filter(None, (_render_block(part) for part in inner if isinstance(part, dict))))
 
 
-def _place(stamp: str) -> int | None:
+def _parse_position(stamp: str) -> int | None:
     """Position of a message: its timestamp, unique within a channel."""
     try:
-        return moment_of(stamp)
+        return read_timestamp(stamp)
     except Invalid:
         return None
 
 
 def _speaker(raw: dict[str, Any], people: dict[str, str]) -> str:
-    user = text_of(raw.get("user"))
-    profile = dict_of(raw.get("user_profile"))
-    bot = dict_of(raw.get("bot_profile"))
+    user = as_text(raw.get("user"))
+    profile = as_dict(raw.get("user_profile"))
+    bot = as_dict(raw.get("bot_profile"))
     names = (
         people.get(user),
         profile.get("display_name"),
@@ -206,12 +212,12 @@ def _speaker(raw: dict[str, Any], people: dict[str, str]) -> str:
         raw.get("username"),
         bot.get("name"),
     )
-    return next((name for name in map(text_of, names) if name), user or text_of(raw.get("bot_id")) or "unknown")
+    return next((name for name in map(as_text, names) if name), user or as_text(raw.get("bot_id")) or "unknown")
 
 
-def _attached(raw: dict[str, Any]) -> str:
+def _attachment_text(raw: dict[str, Any]) -> str:
     """Text of the attachments, for messages of apps without text."""
-    attachments = list_of(raw.get("attachments"))
+    attachments = as_list(raw.get("attachments"))
     return "\n".join(
-        text_of(one.get("text")) or text_of(one.get("fallback")) for one in attachments if isinstance(one, dict)
+        as_text(one.get("text")) or as_text(one.get("fallback")) for one in attachments if isinstance(one, dict)
     )

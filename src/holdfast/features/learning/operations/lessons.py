@@ -5,18 +5,20 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.learning import lessons
-from holdfast.features.learning.lesson import Repeated, evidence_of
-from holdfast.features.learning.store import Which
-from holdfast.features.memories.views import known, text
-from holdfast.kernel.context import Hold
+from holdfast.features.learning.lesson_rules import LessonProposal, read_evidence
+from holdfast.features.learning.store import OutcomeFilter
+from holdfast.features.memories.views import format_time, value_or_unset
+from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.registry.fields import Actor, Limit, Moment, Namespace
+from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import from_text
+from holdfast.kernel.timestamps import parse_timestamp
 
 Score = Annotated[int, Meta(ge=-1, le=1)]
 Domain = Annotated[str, Meta(min_length=1, max_length=64, description="Topic, such as testing.")]
-Who = Annotated[str, Meta(min_length=1, max_length=128, description="Person or agent (default: the calling agent).")]
+PrincipalName = Annotated[
+    str, Meta(min_length=1, max_length=128, description="Person or agent (default: the calling agent).")
+]
 Rule = Annotated[
     str, Meta(min_length=1, max_length=8192, description="The rule, in one sentence.", extra={"argument": True})
 ]
@@ -38,8 +40,8 @@ class LessonView(Struct, frozen=True, kw_only=True):
     also_said: list[str] | UnsetType = UNSET
 
 
-def _lesson(memory: "Memory") -> LessonView:
-    about, evidence = memory.metadata, evidence_of(memory.metadata)
+def _build_lesson_view(memory: "Memory") -> LessonView:
+    about, evidence = memory.metadata, read_evidence(memory.metadata)
     return LessonView(
         id=memory.id,
         domain=str(about.get("domain", "")),
@@ -50,7 +52,7 @@ def _lesson(memory: "Memory") -> LessonView:
         positive=evidence.positive,
         negative=evidence.negative,
         occurrences=int(about.get("occurrences", 1)),
-        updated_at=str(text(memory.updated_at)),
+        updated_at=str(format_time(memory.updated_at)),
         also_said=[str(one["rule"]) for one in about.get("said", [])] or UNSET,
     )
 
@@ -59,12 +61,12 @@ class LessonAdd(Request, frozen=True):
     rule: Rule
     domain: Domain
     namespace: Namespace | None = None
-    principal: Who | None = None
+    principal: PrincipalName | None = None
     outcomes: Annotated[list[str], Meta(max_length=1000, description="Ids of outcomes that support the lesson.")] = []
     agent_id: Actor | None = None
 
 
-class LessonAdded(Struct, frozen=True, kw_only=True):
+class LessonAddResult(Struct, frozen=True, kw_only=True):
     lesson: LessonView
     created: bool
     """False: an existing lesson states the same rule and gained evidence."""
@@ -85,22 +87,22 @@ class LessonAdded(Struct, frozen=True, kw_only=True):
         Example({"rule": "", "domain": "databases"}, error="VALIDATION_FAILED"),
     ),
 )
-def lesson_add(hold: Hold, request: LessonAdd) -> LessonAdded:
+def lesson_add(ctx: Context, request: LessonAdd) -> LessonAddResult:
     """Add a lesson, or strengthen the existing one with the same rule.
 
     A domain keeps ten lessons: the weakest beyond that are archived, never the one just added.
     """
-    place = lessons.place(hold, request.principal, request.namespace, request.domain)
-    result = lessons.teach(hold, place, request.rule, tuple(request.outcomes))
-    return LessonAdded(
-        lesson=_lesson(result.memory), created=result.created, archived=[one.id for one in result.archived]
+    place = lessons.build_scope(ctx, request.principal, request.namespace, request.domain)
+    result = lessons.add_lesson(ctx, place, request.rule, tuple(request.outcomes))
+    return LessonAddResult(
+        lesson=_build_lesson_view(result.memory), created=result.is_new, archived=[one.id for one in result.archived]
     )
 
 
 class LessonList(Request, frozen=True):
     namespace: Namespace | None = None
     domain: Domain | None = None
-    principal: Who | None = None
+    principal: PrincipalName | None = None
     limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of lessons.")] = 50
 
 
@@ -117,10 +119,10 @@ class Lessons(Struct, frozen=True, kw_only=True):
     human="holdfast.features.learning.render:render_lessons",
     examples=(Example({}), Example({"namespace": "team/project"}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
-def lesson_list(hold: Hold, request: LessonList) -> Lessons:
+def lesson_list(ctx: Context, request: LessonList) -> Lessons:
     """List lessons by confidence; a namespace comes before its parents."""
-    found = lessons.learned(hold, request.namespace, request.domain, request.principal, request.limit)
-    return Lessons(lessons=[_lesson(one) for one in found], count=len(found))
+    found = lessons.list_lessons(ctx, request.namespace, request.domain, request.principal, request.limit)
+    return Lessons(lessons=[_build_lesson_view(one) for one in found], count=len(found))
 
 
 class ProposalView(Struct, frozen=True, kw_only=True):
@@ -130,7 +132,7 @@ class ProposalView(Struct, frozen=True, kw_only=True):
     outcomes: list[str]
 
 
-def _proposal(one: "Repeated") -> ProposalView:
+def _build_proposal_view(one: "LessonProposal") -> ProposalView:
     return ProposalView(domain=one.domain, what=one.what, score=one.score, outcomes=one.outcomes)
 
 
@@ -153,10 +155,10 @@ class Proposals(Struct, frozen=True, kw_only=True):
     human="holdfast.features.learning.render:render_lesson_suggestions",
     examples=(Example({}), Example({"domain": ""}, error="VALIDATION_FAILED")),
 )
-def lesson_suggest(hold: Hold, request: LessonSuggest) -> Proposals:
+def lesson_suggest(ctx: Context, request: LessonSuggest) -> Proposals:
     """Suggest lessons from outcomes that occurred three times or more."""
-    which = Which(tuple(request.principal), request.namespace, request.domain)
-    found = [_proposal(one) for one in lessons.proposals(hold, which)]
+    which = OutcomeFilter(tuple(request.principal), request.namespace, request.domain)
+    found = [_build_proposal_view(one) for one in lessons.list_proposals(ctx, which)]
     return Proposals(proposals=found, count=len(found))
 
 
@@ -186,12 +188,12 @@ class OutcomeRecord(Request, frozen=True):
         | None
     ) = None
     namespace: Namespace | None = None
-    principal: Who | None = None
+    principal: PrincipalName | None = None
     source: Annotated[str, Meta(max_length=64, description="Where the outcome was observed.")] = "conversation"
     agent_id: Actor | None = None
 
 
-class OutcomeRecorded(Struct, frozen=True, kw_only=True):
+class OutcomeRecordResult(Struct, frozen=True, kw_only=True):
     id: str
     lesson: LessonView | UnsetType = UNSET
     """The lesson this outcome counted for, after the change."""
@@ -213,15 +215,15 @@ class OutcomeRecorded(Struct, frozen=True, kw_only=True):
         Example({"score": 1, "domain": "databases", "lesson_id": "no-such-lesson"}, error="NOT_FOUND"),
     ),
 )
-def outcome_record(hold: Hold, request: OutcomeRecord) -> OutcomeRecorded:
+def outcome_record(ctx: Context, request: OutcomeRecord) -> OutcomeRecordResult:
     """Record an outcome; it strengthens or weakens the matching lesson."""
-    place = lessons.place(hold, request.principal, request.namespace, request.domain)
+    place = lessons.build_scope(ctx, request.principal, request.namespace, request.domain)
     score: Any = request.score
-    result = lessons.tell(hold, place, score, request.what, request.source, request.lesson_id)
-    return OutcomeRecorded(
+    result = lessons.record_outcome(ctx, place, score, request.what, request.source, request.lesson_id)
+    return OutcomeRecordResult(
         id=result.outcome.id,
-        lesson=UNSET if result.lesson is None else _lesson(result.lesson),
-        proposes=UNSET if result.proposed is None else _proposal(result.proposed),
+        lesson=UNSET if result.lesson is None else _build_lesson_view(result.lesson),
+        proposes=UNSET if result.proposal is None else _build_proposal_view(result.proposal),
     )
 
 
@@ -229,7 +231,7 @@ class OutcomeList(Request, frozen=True):
     namespace: Namespace | None = None
     domain: Domain | None = None
     principal: Annotated[list[str], Meta(max_length=20, description="Only of these people or agents.")] = []
-    since: Moment | None = None
+    since: Timestamp | None = None
     archived: Annotated[bool, Meta(description="Include archived outcomes.")] = False
     limit: Limit = 50
 
@@ -247,18 +249,18 @@ class Outcomes(Struct, frozen=True, kw_only=True):
     human="holdfast.features.learning.render:render_outcomes",
     examples=(Example({}), Example({"since": "yesterday"}, error="VALIDATION_FAILED")),
 )
-def outcome_list(hold: Hold, request: OutcomeList) -> Outcomes:
+def outcome_list(ctx: Context, request: OutcomeList) -> Outcomes:
     """List outcomes, newest first."""
-    since = None if request.since is None else from_text(request.since, "since")
-    found = lessons.history(
-        hold,
-        Which(tuple(request.principal), request.namespace, request.domain, since, archived=request.archived),
+    since = None if request.since is None else parse_timestamp(request.since, "since")
+    found = lessons.list_outcomes(
+        ctx,
+        OutcomeFilter(tuple(request.principal), request.namespace, request.domain, since, archived=request.archived),
         request.limit,
     )
     views = [
         OutcomeView(
             id=one.id,
-            at=str(text(one.at)),
+            at=str(format_time(one.at)),
             score=one.score,
             domain=one.domain,
             what=one.what,
@@ -266,7 +268,7 @@ def outcome_list(hold: Hold, request: OutcomeList) -> Outcomes:
             agent_id=one.agent,
             namespace=one.namespace,
             source=one.source,
-            lesson_id=known(one.lesson),
+            lesson_id=value_or_unset(one.lesson),
         )
         for one in found
     ]

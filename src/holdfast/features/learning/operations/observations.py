@@ -5,23 +5,23 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.learning import observations
-from holdfast.features.memories.views import known, text
-from holdfast.kernel.context import Hold
+from holdfast.features.memories.views import format_time, value_or_unset
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.registry.fields import Actor, Id, Limit, Moment, Namespace
+from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import from_text
+from holdfast.kernel.timestamps import parse_timestamp
 
-Sort = Literal["bugfix", "decision", "pattern", "config", "discovery", "learning", "architecture"]
+ObservationType = Literal["bugfix", "decision", "pattern", "config", "discovery", "learning", "architecture"]
 Title = Annotated[str, Meta(min_length=1, max_length=512, description="Short title.", extra={"argument": True})]
-Part = Annotated[str, Meta(max_length=16_384)]
+ObservationPart = Annotated[str, Meta(max_length=16_384)]
 
 
 class ObservationView(Struct, frozen=True, kw_only=True):
     id: str
     """A memory id: observations can be recalled, linked, deleted and restored like any memory."""
-    type: Sort
+    type: ObservationType
     title: str
     namespace: str
     agent_id: str
@@ -33,7 +33,7 @@ class ObservationView(Struct, frozen=True, kw_only=True):
     learned: str | UnsetType = UNSET
 
 
-def _observation(memory: "Memory") -> ObservationView:
+def _build_observation_view(memory: "Memory") -> ObservationView:
     about: dict[str, Any] = memory.metadata
     assert memory.category is not None
     return ObservationView(
@@ -42,19 +42,19 @@ def _observation(memory: "Memory") -> ObservationView:
         title=memory.title,
         namespace=memory.namespace,
         agent_id=memory.agent,
-        created_at=str(text(memory.created_at)),
-        updated_at=str(text(memory.updated_at)),
-        **{name: known(about.get(name)) for name in ("what", "why", "where", "learned")},
+        created_at=str(format_time(memory.created_at)),
+        updated_at=str(format_time(memory.updated_at)),
+        **{name: value_or_unset(about.get(name)) for name in ("what", "why", "where", "learned")},
     )
 
 
 class ObservationSave(Request, frozen=True):
     title: Title
-    type: Annotated[Sort, Meta(description="Type of observation.")]
-    what: Annotated[Part, Meta(description="What was observed or done.")] | None = None
-    why: Annotated[Part, Meta(description="Why it happened or was done.")] | None = None
-    where: Annotated[Part, Meta(description="Files or places concerned.")] | None = None
-    learned: Annotated[Part, Meta(description="The lesson from it.")] | None = None
+    type: Annotated[ObservationType, Meta(description="Type of observation.")]
+    what: Annotated[ObservationPart, Meta(description="What was observed or done.")] | None = None
+    why: Annotated[ObservationPart, Meta(description="Why it happened or was done.")] | None = None
+    where: Annotated[ObservationPart, Meta(description="Files or places concerned.")] | None = None
+    learned: Annotated[ObservationPart, Meta(description="The lesson from it.")] | None = None
     namespace: Namespace | None = None
     agent_id: Actor | None = None
 
@@ -75,21 +75,21 @@ class ObservationSave(Request, frozen=True):
         Example({"title": "x", "type": "Bugfix"}, error="VALIDATION_FAILED"),
     ),
 )
-def observation_save(hold: Hold, request: ObservationSave) -> ObservationView:
+def observation_save(ctx: Context, request: ObservationSave) -> ObservationView:
     """Store a typed observation: what, why, where, and the lesson from it."""
     parts = {name: part for name in observations.PARTS if (part := getattr(request, name)) is not None}
-    draft = observations.Seen(request.type, request.title, parts, request.namespace or hold.namespace)
-    return _observation(observations.observe(hold, draft))
+    draft = observations.ObservationDraft(request.type, request.title, parts, request.namespace or ctx.namespace)
+    return _build_observation_view(observations.add_observation(ctx, draft))
 
 
 class ObservationUpdate(Request, frozen=True):
     id: Id
     title: Annotated[str, Meta(min_length=1, max_length=512, description="New title.")] | None = None
-    type: Annotated[Sort, Meta(description="New type.")] | None = None
-    what: Annotated[Part, Meta(description="New text; empty removes it.")] | None = None
-    why: Annotated[Part, Meta(description="New text; empty removes it.")] | None = None
-    where: Annotated[Part, Meta(description="New text; empty removes it.")] | None = None
-    learned: Annotated[Part, Meta(description="New text; empty removes it.")] | None = None
+    type: Annotated[ObservationType, Meta(description="New type.")] | None = None
+    what: Annotated[ObservationPart, Meta(description="New text; empty removes it.")] | None = None
+    why: Annotated[ObservationPart, Meta(description="New text; empty removes it.")] | None = None
+    where: Annotated[ObservationPart, Meta(description="New text; empty removes it.")] | None = None
+    learned: Annotated[ObservationPart, Meta(description="New text; empty removes it.")] | None = None
     agent_id: Actor | None = None
 
 
@@ -105,13 +105,13 @@ class ObservationUpdate(Request, frozen=True):
         Example({"id": "no-such-observation"}, error="VALIDATION_FAILED"),
     ),
 )
-def observation_update(hold: Hold, request: ObservationUpdate) -> ObservationView:
+def observation_update(ctx: Context, request: ObservationUpdate) -> ObservationView:
     """Change parts of an observation; an empty value removes a part."""
     changes = {name: part for name in observations.PARTS if (part := getattr(request, name)) is not None}
     if not changes and request.title is None and request.type is None:
         raise Invalid("Nothing to change: give at least one field.")
     parts = {name: part or None for name, part in changes.items()}
-    return _observation(observations.revise(hold, request.id, request.title, request.type, parts))
+    return _build_observation_view(observations.update_observation(ctx, request.id, request.title, request.type, parts))
 
 
 class ObservationSearch(Request, frozen=True):
@@ -121,9 +121,9 @@ class ObservationSearch(Request, frozen=True):
         ]
         | None
     ) = None
-    type: Annotated[list[Sort], Meta(max_length=7, description="Only of these types.")] = []
+    type: Annotated[list[ObservationType], Meta(max_length=7, description="Only of these types.")] = []
     namespace: Namespace | None = None
-    since: Moment | None = None
+    since: Timestamp | None = None
     limit: Limit = 20
 
 
@@ -144,11 +144,13 @@ class Observations(Struct, frozen=True, kw_only=True):
         Example({"limit": 0}, error="VALIDATION_FAILED"),
     ),
 )
-def observation_search(hold: Hold, request: ObservationSearch) -> Observations:
+def observation_search(ctx: Context, request: ObservationSearch) -> Observations:
     """Search observations by keywords and type, or list the newest."""
-    since = None if request.since is None else from_text(request.since, "since")
-    found = observations.observed(hold, request.query, tuple(request.type), request.namespace, since, request.limit)
-    return Observations(observations=[_observation(one) for one in found], count=len(found))
+    since = None if request.since is None else parse_timestamp(request.since, "since")
+    found = observations.search_observations(
+        ctx, request.query, tuple(request.type), request.namespace, since, request.limit
+    )
+    return Observations(observations=[_build_observation_view(one) for one in found], count=len(found))
 
 
 class LimitationView(Struct, frozen=True, kw_only=True):
@@ -165,7 +167,7 @@ class LimitationView(Struct, frozen=True, kw_only=True):
     resolved_at: str | UnsetType = UNSET
 
 
-def _limitation(memory: "Memory") -> LimitationView:
+def _build_limitation_view(memory: "Memory") -> LimitationView:
     about: dict[str, Any] = memory.metadata
     return LimitationView(
         id=memory.id,
@@ -173,11 +175,11 @@ def _limitation(memory: "Memory") -> LimitationView:
         description=memory.content,
         status="resolved" if about.get("status") == "resolved" else "open",
         namespace=memory.namespace,
-        created_at=str(text(memory.created_at)),
+        created_at=str(format_time(memory.created_at)),
         seen=len(about.get("evidence", [])),
         plan=about.get("plan") or UNSET,
-        how=known(about.get("how")) if about.get("status") == "resolved" else UNSET,
-        resolved_at=known(about.get("resolved_at")) if about.get("status") == "resolved" else UNSET,
+        how=value_or_unset(about.get("how")) if about.get("status") == "resolved" else UNSET,
+        resolved_at=value_or_unset(about.get("resolved_at")) if about.get("status") == "resolved" else UNSET,
     )
 
 
@@ -190,7 +192,7 @@ class LimitationAdd(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class LimitationAdded(Struct, frozen=True, kw_only=True):
+class LimitationAddResult(Struct, frozen=True, kw_only=True):
     limitation: LimitationView
     created: bool
     """False: an existing limitation gained evidence and was reopened if resolved."""
@@ -209,12 +211,12 @@ class LimitationAdded(Struct, frozen=True, kw_only=True):
         Example({"title": ""}, error="VALIDATION_FAILED"),
     ),
 )
-def limitation_add(hold: Hold, request: LimitationAdd) -> LimitationAdded:
+def limitation_add(ctx: Context, request: LimitationAdd) -> LimitationAddResult:
     """Add a limitation, or add evidence to the existing one."""
-    result = observations.lack(
-        hold, request.title, request.description, request.plan, request.namespace or hold.namespace, request.evidence
+    result = observations.add_limitation(
+        ctx, request.title, request.description, request.plan, request.namespace or ctx.namespace, request.evidence
     )
-    return LimitationAdded(limitation=_limitation(result.memory), created=result.created)
+    return LimitationAddResult(limitation=_build_limitation_view(result.memory), created=result.is_new)
 
 
 class LimitationResolve(Request, frozen=True):
@@ -232,9 +234,9 @@ class LimitationResolve(Request, frozen=True):
     human="holdfast.features.learning.render:render_limitation",
     examples=(Example({"id": "no-such-limitation"}, error="NOT_FOUND"),),
 )
-def limitation_resolve(hold: Hold, request: LimitationResolve) -> LimitationView:
+def limitation_resolve(ctx: Context, request: LimitationResolve) -> LimitationView:
     """Mark a limitation as resolved."""
-    return _limitation(observations.resolve(hold, request.id, request.how))
+    return _build_limitation_view(observations.resolve_limitation(ctx, request.id, request.how))
 
 
 class LimitationList(Request, frozen=True):
@@ -256,8 +258,11 @@ class Limitations(Struct, frozen=True, kw_only=True):
     human="holdfast.features.learning.render:render_limitations",
     examples=(Example({}), Example({"status": "all"}), Example({"status": "closed"}, error="VALIDATION_FAILED")),
 )
-def limitation_list(hold: Hold, request: LimitationList) -> Limitations:
+def limitation_list(ctx: Context, request: LimitationList) -> Limitations:
     """List limitations, oldest first."""
     status = None if request.status == "all" else request.status
-    found = [_limitation(one) for one in observations.lacking(hold, request.namespace, status, request.limit)]
+    found = [
+        _build_limitation_view(one)
+        for one in observations.list_limitations(ctx, request.namespace, status, request.limit)
+    ]
     return Limitations(limitations=found, count=len(found))

@@ -5,16 +5,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.graph import service as relate
-from holdfast.features.history import service as history
-from holdfast.features.memories import dedup as hygiene
-from holdfast.features.memories import find_memories as find
+from holdfast.features.graph import service as link_service
+from holdfast.features.history import service as history_service
+from holdfast.features.memories import dedup, find_memories, store_memory, update_memory
 from holdfast.features.memories import store as memories
-from holdfast.features.memories import store_memory as remember
-from holdfast.features.memories import update_memory as amend
 from holdfast.features.memories.store import Filter
 from holdfast.features.memories.views import (
-    CONFIDENCE,
+    CONFIDENCE_TIERS,
     LinkView,
     MemoryView,
     StaleView,
@@ -24,9 +21,9 @@ from holdfast.features.memories.views import (
     stale_view,
 )
 from holdfast.features.reflections import invalidation_store as invalidations
-from holdfast.features.reflections import list_stale as invalidation
-from holdfast.features.reflections.operations.invalidations import memory_like, notified
-from holdfast.kernel.context import Hold
+from holdfast.features.reflections import list_stale
+from holdfast.features.reflections.operations.invalidations import notified_or_unset, to_memory_view
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Category, Kind, OnConflict, Scope
 from holdfast.kernel.records.validate import Draft
@@ -34,7 +31,7 @@ from holdfast.kernel.registry.fields import (
     Actor,
     AgentId,
     AsOf,
-    CitationGiven,
+    CitationInput,
     Confidence,
     Content,
     EmbeddingField,
@@ -42,28 +39,28 @@ from holdfast.kernel.registry.fields import (
     KnownAt,
     Limit,
     Metadata,
-    Moment,
     Namespace,
     NewTier,
     Priority,
     Skip,
     SourceUri,
-    SpanGiven,
+    SpanInput,
     StoredSince,
     StoredUntil,
     Tags,
     TierField,
+    Timestamp,
     Title,
     embedding_of,
 )
 from holdfast.kernel.registry.operation import REGISTRY, Effect, Example, Request, operation
-from holdfast.kernel.timestamps import from_text
+from holdfast.kernel.timestamps import parse_timestamp
 from holdfast.kernel.vector import Embedding
 
 CategoryField = Annotated[Category, Meta(description="Topic of a coding memory.")]
 ScopeField = Annotated[Scope, Meta(description="Who sees it; private: you and agents you share it with.")]
-Citations = Annotated[list[CitationGiven], Meta(description="Where claims were read: uri, and optionally a span.")]
-SourceSpan = Annotated[SpanGiven, Meta(description="Byte range in the source: start and end.")]
+Citations = Annotated[list[CitationInput], Meta(description="Where claims were read: uri, and optionally a span.")]
+SourceSpan = Annotated[SpanInput, Meta(description="Byte range in the source: start and end.")]
 OnConflictField = Annotated[
     Literal["error", "merge", "version"],
     Meta(description="If the title is taken: error, merge (default), or version (add a number)."),
@@ -87,22 +84,22 @@ class Store(Request, frozen=True):
         | None
     ) = None
     on_conflict: OnConflictField | None = None
-    expires_at: Moment | None = None
+    expires_at: Timestamp | None = None
     ttl_secs: Annotated[int, Meta(ge=1, le=31_536_000, description="Lifetime in seconds.")] | None = None
     citations: Citations = []
     source_uri: SourceUri | None = None
     source_span: SourceSpan | None = None
-    valid_from: Moment | None = None
-    valid_until: Moment | None = None
+    valid_from: Timestamp | None = None
+    valid_until: Timestamp | None = None
     speaker: Annotated[str, Meta(max_length=512, description="Who said it.")] | None = None
-    occurred_at: Moment | None = None
+    occurred_at: Timestamp | None = None
     thread: Annotated[str, Meta(max_length=512, description="Conversation it belongs to.")] | None = None
     place: Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Position in its thread.")] | None = None
     embedding: EmbeddingField | None = None
     force: Annotated[bool, Meta(description="Skip the duplicate check.")] = False
     agent_id: Actor | None = None
 
-    def draft(self, hold: Hold) -> Draft:
+    def to_draft(self, ctx: Context) -> Draft:
         """Build the draft to validate: missing fields are UNSET, times are microseconds."""
 
         def given(name: str) -> Any:
@@ -111,13 +108,13 @@ class Store(Request, frozen=True):
 
         def moment(name: str) -> Any:
             value = getattr(self, name)
-            return UNSET if value is None else from_text(value, name)
+            return UNSET if value is None else parse_timestamp(value, name)
 
         return Draft(
             title=self.title,
             content=self.content,
-            namespace=self.namespace or hold.namespace,
-            source=self.source or hold.caller.source,
+            namespace=self.namespace or ctx.namespace,
+            source=self.source or ctx.caller.source,
             ttl_secs=self.ttl_secs,
             tags=tuple(self.tags) if self.tags else UNSET,
             citations=tuple(self.citations) if self.citations else UNSET,
@@ -153,8 +150,8 @@ class SimilarView(Struct, frozen=True, kw_only=True):
     """Suggested action: restates, merge, supersede or contradicts."""
 
 
-class Stored(MemoryView, frozen=True, kw_only=True):
-    outcome: remember.Outcome
+class StoreResult(MemoryView, frozen=True, kw_only=True):
+    outcome: store_memory.Outcome
     """If restated or recalled, nothing was stored and this is the existing memory."""
     restated: int | UnsetType = UNSET
     """How often a duplicate of it was stored."""
@@ -183,33 +180,33 @@ class Stored(MemoryView, frozen=True, kw_only=True):
         Example({"title": "No such tier", "content": "x", "tier": "eternal"}, error="VALIDATION_FAILED"),
     ),
 )
-def store(hold: Hold, request: Store) -> Stored:
+def store(ctx: Context, request: Store) -> StoreResult:
     """Store a memory.
 
     It is durable, searchable and journalled when this returns.
     """
-    result = remember.remember(
-        hold, request.draft(hold), request.on_conflict or "merge", embedding_of(request.embedding), force=request.force
+    result = store_memory.remember(
+        ctx, request.to_draft(ctx), request.on_conflict or "merge", embedding_of(request.embedding), force=request.force
     )
-    used = (0, 0) if result.outcome == "created" else used_once(hold, result.memory.id)
-    return memory_view(result.memory, used, type=Stored, outcome=result.outcome, **_seen(hold, result))
+    used = (0, 0) if result.outcome == "created" else read_access_count(ctx, result.memory.id)
+    return memory_view(result.memory, used, type=StoreResult, outcome=result.outcome, **_dedup_fields(ctx, result))
 
 
-def _seen(hold: Hold, kept: remember.Remembered) -> dict[str, Any]:
+def _dedup_fields(ctx: Context, kept: store_memory.RememberResult) -> dict[str, Any]:
     """Response fields for duplicates, similar memories and secrets."""
     again = kept.outcome in ("restated", "recalled")
     return {
-        "restated": hygiene.times_restated(hold, kept.memory.id) if again else UNSET,
-        "similar": [_similar(one) for one in kept.similar] or UNSET,
-        **_found(kept.secrets),
+        "restated": dedup.get_duplicate_count(ctx, kept.memory.id) if again else UNSET,
+        "similar": [_similar_view(one) for one in kept.similar] or UNSET,
+        **_secret_fields(kept.secrets),
     }
 
 
-def _found(found: hygiene.Found) -> dict[str, Any]:
+def _secret_fields(found: dedup.SecretsFound) -> dict[str, Any]:
     return {"redacted" if found.redacted else "secrets": list(found.kinds) or UNSET}
 
 
-def _similar(one: hygiene.Similar) -> SimilarView:
+def _similar_view(one: dedup.Similar) -> SimilarView:
     return SimilarView(
         id=one.memory.id,
         title=one.memory.title,
@@ -239,7 +236,7 @@ class ItemOutcome(Struct, frozen=True, kw_only=True):
     redacted: list[str] | UnsetType = UNSET
 
 
-class BulkStored(Struct, frozen=True, kw_only=True):
+class BulkStoreResult(Struct, frozen=True, kw_only=True):
     created: int
     count: int
     ids: list[str]
@@ -262,17 +259,17 @@ class BulkStored(Struct, frozen=True, kw_only=True):
         Example({"memories": []}, error="VALIDATION_FAILED"),
     ),
 )
-def bulk_store(hold: Hold, request: BulkStore) -> BulkStored:
+def bulk_store(ctx: Context, request: BulkStore) -> BulkStoreResult:
     """Store many memories in one transaction, with an outcome for each."""
-    results = remember.remember_all(hold, [partial(drafted, hold, item, request) for item in request.memories])
+    results = store_memory.remember_all(ctx, [partial(build_draft, ctx, item, request) for item in request.memories])
     outcomes = [
-        _kept(index, one)
-        if isinstance(one, remember.Remembered)
+        _item_outcome(index, one)
+        if isinstance(one, store_memory.RememberResult)
         else ItemOutcome(index=index, outcome="rejected", error=one.message, code=one.code)
         for index, one in enumerate(results)
     ]
     stored_ids = [one.id for one in outcomes if isinstance(one.id, str)]
-    return BulkStored(
+    return BulkStoreResult(
         created=sum(one.outcome == "created" for one in outcomes),
         count=len(stored_ids),
         ids=stored_ids,
@@ -281,23 +278,25 @@ def bulk_store(hold: Hold, request: BulkStore) -> BulkStored:
     )
 
 
-def _kept(index: int, one: remember.Remembered) -> ItemOutcome:
+def _item_outcome(index: int, one: store_memory.RememberResult) -> ItemOutcome:
     return ItemOutcome(
         index=index,
         outcome=one.outcome,
         id=one.memory.id,
-        similar=[_similar(other) for other in one.similar] or UNSET,
-        **_found(one.secrets),
+        similar=[_similar_view(other) for other in one.similar] or UNSET,
+        **_secret_fields(one.secrets),
     )
 
 
-def drafted(hold: Hold, given: dict[str, Any], request: BulkStore) -> tuple[Draft, OnConflict, Embedding | None, bool]:
+def build_draft(
+    ctx: Context, given: dict[str, Any], request: BulkStore
+) -> tuple[Draft, OnConflict, Embedding | None, bool]:
     """Validate one item and build its draft; an invalid one raises, and its outcome is recorded."""
-    item = REGISTRY["store"].admit(given)
+    item = REGISTRY["store"].parse_request(given)
     assert isinstance(item, Store)
-    if item.agent_id not in (None, hold.caller.agent):
+    if item.agent_id not in (None, ctx.caller.agent):
         raise Invalid("agent_id: not allowed per item: set agent_id of the whole request", fields=["agent_id"])
-    return item.draft(hold), item.on_conflict or request.on_conflict, embedding_of(item.embedding), item.force
+    return item.to_draft(ctx), item.on_conflict or request.on_conflict, embedding_of(item.embedding), item.force
 
 
 class Get(Request, frozen=True):
@@ -306,7 +305,7 @@ class Get(Request, frozen=True):
     known_at: KnownAt | None = None
 
 
-class Got(MemoryView, frozen=True, kw_only=True):
+class GetResult(MemoryView, frozen=True, kw_only=True):
     links: list[LinkView]
     also: list[str] | UnsetType = UNSET
     """Ids of memories with the same title from other stores, shown as this one; get accepts them, too."""
@@ -325,28 +324,28 @@ class Got(MemoryView, frozen=True, kw_only=True):
     human="holdfast.features.memories.render:render_memory",
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
-def get(hold: Hold, request: Get) -> Got:
+def get(ctx: Context, request: Get) -> GetResult:
     """Show a memory with its links, now or at a past time."""
-    as_of, known_at = moment(request.as_of, "as_of"), moment(request.known_at, "known_at")
-    with hold.reading() as session:
+    as_of, known_at = parse_time(request.as_of, "as_of"), parse_time(request.known_at, "known_at")
+    with ctx.reading() as session:
         if as_of is None and known_at is None:
-            memory = find.get(hold, session, request.id)
-            stale = invalidations.stale(session, hold.caller, [memory.id], hold.now())
+            memory = find_memories.get(ctx, session, request.id)
+            stale = invalidations.find_stale(session, ctx.caller, [memory.id], ctx.now())
         else:
-            memory = history.as_it_was(hold, session, request.id, as_of=as_of, known_at=known_at)
+            memory = history_service.get_past_state(ctx, session, request.id, as_of=as_of, known_at=known_at)
             stale = {}
-        links = [link_view(link) for link in relate.links_of(hold, session, memory.id, valid_at=as_of)]
-        also = [row[0] for row in session.rows("title_others", id=memory.id)] or UNSET
-        used = memories.uses(session, [memory.id]).get(memory.id, (0, 0))
+        links = [link_view(link) for link in link_service.list_links(ctx, session, memory.id, valid_at=as_of)]
+        also = [row[0] for row in session.rows("title_group_others", id=memory.id)] or UNSET
+        used = memories.read_access_counts(session, [memory.id]).get(memory.id, (0, 0))
     return memory_view(
         memory,
         used,
-        type=Got,
+        type=GetResult,
         links=links,
         also=also,
         stale=stale_view(stale.get(memory.id)),
-        restated=hygiene.times_restated(hold, memory.id) or UNSET,
-        secrets=hygiene.secrets_in(hold, memory) or UNSET,
+        restated=dedup.get_duplicate_count(ctx, memory.id) or UNSET,
+        secrets=dedup.list_secret_kinds(ctx, memory) or UNSET,
     )
 
 
@@ -369,8 +368,8 @@ class Update(Request, frozen=True):
     expires_at: (
         Annotated[str, Meta(max_length=40, description="Expiry time; null or empty: never.")] | None | UnsetType
     ) = UNSET
-    valid_from: Moment | None = None
-    valid_until: Moment | None = None
+    valid_from: Timestamp | None = None
+    valid_until: Timestamp | None = None
     expected_version: (
         Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Fail if the memory is at another version.")] | None
     ) = None
@@ -378,7 +377,7 @@ class Update(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class Updated(MemoryView, frozen=True, kw_only=True):
+class UpdateResult(MemoryView, frozen=True, kw_only=True):
     invalidation_notified: list[str] | UnsetType = UNSET
     """Ids of its dependents that were flagged stale, as far as you may see them."""
 
@@ -391,7 +390,7 @@ class Updated(MemoryView, frozen=True, kw_only=True):
     human="holdfast.features.memories.render:render_memory",
     examples=(Example({"id": "no-such-memory", "priority": 9}, error="NOT_FOUND"),),
 )
-def update(hold: Hold, request: Update) -> Updated:
+def update(ctx: Context, request: Update) -> UpdateResult:
     """Update some fields of a memory; others stay."""
     patch = {
         name: value
@@ -415,12 +414,14 @@ def update(hold: Hold, request: Update) -> Updated:
     }
     for name in ("valid_from", "valid_until"):
         if (value := getattr(request, name)) is not None:
-            patch[name] = from_text(value, name)
+            patch[name] = parse_timestamp(value, name)
     if request.expires_at is not UNSET:
-        patch["expires_at"] = from_text(request.expires_at, "expires_at") if request.expires_at else None
-    memory = amend.amend(hold, request.id, patch, request.expected_version, embedding_of(request.embedding))
-    flagged = notified(hold)
-    return memory_view(memory, used_once(hold, memory.id), type=Updated, invalidation_notified=flagged)
+        patch["expires_at"] = parse_timestamp(request.expires_at, "expires_at") if request.expires_at else None
+    memory = update_memory.update_memory(
+        ctx, request.id, patch, request.expected_version, embedding_of(request.embedding)
+    )
+    flagged = notified_or_unset(ctx)
+    return memory_view(memory, read_access_count(ctx, memory.id), type=UpdateResult, invalidation_notified=flagged)
 
 
 class Browse(Request, frozen=True):
@@ -454,23 +455,23 @@ class Page(Struct, frozen=True, kw_only=True):
         Example({"kinds": ["guess"]}, error="VALIDATION_FAILED"),
     ),
 )
-def browse(hold: Hold, request: Browse) -> Page:
+def browse(ctx: Context, request: Browse) -> Page:
     """List memories, most important first."""
-    if (place := invalidation.viewed(request.namespace)) is not None:
-        return invalidations_of(hold, place, request)
-    which = filter_of(request)
-    with hold.reading() as session:
-        found = find.browse(hold, session, which, limit=request.limit, skip=request.offset)
+    if (place := list_stale.parse_view_namespace(request.namespace)) is not None:
+        return list_invalidations(ctx, place, request)
+    which = build_filter(request)
+    with ctx.reading() as session:
+        found = find_memories.browse(ctx, session, which, limit=request.limit, skip=request.offset)
         views = memory_views(session, found)
     return Page(memories=views, count=len(views))
 
 
-def invalidations_of(hold: Hold, place: str, request: Browse) -> Page:
+def list_invalidations(ctx: Context, place: str, request: Browse) -> Page:
     """List the notices of `<namespace>/_invalidations` as memory views, though none is a memory."""
-    which = invalidations.Which(namespace=place)
-    with hold.reading() as session:
-        found, _ = invalidation.browse(hold, session, which, limit=request.limit, skip=request.offset)
-    return Page(memories=[memory_like(one) for one in found], count=len(found))
+    which = invalidations.InvalidationFilter(namespace=place)
+    with ctx.reading() as session:
+        found, _ = list_stale.list_notices(ctx, session, which, limit=request.limit, skip=request.offset)
+    return Page(memories=[to_memory_view(one) for one in found], count=len(found))
 
 
 class Search(Request, frozen=True):
@@ -496,7 +497,7 @@ class Search(Request, frozen=True):
     limit: Limit = 20
 
 
-class Searched(Struct, frozen=True, kw_only=True):
+class SearchResult(Struct, frozen=True, kw_only=True):
     results: list[MemoryView]
     count: int
     query: str | UnsetType = UNSET
@@ -512,13 +513,13 @@ class Searched(Struct, frozen=True, kw_only=True):
     human="holdfast.features.memories.render:render_search",
     examples=(Example({"query": "deploy tuesdays"}), Example({}, error="FILTER_REQUIRED")),
 )
-def search(hold: Hold, request: Search) -> Searched:
+def search(ctx: Context, request: Search) -> SearchResult:
     """Search memories by keywords (all words must match)."""
-    which = filter_of(request)
-    with hold.reading() as session:
-        found = find.search(hold, session, request.query, which, limit=request.limit)
+    which = build_filter(request)
+    with ctx.reading() as session:
+        found = find_memories.search(ctx, session, request.query, which, limit=request.limit)
         views = memory_views(session, found)
-    return Searched(
+    return SearchResult(
         results=views,
         count=len(views),
         query=UNSET if request.query is None else request.query,
@@ -526,7 +527,7 @@ def search(hold: Hold, request: Search) -> Searched:
     )
 
 
-def filter_of(request: Any, **more: Any) -> Filter:
+def build_filter(request: Any, **more: Any) -> Filter:
     """Build the filter from a request's fields."""
     given = {name: value for name in request.__struct_fields__ if (value := getattr(request, name)) not in (None, [])}
     tier = given.get("confidence_tier")
@@ -535,25 +536,25 @@ def filter_of(request: Any, **more: Any) -> Filter:
         tier=given.get("tier"),
         agent=given.get("agent_id"),
         min_priority=given.get("min_priority"),
-        since=moment(given.get("since"), "since"),
-        until=moment(given.get("until"), "until"),
+        since=parse_time(given.get("since"), "since"),
+        until=parse_time(given.get("until"), "until"),
         tags=tuple(given.get("tags", ())),
         kinds=tuple(given.get("kinds", ())),
         has_citations=given.get("has_citations", False),
         source_uri=given.get("source_uri"),
         source_uri_prefix=given.get("source_uri_prefix"),
-        confidence=CONFIDENCE[tier] if tier else None,
+        confidence=CONFIDENCE_TIERS[tier] if tier else None,
         as_agent=given.get("as_agent"),
         archived=given.get("include_archived", False),
         **more,
     )
 
 
-def moment(text: str | None, field: str) -> int | None:
-    return None if text is None else from_text(text, field)
+def parse_time(text: str | None, field: str) -> int | None:
+    return None if text is None else parse_timestamp(text, field)
 
 
-def used_once(hold: Hold, id: str) -> tuple[int, int]:
+def read_access_count(ctx: Context, id: str) -> tuple[int, int]:
     """Read access count and latest access time of one memory."""
-    with hold.reading() as session:
-        return memories.uses(session, [id]).get(id, (0, 0))
+    with ctx.reading() as session:
+        return memories.read_access_counts(session, [id]).get(id, (0, 0))

@@ -4,14 +4,14 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.curation import consolidate as consolidating
-from holdfast.features.curation.operations.derive import reasoned
-from holdfast.features.curation.summarise import summarise
-from holdfast.features.llm.assist import How, Method
-from holdfast.features.memories import check_duplicate as duplicate
+from holdfast.features.curation import consolidate as consolidation
+from holdfast.features.curation.operations.derive import method_fields
+from holdfast.features.curation.summarise import summarise_memories
+from holdfast.features.llm.assist import Method, MethodUsed
+from holdfast.features.memories import check_duplicate as duplicates
 from holdfast.features.memories.views import MemoryView, memory_view
-from holdfast.features.reflections.operations.invalidations import notified
-from holdfast.kernel.context import Hold
+from holdfast.features.reflections.operations.invalidations import notified_or_unset
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import Actor, Content, Id, Namespace, TierField, Title
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
@@ -41,7 +41,7 @@ class Consolidate(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class Consolidated(Struct, frozen=True, kw_only=True):
+class ConsolidateResult(Struct, frozen=True, kw_only=True):
     id: str
     consolidated: int
     memory: MemoryView
@@ -67,25 +67,25 @@ class Consolidated(Struct, frozen=True, kw_only=True):
         Example({"ids": ["a", "b"], "title": "T", "summary": "x", "summarise": True}, error="VALIDATION_FAILED"),
     ),
 )
-def consolidate(hold: Hold, request: Consolidate) -> Consolidated:
+def consolidate(ctx: Context, request: Consolidate) -> ConsolidateResult:
     """Merge 2 to 100 memories into one; archive and link the originals."""
     if request.summarise and request.summary is not None:
         raise Invalid("summarise: cannot be combined with summary: give one of them", fields=["summarise", "summary"])
-    summary, how = _summed_up(hold, request.ids) if request.summarise else (request.summary, None)
-    memory, sources = consolidating.consolidate(
-        hold, request.ids, request.title, summary, request.namespace, request.tier, how
+    summary, how = _summarise(ctx, request.ids) if request.summarise else (request.summary, None)
+    memory, sources = consolidation.consolidate(
+        ctx, request.ids, request.title, summary, request.namespace, request.tier, how
     )
-    return Consolidated(
+    return ConsolidateResult(
         id=memory.id,
         consolidated=len(sources),
         memory=memory_view(memory),
-        invalidation_notified=notified(hold),
-        **(reasoned(how) if how else {}),
+        invalidation_notified=notified_or_unset(ctx),
+        **(method_fields(how) if how else {}),
     )
 
 
-def _summed_up(hold: Hold, ids: list[str]) -> tuple[str, How]:
-    return summarise(hold, ids)
+def _summarise(ctx: Context, ids: list[str]) -> tuple[str, MethodUsed]:
+    return summarise_memories(ctx, ids)
 
 
 class CheckDuplicate(Request, frozen=True):
@@ -121,10 +121,10 @@ class DuplicateCheck(Struct, frozen=True, kw_only=True):
         Example({"title": "x", "content": "y", "threshold": 0.4}, error="VALIDATION_FAILED"),
     ),
 )
-def check_duplicate(hold: Hold, request: CheckDuplicate) -> DuplicateCheck:
+def check_duplicate(ctx: Context, request: CheckDuplicate) -> DuplicateCheck:
     """Check whether a text is stored already, exactly or nearly."""
-    with hold.reading() as session:
-        found, scanned = duplicate.nearest(hold, session, request.title, request.content, request.namespace)
+    with ctx.reading() as session:
+        found, scanned = duplicates.find_nearest(ctx, session, request.title, request.content, request.namespace)
     nearest = None
     if found is not None:
         memory, similarity = found

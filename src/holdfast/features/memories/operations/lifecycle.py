@@ -5,14 +5,14 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.memories import lifecycle, retention
-from holdfast.features.memories import promote as promoting
+from holdfast.features.memories import promote as promotion
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import EVERYTHING, Filter
 from holdfast.features.memories.views import MemoryView, memory_view, memory_views
-from holdfast.features.reflections.operations.invalidations import notified
-from holdfast.kernel.context import Hold, Progress
+from holdfast.features.reflections.operations.invalidations import notified_or_unset
+from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Skip, TierField
-from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request, operation
+from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
 
 ExpectedVersion = Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Fail if the memory is at another version.")]
 
@@ -23,7 +23,7 @@ class Delete(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class Deleted(Struct, frozen=True, kw_only=True):
+class DeleteResult(Struct, frozen=True, kw_only=True):
     deleted: bool
     id: str
     version: int
@@ -39,10 +39,12 @@ class Deleted(Struct, frozen=True, kw_only=True):
     human="holdfast.features.memories.render:render_deletion",
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
-def delete(hold: Hold, request: Delete) -> Deleted:
+def delete(ctx: Context, request: Delete) -> DeleteResult:
     """Delete a memory; `undo` restores it."""
-    memory = lifecycle.delete(hold, request.id, request.expected_version)
-    return Deleted(deleted=True, id=memory.id, version=memory.version, invalidation_notified=notified(hold))
+    memory = lifecycle.delete(ctx, request.id, request.expected_version)
+    return DeleteResult(
+        deleted=True, id=memory.id, version=memory.version, invalidation_notified=notified_or_unset(ctx)
+    )
 
 
 class Promote(Request, frozen=True):
@@ -51,7 +53,7 @@ class Promote(Request, frozen=True):
     to_namespace: Annotated[Namespace, Meta(description="Copy it to this parent namespace instead.")] | None = None
 
 
-class Promoted(MemoryView, frozen=True, kw_only=True):
+class PromoteResult(MemoryView, frozen=True, kw_only=True):
     promoted: bool
     mode: Literal["tier", "vertical"]
     source_id: str | UnsetType = UNSET
@@ -66,13 +68,13 @@ class Promoted(MemoryView, frozen=True, kw_only=True):
     human="holdfast.features.memories.render:render_memory",
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
-def promote(hold: Hold, request: Promote) -> Promoted:
+def promote(ctx: Context, request: Promote) -> PromoteResult:
     """Move a memory to a longer-lived tier, or copy it to a parent namespace."""
     if request.to_namespace is None:
-        promoted = promoting.promote(hold, request.id, request.target_tier)
-        return memory_view(promoted, type=Promoted, promoted=True, mode="tier")
-    source, copy = promoting.promote_to(hold, request.id, request.to_namespace)
-    return memory_view(copy, type=Promoted, promoted=True, mode="vertical", source_id=source.id, clone_id=copy.id)
+        promoted = promotion.promote_tier(ctx, request.id, request.target_tier)
+        return memory_view(promoted, type=PromoteResult, promoted=True, mode="tier")
+    source, copy = promotion.promote_to_namespace(ctx, request.id, request.to_namespace)
+    return memory_view(copy, type=PromoteResult, promoted=True, mode="vertical", source_id=source.id, clone_id=copy.id)
 
 
 class Forget(Request, frozen=True):
@@ -93,7 +95,7 @@ class Forget(Request, frozen=True):
     dry_run: Annotated[bool, Meta(description="Only report what would change.")] = False
 
 
-class Forgotten(Struct, frozen=True, kw_only=True):
+class ForgetResult(Struct, frozen=True, kw_only=True):
     deleted: int
     archived: int
     dry_run: bool
@@ -113,19 +115,19 @@ class Forgotten(Struct, frozen=True, kw_only=True):
     at_least_one=("namespace", "pattern", "tier"),
     examples=(Example({"namespace": "nowhere", "dry_run": True}), Example({}, error="FILTER_REQUIRED")),
 )
-def forget(hold: Hold, request: Forget) -> Forgotten:
+def forget(ctx: Context, request: Forget) -> ForgetResult:
     """Archive every memory matching a filter."""
     which = Filter(namespace=request.namespace, tier=request.tier)
-    ids, skipped = lifecycle.forget(hold, which, request.pattern, dry_run=request.dry_run)
+    ids, skipped = lifecycle.forget(ctx, which, request.pattern, dry_run=request.dry_run)
     count = 0 if request.dry_run else len(ids)
-    return Forgotten(
+    return ForgetResult(
         deleted=count,
         archived=count,
         dry_run=request.dry_run,
         ids=ids,
         kept=skipped,
         would_delete=len(ids) if request.dry_run else UNSET,
-        invalidation_notified=notified(hold),
+        invalidation_notified=notified_or_unset(ctx),
     )
 
 
@@ -133,7 +135,7 @@ class Gc(Request, frozen=True):
     dry_run: Annotated[bool, Meta(description="Only report what would change.")] = False
 
 
-class Collected(Struct, frozen=True, kw_only=True):
+class GcResult(Struct, frozen=True, kw_only=True):
     collected: int
     expired_deleted: int
     usage_dropped: int
@@ -151,18 +153,18 @@ class Collected(Struct, frozen=True, kw_only=True):
     family="lifecycle",
     examples=(Example({"dry_run": True}), Example({}), Example({"dry_run": "perhaps"}, error="VALIDATION_FAILED")),
 )
-def gc(hold: Hold, request: Gc, progress: Progress) -> Collected:
+def gc(ctx: Context, request: Gc, progress: Progress) -> GcResult:
     """Archive expired memories and delete records past their retention."""
-    ids = lifecycle.collect(hold, dry_run=request.dry_run)
-    pruned = retention.let_go(hold, dry_run=request.dry_run)
-    return Collected(
+    ids = lifecycle.collect_expired_memories(ctx, dry_run=request.dry_run)
+    pruned = retention.prune_records(ctx, dry_run=request.dry_run)
+    return GcResult(
         collected=len(ids),
         expired_deleted=len(ids),
         usage_dropped=pruned.usage,
         task_runs_dropped=pruned.task_runs,
         runs_dropped=pruned.runs,
         dry_run=request.dry_run,
-        invalidation_notified=notified(hold),
+        invalidation_notified=notified_or_unset(ctx),
     )
 
 
@@ -180,7 +182,7 @@ class ArchiveOutcome(Struct, frozen=True, kw_only=True):
     code: str | UnsetType = UNSET
 
 
-class Archived(Struct, frozen=True, kw_only=True):
+class ArchiveResult(Struct, frozen=True, kw_only=True):
     archived: list[str]
     missing: list[str]
     count: int
@@ -198,18 +200,18 @@ class Archived(Struct, frozen=True, kw_only=True):
     human="holdfast.features.memories.render:render_batch",
     examples=(Example({"ids": ["no-such-memory"]}), Example({"ids": []}, error="VALIDATION_FAILED")),
 )
-def archive(hold: Hold, request: Archive) -> Archived:
+def archive(ctx: Context, request: Archive) -> ArchiveResult:
     """Archive memories; restoring them restores their links."""
-    result = lifecycle.archive(hold, request.ids, request.reason)
-    done = [ArchiveOutcome(id=memory.id, outcome="applied") for memory in result.done]
+    result = lifecycle.archive(ctx, request.ids, request.reason)
+    done = [ArchiveOutcome(id=memory.id, outcome="applied") for memory in result.archived]
     refused = [ArchiveOutcome(id=id, outcome="rejected", error=e.message, code=e.code) for id, e in result.refused]
-    return Archived(
-        archived=[memory.id for memory in result.done],
+    return ArchiveResult(
+        archived=[memory.id for memory in result.archived],
         missing=[id for id, _ in result.refused],
-        count=len(result.done),
+        count=len(result.archived),
         reason=request.reason,
         outcomes=done + refused,
-        invalidation_notified=notified(hold),
+        invalidation_notified=notified_or_unset(ctx),
     )
 
 
@@ -232,18 +234,18 @@ class ArchivePage(Struct, frozen=True, kw_only=True):
     human="holdfast.features.memories.render:render_archive",
     examples=(Example({}), Example({"limit": 1001}, error="VALIDATION_FAILED")),
 )
-def archive_list(hold: Hold, request: ArchiveList) -> ArchivePage:
+def archive_list(ctx: Context, request: ArchiveList) -> ArchivePage:
     """List archived and expired memories, newest first."""
-    with hold.reading() as session:
+    with ctx.reading() as session:
         found = memories.select(
             session,
-            hold.caller,
+            ctx.caller,
             Filter(namespace=request.namespace),
-            hold.now(),
+            ctx.now(),
             order="by_archival",
             limit=request.limit,
             skip=request.offset,
-            view="put_away",
+            view="archived",
         )
         views = memory_views(session, found)
     return ArchivePage(archived=views, count=len(views))
@@ -253,7 +255,7 @@ class ArchiveRestore(Request, frozen=True):
     id: Id
 
 
-class Restored(MemoryView, frozen=True, kw_only=True):
+class RestoreResult(MemoryView, frozen=True, kw_only=True):
     restored: bool
 
 
@@ -266,9 +268,9 @@ class Restored(MemoryView, frozen=True, kw_only=True):
     human="holdfast.features.memories.render:render_memory",
     examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
 )
-def archive_restore(hold: Hold, request: ArchiveRestore) -> Restored:
+def archive_restore(ctx: Context, request: ArchiveRestore) -> RestoreResult:
     """Restore an archived memory and restart its lifetime."""
-    return memory_view(lifecycle.restore(hold, request.id), type=Restored, restored=True)
+    return memory_view(lifecycle.restore(ctx, request.id), type=RestoreResult, restored=True)
 
 
 class ArchivePurge(Request, frozen=True):
@@ -278,7 +280,7 @@ class ArchivePurge(Request, frozen=True):
     ) = None
 
 
-class Purged(Struct, frozen=True, kw_only=True):
+class PurgeResult(Struct, frozen=True, kw_only=True):
     purged: int
     kept: list[str]
     """Matching memories of other agents: skipped."""
@@ -298,10 +300,10 @@ class Purged(Struct, frozen=True, kw_only=True):
         Example({}, error="FILTER_REQUIRED"),
     ),
 )
-def archive_purge(hold: Hold, request: ArchivePurge) -> Purged:
+def archive_purge(ctx: Context, request: ArchivePurge) -> PurgeResult:
     """Permanently erase archived memories and their history."""
-    result = lifecycle.purge(hold, request.ids, request.older_than_days)
-    return Purged(purged=len(result.ids), kept=result.kept)
+    result = lifecycle.purge(ctx, request.ids, request.older_than_days)
+    return PurgeResult(purged=len(result.ids), kept=result.kept)
 
 
 class NamespaceCount(Struct, frozen=True):
@@ -317,8 +319,8 @@ class ArchiveStats(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ, "GET /api/v1/archive/stats", family="archive", cli=("archive", "stats"), examples=(Example({}),)
 )
-def archive_stats(hold: Hold, request: Nothing) -> ArchiveStats:
+def archive_stats(ctx: Context, request: EmptyRequest) -> ArchiveStats:
     """Count archived memories by namespace."""
-    with hold.reading() as session:
-        by = memories.counts(session, hold.caller, EVERYTHING, hold.now(), "namespace", view="put_away")
+    with ctx.reading() as session:
+        by = memories.count_by(session, ctx.caller, EVERYTHING, ctx.now(), "namespace", view="archived")
     return ArchiveStats(archived_total=sum(n for _, n in by), by_namespace=[NamespaceCount(name, n) for name, n in by])

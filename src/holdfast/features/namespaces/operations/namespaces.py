@@ -6,17 +6,17 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
 from holdfast.features.memories.operations.lifecycle import NamespaceCount
-from holdfast.features.memories.views import known
-from holdfast.features.namespaces import service as standards
-from holdfast.kernel.context import Hold
+from holdfast.features.memories.views import value_or_unset
+from holdfast.features.namespaces import service as namespace_service
+from holdfast.kernel.context import Context
 from holdfast.kernel.records.taxonomy import Branch
 from holdfast.kernel.registry.fields import Namespace
-from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request, operation
+from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
 
 Place = Annotated[Namespace, Meta(description="Namespace, or * for all.")]
 
 
-class Namespaces(Struct, frozen=True, kw_only=True):
+class NamespacesResult(Struct, frozen=True, kw_only=True):
     namespaces: list[NamespaceCount]
 
 
@@ -27,11 +27,11 @@ class Namespaces(Struct, frozen=True, kw_only=True):
     human="holdfast.features.namespaces.render:render_namespaces",
     examples=(Example({}),),
 )
-def namespaces(hold: Hold, request: Nothing) -> Namespaces:
+def namespaces(ctx: Context, request: EmptyRequest) -> NamespacesResult:
     """List namespaces with their memory counts."""
-    with hold.reading() as session:
-        found = standards.namespaces(hold, session)
-    return Namespaces(namespaces=[NamespaceCount(*one) for one in found])
+    with ctx.reading() as session:
+        found = namespace_service.list_namespaces(ctx, session)
+    return NamespacesResult(namespaces=[NamespaceCount(*one) for one in found])
 
 
 class GetTaxonomy(Request, frozen=True):
@@ -42,7 +42,7 @@ class GetTaxonomy(Request, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of namespaces, largest first.")] = 1000
 
 
-class TaxonomyFound(Struct, frozen=True, kw_only=True):
+class TaxonomyResult(Struct, frozen=True, kw_only=True):
     tree: Branch
     total_count: int
     truncated: bool
@@ -56,13 +56,13 @@ class TaxonomyFound(Struct, frozen=True, kw_only=True):
     human="holdfast.features.namespaces.render:render_taxonomy",
     examples=(Example({}), Example({"depth": 9}, error="VALIDATION_FAILED")),
 )
-def get_taxonomy(hold: Hold, request: GetTaxonomy) -> TaxonomyFound:
+def get_taxonomy(ctx: Context, request: GetTaxonomy) -> TaxonomyResult:
     """Show namespaces as a tree with memory counts."""
-    with hold.reading() as session:
-        tree, truncated = standards.taxonomy(
-            hold, session, request.namespace_prefix, depth=request.depth, limit=request.limit
+    with ctx.reading() as session:
+        tree, truncated = namespace_service.build_taxonomy(
+            ctx, session, request.namespace_prefix, depth=request.depth, limit=request.limit
         )
-    return TaxonomyFound(tree=tree, total_count=tree.subtree_count, truncated=truncated)
+    return TaxonomyResult(tree=tree, total_count=tree.subtree_count, truncated=truncated)
 
 
 class NamespaceSetStandard(Request, frozen=True):
@@ -82,7 +82,7 @@ class NamespaceSetStandard(Request, frozen=True):
     ) = None
 
 
-class StandardSet(Struct, frozen=True, kw_only=True):
+class SetStandardResult(Struct, frozen=True, kw_only=True):
     set: bool
     namespace: str
     standard_id: str
@@ -97,10 +97,12 @@ class StandardSet(Struct, frozen=True, kw_only=True):
     cli=("namespace", "set-standard"),
     examples=(Example({"namespace": "team", "id": "no-such-memory"}, error="NOT_FOUND"),),
 )
-def namespace_set_standard(hold: Hold, request: NamespaceSetStandard) -> StandardSet:
+def namespace_set_standard(ctx: Context, request: NamespaceSetStandard) -> SetStandardResult:
     """Set the standard of a namespace: a memory shown in every session there."""
-    standard, memory = standards.set_standard(hold, request.namespace, request.id, request.parent)
-    return StandardSet(set=True, namespace=standard.id, standard_id=memory.id, parent=known(standard.parent))
+    standard, memory = namespace_service.set_standard(ctx, request.namespace, request.id, request.parent)
+    return SetStandardResult(
+        set=True, namespace=standard.id, standard_id=memory.id, parent=value_or_unset(standard.parent)
+    )
 
 
 class NamespaceGetStandard(Request, frozen=True):
@@ -117,7 +119,7 @@ class StandardView(Struct, frozen=True, kw_only=True):
     parent: str | UnsetType = UNSET
 
 
-class StandardFound(Struct, frozen=True, kw_only=True):
+class GetStandardResult(Struct, frozen=True, kw_only=True):
     """One standard, or with `inherit` all that apply."""
 
     namespace: str
@@ -142,21 +144,25 @@ class StandardFound(Struct, frozen=True, kw_only=True):
         Example({"namespace": "no blanks"}, error="VALIDATION_FAILED"),
     ),
 )
-def namespace_get_standard(hold: Hold, request: NamespaceGetStandard) -> StandardFound:
+def namespace_get_standard(ctx: Context, request: NamespaceGetStandard) -> GetStandardResult:
     """Show the standard of a namespace, or all that apply to it."""
-    with hold.reading() as session:
+    with ctx.reading() as session:
         if not request.inherit:
-            own = standards.standard_of(hold, session, request.namespace)
+            own = namespace_service.get_standard(ctx, session, request.namespace)
             seen = standard_view(own)
-            return StandardFound(**asdict(seen)) if seen else StandardFound(namespace=own.namespace, standard_id=None)
-        chain = standards.chain_of(hold, session, request.namespace)
+            return (
+                GetStandardResult(**asdict(seen))
+                if seen
+                else GetStandardResult(namespace=own.namespace, standard_id=None)
+            )
+        chain = namespace_service.get_standard_chain(ctx, session, request.namespace)
     found = [view for one in chain if (view := standard_view(one))]
-    return StandardFound(
+    return GetStandardResult(
         namespace=chain[-1].namespace, chain=[one.namespace for one in chain], standards=found, count=len(found)
     )
 
 
-def standard_view(shown: standards.Shown) -> StandardView | None:
+def standard_view(shown: namespace_service.NamespaceStandard) -> StandardView | None:
     """Build the view of a standard; None if there is none to show."""
     if shown.memory is None:
         return None
@@ -166,7 +172,7 @@ def standard_view(shown: standards.Shown) -> StandardView | None:
         title=shown.memory.title,
         content=shown.memory.content,
         priority=shown.memory.priority,
-        parent=known(shown.parent),
+        parent=value_or_unset(shown.parent),
     )
 
 
@@ -174,7 +180,7 @@ class NamespaceClearStandard(Request, frozen=True):
     namespace: Place
 
 
-class StandardCleared(Struct, frozen=True, kw_only=True):
+class ClearStandardResult(Struct, frozen=True, kw_only=True):
     cleared: bool
     namespace: str
 
@@ -186,7 +192,7 @@ class StandardCleared(Struct, frozen=True, kw_only=True):
     cli=("namespace", "clear-standard"),
     examples=(Example({"namespace": "team"}), Example({"namespace": "no blanks"}, error="VALIDATION_FAILED")),
 )
-def namespace_clear_standard(hold: Hold, request: NamespaceClearStandard) -> StandardCleared:
+def namespace_clear_standard(ctx: Context, request: NamespaceClearStandard) -> ClearStandardResult:
     """Remove the standard of a namespace; the memory stays."""
-    cleared = standards.clear_standard(hold, request.namespace)
-    return StandardCleared(cleared=cleared, namespace=request.namespace)
+    cleared = namespace_service.clear_standard(ctx, request.namespace)
+    return ClearStandardResult(cleared=cleared, namespace=request.namespace)

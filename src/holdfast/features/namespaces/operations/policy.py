@@ -6,20 +6,17 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.views import known, text
-from holdfast.features.namespaces import approvals as approve
-from holdfast.features.namespaces import approvals_store as waiting
-from holdfast.features.namespaces import policy
-from holdfast.features.namespaces import policy_store as policies
-from holdfast.features.namespaces.model import DEEPEST, RULES, Rules, SecretsRule, TextsRule
-from holdfast.kernel.context import Hold
+from holdfast.features.memories.views import format_time, value_or_unset
+from holdfast.features.namespaces import approvals, approvals_store, policy, policy_store
+from holdfast.features.namespaces.model import MAX_DEPTH, RULES, Rules, SecretsRule, TextsRule
+from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Limit, Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.registry.stages import Parts
+from holdfast.kernel.registry.stages import StageEffects
 from holdfast.kernel.storage.port import Session
 
 Place = Annotated[Namespace, Meta(description="Namespace, or * for all.", extra={"argument": True})]
-Depth = Annotated[int, Meta(ge=0, le=DEEPEST)]
+Depth = Annotated[int, Meta(ge=0, le=MAX_DEPTH)]
 
 
 class PolicyRules(Struct, frozen=True, kw_only=True):
@@ -40,14 +37,15 @@ class PolicySet(Request, frozen=True):
         Annotated[Depth, Meta(description="Maximum depth of reflections; 0: none allowed.")] | None
     ) = None
     require_approval_above_depth: (
-        Annotated[Depth, Meta(description=f"Deeper reflections need approval; {DEEPEST}: none do.")] | None
+        Annotated[Depth, Meta(description=f"Deeper reflections need approval; {MAX_DEPTH}: none do.")] | None
     ) = None
     self_approval: Annotated[bool, Meta(description="Let requesters approve their own requests.")] | None = None
     invalidation_hops: (
         Annotated[int, Meta(ge=1, le=64, description="Distance up to which dependents are flagged stale.")] | None
     ) = None
     skill_promotion_min_depth: (
-        Annotated[int, Meta(ge=1, le=DEEPEST, description="Minimum depth of a reflection promoted to a skill.")] | None
+        Annotated[int, Meta(ge=1, le=MAX_DEPTH, description="Minimum depth of a reflection promoted to a skill.")]
+        | None
     ) = None
     secrets: (
         Annotated[SecretsRule, Meta(description="Secrets in stored text: allow, flag, redact or refuse.")] | None
@@ -58,7 +56,7 @@ class PolicySet(Request, frozen=True):
     inherit: Annotated[list[str], Meta(max_length=10, description="Rules to unset, so that they are inherited.")] = []
 
 
-class PolicyFound(Struct, frozen=True, kw_only=True):
+class PolicyView(Struct, frozen=True, kw_only=True):
     namespace: str
     own: dict[str, Any]
     """Rules set here."""
@@ -82,11 +80,11 @@ class PolicyFound(Struct, frozen=True, kw_only=True):
         Example({"namespace": "team"}, error="VALIDATION_FAILED"),
     ),
 )
-def policy_set(hold: Hold, request: PolicySet) -> PolicyFound:
+def policy_set(ctx: Context, request: PolicySet) -> PolicyView:
     """Set rules for a namespace and all below; others stay."""
     rules = {name: getattr(request, name) for name in RULES}
-    policy.set_policy(hold, request.namespace, rules, tuple(request.inherit))
-    return _found(hold, request.namespace)
+    policy.set_policy(ctx, request.namespace, rules, tuple(request.inherit))
+    return _policy_view(ctx, request.namespace)
 
 
 class PolicyGet(Request, frozen=True):
@@ -100,16 +98,16 @@ class PolicyGet(Request, frozen=True):
     cli=("policy", "get"),
     examples=(Example({"namespace": "team/project"}), Example({"namespace": "no blanks"}, error="VALIDATION_FAILED")),
 )
-def policy_get(hold: Hold, request: PolicyGet) -> PolicyFound:
+def policy_get(ctx: Context, request: PolicyGet) -> PolicyView:
     """Show the effective rules of a namespace and where they are set."""
-    return _found(hold, request.namespace)
+    return _policy_view(ctx, request.namespace)
 
 
 class PolicyClear(Request, frozen=True):
     namespace: Place
 
 
-class PolicyCleared(Struct, frozen=True, kw_only=True):
+class ClearPolicyResult(Struct, frozen=True, kw_only=True):
     cleared: bool
     namespace: str
 
@@ -122,25 +120,25 @@ class PolicyCleared(Struct, frozen=True, kw_only=True):
     cli=("policy", "clear"),
     examples=(Example({"namespace": "team"}), Example({"namespace": "no blanks"}, error="VALIDATION_FAILED")),
 )
-def policy_clear(hold: Hold, request: PolicyClear) -> PolicyCleared:
+def policy_clear(ctx: Context, request: PolicyClear) -> ClearPolicyResult:
     """Remove the policy of a namespace; inherited rules apply."""
-    return PolicyCleared(cleared=policy.clear_policy(hold, request.namespace), namespace=request.namespace)
+    return ClearPolicyResult(cleared=policy.clear_policy(ctx, request.namespace), namespace=request.namespace)
 
 
-def _found(hold: Hold, namespace: str) -> PolicyFound:
-    place = policy.place_of(namespace)
-    with hold.reading() as session:
-        deciding = policies.deciding(session, place)
-        rules = policies.resolved(session, place)
-    return PolicyFound(
+def _policy_view(ctx: Context, namespace: str) -> PolicyView:
+    place = policy.normalize_namespace(namespace)
+    with ctx.reading() as session:
+        deciding = policy_store.list_policies(session, place)
+        rules = policy_store.resolve_rules(session, place)
+    return PolicyView(
         namespace=place,
         own=next((one.rules for one in deciding if one.id == place), {}),
-        rules=_rules(rules),
+        rules=_rules_view(rules),
         decided_in={name: one.id for one in deciding for name in one.rules},
     )
 
 
-def _rules(rules: Rules) -> PolicyRules:
+def _rules_view(rules: Rules) -> PolicyRules:
     return PolicyRules(**asdict(rules))
 
 
@@ -170,7 +168,7 @@ class PendingAction(Struct, frozen=True, kw_only=True):
     reason: str | UnsetType = UNSET
 
 
-class PendingFound(Struct, frozen=True, kw_only=True):
+class PendingPage(Struct, frozen=True, kw_only=True):
     count: int
     pending: list[PendingAction]
 
@@ -186,17 +184,17 @@ class PendingFound(Struct, frozen=True, kw_only=True):
         Example({"status": "lost"}, error="VALIDATION_FAILED"),
     ),
 )
-def pending_list(hold: Hold, request: PendingList) -> PendingFound:
+def pending_list(ctx: Context, request: PendingList) -> PendingPage:
     """List pending and decided requests, newest first."""
-    with hold.reading() as session:
-        found = waiting.listed(session, hold.caller, request.status, limit=request.limit)
-        views = [_action(hold, session, one) for one in found]
-    return PendingFound(count=len(views), pending=views)
+    with ctx.reading() as session:
+        found = approvals_store.list_pending(session, ctx.caller, request.status, limit=request.limit)
+        views = [_pending_view(ctx, session, one) for one in found]
+    return PendingPage(count=len(views), pending=views)
 
 
-def _action(hold: Hold, session: Session, one: waiting.Waiting) -> PendingAction:
-    request = approve.asked_of(one)
-    visible = memories.by_ids(session, hold.caller, request.source_ids, hold.now(), view="any")
+def _pending_view(ctx: Context, session: Session, one: approvals_store.PendingRequest) -> PendingAction:
+    request = approvals.decode_request(one)
+    visible = memories.by_ids(session, ctx.caller, request.source_ids, ctx.now(), view="any")
     payload = {
         "title": request.title,
         "content": request.content,
@@ -213,11 +211,11 @@ def _action(hold: Hold, session: Session, one: waiting.Waiting) -> PendingAction
         namespace=one.namespace,
         payload=payload,
         requested_by=one.agent,
-        requested_at=str(text(one.asked_at)),
+        requested_at=str(format_time(one.asked_at)),
         status=one.status,
-        decided_by=known(one.decided_by),
-        decided_at=text(one.decided_at),
-        reason=known(one.reason),
+        decided_by=value_or_unset(one.decided_by),
+        decided_at=format_time(one.decided_at),
+        reason=value_or_unset(one.reason),
     )
 
 
@@ -225,7 +223,7 @@ class PendingApprove(Request, frozen=True):
     id: PendingId
 
 
-class Approved(Struct, frozen=True, kw_only=True):
+class ApproveResult(Struct, frozen=True, kw_only=True):
     approved: bool
     id: str
     decided_by: str
@@ -233,8 +231,8 @@ class Approved(Struct, frozen=True, kw_only=True):
     memory_id: str
 
 
-def _approved(hold: Hold, request: PendingApprove) -> Parts:
-    return approve.parts_of_approving(hold, request.id)
+def _approval_parts(ctx: Context, request: PendingApprove) -> StageEffects:
+    return approvals.approval_parts(ctx, request.id)
 
 
 @operation(
@@ -242,15 +240,15 @@ def _approved(hold: Hold, request: PendingApprove) -> Parts:
     "POST /api/v1/pending/{id}/approve",
     family="governance",
     stages=("reflect",),
-    parts=_approved,
+    parts=_approval_parts,
     cli=("pending", "approve"),
     examples=(Example({"id": "no-such-action"}, error="NOT_FOUND"),),
 )
-def pending_approve(hold: Hold, request: PendingApprove) -> Approved:
+def pending_approve(ctx: Context, request: PendingApprove) -> ApproveResult:
     """Approve a pending request; it runs at once, as its requester."""
-    decided, reflected = approve.approve(hold, request.id)
-    return Approved(
-        approved=True, id=decided.id, decided_by=hold.caller.agent, executed=True, memory_id=reflected.memory.id
+    decided, reflected = approvals.approve_pending(ctx, request.id)
+    return ApproveResult(
+        approved=True, id=decided.id, decided_by=ctx.caller.agent, executed=True, memory_id=reflected.memory.id
     )
 
 
@@ -259,7 +257,7 @@ class PendingReject(Request, frozen=True):
     reason: Annotated[str, Meta(min_length=1, max_length=512, description="Why, in one line.")] | None = None
 
 
-class RejectedAction(Struct, frozen=True, kw_only=True):
+class RejectResult(Struct, frozen=True, kw_only=True):
     rejected: bool
     id: str
     decided_by: str
@@ -272,7 +270,7 @@ class RejectedAction(Struct, frozen=True, kw_only=True):
     cli=("pending", "reject"),
     examples=(Example({"id": "no-such-action"}, error="NOT_FOUND"),),
 )
-def pending_reject(hold: Hold, request: PendingReject) -> RejectedAction:
+def pending_reject(ctx: Context, request: PendingReject) -> RejectResult:
     """Reject a pending request, or withdraw your own."""
-    decided = approve.reject(hold, request.id, request.reason)
-    return RejectedAction(rejected=True, id=decided.id, decided_by=hold.caller.agent)
+    decided = approvals.reject_pending(ctx, request.id, request.reason)
+    return RejectResult(rejected=True, id=decided.id, decided_by=ctx.caller.agent)

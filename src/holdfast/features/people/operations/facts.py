@@ -4,16 +4,16 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import known, text
+from holdfast.features.memories.views import format_time, value_or_unset
 from holdfast.features.people import facts
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.registry.fields import Actor, Confidence, Limit, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 
 Key = Annotated[str, Meta(min_length=1, max_length=256, description="Key of the fact.", extra={"argument": True})]
-Who = Annotated[
+Principal = Annotated[
     str, Meta(min_length=1, max_length=128, description="Person [default: the agent].", extra={"short": "w"})
 ]
 
@@ -31,14 +31,14 @@ class FactView(Struct, frozen=True, kw_only=True):
     """Earlier values, oldest first."""
 
 
-def _fact(memory: "Memory") -> FactView:
+def _fact_view(memory: "Memory") -> FactView:
     before = [str(one["value"]) for one in memory.metadata.get("contradicted", [])]
     return FactView(
         key=memory.title,
         value=memory.content,
         principal=str(memory.metadata.get("principal", "")),
         confidence=memory.confidence,
-        updated_at=str(text(memory.updated_at)),
+        updated_at=str(format_time(memory.updated_at)),
         memory_id=memory.id,
         agent_id=memory.agent,
         learned_from=memory.metadata.get("learned_from", UNSET),
@@ -54,7 +54,7 @@ class FactSet(Request, frozen=True):
             min_length=1, max_length=65_536, description="Value of the fact.", extra={"argument": True, "stdin": True}
         ),
     ]
-    principal: Who | None = None
+    principal: Principal | None = None
     confidence: Confidence = 1.0
     learned_from: (
         Annotated[str, Meta(min_length=1, max_length=512, description="Source: a message id or a URL.")] | None
@@ -62,7 +62,7 @@ class FactSet(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class FactTold(Struct, frozen=True, kw_only=True):
+class FactSetResult(Struct, frozen=True, kw_only=True):
     fact: FactView
     created: bool
     contradicts: str | UnsetType = UNSET
@@ -82,22 +82,26 @@ class FactTold(Struct, frozen=True, kw_only=True):
         Example({"key": "timezone"}, error="VALIDATION_FAILED"),
     ),
 )
-def fact_set(hold: Hold, request: FactSet) -> FactTold:
+def fact_set(ctx: Context, request: FactSet) -> FactSetResult:
     """Set a fact about a person (history is kept).
 
     A previous value that differs is returned and recorded as contradicted.
     """
-    given = facts.Given(
-        request.principal or hold.caller.agent, request.key, request.value, request.confidence, request.learned_from
+    given = facts.FactInput(
+        request.principal or ctx.caller.agent, request.key, request.value, request.confidence, request.learned_from
     )
-    told = facts.tell(hold, given)
-    changed = told.before is not None and told.before != request.value
-    return FactTold(fact=_fact(told.memory), created=told.created, contradicts=known(told.before) if changed else UNSET)
+    told = facts.set_fact(ctx, given)
+    changed = told.previous is not None and told.previous != request.value
+    return FactSetResult(
+        fact=_fact_view(told.memory),
+        created=told.created,
+        contradicts=value_or_unset(told.previous) if changed else UNSET,
+    )
 
 
 class FactGet(Request, frozen=True):
     key: Key
-    principal: Who | None = None
+    principal: Principal | None = None
 
 
 @operation(
@@ -108,13 +112,13 @@ class FactGet(Request, frozen=True):
     human="holdfast.features.people.render:render_fact",
     examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"),),
 )
-def fact_get(hold: Hold, request: FactGet) -> FactView:
+def fact_get(ctx: Context, request: FactGet) -> FactView:
     """Read a fact about a person."""
-    return _fact(facts.one(hold, request.principal or hold.caller.agent, request.key))
+    return _fact_view(facts.get_fact(ctx, request.principal or ctx.caller.agent, request.key))
 
 
 class FactList(Request, frozen=True):
-    principal: Who | None = None
+    principal: Principal | None = None
     deleted: Annotated[bool, Meta(description="List deleted facts instead.")] = False
 
 
@@ -131,9 +135,11 @@ class Facts(Struct, frozen=True, kw_only=True):
     human="holdfast.features.people.render:render_facts",
     examples=(Example({"principal": "ann"}), Example({"principal": ""}, error="VALIDATION_FAILED")),
 )
-def fact_list(hold: Hold, request: FactList) -> Facts:
+def fact_list(ctx: Context, request: FactList) -> Facts:
     """List the facts about a person."""
-    found = [_fact(one) for one in facts.known(hold, request.principal or hold.caller.agent, deleted=request.deleted)]
+    found = [
+        _fact_view(one) for one in facts.list_facts(ctx, request.principal or ctx.caller.agent, deleted=request.deleted)
+    ]
     return Facts(facts=found, count=len(found))
 
 
@@ -151,15 +157,15 @@ class FactEverybody(Request, frozen=True):
     human="holdfast.features.people.render:render_facts_of_all",
     examples=(Example({"key": "city"}), Example({}), Example({"key": ""}, error="VALIDATION_FAILED")),
 )
-def fact_everybody(hold: Hold, request: FactEverybody) -> Facts:
+def fact_everybody(ctx: Context, request: FactEverybody) -> Facts:
     """List facts about all people, optionally of one key."""
-    found = [_fact(one) for one in facts.of_everybody(hold, request.key, request.limit, request.offset)]
+    found = [_fact_view(one) for one in facts.list_facts_of_all(ctx, request.key, request.limit, request.offset)]
     return Facts(facts=found, count=len(found))
 
 
 class FactDelete(Request, frozen=True):
     key: Annotated[Key, Meta(description="Key of the fact to delete.")] | None = None
-    principal: Who | None = None
+    principal: Principal | None = None
     every: Annotated[bool, Meta(description="Delete all facts of the person.")] = False
     agent_id: Actor | None = None
 
@@ -173,17 +179,17 @@ class FactDelete(Request, frozen=True):
     human="holdfast.features.people.render:render_facts",
     examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"), Example({}, error="VALIDATION_FAILED")),
 )
-def fact_delete(hold: Hold, request: FactDelete) -> Facts:
+def fact_delete(ctx: Context, request: FactDelete) -> Facts:
     """Delete a fact, or all facts of a person; `fact restore` undoes it."""
     if (request.key is None) != request.every:
         raise Invalid("Give either key or every.", fields=["key", "every"])
-    gone = [_fact(one) for one in facts.delete(hold, request.principal or hold.caller.agent, request.key)]
+    gone = [_fact_view(one) for one in facts.delete_facts(ctx, request.principal or ctx.caller.agent, request.key)]
     return Facts(facts=gone, count=len(gone))
 
 
 class FactRestore(Request, frozen=True):
     key: Key
-    principal: Who | None = None
+    principal: Principal | None = None
     agent_id: Actor | None = None
 
 
@@ -196,12 +202,12 @@ class FactRestore(Request, frozen=True):
     human="holdfast.features.people.render:render_fact",
     examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"),),
 )
-def fact_restore(hold: Hold, request: FactRestore) -> FactView:
+def fact_restore(ctx: Context, request: FactRestore) -> FactView:
     """Restore the most recently deleted fact of a key."""
-    return _fact(facts.restore(hold, request.principal or hold.caller.agent, request.key))
+    return _fact_view(facts.restore_fact(ctx, request.principal or ctx.caller.agent, request.key))
 
 
-class FactPast(Struct, frozen=True, kw_only=True):
+class PastValueView(Struct, frozen=True, kw_only=True):
     at: str
     agent_id: str
     value: str | None
@@ -211,7 +217,7 @@ class FactPast(Struct, frozen=True, kw_only=True):
 
 class FactHistory(Struct, frozen=True, kw_only=True):
     key: str
-    past: list[FactPast]
+    past: list[PastValueView]
     """Oldest first."""
     count: int
 
@@ -224,10 +230,12 @@ class FactHistory(Struct, frozen=True, kw_only=True):
     human="holdfast.features.people.render:render_fact_history",
     examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"),),
 )
-def fact_history(hold: Hold, request: FactGet) -> FactHistory:
+def fact_history(ctx: Context, request: FactGet) -> FactHistory:
     """Show all values of a fact over time."""
     found = [
-        FactPast(at=str(text(one.at)), agent_id=one.agent, value=one.value, confidence=known(one.confidence))
-        for one in facts.past(hold, request.principal or hold.caller.agent, request.key)
+        PastValueView(
+            at=str(format_time(one.at)), agent_id=one.agent, value=one.value, confidence=value_or_unset(one.confidence)
+        )
+        for one in facts.list_past_values(ctx, request.principal or ctx.caller.agent, request.key)
     ]
     return FactHistory(key=request.key, past=found, count=len(found))

@@ -4,14 +4,14 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from holdfast.features.people import erase_principal as forget_principal
+from holdfast.features.people import erase_principal
 from holdfast.features.people import service as principals
-from holdfast.features.people.erase_principal import Tombstone
-from holdfast.features.people.service import Known
-from holdfast.kernel.context import Hold
+from holdfast.features.people.erase_principal import ErasureResult
+from holdfast.features.people.service import PrincipalNames
+from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Limit
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.timestamps import format_timestamp
 
 Name = Annotated[
     str, Meta(min_length=1, max_length=128, description="A name, such as ann or slack:U42.", extra={"argument": True})
@@ -26,7 +26,7 @@ class PrincipalView(Struct, frozen=True, kw_only=True):
     display: str
 
 
-def _view(known: "Known") -> PrincipalView:
+def _principal_view(known: "PrincipalNames") -> PrincipalView:
     return PrincipalView(principal=known.principal, names=list(known.names), display=known.display)
 
 
@@ -49,13 +49,13 @@ class PrincipalMerge(Request, frozen=True):
         Example({"alias": "", "principal": "ann"}, error="VALIDATION_FAILED"),
     ),
 )
-def principal_merge(hold: Hold, request: PrincipalMerge) -> PrincipalView:
+def principal_merge(ctx: Context, request: PrincipalMerge) -> PrincipalView:
     """Make a name an alias of a person.
 
     Both names then share what is known of either. Records keep the name they were written under, so `principal split`
     can separate them again.
     """
-    return _view(principals.merge(hold, request.alias, request.principal))
+    return _principal_view(principals.merge(ctx, request.alias, request.principal))
 
 
 class PrincipalSplit(Request, frozen=True):
@@ -72,9 +72,9 @@ class PrincipalSplit(Request, frozen=True):
     human="holdfast.features.people.render:render_principal",
     examples=(Example({"alias": "nobody-yet"}, error="NOT_FOUND"),),
 )
-def principal_split(hold: Hold, request: PrincipalSplit) -> PrincipalView:
+def principal_split(ctx: Context, request: PrincipalSplit) -> PrincipalView:
     """Separate an alias from its principal, with everything written under it."""
-    return _view(principals.split(hold, request.alias))
+    return _principal_view(principals.split(ctx, request.alias))
 
 
 class PrincipalDescribe(Request, frozen=True):
@@ -92,9 +92,9 @@ class PrincipalDescribe(Request, frozen=True):
     human="holdfast.features.people.render:render_principal",
     examples=(Example({"name": "ann", "display": "Ann Example"}), Example({"name": "ann"}, error="VALIDATION_FAILED")),
 )
-def principal_describe(hold: Hold, request: PrincipalDescribe) -> PrincipalView:
+def principal_describe(ctx: Context, request: PrincipalDescribe) -> PrincipalView:
     """Set the display name of a person or an agent."""
-    return _view(principals.describe(hold, request.name, request.display))
+    return _principal_view(principals.describe(ctx, request.name, request.display))
 
 
 class PrincipalShow(Request, frozen=True):
@@ -109,9 +109,9 @@ class PrincipalShow(Request, frozen=True):
     human="holdfast.features.people.render:render_principal",
     examples=(Example({"name": "ann"}), Example({"name": "x" * 129}, error="VALIDATION_FAILED")),
 )
-def principal_show(hold: Hold, request: PrincipalShow) -> PrincipalView:
+def principal_show(ctx: Context, request: PrincipalShow) -> PrincipalView:
     """Show the principal of a name and all its aliases."""
-    return _view(principals.show(hold, request.name))
+    return _principal_view(principals.show(ctx, request.name))
 
 
 class PrincipalStats(Struct, frozen=True, kw_only=True):
@@ -133,9 +133,9 @@ class PrincipalStats(Struct, frozen=True, kw_only=True):
     human="holdfast.features.people.render:render_principal_stats",
     examples=(Example({"name": "ann"}), Example({"name": "x" * 129}, error="VALIDATION_FAILED")),
 )
-def principal_stats(hold: Hold, request: PrincipalShow) -> PrincipalStats:
+def principal_stats(ctx: Context, request: PrincipalShow) -> PrincipalStats:
     """Count the conversations, messages, observations and facts of a principal."""
-    return PrincipalStats(**principals.counts(hold, request.name)._asdict())
+    return PrincipalStats(**principals.count_records(ctx, request.name)._asdict())
 
 
 class PrincipalList(Request, frozen=True):
@@ -163,9 +163,9 @@ class Names(Struct, frozen=True, kw_only=True):
     human="holdfast.features.people.render:render_principals",
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
-def principal_list(hold: Hold, request: PrincipalList) -> Names:
+def principal_list(ctx: Context, request: PrincipalList) -> Names:
     """List known names and the principals they stand for."""
-    found = principals.browse(hold, request.limit, request.after)
+    found = principals.list_principals(ctx, request.limit, request.after)
     shown = [NameView(name=one.name, stands_for=one.stands_for, display=one.display) for one in found]
     return Names(names=shown, count=len(shown))
 
@@ -175,7 +175,7 @@ class PrincipalPurge(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class Forgotten(Struct, frozen=True, kw_only=True):
+class ErasureView(Struct, frozen=True, kw_only=True):
     ids: list[str]
     """A digest of each name; the names themselves are erased."""
     at: str
@@ -185,8 +185,8 @@ class Forgotten(Struct, frozen=True, kw_only=True):
     """Number of erased records by kind."""
 
 
-def _forgotten(one: "Tombstone") -> Forgotten:
-    return Forgotten(ids=one.ids, at=to_text(one.at), agent_id=one.agent, counts=one.counts)
+def _erasure_view(one: "ErasureResult") -> ErasureView:
+    return ErasureView(ids=one.ids, at=format_timestamp(one.at), agent_id=one.agent, counts=one.counts)
 
 
 @operation(
@@ -203,13 +203,13 @@ def _forgotten(one: "Tombstone") -> Forgotten:
         Example({"name": ""}, error="VALIDATION_FAILED"),
     ),
 )
-def principal_purge(hold: Hold, request: PrincipalPurge) -> Forgotten:
+def principal_purge(ctx: Context, request: PrincipalPurge) -> ErasureView:
     """Erase a person permanently, under every name, here and in synced stores.
 
     Deletes rows, history, index entries and embeddings. A digest of each name, the time, the agent and the counts
     remain. Backups are not changed.
     """
-    return _forgotten(forget_principal.forget(hold, request.name))
+    return _erasure_view(erase_principal.erase_everywhere(ctx, request.name))
 
 
 class PrincipalForgotten(Request, frozen=True):
@@ -225,6 +225,6 @@ class PrincipalForgotten(Request, frozen=True):
     human="holdfast.features.people.render:render_erasure",
     examples=(Example({"name": "nobody-of-this-name"}, error="NOT_FOUND"),),
 )
-def principal_forgotten(hold: Hold, request: PrincipalForgotten) -> Forgotten:
+def principal_forgotten(ctx: Context, request: PrincipalForgotten) -> ErasureView:
     """Show the record of a person's erasure."""
-    return _forgotten(forget_principal.remembered(hold, request.name))
+    return _erasure_view(erase_principal.show_erasure(ctx, request.name))

@@ -2,29 +2,29 @@
 
 from msgspec import UNSET, Struct, UnsetType
 
-from holdfast.features.memories.operations.core import moment
-from holdfast.features.memories.views import known, text
-from holdfast.features.namespaces import service as standards
+from holdfast.features.memories.operations.core import parse_time
+from holdfast.features.memories.views import format_time, value_or_unset
+from holdfast.features.namespaces import service as namespace_service
 from holdfast.features.recall import budget
-from holdfast.features.recall import why_not as explaining
+from holdfast.features.recall import why_not as why_not_service
 from holdfast.features.recall.operations.recall import (
-    Asking,
-    Why,
-    asked,
-    before_of,
-    counted_of,
-    frame_of,
+    QueryRequest,
+    ScoreExplanation,
+    build_frame,
+    build_recall_request,
+    encode_hit,
+    explain_score,
     hit_view,
-    shown_first,
-    why_of,
+    list_shown_standards,
+    render_standards,
 )
 from holdfast.features.recall.service import Hit
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import AsOf, Id, KnownAt
 from holdfast.kernel.registry.operation import Effect, Example, operation
 
 
-class WhyNot(Asking, frozen=True):
+class WhyNot(QueryRequest, frozen=True):
     id: Id
     as_of: AsOf | None = None
     known_at: KnownAt | None = None
@@ -35,7 +35,7 @@ class Reason(Struct, frozen=True):
     message: str
 
 
-class Explained(Struct, frozen=True, kw_only=True):
+class WhyNotResult(Struct, frozen=True, kw_only=True):
     id: str
     title: str
     """The title at the time of the query (`as_of`)."""
@@ -49,7 +49,7 @@ class Explained(Struct, frozen=True, kw_only=True):
     last_score: float | UnsetType = UNSET
     """Score of the last returned hit."""
     candidates: int | UnsetType = UNSET
-    why: Why | UnsetType = UNSET
+    why: ScoreExplanation | UnsetType = UNSET
     degraded: str | UnsetType = UNSET
     as_of: str | UnsetType = UNSET
     known_at: str | UnsetType = UNSET
@@ -67,35 +67,42 @@ class Explained(Struct, frozen=True, kw_only=True):
         Example({"id": "none", "context": "x", "known_at": "yesterday"}, error="VALIDATION_FAILED"),
     ),
 )
-def why_not(hold: Hold, request: WhyNot) -> Explained:
+def why_not(ctx: Context, request: WhyNot) -> WhyNotResult:
     """Explain why a query does not return a memory."""
-    as_of, known_at = moment(request.as_of, "as_of"), moment(request.known_at, "known_at")
+    as_of, known_at = parse_time(request.as_of, "as_of"), parse_time(request.known_at, "known_at")
     now = as_of is None and known_at is None
-    with hold.reading() as session:
-        stated = standards.for_namespace(hold, session, request.namespace) if request.namespace and now else []
+    with ctx.reading() as session:
+        namespace_standards = (
+            namespace_service.list_standards(ctx, session, request.namespace) if request.namespace and now else []
+        )
 
-    before, frame = before_of(shown_first(stated, request.budget_tokens)), frame_of("json", explain=False)
+    before, frame = (
+        render_standards(list_shown_standards(namespace_standards, request.budget_tokens)),
+        build_frame("json", explain=False),
+    )
 
-    def rendered(hit: Hit) -> str:
-        return counted_of(hit_view(hit, explain=None), "json", explain=False)
+    def render_hit(hit: Hit) -> str:
+        return encode_hit(hit_view(hit, explain=None), "json", explain=False)
 
-    def pick(hits: list[Hit]) -> tuple[list[Hit], budget.Packed]:
-        return budget.fill(hits, rendered, request.budget_tokens, frame=frame, before=before)
+    def pick(hits: list[Hit]) -> tuple[list[Hit], budget.PackResult]:
+        return budget.fill_budget(hits, render_hit, request.budget_tokens, frame=frame, before=before)
 
-    ask = asked(request, {memory.id for memory in stated})._replace(as_of=as_of, known_at=known_at)
-    explained = explaining.why_not(hold, request.id, ask, pick)
-    return Explained(
+    ask = build_recall_request(request, {memory.id for memory in namespace_standards})._replace(
+        as_of=as_of, known_at=known_at
+    )
+    explained = why_not_service.explain_absence(ctx, request.id, ask, pick)
+    return WhyNotResult(
         id=explained.memory.id,
         title=explained.memory.title,
         returned=explained.returned,
         reasons=[Reason(*one) for one in explained.reasons],
         limit=request.limit,
-        place=known(explained.place),
-        score=known(explained.why and round(explained.why.score, 6)),
-        last_score=known(explained.last and round(explained.last, 6)),
-        candidates=known(explained.candidates),
-        why=why_of(explained.why, explained.memory, request.context) if explained.why else UNSET,
-        degraded=known(explained.degraded),
-        as_of=text(as_of),
-        known_at=text(known_at),
+        place=value_or_unset(explained.place),
+        score=value_or_unset(explained.ranked and round(explained.ranked.score, 6)),
+        last_score=value_or_unset(explained.last_score and round(explained.last_score, 6)),
+        candidates=value_or_unset(explained.candidates),
+        why=explain_score(explained.ranked, explained.memory, request.context) if explained.ranked else UNSET,
+        degraded=value_or_unset(explained.degraded),
+        as_of=format_time(as_of),
+        known_at=format_time(known_at),
     )

@@ -4,15 +4,15 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import known
-from holdfast.features.recall import record_feedback as judging
-from holdfast.features.recall.recall_store import Hit
+from holdfast.features.memories.views import value_or_unset
+from holdfast.features.recall import record_feedback
+from holdfast.features.recall.recall_store import HitRecord
 from holdfast.features.recall.utility import Verdict
-from holdfast.kernel.context import Hold
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import AgentId, Id, Limit
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.timestamps import format_timestamp
 
 RecallId = Annotated[
     str, Meta(min_length=1, max_length=128, description="The recall_id of a recall.", extra={"argument": True})
@@ -28,7 +28,7 @@ class Feedback(Request, frozen=True):
     verdicts: Verdicts = {}
 
 
-class Judged(Struct, frozen=True):
+class HitRating(Struct, frozen=True):
     id: str
     verdict: Verdict
     outcome: Literal["applied", "noop"]
@@ -36,9 +36,9 @@ class Judged(Struct, frozen=True):
     """From -1 to 1, over all verdicts on this memory."""
 
 
-class FeedbackKept(Struct, frozen=True, kw_only=True):
+class FeedbackResult(Struct, frozen=True, kw_only=True):
     recall_id: str
-    judged: list[Judged]
+    judged: list[HitRating]
     count: int
 
 
@@ -53,18 +53,19 @@ class FeedbackKept(Struct, frozen=True, kw_only=True):
         Example({"recall_id": "x", "verdict": "splendid", "ids": ["x"]}, error="VALIDATION_FAILED"),
     ),
 )
-def feedback(hold: Hold, request: Feedback) -> FeedbackKept:
+def feedback(ctx: Context, request: Feedback) -> FeedbackResult:
     """Rate recall hits as used, ignored or wrong."""
     given = list(request.verdicts.items())
     if (request.verdict is None) != (not request.ids) or not (request.ids or given):
         raise Invalid("ids: give a verdict with the ids of the hits, or `verdicts`", fields=["verdict", "ids"])
     if request.verdict is not None:
         given += [(id, request.verdict) for id in request.ids]
-    judged = judging.feedback(hold, request.recall_id, given)
-    return FeedbackKept(
+    judged = record_feedback.record_feedback(ctx, request.recall_id, given)
+    return FeedbackResult(
         recall_id=request.recall_id,
         judged=[
-            Judged(one.id, one.verdict, "applied" if one.changed else "noop", round(one.utility, 6)) for one in judged
+            HitRating(one.id, one.verdict, "applied" if one.changed else "noop", round(one.utility, 6))
+            for one in judged
         ],
         count=len(judged),
     )
@@ -109,29 +110,29 @@ class RecallPage(Struct, frozen=True, kw_only=True):
     human="holdfast.features.recall.render:render_recall_log",
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
-def recalls(hold: Hold, request: Recalls) -> RecallPage:
+def recalls(ctx: Context, request: Recalls) -> RecallPage:
     """List logged recalls with their hits and verdicts, newest first."""
-    found = judging.listed(hold, agent=request.agent_id, before=request.before, limit=request.limit)
+    found = record_feedback.list_recalls(ctx, agent=request.agent_id, before=request.before, limit=request.limit)
     shown = [
         LoggedRecall(
-            recall_id=one.logged.id,
-            asked_at=to_text(one.logged.asked_at),
-            agent_id=one.logged.agent,
-            hits=[_hit(hit, one.said[hit.id]) for hit in one.logged.hits],
-            question=known(one.logged.question),
+            recall_id=one.record.id,
+            asked_at=format_timestamp(one.record.asked_at),
+            agent_id=one.record.agent,
+            hits=[_hit_view(hit, one.verdicts[hit.id]) for hit in one.record.hits],
+            question=value_or_unset(one.record.question),
         )
         for one in found
     ]
     return RecallPage(recalls=shown, count=len(shown))
 
 
-def _hit(hit: Hit, said: dict[str, Verdict]) -> LoggedHit:
+def _hit_view(hit: HitRecord, verdicts: dict[str, Verdict]) -> LoggedHit:
     return LoggedHit(
         id=hit.id,
         score=hit.score,
         adjustment=hit.adjustment,
         words=hit.words,
         parts=hit.parts,
-        verdicts=said,
-        cosine=known(hit.cosine),
+        verdicts=verdicts,
+        cosine=value_or_unset(hit.cosine),
     )

@@ -5,44 +5,43 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.embeddings import service as embed
-from holdfast.features.memories.operations.core import filter_of, moment
+from holdfast.features.embeddings import service as embedding_service
+from holdfast.features.memories.operations.core import build_filter, parse_time
 from holdfast.features.memories.views import (
     ConfidenceTier,
     MemoryView,
     StaleView,
-    confidence_tier,
-    known,
+    format_time,
+    get_confidence_tier,
     memory_view,
     stale_view,
-    text,
+    value_or_unset,
 )
-from holdfast.features.namespaces import service as standards
-from holdfast.features.recall import budget
-from holdfast.features.recall import ranking as rank
-from holdfast.features.recall import service as recalling
-from holdfast.features.recall.service import Ask, Hit
-from holdfast.kernel.context import Hold
+from holdfast.features.namespaces import service as namespace_service
+from holdfast.features.recall import budget, ranking
+from holdfast.features.recall import service as recall_service
+from holdfast.features.recall.service import Hit, RecallRequest
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import EmbedderFailed
 from holdfast.kernel.records.memory import Kind, Memory
-from holdfast.kernel.records.taxonomy import lineage
+from holdfast.kernel.records.taxonomy import with_ancestors
 from holdfast.kernel.registry.fields import (
     AsOf,
     EmbeddingField,
     KnownAt,
-    Moment,
     Namespace,
     StoredSince,
     StoredUntil,
     Tags,
     TierField,
+    Timestamp,
     embedding_of,
 )
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 from holdfast.kernel.text import toon
-from holdfast.kernel.timestamps import zone_of
+from holdfast.kernel.timestamps import utc_offset
 
-Question = Annotated[
+QueryText = Annotated[
     str,
     Meta(min_length=1, max_length=131_072, description="What to look for.", extra={"argument": True, "role": "words"}),
 ]
@@ -57,14 +56,14 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "toon_compact": ("id", "title", "content", "score"),
 }
 """Fields of a hit that become columns of the table, by format."""
-REASONS = ("matched", "why")
+EXPLAIN_COLUMNS = ("matched", "why")
 """Further columns when the request asks for an explanation."""
 
 
-class Asking(Request, frozen=True, kw_only=True):
+class QueryRequest(Request, frozen=True, kw_only=True):
     """A query and its filters."""
 
-    context: Question
+    context: QueryText
     namespace: Annotated[Namespace, Meta(description="This namespace and its parents.")] | None = None
     limit: Annotated[int, Meta(ge=1, le=50)] = 10
     tags: Tags = []
@@ -82,12 +81,14 @@ class Asking(Request, frozen=True, kw_only=True):
     include_archived: bool = False
     embedding: EmbeddingField | None = None
     now: (
-        Annotated[Moment, Meta(description="Time of the query, for words such as yesterday; local time with offset.")]
+        Annotated[
+            Timestamp, Meta(description="Time of the query, for words such as yesterday; local time with offset.")
+        ]
         | None
     ) = None
 
 
-class Recall(Asking, frozen=True, kw_only=True):
+class Recall(QueryRequest, frozen=True, kw_only=True):
     as_of: AsOf | None = None
     known_at: KnownAt | None = None
     explain: Annotated[bool, Meta(description="Explain the score of each hit.")] = False
@@ -119,14 +120,14 @@ class Part(Struct, frozen=True):
     adds: float
 
 
-class Matched(Struct, frozen=True):
+class MatchedRange(Struct, frozen=True):
     """Character range of the content that matched; -1: the title."""
 
     start: int
     end: int
 
 
-class Why(Struct, frozen=True, kw_only=True):
+class ScoreExplanation(Struct, frozen=True, kw_only=True):
     """Explanation of a score: the adjusted sum of the weighted parts, before scaling to the best hit."""
 
     score: float
@@ -144,16 +145,16 @@ class Why(Struct, frozen=True, kw_only=True):
 
 
 class RecalledMemory(MemoryView, frozen=True, kw_only=True):
-    matched: Matched | UnsetType = UNSET
+    matched: MatchedRange | UnsetType = UNSET
     like: list[str] | UnsetType = UNSET
     """Ids of duplicates that were left out."""
     superseded_by: str | UnsetType = UNSET
     stale: StaleView | UnsetType = UNSET
     """Set if a source of it changed and the notice is still open."""
-    why: Why | UnsetType = UNSET
+    why: ScoreExplanation | UnsetType = UNSET
 
 
-class Recalled(Struct, frozen=True, kw_only=True):
+class RecallResult(Struct, frozen=True, kw_only=True):
     recall_id: str | UnsetType = UNSET
     """Pass it to `feedback` to rate the hits."""
     memories: list[RecalledMemory]
@@ -189,163 +190,171 @@ class Recalled(Struct, frozen=True, kw_only=True):
         Example({"context": "x", "limit": 51}, error="VALIDATION_FAILED"),
     ),
 )
-def recall(hold: Hold, request: Recall) -> Recalled:
+def recall(ctx: Context, request: Recall) -> RecallResult:
     """Search memories by meaning and keywords."""
-    as_of, known_at = moment(request.as_of, "as_of"), moment(request.known_at, "known_at")
+    as_of, known_at = parse_time(request.as_of, "as_of"), parse_time(request.known_at, "known_at")
     now = as_of is None and known_at is None
-    stated = stated_in(hold, request.namespace) if request.namespace and now else []
-    first = shown_first(stated, request.budget_tokens)
+    standards = read_standards(ctx, request.namespace) if request.namespace and now else []
+    shown_standards = list_shown_standards(standards, request.budget_tokens)
     shown: dict[str, RecalledMemory] = {}
-    frame = frame_of(request.format, explain=request.explain)
+    frame = build_frame(request.format, explain=request.explain)
 
-    def rendered(hit: Hit) -> str:
+    def render_hit(hit: Hit) -> str:
         shown[hit.memory.id] = hit_view(hit, explain=request.context if request.explain else None)
-        return counted_of(shown[hit.memory.id], request.format, explain=request.explain)
+        return encode_hit(shown[hit.memory.id], request.format, explain=request.explain)
 
-    found = recalling.recall(
-        hold,
-        asked(request, {memory.id for memory in stated})._replace(as_of=as_of, known_at=known_at, noted=request.note),
-        lambda hits: budget.fill(hits, rendered, request.budget_tokens, frame=frame, before=before_of(first)),
+    found = recall_service.recall(
+        ctx,
+        build_recall_request(request, {memory.id for memory in standards})._replace(
+            as_of=as_of, known_at=known_at, is_recorded=request.note
+        ),
+        lambda hits: budget.fill_budget(
+            hits, render_hit, request.budget_tokens, frame=frame, before=render_standards(shown_standards)
+        ),
     )
-    return Recalled(
-        recall_id=known(found.id),
+    return RecallResult(
+        recall_id=value_or_unset(found.id),
         memories=[shown[hit.memory.id] for hit in found.hits] if request.format == "json" else [],
         count=len(found.hits),
         mode="hybrid" if found.by_vectors else "keyword",
-        tokens_used=found.packed.tokens,
-        meta=meta_of(found, request.budget_tokens),
-        budget_tokens=known(request.budget_tokens),
-        as_of=text(as_of),
-        known_at=text(known_at),
-        standards=first or UNSET,
+        tokens_used=found.packing.tokens,
+        meta=build_meta(found, request.budget_tokens),
+        budget_tokens=value_or_unset(request.budget_tokens),
+        as_of=format_time(as_of),
+        known_at=format_time(known_at),
+        standards=shown_standards or UNSET,
         toon=UNSET
         if request.format == "json"
-        else text_of([shown[hit.memory.id] for hit in found.hits], request.format, explain=request.explain),
+        else encode_hits([shown[hit.memory.id] for hit in found.hits], request.format, explain=request.explain),
     )
 
 
-def stated_in(hold: Hold, namespace: str) -> list[Memory]:
+def read_standards(ctx: Context, namespace: str) -> list[Memory]:
     """Return the standards of a namespace."""
-    with hold.reading() as session:
-        return standards.for_namespace(hold, session, namespace)
+    with ctx.reading() as session:
+        return namespace_service.list_standards(ctx, session, namespace)
 
 
-def columns(format: Format, *, explain: bool) -> tuple[str, ...]:
-    return (*COLUMNS[format], *REASONS) if explain else COLUMNS[format]
+def list_columns(format: Format, *, explain: bool) -> tuple[str, ...]:
+    return (*COLUMNS[format], *EXPLAIN_COLUMNS) if explain else COLUMNS[format]
 
 
-def frame_of(format: Format, *, explain: bool) -> str:
+def build_frame(format: Format, *, explain: bool) -> str:
     """Return the text that encloses the hits, for counting tokens."""
-    return "[]" if format == "json" else f"memories[50]{{{','.join(columns(format, explain=explain))}}}:\n"
+    return "[]" if format == "json" else f"memories[50]{{{','.join(list_columns(format, explain=explain))}}}:\n"
 
 
-def shown_first(stated: list[Memory], most: int | None) -> list[MemoryView]:
+def list_shown_standards(standards: list[Memory], budget_tokens: int | None) -> list[MemoryView]:
     """Return the standards to send; none if the budget is 0 tokens."""
-    return [] if most == 0 else [memory_view(memory) for memory in stated]
+    return [] if budget_tokens == 0 else [memory_view(memory) for memory in standards]
 
 
-def before_of(standards: list[MemoryView]) -> str:
+def render_standards(standards: list[MemoryView]) -> str:
     """Return the text sent before the hits, for counting tokens."""
-    return f'"standards":[{"".join(map(_longest, standards))}],' if standards else ""
+    return f'"standards":[{"".join(map(_encode_memory, standards))}],' if standards else ""
 
 
-def counted_of(hit: RecalledMemory, format: Format, *, explain: bool) -> str:
+def encode_hit(hit: RecalledMemory, format: Format, *, explain: bool) -> str:
     """Encode a hit as it is sent among others, in its longest form."""
-    return _longest(hit) if format == "json" else text_of([hit], format, explain=explain).partition("\n")[2] + "\n"
+    return (
+        _encode_memory(hit)
+        if format == "json"
+        else encode_hits([hit], format, explain=explain).partition("\n")[2] + "\n"
+    )
 
 
-def _longest(memory: MemoryView) -> str:
+def _encode_memory(memory: MemoryView) -> str:
     """Encode a memory as HTTP sends it: its metadata repeat the agent and the scope."""
     metadata = {**memory.metadata, "agent_id": memory.agent_id, "scope": memory.scope}
     return msgspec.json.encode(msgspec.structs.replace(memory, metadata=metadata)).decode() + ","
 
 
-def text_of(hits: list[RecalledMemory], format: Format, *, explain: bool) -> str:
+def encode_hits(hits: list[RecalledMemory], format: Format, *, explain: bool) -> str:
     """Encode hits as they are sent; a budget counts these tokens."""
     if format == "json":
         return msgspec.json.encode(hits).decode()
     plain = [msgspec.to_builtins(hit) for hit in hits]
-    return toon.encode({"memories": toon.table(plain, columns(format, explain=explain))})
+    return toon.encode({"memories": toon.table(plain, list_columns(format, explain=explain))})
 
 
-def asked(request: Asking, without: set[str]) -> Ask:
-    return Ask(
+def build_recall_request(request: QueryRequest, excluded: set[str]) -> RecallRequest:
+    return RecallRequest(
         text=request.context,
-        which=filter_of(request, namespaces=lineage(request.namespace) if request.namespace else ()),
+        filter=build_filter(request, namespaces=with_ancestors(request.namespace) if request.namespace else ()),
         limit=request.limit,
-        without=without,
+        excluded=excluded,
         embedding=embedding_of(request.embedding),
-        now=moment(request.now, "now"),
-        zone=zone_of(request.now),
+        now=parse_time(request.now, "now"),
+        utc_offset=utc_offset(request.now),
     )
 
 
-def meta_of(found: recalling.Recalled, most: int | None) -> RecallMeta:
-    mode = "hybrid" if found.by_vectors else "keyword_only"
-    meta = RecallMeta(recall_mode=mode, candidates=found.candidates, degraded=known(found.degraded))
-    if most is None:
+def build_meta(result: recall_service.RecallResult, budget_tokens: int | None) -> RecallMeta:
+    mode = "hybrid" if result.by_vectors else "keyword_only"
+    meta = RecallMeta(recall_mode=mode, candidates=result.candidates, degraded=value_or_unset(result.degraded))
+    if budget_tokens is None:
         return msgspec.structs.replace(meta, tokens_estimated=True)
     return msgspec.structs.replace(
         meta,
-        budget_tokens_used=found.packed.tokens,
-        budget_tokens_remaining=max(0, most - found.packed.tokens),
-        memories_dropped=found.packed.dropped,
-        budget_overflow=found.packed.overflow,
+        budget_tokens_used=result.packing.tokens,
+        budget_tokens_remaining=max(0, budget_tokens - result.packing.tokens),
+        memories_dropped=result.packing.dropped,
+        budget_overflow=result.packing.overflow,
     )
 
 
 def hit_view(hit: Hit, *, explain: str | None) -> RecalledMemory:
     """Build the view of a hit; `explain` is the query text if its score is to be explained."""
-    piece = hit.why.piece
+    piece = hit.ranked.passage
     return memory_view(
         hit.memory,
         hit.used,
         type=RecalledMemory,
         score=hit.score,
-        confidence_tier=confidence_tier(hit.memory.confidence),
-        matched=Matched(piece.begins, piece.ends) if piece and hit.long else UNSET,
+        confidence_tier=get_confidence_tier(hit.memory.confidence),
+        matched=MatchedRange(piece.begins, piece.ends) if piece and hit.has_passages else UNSET,
         like=list(hit.like) or UNSET,
-        superseded_by=known(hit.superseded_by),
+        superseded_by=value_or_unset(hit.superseded_by),
         stale=stale_view(hit.stale),
-        why=UNSET if explain is None else why_of(hit.why, hit.memory, explain),
+        why=UNSET if explain is None else explain_score(hit.ranked, hit.memory, explain),
     )
 
 
-def why_of(one: rank.Ranked, memory: Memory, asked: str) -> Why:
-    parts = zip(one.parts._fields, one.parts, rank.WEIGHTS, strict=True)
-    return Why(
-        score=round(one.score, 6),
-        adjustment=round(one.adjusted.factor(), 6),
-        adjustments=adjustments_of(one.adjusted),
+def explain_score(ranked: ranking.RankedMemory, memory: Memory, query_text: str) -> ScoreExplanation:
+    parts = zip(ranked.features._fields, ranked.features, ranking.WEIGHTS, strict=True)
+    return ScoreExplanation(
+        score=round(ranked.score, 6),
+        adjustment=round(ranked.adjustments.compute_factor(), 6),
+        adjustments=list_adjustments(ranked.adjustments),
         parts={name: Part(round(value, 6), weight, round(value * weight, 6)) for name, value, weight in parts if value},
-        words=round(one.bm25, 6),
-        cosine=known(None if one.cosine is None else round(one.cosine, 6)),
-        terms=recalling.words_held(memory, one.terms, asked),
+        words=round(ranked.bm25, 6),
+        cosine=value_or_unset(None if ranked.cosine is None else round(ranked.cosine, 6)),
+        terms=recall_service.find_matched_words(memory, ranked.terms, query_text),
     )
 
 
-def adjustments_of(adjusted: rank.Adjusted) -> dict[str, float]:
+def list_adjustments(adjustments: ranking.Adjustments) -> dict[str, float]:
     """Return the adjustments that have an effect, without factors of 1 and terms of 0."""
-    rounded = {name: round(value, 6) for name, value in adjusted._asdict().items()}
+    rounded = {name: round(value, 6) for name, value in adjustments._asdict().items()}
     return {name: value for name, value in rounded.items() if value != (name == "over")}
 
 
-class Reembed(Request, frozen=True):
+class ReembedRequest(Request, frozen=True):
     everything: Annotated[bool, Meta(description="Recompute all embeddings, not only missing ones.")] = False
 
 
-class Refused(Struct, frozen=True):
+class RefusedMemory(Struct, frozen=True):
     id: str
     error: str
 
 
-class Reembedded(Struct, frozen=True, kw_only=True):
+class ReembedResult(Struct, frozen=True, kw_only=True):
     model: str
     memories: int
     passages: int
     dropped: int
     """Embeddings dropped first because the model now has another number of dimensions."""
-    refused: list[Refused]
+    refused: list[RefusedMemory]
 
 
 @operation(
@@ -355,16 +364,16 @@ class Reembedded(Struct, frozen=True, kw_only=True):
     human="holdfast.features.recall.render:render_reembedding",
     examples=(Example({"everything": "perhaps"}, error="VALIDATION_FAILED"),),
 )
-def reembed(hold: Hold, request: Reembed) -> Reembedded:
+def reembed(ctx: Context, request: ReembedRequest) -> ReembedResult:
     """Compute missing embeddings. Keyword recall keeps working."""
-    if hold.embedder is None:
+    if ctx.embedder is None:
         raise EmbedderFailed("No embedding model is configured: set `embedder` to minilm, openai or ollama.")
-    dropped = embed.again(hold, hold.embedder) if request.everything else 0
-    made = embed.catch_up(hold, hold.embedder)
-    return Reembedded(
-        model=hold.embedder.model,
-        memories=made.memories,
-        passages=made.passages,
+    dropped = embedding_service.restart_embeddings(ctx, ctx.embedder) if request.everything else 0
+    result = embedding_service.embed_all_due(ctx, ctx.embedder)
+    return ReembedResult(
+        model=ctx.embedder.model,
+        memories=result.memories,
+        passages=result.passages,
         dropped=dropped,
-        refused=[Refused(*one) for one in made.failed],
+        refused=[RefusedMemory(*one) for one in result.failed],
     )

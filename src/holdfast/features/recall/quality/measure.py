@@ -10,18 +10,25 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from holdfast import settings
-from holdfast.features.recall.quality.full_text_baseline import PlainText
-from holdfast.features.recall.quality.measures import Figures, Judged, any_at, first_right, judged, mean
-from holdfast.features.recall.quality.question_files import Cut, Item, Question, Scope, session_of
-from holdfast.features.recall.quality.report import Answer, Machine, QualityReport, Times
-from holdfast.features.recall.quality.timing import Meter, spread
+from holdfast.features.recall.quality.full_text_baseline import FullTextBaseline
+from holdfast.features.recall.quality.measures import (
+    Figures,
+    Measures,
+    average,
+    find_first_right,
+    has_right_at,
+    measure_ranking,
+)
+from holdfast.features.recall.quality.question_files import Dataset, Item, Question, Scope, get_session_key
+from holdfast.features.recall.quality.report import Answer, LatencyMs, Machine, QualityReport
+from holdfast.features.recall.quality.timing import ProgressMeter, measure_spread
 from holdfast.kernel.errors import HoldfastError
 
 BATCH = 500
 BATCH_BYTES = 1_000_000
-DEEPEST = 50
+MAX_HITS = 50
 """Hits requested: the maximum of a recall."""
-PLOTTED = 10
+PLOTTED_RANKS = 10
 
 
 class Client(Protocol):
@@ -37,23 +44,25 @@ class Reply(NamedTuple):
     namespace: str
     question: Question
     ranking: list[str]
-    bare: list[str]
+    baseline: list[str]
     mode: str
     seconds: float
 
 
-def ask_all(client: Client, asked: Cut, limit: int, meter: Meter) -> list[Reply]:
+def ask_all_questions(client: Client, dataset: Dataset, limit: int, meter: ProgressMeter) -> list[Reply]:
     """Store everything, compute embeddings, then ask every question."""
-    kept = [fill(client, scope, meter.stepping("storing")) for scope in asked.scopes]
-    embed(client, meter.stepping("embedding"))
-    step = meter.stepping("asking")
+    keys_by_scope = [store_items(client, scope, meter.start_phase("storing")) for scope in dataset.scopes]
+    compute_embeddings(client, meter.start_phase("embedding"))
+    step = meter.start_phase("asking")
     return [
-        reply for scope, keys in zip(asked.scopes, kept, strict=True) for reply in ask(client, scope, keys, limit, step)
+        reply
+        for scope, keys in zip(dataset.scopes, keys_by_scope, strict=True)
+        for reply in ask_questions(client, scope, keys, limit, step)
     ]
 
 
-def steps(asked: Cut) -> int:
-    return 1 + sum(len(scope.questions) + sum(1 for _ in batches(scope.items)) for scope in asked.scopes)
+def count_steps(dataset: Dataset) -> int:
+    return 1 + sum(len(scope.questions) + sum(1 for _ in split_batches(scope.items)) for scope in dataset.scopes)
 
 
 def decode_answer(answer: Any) -> dict[str, Any]:
@@ -62,7 +71,7 @@ def decode_answer(answer: Any) -> dict[str, Any]:
     return dict(found)
 
 
-def batches(items: Sequence[Item]) -> Iterator[list[Item]]:
+def split_batches(items: Sequence[Item]) -> Iterator[list[Item]]:
     """Split items into batches that fit one request."""
     batch, size = list[Item](), 0
     for item in items:
@@ -76,10 +85,10 @@ def batches(items: Sequence[Item]) -> Iterator[list[Item]]:
         yield batch
 
 
-def fill(client: Client, scope: Scope, step: Callable[[], None]) -> dict[str, str]:
+def store_items(client: Client, scope: Scope, step: Callable[[], None]) -> dict[str, str]:
     """Store the items of a scope; return the key of each memory by id."""
     keys: dict[str, str] = {}
-    for batch in batches(scope.items):
+    for batch in split_batches(scope.items):
         memories = [item.fields | {"namespace": scope.namespace} for item in batch]
         stored = decode_answer(client.call("bulk_store", {"memories": memories}))
         if stored["errors"]:
@@ -92,79 +101,83 @@ def fill(client: Client, scope: Scope, step: Callable[[], None]) -> dict[str, st
     return keys
 
 
-def embed(client: Client, step: Callable[[], None]) -> None:
+def compute_embeddings(client: Client, step: Callable[[], None]) -> None:
     """Compute all embeddings before the first question, unless `embedder` is none."""
     if settings.load().embedder != "none":
         client.call("reembed", {})
     step()
 
 
-def ask(client: Client, scope: Scope, keys: dict[str, str], limit: int, step: Callable[[], None]) -> Iterator[Reply]:
+def ask_questions(
+    client: Client, scope: Scope, keys: dict[str, str], limit: int, step: Callable[[], None]
+) -> Iterator[Reply]:
     """Ask every question of a scope, in its namespace, at its own time."""
-    bare = PlainText(scope.items)
+    bare = FullTextBaseline(scope.items)
     for question in scope.questions:
-        arguments = request(question, scope.namespace, limit)
-        begun = perf_counter()
+        arguments = build_request(question, scope.namespace, limit)
+        start = perf_counter()
         answer = client.call("recall", arguments)
-        seconds = perf_counter() - begun
+        seconds = perf_counter() - start
         found = decode_answer(answer)
         ranking = [keys[hit["id"]] for hit in found["memories"]]
-        yield Reply(scope.namespace, question, ranking, bare.ask(question.text, limit), found["mode"], seconds)
+        yield Reply(scope.namespace, question, ranking, bare.search(question.text, limit), found["mode"], seconds)
         step()
 
 
-def request(question: Question, namespace: str, limit: int) -> dict[str, Any]:
-    asked = {"context": question.text, "namespace": namespace, "limit": limit}
-    return asked | {"now": question.now} if question.now else asked
+def build_request(question: Question, namespace: str, limit: int) -> dict[str, Any]:
+    arguments = {"context": question.text, "namespace": namespace, "limit": limit}
+    return arguments | {"now": question.now} if question.now else arguments
 
 
-def report_on(file: Path, asked: Cut, surface: str, engine: str, replies: list[Reply]) -> QualityReport:
+def build_report(file: Path, dataset: Dataset, surface: str, engine: str, replies: list[Reply]) -> QualityReport:
     """Measure the replies, in total and by category."""
-    sessions = session_of if asked.set == "turns" else None
-    found = [(reply, judged(reply.ranking, reply.question.right, sessions)) for reply in replies]
-    taken = spread([reply.seconds for reply in replies])
+    sessions = get_session_key if dataset.set == "turns" else None
+    found = [(reply, measure_ranking(reply.ranking, reply.question.right, sessions)) for reply in replies]
+    durations = measure_spread([reply.seconds for reply in replies])
     return QualityReport(
         file=file.name,
-        format=asked.format,
-        set=asked.set,
+        format=dataset.format,
+        set=dataset.set,
         surface=surface,
         engine=engine,
-        memories=sum(len(scope.items) for scope in asked.scopes),
+        memories=sum(len(scope.items) for scope in dataset.scopes),
         modes=dict(Counter(reply.mode for reply in replies)),
-        unasked=asked.unasked,
-        overall=mean(one for _, one in found),
-        categories=by_category(found),
-        plain_text=mean(judged(reply.bare, reply.question.right, sessions) for reply in replies),
-        latency=Times(taken.p50 * 1000, taken.p95 * 1000),
+        unasked=dataset.unasked,
+        overall=average(one for _, one in found),
+        categories=group_by_category(found),
+        plain_text=average(measure_ranking(reply.baseline, reply.question.right, sessions) for reply in replies),
+        latency=LatencyMs(durations.p50 * 1000, durations.p95 * 1000),
         machine=Machine(),
-        answers=[answered(reply) for reply in replies],
+        answers=[build_answer(reply) for reply in replies],
     )
 
 
-def by_category(found: list[tuple[Reply, Judged]]) -> dict[str, Figures]:
+def group_by_category(found: list[tuple[Reply, Measures]]) -> dict[str, Figures]:
     ordered = sorted(found, key=lambda one: one[0].question.category)
     groups = groupby(ordered, key=lambda one: one[0].question.category)
-    return {category: mean(one for _, one in group) for category, group in groups}
+    return {category: average(one for _, one in group) for category, group in groups}
 
 
-def answered(reply: Reply) -> Answer:
+def build_answer(reply: Reply) -> Answer:
     question = reply.question
     return Answer(
         namespace=reply.namespace,
         question=question.text,
         category=question.category,
-        first_right=first_right(reply.ranking, question.right),
+        first_right=find_first_right(reply.ranking, question.right),
     )
 
 
-def lines(replies: list[Reply]) -> dict[str, list[float]]:
+def compute_hit_rates(replies: list[Reply]) -> dict[str, list[float]]:
     """Compute the share of questions with a right memory among the first 1, 2, ...: all, by category, plain FTS5."""
     found = {"all": [(reply.ranking, reply.question.right) for reply in replies]}
     for reply in sorted(replies, key=lambda one: one.question.category):
         found.setdefault(reply.question.category, []).append((reply.ranking, reply.question.right))
-    found["plain FTS5"] = [(reply.bare, reply.question.right) for reply in replies]
-    return {name: [share(most, every) for most in range(1, PLOTTED + 1)] for name, every in found.items()}
+    found["plain FTS5"] = [(reply.baseline, reply.question.right) for reply in replies]
+    return {
+        name: [compute_hit_rate(most, every) for most in range(1, PLOTTED_RANKS + 1)] for name, every in found.items()
+    }
 
 
-def share(most: int, every: Sequence[tuple[list[str], frozenset[str]]]) -> float:
-    return sum(any_at(most, list(dict.fromkeys(ranking)), right) for ranking, right in every) / len(every)
+def compute_hit_rate(depth: int, answers: Sequence[tuple[list[str], frozenset[str]]]) -> float:
+    return sum(has_right_at(depth, list(dict.fromkeys(ranking)), right) for ranking, right in answers) / len(answers)

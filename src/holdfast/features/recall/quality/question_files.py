@@ -15,11 +15,11 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.records import validate as admit
+from holdfast.kernel.records import validate
 
-OWN = Path(__file__).with_name("own.json")
+BUNDLED_QUESTIONS = Path(__file__).with_name("own.json")
 """The questions bundled with Holdfast."""
-MOST_BYTES = 60_000
+MAX_BYTES = 60_000
 """Maximum of one memory. A longer session becomes several memories, each of which counts as right."""
 LOCOMO, LONGMEMEVAL = "LoCoMo", "LongMemEval"
 SETS = {LOCOMO: ("turns", "docs"), LONGMEMEVAL: ("sessions", "pool", "pool-turn")}
@@ -34,7 +34,7 @@ Session = tuple[str, str, list[str]]
 
 
 @contextmanager
-def at(place: str) -> Iterator[None]:
+def locate_errors(place: str) -> Iterator[None]:
     """Prefix errors with their place in the file."""
     try:
         yield
@@ -52,7 +52,7 @@ class Turn(Struct):
     text: str
     blip_caption: str | None = None
 
-    def told(self) -> str:
+    def full_text(self) -> str:
         return f"{self.text} [shares {self.blip_caption}]" if self.blip_caption else self.text
 
 
@@ -66,7 +66,7 @@ class Note(Struct):
     supersedes: str | None = None
 
 
-class Asked(Struct):
+class DatasetQuestion(Struct):
     """A question, and the turns or notes that answer it."""
 
     question: str
@@ -79,7 +79,7 @@ class Sample(Struct):
     """A conversation, notes or both, with questions about them."""
 
     sample_id: str
-    qa: list[Asked]
+    qa: list[DatasetQuestion]
     conversation: dict[str, Any] = {}
     notes: list[Note] = []
 
@@ -87,16 +87,16 @@ class Sample(Struct):
         """Number, time and turns of each session, in order."""
         found = ((match[1], name) for name in self.conversation if (match := _SESSION.fullmatch(name)))
         for number, name in sorted(found, key=lambda one: int(one[0])):
-            with at(self.place_of(number)):
+            with locate_errors(self.place_of(number)):
                 said_at = self.conversation.get(f"{name}_date_time")
                 turns = msgspec.convert(self.conversation[name], list[Turn])
-                yield number, said_at and moment(msgspec.convert(said_at, str)), turns
+                yield number, said_at and parse_time(msgspec.convert(said_at, str)), turns
 
     def place_of(self, session: str) -> str:
         return f"conversation {self.sample_id}: session {session}"
 
 
-class Said(Struct):
+class ChatTurn(Struct):
     role: str
     content: str
 
@@ -107,7 +107,7 @@ class ShortSession(Struct):
     text: str
 
 
-class Puzzle(Struct):
+class LongMemEvalQuestion(Struct):
     """A LongMemEval question with the sessions that contain its answer."""
 
     question_id: str
@@ -118,37 +118,37 @@ class Puzzle(Struct):
     haystack: list[ShortSession] = []
     haystack_session_ids: list[str] = []
     haystack_dates: list[str] = []
-    haystack_sessions: list[list[Said]] = []
+    haystack_sessions: list[list[ChatTurn]] = []
 
     def sessions(self) -> Iterator[Session]:
         """Iterate over the sessions of either form."""
         for short in self.haystack:
             yield self._session(short.id, short.ts, short.text.split("\n"))
-        self._must_be_alike()
+        self._check_lengths()
         for id, date, turns in zip(self.haystack_session_ids, self.haystack_dates, self.haystack_sessions, strict=True):
             yield self._session(id, date, [turn.content.strip() and f"{turn.role}: {turn.content}" for turn in turns])
 
     def _session(self, id: str, date: str, turns: Sequence[str]) -> Session:
         """Build a session without its empty turns."""
-        with at(f"question {self.question_id}: session {id}"):
+        with locate_errors(f"question {self.question_id}: session {id}"):
             for number, turn in enumerate(turns, 1):
-                with at(f"turn {number}"):
-                    admit.foreign("content", turn)
-            return id, moment(date), [turn for turn in turns if turn.strip()]
+                with locate_errors(f"turn {number}"):
+                    validate.foreign_json("content", turn)
+            return id, parse_time(date), [turn for turn in turns if turn.strip()]
 
-    def _must_be_alike(self) -> None:
+    def _check_lengths(self) -> None:
         """Raise unless every session has an id and a time."""
         lists = ("haystack_session_ids", "haystack_dates", "haystack_sessions")
         counts = {name: len(getattr(self, name)) for name in lists}
         if len({*counts.values()}) > 1:
-            told = ", ".join(f"{name} has {count}" for name, count in counts.items())
-            raise Invalid(f"question {self.question_id}: {told}. Each session needs one of each.")
+            summary = ", ".join(f"{name} has {count}" for name, count in counts.items())
+            raise Invalid(f"question {self.question_id}: {summary}. Each session needs one of each.")
 
     def user_turns(self) -> Iterator[Session]:
         """Iterate over the sessions with the user's turns only."""
         for id, date, lines in self.sessions():
-            told = [line.removeprefix("user: ") for line in lines if self.haystack or line.startswith("user: ")]
-            yield id, date, told
+            user_lines = [line.removeprefix("user: ") for line in lines if self.haystack or line.startswith("user: ")]
+            yield id, date, user_lines
 
 
 class Item(NamedTuple):
@@ -174,7 +174,7 @@ class Scope(NamedTuple):
     supersedes: Sequence[tuple[str, str]] = ()
 
 
-class Cut(NamedTuple):
+class Dataset(NamedTuple):
     """The scopes of a file."""
 
     format: str
@@ -183,12 +183,12 @@ class Cut(NamedTuple):
     unasked: int = 0
     """Questions of the file that have no answer or are traps."""
 
-    def sample(self, most: int | None) -> "Cut":
+    def take_sample(self, max_questions: int | None) -> "Dataset":
         """Take at most `most` questions, spread over the file; drop scopes without any."""
         total = sum(len(scope.questions) for scope in self.scopes)
-        if most is None or most >= total:
+        if max_questions is None or max_questions >= total:
             return self
-        chosen = {number * total // most for number in range(most)}
+        chosen = {number * total // max_questions for number in range(max_questions)}
         numbers = iter(range(total))
         fewer = [
             scope._replace(questions=[one for one in scope.questions if next(numbers) in chosen])
@@ -197,7 +197,7 @@ class Cut(NamedTuple):
         return self._replace(scopes=[scope for scope in fewer if scope.questions])
 
 
-def moment(text: str) -> str:
+def parse_time(text: str) -> str:
     """Convert a time of either format, or in ISO form, to the form that the store accepts."""
     for form in _TIMES:
         try:
@@ -210,23 +210,23 @@ def moment(text: str) -> str:
         raise Invalid(f"{text!r} is not a time; use a form such as 2025-03-14T09:30.") from None
 
 
-def cut(file: Path, set: str | None = None) -> Cut:
+def load_dataset(file: Path, set: str | None = None) -> Dataset:
     """Read a file of any format as one of its sets."""
-    given = read(file)
-    format = format_of(given, file)
+    given = read_json(file)
+    format = detect_format(given, file)
     chosen = set or SETS[format][0]
     if chosen not in SETS[format]:
         raise Invalid(f"A {format} file has the sets {', '.join(SETS[format])}, not {chosen}.")
-    with at(f"{file.name} looks like a {format} file, but"):
-        scopes = list(_locomo(given, chosen) if format == LOCOMO else _longmemeval(given, chosen))
-    asked = sum(len(scope.questions) for scope in scopes)
-    if not asked:
+    with locate_errors(f"{file.name} looks like a {format} file, but"):
+        scopes = list(_read_locomo(given, chosen) if format == LOCOMO else _read_longmemeval(given, chosen))
+    question_count = sum(len(scope.questions) for scope in scopes)
+    if not question_count:
         raise Invalid(f"{file.name} has no question with an answer.")
-    held = sum(len(one["qa"]) for one in given) if format == LOCOMO else len(given)
-    return Cut(format, chosen, scopes, held - asked)
+    total = sum(len(one["qa"]) for one in given) if format == LOCOMO else len(given)
+    return Dataset(format, chosen, scopes, total - question_count)
 
 
-def read(file: Path) -> list[Any]:
+def read_json(file: Path) -> list[Any]:
     try:
         given = msgspec.json.decode(file.read_bytes())
     except OSError as error:
@@ -236,7 +236,7 @@ def read(file: Path) -> list[Any]:
     return given if isinstance(given, list) else [given]
 
 
-def format_of(given: Sequence[Any], file: Path) -> str:
+def detect_format(given: Sequence[Any], file: Path) -> str:
     """Detect the format from the first entry."""
     first = given[0] if given and isinstance(given[0], Mapping) else {}
     if "qa" in first and ("conversation" in first or "notes" in first):
@@ -249,47 +249,50 @@ def format_of(given: Sequence[Any], file: Path) -> str:
     )
 
 
-def _locomo(given: list[Any], set: str) -> Iterator[Scope]:
+def _read_locomo(given: list[Any], set: str) -> Iterator[Scope]:
     """Build one scope per sample. Traps, which nothing answers, are left out."""
     for count, sample in enumerate(msgspec.convert(given, list[Sample]), 1):
-        items = [*(_turns(sample) if set == "turns" else _docs(sample)), *_notes(sample)]
-        yield Scope(f"asked-{count}", items, list(_questions(sample, set)), _replaced(sample.notes))
+        items = [
+            *(_build_turn_items(sample) if set == "turns" else _build_session_items(sample)),
+            *_build_note_items(sample),
+        ]
+        yield Scope(f"asked-{count}", items, list(_build_questions(sample, set)), _list_supersedes(sample.notes))
 
 
-def _turns(sample: Sample) -> Iterator[Item]:
+def _build_turn_items(sample: Sample) -> Iterator[Item]:
     """Build one memory per turn, with speaker, time, thread and place."""
     for number, said_at, turns in sample.sessions():
         for place, turn in enumerate(turns):
-            with at(f"{sample.place_of(number)}: turn {place + 1}"):
+            with locate_errors(f"{sample.place_of(number)}: turn {place + 1}"):
                 fields = {"speaker": turn.speaker, "thread": f"{sample.sample_id} {number}", "place": place}
-                yield _fit(Item(turn.dia_id, _fields(turn.dia_id, turn.told(), said_at) | fields))
+                yield _validate_item(Item(turn.dia_id, _build_fields(turn.dia_id, turn.full_text(), said_at) | fields))
 
 
-def _docs(sample: Sample) -> Iterator[Item]:
+def _build_session_items(sample: Sample) -> Iterator[Item]:
     """Build one memory per session, as a transcript."""
     for number, said_at, turns in sample.sessions():
-        transcript = "\n".join(f"{turn.speaker}: {turn.told()}" for turn in turns)
-        with at(sample.place_of(number)):
-            yield _fit(Item(f"D{number}", _fields(f"D{number}", transcript, said_at)))
+        transcript = "\n".join(f"{turn.speaker}: {turn.full_text()}" for turn in turns)
+        with locate_errors(sample.place_of(number)):
+            yield _validate_item(Item(f"D{number}", _build_fields(f"D{number}", transcript, said_at)))
 
 
-def _notes(sample: Sample) -> Iterator[Item]:
+def _build_note_items(sample: Sample) -> Iterator[Item]:
     for note in sample.notes:
-        with at(f"conversation {sample.sample_id}: note {note.id}"):
-            said_at = note.occurred_at and moment(note.occurred_at)
-            yield _fit(Item(note.id, _fields(note.title, note.content, said_at)))
+        with locate_errors(f"conversation {sample.sample_id}: note {note.id}"):
+            said_at = note.occurred_at and parse_time(note.occurred_at)
+            yield _validate_item(Item(note.id, _build_fields(note.title, note.content, said_at)))
 
 
-def _fit(item: Item) -> Item:
+def _validate_item(item: Item) -> Item:
     """Validate an item as the store does."""
-    admit.title(item.fields["title"])
-    admit.content(item.fields["content"])
+    validate.title(item.fields["title"])
+    validate.content(item.fields["content"])
     for name in item.fields.keys() & {"speaker", "thread"}:
-        admit.label(name, item.fields[name])
+        validate.label(name, item.fields[name])
     return item
 
 
-def _replaced(notes: list[Note]) -> list[tuple[str, str]]:
+def _list_supersedes(notes: list[Note]) -> list[tuple[str, str]]:
     """List pairs of a note and the note that it supersedes."""
     known = {note.id for note in notes}
     if strange := [note.supersedes for note in notes if note.supersedes and note.supersedes not in known]:
@@ -297,72 +300,74 @@ def _replaced(notes: list[Note]) -> list[tuple[str, str]]:
     return [(note.id, note.supersedes) for note in notes if note.supersedes]
 
 
-def _questions(sample: Sample, set: str) -> Iterator[Question]:
+def _build_questions(sample: Sample, set: str) -> Iterator[Question]:
     for number, one in enumerate(sample.qa, 1):
         if one.category != 5 and one.evidence:
-            with at(f"conversation {sample.sample_id}: question {number}"):
-                yield _question(one, set)
+            with locate_errors(f"conversation {sample.sample_id}: question {number}"):
+                yield _build_question(one, set)
 
 
-def _question(asked: Asked, set: str) -> Question:
-    right = asked.evidence if set == "turns" else [session_of(key) for key in asked.evidence]
+def _build_question(question: DatasetQuestion, set: str) -> Question:
+    right = question.evidence if set == "turns" else [get_session_key(key) for key in question.evidence]
     category = (
-        CATEGORIES.get(asked.category, str(asked.category)) if isinstance(asked.category, int) else asked.category
+        CATEGORIES.get(question.category, str(question.category))
+        if isinstance(question.category, int)
+        else question.category
     )
-    text = admit.content(asked.question, "question")
-    return Question(text, frozenset(right), category, asked.question_date and moment(asked.question_date))
+    text = validate.content(question.question, "question")
+    return Question(text, frozenset(right), category, question.question_date and parse_time(question.question_date))
 
 
-def session_of(key: str) -> str:
+def get_session_key(key: str) -> str:
     """Return the session of a turn; a note is its own session."""
     return key.partition(":")[0]
 
 
-def _longmemeval(given: list[Any], set: str) -> Iterator[Scope]:
-    puzzles = msgspec.convert(given, list[Puzzle])
+def _read_longmemeval(given: list[Any], set: str) -> Iterator[Scope]:
+    puzzles = msgspec.convert(given, list[LongMemEvalQuestion])
     answered = [puzzle for puzzle in puzzles if puzzle.answer_session_ids]
     if set == "sessions":
         for count, puzzle in enumerate(answered, 1):
-            yield Scope(f"asked-{count}", _whole(puzzle.sessions()), [_puzzle(puzzle)])
+            yield Scope(f"asked-{count}", _items_per_session(puzzle.sessions()), [_build_longmemeval_question(puzzle)])
         return
     # In a pool, another session may answer a question whose own sessions do not.
-    questions = [_puzzle(puzzle) for puzzle in answered if not puzzle.question_id.endswith("_abs")]
+    questions = [_build_longmemeval_question(puzzle) for puzzle in answered if not puzzle.question_id.endswith("_abs")]
     if set == "pool":
-        yield Scope("pool", _whole(one for puzzle in puzzles for one in puzzle.sessions()), questions)
+        yield Scope("pool", _items_per_session(one for puzzle in puzzles for one in puzzle.sessions()), questions)
     else:
-        yield Scope("pool", _by_turn(one for puzzle in puzzles for one in puzzle.user_turns()), questions)
+        yield Scope("pool", _items_per_turn(one for puzzle in puzzles for one in puzzle.user_turns()), questions)
 
 
-def _puzzle(puzzle: Puzzle) -> Question:
+def _build_longmemeval_question(puzzle: LongMemEvalQuestion) -> Question:
     right = frozenset(puzzle.answer_session_ids)
-    with at(f"question {puzzle.question_id}"):
-        text = admit.content(puzzle.question, "question")
-        return Question(text, right, puzzle.question_type, moment(puzzle.question_date))
+    with locate_errors(f"question {puzzle.question_id}"):
+        text = validate.content(puzzle.question, "question")
+        return Question(text, right, puzzle.question_type, parse_time(puzzle.question_date))
 
 
-def _whole(sessions: Iterable[Session]) -> list[Item]:
+def _items_per_session(sessions: Iterable[Session]) -> list[Item]:
     """Build one memory per session."""
     return [
-        Item(id, _fields(_title(number, place), text, said_at))
-        for number, (id, said_at, lines) in enumerate(_once(sessions), 1)
-        for place, text in enumerate(pieces("\n".join(lines)))
+        Item(id, _build_fields(_item_title(number, place), text, said_at))
+        for number, (id, said_at, lines) in enumerate(_drop_repeated_sessions(sessions), 1)
+        for place, text in enumerate(split_text("\n".join(lines)))
     ]
 
 
-def _by_turn(sessions: Iterable[Session]) -> list[Item]:
+def _items_per_turn(sessions: Iterable[Session]) -> list[Item]:
     """Build one memory per user turn; finding any of them finds its session."""
     return [
         Item(
             id,
-            _fields(_title(number, place), text, said_at)
+            _build_fields(_item_title(number, place), text, said_at)
             | {"speaker": "user", "thread": f"session {number}", "place": place},
         )
-        for number, (id, said_at, lines) in enumerate(_once(sessions), 1)
-        for place, text in enumerate(part for line in lines for part in pieces(line))
+        for number, (id, said_at, lines) in enumerate(_drop_repeated_sessions(sessions), 1)
+        for place, text in enumerate(part for line in lines for part in split_text(line))
     ]
 
 
-def _once(sessions: Iterable[Session]) -> Iterable[Session]:
+def _drop_repeated_sessions(sessions: Iterable[Session]) -> Iterable[Session]:
     """Drop repeated sessions: several questions may share one."""
     found: dict[str, Session] = {}
     for session in sessions:
@@ -370,22 +375,22 @@ def _once(sessions: Iterable[Session]) -> Iterable[Session]:
     return found.values()
 
 
-def _title(number: int, place: int) -> str:
+def _item_title(number: int, place: int) -> str:
     """Build a title without the session's id, which would reveal the right ones."""
     return f"session {number} part {place + 1}" if place else f"session {number}"
 
 
-def pieces(text: str) -> list[str]:
+def split_text(text: str) -> list[str]:
     """Split a text into parts that the store accepts, at line ends if possible."""
     parts, rest = list[str](), text
-    while len(rest.encode()) > MOST_BYTES:
-        beginning = rest.encode()[:MOST_BYTES].decode(errors="ignore")
+    while len(rest.encode()) > MAX_BYTES:
+        beginning = rest.encode()[:MAX_BYTES].decode(errors="ignore")
         end = beginning.rfind("\n") + 1 or len(beginning)
         parts.append(rest[:end])
         rest = rest[end:]
     return [part for part in (*parts, rest) if part.strip()]
 
 
-def _fields(title: str, content: str, said_at: str | None) -> dict[str, Any]:
+def _build_fields(title: str, content: str, said_at: str | None) -> dict[str, Any]:
     fields = {"title": title, "content": content, "tier": "long"}
     return fields | {"occurred_at": said_at} if said_at else fields

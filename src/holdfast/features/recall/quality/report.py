@@ -7,10 +7,10 @@ import sys
 import apsw
 from msgspec import Struct
 
-from holdfast.features.recall.quality.measures import Figures, Judged
+from holdfast.features.recall.quality.measures import Figures, Measures
 from holdfast.version import __version__
 
-THROUGH = {"library": "the library", "http": "HTTP", "cli": "the command line"}
+SURFACE_NAMES = {"library": "the library", "http": "HTTP", "cli": "the command line"}
 
 
 class Machine(Struct, frozen=True, kw_only=True):
@@ -24,7 +24,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     implementation: str = sys.implementation.name
 
 
-class Times(Struct, frozen=True):
+class LatencyMs(Struct, frozen=True):
     """Latency in milliseconds."""
 
     p50: float
@@ -56,11 +56,11 @@ class QualityReport(Struct, frozen=True, kw_only=True):
     categories: dict[str, Figures]
     plain_text: Figures
     """Measures of plain FTS5: porter stems, stop words, bm25."""
-    latency: Times
+    latency: LatencyMs
     machine: Machine
     answers: list[Answer]
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Format the figures as Markdown."""
         modes = ", ".join(f"{count} {mode}" for mode, count in self.modes.items())
         return "\n".join(
@@ -68,14 +68,14 @@ class QualityReport(Struct, frozen=True, kw_only=True):
                 f"# Recall quality: {self.file}, {self.set}",
                 "",
                 f"{self.memories:,} memories on {self.engine}, {self.overall.questions:,} questions through "
-                f"{THROUGH[self.surface]}: {modes}. A recall takes {format_figure(self.latency.p50)} ms (p50), "
-                f"{format_figure(self.latency.p95)} ms (p95).{_unasked(self.unasked)}",
+                f"{SURFACE_NAMES[self.surface]}: {modes}. A recall takes {format_figure(self.latency.p50)} ms (p50), "
+                f"{format_figure(self.latency.p95)} ms (p95).{_format_unasked(self.unasked)}",
                 "",
                 "| questions | number | any@1 | any@5 | any@10 | avg@5 | NDCG@10 | session any@10 |",
                 "|---|--:|--:|--:|--:|--:|--:|--:|",
-                _row("all", self.overall),
-                *(_row(name, figures) for name, figures in self.categories.items()),
-                _row("all, by plain FTS5", self.plain_text),
+                _format_row("all", self.overall),
+                *(_format_row(name, figures) for name, figures in self.categories.items()),
+                _format_row("all, by plain FTS5", self.plain_text),
             ]
         )
 
@@ -85,11 +85,11 @@ def format_figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _unasked(number: int) -> str:
+def _format_unasked(number: int) -> str:
     return f" {number:,} more were not asked: they have no answer." if number else ""
 
 
-def _row(name: str, found: Figures) -> str:
-    values = [getattr(found, field) for field in Judged.__struct_fields__]
+def _format_row(name: str, found: Figures) -> str:
+    values = [getattr(found, field) for field in Measures.__struct_fields__]
     cells = ["" if value is None else f"{100 * value:.1f}" for value in values]
     return f"| {name} | {found.questions} | {' | '.join(cells)} |"

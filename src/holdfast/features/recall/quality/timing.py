@@ -16,27 +16,27 @@ class Spread(NamedTuple):
     p99: float
 
 
-def spread(seconds: Sequence[float]) -> Spread:
+def measure_spread(seconds: Sequence[float]) -> Spread:
     ordered = sorted(seconds)
 
-    def at(share: float) -> float:
+    def percentile(share: float) -> float:
         return ordered[ceil(len(ordered) * share) - 1]
 
-    return Spread(best=ordered[0], p50=at(0.50), p95=at(0.95), p99=at(0.99))
+    return Spread(best=ordered[0], p50=percentile(0.50), p95=percentile(0.95), p99=percentile(0.99))
 
 
-class Meter:
+class ProgressMeter:
     """Progress of a whole run."""
 
     def __init__(self, total: int, progress: ReportProgress) -> None:
         self._done, self._total, self._progress = 0, total, progress
 
-    def stepping(self, what: str) -> Callable[[], None]:
+    def start_phase(self, what: str) -> Callable[[], None]:
         """Start a phase; return a function to call after each of its steps."""
 
-        def step() -> None:
+        def advance() -> None:
             self._done += 1
             self._progress(self._done, self._total, what)
 
         self._progress(self._done, self._total, what)
-        return step
+        return advance

@@ -4,19 +4,18 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import MemoryView, known
-from holdfast.features.reflections import invalidation_store as stored
-from holdfast.features.reflections import list_stale as invalidation
+from holdfast.features.memories.views import MemoryView, value_or_unset
+from holdfast.features.reflections import invalidation_store, list_stale
 from holdfast.features.reflections.invalidation import Status
-from holdfast.features.reflections.invalidation_store import Which
-from holdfast.features.reflections.list_stale import Settled, Shown
-from holdfast.features.reflections.pending_expiry import MOST_HOPS
-from holdfast.kernel.context import Hold
+from holdfast.features.reflections.invalidation_store import InvalidationFilter
+from holdfast.features.reflections.list_stale import NoticeView, ResolutionOutcome
+from holdfast.features.reflections.pending_expiry import MAX_HOPS
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, NotFound
-from holdfast.kernel.records.validate import VIEW
+from holdfast.kernel.records.validate import INVALIDATIONS_VIEW
 from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.timestamps import format_timestamp
 
 MemoryId = Annotated[Id, Meta(extra={"argument": False})]
 InvalidationId = Annotated[str, Meta(min_length=1, max_length=128, extra={"argument": True})]
@@ -62,24 +61,24 @@ class InvalidationPage(Struct, frozen=True, kw_only=True):
     """Count over all pages."""
 
 
-def invalidation_view(shown: Shown) -> InvalidationView:
-    one = shown.told.one
+def invalidation_view(shown: NoticeView) -> InvalidationView:
+    one = shown.notice.invalidation
     return InvalidationView(
         id=one.id,
         dependent_id=one.dependent,
-        title=shown.told.title,
-        namespace=shown.told.namespace,
-        agent_id=shown.told.agent,
+        title=shown.notice.title,
+        namespace=shown.notice.namespace,
+        agent_id=shown.notice.agent,
         hop=one.hop,
         cause=one.cause,
         status=one.status,
-        created_at=to_text(one.created_at),
-        updated_at=to_text(one.updated_at),
+        created_at=format_timestamp(one.created_at),
+        updated_at=format_timestamp(one.updated_at),
         version=one.version,
-        invalidated_id=known(shown.invalidated),
-        invalidating_id=known(shown.invalidating),
-        reason=known(one.reason),
-        resolver=known(one.resolver),
+        invalidated_id=value_or_unset(shown.invalidated),
+        invalidating_id=value_or_unset(shown.invalidating),
+        reason=value_or_unset(one.reason),
+        resolver=value_or_unset(one.resolver),
     )
 
 
@@ -96,25 +95,25 @@ def invalidation_view(shown: Shown) -> InvalidationView:
         Example({"dependent_id": "no-such-memory"}, error="NOT_FOUND"),
     ),
 )
-def invalidations(hold: Hold, request: Invalidations) -> InvalidationPage:
+def invalidations(ctx: Context, request: Invalidations) -> InvalidationPage:
     """List stale memories whose sources changed or were deleted."""
-    which = Which(
+    which = InvalidationFilter(
         statuses=tuple(request.status),
         namespace=request.namespace,
         dependent=request.dependent_id,
         invalidated=request.invalidated_id,
     )
-    with hold.reading() as session:
-        found, total = invalidation.browse(hold, session, which, limit=request.limit, skip=request.offset)
+    with ctx.reading() as session:
+        found, total = list_stale.list_notices(ctx, session, which, limit=request.limit, skip=request.offset)
     return InvalidationPage(invalidations=[invalidation_view(one) for one in found], count=len(found), total=total)
 
 
-def notified(hold: Hold) -> list[str] | UnsetType:
+def notified_or_unset(ctx: Context) -> list[str] | UnsetType:
     """Ids of memories that the caller's last change flagged stale; UNSET if none."""
-    return invalidation.notified(hold) or UNSET
+    return list_stale.list_notified(ctx) or UNSET
 
 
-class Settle(Request, frozen=True):
+class SetInvalidationStatus(Request, frozen=True):
     ids: Annotated[
         list[InvalidationId],
         Meta(min_length=1, max_length=1000, description="Notices to update.", extra={"argument": True}),
@@ -123,7 +122,7 @@ class Settle(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class SettleOutcome(Struct, frozen=True, kw_only=True):
+class InvalidationOutcome(Struct, frozen=True, kw_only=True):
     id: str
     outcome: Literal["applied", "unchanged", "rejected"]
     error: str | UnsetType = UNSET
@@ -132,21 +131,23 @@ class SettleOutcome(Struct, frozen=True, kw_only=True):
     """Current sources of the dependent: invalidated ones replaced, or omitted if there is no replacement."""
 
 
-class SettledAll(Struct, frozen=True, kw_only=True):
+class InvalidationOutcomes(Struct, frozen=True, kw_only=True):
     status: str
     count: int
-    outcomes: list[SettleOutcome]
+    outcomes: list[InvalidationOutcome]
 
 
-def settle_outcome(one: Settled) -> SettleOutcome:
+def build_outcome(one: ResolutionOutcome) -> InvalidationOutcome:
     if isinstance(one.result, HoldfastError):
-        return SettleOutcome(id=one.id, outcome="rejected", error=one.result.message, code=one.result.code)
-    return SettleOutcome(id=one.id, outcome=one.result, reflect_with=one.reflect_with or UNSET)
+        return InvalidationOutcome(id=one.id, outcome="rejected", error=one.result.message, code=one.result.code)
+    return InvalidationOutcome(id=one.id, outcome=one.result, reflect_with=one.reflect_with or UNSET)
 
 
-def settled(hold: Hold, request: Settle, status: Status) -> SettledAll:
-    outcomes = [settle_outcome(one) for one in invalidation.settle(hold, request.ids, status, request.reason)]
-    return SettledAll(status=status, count=sum(one.outcome != "rejected" for one in outcomes), outcomes=outcomes)
+def set_invalidation_status(ctx: Context, request: SetInvalidationStatus, status: Status) -> InvalidationOutcomes:
+    outcomes = [build_outcome(one) for one in list_stale.set_status(ctx, request.ids, status, request.reason)]
+    return InvalidationOutcomes(
+        status=status, count=sum(one.outcome != "rejected" for one in outcomes), outcomes=outcomes
+    )
 
 
 _EXAMPLES = (
@@ -164,9 +165,9 @@ _EXAMPLES = (
     human="holdfast.features.reflections.render:render_resolutions",
     examples=_EXAMPLES,
 )
-def invalidations_acknowledge(hold: Hold, request: Settle) -> SettledAll:
+def invalidations_acknowledge(ctx: Context, request: SetInvalidationStatus) -> InvalidationOutcomes:
     """Acknowledge notices; the memories stay stale."""
-    return settled(hold, request, "acknowledged")
+    return set_invalidation_status(ctx, request, "acknowledged")
 
 
 @operation(
@@ -177,9 +178,9 @@ def invalidations_acknowledge(hold: Hold, request: Settle) -> SettledAll:
     human="holdfast.features.reflections.render:render_resolutions",
     examples=_EXAMPLES,
 )
-def invalidations_resolve(hold: Hold, request: Settle) -> SettledAll:
+def invalidations_resolve(ctx: Context, request: SetInvalidationStatus) -> InvalidationOutcomes:
     """Mark as resolved; returns suggested sources for a new reflection."""
-    return settled(hold, request, "resolved")
+    return set_invalidation_status(ctx, request, "resolved")
 
 
 @operation(
@@ -190,16 +191,14 @@ def invalidations_resolve(hold: Hold, request: Settle) -> SettledAll:
     human="holdfast.features.reflections.render:render_resolutions",
     examples=_EXAMPLES,
 )
-def invalidations_dismiss(hold: Hold, request: Settle) -> SettledAll:
+def invalidations_dismiss(ctx: Context, request: SetInvalidationStatus) -> InvalidationOutcomes:
     """Dismiss notices: the memory is still correct."""
-    return settled(hold, request, "dismissed")
+    return set_invalidation_status(ctx, request, "dismissed")
 
 
 class Dependents(Request, frozen=True):
     id: Id
-    hops: Annotated[int, Meta(ge=1, le=MOST_HOPS, description="Maximum distance; 1: direct dependents only.")] = (
-        MOST_HOPS
-    )
+    hops: Annotated[int, Meta(ge=1, le=MAX_HOPS, description="Maximum distance; 1: direct dependents only.")] = MAX_HOPS
     limit: Limit = 1000
 
 
@@ -213,7 +212,7 @@ class DependentView(Struct, frozen=True, kw_only=True):
     """Whether it has a pending notice, for any reason."""
 
 
-class DependentsFound(Struct, frozen=True, kw_only=True):
+class DependentsResult(Struct, frozen=True, kw_only=True):
     id: str
     dependents: list[DependentView]
     count: int
@@ -231,12 +230,12 @@ class DependentsFound(Struct, frozen=True, kw_only=True):
         Example({"id": "any", "hops": 0}, error="VALIDATION_FAILED"),
     ),
 )
-def dependents(hold: Hold, request: Dependents) -> DependentsFound:
+def dependents(ctx: Context, request: Dependents) -> DependentsResult:
     """List memories derived from this one, directly or indirectly."""
-    with hold.reading() as session:
-        id, found = invalidation.dependents(hold, session, request.id, hops=request.hops)
+    with ctx.reading() as session:
+        id, found = list_stale.list_dependents(ctx, session, request.id, hops=request.hops)
         near = found[: request.limit]
-        stale = stored.stale(session, hold.caller, [one.memory.id for one in near], hold.now())
+        stale = invalidation_store.find_stale(session, ctx.caller, [one.memory.id for one in near], ctx.now())
     views = [
         DependentView(
             id=one.memory.id,
@@ -248,7 +247,7 @@ def dependents(hold: Hold, request: Dependents) -> DependentsFound:
         )
         for one in near
     ]
-    return DependentsFound(id=id, dependents=views, count=len(views), total=len(found))
+    return DependentsResult(id=id, dependents=views, count=len(views), total=len(found))
 
 
 class DependentsOfInvalidated(Request, frozen=True):
@@ -272,27 +271,27 @@ class DirectDependents(Struct, frozen=True, kw_only=True):
     family="power",
     examples=(Example({"memory_id": "no-such-memory"}), Example({"memory_id": ""}, error="VALIDATION_FAILED")),
 )
-def dependents_of_invalidated(hold: Hold, request: DependentsOfInvalidated) -> DirectDependents:
+def dependents_of_invalidated(ctx: Context, request: DependentsOfInvalidated) -> DirectDependents:
     """List direct dependents as ai-memory does; empty for an unknown memory."""
-    with hold.reading() as session:
+    with ctx.reading() as session:
         try:
-            id, found = invalidation.dependents(hold, session, request.memory_id, hops=1)
+            id, found = list_stale.list_dependents(ctx, session, request.memory_id, hops=1)
         except NotFound:
             id, found = request.memory_id, []
     views = [DirectDependent(id=one.memory.id, namespace=one.memory.namespace) for one in found]
     return DirectDependents(memory_id=id, count=len(views), dependents=views)
 
 
-def memory_like(shown: Shown) -> MemoryView:
+def to_memory_view(shown: NoticeView) -> MemoryView:
     """Build the memory view of an invalidation: ai-memory stores each as a memory."""
-    one, notice = shown.told.one, shown.told
+    one, notice = shown.notice.invalidation, shown.notice
     source = shown.invalidated or "a private memory"
-    at = to_text(one.created_at)
+    at = format_timestamp(one.created_at)
     ids = {"invalidated_id": shown.invalidated, "invalidating_id": shown.invalidating or shown.invalidated}
     return MemoryView(
         id=one.id,
         tier="mid",
-        namespace=f"{notice.namespace}/{VIEW}",
+        namespace=f"{notice.namespace}/{INVALIDATIONS_VIEW}",
         title=f"invalidation: {source} -> {one.dependent}",
         content=f"{notice.title!r} is derived from {source}, which is {one.cause}. Status: {one.status}.",
         tags=["_invalidation"],
@@ -304,7 +303,7 @@ def memory_like(shown: Shown) -> MemoryView:
         memory_kind="observation",
         access_count=0,
         created_at=at,
-        updated_at=to_text(one.updated_at),
+        updated_at=format_timestamp(one.updated_at),
         metadata={
             "notification_kind": "reflection_invalidation",
             "dependent_id": one.dependent,

@@ -5,18 +5,17 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.curation.operations.derive import Reasoned, reasoned
-from holdfast.features.memories.operations.core import OnConflictField, moment
+from holdfast.features.curation.operations.derive import MethodInfo, method_fields
+from holdfast.features.memories.operations.core import OnConflictField, parse_time
 from holdfast.features.reflections import files as reflection_files
-from holdfast.features.reflections import proposals as suggest
-from holdfast.features.reflections import provenance as origin
-from holdfast.features.reflections import service as reflecting
+from holdfast.features.reflections import proposals, provenance
+from holdfast.features.reflections import service as reflection_service
 from holdfast.features.reflections.draft import Conclusion
-from holdfast.features.reflections.markdown import path_of, render
-from holdfast.features.reflections.proposals import Offer
-from holdfast.features.transfer import importer as intake
+from holdfast.features.reflections.markdown import file_path, render_file
+from holdfast.features.reflections.proposals import Proposal
+from holdfast.features.transfer import importer
 from holdfast.features.transfer.model import Options
-from holdfast.kernel.context import Hold, Progress
+from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.records.memory import Scope
 from holdfast.kernel.registry.fields import (
     Actor,
@@ -24,11 +23,11 @@ from holdfast.kernel.registry.fields import (
     Content,
     Id,
     Metadata,
-    Moment,
     Namespace,
     NewTier,
     Priority,
     Tags,
+    Timestamp,
     Title,
 )
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
@@ -45,7 +44,7 @@ class Reflect(Request, frozen=True):
         list[Id],
         Meta(
             min_length=1,
-            max_length=reflecting.MOST_SOURCES,
+            max_length=reflection_service.MAX_SOURCES,
             description="Memories that it is derived from.",
             extra={"argument": True},
         ),
@@ -63,7 +62,7 @@ class Reflect(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class Reflected(Struct, frozen=True, kw_only=True):
+class ReflectResult(Struct, frozen=True, kw_only=True):
     """The reflection, or the pending request if the policy requires approval."""
 
     id: str | UnsetType = UNSET
@@ -89,29 +88,29 @@ class Reflected(Struct, frozen=True, kw_only=True):
         Example({"source_ids": ["one"], "title": "So"}, error="VALIDATION_FAILED"),
     ),
 )
-def reflect(hold: Hold, request: Reflect) -> Reflected:
+def reflect(ctx: Context, request: Reflect) -> ReflectResult:
     """Store a conclusion with its sources.
 
     Its depth is one more than the deepest source, up to the limit of the namespace's policy. The title must be free.
     """
-    reflection_request = reflecting.Asked(
+    reflection_request = reflection_service.ReflectionRequest(
         source_ids=tuple(request.source_ids),
         title=request.title,
         content=request.content,
         namespace=request.namespace,
-        tier=request.tier or hold.default_tier,
+        tier=request.tier or ctx.default_tier,
         tags=tuple(request.tags),
         priority=request.priority,
         confidence=request.confidence,
         scope=request.scope,
         metadata=request.metadata,
         depth=request.depth,
-        source=hold.caller.source,
+        source=ctx.caller.source,
     )
-    result = reflecting.reflect(hold, reflection_request)
-    if not isinstance(result, reflecting.Reflected):
+    result = reflection_service.reflect(ctx, reflection_request)
+    if not isinstance(result, reflection_service.Reflection):
         pending, planned = result
-        return Reflected(
+        return ReflectResult(
             namespace=pending.namespace,
             status="pending",
             pending_id=pending.id,
@@ -119,7 +118,7 @@ def reflect(hold: Hold, request: Reflect) -> Reflected:
             require_approval_above_depth=planned.rules.require_approval_above_depth or 0,
         )
     memory, sources = result
-    return Reflected(
+    return ReflectResult(
         id=memory.id, reflection_depth=memory.reflection_depth, reflects_on=sources, namespace=memory.namespace
     )
 
@@ -128,7 +127,7 @@ class ReflectionOrigin(Request, frozen=True):
     memory_id: MemoryId
 
 
-class OriginFound(Struct, frozen=True, kw_only=True):
+class ReflectionOriginResult(Struct, frozen=True, kw_only=True):
     memory_id: str
     peer_origin: str | None
     """The node that created it; null if this one."""
@@ -145,11 +144,11 @@ class OriginFound(Struct, frozen=True, kw_only=True):
     family="power",
     examples=(Example({"memory_id": "no-such-memory"}, error="NOT_FOUND"),),
 )
-def reflection_origin(hold: Hold, request: ReflectionOrigin) -> OriginFound:
+def reflection_origin(ctx: Context, request: ReflectionOrigin) -> ReflectionOriginResult:
     """Show who created a reflection, on which node, and its depths."""
-    with hold.reading() as session:
-        found = origin.trace(hold, session, request.memory_id)
-    return OriginFound(
+    with ctx.reading() as session:
+        found = provenance.trace_provenance(ctx, session, request.memory_id)
+    return ReflectionOriginResult(
         memory_id=found.memory.id,
         peer_origin=found.peer_origin,
         signing_agent=found.agent,
@@ -180,13 +179,13 @@ class ReflectionText(Struct, frozen=True, kw_only=True):
         Example({"memory_id": "one", "format": "pdf"}, error="VALIDATION_FAILED"),
     ),
 )
-def export_reflection(hold: Hold, request: ExportReflection) -> ReflectionText:
+def export_reflection(ctx: Context, request: ExportReflection) -> ReflectionText:
     """Export one reflection with its sources, as Markdown or JSON."""
-    with hold.reading() as session:
-        memory, fields = reflection_files.export_one(hold, session, request.memory_id)
-    name = path_of(memory.namespace, memory.id)
+    with ctx.reading() as session:
+        memory, fields = reflection_files.read_reflection(ctx, session, request.memory_id)
+    name = file_path(memory.namespace, memory.id)
     if request.format == "md":
-        return ReflectionText(content=render(fields, memory.content), suggested_filename=name)
+        return ReflectionText(content=render_file(fields, memory.content), suggested_filename=name)
     whole = msgspec.json.format(msgspec.json.encode({**fields, "content": memory.content}), indent=2)
     return ReflectionText(content=whole.decode(), suggested_filename=f"{name.removesuffix('.md')}.json")
 
@@ -194,10 +193,10 @@ def export_reflection(hold: Hold, request: ExportReflection) -> ReflectionText:
 class ExportReflections(Request, frozen=True):
     out_dir: Annotated[Folder, Meta(description="Output folder; created if missing.")]
     namespace: Annotated[Namespace, Meta(description="Only this namespace and below.")] | None = None
-    since: Annotated[Moment, Meta(description="Only those created since; removes no files.")] | None = None
+    since: Annotated[Timestamp, Meta(description="Only those created since; removes no files.")] | None = None
 
 
-class ReflectionsWritten(Struct, frozen=True, kw_only=True):
+class ExportReflectionsResult(Struct, frozen=True, kw_only=True):
     out_dir: str
     count: int
     written: list[str]
@@ -215,14 +214,14 @@ class ReflectionsWritten(Struct, frozen=True, kw_only=True):
     surfaces=("library", "cli"),
     examples=(Example({"out_dir": "reflections", "namespace": "no blanks"}, error="VALIDATION_FAILED"),),
 )
-def export_reflections(hold: Hold, request: ExportReflections, progress: Progress) -> ReflectionsWritten:
+def export_reflections(ctx: Context, request: ExportReflections, progress: Progress) -> ExportReflectionsResult:
     """Export all visible reflections to a folder of Markdown files.
 
     Files are replaced atomically. Files of reflections that are no longer live are removed; files that Holdfast did not
     write are reported and left unchanged.
     """
-    result = reflection_files.export_all(hold, request.out_dir, request.namespace, moment(request.since, "since"))
-    return ReflectionsWritten(
+    result = reflection_files.write_files(ctx, request.out_dir, request.namespace, parse_time(request.since, "since"))
+    return ExportReflectionsResult(
         out_dir=request.out_dir, count=len(result.written) + len(result.unchanged), **result._asdict()
     )
 
@@ -240,7 +239,7 @@ class FileFault(Struct, frozen=True, kw_only=True):
     code: str
 
 
-class ReflectionsTaken(Struct, frozen=True, kw_only=True):
+class ImportReflectionsResult(Struct, frozen=True, kw_only=True):
     files: int
     imported: int
     merged: int
@@ -264,18 +263,18 @@ class ReflectionsTaken(Struct, frozen=True, kw_only=True):
     surfaces=("library", "cli"),
     examples=(Example({"path": "no/such/folder"}, error="VALIDATION_FAILED"),),
 )
-def import_reflections(hold: Hold, request: ImportReflections, progress: Progress) -> ReflectionsTaken:
+def import_reflections(ctx: Context, request: ImportReflections, progress: Progress) -> ImportReflectionsResult:
     """Import reflections from a folder of files, in one transaction.
 
     Rejected files are reported; all others are imported. Importing the same files again changes nothing.
     """
     options = Options(trust_source=request.trust_source, on_conflict=request.on_conflict)
-    result = reflection_files.import_all(hold, request.path, options, dry_run=request.dry_run)
-    counts = result.taken.counts
+    result = reflection_files.import_files(ctx, request.path, options, dry_run=request.dry_run)
+    counts = result.imported.counts
     linked = counts["links"]
-    return ReflectionsTaken(
+    return ImportReflectionsResult(
         files=result.files,
-        **{name: counts["memories"][name] for name in intake.OUTCOMES},
+        **{name: counts["memories"][name] for name in importer.OUTCOMES},
         links=linked["imported"] + linked["merged"],
         missing_sources=result.missing,
         rejected=len(result.rejected),
@@ -295,12 +294,12 @@ class ReflectSuggest(Request, frozen=True):
     dry_run: Annotated[bool, Meta(description="Do not record these as proposed.")] = False
 
 
-class Observed(Struct, frozen=True, kw_only=True):
+class ObservationRef(Struct, frozen=True, kw_only=True):
     id: str
     title: str
 
 
-class Drafted(Reasoned, frozen=True, kw_only=True):
+class ConclusionDraft(MethodInfo, frozen=True, kw_only=True):
     """A draft for `reflect`; not stored."""
 
     title: str
@@ -311,14 +310,14 @@ class Suggestion(Struct, frozen=True, kw_only=True):
     offer_id: str
     namespace: str
     source_ids: list[str]
-    sources: list[Observed]
+    sources: list[ObservationRef]
     likeness: float
     shared: list[str]
     """Words that most of them share."""
     reason: str
     method: Literal["heuristic"]
     """How they were grouped."""
-    draft: Drafted | UnsetType = UNSET
+    draft: ConclusionDraft | UnsetType = UNSET
 
 
 class Suggestions(Struct, frozen=True, kw_only=True):
@@ -339,35 +338,35 @@ class Suggestions(Struct, frozen=True, kw_only=True):
         Example({"min_size": 5, "max_size": 4}, error="VALIDATION_FAILED"),
     ),
 )
-def reflect_suggest(hold: Hold, request: ReflectSuggest) -> Suggestions:
+def reflect_suggest(ctx: Context, request: ReflectSuggest) -> Suggestions:
     """Propose reflections on groups of similar recent observations.
 
     The same observations give the same proposals, and each proposal is made once. Nothing is stored as a memory. Each
     comes with a draft, from the sources' sentences or from the configured model; a dry run calls no model.
     """
-    which = suggest.Which(request.namespace, request.days, request.min_size, request.max_size, request.again)
-    found = suggest.suggest(hold, which, limit=request.limit, draft=request.draft, dry_run=request.dry_run)
-    views = [_suggestion(offer) for offer in found]
+    which = proposals.ProposalFilter(request.namespace, request.days, request.min_size, request.max_size, request.again)
+    found = proposals.propose_reflections(ctx, which, limit=request.limit, draft=request.draft, dry_run=request.dry_run)
+    views = [_suggestion_view(offer) for offer in found]
     return Suggestions(count=len(views), suggestions=views, dry_run=request.dry_run)
 
 
-def _suggestion(offer: "Offer") -> Suggestion:
+def _suggestion_view(offer: "Proposal") -> Suggestion:
     about = f"share: {', '.join(offer.shared)}" if offer.shared else "are similar"
     return Suggestion(
         offer_id=offer.id,
         namespace=offer.namespace,
         source_ids=list(offer.group.ids),
-        sources=[Observed(id=source.id, title=source.title) for source in offer.sources],
-        likeness=round(offer.group.likeness, 3),
+        sources=[ObservationRef(id=source.id, title=source.title) for source in offer.sources],
+        likeness=round(offer.group.similarity, 3),
         shared=offer.shared,
         reason=f"{len(offer.sources)} recent observations {about}.",
         method="heuristic",
-        draft=UNSET if offer.draft is None else _draft(offer.draft),
+        draft=UNSET if offer.draft is None else _draft_view(offer.draft),
     )
 
 
-def _draft(made: "Conclusion") -> Drafted:
-    return Drafted(title=made.title, content=made.content, **reasoned(made.how))
+def _draft_view(made: "Conclusion") -> ConclusionDraft:
+    return ConclusionDraft(title=made.title, content=made.content, **method_fields(made.method))
 
 
 class ReflectDismiss(Request, frozen=True):
@@ -376,7 +375,7 @@ class ReflectDismiss(Request, frozen=True):
     ]
 
 
-class Dismissed(Struct, frozen=True, kw_only=True):
+class DismissResult(Struct, frozen=True, kw_only=True):
     dismissed: bool
     offer_id: str
     namespace: str
@@ -388,6 +387,8 @@ class Dismissed(Struct, frozen=True, kw_only=True):
     family="power",
     examples=(Example({"offer_id": "no-such-offer"}, error="NOT_FOUND"),),
 )
-def reflect_dismiss(hold: Hold, request: ReflectDismiss) -> Dismissed:
+def reflect_dismiss(ctx: Context, request: ReflectDismiss) -> DismissResult:
     """Never propose these sources together again."""
-    return Dismissed(dismissed=True, offer_id=request.offer_id, namespace=suggest.dismiss(hold, request.offer_id))
+    return DismissResult(
+        dismissed=True, offer_id=request.offer_id, namespace=proposals.dismiss_proposal(ctx, request.offer_id)
+    )

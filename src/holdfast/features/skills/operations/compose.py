@@ -5,14 +5,14 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import known
-from holdfast.features.skills import compose as composing
-from holdfast.features.skills.compose import Entry, Taken
-from holdfast.features.skills.model import MOST_TOKENS, USUAL_TOKENS, Reason
-from holdfast.features.skills.operations.skills import FallenView, SkillId, fallen_view
-from holdfast.kernel.context import Hold
+from holdfast.features.memories.views import value_or_unset
+from holdfast.features.skills import compose
+from holdfast.features.skills.compose import NamespaceEntry, ScoredMemory
+from holdfast.features.skills.model import DEFAULT_TOKENS, MAX_TOKENS, DropReason
+from holdfast.features.skills.operations.skills import SkillId, StalenessView, staleness_view
+from holdfast.kernel.context import Context
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.timestamps import format_timestamp
 
 
 class SkillCompose(Request, frozen=True):
@@ -22,8 +22,8 @@ class SkillCompose(Request, frozen=True):
         | None
     ) = None
     budget_tokens: Annotated[
-        int, Meta(ge=0, le=MOST_TOKENS, description="Token budget for the reflections (cl100k).")
-    ] = USUAL_TOKENS
+        int, Meta(ge=0, le=MAX_TOKENS, description="Token budget for the reflections (cl100k).")
+    ] = DEFAULT_TOKENS
 
 
 class ComposedNamespace(Struct, frozen=True, kw_only=True):
@@ -46,19 +46,19 @@ class ComposedReflection(Struct, frozen=True, kw_only=True):
 
 
 class DroppedView(Struct, frozen=True, kw_only=True):
-    reason: Reason
+    reason: DropReason
     count: int
     ids: list[str]
 
 
-class SkillComposed(Struct, frozen=True, kw_only=True):
+class SkillComposeResult(Struct, frozen=True, kw_only=True):
     skill_id: str
     skill_namespace: str
     skill_name: str
     current: bool
     superseded_by: str | UnsetType = UNSET
     """Id of the current version, if another one was requested."""
-    stale: FallenView | UnsetType = UNSET
+    stale: StalenessView | UnsetType = UNSET
     """Present if the reflection it was promoted from is no longer valid."""
     body: str
     body_tokens: int
@@ -88,30 +88,30 @@ FRAME = "[]"
         Example({"skill_id": "deploy", "budget_tokens": 32_001}, error="VALIDATION_FAILED"),
     ),
 )
-def skill_compositional_context(hold: Hold, request: SkillCompose) -> SkillComposed:
+def skill_compositional_context(ctx: Context, request: SkillCompose) -> SkillComposeResult:
     """Read a skill with its valid reflections, best first, within a token budget."""
-    made = composing.compose(hold, request.skill_id, request.query, request.budget_tokens, _rendered, FRAME)
-    version = made.shown.version
-    return SkillComposed(
+    made = compose.compose(ctx, request.skill_id, request.query, request.budget_tokens, _render_reflection, FRAME)
+    version = made.entry.version
+    return SkillComposeResult(
         skill_id=version.id,
         skill_namespace=version.namespace,
         skill_name=version.name,
-        current=made.shown.current,
-        superseded_by=UNSET if made.shown.current else made.shown.skill.current,
-        stale=fallen_view(made.fallen),
+        current=made.entry.is_current,
+        superseded_by=UNSET if made.entry.is_current else made.entry.skill.current,
+        stale=staleness_view(made.staleness),
         body=made.body,
         body_tokens=made.body_tokens,
-        compositional_namespaces=[_namespace(entry) for entry in made.entries],
-        reflections=[_reflection(one) for one in made.taken],
+        compositional_namespaces=[_namespace_view(entry) for entry in made.namespaces],
+        reflections=[_reflection_view(one) for one in made.reflections],
         budget_tokens=request.budget_tokens,
         tokens_used=made.tokens_used,
-        memories_dropped=sum(one.many for one in made.dropped if one.reason in ("budget", "rank")),
-        dropped=[DroppedView(reason=one.reason, count=one.many, ids=one.ids) for one in made.dropped],
-        degraded=known(made.degraded),
+        memories_dropped=sum(one.total for one in made.dropped if one.reason in ("budget", "rank")),
+        dropped=[DroppedView(reason=one.reason, count=one.total, ids=one.ids) for one in made.dropped],
+        degraded=value_or_unset(made.degraded),
     )
 
 
-def _reflection(one: "Taken") -> ComposedReflection:
+def _reflection_view(one: "ScoredMemory") -> ComposedReflection:
     return ComposedReflection(
         id=one.memory.id,
         namespace=one.memory.namespace,
@@ -119,29 +119,27 @@ def _reflection(one: "Taken") -> ComposedReflection:
         content=one.memory.content,
         reflection_depth=one.memory.reflection_depth,
         agent_id=one.memory.agent,
-        created_at=to_text(one.memory.created_at),
+        created_at=format_timestamp(one.memory.created_at),
         score=round(one.score, 6),
     )
 
 
-def _rendered(one: "Taken") -> str:
-    return msgspec.json.encode(_reflection(one)).decode() + ","
+def _render_reflection(one: "ScoredMemory") -> str:
+    return msgspec.json.encode(_reflection_view(one)).decode() + ","
 
 
-def _namespace(entry: "Entry") -> ComposedNamespace:
+def _namespace_view(entry: "NamespaceEntry") -> ComposedNamespace:
     return ComposedNamespace(
-        namespace=entry.asked.namespace,
-        min_depth=entry.asked.min_depth,
-        max_reflection_depth=entry.ceiling if entry.reached else UNSET,
-        note=known(_note(entry)),
+        namespace=entry.composition.namespace,
+        min_depth=entry.composition.min_depth,
+        max_reflection_depth=entry.max_depth if entry.is_reachable else UNSET,
+        note=value_or_unset(_scope_note(entry)),
     )
 
 
-def _note(entry: "Entry") -> str | None:
-    if not entry.reached:
+def _scope_note(entry: "NamespaceEntry") -> str | None:
+    if not entry.is_reachable:
         return "Your key does not reach this namespace; only reachable namespaces below it were searched."
-    if entry.within is None:
-        return (
-            f"No reflections: the maximum depth is {entry.ceiling}, the skill asks for {entry.asked.min_depth} or more."
-        )
+    if entry.scope is None:
+        return f"No reflections: the maximum depth is {entry.max_depth}, the skill asks for {entry.composition.min_depth} or more."
     return None

@@ -4,19 +4,19 @@ from typing import Annotated, Any, Literal, cast
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.admin.backup import LOCAL, local_path
-from holdfast.features.memories.views import known
+from holdfast.features.admin.backup import LOCAL_SOURCES, local_path
+from holdfast.features.memories.views import value_or_unset
 from holdfast.features.skills import files as skill_files
-from holdfast.features.skills import service as keeping
-from holdfast.features.skills import store as kept
-from holdfast.features.skills.model import MOST_FILES, MOST_MANIFEST, Fall, File, Outcome
-from holdfast.features.skills.store import Shown
-from holdfast.features.transfer.schema_v1 import decoded, encoded
-from holdfast.kernel.context import Hold
+from holdfast.features.skills import service as skill_service
+from holdfast.features.skills import store as skill_store
+from holdfast.features.skills.model import MAX_FILES, MAX_MANIFEST_BYTES, File, Outcome, StaleReason
+from holdfast.features.skills.store import SkillEntry
+from holdfast.features.transfer.schema_v1 import decode_content, encode_content
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import Id, Limit, Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.timestamps import format_timestamp
 
 SkillId = Annotated[
     str,
@@ -37,7 +37,7 @@ Encoding = Literal["utf-8", "base64"]
 EXAMPLE = "---\nname: deploy\ndescription: How we deploy, and what to look at.\n---\n# Deploy\n\nOn Tuesdays.\n"
 
 
-class SkillFileGiven(Struct, frozen=True, forbid_unknown_fields=True):
+class SkillFileInput(Struct, frozen=True, forbid_unknown_fields=True):
     """A file next to SKILL.md."""
 
     path: Annotated[str, Meta(min_length=1, max_length=512)]
@@ -60,13 +60,14 @@ class SkillRegister(Request, frozen=True):
     ) = None
     inline_skill: (
         Annotated[
-            str, Meta(min_length=1, max_length=MOST_MANIFEST, description="Text of a SKILL.md.", extra={"stdin": True})
+            str,
+            Meta(min_length=1, max_length=MAX_MANIFEST_BYTES, description="Text of a SKILL.md.", extra={"stdin": True}),
         ]
         | None
     ) = None
     files: Annotated[
-        list[SkillFileGiven],
-        Meta(max_length=MOST_FILES, description="Further files: path, content, encoding (utf-8 or base64)."),
+        list[SkillFileInput],
+        Meta(max_length=MAX_FILES, description="Further files: path, content, encoding (utf-8 or base64)."),
     ] = []
     archive: (
         Annotated[str, Meta(min_length=1, description="A .zip or .tar.gz of a skill folder, base64-encoded.")] | None
@@ -74,7 +75,7 @@ class SkillRegister(Request, frozen=True):
     namespace: Annotated[Namespace, Meta(description="Namespace, unless SKILL.md sets one.")] | None = None
 
 
-class SkillRegistered(Struct, frozen=True, kw_only=True):
+class SkillRegisterResult(Struct, frozen=True, kw_only=True):
     registered: bool
     """False: it was already the current version; nothing was written."""
     outcome: Outcome
@@ -111,14 +112,14 @@ class SkillRegistered(Struct, frozen=True, kw_only=True):
         Example({"archive": "bm90IGFuIGFyY2hpdmU="}, error="VALIDATION_FAILED"),
     ),
 )
-def skill_register(hold: Hold, request: SkillRegister) -> SkillRegistered:
+def skill_register(ctx: Context, request: SkillRegister) -> SkillRegisterResult:
     """Register a skill as the current version of its name.
 
     A version with the same content is reused.
     """
-    done = keeping.register(hold, _draft(hold, request), request.namespace)
-    version = done.shown.version
-    return SkillRegistered(
+    done = skill_service.register(ctx, _read_draft(ctx, request), request.namespace)
+    version = done.entry.version
+    return SkillRegisterResult(
         registered=done.outcome != "unchanged",
         outcome=done.outcome,
         id=version.id,
@@ -127,42 +128,46 @@ def skill_register(hold: Hold, request: SkillRegister) -> SkillRegistered:
         digest=version.digest,
         signed=bool(version.signature),
         files=len(version.files),
-        superseded_id=known(done.superseded),
+        superseded_id=value_or_unset(done.superseded_id),
     )
 
 
-def _draft(hold: Hold, request: SkillRegister) -> skill_files.Draft:
+def _read_draft(ctx: Context, request: SkillRegister) -> skill_files.Draft:
     given = [name for name in ("folder_path", "inline_skill", "archive") if getattr(request, name) is not None]
     if len(given) != 1:
         raise Invalid("Give exactly one of folder_path, inline_skill and archive.", fields=given or ["inline_skill"])
     if request.files and request.inline_skill is None:
         raise Invalid("files: only with inline_skill", fields=["files"])
     if request.folder_path is not None:
-        must_be_local(hold, "folder_path")
-        return skill_files.at(local_path(request.folder_path))
+        require_local(ctx, "folder_path")
+        return skill_files.read_skill(local_path(request.folder_path))
     if request.archive is not None:
-        return skill_files.from_archive(decoded(request.archive, "base64", "archive"))
+        return skill_files.read_archive(decode_content(request.archive, "base64", "archive"))
     assert request.inline_skill is not None
-    beside = [(file.path, decoded(file.content, file.encoding)) for file in request.files]
-    return skill_files.Draft(skill_files.admitted([("SKILL.md", request.inline_skill.encode()), *beside]))
+    beside = [(file.path, decode_content(file.content, file.encoding)) for file in request.files]
+    return skill_files.Draft(skill_files.validate_files([("SKILL.md", request.inline_skill.encode()), *beside]))
 
 
-def must_be_local(hold: Hold, field: str) -> None:
+def require_local(ctx: Context, field: str) -> None:
     """Raise unless the caller is on this machine: only then may it name local paths."""
-    if hold.caller.source not in LOCAL:
+    if ctx.caller.source not in LOCAL_SOURCES:
         raise Invalid(f"{field}: paths are only for the command line and the library", fields=[field])
 
 
-class FallenView(Struct, frozen=True, kw_only=True):
+class StalenessView(Struct, frozen=True, kw_only=True):
     """Why the reflection behind a skill is no longer valid."""
 
-    reason: Fall
+    reason: StaleReason
     reflection_id: str | UnsetType = UNSET
     """Missing if you may not see it."""
 
 
-def fallen_view(fallen: keeping.Fallen | None) -> FallenView | UnsetType:
-    return UNSET if fallen is None else FallenView(reason=fallen.reason, reflection_id=known(fallen.reflection))
+def staleness_view(fallen: skill_service.Staleness | None) -> StalenessView | UnsetType:
+    return (
+        UNSET
+        if fallen is None
+        else StalenessView(reason=fallen.reason, reflection_id=value_or_unset(fallen.reflection_id))
+    )
 
 
 class SkillView(Struct, frozen=True, kw_only=True):
@@ -176,11 +181,11 @@ class SkillView(Struct, frozen=True, kw_only=True):
     agent_id: str
     created_at: str
     current: bool
-    stale: FallenView | UnsetType = UNSET
+    stale: StalenessView | UnsetType = UNSET
     """Present if the reflection it was promoted from is no longer valid."""
 
 
-def _view(shown: Shown, fallen: keeping.Fallen | None = None) -> dict[str, Any]:
+def _view_fields(shown: SkillEntry, fallen: skill_service.Staleness | None = None) -> dict[str, Any]:
     version = shown.version
     return {
         "id": version.id,
@@ -189,9 +194,9 @@ def _view(shown: Shown, fallen: keeping.Fallen | None = None) -> dict[str, Any]:
         "description": version.description,
         "digest": version.digest,
         "agent_id": version.agent,
-        "created_at": to_text(version.created_at),
-        "current": shown.current,
-        "stale": fallen_view(fallen),
+        "created_at": format_timestamp(version.created_at),
+        "current": shown.is_current,
+        "stale": staleness_view(fallen),
     }
 
 
@@ -212,7 +217,7 @@ class SkillList(Request, frozen=True):
     limit: Limit = 100
 
 
-class SkillListed(Struct, frozen=True, kw_only=True):
+class SkillListResult(Struct, frozen=True, kw_only=True):
     skills: list[SkillView]
     count: int
     total: int
@@ -231,13 +236,13 @@ class SkillListed(Struct, frozen=True, kw_only=True):
         Example({"limit": 0}, error="VALIDATION_FAILED"),
     ),
 )
-def skill_list(hold: Hold, request: SkillList) -> SkillListed:
+def skill_list(ctx: Context, request: SkillList) -> SkillListResult:
     """List current skills by name, or ranked by a query."""
-    with hold.reading() as session:
-        found = keeping.listed(hold, session, request.namespace, request.query, limit=request.limit)
-        fallen = keeping.fallen(hold, session, [one.version for one in found.found])
-    shown = [SkillView(**_view(one, fallen.get(one.version.id))) for one in found.found]
-    return SkillListed(skills=shown, count=len(shown), total=found.total)
+    with ctx.reading() as session:
+        found = skill_service.list_skills(ctx, session, request.namespace, request.query, limit=request.limit)
+        fallen = skill_service.find_stale(ctx, session, [one.version for one in found.entries])
+    shown = [SkillView(**_view_fields(one, fallen.get(one.version.id))) for one in found.entries]
+    return SkillListResult(skills=shown, count=len(shown), total=found.total)
 
 
 class SkillGet(Request, frozen=True):
@@ -251,7 +256,7 @@ class ResourceView(Struct, frozen=True, kw_only=True):
     digest: str
 
 
-class SkillWhole(SkillView, frozen=True, kw_only=True):
+class SkillDetailView(SkillView, frozen=True, kw_only=True):
     body: str
     """SKILL.md below the frontmatter."""
     frontmatter: dict[str, Any]
@@ -271,25 +276,25 @@ class SkillWhole(SkillView, frozen=True, kw_only=True):
     human="holdfast.features.skills.render:render_skill",
     examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
 )
-def skill_get(hold: Hold, request: SkillGet) -> SkillWhole:
+def skill_get(ctx: Context, request: SkillGet) -> SkillDetailView:
     """Read a skill: instructions, frontmatter and list of files."""
-    with hold.reading() as session:
-        shown = keeping.get(hold, session, request.skill_id)
-        body = keeping.body_of(session, shown.version)
-        signed = kept.signed(session, shown.version)
-        fallen = keeping.fallen(hold, session, [shown.version]).get(shown.version.id)
-    return SkillWhole(
-        **_view(shown, fallen),
+    with ctx.reading() as session:
+        shown = skill_service.get(ctx, session, request.skill_id)
+        body = skill_service.read_body(session, shown.version)
+        signed = skill_store.is_signed(session, shown.version)
+        fallen = skill_service.find_stale(ctx, session, [shown.version]).get(shown.version.id)
+    return SkillDetailView(
+        **_view_fields(shown, fallen),
         body=body,
         frontmatter=shown.version.frontmatter,
-        resources=[_resource(file) for file in shown.version.files if file.kind != "manifest"],
+        resources=[_resource_view(file) for file in shown.version.files if file.kind != "manifest"],
         signed=signed,
         origin=shown.version.origin,
-        superseded_by=UNSET if shown.current else shown.skill.current,
+        superseded_by=UNSET if shown.is_current else shown.skill.current,
     )
 
 
-def _resource(file: File) -> ResourceView:
+def _resource_view(file: File) -> ResourceView:
     return ResourceView(path=file.path, kind=file.kind, size=file.size, digest=file.digest)
 
 
@@ -318,17 +323,17 @@ class ResourceContent(Struct, frozen=True, kw_only=True):
     human="holdfast.features.skills.render:render_skill_resource",
     examples=(Example({"skill_id": "no-such-skill", "resource_path": "scripts/deploy.sh"}, error="NOT_FOUND"),),
 )
-def skill_resource(hold: Hold, request: SkillResource) -> ResourceContent:
+def skill_resource(ctx: Context, request: SkillResource) -> ResourceContent:
     """Read one file of a skill, verified against its digest."""
-    with hold.reading() as session:
-        shown, content = keeping.resource(hold, session, request.skill_id, request.resource_path)
-    file = shown.version.file(request.resource_path)
+    with ctx.reading() as session:
+        shown, content = skill_service.read_resource(ctx, session, request.skill_id, request.resource_path)
+    file = shown.version.find_file(request.resource_path)
     assert file is not None
     return ResourceContent(
         skill_id=shown.version.id,
         resource_path=file.path,
         resource_kind=file.kind,
-        **cast(Any, encoded(content)),
+        **cast(Any, encode_content(content)),
         size=file.size,
         digest=file.digest,
         digest_verified=True,
@@ -359,7 +364,7 @@ class ExportedFile(Struct, frozen=True, kw_only=True):
     encoding: Encoding | UnsetType = UNSET
 
 
-class SkillExported(Struct, frozen=True, kw_only=True):
+class SkillExportResult(Struct, frozen=True, kw_only=True):
     exported: bool
     skill_id: str
     namespace: str
@@ -378,31 +383,31 @@ class SkillExported(Struct, frozen=True, kw_only=True):
     human="holdfast.features.skills.render:render_skill_export",
     examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
 )
-def skill_export(hold: Hold, request: SkillExport) -> SkillExported:
+def skill_export(ctx: Context, request: SkillExport) -> SkillExportResult:
     """Export every file of a skill, byte for byte."""
     if request.target_folder is not None:
-        must_be_local(hold, "target_folder")
-    with hold.reading() as session:
-        version, skill = keeping.get(hold, session, request.skill_id)
-        files = keeping.files_of(session, version)
-        known_files = keeping.known_files(hold, session, skill) if request.target_folder is not None else set()
+        require_local(ctx, "target_folder")
+    with ctx.reading() as session:
+        version, skill = skill_service.get(ctx, session, request.skill_id)
+        files = skill_service.read_files(session, version)
+        known_files = skill_service.known_files(ctx, session, skill) if request.target_folder is not None else set()
     target = None if request.target_folder is None else local_path(request.target_folder)
     if target is not None:
-        skill_files.write(files, target, known_files)
-    return SkillExported(
+        skill_files.write_folder(files, target, known_files)
+    return SkillExportResult(
         exported=True,
         skill_id=version.id,
         namespace=version.namespace,
         name=version.name,
         digest=version.digest,
         resources_exported=len(files) - 1,
-        files=[_exported(file, files[file.path] if target is None else None) for file in version.files],
+        files=[_export_file(file, files[file.path] if target is None else None) for file in version.files],
         target_folder=UNSET if target is None else str(target),
     )
 
 
-def _exported(file: File, content: bytes | None) -> ExportedFile:
-    sent: Any = {} if content is None else encoded(content)
+def _export_file(file: File, content: bytes | None) -> ExportedFile:
+    sent: Any = {} if content is None else encode_content(content)
     return ExportedFile(path=file.path, size=file.size, digest=file.digest, **sent)
 
 
@@ -420,7 +425,7 @@ class SkillPromote(Request, frozen=True):
     parameters_schema: Annotated[dict[str, Any], Meta(description="JSON Schema of its parameters.")] | None = None
 
 
-class SkillPromoted(Struct, frozen=True, kw_only=True):
+class SkillPromoteResult(Struct, frozen=True, kw_only=True):
     promoted: bool
     skill_id: str
     namespace: str
@@ -450,14 +455,14 @@ class SkillPromoted(Struct, frozen=True, kw_only=True):
         ),
     ),
 )
-def skill_promote_from_reflection(hold: Hold, request: SkillPromote) -> SkillPromoted:
+def skill_promote_from_reflection(ctx: Context, request: SkillPromote) -> SkillPromoteResult:
     """Create a skill from a reflection, with its sources as references."""
-    done = keeping.promote(
-        hold, request.reflection_id, request.skill_name, request.skill_description, request.parameters_schema
+    done = skill_service.promote(
+        ctx, request.reflection_id, request.skill_name, request.skill_description, request.parameters_schema
     )
-    version = done.registered.shown.version
-    return SkillPromoted(
-        promoted=done.registered.outcome != "unchanged",
+    version = done.registration.entry.version
+    return SkillPromoteResult(
+        promoted=done.registration.outcome != "unchanged",
         skill_id=version.id,
         namespace=version.namespace,
         name=version.name,
@@ -467,8 +472,8 @@ def skill_promote_from_reflection(hold: Hold, request: SkillPromote) -> SkillPro
         sources_attached=done.attached,
         sources_left_out=done.left_out,
         signed=bool(version.signature),
-        outcome=done.registered.outcome,
-        superseded_id=known(done.registered.superseded),
+        outcome=done.registration.outcome,
+        superseded_id=value_or_unset(done.registration.superseded_id),
     )
 
 
@@ -479,7 +484,7 @@ class SkillRollback(Request, frozen=True):
     )
 
 
-class SkillTurned(Struct, frozen=True, kw_only=True):
+class SkillRollbackResult(Struct, frozen=True, kw_only=True):
     rolled_back: bool
     id: str
     namespace: str
@@ -497,20 +502,20 @@ class SkillTurned(Struct, frozen=True, kw_only=True):
     human="holdfast.features.skills.render:render_skill_rollback",
     examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
 )
-def skill_rollback(hold: Hold, request: SkillRollback) -> SkillTurned:
+def skill_rollback(ctx: Context, request: SkillRollback) -> SkillRollbackResult:
     """Make the previous version of a skill, or a given one, current again.
 
     No version is lost.
     """
-    turned = keeping.rollback(hold, request.skill_id, request.version)
-    version = turned.shown.version
-    return SkillTurned(
+    turned = skill_service.rollback(ctx, request.skill_id, request.version)
+    version = turned.entry.version
+    return SkillRollbackResult(
         rolled_back=True,
         id=version.id,
         namespace=version.namespace,
         name=version.name,
         digest=version.digest,
-        before=turned.before,
+        before=turned.previous_id,
     )
 
 
@@ -519,7 +524,7 @@ class SkillDelete(Request, frozen=True):
     purge: Annotated[bool, Meta(description="Erase its files permanently, from the history too.")] = False
 
 
-class SkillDeleted(Struct, frozen=True, kw_only=True):
+class SkillDeleteResult(Struct, frozen=True, kw_only=True):
     deleted: bool
     purged: bool
     id: str
@@ -535,13 +540,13 @@ class SkillDeleted(Struct, frozen=True, kw_only=True):
     human="holdfast.features.skills.render:render_skill_deletion",
     examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
 )
-def skill_delete(hold: Hold, request: SkillDelete) -> SkillDeleted:
+def skill_delete(ctx: Context, request: SkillDelete) -> SkillDeleteResult:
     """Delete a skill with all its versions; `undo` restores it.
 
     Registering it again restores it too. A purge cannot be undone.
     """
-    gone = keeping.delete(hold, request.skill_id, purge=request.purge)
-    return SkillDeleted(
+    gone = skill_service.delete(ctx, request.skill_id, purge=request.purge)
+    return SkillDeleteResult(
         deleted=True, purged=request.purge, id=gone.version.id, namespace=gone.skill.namespace, name=gone.skill.name
     )
 
@@ -562,7 +567,7 @@ class SkillChange(Struct, frozen=True, kw_only=True):
     state: str
 
 
-class SkillPast(Struct, frozen=True, kw_only=True):
+class SkillHistoryResult(Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     current: str | UnsetType = UNSET
@@ -580,12 +585,12 @@ class SkillPast(Struct, frozen=True, kw_only=True):
     human="holdfast.features.skills.render:render_skill_history",
     examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
 )
-def skill_history(hold: Hold, request: SkillHistory) -> SkillPast:
+def skill_history(ctx: Context, request: SkillHistory) -> SkillHistoryResult:
     """Show all versions of a skill and when each was current."""
-    with hold.reading() as session:
-        past = keeping.history(hold, session, request.skill_id, limit=request.limit)
-    versions = [SkillView(**_view(Shown(version, past.skill))) for version in past.versions]
-    return SkillPast(
+    with ctx.reading() as session:
+        past = skill_service.history(ctx, session, request.skill_id, limit=request.limit)
+    versions = [SkillView(**_view_fields(SkillEntry(version, past.skill))) for version in past.versions]
+    return SkillHistoryResult(
         namespace=past.skill.namespace,
         name=past.skill.name,
         current=past.skill.current if past.skill.state == "live" else UNSET,
@@ -596,7 +601,7 @@ def skill_history(hold: Hold, request: SkillHistory) -> SkillPast:
                 op=change.op,
                 id=change.skill.current,
                 actor=change.actor,
-                at=to_text(change.at),
+                at=format_timestamp(change.at),
                 state=change.skill.state,
             )
             for change in past.changes

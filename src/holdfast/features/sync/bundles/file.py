@@ -12,27 +12,27 @@ from typing import BinaryIO
 import msgspec
 from msgspec import Struct
 
-from holdfast.features.sync.read_changes import Page, Reached
-from holdfast.features.sync.snapshot import State
+from holdfast.features.sync.read_changes import Page, VectorEntry
+from holdfast.features.sync.snapshot import RecordSnapshot
 from holdfast.features.sync.wire import must_fit
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal import signer
 from holdfast.kernel.records.change import Change
 
-FORM = 1
+FORMAT_VERSION = 1
 MAGIC = b"holdfast bundle "
 CHUNK = 1 << 16
-MOST_LINE = 16 << 20
+MAX_LINE_BYTES = 16 << 20
 """Bytes of one item: the largest is a record with all its unresolved conflicts."""
-MOST_PAGE = 256 << 20
+MAX_PAGE_BYTES = 256 << 20
 """Bytes of one page, which is applied in one transaction."""
-MOST_RATIO = 200
+MAX_RATIO = 200
 """Maximum compression ratio; real text compresses less."""
-FREE = 64 << 20
+RATIO_FREE_BYTES = 64 << 20
 """Bytes that a file may unpack to whatever its ratio."""
 
 
-class Head(Struct, frozen=True, kw_only=True):
+class BundleHead(Struct, frozen=True, kw_only=True):
     """The sender of a bundle and the range of its journal."""
 
     node: str
@@ -53,89 +53,89 @@ class Head(Struct, frozen=True, kw_only=True):
 
 class PageEnd(Struct, frozen=True, kw_only=True):
     upto: int
-    bases: dict[str, Reached] = {}
+    bases: dict[str, VectorEntry] = {}
 
 
-class Item(Struct, frozen=True, omit_defaults=True):
+class BundleItem(Struct, frozen=True, omit_defaults=True):
     """One line of a bundle; exactly one field is set."""
 
     change: Change | None = None
-    state: State | None = None
+    state: RecordSnapshot | None = None
     file: tuple[str, bytes] | None = None
     page: PageEnd | None = None
     sealed: str | None = None
     """Signature over everything before."""
 
 
-class Writer:
+class BundleWriter:
     """Write a bundle page by page; at most one page is in memory."""
 
-    def __init__(self, to: BinaryIO, head: Head) -> None:
-        self._to, self._packing, self._digest = to, zlib.compressobj(6), sha256()
+    def __init__(self, to: BinaryIO, head: BundleHead) -> None:
+        self._to, self._compressor, self._digest = to, zlib.compressobj(6), sha256()
         self.bytes = 0
-        self._put(MAGIC + b"%d\n" % FORM)
-        self._line(msgspec.json.encode(head))
+        self._write_bytes(MAGIC + b"%d\n" % FORMAT_VERSION)
+        self._write_line(msgspec.json.encode(head))
 
-    def page(self, page: Page) -> None:
+    def write_page(self, page: Page) -> None:
         for change in page.changes:
-            self._line(msgspec.json.encode(Item(change=change)))
+            self._write_line(msgspec.json.encode(BundleItem(change=change)))
         for state in page.states:
-            self._line(msgspec.json.encode(Item(state=state)))
+            self._write_line(msgspec.json.encode(BundleItem(state=state)))
         for digest, packed in page.files.items():
-            self._line(msgspec.json.encode(Item(file=(digest, packed))))
-        self._line(msgspec.json.encode(Item(page=PageEnd(upto=page.upto, bases=page.bases))))
+            self._write_line(msgspec.json.encode(BundleItem(file=(digest, packed))))
+        self._write_line(msgspec.json.encode(BundleItem(page=PageEnd(upto=page.upto, bases=page.bases))))
 
-    def seal(self, key: bytes) -> None:
+    def write_signature(self, key: bytes) -> None:
         """Write the final signature; any change or omission before it is detected."""
-        signature = signer.sign(key, sealed(self._digest.digest())).hex()
-        self._line(msgspec.json.encode(Item(sealed=signature)))
-        self._put(self._packing.flush())
+        signature = signer.sign(key, bytes_to_sign(self._digest.digest())).hex()
+        self._write_line(msgspec.json.encode(BundleItem(sealed=signature)))
+        self._write_bytes(self._compressor.flush())
 
-    def _line(self, line: bytes) -> None:
+    def _write_line(self, line: bytes) -> None:
         self._digest.update(line + b"\n")
-        self._put(self._packing.compress(line + b"\n"))
+        self._write_bytes(self._compressor.compress(line + b"\n"))
 
-    def _put(self, packed: bytes) -> None:
+    def _write_bytes(self, packed: bytes) -> None:
         self.bytes += len(packed)
         self._to.write(packed)
 
 
-def sealed(digest: bytes) -> bytes:
+def bytes_to_sign(digest: bytes) -> bytes:
     """Return the bytes that the sender signs."""
-    return msgspec.json.encode(["bundle", FORM, digest.hex()])
+    return msgspec.json.encode(["bundle", FORMAT_VERSION, digest.hex()])
 
 
-def read(file: BinaryIO) -> tuple[Head, Iterator[Page]]:
+def read_bundle_file(file: BinaryIO) -> tuple[BundleHead, Iterator[Page]]:
     """Return the head and pages of a bundle. Errors are raised while iterating: read all pages before applying any."""
-    lines = _lines(file)
+    lines = _read_lines(file)
     first = next(lines, None)
     try:
-        head = msgspec.json.decode(first[0] if first else b"", type=Head)
+        head = msgspec.json.decode(first[0] if first else b"", type=BundleHead)
         must_fit(head)
     except (msgspec.MsgspecError, RecursionError, Invalid):
-        raise _broken("its head is unreadable") from None
-    return head, _pages(head, lines)
+        raise _bundle_error("its head is unreadable") from None
+    return head, _read_pages(head, lines)
 
 
-def _pages(head: Head, lines: Iterator[tuple[bytes, bytes]]) -> Iterator[Page]:
-    open_page, size, reached = _nothing(), 0, head.since
+def _read_pages(head: BundleHead, lines: Iterator[tuple[bytes, bytes]]) -> Iterator[Page]:
+    open_page, size, reached = _empty_page(), 0, head.since
     for line, digest in lines:
-        item, size = _item(line), size + len(line)
-        if size > MOST_PAGE:
-            raise _broken(f"a page is larger than {MOST_PAGE >> 20} MiB")
+        item, size = _parse_item(line), size + len(line)
+        if size > MAX_PAGE_BYTES:
+            raise _bundle_error(f"a page is larger than {MAX_PAGE_BYTES >> 20} MiB")
         if item.sealed is not None:
-            return _must_end(head, item.sealed, digest, lines, empty=_is_empty(open_page))
+            return _must_end_signed(head, item.sealed, digest, lines, empty=_is_empty(open_page))
         if item.page is not None:
             if item.page.upto < reached:
-                raise _broken("its pages are out of order")
+                raise _bundle_error("its pages are out of order")
             yield open_page._replace(upto=item.page.upto, bases=item.page.bases)
-            reached, open_page, size = item.page.upto, _nothing(), 0
+            reached, open_page, size = item.page.upto, _empty_page(), 0
             continue
-        _add(open_page, item)
-    raise _broken("it is truncated")
+        _add_item(open_page, item)
+    raise _bundle_error("it is truncated")
 
 
-def _nothing() -> Page:
+def _empty_page() -> Page:
     return Page([], 0, more=True, files={}, states=[])
 
 
@@ -143,7 +143,7 @@ def _is_empty(page: Page) -> bool:
     return not (page.changes or page.states or page.files)
 
 
-def _add(page: Page, item: Item) -> None:
+def _add_item(page: Page, item: BundleItem) -> None:
     if item.change is not None:
         page.changes.append(item.change)
     elif item.state is not None:
@@ -152,30 +152,34 @@ def _add(page: Page, item: Item) -> None:
         page.files[item.file[0]] = item.file[1]
 
 
-def _item(line: bytes) -> Item:
+def _parse_item(line: bytes) -> BundleItem:
     try:
-        item = msgspec.json.decode(line, type=Item)
+        item = msgspec.json.decode(line, type=BundleItem)
         must_fit(item)
         return item
     except (msgspec.MsgspecError, RecursionError, Invalid) as error:
-        raise _broken(f"a line is unreadable ({error})") from None
+        raise _bundle_error(f"a line is unreadable ({error})") from None
 
 
-def _must_end(head: Head, signature: str, digest: bytes, lines: Iterator[tuple[bytes, bytes]], *, empty: bool) -> None:
+def _must_end_signed(
+    head: BundleHead, signature: str, digest: bytes, lines: Iterator[tuple[bytes, bytes]], *, empty: bool
+) -> None:
     try:
-        whole = signer.verifies(bytes.fromhex(head.public_key), bytes.fromhex(signature), sealed(digest))
+        whole = signer.is_valid_signature(
+            bytes.fromhex(head.public_key), bytes.fromhex(signature), bytes_to_sign(digest)
+        )
     except ValueError:
         whole = False
     if not whole or not empty:
-        raise _broken("its signature does not match: it was altered")
+        raise _bundle_error("its signature does not match: it was altered")
     if next(lines, None) is not None:
-        raise _broken("there is data after its end")
+        raise _bundle_error("there is data after its end")
 
 
-def _lines(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
+def _read_lines(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
     """Yield every line with the digest of all lines before it."""
     digest, begun, size = sha256(), list[bytes](), 0
-    for piece in _unpacked(file):
+    for piece in _decompress(file):
         *whole, rest = piece.split(b"\n")
         for part in whole:
             line = b"".join([*begun, part])
@@ -184,13 +188,13 @@ def _lines(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
             begun, size = [], 0
         begun.append(rest)
         size += len(rest)
-        if size > MOST_LINE:
-            raise _broken(f"a line is longer than {MOST_LINE >> 20} MiB")
+        if size > MAX_LINE_BYTES:
+            raise _bundle_error(f"a line is longer than {MAX_LINE_BYTES >> 20} MiB")
     if size:
-        raise _broken("it is truncated")
+        raise _bundle_error("it is truncated")
 
 
-def _unpacked(file: BinaryIO) -> Iterator[bytes]:
+def _decompress(file: BinaryIO) -> Iterator[bytes]:
     """Decompress a bundle piece by piece; raise on a decompression bomb."""
     _must_be_a_bundle(file)
     unpacking, taken, given = zlib.decompressobj(), 0, 0
@@ -199,27 +203,27 @@ def _unpacked(file: BinaryIO) -> Iterator[bytes]:
             taken += 0 if unpacking.unconsumed_tail else len(chunk)
             piece = unpacking.decompress(chunk, CHUNK)
             given += len(piece)
-            if given > FREE and given > MOST_RATIO * taken:
-                raise _broken("its compression ratio is too high")
+            if given > RATIO_FREE_BYTES and given > MAX_RATIO * taken:
+                raise _bundle_error("its compression ratio is too high")
             yield piece
             if unpacking.eof:
                 break
     except zlib.error as error:
-        raise _broken(f"it cannot be unpacked ({error})") from None
+        raise _bundle_error(f"it cannot be unpacked ({error})") from None
     if not unpacking.eof:
-        raise _broken("it is truncated")
+        raise _bundle_error("it is truncated")
     if unpacking.unused_data or file.read(1):
-        raise _broken("there is data after its end")
+        raise _bundle_error("there is data after its end")
 
 
 def _must_be_a_bundle(file: BinaryIO) -> None:
     first = file.readline(64)
     form = first.removeprefix(MAGIC).strip()
     if not first.startswith(MAGIC) or not form.isdigit():
-        raise _broken("it is a different kind of file")
-    if int(form) > FORM:
+        raise _bundle_error("it is a different kind of file")
+    if int(form) > FORMAT_VERSION:
         raise Invalid("A later release wrote this bundle. Upgrade Holdfast, then import it.", fields=["file"])
 
 
-def _broken(what: str) -> Invalid:
+def _bundle_error(what: str) -> Invalid:
     return Invalid(f"Not a valid bundle: {what}. Nothing was changed.", fields=["file"])

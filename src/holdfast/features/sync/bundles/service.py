@@ -7,19 +7,19 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from holdfast.features.admin.backup import filing, local_path, must_be_local, must_reach_all
-from holdfast.features.sync import read_changes as telling
-from holdfast.features.sync.bundles.file import CHUNK, Head, Writer, read
-from holdfast.features.sync.endpoint import StoreEnd
+from holdfast.features.admin.backup import local_path, must_be_local, must_reach_all_namespaces, translate_os_errors
+from holdfast.features.sync import read_changes
+from holdfast.features.sync.bundles.file import CHUNK, BundleHead, BundleWriter, read_bundle_file
+from holdfast.features.sync.endpoint import LocalEndpoint
 from holdfast.features.sync.peers import store as peers
-from holdfast.features.sync.read_changes import Greeting
-from holdfast.features.sync.receive_changes import Taken
-from holdfast.kernel.context import Hold
+from holdfast.features.sync.read_changes import Handshake
+from holdfast.features.sync.receive_changes import SyncResult
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from holdfast.kernel.journal import journal
-from holdfast.kernel.journal.dry_run import rehearsed
+from holdfast.kernel.journal.dry_run import open_dry_run
 from holdfast.kernel.records.change import node_of
-from holdfast.kernel.records.namespace_patterns import ALL, Scope
+from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Session
 from holdfast.version import __version__
 
@@ -27,7 +27,7 @@ STREAM = "-"
 PAGE = 500
 
 
-class Bundled(NamedTuple):
+class WriteBundleResult(NamedTuple):
     """Contents of a written bundle."""
 
     since: int
@@ -38,43 +38,43 @@ class Bundled(NamedTuple):
     bytes: int
 
 
-class Taking(NamedTuple):
+class ReadBundleResult(NamedTuple):
     """Result of an applied bundle."""
 
-    head: Head
+    head: BundleHead
     upto: int
-    taken: Taken
+    result: SyncResult
 
 
-def write_bundle(hold: Hold, file: str, since: int, peer: str | None = None) -> Bundled:
+def write_bundle(ctx: Context, file: str, since: int, peer: str | None = None) -> WriteBundleResult:
     """Write the journal after `since` to a signed file, atomically; with `peer`, only what that peer may read."""
-    must_reach_all(hold)
-    must_be_local(hold, "file")
-    with hold.reading() as session:
-        scope = ALL if peer is None else _scope(session, peer)
-    key = hold.signing_key()
-    with hold.reading() as session:
-        head = _head(hold, session, since, scope)
-    with created(file) as to:
-        return _write(hold, to, head, key, scope)
+    must_reach_all_namespaces(ctx)
+    must_be_local(ctx, "file")
+    with ctx.reading() as session:
+        scope = FULL_SCOPE if peer is None else _get_peer_scope(session, peer)
+    key = ctx.signing_key()
+    with ctx.reading() as session:
+        head = _build_head(ctx, session, since, scope)
+    with create_file(file) as to:
+        return _write_pages(ctx, to, head, key, scope)
 
 
-def _scope(session: Session, name: str) -> Scope:
-    if peer := peers.by_name(session, name):
+def _get_peer_scope(session: Session, name: str) -> PeerScope:
+    if peer := peers.find_by_name(session, name):
         return peer.scope
     raise NotFound(f"No peer {name!r}. List peers with `holdfast peers list`.", peer=name)
 
 
-def _head(hold: Hold, session: Session, since: int, scope: Scope) -> Head:
-    greeting = telling.greet(session, hold.now(), scope)
+def _build_head(ctx: Context, session: Session, since: int, scope: PeerScope) -> BundleHead:
+    greeting = read_changes.build_handshake(session, ctx.now(), scope)
     if since > greeting.seq:
         raise Invalid(f"since: at most {greeting.seq}, the end of the journal (got {since})", fields=["since"])
-    return Head(
+    return BundleHead(
         node=greeting.node,
         origin=greeting.origin,
-        public_key=journal.head_of(session).public_key.hex(),
+        public_key=journal.get_head(session).public_key.hex(),
         since=since,
-        before=telling.numbers_at(session, since) if since else {},
+        before=read_changes.read_numbers_at(session, since) if since else {},
         seq=greeting.seq,
         made_at=greeting.now,
         authors=greeting.authors,
@@ -83,21 +83,21 @@ def _head(hold: Hold, session: Session, since: int, scope: Scope) -> Head:
     )
 
 
-def _write(hold: Hold, to: BinaryIO, head: Head, key: bytes, scope: Scope) -> Bundled:
+def _write_pages(ctx: Context, to: BinaryIO, head: BundleHead, key: bytes, scope: PeerScope) -> WriteBundleResult:
     """Write page by page, each in its own read transaction, at least up to the end of the journal at the start."""
-    writer, after, changes, states = Writer(to, head), head.since, 0, 0
+    writer, after, changes, states = BundleWriter(to, head), head.since, 0, 0
     while after < head.seq:
-        with hold.reading() as session:
-            page = telling.feed(session, key, after, {}, PAGE, scope)
-        writer.page(page)
+        with ctx.reading() as session:
+            page = read_changes.read_page(session, key, after, {}, PAGE, scope)
+        writer.write_page(page)
         after, changes, states = page.upto, changes + len(page.changes), states + len(page.states)
-        hold.progress(after - head.since, max(after, head.seq) - head.since, "bundling")
-    writer.seal(key)
-    return Bundled(head.since, after, changes, states, writer.bytes)
+        ctx.progress(after - head.since, max(after, head.seq) - head.since, "bundling")
+    writer.write_signature(key)
+    return WriteBundleResult(head.since, after, changes, states, writer.bytes)
 
 
 @contextmanager
-def created(file: str) -> Iterator[BinaryIO]:
+def create_file(file: str) -> Iterator[BinaryIO]:
     """Open a private temporary file and rename it once it is complete and synced; `-` is standard output."""
     if file == STREAM:
         if sys.stdout is None:
@@ -107,7 +107,7 @@ def created(file: str) -> Iterator[BinaryIO]:
         return
     path = local_path(file)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with filing(path):
+    with translate_os_errors(path):
         try:
             with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as to:
                 yield to
@@ -119,35 +119,35 @@ def created(file: str) -> Iterator[BinaryIO]:
 
 
 def read_bundle(
-    hold: Hold, file: str, *, trust_sender: bool = False, trust_source: bool = False, dry_run: bool = False
-) -> Taking:
+    ctx: Context, file: str, *, trust_sender: bool = False, trust_source: bool = False, dry_run: bool = False
+) -> ReadBundleResult:
     """Verify a whole bundle, then apply it page by page; each page is durable before the next."""
-    must_reach_all(hold)
-    must_be_local(hold, "file")
-    with _spooled(file) as spool:
-        head = _checked(spool)
-        with hold.reading() as session:
+    must_reach_all_namespaces(ctx)
+    must_be_local(ctx, "file")
+    with _spool_file(file) as spool:
+        head = _verify_bundle(spool)
+        with ctx.reading() as session:
             _must_be_another(session, head)
             _must_be_known(session, head, trust_sender=trust_sender)
             _must_follow(session, head)
-        with rehearsed(hold) if dry_run else nullcontext(hold) as there:
-            return _take(there, spool, head, owner=None if trust_source else hold.caller.agent)
+        with open_dry_run(ctx) if dry_run else nullcontext(ctx) as there:
+            return _apply_pages(there, spool, head, owner=None if trust_source else ctx.caller.agent)
 
 
 @contextmanager
-def _spooled(file: str) -> Iterator[BinaryIO]:
+def _spool_file(file: str) -> Iterator[BinaryIO]:
     """Copy the file, so that it cannot change between verification and use."""
     import tempfile
 
-    with filing(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as spool:
-        with opened(file) as given:
+    with translate_os_errors(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as spool:
+        with open_file(file) as given:
             while chunk := given.read(CHUNK):
                 spool.write(chunk)
         yield spool
 
 
 @contextmanager
-def opened(file: str) -> Iterator[BinaryIO]:
+def open_file(file: str) -> Iterator[BinaryIO]:
     if file == STREAM:
         if sys.stdin is None:
             raise Invalid("There is no standard input to read from.", fields=["file"])
@@ -161,25 +161,25 @@ def opened(file: str) -> Iterator[BinaryIO]:
         yield given
 
 
-def _checked(spool: BinaryIO) -> Head:
+def _verify_bundle(spool: BinaryIO) -> BundleHead:
     """Read the whole bundle and return its head; raises unless complete and signed by its sender."""
     spool.seek(0)
-    head, pages = read(spool)
+    head, pages = read_bundle_file(spool)
     for _ in pages:
         pass
     return head
 
 
-def _must_be_another(session: Session, head: Head) -> None:
-    if journal.head_of(session).origin == head.origin:
+def _must_be_another(session: Session, head: BundleHead) -> None:
+    if journal.get_head(session).origin == head.origin:
         raise Conflict("This store wrote the bundle itself: nothing to import.")
 
 
-def _must_be_known(session: Session, head: Head, *, trust_sender: bool) -> None:
+def _must_be_known(session: Session, head: BundleHead, *, trust_sender: bool) -> None:
     """Raise Forbidden unless the sender is an enrolled peer, is known from an earlier exchange, or is trusted."""
     if node_of(head.origin) != head.node or head.authors.get(head.origin) != head.public_key:
         raise Invalid("The bundle names two different senders. Nothing was changed.", fields=["file"])
-    peer, told = peers.by_node(session, head.node), session.rows("author_list")
+    peer, told = peers.find_by_node(session, head.node), session.rows("author_list")
     key = peer.public_key if peer else next((key for origin, key, _ in told if origin == head.origin), None)
     if key is not None and bytes(key).hex() != head.public_key:
         raise Forbidden(
@@ -193,9 +193,9 @@ def _must_be_known(session: Session, head: Head, *, trust_sender: bool) -> None:
         )
 
 
-def _must_follow(session: Session, head: Head) -> None:
+def _must_follow(session: Session, head: BundleHead) -> None:
     """Raise Conflict if the bundle would leave a gap, by the cursor or by the version vector."""
-    followed, known = _followed(session, head), telling.numbers(session)
+    followed, known = _get_cursor(session, head), read_changes.read_numbers(session)
     missing = {origin: (known.get(origin, 0) + 1, n) for origin, n in head.before.items() if known.get(origin, 0) < n}
     if head.since <= followed or not missing:
         return
@@ -207,29 +207,29 @@ def _must_follow(session: Session, head: Head) -> None:
     )
 
 
-def _take(hold: Hold, spool: BinaryIO, head: Head, owner: str | None) -> Taking:
+def _apply_pages(ctx: Context, spool: BinaryIO, head: BundleHead, owner: str | None) -> ReadBundleResult:
     """Apply the pages, skipping those applied before."""
     spool.seek(0)
-    _, pages = read(spool)
-    with hold.reading() as session:
-        scope, followed = peers.scope_of(session, head.node), _followed(session, head)
-    end, taken, upto = StoreEnd(hold, owner=owner, scope=scope), Taken(), head.since
+    _, pages = read_bundle_file(spool)
+    with ctx.reading() as session:
+        scope, followed = peers.get_scope(session, head.node), _get_cursor(session, head)
+    end, taken, upto = LocalEndpoint(ctx, owner=owner, scope=scope), SyncResult(), head.since
     for page in pages:
         upto = page.upto
         if upto > followed:
-            end.take(page, _sender(head, upto), taken)
-        hold.progress(upto - head.since, max(upto, head.seq) - head.since, "applying")
-    return Taking(head, upto, taken)
+            end.apply_changes(page, _build_handshake(head, upto), taken)
+        ctx.progress(upto - head.since, max(upto, head.seq) - head.since, "applying")
+    return ReadBundleResult(head, upto, taken)
 
 
-def _followed(session: Session, head: Head) -> int:
+def _get_cursor(session: Session, head: BundleHead) -> int:
     """Return the cursor for the sender; 0 if its namespace patterns changed."""
-    row = session.row("followed_get", origin=head.origin)
+    row = session.row("sync_cursor_get", origin=head.origin)
     return row[0] if row and row[1] == head.scope else 0
 
 
-def _sender(head: Head, upto: int) -> Greeting:
-    return Greeting(
+def _build_handshake(head: BundleHead, upto: int) -> Handshake:
+    return Handshake(
         node=head.node,
         origin=head.origin,
         seq=max(upto, head.seq),

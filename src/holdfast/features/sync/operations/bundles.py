@@ -5,8 +5,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from holdfast.features.sync.bundles.service import read_bundle, write_bundle
-from holdfast.features.sync.operations.sync import MOST_TOLD, NotTaken, not_taken
-from holdfast.kernel.context import Hold, Progress
+from holdfast.features.sync.operations.sync import MAX_ERRORS, RejectedChangeView, list_rejected_views
+from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 
 BundlePath = Annotated[
@@ -24,7 +24,7 @@ class ExportBundle(Request, frozen=True):
     ) = None
 
 
-class BundleWritten(Struct, frozen=True, kw_only=True):
+class BundleExportResult(Struct, frozen=True, kw_only=True):
     file: str
     since: int
     next: int
@@ -49,14 +49,14 @@ class BundleWritten(Struct, frozen=True, kw_only=True):
         Example({}, error="VALIDATION_FAILED"),
     ),
 )
-def sync_export_bundle(hold: Hold, request: ExportBundle, progress: Progress) -> BundleWritten:
+def sync_export_bundle(ctx: Context, request: ExportBundle, progress: Progress) -> BundleExportResult:
     """Write changes to a signed, compressed file for another store.
 
     The file is complete or not written at all. Import it with `sync import-bundle`. Without `peer` it contains
     everything after `since`, private memories included: protect it like the store.
     """
-    done = write_bundle(hold, request.file, request.since, request.peer)
-    return BundleWritten(
+    done = write_bundle(ctx, request.file, request.since, request.peer)
+    return BundleExportResult(
         file=request.file, since=done.since, next=done.upto, changes=done.changes, states=done.states, bytes=done.bytes
     )
 
@@ -70,7 +70,7 @@ class ImportBundle(Request, frozen=True):
     dry_run: Annotated[bool, Meta(description="Report what would change; change nothing.")] = False
 
 
-class BundleTaken(Struct, frozen=True, kw_only=True):
+class BundleImportResult(Struct, frozen=True, kw_only=True):
     node: str
     """The node that wrote the bundle."""
     since: int
@@ -82,7 +82,7 @@ class BundleTaken(Struct, frozen=True, kw_only=True):
     links: int
     conflicts: int
     rejected: int
-    errors: list[NotTaken]
+    errors: list[RejectedChangeView]
     dry_run: bool
 
 
@@ -95,29 +95,25 @@ class BundleTaken(Struct, frozen=True, kw_only=True):
     human="holdfast.features.sync.render:render_bundle_import",
     examples=(Example({"file": "no/such.bundle"}, error="VALIDATION_FAILED"), Example({}, error="VALIDATION_FAILED")),
 )
-def sync_import_bundle(hold: Hold, request: ImportBundle, progress: Progress) -> BundleTaken:
+def sync_import_bundle(ctx: Context, request: ImportBundle, progress: Progress) -> BundleImportResult:
     """Apply a bundle written by `sync export-bundle`.
 
     The whole file is verified before any change is applied. Importing it again changes nothing. A bundle that would
     leave a gap is rejected, and the error lists the missing changes.
     """
     done = read_bundle(
-        hold,
-        request.file,
-        trust_sender=request.trust_sender,
-        trust_source=request.trust_source,
-        dry_run=request.dry_run,
+        ctx, request.file, trust_sender=request.trust_sender, trust_source=request.trust_source, dry_run=request.dry_run
     )
-    taken = done.taken
-    return BundleTaken(
+    taken = done.result
+    return BundleImportResult(
         node=done.head.node,
         since=done.head.since,
         next=done.upto,
-        imported=taken.memories,
-        deletes=len(taken.deleted),
+        imported=taken.memory_count,
+        deletes=len(taken.deleted_ids),
         links=len(taken.links),
         conflicts=taken.conflicts,
-        rejected=len(taken.rejected),
-        errors=not_taken("here", taken)[:MOST_TOLD],
+        rejected=len(taken.list_rejected),
+        errors=list_rejected_views("here", taken)[:MAX_ERRORS],
         dry_run=request.dry_run,
     )

@@ -4,21 +4,21 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.sync import compact as folding
-from holdfast.kernel.context import Hold, Progress
-from holdfast.kernel.journal.checkpoint import RETENTION_DAYS
+from holdfast.features.sync import compact as compaction_service
+from holdfast.kernel.context import Context, Progress
+from holdfast.kernel.journal.checkpoint import DEFAULT_RETENTION_DAYS
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.timestamps import format_timestamp
 
 
 class Compact(Request, frozen=True):
     older_than: Annotated[
         int, Meta(ge=0, le=36_500, description="Days of full history to keep, even if every peer has them.")
-    ] = RETENTION_DAYS
+    ] = DEFAULT_RETENTION_DAYS
     dry_run: Annotated[bool, Meta(description="Report what would change; change nothing.")] = False
 
 
-class Compacted(Struct, frozen=True, kw_only=True):
+class CompactResult(Struct, frozen=True, kw_only=True):
     folded: int
     """Journal entries removed; the final state of each record is kept."""
     records: int
@@ -49,22 +49,22 @@ class Compacted(Struct, frozen=True, kw_only=True):
     human="holdfast.features.sync.render:render_compaction",
     examples=(Example({"dry_run": True}), Example({"older_than": -1}, error="VALIDATION_FAILED")),
 )
-def compact(hold: Hold, request: Compact, progress: Progress) -> Compacted:
+def compact(ctx: Context, request: Compact, progress: Progress) -> CompactResult:
     """Compact old history to final states, once every enrolled peer has it.
 
     No memory changes, and `verify` still proves the rest. Undo, history and known_at reach back to the compaction
     point. Runs in short transactions, so others can write; if interrupted, run it again to continue.
     """
-    done = folding.compact(hold, request.older_than, dry_run=request.dry_run)
-    return Compacted(
+    done = compaction_service.compact(ctx, request.older_than, dry_run=request.dry_run)
+    return CompactResult(
         folded=done.dropped,
         records=done.records,
         entries=done.after.entries,
-        bytes_before=done.before.said,
-        bytes_after=done.after.said,
+        bytes_before=done.before.chars,
+        bytes_after=done.after.chars,
         held_back=done.held_back,
-        waits_for=UNSET if done.slowest is None else done.slowest,
+        waits_for=UNSET if done.slowest_peer is None else done.slowest_peer,
         floor=done.floor.seq if done.floor else 0,
-        since=to_text(done.floor.kept_at) if done.floor else UNSET,
+        since=format_timestamp(done.floor.kept_at) if done.floor else UNSET,
         dry_run=request.dry_run,
     )

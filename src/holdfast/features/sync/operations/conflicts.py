@@ -4,16 +4,16 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import known
-from holdfast.features.sync import conflicts as settling
-from holdfast.features.sync.conflict_store import Side
-from holdfast.features.sync.conflicts import Shown, parts_of_resolving
-from holdfast.kernel.context import Hold
-from holdfast.kernel.records.merge import Keep
+from holdfast.features.memories.views import value_or_unset
+from holdfast.features.sync import conflicts as conflict_service
+from holdfast.features.sync.conflict_store import ConflictSide
+from holdfast.features.sync.conflicts import ConflictDetails, get_resolve_parts
+from holdfast.kernel.context import Context
+from holdfast.kernel.records.merge import Resolution
 from holdfast.kernel.registry.fields import Actor, Limit, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.registry.stages import Parts
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.registry.stages import StageEffects
+from holdfast.kernel.timestamps import format_timestamp
 
 
 class SideView(Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class ConflictPage(Struct, frozen=True, kw_only=True):
     total: int
 
 
-def conflict_view(one: "Shown") -> ConflictView:
+def conflict_view(one: "ConflictDetails") -> ConflictView:
     return ConflictView(
         id=one.conflict.id,
         kind=one.conflict.kind,
@@ -54,20 +54,20 @@ def conflict_view(one: "Shown") -> ConflictView:
         namespace=one.conflict.namespace,
         title=one.conflict.title,
         field=one.conflict.cell,
-        shown=_side(one.sides.shown),
-        other=_side(one.sides.lost),
-        found_at=to_text(one.conflict.found_at),
-        mine=known(one.mine),
+        shown=_side_view(one.sides.shown),
+        other=_side_view(one.sides.lost),
+        found_at=format_timestamp(one.conflict.found_at),
+        mine=value_or_unset(one.mine),
     )
 
 
-def _side(side: "Side") -> SideView:
+def _side_view(side: "ConflictSide") -> SideView:
     return SideView(
         value=side.value,
         memory_id=side.record,
         origin=side.stamp.origin,
-        at=to_text((side.stamp.time >> 16) * 1000),
-        actor=known(side.actor),
+        at=format_timestamp((side.stamp.time >> 16) * 1000),
+        actor=value_or_unset(side.actor),
     )
 
 
@@ -84,10 +84,10 @@ class Conflicts(Request, frozen=True):
     human="holdfast.features.sync.render:render_conflicts",
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
-def conflicts(hold: Hold, request: Conflicts) -> ConflictPage:
+def conflicts(ctx: Context, request: Conflicts) -> ConflictPage:
     """List conflicts between concurrent edits, newest first."""
-    with hold.reading() as session:
-        found, total = settling.browse(hold, session, limit=request.limit, skip=request.offset)
+    with ctx.reading() as session:
+        found, total = conflict_service.list_conflicts(ctx, session, limit=request.limit, skip=request.offset)
     return ConflictPage(conflicts=[conflict_view(one) for one in found], count=len(found), total=total)
 
 
@@ -106,22 +106,23 @@ class ConflictShow(Request, frozen=True):
     human="holdfast.features.sync.render:render_conflict",
     examples=(Example({"id": "no-such-conflict"}, error="NOT_FOUND"),),
 )
-def conflicts_show(hold: Hold, request: ConflictShow) -> ConflictView:
+def conflicts_show(ctx: Context, request: ConflictShow) -> ConflictView:
     """Show both values of a conflict."""
-    with hold.reading() as session:
-        return conflict_view(settling.show(hold, session, request.id))
+    with ctx.reading() as session:
+        return conflict_view(conflict_service.get_conflict(ctx, session, request.id))
 
 
 class ConflictResolve(Request, frozen=True):
     id: ConflictId
     keep: Annotated[
-        Keep, Meta(description="shown or other, mine or theirs, both (as two memories), or edited (with `value`).")
+        Resolution,
+        Meta(description="shown or other, mine or theirs, both (as two memories), or edited (with `value`)."),
     ]
     value: Annotated[str, Meta(description="The text that replaces both, with keep edited.")] | None = None
     agent_id: Actor | None = None
 
 
-class ConflictResolved(Struct, frozen=True, kw_only=True):
+class ConflictResolveResult(Struct, frozen=True, kw_only=True):
     id: str
     memory_id: str
     field: str
@@ -130,8 +131,8 @@ class ConflictResolved(Struct, frozen=True, kw_only=True):
     """The memory that now holds the other value, if both were kept."""
 
 
-def _parts(hold: Hold, request: ConflictResolve) -> Parts:
-    return parts_of_resolving(hold, request.id, request.keep, request.value)
+def _parts(ctx: Context, request: ConflictResolve) -> StageEffects:
+    return get_resolve_parts(ctx, request.id, request.keep, request.value)
 
 
 @operation(
@@ -148,9 +149,9 @@ def _parts(hold: Hold, request: ConflictResolve) -> Parts:
         Example({"id": "no-such-conflict", "keep": "mine", "value": "Mine, edited."}, error="VALIDATION_FAILED"),
     ),
 )
-def conflicts_resolve(hold: Hold, request: ConflictResolve) -> ConflictResolved:
+def conflicts_resolve(ctx: Context, request: ConflictResolve) -> ConflictResolveResult:
     """Resolve a conflict; the resolution is replicated to all peers."""
-    conflict, other = settling.resolve(hold, request.id, request.keep, request.value)
-    return ConflictResolved(
-        id=conflict.id, memory_id=conflict.about, field=conflict.cell, kept=request.keep, other_id=known(other)
+    conflict, other = conflict_service.resolve_conflict(ctx, request.id, request.keep, request.value)
+    return ConflictResolveResult(
+        id=conflict.id, memory_id=conflict.about, field=conflict.cell, kept=request.keep, other_id=value_or_unset(other)
     )

@@ -4,14 +4,14 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import known
+from holdfast.features.memories.views import value_or_unset
 from holdfast.features.sync.peers import certificates
 from holdfast.features.sync.peers import service as peers
 from holdfast.features.sync.peers.store import Peer
-from holdfast.features.sync.peers.token import written
-from holdfast.kernel.context import Hold
-from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request, operation
-from holdfast.kernel.timestamps import to_text
+from holdfast.features.sync.peers.token import format_token
+from holdfast.kernel.context import Context
+from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
+from holdfast.kernel.timestamps import format_timestamp
 
 Name = Annotated[
     str, Meta(min_length=1, max_length=64, description="A local name for the peer.", extra={"argument": True})
@@ -24,7 +24,7 @@ Tell = Annotated[Patterns, Meta(max_length=32, description="Namespaces it may re
 Take = Annotated[Patterns, Meta(max_length=32, description="Namespaces it may write; '' for none.")]
 Url = Annotated[str, Meta(max_length=2048, description="Its server address: https://desk.example:9077.")]
 Pin = Annotated[str, Meta(max_length=256, description="SHA-256 of its server certificate, to pin it.")]
-ADMIN = "Also accept policies, grants, standards and erasure requests from it."
+ADMIN_DESCRIPTION = "Also accept policies, grants, standards and erasure requests from it."
 NO_TOKEN = "hfpeer1_nothing"  # noqa: S105 - an example of one that cannot be read
 
 
@@ -60,9 +60,9 @@ def peer_view(peer: "Peer") -> PeerView:
         tell=list(peer.tell),
         take=list(peer.take),
         admin=peer.admin,
-        enrolled_at=to_text(peer.enrolled_at),
-        url=known(peer.url),
-        fingerprint=known(peer.fingerprint),
+        enrolled_at=format_timestamp(peer.enrolled_at),
+        url=value_or_unset(peer.url),
+        fingerprint=value_or_unset(peer.fingerprint),
     )
 
 
@@ -77,10 +77,10 @@ def peer_view(peer: "Peer") -> PeerView:
     human="holdfast.features.sync.peers.render:render_peer_token",
     examples=(Example({}),),
 )
-def peer_token(hold: Hold, request: Nothing) -> PeerToken:
+def peer_token(ctx: Context, request: EmptyRequest) -> PeerToken:
     """Print the token with which another store enrols this one."""
-    token = peers.own_token(hold)
-    return PeerToken(token=written(token), node=token.node, public_key=token.public_key.hex())
+    token = peers.get_own_token(ctx)
+    return PeerToken(token=format_token(token), node=token.node, public_key=token.public_key.hex())
 
 
 class PeerAdd(Request, frozen=True):
@@ -89,7 +89,7 @@ class PeerAdd(Request, frozen=True):
     url: Url | None = None
     tell: Tell | None = None
     take: Take | None = None
-    admin: Annotated[bool, Meta(description=ADMIN)] = False
+    admin: Annotated[bool, Meta(description=ADMIN_DESCRIPTION)] = False
     fingerprint: Pin | None = None
 
 
@@ -108,15 +108,15 @@ class PeerAdd(Request, frozen=True):
         Example({"name": "desk"}, error="VALIDATION_FAILED"),
     ),
 )
-def peer_add(hold: Hold, request: PeerAdd) -> PeerView:
+def peer_add(ctx: Context, request: PeerAdd) -> PeerView:
     """Enrol another store as a peer, limited to the given namespaces.
 
     Without patterns it may read and write every namespace. Policies, grants, standards and erasure requests need
     `admin`.
     """
     return peer_view(
-        peers.add(
-            hold,
+        peers.add_peer(
+            ctx,
             request.name,
             request.token,
             url=request.url,
@@ -138,9 +138,9 @@ def peer_add(hold: Hold, request: PeerAdd) -> PeerView:
     human="holdfast.features.sync.peers.render:render_peers",
     examples=(Example({}),),
 )
-def peer_list(hold: Hold, request: Nothing) -> PeerPage:
+def peer_list(ctx: Context, request: EmptyRequest) -> PeerPage:
     """List enrolled peers and the namespaces each may read and write."""
-    found = [peer_view(peer) for peer in peers.every(hold)]
+    found = [peer_view(peer) for peer in peers.list_peers(ctx)]
     return PeerPage(peers=found, count=len(found))
 
 
@@ -149,7 +149,7 @@ class PeerSet(Request, frozen=True):
     url: Url | None = None
     tell: Tell | None = None
     take: Take | None = None
-    admin: Annotated[bool, Meta(description=ADMIN)] | None = None
+    admin: Annotated[bool, Meta(description=ADMIN_DESCRIPTION)] | None = None
     fingerprint: Pin | None = None
     token: TokenText | None = None
 
@@ -164,15 +164,15 @@ class PeerSet(Request, frozen=True):
     human="holdfast.features.sync.peers.render:render_peer",
     examples=(Example({"name": "nobody", "tell": ["team/**"]}, error="NOT_FOUND"),),
 )
-def peer_set(hold: Hold, request: PeerSet) -> PeerView:
+def peer_set(ctx: Context, request: PeerSet) -> PeerView:
     """Change the settings of a peer; omitted fields keep their values.
 
     A token is needed only if the peer has a new key. Records that enter its namespaces are sent to it; records that
     leave them stay there unchanged.
     """
     return peer_view(
-        peers.change(
-            hold,
+        peers.change_peer(
+            ctx,
             request.name,
             token=request.token,
             url=request.url,
@@ -198,9 +198,9 @@ class PeerRemove(Request, frozen=True):
     human="holdfast.features.sync.peers.render:render_peer_removal",
     examples=(Example({"name": "nobody"}, error="NOT_FOUND"),),
 )
-def peer_remove(hold: Hold, request: PeerRemove) -> PeerView:
+def peer_remove(ctx: Context, request: PeerRemove) -> PeerView:
     """Remove a peer immediately; data it sent before stays."""
-    return peer_view(peers.remove(hold, request.name))
+    return peer_view(peers.remove_peer(ctx, request.name))
 
 
 class PeerCertificate(Request, frozen=True):
@@ -217,7 +217,7 @@ class PeerCertificate(Request, frozen=True):
     ] = "certificates"
 
 
-class CertificateMade(Struct, frozen=True, kw_only=True):
+class CertificateResult(Struct, frozen=True, kw_only=True):
     certificate: str
     key: str
     ca: str
@@ -236,7 +236,7 @@ class CertificateMade(Struct, frozen=True, kw_only=True):
     human="holdfast.features.sync.peers.render:render_peer_certificate",
     examples=(Example({"name": "no blanks"}, error="VALIDATION_FAILED"),),
 )
-def peer_certificate(hold: Hold, request: PeerCertificate) -> CertificateMade:
+def peer_certificate(ctx: Context, request: PeerCertificate) -> CertificateResult:
     """Create a server and client certificate for a store.
 
     The first one in a folder also creates its signing CA. Key files are readable by their owner only and have no
@@ -244,7 +244,7 @@ def peer_certificate(hold: Hold, request: PeerCertificate) -> CertificateMade:
     """
     from pathlib import Path
 
-    made = certificates.make(hold, Path(request.folder), request.name, request.host or [])
-    return CertificateMade(
+    made = certificates.make_certificate(ctx, Path(request.folder), request.name, request.host or [])
+    return CertificateResult(
         certificate=str(made.certificate), key=str(made.key), ca=str(made.ca), fingerprint=made.fingerprint
     )

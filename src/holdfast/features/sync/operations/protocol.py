@@ -5,18 +5,18 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from holdfast.features.sync import server as hosting
-from holdfast.kernel.context import Hold
+from holdfast.features.sync import server as sync_server
+from holdfast.kernel.context import Context
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 
-MOST_BYTES = 32 * 1024 * 1024
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 
 
 class Message(Request, frozen=True):
     message: Annotated[dict[str, Any], Meta(description="The request message, as the sync protocol defines it.")]
 
 
-NOTHING_SAID = Example({"message": {}}, error="VALIDATION_FAILED")
+EMPTY_MESSAGE = Example({"message": {}}, error="VALIDATION_FAILED")
 STRANGER = {"node": "elsewhere", "origin": "elsewhere.1", "seq": 0, "now": 0, "vector": {}, "authors": {}}
 
 
@@ -37,12 +37,12 @@ class PeerHello(Struct, frozen=True, kw_only=True):
     family="other",
     surfaces=("library", "http"),
     whole="message",
-    most_bytes=MOST_BYTES,
-    examples=(Example({"message": {"greeting": STRANGER, "kinds": ["memory"]}}), NOTHING_SAID),
+    most_bytes=MAX_MESSAGE_BYTES,
+    examples=(Example({"message": {"greeting": STRANGER, "kinds": ["memory"]}}), EMPTY_MESSAGE),
 )
-def peer_hello(hold: Hold, request: Message) -> PeerHello:
+def peer_hello(ctx: Context, request: Message) -> PeerHello:
     """Exchange identities, version vectors and cursors with another store."""
-    return PeerHello(**asdict(hosting.hello(hold, request.message)))
+    return PeerHello(**asdict(sync_server.answer_hello(ctx, request.message)))
 
 
 class PeerFeed(Struct, frozen=True, kw_only=True):
@@ -66,15 +66,15 @@ class PeerFeed(Struct, frozen=True, kw_only=True):
     family="other",
     surfaces=("library", "http"),
     whole="message",
-    most_bytes=MOST_BYTES,
-    examples=(Example({"message": {"after": 0, "known": {}, "limit": 10}}), NOTHING_SAID),
+    most_bytes=MAX_MESSAGE_BYTES,
+    examples=(Example({"message": {"after": 0, "known": {}, "limit": 10}}), EMPTY_MESSAGE),
 )
-def peer_feed(hold: Hold, request: Message) -> PeerFeed:
+def peer_feed(ctx: Context, request: Message) -> PeerFeed:
     """Return the changes that another store is missing."""
-    return PeerFeed(**asdict(hosting.feed(hold, request.message)))
+    return PeerFeed(**asdict(sync_server.answer_feed(ctx, request.message)))
 
 
-class PeerTaken(Struct, frozen=True, kw_only=True):
+class PeerTakeResult(Struct, frozen=True, kw_only=True):
     protocol: int
     followed: int
     outcomes: list[str]
@@ -99,9 +99,9 @@ class PeerTaken(Struct, frozen=True, kw_only=True):
     family="other",
     surfaces=("library", "http"),
     whole="message",
-    most_bytes=MOST_BYTES,
-    examples=(Example({"message": {"sender": STRANGER, "changes": [], "upto": 0}}), NOTHING_SAID),
+    most_bytes=MAX_MESSAGE_BYTES,
+    examples=(Example({"message": {"sender": STRANGER, "changes": [], "upto": 0}}), EMPTY_MESSAGE),
 )
-def peer_take(hold: Hold, request: Message) -> PeerTaken:
+def peer_take(ctx: Context, request: Message) -> PeerTakeResult:
     """Apply a page of changes in one transaction, with an outcome for each."""
-    return PeerTaken(**asdict(hosting.take(hold, request.message)))
+    return PeerTakeResult(**asdict(sync_server.answer_take(ctx, request.message)))

@@ -5,20 +5,20 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import known
-from holdfast.features.sync.quarantine import service as aside
-from holdfast.features.sync.quarantine.service import Retried
-from holdfast.features.sync.quarantine.store import Quarantined
-from holdfast.kernel.context import Hold
+from holdfast.features.memories.views import value_or_unset
+from holdfast.features.sync.quarantine import service as quarantine_service
+from holdfast.features.sync.quarantine.service import RetryOutcome
+from holdfast.features.sync.quarantine.store import QuarantinedChange
+from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Limit, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import to_text
+from holdfast.kernel.timestamps import format_timestamp
 
-QuarantinedId = Annotated[str, Meta(min_length=1, max_length=128, extra={"argument": True})]
-MOST_AT_ONCE = 1000
+QuarantineId = Annotated[str, Meta(min_length=1, max_length=128, extra={"argument": True})]
+MAX_IDS = 1000
 
 
-class QuarantinedView(Struct, frozen=True, kw_only=True):
+class QuarantinedChangeView(Struct, frozen=True, kw_only=True):
     """A rejected change of another store."""
 
     id: str
@@ -44,9 +44,9 @@ class QuarantinedView(Struct, frozen=True, kw_only=True):
     """The memory it is about."""
 
 
-def quarantined_view(held: "Quarantined", senders: Mapping[str, str]) -> QuarantinedView:
+def quarantined_change_view(held: "QuarantinedChange", senders: Mapping[str, str]) -> QuarantinedChangeView:
     change = held.change
-    return QuarantinedView(
+    return QuarantinedChangeView(
         id=held.id,
         reason=held.reason,
         detail=held.detail,
@@ -56,13 +56,13 @@ def quarantined_view(held: "Quarantined", senders: Mapping[str, str]) -> Quarant
         origin=change.origin,
         number=change.n,
         peer=held.peer,
-        peer_name=known(senders.get(held.peer)),
+        peer_name=value_or_unset(senders.get(held.peer)),
         actor=change.actor,
-        made_at=to_text((change.at >> 16) * 1000),
-        kept_at=to_text(held.kept_at),
-        tried_at=to_text(held.tried_at),
+        made_at=format_timestamp((change.at >> 16) * 1000),
+        kept_at=format_timestamp(held.kept_at),
+        tried_at=format_timestamp(held.tried_at),
         tries=held.tries,
-        memory_id=known(change.about),
+        memory_id=value_or_unset(change.about),
     )
 
 
@@ -72,7 +72,7 @@ class Quarantine(Request, frozen=True):
 
 
 class QuarantinePage(Struct, frozen=True, kw_only=True):
-    quarantined: list[QuarantinedView]
+    quarantined: list[QuarantinedChangeView]
     count: int
     total: int
 
@@ -86,18 +86,20 @@ class QuarantinePage(Struct, frozen=True, kw_only=True):
     human="holdfast.features.sync.quarantine.render:render_quarantine",
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
-def quarantine(hold: Hold, request: Quarantine) -> QuarantinePage:
+def quarantine(ctx: Context, request: Quarantine) -> QuarantinePage:
     """List rejected changes of other stores with their reasons, newest first."""
-    held, total = aside.listed(hold, limit=request.limit, skip=request.offset)
-    names = aside.senders(hold)
-    return QuarantinePage(quarantined=[quarantined_view(one, names) for one in held], count=len(held), total=total)
+    held, total = quarantine_service.list_quarantined(ctx, limit=request.limit, skip=request.offset)
+    names = quarantine_service.get_sender_names(ctx)
+    return QuarantinePage(
+        quarantined=[quarantined_change_view(one, names) for one in held], count=len(held), total=total
+    )
 
 
 class QuarantineShow(Request, frozen=True):
-    id: QuarantinedId
+    id: QuarantineId
 
 
-class QuarantinedWhole(QuarantinedView, frozen=True, kw_only=True):
+class QuarantinedChangeDetails(QuarantinedChangeView, frozen=True, kw_only=True):
     """A rejected change with its content."""
 
     says: str | UnsetType = UNSET
@@ -113,23 +115,22 @@ class QuarantinedWhole(QuarantinedView, frozen=True, kw_only=True):
     human="holdfast.features.sync.quarantine.render:render_quarantined_change",
     examples=(Example({"id": "no-such-change"}, error="NOT_FOUND"),),
 )
-def quarantine_show(hold: Hold, request: QuarantineShow) -> QuarantinedWhole:
+def quarantine_show(ctx: Context, request: QuarantineShow) -> QuarantinedChangeDetails:
     """Show a rejected change and its content."""
-    held = aside.show(hold, request.id)
-    view = quarantined_view(held, aside.senders(hold))
+    held = quarantine_service.get_quarantined(ctx, request.id)
+    view = quarantined_change_view(held, quarantine_service.get_sender_names(ctx))
     fields = {name: getattr(view, name) for name in view.__struct_fields__}
-    return QuarantinedWhole(**fields, says=known(held.change.words))
+    return QuarantinedChangeDetails(**fields, says=value_or_unset(held.change.content))
 
 
 class QuarantineRetry(Request, frozen=True):
     ids: Annotated[
-        list[str],
-        Meta(max_length=MOST_AT_ONCE, description="Ids of the changes [default: all].", extra={"argument": True}),
+        list[str], Meta(max_length=MAX_IDS, description="Ids of the changes [default: all].", extra={"argument": True})
     ] = []
     trust_source: Annotated[bool, Meta(description="Keep the owners of new memories; otherwise you own them.")] = False
 
 
-class RetriedView(Struct, frozen=True, kw_only=True):
+class RetryView(Struct, frozen=True, kw_only=True):
     id: str
     kind: str
     record: str
@@ -138,10 +139,10 @@ class RetriedView(Struct, frozen=True, kw_only=True):
     detail: str | UnsetType = UNSET
 
 
-class QuarantineRetried(Struct, frozen=True, kw_only=True):
+class QuarantineRetryResult(Struct, frozen=True, kw_only=True):
     applied: int
     rejected: int
-    outcomes: list[RetriedView]
+    outcomes: list[RetryView]
 
 
 @operation(
@@ -153,32 +154,36 @@ class QuarantineRetried(Struct, frozen=True, kw_only=True):
     human="holdfast.features.sync.quarantine.render:render_quarantine_retry",
     examples=(Example({}), Example({"ids": ["no-such-change"]}, error="NOT_FOUND")),
 )
-def quarantine_retry(hold: Hold, request: QuarantineRetry) -> QuarantineRetried:
+def quarantine_retry(ctx: Context, request: QuarantineRetry) -> QuarantineRetryResult:
     """Retry changes in quarantine as if they had just arrived.
 
     A change that is rejected again stays in quarantine with its reason.
     """
-    outcomes = [_retried(one) for one in aside.retry(hold, request.ids, trust_source=request.trust_source)]
+    outcomes = [
+        _retry_view(one)
+        for one in quarantine_service.retry_quarantined(ctx, request.ids, trust_source=request.trust_source)
+    ]
     applied = sum(one.outcome == "applied" for one in outcomes)
-    return QuarantineRetried(applied=applied, rejected=len(outcomes) - applied, outcomes=outcomes)
+    return QuarantineRetryResult(applied=applied, rejected=len(outcomes) - applied, outcomes=outcomes)
 
 
-def _retried(one: "Retried") -> RetriedView:
-    about = {"id": one.held.id, "kind": one.held.change.kind, "record": one.held.change.record}
-    if one.still is None:
-        return RetriedView(**about, outcome="applied")
-    return RetriedView(**about, outcome="rejected", reason=one.still.reason, detail=one.still.detail)
+def _retry_view(one: "RetryOutcome") -> RetryView:
+    about = {"id": one.change.id, "kind": one.change.change.kind, "record": one.change.change.record}
+    if one.still_quarantined is None:
+        return RetryView(**about, outcome="applied")
+    return RetryView(
+        **about, outcome="rejected", reason=one.still_quarantined.reason, detail=one.still_quarantined.detail
+    )
 
 
 class QuarantineDrop(Request, frozen=True):
     ids: Annotated[
-        list[str],
-        Meta(min_length=1, max_length=MOST_AT_ONCE, description="Ids of the changes.", extra={"argument": True}),
+        list[str], Meta(min_length=1, max_length=MAX_IDS, description="Ids of the changes.", extra={"argument": True})
     ]
 
 
-class QuarantineDropped(Struct, frozen=True, kw_only=True):
-    dropped: list[QuarantinedView]
+class QuarantineDropResult(Struct, frozen=True, kw_only=True):
+    dropped: list[QuarantinedChangeView]
     count: int
 
 
@@ -192,11 +197,11 @@ class QuarantineDropped(Struct, frozen=True, kw_only=True):
     human="holdfast.features.sync.quarantine.render:render_quarantine_drop",
     examples=(Example({"ids": ["no-such-change"]}, error="NOT_FOUND"), Example({"ids": []}, error="VALIDATION_FAILED")),
 )
-def quarantine_drop(hold: Hold, request: QuarantineDrop) -> QuarantineDropped:
+def quarantine_drop(ctx: Context, request: QuarantineDrop) -> QuarantineDropResult:
     """Delete changes from quarantine and reject them in the future.
 
     They are rejected whoever sends them again. A different change with the same origin and number is accepted.
     """
-    names = aside.senders(hold)
-    held = [quarantined_view(one, names) for one in aside.drop(hold, request.ids)]
-    return QuarantineDropped(dropped=held, count=len(held))
+    names = quarantine_service.get_sender_names(ctx)
+    held = [quarantined_change_view(one, names) for one in quarantine_service.drop_quarantined(ctx, request.ids)]
+    return QuarantineDropResult(dropped=held, count=len(held))

@@ -4,20 +4,19 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.admin.backup import must_reach_all
-from holdfast.features.memories.views import known
-from holdfast.features.sync import conflicts as settling
-from holdfast.features.sync import read_changes as exchange
-from holdfast.features.sync import service as syncing
-from holdfast.features.sync import status
-from holdfast.features.sync.exchange import Synced
-from holdfast.features.sync.receive_changes import Taken
-from holdfast.features.sync.status import Standing
-from holdfast.kernel.context import Hold, Progress
-from holdfast.kernel.registry.operation import Effect, Example, Nothing, Request, operation
-from holdfast.kernel.timestamps import to_text
+from holdfast.features.admin.backup import must_reach_all_namespaces
+from holdfast.features.memories.views import value_or_unset
+from holdfast.features.sync import conflicts as conflict_service
+from holdfast.features.sync import read_changes, status
+from holdfast.features.sync import service as sync_service
+from holdfast.features.sync.exchange import ExchangeResult
+from holdfast.features.sync.receive_changes import SyncResult
+from holdfast.features.sync.status import PeerStatus
+from holdfast.kernel.context import Context, Progress
+from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
+from holdfast.kernel.timestamps import format_timestamp
 
-MOST_TOLD = 100
+MAX_ERRORS = 100
 """Rejected changes listed in a response; all of them are in quarantine."""
 
 
@@ -41,7 +40,7 @@ class Sync(Request, frozen=True):
     dry_run: Annotated[bool, Meta(description="Report what would change; change nothing.")] = False
 
 
-class Planned(Struct, frozen=True, kw_only=True):
+class SyncPlan(Struct, frozen=True, kw_only=True):
     """What a sync would do to memories and links in one direction."""
 
     new: int
@@ -50,7 +49,7 @@ class Planned(Struct, frozen=True, kw_only=True):
     links: int
 
 
-class NotTaken(Struct, frozen=True, kw_only=True):
+class RejectedChangeView(Struct, frozen=True, kw_only=True):
     """A change that one of the stores rejected."""
 
     by: Literal["here", "there"]
@@ -62,14 +61,14 @@ class NotTaken(Struct, frozen=True, kw_only=True):
     detail: str
 
 
-class SyncDone(Struct, frozen=True, kw_only=True):
+class SyncReport(Struct, frozen=True, kw_only=True):
     direction: str
     deletes: int
     """Memories deleted on either side by this sync, or that arrived deleted."""
     links: int
     conflicts: int
     rejected: int
-    errors: list[NotTaken]
+    errors: list[RejectedChangeView]
     forked: list[str]
     """Forked origins of third stores: the two stores have different changes with the same numbers, because a database
     file was copied. The store that owns the origin repairs it when it syncs."""
@@ -80,8 +79,8 @@ class SyncDone(Struct, frozen=True, kw_only=True):
     exported: int | UnsetType = UNSET
     pulled: int | UnsetType = UNSET
     pushed: int | UnsetType = UNSET
-    pull: Planned | UnsetType = UNSET
-    push: Planned | UnsetType = UNSET
+    pull: SyncPlan | UnsetType = UNSET
+    push: SyncPlan | UnsetType = UNSET
 
 
 @operation(
@@ -97,33 +96,33 @@ class SyncDone(Struct, frozen=True, kw_only=True):
         Example({}, error="VALIDATION_FAILED"),
     ),
 )
-def sync(hold: Hold, request: Sync, progress: Progress) -> SyncDone:
+def sync(ctx: Context, request: Sync, progress: Progress) -> SyncReport:
     """Exchange missing changes with another store.
 
     Concurrent edits keep both values: the newer is shown, the other becomes a conflict. If interrupted, run it again
     to continue.
     """
-    done = syncing.sync_with(
-        hold, request.remote, request.direction, dry_run=request.dry_run, trust_source=request.trust_source
+    done = sync_service.sync_with(
+        ctx, request.remote, request.direction, dry_run=request.dry_run, trust_source=request.trust_source
     )
     sides = (done.pulled, done.pushed)
-    errors = [not_taken("here", done.pulled), not_taken("there", done.pushed)]
-    return SyncDone(
+    errors = [list_rejected_views("here", done.pulled), list_rejected_views("there", done.pushed)]
+    return SyncReport(
         direction=request.direction,
-        deletes=sum(len(side.deleted) for side in sides),
+        deletes=sum(len(side.deleted_ids) for side in sides),
         links=sum(len(side.links) for side in sides),
         conflicts=done.conflicts,
-        rejected=sum(len(side.rejected) for side in sides),
-        errors=[one for many in errors for one in many][:MOST_TOLD],
-        forked=sorted(done.forked),
-        given_again=sum(one.again for one in done.mended) if done.mended else UNSET,
-        **(_planned(request.direction, done) if request.dry_run else _counted(request.direction, done)),
+        rejected=sum(len(side.list_rejected) for side in sides),
+        errors=[one for many in errors for one in many][:MAX_ERRORS],
+        forked=sorted(done.forked_origins),
+        given_again=sum(one.renamed_count for one in done.repairs) if done.repairs else UNSET,
+        **(_plan_fields(request.direction, done) if request.dry_run else _count_fields(request.direction, done)),
     )
 
 
-def not_taken(by: Literal["here", "there"], taken: "Taken") -> list[NotTaken]:
+def list_rejected_views(by: Literal["here", "there"], result: "SyncResult") -> list[RejectedChangeView]:
     return [
-        NotTaken(
+        RejectedChangeView(
             by=by,
             kind=one.change.kind,
             record=one.change.record,
@@ -132,35 +131,35 @@ def not_taken(by: Literal["here", "there"], taken: "Taken") -> list[NotTaken]:
             reason=one.reason,
             detail=one.detail,
         )
-        for one in taken.rejected[:MOST_TOLD]
+        for one in result.list_rejected[:MAX_ERRORS]
     ]
 
 
-def _counted(direction: str, done: "Synced") -> dict[str, Any]:
+def _count_fields(direction: str, done: "ExchangeResult") -> dict[str, Any]:
     match direction:
         case "pull":
-            return {"imported": done.pulled.memories}
+            return {"imported": done.pulled.memory_count}
         case "push":
-            return {"exported": done.pushed.memories}
+            return {"exported": done.pushed.memory_count}
         case _:
-            return {"pulled": done.pulled.memories, "pushed": done.pushed.memories}
+            return {"pulled": done.pulled.memory_count, "pushed": done.pushed.memory_count}
 
 
-def _planned(direction: str, done: "Synced") -> dict[str, Any]:
+def _plan_fields(direction: str, done: "ExchangeResult") -> dict[str, Any]:
     plans = {"pull": done.pulled, "push": done.pushed}
     asked = plans if direction == "merge" else {direction: plans[direction]}
     return {"dry_run": True} | {
-        name: Planned(
+        name: SyncPlan(
             new=len(taken.new),
-            update=taken.memories - len(taken.new),
-            noop=len(taken.same - taken.updated - taken.new),
+            update=taken.memory_count - len(taken.new),
+            noop=len(taken.unchanged - taken.updated - taken.new),
             links=len(taken.links),
         )
         for name, taken in asked.items()
     }
 
 
-class Digest(Struct, frozen=True, kw_only=True):
+class SyncDigest(Struct, frozen=True, kw_only=True):
     node: str
     origin: str
     seq: int
@@ -174,23 +173,23 @@ class Digest(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ, "GET /api/v1/sync/digest", family="other", admin=True, cli=("sync-digest",), examples=(Example({}),)
 )
-def sync_digest(hold: Hold, request: Nothing) -> Digest:
+def sync_digest(ctx: Context, request: EmptyRequest) -> SyncDigest:
     """Print the digest of this store, to compare it with another."""
-    must_reach_all(hold)
-    with hold.reading() as session:
-        greeting = exchange.greet(session, hold.now())
-        return Digest(
+    must_reach_all_namespaces(ctx)
+    with ctx.reading() as session:
+        greeting = read_changes.build_handshake(session, ctx.now())
+        return SyncDigest(
             node=greeting.node,
             origin=greeting.origin,
             seq=greeting.seq,
-            digest=exchange.digest(session),
+            digest=read_changes.compute_digest(session),
             vector={origin: reached.n for origin, reached in greeting.vector.items()},
             quarantined=len(session.rows("quarantine_list")),
-            conflicts=settling.browse(hold, session, limit=1, skip=0)[1],
+            conflicts=conflict_service.list_conflicts(ctx, session, limit=1, skip=0)[1],
         )
 
 
-class PeerStanding(Struct, frozen=True, kw_only=True):
+class PeerStatusView(Struct, frozen=True, kw_only=True):
     """Replication state of one peer, as far as known."""
 
     peer: str
@@ -225,7 +224,7 @@ class PeerStanding(Struct, frozen=True, kw_only=True):
 class SyncStatus(Struct, frozen=True, kw_only=True):
     node: str
     seq: int
-    peers: list[PeerStanding]
+    peers: list[PeerStatusView]
     conflicts: int
     """Open conflicts of the whole store."""
     quarantined: int
@@ -242,55 +241,55 @@ class SyncStatus(Struct, frozen=True, kw_only=True):
     human="holdfast.features.sync.render:render_sync_status",
     examples=(Example({}),),
 )
-def sync_status(hold: Hold, request: Nothing) -> SyncStatus:
+def sync_status(ctx: Context, request: EmptyRequest) -> SyncStatus:
     """Show how far this store and its peers lag, and the last exchanges."""
-    must_reach_all(hold)
-    found = status.overview(hold)
+    must_reach_all_namespaces(ctx)
+    found = status.read_overview(ctx)
     return SyncStatus(
         node=found.node,
         seq=found.seq,
-        peers=[_peer_standing(one) for one in found.peers],
+        peers=[_peer_status_view(one) for one in found.peers],
         conflicts=found.conflicts,
         quarantined=found.quarantined,
         pending_replication=found.pending,
-        pending_since=_moment(found.pending_since),
+        pending_since=_time_or_unset(found.pending_since),
     )
 
 
-WORTH_TELLING = 120 * 10**6
+MIN_CLOCK_SKEW = 120 * 10**6
 """Microseconds of clock difference from which it is reported."""
 
 
-def _peer_standing(one: "Standing") -> PeerStanding:
+def _peer_status_view(one: "PeerStatus") -> PeerStatusView:
     seen, made = one.seen, one.attempts
     ahead = seen.ahead if seen else 0
-    return PeerStanding(
+    return PeerStatusView(
         peer=one.name,
         state=_state(one),
-        url=known(one.url),
-        node=known(one.node),
+        url=value_or_unset(one.url),
+        node=value_or_unset(one.node),
         release=seen.release if seen else UNSET,
         unknown_there=list(seen.unknown) if seen and seen.unknown else UNSET,
-        behind_here=known(one.behind_here),
-        behind_there=known(one.behind_there),
-        last_heard=_moment(seen.at if seen else None),
-        last_success=_moment(made.succeeded_at if made else None),
-        last_failure=_moment(made.failed_at if made else None),
-        last_error=known(made.error) if made else UNSET,
+        behind_here=value_or_unset(one.behind_here),
+        behind_there=value_or_unset(one.behind_there),
+        last_heard=_time_or_unset(seen.at if seen else None),
+        last_success=_time_or_unset(made.succeeded_at if made else None),
+        last_failure=_time_or_unset(made.failed_at if made else None),
+        last_error=value_or_unset(made.error) if made else UNSET,
         failures=made.failures if made else 0,
         pulled=made.pulled if made else 0,
         pushed=made.pushed if made else 0,
         conflicts=made.conflicts if made else 0,
         quarantined=one.quarantined,
-        clock_ahead_secs=round(ahead / 10**6, 1) if abs(ahead) > WORTH_TELLING else UNSET,
+        clock_ahead_secs=round(ahead / 10**6, 1) if abs(ahead) > MIN_CLOCK_SKEW else UNSET,
     )
 
 
-def _state(one: "Standing") -> Literal["ok", "failing", "unheard"]:
+def _state(one: "PeerStatus") -> Literal["ok", "failing", "unheard"]:
     if one.attempts is not None and one.attempts.error is not None:
         return "failing"
     return "ok" if one.seen is not None else "unheard"
 
 
-def _moment(at: int | None) -> str | UnsetType:
-    return UNSET if at is None else to_text(at)
+def _time_or_unset(at: int | None) -> str | UnsetType:
+    return UNSET if at is None else format_timestamp(at)

@@ -14,19 +14,19 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from holdfast.features.admin.backup import filing, must_be_local
-from holdfast.kernel.context import Hold
+from holdfast.features.admin.backup import must_be_local, translate_os_errors
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Invalid
 from holdfast.kernel.net.tls import fingerprint_of
 
 SIGNER = "ca"
-SIGNER_DAYS = 3650
-DAYS = 825
+SIGNER_VALID_DAYS = 3650
+VALID_DAYS = 825
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _USAGES = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
 
 
-class Made(NamedTuple):
+class CertificateFiles(NamedTuple):
     """Paths of a certificate, its key and the certificate of its CA."""
 
     certificate: Path
@@ -40,29 +40,31 @@ class _Signer(NamedTuple):
     key: ec.EllipticCurvePrivateKey
 
 
-def make(hold: Hold, folder: Path, name: str, hosts: list[str]) -> Made:
+def make_certificate(ctx: Context, folder: Path, name: str, hosts: list[str]) -> CertificateFiles:
     """Create a server and client certificate for a store, and on first use the CA of the folder."""
-    must_be_local(hold, "folder")
+    must_be_local(ctx, "folder")
     if not _NAME.fullmatch(name) or name == SIGNER:
         raise Invalid(f"name: 1 to 64 letters, digits or _ . -, and not {SIGNER}", fields=["name"])
     names = [_general_name(host) for host in hosts or [name]]
     made, private = folder / f"{name}.pem", folder / f"{name}.key"
-    with filing(folder):
+    with translate_os_errors(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if made.exists() or private.exists():
             raise Conflict(f"{made} exists already. Use another name, or move the file and its key away.")
         now = datetime.now(UTC)
-        signer, key = _signer(folder, now), ec.generate_private_key(ec.SECP256R1())
-        _write(folder, name, _issued(name, names, key, signer.certificate, now).sign(signer.key, SHA256()), key)
+        signer, key = _load_or_make_signer(folder, now), ec.generate_private_key(ec.SECP256R1())
+        _write_files(
+            folder, name, _build_certificate(name, names, key, signer.certificate, now).sign(signer.key, SHA256()), key
+        )
         found = fingerprint_of(PEM_cert_to_DER_cert(made.read_text()))
-    return Made(made, private, folder / f"{SIGNER}.pem", found)
+    return CertificateFiles(made, private, folder / f"{SIGNER}.pem", found)
 
 
-def _signer(folder: Path, now: datetime) -> _Signer:
+def _load_or_make_signer(folder: Path, now: datetime) -> _Signer:
     """Load the CA of a folder, creating it if missing."""
     if not (folder / f"{SIGNER}.key").exists():
         key = ec.generate_private_key(ec.SECP256R1())
-        _write(folder, SIGNER, _own(key, now).sign(key, SHA256()), key)
+        _write_files(folder, SIGNER, _build_signer_certificate(key, now).sign(key, SHA256()), key)
     try:
         certificate = x509.load_pem_x509_certificate((folder / f"{SIGNER}.pem").read_bytes())
         signing = load_pem_private_key((folder / f"{SIGNER}.key").read_bytes(), None)
@@ -73,27 +75,27 @@ def _signer(folder: Path, now: datetime) -> _Signer:
     return _Signer(certificate, signing)
 
 
-def _own(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.CertificateBuilder:
-    name = _called("Holdfast peers")
-    builder = _builder(name, name, key, now, SIGNER_DAYS)
+def _build_signer_certificate(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.CertificateBuilder:
+    name = _common_name("Holdfast peers")
+    builder = _certificate_builder(name, name, key, now, SIGNER_VALID_DAYS)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    return builder.add_extension(_usage(signs=True), critical=True)
+    return builder.add_extension(_key_usage(signs=True), critical=True)
 
 
-def _issued(
+def _build_certificate(
     name: str, names: list[x509.GeneralName], key: ec.EllipticCurvePrivateKey, signer: x509.Certificate, now: datetime
 ) -> x509.CertificateBuilder:
     public = signer.public_key()
     assert isinstance(public, ec.EllipticCurvePublicKey)
-    builder = _builder(_called(name), signer.subject, key, now, DAYS)
+    builder = _certificate_builder(_common_name(name), signer.subject, key, now, VALID_DAYS)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    builder = builder.add_extension(_usage(signs=False), critical=True)
+    builder = builder.add_extension(_key_usage(signs=False), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage(_USAGES), critical=False)
     builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     return builder.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
 
 
-def _builder(
+def _certificate_builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, days: int
 ) -> x509.CertificateBuilder:
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer)
@@ -102,7 +104,7 @@ def _builder(
     return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
 
 
-def _usage(*, signs: bool) -> x509.KeyUsage:
+def _key_usage(*, signs: bool) -> x509.KeyUsage:
     """Return the key usage: a CA signs certificates only, others sign data only."""
     return x509.KeyUsage(
         digital_signature=not signs,
@@ -117,7 +119,7 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
     )
 
 
-def _called(name: str) -> x509.Name:
+def _common_name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
@@ -132,7 +134,7 @@ def _general_name(host: str) -> x509.GeneralName:
         raise Invalid(f"host: {host!r} is neither a host name nor an IP address", fields=["host"]) from None
 
 
-def _write(folder: Path, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+def _write_files(folder: Path, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
     """Create both files; the key file is readable by its owner only from the start."""
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     for file, said, mode in (

@@ -19,37 +19,39 @@ from msgspec.structs import replace
 from holdfast.features.sync.peers.request_signature import SIGNATURE
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.net import fingerprint
-from holdfast.kernel.net.access import Access
-from holdfast.kernel.net.compression import pack, unpack
-from holdfast.kernel.net.deadline import within
-from holdfast.kernel.net.failure import Failure
+from holdfast.kernel.net.compression import compress, decompress
+from holdfast.kernel.net.deadline import run_within
+from holdfast.kernel.net.failure import RequestFailure
+from holdfast.kernel.net.outbound import PeerCredentials
 from holdfast.kernel.net.tls import client_context
 
-MOST_BYTES = 32 * 1024 * 1024
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """Limit of a response, compressed or not: a page plus the largest single change."""
-MOST_REFUSAL = 64 * 1024
-MOST_TOLD = 300
+MAX_ERROR_BYTES = 64 * 1024
+MAX_ERROR_CHARS = 300
 """Characters of a peer's error message that are shown."""
 TIMEOUT = 60.0
 CONNECT_SECONDS = 5.0
-CUT_SECONDS = 10
+DISCONNECT_SECONDS = 10
 """Time without a TCP acknowledgement after which a connection counts as lost."""
-WORTH_BYTES = 512
+MIN_GZIP_BYTES = 512
 """Smaller messages are not compressed."""
 _CODE = re.compile(r"[A-Z][A-Z_]{0,63}")
-_GONE = (RemoteDisconnected, ConnectionResetError, BrokenPipeError, SSLEOFError)
-Sign = Callable[[str, bytes], Mapping[str, str]]
+_DISCONNECTED = (RemoteDisconnected, ConnectionResetError, BrokenPipeError, SSLEOFError)
+SignRequest = Callable[[str, bytes], Mapping[str, str]]
 """Return the signature headers for a path and body; called for every attempt, since a nonce is valid once."""
-Proves = Callable[[str, Mapping[str, str], str, bytes], bool]
+VerifyAnswer = Callable[[str, Mapping[str, str], str, bytes], bool]
 """Whether a signature proves who sent a response, given the path, request headers, signature and body."""
 
 
-def usable(access: Access) -> Access:
+def validate_access(access: PeerCredentials) -> PeerCredentials:
     """Return the settings with a normalized fingerprint. Raises Invalid if it is malformed or a file is unreadable."""
     for option in ("ca", "client_cert", "client_key"):
         if path := getattr(access, option):
             _must_be_readable(path, option)
-    return replace(access, fingerprint=fingerprint.admit(access.fingerprint)) if access.fingerprint else access
+    return (
+        replace(access, fingerprint=fingerprint.parse_fingerprint(access.fingerprint)) if access.fingerprint else access
+    )
 
 
 def _must_be_readable(path: str, option: str) -> None:
@@ -61,25 +63,29 @@ def _must_be_readable(path: str, option: str) -> None:
         raise Invalid(f"{option}: cannot read {path}: {why}", fields=[option]) from None
 
 
-class Link:
+class PeerClient:
     """Client of one peer. Ignores proxies and redirects, since they would see private data."""
 
-    def __init__(self, url: str, access: Access, *, timeout: float = TIMEOUT) -> None:
-        self.address = address(url)
+    def __init__(self, url: str, access: PeerCredentials, *, timeout: float = TIMEOUT) -> None:
+        self.address = parse_address(url)
         self.name = f"{self.address.scheme}://{self.address.netloc}{self.address.path}"
-        self._access = usable(access)
+        self._access = validate_access(access)
         self._timeout = timeout
         self._connection: HTTPConnection | None = None
 
-    def ask(self, path: str, message: bytes, sign: Sign | None = None, proves: Proves | None = None) -> bytes:
+    def post(
+        self, path: str, message: bytes, sign: SignRequest | None = None, proves: VerifyAnswer | None = None
+    ) -> bytes:
         """Post a message and return the response body. Raises Failure, at the latest after the time limit."""
         deadline = monotonic() + self._timeout
         try:
-            return within(self._timeout, lambda: self._asked(path, message, sign, proves, deadline))
+            return run_within(self._timeout, lambda: self._post_with_retry(path, message, sign, proves, deadline))
         except TimeoutError:
             self.close()
-            raise Failure(f"did not answer within {self._timeout:g} seconds", retryable=True, late=True) from None
-        except Failure:
+            raise RequestFailure(
+                f"did not answer within {self._timeout:g} seconds", retryable=True, is_timeout=True
+            ) from None
+        except RequestFailure:
             self.close()
             raise
 
@@ -93,19 +99,21 @@ class Link:
                 connection.sock.shutdown(socket.SHUT_RDWR)
         connection.close()
 
-    def _asked(self, path: str, message: bytes, sign: Sign | None, proves: Proves | None, deadline: float) -> bytes:
+    def _post_with_retry(
+        self, path: str, message: bytes, sign: SignRequest | None, proves: VerifyAnswer | None, deadline: float
+    ) -> bytes:
         """Send a request; retry once only if the persistent connection was closed in the meantime."""
         path = self.address.path.rstrip("/") + path
-        body = pack(message) if len(message) >= WORTH_BYTES else message
+        body = compress(message) if len(message) >= MIN_GZIP_BYTES else message
         encoding = {"Content-Encoding": "gzip"} if body is not message else {}
         try:
-            with suppress(*_GONE):
+            with suppress(*_DISCONNECTED):
                 if self._connection is not None:
-                    return self._sent(self._connection, path, body, encoding, sign, proves)
+                    return self._send_request(self._connection, path, body, encoding, sign, proves)
             self.close()
-            return self._sent(self._connect(deadline), path, body, encoding, sign, proves)
+            return self._send_request(self._connect(deadline), path, body, encoding, sign, proves)
         except (OSError, HTTPException) as error:
-            raise _broken(error) from None
+            raise _connection_failure(error) from None
 
     @cached_property
     def _tls(self) -> SSLContext:
@@ -124,17 +132,17 @@ class Link:
         self._connection = made
         made.connect()
         made.sock.settimeout(self._timeout)
-        _notice_when_cut(made.sock)
+        _detect_disconnect(made.sock)
         return made
 
-    def _sent(
+    def _send_request(
         self,
         connection: HTTPConnection,
         path: str,
         body: bytes,
         more: Mapping[str, str],
-        sign: Sign | None,
-        proves: Proves | None,
+        sign: SignRequest | None,
+        proves: VerifyAnswer | None,
     ) -> bytes:
         headers = {"Content-Type": "application/json", "Accept-Encoding": "gzip", **more}
         if self._access.api_key:
@@ -142,25 +150,25 @@ class Link:
         if sign is not None:
             headers.update(sign(path, body))
         connection.request("POST", path, body, headers)
-        return self._read(connection.getresponse(), partial(proves, path, headers) if proves else None)
+        return self._read_answer(connection.getresponse(), partial(proves, path, headers) if proves else None)
 
-    def _read(self, response: HTTPResponse, is_proven: Callable[[str, bytes], bool] | None) -> bytes:
+    def _read_answer(self, response: HTTPResponse, is_proven: Callable[[str, bytes], bool] | None) -> bytes:
         if response.status != 200:
-            raise self._refused(response.status, _whole(response, MOST_REFUSAL, strict=False))
+            raise self._refusal_failure(response.status, _read_body(response, MAX_ERROR_BYTES, strict=False))
         if response.headers.get_content_type() != "application/json":
-            raise Failure("is not a Holdfast server: check the address", status=200)
-        body = _whole(response, MOST_BYTES)
+            raise RequestFailure("is not a Holdfast server: check the address", status=200)
+        body = _read_body(response, MAX_MESSAGE_BYTES)
         if is_proven and not is_proven(response.headers.get(SIGNATURE, ""), body):
-            raise Failure("did not sign its response as the store enrolled for this address", status=200)
+            raise RequestFailure("did not sign its response as the store enrolled for this address", status=200)
         if response.headers.get("Content-Encoding", "identity").lower() == "identity":
             return body
         try:
-            return unpack(body, MOST_BYTES)
+            return decompress(body, MAX_MESSAGE_BYTES)
         except ValueError as error:
-            raise Failure(f"sent a response that {error}", status=200) from None
+            raise RequestFailure(f"sent a response that {error}", status=200) from None
 
-    def _refused(self, status: int, body: bytes) -> Failure:
-        code, told = _said(body)
+    def _refusal_failure(self, status: int, body: bytes) -> RequestFailure:
+        code, told = _parse_error(body)
         if self._access.api_key and self._access.api_key in told:
             told = ""
         match status:
@@ -170,10 +178,10 @@ class Link:
                 what = "does not know this path (HTTP 404): is it a Holdfast server of this release?"
             case _:
                 what = f"refuses (HTTP {status}{f', {code}' if code else ''})" + (f": {told}" if told else "")
-        return Failure(what, retryable=status in (408, 425, 429) or status >= 500, status=status)
+        return RequestFailure(what, retryable=status in (408, 425, 429) or status >= 500, status=status)
 
 
-def address(url: str) -> SplitResult:
+def parse_address(url: str) -> SplitResult:
     """Parse a peer's URL. Errors do not repeat it, since it may contain a password."""
     try:
         parts = urlsplit(url)
@@ -193,53 +201,53 @@ def address(url: str) -> SplitResult:
     return parts
 
 
-def _notice_when_cut(connection: socket.socket) -> None:
+def _detect_disconnect(connection: socket.socket) -> None:
     """Enable TCP keepalive where available; otherwise a lost connection is noticed only at the time limit."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (
-        ("TCP_KEEPIDLE", CUT_SECONDS // 2),
-        ("TCP_KEEPINTVL", CUT_SECONDS // 2),
-        ("TCP_USER_TIMEOUT", CUT_SECONDS * 1000),
+        ("TCP_KEEPIDLE", DISCONNECT_SECONDS // 2),
+        ("TCP_KEEPINTVL", DISCONNECT_SECONDS // 2),
+        ("TCP_USER_TIMEOUT", DISCONNECT_SECONDS * 1000),
     ):
         if hasattr(socket, name):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _whole(response: HTTPResponse, most: int, *, strict: bool = True) -> bytes:
+def _read_body(response: HTTPResponse, most: int, *, strict: bool = True) -> bytes:
     if strict and response.length is not None and response.length > most:
-        raise Failure(f"sent more than {most:,} bytes", status=response.status)
+        raise RequestFailure(f"sent more than {most:,} bytes", status=response.status)
     body = response.read(most + 1)
     if strict and len(body) > most:
-        raise Failure(f"sent more than {most:,} bytes", status=response.status)
+        raise RequestFailure(f"sent more than {most:,} bytes", status=response.status)
     if strict and response.length:
-        raise Failure("sent an incomplete response", retryable=True, status=response.status)
+        raise RequestFailure("sent an incomplete response", retryable=True, status=response.status)
     return body
 
 
-class _Told(Struct):
+class _ErrorBody(Struct):
     code: str = ""
     error: str = ""
 
 
-def _said(body: bytes) -> tuple[str, str]:
+def _parse_error(body: bytes) -> tuple[str, str]:
     """Return the error code and message of a response, as far as they are safe to show."""
     try:
-        told = msgspec.json.decode(body, type=_Told)
+        told = msgspec.json.decode(body, type=_ErrorBody)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return "", ""
     text = "".join(letter for letter in told.error if letter.isprintable())
-    return (told.code if _CODE.fullmatch(told.code) else ""), text[:MOST_TOLD]
+    return (told.code if _CODE.fullmatch(told.code) else ""), text[:MAX_ERROR_CHARS]
 
 
-def _broken(error: OSError | HTTPException) -> Failure:
+def _connection_failure(error: OSError | HTTPException) -> RequestFailure:
     match error:
         case TimeoutError():
-            return Failure("did not answer in time", retryable=True, late=True)
+            return RequestFailure("did not answer in time", retryable=True, is_timeout=True)
         case HTTPException() | ConnectionResetError() | BrokenPipeError() | SSLEOFError():
-            return Failure("closed the connection, or does not speak HTTP", retryable=True)
+            return RequestFailure("closed the connection, or does not speak HTTP", retryable=True)
         case SSLError():
-            return Failure("failed the TLS handshake: check its address, its certificate and yours")
+            return RequestFailure("failed the TLS handshake: check its address, its certificate and yours")
         case socket.gaierror():
-            return Failure("has an unknown host name", retryable=True)
+            return RequestFailure("has an unknown host name", retryable=True)
         case _:
-            return Failure("cannot be reached", retryable=True)
+            return RequestFailure("cannot be reached", retryable=True)

@@ -13,11 +13,11 @@ on conflict (name) do update set node = excluded.node, public_key = excluded.pub
   tell = excluded.tell, take = excluded.take, admin = excluded.admin, fingerprint = excluded.fingerprint
 -- name: peer_remove
 delete from peer where name = :name
--- name: quarantine_refused
+-- name: quarantine_out_of_scope
 -- Changes outside their sender's namespaces, newest first.
 select origin, n, reason, detail, change, peer, kept_at, tried_at, tries from quarantine where reason = 'scope'
 order by kept_at desc, origin, n desc limit :limit
--- name: peer_put_aside_drop
+-- name: quarantine_drop_peer
 delete from quarantine where peer = :node
 -- name: nonce_add
 -- Store the nonce of a request; returns no row if it was used before.
@@ -28,7 +28,7 @@ select node, nonce, at from peer_nonce order by node, nonce
 delete from peer_nonce where at < :floor
 -- name: memory_namespaces
 select id, namespace from memory where id = any(:ids)
--- name: memory_hangers
+-- name: memory_referrers
 -- Records that refer to a memory: links at either end, aliases, grants, standards, invalidations.
 select 'link', id from link where source = :id
 union

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-FORM = "holdfast request 1"
+FORMAT = "holdfast request 1"
 """Prefix of the signed text; separates it from other texts signed with the same key."""
 WINDOW_SECONDS = 300
 """Maximum clock difference of two peers; nonces are remembered twice as long."""
@@ -16,7 +16,7 @@ HEADERS = ("Holdfast-Peer", "Holdfast-To", "Holdfast-Time", "Holdfast-Nonce", "H
 _NONCE = re.compile(r"[A-Za-z0-9_-]{16,64}")
 
 
-class Signed(NamedTuple):
+class RequestSignature(NamedTuple):
     """The headers of a signed request."""
 
     peer: str
@@ -31,45 +31,45 @@ class Signed(NamedTuple):
     signature: bytes
 
 
-def digest(body: bytes) -> str:
+def body_digest(body: bytes) -> str:
     return sha256(body).hexdigest()
 
 
-def message(method: str, path: str, body: bytes, at: int, nonce: str, *, to: str = "") -> bytes:
+def request_message(method: str, path: str, body: bytes, at: int, nonce: str, *, to: str = "") -> bytes:
     """Return the bytes to sign. The path includes its query, as sent."""
-    return _said(method, path, digest(body), at, nonce, to)
+    return _encode_message(method, path, body_digest(body), at, nonce, to)
 
 
-def covered(method: str, path: str, signed: Signed) -> bytes:
+def message_of_headers(method: str, path: str, signed: RequestSignature) -> bytes:
     """Return the bytes that the signature in the headers must cover."""
-    return _said(method, path, signed.body, signed.at, signed.nonce, signed.to)
+    return _encode_message(method, path, signed.body, signed.at, signed.nonce, signed.to)
 
 
-def _said(method: str, path: str, body: str, at: int, nonce: str, to: str) -> bytes:
-    return msgspec.json.encode([FORM, to, method.upper(), path, body, at, nonce])
+def _encode_message(method: str, path: str, body: str, at: int, nonce: str, to: str) -> bytes:
+    return msgspec.json.encode([FORMAT, to, method.upper(), path, body, at, nonce])
 
 
-def answer(path: str, body: bytes, asked: Signed) -> bytes:
+def answer_message(path: str, body: bytes, asked: RequestSignature) -> bytes:
     """Return the bytes that a server signs for its response to this request."""
-    return message("ANSWER", path, body, asked.at, asked.nonce, to=asked.peer)
+    return request_message("ANSWER", path, body, asked.at, asked.nonce, to=asked.peer)
 
 
-def headers(signed: Signed) -> dict[str, str]:
+def to_headers(signed: RequestSignature) -> dict[str, str]:
     """Return a signature as HTTP headers."""
     values = (signed.peer, signed.to, str(signed.at), signed.nonce, signed.body, signed.signature.hex())
     return dict(zip(HEADERS, values, strict=True))
 
 
-def signed_by(given: dict[str, str]) -> Signed | None:
+def parse_headers(given: dict[str, str]) -> RequestSignature | None:
     """Parse the signature headers; None if any is missing or malformed."""
     try:
         peer, to, at, nonce, body, signature = (given[name] for name in HEADERS)
-        read = Signed(peer, to, int(at), nonce, body, bytes.fromhex(signature))
+        read = RequestSignature(peer, to, int(at), nonce, body, bytes.fromhex(signature))
     except (KeyError, ValueError):
         return None
     return read if _NONCE.fullmatch(nonce) and at.isascii() and at.isdecimal() and len(at) < 20 else None
 
 
-def in_time(at: int, now: int) -> bool:
+def is_in_time(at: int, now: int) -> bool:
     """Whether a request was signed within the window around now, both in microseconds."""
     return abs(now - at) <= WINDOW_SECONDS * 1_000_000

@@ -5,34 +5,34 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from holdfast.features.admin.backup import must_reach_all
+from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.features.sync import status_store as status
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.peers import token as peer_token
-from holdfast.features.sync.peers.client import address
+from holdfast.features.sync.peers.client import parse_address
 from holdfast.features.sync.peers.store import Peer
-from holdfast.features.sync.peers.token import Token
-from holdfast.kernel.context import Hold
+from holdfast.features.sync.peers.token import PeerToken
+from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
 from holdfast.kernel.journal import journal
 from holdfast.kernel.net import fingerprint
-from holdfast.kernel.records.namespace_patterns import EVERYTHING, admit_patterns
+from holdfast.kernel.records.namespace_patterns import EVERYTHING, validate_patterns
 from holdfast.kernel.storage.port import Session
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-ALL_OF_THEM = (EVERYTHING,)
+ALL_NAMESPACES = (EVERYTHING,)
 
 
-def own_token(hold: Hold) -> Token:
+def get_own_token(ctx: Context) -> PeerToken:
     """Return the token with which another store enrols this one."""
-    must_reach_all(hold)
-    with hold.reading() as session:
-        head = journal.head_of(session)
-    return Token(head.node, head.public_key)
+    must_reach_all_namespaces(ctx)
+    with ctx.reading() as session:
+        head = journal.get_head(session)
+    return PeerToken(head.node, head.public_key)
 
 
-def add(
-    hold: Hold,
+def add_peer(
+    ctx: Context,
     name: str,
     token: str,
     *,
@@ -43,38 +43,38 @@ def add(
     pinned: str | None = None,
 ) -> Peer:
     """Enrol a store; its signature is accepted from now on."""
-    must_reach_all(hold)
+    must_reach_all_namespaces(ctx)
     if not _NAME.fullmatch(name):
         raise Invalid("name: 1 to 64 letters, digits or _ . -", fields=["name"])
-    given = peer_token.read(token)
+    given = peer_token.parse_token(token)
     peer = Peer(
         name=name,
         node=given.node,
         public_key=given.public_key,
-        url=_url(url),
-        tell=admit_patterns(ALL_OF_THEM if tell is None else tell, "tell"),
-        take=admit_patterns(ALL_OF_THEM if take is None else take, "take"),
+        url=_normalize_url(url),
+        tell=validate_patterns(ALL_NAMESPACES if tell is None else tell, "tell"),
+        take=validate_patterns(ALL_NAMESPACES if take is None else take, "take"),
         admin=admin,
-        fingerprint=fingerprint.admit(pinned) if pinned else None,
-        enrolled_at=hold.now(),
+        fingerprint=fingerprint.parse_fingerprint(pinned) if pinned else None,
+        enrolled_at=ctx.now(),
     )
-    with hold.writing() as write:
+    with ctx.transaction() as write:
         _must_be_new(write.session, peer)
-        peers.put(write.session, peer)
+        peers.put_peer(write.session, peer)
     return peer
 
 
 def _must_be_new(session: Session, peer: Peer) -> None:
-    if peer.node == journal.head_of(session).node:
+    if peer.node == journal.get_head(session).node:
         raise Conflict("This is the token of this store. Use the token that the other store prints.")
-    if peers.by_name(session, peer.name) is not None:
+    if peers.find_by_name(session, peer.name) is not None:
         raise Conflict(f"Peer {peer.name!r} exists already. Change it with `holdfast peers set`.", name=peer.name)
-    if (known := peers.by_node(session, peer.node)) is not None:
+    if (known := peers.find_by_node(session, peer.node)) is not None:
         raise Conflict(f"This store is enrolled already, as {known.name!r}.", name=known.name)
 
 
-def change(
-    hold: Hold,
+def change_peer(
+    ctx: Context,
     name: str,
     *,
     token: str | None = None,
@@ -85,24 +85,28 @@ def change(
     pinned: str | None = None,
 ) -> Peer:
     """Change a peer; None leaves a field unchanged, an empty URL or fingerprint removes it."""
-    must_reach_all(hold)
-    with hold.writing() as write:
-        before = _found(write.session, name)
+    must_reach_all_namespaces(ctx)
+    with ctx.transaction() as write:
+        before = _get_peer(write.session, name)
         after = replace(
             before,
-            url=before.url if url is None else _url(url),
-            tell=before.tell if tell is None else admit_patterns(tell, "tell"),
-            take=before.take if take is None else admit_patterns(take, "take"),
+            url=before.url if url is None else _normalize_url(url),
+            tell=before.tell if tell is None else validate_patterns(tell, "tell"),
+            take=before.take if take is None else validate_patterns(take, "take"),
             admin=before.admin if admin is None else admin,
-            fingerprint=before.fingerprint if pinned is None else fingerprint.admit(pinned) if pinned else None,
+            fingerprint=before.fingerprint
+            if pinned is None
+            else fingerprint.parse_fingerprint(pinned)
+            if pinned
+            else None,
         )
         if token is not None:
-            after = _rekeyed(after, peer_token.read(token))
-        peers.put(write.session, after)
+            after = _replace_key(after, peer_token.parse_token(token))
+        peers.put_peer(write.session, after)
     return after
 
 
-def _rekeyed(peer: Peer, token: Token) -> Peer:
+def _replace_key(peer: Peer, token: PeerToken) -> Peer:
     if token.node != peer.node:
         raise Conflict(
             f"This token belongs to a different store than {peer.name!r}. Enrol it with `holdfast peers add`."
@@ -110,30 +114,30 @@ def _rekeyed(peer: Peer, token: Token) -> Peer:
     return replace(peer, public_key=token.public_key)
 
 
-def remove(hold: Hold, name: str) -> Peer:
+def remove_peer(ctx: Context, name: str) -> Peer:
     """Remove a peer. Once this returns its signature is rejected and its quarantined changes are deleted."""
-    must_reach_all(hold)
-    with hold.writing() as write:
-        peer = _found(write.session, name)
-        peers.remove(write.session, peer)
-        status.forget(write.session, peer.node)
+    must_reach_all_namespaces(ctx)
+    with ctx.transaction() as write:
+        peer = _get_peer(write.session, name)
+        peers.remove_peer(write.session, peer)
+        status.forget_peer(write.session, peer.node)
     return peer
 
 
-def every(hold: Hold) -> list[Peer]:
-    must_reach_all(hold)
-    with hold.reading() as session:
-        return peers.enrolled(session)
+def list_peers(ctx: Context) -> list[Peer]:
+    must_reach_all_namespaces(ctx)
+    with ctx.reading() as session:
+        return peers.list_peers(session)
 
 
-def _found(session: Session, name: str) -> Peer:
-    peer = peers.by_name(session, name)
+def _get_peer(session: Session, name: str) -> Peer:
+    peer = peers.find_by_name(session, name)
     if peer is None:
         raise NotFound(f"No peer {name!r}. List peers with `holdfast peers list`.", name=name)
     return peer
 
 
-def _url(given: str | None) -> str | None:
+def _normalize_url(given: str | None) -> str | None:
     if not given:
         return None
-    return address(given).geturl().rstrip("/")
+    return parse_address(given).geturl().rstrip("/")

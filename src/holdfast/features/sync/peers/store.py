@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Struct
 
-from holdfast.kernel.records.namespace_patterns import ALL, Scope
+from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Row, Session
 
 
@@ -25,35 +25,35 @@ class Peer(Struct, frozen=True, kw_only=True):
     enrolled_at: int
 
     @property
-    def scope(self) -> Scope:
-        return Scope(self.tell, self.take, self.admin)
+    def scope(self) -> PeerScope:
+        return PeerScope(self.tell, self.take, self.admin)
 
 
-def enrolled(session: Session) -> list[Peer]:
-    return [_peer(row) for row in session.rows("peer_list")]
+def list_peers(session: Session) -> list[Peer]:
+    return [_to_peer(row) for row in session.rows("peer_list")]
 
 
-def by_node(session: Session, node: str) -> Peer | None:
-    return _one(session.row("peer_by_node", node=node))
+def find_by_node(session: Session, node: str) -> Peer | None:
+    return _peer_or_none(session.row("peer_by_node", node=node))
 
 
-def by_name(session: Session, name: str) -> Peer | None:
-    return _one(session.row("peer_by_name", name=name))
+def find_by_name(session: Session, name: str) -> Peer | None:
+    return _peer_or_none(session.row("peer_by_name", name=name))
 
 
-def by_url(session: Session, url: str) -> Peer | None:
+def find_by_url(session: Session, url: str) -> Peer | None:
     """Find the peer with an address, ignoring a trailing slash."""
     wanted = url.rstrip("/")
-    return next((peer for peer in enrolled(session) if peer.url and peer.url.rstrip("/") == wanted), None)
+    return next((peer for peer in list_peers(session) if peer.url and peer.url.rstrip("/") == wanted), None)
 
 
-def scope_of(session: Session, node: str) -> Scope:
+def get_scope(session: Session, node: str) -> PeerScope:
     """Return the scope of an enrolled node; a node that is not enrolled is synced by hand and has no limits."""
-    peer = by_node(session, node)
-    return peer.scope if peer else ALL
+    peer = find_by_node(session, node)
+    return peer.scope if peer else FULL_SCOPE
 
 
-def put(session: Session, peer: Peer) -> None:
+def put_peer(session: Session, peer: Peer) -> None:
     """Insert a peer or replace the one with its name."""
     session.do(
         "peer_put",
@@ -61,26 +61,26 @@ def put(session: Session, peer: Peer) -> None:
         node=peer.node,
         public_key=peer.public_key,
         url=peer.url,
-        tell=_text(peer.tell),
-        take=_text(peer.take),
+        tell=_encode_patterns(peer.tell),
+        take=_encode_patterns(peer.take),
         admin=int(peer.admin),
         fingerprint=peer.fingerprint,
         enrolled_at=peer.enrolled_at,
     )
 
 
-def remove(session: Session, peer: Peer) -> None:
+def remove_peer(session: Session, peer: Peer) -> None:
     """Delete a peer and its quarantined changes, since their scope is unknown now."""
     session.do("peer_remove", name=peer.name)
-    session.do("peer_put_aside_drop", node=peer.node)
+    session.do("quarantine_drop_peer", node=peer.node)
 
 
-def carry(now: Session, to: Session) -> None:
+def replace_peers(now: Session, to: Session) -> None:
     """Give another copy of the store exactly these peers and their used nonces."""
-    for peer in enrolled(to):
-        remove(to, peer)
-    for peer in enrolled(now):
-        put(to, peer)
+    for peer in list_peers(to):
+        remove_peer(to, peer)
+    for peer in list_peers(now):
+        put_peer(to, peer)
     for node, nonce, at in now.rows("nonce_list"):
         to.row("nonce_add", node=node, nonce=nonce, at=at)
 
@@ -91,11 +91,11 @@ def use_nonce(session: Session, node: str, nonce: str, at: int, floor: int) -> b
     return session.row("nonce_add", node=node, nonce=nonce, at=at) is not None
 
 
-def _one(row: Row | None) -> Peer | None:
-    return _peer(row) if row else None
+def _peer_or_none(row: Row | None) -> Peer | None:
+    return _to_peer(row) if row else None
 
 
-def _peer(row: Row) -> Peer:
+def _to_peer(row: Row) -> Peer:
     name, node, public_key, url, tell, take, admin, fingerprint, enrolled_at = row
     return Peer(
         name=name,
@@ -110,5 +110,5 @@ def _peer(row: Row) -> Peer:
     )
 
 
-def _text(patterns: tuple[str, ...]) -> str:
+def _encode_patterns(patterns: tuple[str, ...]) -> str:
     return msgspec.json.encode(patterns).decode()

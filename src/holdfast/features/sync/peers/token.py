@@ -6,40 +6,40 @@ from typing import NamedTuple
 
 from holdfast.kernel.errors import Invalid
 
-BEGINS = "hfpeer1_"
+PREFIX = "hfpeer1_"
 KEY_BYTES = 32
-SUM_BYTES = 6
+CHECKSUM_BYTES = 6
 
 
-class Token(NamedTuple):
+class PeerToken(NamedTuple):
     node: str
     public_key: bytes
 
 
-def written(token: Token) -> str:
+def format_token(token: PeerToken) -> str:
     said = token.public_key + token.node.encode()
-    return BEGINS + urlsafe_b64encode(said + _sum(said)).decode().rstrip("=")
+    return PREFIX + urlsafe_b64encode(said + _checksum(said)).decode().rstrip("=")
 
 
-def read(text: str) -> Token:
+def parse_token(text: str) -> PeerToken:
     """Parse a token; raises Invalid if it was not copied completely."""
     text = "".join(text.split())
     try:
-        raw = urlsafe_b64decode(text.removeprefix(BEGINS) + "=" * (-len(text.removeprefix(BEGINS)) % 4))
-        said, check = raw[:-SUM_BYTES], raw[-SUM_BYTES:]
-        token = Token(said[KEY_BYTES:].decode(), said[:KEY_BYTES])
+        raw = urlsafe_b64decode(text.removeprefix(PREFIX) + "=" * (-len(text.removeprefix(PREFIX)) % 4))
+        said, check = raw[:-CHECKSUM_BYTES], raw[-CHECKSUM_BYTES:]
+        token = PeerToken(said[KEY_BYTES:].decode(), said[:KEY_BYTES])
     except ValueError:
-        raise _unreadable() from None
-    if not text.startswith(BEGINS) or _sum(said) != check or not token.node.isprintable() or not token.node:
-        raise _unreadable()
+        raise _token_error() from None
+    if not text.startswith(PREFIX) or _checksum(said) != check or not token.node.isprintable() or not token.node:
+        raise _token_error()
     return token
 
 
-def _sum(said: bytes) -> bytes:
-    return sha256(b"holdfast peer" + said).digest()[:SUM_BYTES]
+def _checksum(said: bytes) -> bytes:
+    return sha256(b"holdfast peer" + said).digest()[:CHECKSUM_BYTES]
 
 
-def _unreadable() -> Invalid:
+def _token_error() -> Invalid:
     return Invalid(
         "token: incomplete or invalid. Copy the whole line that `holdfast peers token` prints on the other store.",
         fields=["token"],

@@ -4,84 +4,86 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from holdfast.features.admin.backup import must_reach_all
+from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.features.sync.peers import store as peers
-from holdfast.features.sync.quarantine import store as quarantine
-from holdfast.features.sync.quarantine.store import Quarantined
-from holdfast.features.sync.receive_changes import Taken
+from holdfast.features.sync.quarantine import store as quarantine_store
+from holdfast.features.sync.quarantine.store import QuarantinedChange
+from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.features.sync.retry_quarantined import QuarantineRetry
-from holdfast.kernel.context import Hold
-from holdfast.kernel.records.namespace_patterns import ALL, Scope
+from holdfast.kernel.context import Context
+from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Session
 
 
-class Retried(NamedTuple):
+class RetryOutcome(NamedTuple):
     """The result of a retry; `still` is None if the change was applied."""
 
-    held: Quarantined
-    still: Quarantined | None
+    change: QuarantinedChange
+    still_quarantined: QuarantinedChange | None
 
 
-def listed(hold: Hold, *, limit: int, skip: int) -> tuple[list[Quarantined], int]:
+def list_quarantined(ctx: Context, *, limit: int, skip: int) -> tuple[list[QuarantinedChange], int]:
     """List quarantined changes of all namespaces, newest first, with their total."""
-    must_reach_all(hold)
-    with hold.reading() as session:
-        return quarantine.page(session, limit=limit, skip=skip)
+    must_reach_all_namespaces(ctx)
+    with ctx.reading() as session:
+        return quarantine_store.list_page(session, limit=limit, skip=skip)
 
 
-def senders(hold: Hold) -> dict[str, str]:
+def get_sender_names(ctx: Context) -> dict[str, str]:
     """Return the peer name of each enrolled node."""
-    with hold.reading() as session:
-        return {peer.node: peer.name for peer in peers.enrolled(session)}
+    with ctx.reading() as session:
+        return {peer.node: peer.name for peer in peers.list_peers(session)}
 
 
-def show(hold: Hold, id: str) -> Quarantined:
-    must_reach_all(hold)
-    with hold.reading() as session:
-        return quarantine.one(session, id)
+def get_quarantined(ctx: Context, id: str) -> QuarantinedChange:
+    must_reach_all_namespaces(ctx)
+    with ctx.reading() as session:
+        return quarantine_store.get_by_id(session, id)
 
 
-def retry(hold: Hold, ids: Sequence[str], *, trust_source: bool = False) -> list[Retried]:
+def retry_quarantined(ctx: Context, ids: Sequence[str], *, trust_source: bool = False) -> list[RetryOutcome]:
     """Retry changes as if they had just arrived, separately per sender; without ids, all of them."""
-    must_reach_all(hold)
-    owner = None if trust_source else hold.caller.agent
-    with hold.reading() as session:
-        held = [quarantine.one(session, id) for id in dict.fromkeys(ids)] or quarantine.every(session)
-        scopes = {sender: _scope(session, sender[0], beyond=sender[1]) for sender in map(_sender, held)}
-    for sender, many in groupby(sorted(held, key=_sender), key=_sender):
-        QuarantineRetry(hold, Taken(), owner=owner, scope=scopes[sender]).retry(list(many))
-    with hold.reading() as session:
-        left = {one.id: one for one in quarantine.every(session)}
-    return [Retried(one, left.get(one.id)) for one in held]
+    must_reach_all_namespaces(ctx)
+    owner = None if trust_source else ctx.caller.agent
+    with ctx.reading() as session:
+        held = [quarantine_store.get_by_id(session, id) for id in dict.fromkeys(ids)] or quarantine_store.list_all(
+            session
+        )
+        scopes = {sender: _get_scope(session, sender[0], beyond=sender[1]) for sender in map(_sender_key, held)}
+    for sender, many in groupby(sorted(held, key=_sender_key), key=_sender_key):
+        QuarantineRetry(ctx, SyncResult(), owner=owner, scope=scopes[sender]).retry(list(many))
+    with ctx.reading() as session:
+        left = {one.id: one for one in quarantine_store.list_all(session)}
+    return [RetryOutcome(one, left.get(one.id)) for one in held]
 
 
-def _sender(held: Quarantined) -> tuple[str, bool]:
+def _sender_key(held: QuarantinedChange) -> tuple[str, bool]:
     """Return the sender, and whether the change exceeded the sender's rights."""
     return held.peer, held.reason in ("scope", "governance")
 
 
-def _scope(session: Session, node: str, *, beyond: bool) -> Scope:
+def _get_scope(session: Session, node: str, *, beyond: bool) -> PeerScope:
     """Return the scope of a node. A removed peer's changes beyond its rights are never applied."""
-    peer = peers.by_node(session, node)
+    peer = peers.find_by_node(session, node)
     if peer is None:
-        return Scope((), ()) if beyond else ALL
+        return PeerScope((), ()) if beyond else FULL_SCOPE
     return peer.scope
 
 
-def take_due(hold: Hold) -> None:
+def apply_due(ctx: Context) -> None:
     """Apply changes from fast clocks whose time has come, without waiting for an exchange."""
-    with hold.reading() as session:
-        senders = {one.peer for one in quarantine.of_reasons(session, ["future"])}
-        scopes = {_scope(session, peer, beyond=False) for peer in senders}
+    with ctx.reading() as session:
+        senders = {one.peer for one in quarantine_store.list_by_reasons(session, ["future"])}
+        scopes = {_get_scope(session, peer, beyond=False) for peer in senders}
     for scope in sorted(scopes):
-        QuarantineRetry(hold, Taken(), owner=None, scope=scope).due()
+        QuarantineRetry(ctx, SyncResult(), owner=None, scope=scope).retry_due()
 
 
-def drop(hold: Hold, ids: Sequence[str]) -> list[Quarantined]:
+def drop_quarantined(ctx: Context, ids: Sequence[str]) -> list[QuarantinedChange]:
     """Drop changes permanently and return them; they are rejected if they arrive again."""
-    must_reach_all(hold)
-    with hold.writing() as write:
-        held = [quarantine.one(write.session, id) for id in dict.fromkeys(ids)]
+    must_reach_all_namespaces(ctx)
+    with ctx.transaction() as write:
+        held = [quarantine_store.get_by_id(write.session, id) for id in dict.fromkeys(ids)]
         for one in held:
-            quarantine.drop(write.session, one, hold.caller.agent, write.now)
+            quarantine_store.drop_change(write.session, one, ctx.caller.agent, write.now)
     return held

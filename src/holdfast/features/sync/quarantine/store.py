@@ -9,16 +9,16 @@ from msgspec.structs import replace
 
 from holdfast.kernel import ids
 from holdfast.kernel.errors import NotFound
-from holdfast.kernel.records.change import Change, Name, digest, signed
+from holdfast.kernel.records.change import Change, ChangeId, digest, signed_bytes
 from holdfast.kernel.storage.port import Row, Session
 
-RETRIED = ("waits", "future", "unknown_kind")
+RETRYABLE = ("waits", "future", "unknown_kind")
 """Reasons of changes that may become applicable by themselves."""
-VOUCHED = (*RETRIED, "scope", "governance")
+AUTHENTIC = (*RETRYABLE, "scope", "governance")
 """Reasons of changes with a valid signature of their author."""
 
 
-class Quarantined(NamedTuple):
+class QuarantinedChange(NamedTuple):
     """A rejected change with its reason and sender."""
 
     change: Change
@@ -31,84 +31,84 @@ class Quarantined(NamedTuple):
     tries: int
 
     @property
-    def name(self) -> Name:
-        return Name(self.change.origin, self.change.n)
+    def name(self) -> ChangeId:
+        return ChangeId(self.change.origin, self.change.n)
 
     @property
     def id(self) -> str:
-        return id_of(self.change.origin, self.change.n)
+        return get_id(self.change.origin, self.change.n)
 
 
-def id_of(origin: str, n: int) -> str:
+def get_id(origin: str, n: int) -> str:
     """Return the public id of a change: a hash, since remote names must not appear in paths."""
-    return ids.derived("quarantined", origin, str(n))
+    return ids.derive_id("quarantined", origin, str(n))
 
 
-def page(session: Session, *, limit: int, skip: int) -> tuple[list[Quarantined], int]:
+def list_page(session: Session, *, limit: int, skip: int) -> tuple[list[QuarantinedChange], int]:
     """Return a page of quarantined changes, newest first, with their total."""
     rows = session.rows("quarantine_page", limit=limit, skip=skip)
-    return [_quarantined(row[:-1]) for row in rows], rows[0][-1] if rows else len(session.rows("quarantine_names"))
+    return [_to_quarantined(row[:-1]) for row in rows], rows[0][-1] if rows else len(session.rows("quarantine_names"))
 
 
-def every(session: Session) -> list[Quarantined]:
+def list_all(session: Session) -> list[QuarantinedChange]:
     """List all quarantined changes in order of arrival."""
-    return [_quarantined(row) for row in session.rows("quarantine_list")]
+    return [_to_quarantined(row) for row in session.rows("quarantine_list")]
 
 
-def of_reasons(session: Session, reasons: Sequence[str]) -> list[Quarantined]:
+def list_by_reasons(session: Session, reasons: Sequence[str]) -> list[QuarantinedChange]:
     """List quarantined changes with one of the reasons, in order of arrival."""
-    return [_quarantined(row) for row in session.rows("quarantine_of", reasons=list(reasons))]
+    return [_to_quarantined(row) for row in session.rows("quarantine_by_reason", reasons=list(reasons))]
 
 
-def out_of_scope(session: Session, limit: int) -> list[Quarantined]:
+def list_out_of_scope(session: Session, limit: int) -> list[QuarantinedChange]:
     """List the newest changes outside their sender's namespaces, in order of arrival."""
-    return [_quarantined(row) for row in reversed(session.rows("quarantine_refused", limit=limit))]
+    return [_to_quarantined(row) for row in reversed(session.rows("quarantine_out_of_scope", limit=limit))]
 
 
-def one(session: Session, id: str) -> Quarantined:
+def get_by_id(session: Session, id: str) -> QuarantinedChange:
     for origin, n in session.rows("quarantine_names"):
-        if id_of(origin, n) == id:
+        if get_id(origin, n) == id:
             row = session.row("quarantine_get", origin=origin, n=n)
             assert row is not None
-            return _quarantined(row)
+            return _to_quarantined(row)
     raise NotFound("No such change in quarantine. List them with `holdfast quarantine list`.", id=id)
 
 
-def drop(session: Session, held: Quarantined, agent: str, now: int) -> None:
+def drop_change(session: Session, held: QuarantinedChange, agent: str, now: int) -> None:
     """Delete a change and remember its digest, so it is rejected from now on."""
     change = held.change
     session.do("quarantine_drop", origin=change.origin, n=change.n)
     names = {"origin": change.origin, "n": change.n, "reason": held.reason}
-    session.do("dropped_put", digest=digest_of(change), **names, now=now, agent=agent)
+    session.do("dropped_put", digest=change_digest(change), **names, now=now, agent=agent)
 
 
-def dropped(session: Session) -> frozenset[str]:
+def list_dropped_digests(session: Session) -> frozenset[str]:
     """Return the digests of dropped changes; a different change with the same number has another digest."""
     return frozenset(row[0] for row in session.rows("dropped_list"))
 
 
-def purge(session: Session, kind: str, record: str, seen: Mapping[str, int]) -> None:
+def purge_record(session: Session, kind: str, record: str, seen: Mapping[str, int]) -> None:
     """Erase the content of quarantined changes of a record that a purge covers.
 
     A change with a valid signature keeps its number and is applied later like any erased change.
     """
-    for held in every(session):
+    for held in list_all(session):
         change = held.change
         if (change.kind, change.record) != (kind, record) or change.at > seen.get(change.origin, -1):
             continue
-        if held.reason in VOUCHED and change.erased is None:
+        if held.reason in AUTHENTIC and change.erased is None:
             erased = replace(change, body=None, delta=None, erased=digest(change.body, change.delta))
             session.do(
                 "quarantine_erase", origin=change.origin, n=change.n, change=msgspec.json.encode(erased).decode()
             )
-        elif held.reason not in VOUCHED:
+        elif held.reason not in AUTHENTIC:
             session.do("quarantine_drop", origin=change.origin, n=change.n)
 
 
-def digest_of(change: Change) -> str:
-    return sha256(signed(change) + change.signature.encode()).hexdigest()
+def change_digest(change: Change) -> str:
+    return sha256(signed_bytes(change) + change.signature.encode()).hexdigest()
 
 
-def _quarantined(row: Row) -> Quarantined:
+def _to_quarantined(row: Row) -> QuarantinedChange:
     _, _, reason, detail, change, peer, kept_at, tried_at, tries = row
-    return Quarantined(msgspec.json.decode(change, type=Change), reason, detail, peer, kept_at, tried_at, tries)
+    return QuarantinedChange(msgspec.json.decode(change, type=Change), reason, detail, peer, kept_at, tried_at, tries)

@@ -2,12 +2,12 @@
 
 from typing import Literal, NamedTuple
 
-from holdfast.features.sync.quorum.store import Unreplicated
+from holdfast.features.sync.quorum.store import UnackedChange
 
 Reason = Literal["timeout", "unreachable", "rejected"]
 
 
-class Missed(NamedTuple):
+class NackReason(NamedTuple):
     """Why a peer does not have a change yet."""
 
     reason: Reason
@@ -16,20 +16,20 @@ class Missed(NamedTuple):
 
 REASONS = ("timeout", "unreachable", "rejected")
 """In order of reporting: a timeout may succeed next time, a rejection does not."""
-SILENT = Missed("timeout", "did not answer in time")
+NO_ANSWER = NackReason("timeout", "did not answer in time")
 
 
-class Promise:
+class PendingAck:
     """A change of this store and the peers that have it."""
 
-    def __init__(self, change: Unreplicated) -> None:
+    def __init__(self, change: UnackedChange) -> None:
         self.change = change
-        self.kept_by: dict[str, str] = {}
+        self.acked_by: dict[str, str] = {}
         """The node of each peer that has it."""
-        self.missed: dict[str, Missed] = {}
+        self.nacks: dict[str, NackReason] = {}
         """Why each other peer does not have it, as of its last answer."""
 
     @property
-    def got(self) -> int:
+    def ack_count(self) -> int:
         """Count the stores that have the change: this one, and each node once, even under several names."""
-        return 1 + len({*self.kept_by.values()})
+        return 1 + len({*self.acked_by.values()})

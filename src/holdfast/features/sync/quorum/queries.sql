@@ -1,10 +1,10 @@
--- name: unreplicated_add
+-- name: pending_ack_add
 -- Mark the own changes among the entries just appended.
 insert into unreplicated (seq, origin, n, kind, record, since)
 select seq, origin, n, kind, record, :now from journal where seq >= :first and seq <= :last and origin = :origin
--- name: unreplicated_list
+-- name: pending_ack_list
 select seq, origin, n, kind, record, since from unreplicated where seq >= :first and seq <= :last order by seq
--- name: unreplicated_drop
+-- name: pending_ack_drop
 delete from unreplicated where seq = any(:seqs)
--- name: unreplicated_count
+-- name: pending_ack_count
 select count(*), min(since) from unreplicated

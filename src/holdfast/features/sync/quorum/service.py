@@ -7,162 +7,164 @@ from collections.abc import Collection, Iterable, Sequence
 from time import monotonic
 from typing import Any
 
-from holdfast.features.sync.peers.client import address
-from holdfast.features.sync.quorum import store as unreplicated
-from holdfast.features.sync.quorum.pending_ack import REASONS, SILENT, Missed, Promise
-from holdfast.features.sync.quorum.pusher import Courier
-from holdfast.kernel.context import Hold
-from holdfast.kernel.errors import HoldfastError, Misconfigured, QuorumNotMet
-from holdfast.kernel.journal.journal import Place
-from holdfast.kernel.records.change import Name
+from holdfast.features.sync.peers.client import parse_address
+from holdfast.features.sync.quorum import store as ack_store
+from holdfast.features.sync.quorum.pending_ack import NO_ANSWER, REASONS, NackReason, PendingAck
+from holdfast.features.sync.quorum.pusher import PeerPusher
+from holdfast.kernel.context import Context
+from holdfast.kernel.errors import HoldfastError, InvalidSetting, QuorumNotMet
+from holdfast.kernel.journal.journal import Position
+from holdfast.kernel.records.change import ChangeId
 from holdfast.kernel.storage.port import Session
 
-TIDY_SECONDS = 1.0
+CLEANUP_SECONDS = 1.0
 END_SECONDS = 10.0
-MOST_TOLD = 100
+MAX_PENDING_LISTED = 100
 
 
-def must_be_set(needed: int, peers: Sequence[str]) -> None:
+def validate_settings(needed: int, peers: Sequence[str]) -> None:
     """Raise Misconfigured if the quorum can never be met, or if a peer would count twice."""
     for url in peers:
         try:
-            address(url)
+            parse_address(url)
         except HoldfastError as error:
-            raise Misconfigured(f"quorum_peers: {error.message}") from None
+            raise InvalidSetting(f"quorum_peers: {error.message}") from None
     if len({url.rstrip("/") for url in peers}) < len(peers):
-        raise Misconfigured("quorum_peers: a peer is listed twice. Remove one.")
+        raise InvalidSetting("quorum_peers: a peer is listed twice. Remove one.")
     if needed > 1 + len(peers):
-        raise Misconfigured(
+        raise InvalidSetting(
             f"quorum_writes: at most {1 + len(peers)}, the number of stores including this one (got {needed})."
         )
     if peers and not needed:
-        raise Misconfigured("quorum_writes: set how many stores must have a change, including this one.")
+        raise InvalidSetting("quorum_writes: set how many stores must have a change, including this one.")
 
 
 class Quorum:
     """Wait for acknowledgements of local changes from enough stores."""
 
-    def __init__(self, hold: Hold, *, needed: int, peers: Sequence[str], timeout: float) -> None:
-        must_be_set(needed, peers)
-        self._hold = hold
+    def __init__(self, ctx: Context, *, needed: int, peers: Sequence[str], timeout: float) -> None:
+        validate_settings(needed, peers)
+        self._ctx = ctx
         self._needed = needed
         self._timeout = timeout
         self._changed = threading.Condition()
-        self._open: dict[Name, Promise] = {}
-        self._settled: list[int] = []
+        self._pending: dict[ChangeId, PendingAck] = {}
+        self._acked_seqs: list[int] = []
         self._stopping = threading.Event()
-        self._couriers = [Courier(hold, url, self, self._stopping) for url in peers]
-        self._tidier = threading.Thread(target=self._tidy, name="holdfast-quorum-tidy", daemon=True)
+        self._pushers = [PeerPusher(ctx, url, self, self._stopping) for url in peers]
+        self._cleaner = threading.Thread(target=self._run_cleanup, name="holdfast-quorum-tidy", daemon=True)
 
     def start(self) -> None:
         """Start the pushers; resume with the changes pending from the previous process."""
-        with self._hold.reading() as session:
-            self._open = {one.name: Promise(one) for one in unreplicated.marked(session)}
-        self._tidier.start()
-        for courier in self._couriers:
+        with self._ctx.reading() as session:
+            self._pending = {one.name: PendingAck(one) for one in ack_store.list_pending(session)}
+        self._cleaner.start()
+        for courier in self._pushers:
             courier.start()
 
     def stop(self) -> None:
         """Stop the pushers; undelivered changes stay pending in the store."""
         self._stopping.set()
-        for courier in self._couriers:
+        for courier in self._pushers:
             courier.stop()
         until = monotonic() + END_SECONDS
-        for thread in (self._tidier, *(courier.thread for courier in self._couriers)):
+        for thread in (self._cleaner, *(courier.thread for courier in self._pushers)):
             thread.join(max(until - monotonic(), 0.0))
 
-    def mark(self, session: Session, places: Sequence[Place], origin: str, now: int) -> None:
+    def mark(self, session: Session, places: Sequence[Position], origin: str, now: int) -> None:
         """Mark changes as pending in the transaction that writes them, so they survive a crash."""
-        unreplicated.mark(session, places, origin, now)
+        ack_store.mark_pending(session, places, origin, now)
 
-    def wait(self, places: Sequence[Place], *, named: bool) -> None:
+    def wait(self, places: Sequence[Position], *, may_name_peers: bool) -> None:
         """Return once enough stores have all changes; raise QuorumNotMet when all peers answered or on timeout.
 
         `named`: the error lists the outcome per peer; only for callers who may see the peers.
         """
-        with self._hold.reading() as session:
-            marked = unreplicated.marked(session, places[0].seq, places[-1].seq)
+        with self._ctx.reading() as session:
+            marked = ack_store.list_pending(session, places[0].seq, places[-1].seq)
         deadline = monotonic() + self._timeout
         with self._changed:
-            promises = [self._open.setdefault(one.name, Promise(one)) for one in marked]
-            self._settle(promises)
-            for courier in self._couriers:
+            promises = [self._pending.setdefault(one.name, PendingAck(one)) for one in marked]
+            self._collect_acked(promises)
+            for courier in self._pushers:
                 courier.wake()
             while not self._is_decided(promises) and (left := deadline - monotonic()) > 0:
                 self._changed.wait(left)
-            short = [one for one in promises if one.got < self._needed]
+            short = [one for one in promises if one.ack_count < self._needed]
             if short:
-                raise self._not_met(short, named=named)
+                raise self._quorum_error(short, named=may_name_peers)
 
-    def _is_decided(self, promises: Iterable[Promise]) -> bool:
+    def _is_decided(self, promises: Iterable[PendingAck]) -> bool:
         """Whether each change has enough acknowledgements or an answer from every peer."""
-        peers = len(self._couriers)
-        return all(one.got >= self._needed or len(one.kept_by.keys() | one.missed.keys()) == peers for one in promises)
+        peers = len(self._pushers)
+        return all(
+            one.ack_count >= self._needed or len(one.acked_by.keys() | one.nacks.keys()) == peers for one in promises
+        )
 
-    def _not_met(self, short: Sequence[Promise], *, named: bool) -> QuorumNotMet:
-        worst = min(short, key=lambda one: one.got)
+    def _quorum_error(self, short: Sequence[PendingAck], *, named: bool) -> QuorumNotMet:
+        worst = min(short, key=lambda one: one.ack_count)
         missed = {
-            one.name: worst.missed.get(one.name, SILENT) for one in self._couriers if one.name not in worst.kept_by
+            one.name: worst.nacks.get(one.name, NO_ANSWER) for one in self._pushers if one.name not in worst.acked_by
         }
-        peers = dict.fromkeys(worst.kept_by, "kept") | {peer: why.what for peer, why in missed.items()}
+        peers = dict.fromkeys(worst.acked_by, "kept") | {peer: why.what for peer, why in missed.items()}
         more: dict[str, Any] = {"peers": peers} if named else {}
         return QuorumNotMet(
-            f"Stored here, but only {worst.got} of {self._needed} required stores have it so far. It stays pending and "
+            f"Stored here, but only {worst.ack_count} of {self._needed} required stores have it so far. It stays pending and "
             "is delivered later: do not send it again.",
-            got=worst.got,
+            got=worst.ack_count,
             needed=self._needed,
             reason=min((why.reason for why in missed.values()), key=REASONS.index, default="rejected"),
             **more,
-            pending=[{"kind": one.change.kind, "id": one.change.record} for one in short[:MOST_TOLD]],
+            pending=[{"kind": one.change.kind, "id": one.change.record} for one in short[:MAX_PENDING_LISTED]],
         )
 
-    def open_for(self, peer: str) -> list[Promise]:
+    def list_pending(self, peer: str) -> list[PendingAck]:
         """Return the changes that a peer has not acknowledged."""
         with self._changed:
-            return [one for one in self._open.values() if peer not in one.kept_by]
+            return [one for one in self._pending.values() if peer not in one.acked_by]
 
-    def kept(self, peer: str, node: str, names: Collection[Name]) -> None:
+    def record_acks(self, peer: str, node: str, names: Collection[ChangeId]) -> None:
         """Record that a peer acknowledged changes as durable."""
         with self._changed:
-            found = [self._open[name] for name in names if name in self._open]
+            found = [self._pending[name] for name in names if name in self._pending]
             for promise in found:
-                promise.kept_by[peer] = node
-                promise.missed.pop(peer, None)
-            self._settle(found)
+                promise.acked_by[peer] = node
+                promise.nacks.pop(peer, None)
+            self._collect_acked(found)
             self._changed.notify_all()
 
-    def missed(self, peer: str, names: Iterable[Name], why: Missed) -> None:
+    def record_nacks(self, peer: str, names: Iterable[ChangeId], why: NackReason) -> None:
         with self._changed:
             for name in names:
-                if name in self._open:
-                    self._open[name].missed[peer] = why
+                if name in self._pending:
+                    self._pending[name].nacks[peer] = why
             self._changed.notify_all()
 
-    def _settle(self, promises: Iterable[Promise]) -> None:
+    def _collect_acked(self, promises: Iterable[PendingAck]) -> None:
         for promise in promises:
-            if promise.got >= self._needed and self._open.pop(promise.change.name, None) is not None:
-                self._settled.append(promise.change.seq)
+            if promise.ack_count >= self._needed and self._pending.pop(promise.change.name, None) is not None:
+                self._acked_seqs.append(promise.change.seq)
 
-    def _tidy(self) -> None:
+    def _run_cleanup(self) -> None:
         """Remove marks in batches, and pick up pending changes that no writer waits for (their call failed)."""
-        while not self._stopping.wait(TIDY_SECONDS):
-            self._look_after()
-        self._look_after()
+        while not self._stopping.wait(CLEANUP_SECONDS):
+            self._clean_up()
+        self._clean_up()
 
-    def _look_after(self) -> None:
+    def _clean_up(self) -> None:
         with self._changed:
-            seqs, known = list(self._settled), len(self._open)
+            seqs, known = list(self._acked_seqs), len(self._pending)
         try:
             if seqs:
-                with self._hold.store.writing() as session:
-                    unreplicated.clear(session, seqs)
-            with self._hold.reading() as session:
-                left = unreplicated.marked(session) if unreplicated.waiting(session)[0] > known else []
+                with self._ctx.store.transaction() as session:
+                    ack_store.clear_pending(session, seqs)
+            with self._ctx.reading() as session:
+                left = ack_store.list_pending(session) if ack_store.count_pending(session)[0] > known else []
         except HoldfastError:
             return  # retried later; the marks stay
         with self._changed:
-            self._settled = self._settled[len(seqs) :]
-            unheard = [one for one in left if one.name not in self._open and one.seq not in self._settled]
-            self._open |= {one.name: Promise(one) for one in unheard}
-        for courier in self._couriers if unheard else ():
+            self._acked_seqs = self._acked_seqs[len(seqs) :]
+            unheard = [one for one in left if one.name not in self._pending and one.seq not in self._acked_seqs]
+            self._pending |= {one.name: PendingAck(one) for one in unheard}
+        for courier in self._pushers if unheard else ():
             courier.wake()

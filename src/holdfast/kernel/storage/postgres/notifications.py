@@ -17,14 +17,14 @@ LINGER_SECONDS = 2.0
 """How long to keep listening after a wait, for callers that wait in a loop."""
 
 
-class Listener:
+class CommitListener:
     """One connection and thread for all waiters of this process; none while nobody waits."""
 
     def __init__(self, connect: Callable[[], Connection], channel: str) -> None:
         self._connect = connect
         self._listen = sql.SQL("listen {}").format(sql.Identifier(channel))
         self._changed = threading.Condition()
-        self._moves = 0
+        self._commits = 0
         self._seen = threading.local()
         self._wanted_until = 0.0
         self._thread: threading.Thread | None = None
@@ -41,9 +41,9 @@ class Listener:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="holdfast-listener", daemon=True)
                 self._thread.start()
-                known = self._moves
-            moved = self._changed.wait_for(lambda: self._moves != known, seconds)
-            self._seen.moves = self._moves
+                known = self._commits
+            moved = self._changed.wait_for(lambda: self._commits != known, seconds)
+            self._seen.moves = self._commits
             return moved
 
     def close(self) -> None:
@@ -51,10 +51,10 @@ class Listener:
         with self._changed:
             self._wanted_until = 0.0
             thread, connection = self._thread, self._connection
-            self._moves += 1
+            self._commits += 1
             self._changed.notify_all()
         if connection is not None:
-            _hang_up(connection)
+            _shut_down(connection)
         if thread is not None:
             thread.join()
 
@@ -81,19 +81,19 @@ class Listener:
             try:
                 with suppress(psycopg.errors.ReadOnlySqlTransaction):
                     connection.execute(self._listen)
-                self._tell(connection)
+                self._watch(connection)
             finally:
                 with self._changed:
                     self._connection = None
 
-    def _tell(self, connection: Connection) -> None:
+    def _watch(self, connection: Connection) -> None:
         """Count commits; everything before the snapshot is visible to waiters when they wake."""
         told, seen = True, None
         while True:
             now = connection.execute("select cast(pg_current_snapshot() as text)").fetchone()
             with self._changed:
                 if told or now != seen:
-                    self._moves += 1
+                    self._commits += 1
                     self._changed.notify_all()
                 if monotonic() >= self._wanted_until:
                     return
@@ -101,7 +101,7 @@ class Listener:
             told = bool(list(connection.notifies(timeout=LOOK_SECONDS, stop_after=1)))
 
 
-def _hang_up(connection: Connection) -> None:
+def _shut_down(connection: Connection) -> None:
     """Shut down a connection's socket; this wakes a thread that waits on it."""
     with suppress(psycopg.Error, OSError), socket.socket(fileno=connection.pgconn.socket) as own:
         try:

@@ -7,20 +7,19 @@ from psycopg import sql
 
 from holdfast.kernel import errors
 from holdfast.kernel.journal import journal, signer
-from holdfast.kernel.storage import data_migrations as filling
-from holdfast.kernel.storage import migrations as migrate
+from holdfast.kernel.storage import data_migrations, migrations
 from holdfast.kernel.storage.postgres.address import Address
-from holdfast.kernel.storage.postgres.driver_errors import translated
+from holdfast.kernel.storage.postgres.driver_errors import translate_errors
 from holdfast.kernel.storage.postgres.engine import ADAPTERS, FOLDERS, PostgresSession, connect
 from holdfast.kernel.storage.postgres.pool import Connection
-from holdfast.kernel.storage.postgres.store import About, PostgresStore
+from holdfast.kernel.storage.postgres.store import PostgresStore, StoreInfo
 from holdfast.kernel.storage.postgres.vectors import VectorLoader, WholeVectorLoader
 from holdfast.kernel.timestamps import now
 
-OLDEST = 14
+MIN_SERVER_VERSION = 14
 MARK = "A memory of Holdfast."
 """Comment on the migration table that identifies a store."""
-UNFINISHED = "A memory of Holdfast, being moved here: "
+UNFINISHED_MARK = "A memory of Holdfast, being moved here: "
 """Prefix of that comment while a store is being filled; the rest identifies the copy."""
 
 
@@ -29,49 +28,51 @@ def open_store(address: Address, *, make: bool = True) -> PostgresStore:
 
     Safe to run on several servers at once.
     """
-    with translated(), connect(address) as connection:
-        if not make and found_mark(connection, address) is None:
-            raise errors.StoreNotFound(f"There is no store at {address.shown}.")
-        address = usable(connection, address)
+    with translate_errors(), connect(address) as connection:
+        if not make and find_mark(connection, address) is None:
+            raise errors.StoreNotFound(f"There is no store at {address.display}.")
+        address = prepare_database(connection, address)
         with connection.transaction():
             connection.execute(address.path_setting)
-            if not current(connection, address):
-                bring_up(connection, address)
-            about = about_of(connection, address)
+            if not is_current(connection, address):
+                upgrade(connection, address)
+            about = get_store_info(connection, address)
     return PostgresStore(address, about)
 
 
-def usable(connection: Connection, address: Address) -> Address:
+def prepare_database(connection: Connection, address: Address) -> Address:
     """Check the database and return the address with the schema of pgvector's types."""
     version = connection.info.server_version // 10_000
-    if version < OLDEST:
-        raise errors.StoreUnreachable(f"PostgreSQL {version} is not supported: {OLDEST} or later is required.")
+    if version < MIN_SERVER_VERSION:
+        raise errors.StoreUnreachable(
+            f"PostgreSQL {version} is not supported: {MIN_SERVER_VERSION} or later is required."
+        )
     ((encoding,),) = connection.execute("show server_encoding").fetchall()
     if encoding != "UTF8":
         raise errors.StoreUnreachable(f"The database has the encoding {encoding}: create one with `encoding 'UTF8'`.")
     with connection.transaction():
         connection.execute("select pg_advisory_xact_lock(hashtext('holdfast'))")
-        row = found_vector(connection)
+        row = find_vector_type(connection)
         if row is None:
-            add_vector(connection)
-            row = found_vector(connection)
+            create_vector_extension(connection)
+            row = find_vector_type(connection)
     assert row is not None
     schema, vector_type = row
-    must_be_apart(address, schema)
+    check_schemas_differ(address, schema)
     for loader in (VectorLoader, WholeVectorLoader):
         ADAPTERS.register_loader(vector_type, loader)
     return address._replace(vector_schema=schema)
 
 
-def must_be_apart(address: Address, vector_schema: str) -> None:
+def check_schemas_differ(address: Address, vector_schema: str) -> None:
     """Raise if the store's schema is pgvector's: other stores search it for types and would find the tables."""
     if address.schema == vector_schema:
-        raise errors.Misconfigured(
+        raise errors.InvalidSetting(
             f"The schema {address.schema} contains pgvector: use a schema of its own for the store, `?schema=NAME`."
         )
 
 
-def found_vector(connection: Connection) -> tuple[str, int] | None:
+def find_vector_type(connection: Connection) -> tuple[str, int] | None:
     """Return schema and oid of pgvector's type."""
     return connection.execute(
         """select n.nspname, t.oid from pg_extension e join pg_namespace n on n.oid = e.extnamespace
@@ -79,7 +80,7 @@ def found_vector(connection: Connection) -> tuple[str, int] | None:
     ).fetchone()
 
 
-def add_vector(connection: Connection) -> None:
+def create_vector_extension(connection: Connection) -> None:
     try:
         with connection.transaction():
             connection.execute("create extension vector")
@@ -95,7 +96,7 @@ def add_vector(connection: Connection) -> None:
         ) from None
 
 
-def found_mark(connection: Connection, address: Address) -> str | None:
+def find_mark(connection: Connection, address: Address) -> str | None:
     """Return the mark of a schema, None if it is empty; raises NotAStore if it belongs to another program."""
     there, mark = connection.execute(
         """select (select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -105,7 +106,7 @@ def found_mark(connection: Connection, address: Address) -> str | None:
     ).fetchall()[0]
     if not there:
         return None
-    if mark != MARK and not str(mark).startswith(UNFINISHED):
+    if mark != MARK and not str(mark).startswith(UNFINISHED_MARK):
         raise errors.NotAStore(
             f"The schema {address.schema} of this database belongs to another program; it was not changed. "
             "Use another one: `?schema=NAME` at the end of the address."
@@ -113,34 +114,34 @@ def found_mark(connection: Connection, address: Address) -> str | None:
     return str(mark)
 
 
-def current(connection: Connection, address: Address) -> bool:
+def is_current(connection: Connection, address: Address) -> bool:
     """Whether the schema has a complete store of this version."""
-    mark = found_mark(connection, address)
+    mark = find_mark(connection, address)
     if mark is None:
         return False
     if mark != MARK:
-        raise errors.NotAStore(f"The migration to {address.shown} was not finished: run it again.")
-    return not migrate.pending(recorded(connection), migrate.known(*FOLDERS))
+        raise errors.NotAStore(f"The migration to {address.display} was not finished: run it again.")
+    return not migrations.pending_migrations(applied_migrations(connection), migrations.load_migrations(*FOLDERS))
 
 
-def recorded(connection: Connection) -> dict[int, str]:
+def applied_migrations(connection: Connection) -> dict[int, str]:
     return dict(PostgresSession(connection).rows("migration_list"))
 
 
-def bring_up(connection: Connection, address: Address) -> None:
+def upgrade(connection: Connection, address: Address) -> None:
     """Apply missing migrations, all or nothing, once among concurrent processes."""
     connection.execute("select pg_advisory_xact_lock(hashtext(%s))", (f"holdfast {address.schema}",))
-    if current(connection, address):
+    if is_current(connection, address):
         return
-    build(connection, address, MARK)
+    build_tables(connection, address, MARK)
     session = PostgresSession(connection)
     if session.row("chain_head") is None:
         key = signer.new_key()
         session.do("node_key_put", key=key)
-        journal.begin(session, journal.Owner(about_of(connection, address).identity, key))
+        journal.create_head(session, journal.Owner(get_store_info(connection, address).identity, key))
 
 
-def build(connection: Connection, address: Address, mark: str) -> None:
+def build_tables(connection: Connection, address: Address, mark: str) -> None:
     """Create or migrate the tables; new ones get the mark."""
     session = PostgresSession(connection)
     try:
@@ -148,12 +149,14 @@ def build(connection: Connection, address: Address, mark: str) -> None:
         if connection.execute("select 1 from pg_namespace where nspname = %s", (address.schema,)).fetchone() is None:
             connection.execute(sql.SQL("create schema {}").format(sql.Identifier(address.schema)))
         # By its qualified name: pgvector's schema may have a table with this name too.
-        fresh = found_mark(connection, address) is None
+        fresh = find_mark(connection, address) is None
         if fresh:
-            connection.execute(migrate.portable(migrate.TABLE + ";"))
+            connection.execute(migrations.to_postgres(migrations.TABLE + ";"))
             connection.execute(sql.SQL("comment on table migration is {}").format(mark))
-        for migration in migrate.pending({} if fresh else recorded(connection), migrate.known(*FOLDERS)):
-            apply(session, connection, migration)
+        for migration in migrations.pending_migrations(
+            {} if fresh else applied_migrations(connection), migrations.load_migrations(*FOLDERS)
+        ):
+            apply_migration(session, connection, migration)
     except refusals.InsufficientPrivilege:
         raise errors.StoreUnreachable(
             "The store's tables must be created or migrated, and this user has no right to do it: "
@@ -161,18 +164,18 @@ def build(connection: Connection, address: Address, mark: str) -> None:
         ) from None
 
 
-def apply(session: PostgresSession, connection: Connection, migration: migrate.Migration) -> None:
-    connection.execute(migrate.portable(migration.script), prepare=False)
-    filling.after(migration.number, session)
+def apply_migration(session: PostgresSession, connection: Connection, migration: migrations.Migration) -> None:
+    connection.execute(migrations.to_postgres(migration.script), prepare=False)
+    data_migrations.apply_data_migration(migration.number, session)
     session.do(
         "migration_add", number=migration.number, name=migration.name, checksum=migration.checksum, applied_at=now()
     )
 
 
-def about_of(connection: Connection, address: Address) -> About:
+def get_store_info(connection: Connection, address: Address) -> StoreInfo:
     """Read the identity of the store and of this copy."""
     ((cluster, database, schema, chain, timeline, title),) = PostgresSession(connection).rows(
-        "engine_place", schema=f'"{address.schema}"'
+        "engine_identity", schema=f'"{address.schema}"'
     )
     name = f"{re.sub('[^A-Za-z0-9_]+', '_', title)}.{address.schema}-{cluster}-{database}-{schema}"
-    return About(f"postgresql:{cluster}:{database}:{schema}", timeline, f"holdfast_{chain}", name)
+    return StoreInfo(f"postgresql:{cluster}:{database}:{schema}", timeline, f"holdfast_{chain}", name)

@@ -11,28 +11,28 @@ from typing import Any, NamedTuple
 import psycopg
 
 from holdfast.kernel import errors
-from holdfast.kernel.storage import write_lock as turns
+from holdfast.kernel.storage import write_lock
 from holdfast.kernel.storage.port import Fault, Row, Session
 from holdfast.kernel.storage.postgres import copy_file, health
 from holdfast.kernel.storage.postgres.address import Address
-from holdfast.kernel.storage.postgres.driver_errors import BROKEN, foreign
+from holdfast.kernel.storage.postgres.driver_errors import BROKEN, translate_error
 from holdfast.kernel.storage.postgres.engine import (
-    BEGINNINGS,
-    COMMON,
-    IDLE_SECONDS,
-    PLANNING,
-    VIEW_SECONDS,
+    MAX_BEGIN_ATTEMPTS,
+    MIN_COMMON,
+    PLANNER_SETTINGS,
+    READ_IDLE_SECONDS,
+    WRITE_IDLE_SECONDS,
     PostgresSession,
     connect,
-    holding_the_head,
     last_row,
+    lock_head_sql,
 )
-from holdfast.kernel.storage.postgres.notifications import Listener
-from holdfast.kernel.storage.postgres.pool import Connection, Pool, hung_up
-from holdfast.kernel.storage.term_stats import Counts
+from holdfast.kernel.storage.postgres.notifications import CommitListener
+from holdfast.kernel.storage.postgres.pool import Connection, Pool, is_closed_by_server
+from holdfast.kernel.storage.term_stats import TermCounts
 
 
-class About(NamedTuple):
+class StoreInfo(NamedTuple):
     """Identity of a store, as read through a connection."""
 
     place: str
@@ -49,15 +49,15 @@ class About(NamedTuple):
 class PostgresStore:
     """A schema of a database. Connections are pooled; each thread reads through one at a time."""
 
-    def __init__(self, address: Address, about: About) -> None:
-        self.path = address.shown
+    def __init__(self, address: Address, about: StoreInfo) -> None:
+        self.path = address.display
         self._address = address
         self._about = about
         self._lock = threading.RLock()
         self._local = threading.local()
-        self._counts = Counts(COMMON)
+        self._counts = TermCounts(MIN_COMMON)
         self._pool = Pool(lambda: connect(address), address.pool_size, address.wait_seconds)
-        self._listener = Listener(lambda: connect(address), about.channel)
+        self._listener = CommitListener(lambda: connect(address), about.channel)
         self._pid = os.getpid()
 
     # Transactions
@@ -68,20 +68,20 @@ class PostgresStore:
         if connection is not None:
             yield PostgresSession(connection, self._counts)
             return
-        connection, _ = self._begun("begin isolation level repeatable read, read only", VIEW_SECONDS)
+        connection, _ = self._begin("begin isolation level repeatable read, read only", READ_IDLE_SECONDS)
         try:
             self._local.reader = connection
             yield PostgresSession(connection, self._counts)
         finally:
             self._local.reader = None
-            self._pool.give_back(connection)
+            self._pool.release(connection)
 
     @contextmanager
-    def writing(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[PostgresSession]:
-        with turns.turn(self._lock) as left:
+    def transaction(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[PostgresSession]:
+        with write_lock.hold_write_lock(self._lock) as left:
             if getattr(self._local, "writes", False):
                 raise RuntimeError("this thread already has an open transaction")
-            connection, held = self._begun("begin", IDLE_SECONDS, left)
+            connection, held = self._begin("begin", WRITE_IDLE_SECONDS, left)
             try:
                 self._local.writes = True
                 if held is None:
@@ -90,52 +90,52 @@ class PostgresStore:
                 session = PostgresSession(connection, self._counts, writes=True, key=held[0])
                 yield session
                 before_commit()
-                session.must_be_whole()
+                session.check_not_failed()
                 self._commit(connection, session)
-                self._counts.grow()
+                self._counts.expire_row()
             finally:
                 self._local.writes = False
-                self._pool.give_back(connection)
+                self._pool.release(connection)
 
-    def inside(self) -> bool:
+    def in_transaction(self) -> bool:
         return getattr(self._local, "reader", None) is not None or getattr(self._local, "writes", False)
 
     def _commit(self, connection: Connection, session: PostgresSession) -> None:
-        if hung_up(connection):
+        if is_closed_by_server(connection):
             raise BROKEN.error()
         try:
-            session.finish("commit")
+            session.send_queued("commit")
         except errors.StoreError as error:
             if connection.broken:
                 raise errors.OutcomeUnknown from error
             raise
 
-    def _begun(
+    def _begin(
         self, begin: str, idle_seconds: int, left: Callable[[], float] | None = None
     ) -> tuple[Connection, Row | None]:
         """Begin a transaction; a writer also locks the head, in the time left, and gets its row.
 
         If a pooled connection was closed meanwhile, the next one is used.
         """
-        self._must_be_ours()
+        self._check_process()
         guard = f"set local idle_in_transaction_session_timeout = '{idle_seconds}s'"
-        script = "; ".join((begin, guard, *PLANNING, self._address.path_setting))
-        for tries_left in reversed(range(BEGINNINGS)):
-            connection = self._pool.take(left() if left else inf)
+        script = "; ".join((begin, guard, *PLANNER_SETTINGS, self._address.path_setting))
+        for tries_left in reversed(range(MAX_BEGIN_ATTEMPTS)):
+            connection = self._pool.acquire(left() if left else inf)
             try:
                 return connection, last_row(
-                    connection.execute(f"{script}; {holding_the_head(left())}" if left else script)
+                    connection.execute(f"{script}; {lock_head_sql(left())}" if left else script)
                 )
             except psycopg.Error as error:
-                self._pool.give_back(connection)
+                self._pool.release(connection)
                 if not (connection.broken and tries_left):
-                    raise foreign(error) from error
+                    raise translate_error(error) from error
             except BaseException:
-                self._pool.give_back(connection)
+                self._pool.release(connection)
                 raise
         raise AssertionError("the last try returns or raises")
 
-    def _must_be_ours(self) -> None:
+    def _check_process(self) -> None:
         if self._pid != os.getpid():
             raise errors.StoreError("The store was opened before a fork: open it again in the child process.")
 
@@ -166,7 +166,7 @@ class PostgresStore:
     def identity(self) -> str:
         return self._about.identity
 
-    def beside(self, what: str) -> Path:
+    def sidecar_path(self, what: str) -> Path:
         return self._address.folder / f"{self._about.name}.{what}"
 
     def size(self) -> int:
@@ -174,8 +174,8 @@ class PostgresStore:
             ((size,),) = session.rows("engine_size")
         return int(size)
 
-    def wait(self, seconds: float) -> bool:
-        self._must_be_ours()
+    def wait_for_commit(self, seconds: float) -> bool:
+        self._check_process()
         return self._listener.wait(seconds)
 
     def snapshot(self, to: Path) -> None:
@@ -183,12 +183,15 @@ class PostgresStore:
             copy_file.write_copy(session, to)
 
     def replace(self, by: Path, prepare: Callable[[], None]) -> None:
-        self._must_be_ours()
-        with turns.turn(self._lock) as left, copy_file.alone(self._address, left()) as (connection, session):
+        self._check_process()
+        with (
+            write_lock.hold_write_lock(self._lock) as left,
+            copy_file.exclusive_transaction(self._address, left()) as (connection, session),
+        ):
             prepare()
-            copy_file.take_over(session, by)
+            copy_file.replace_store(session, by)
             self._commit(connection, session)
-            self._counts = Counts(COMMON)
+            self._counts = TermCounts(MIN_COMMON)
 
     def faults(self) -> list[Fault]:
         return health.faults(self._address)

@@ -1,4 +1,4 @@
--- name: lease_take
+-- name: lease_acquire
 -- Acquires a free, ended or own lease; returns no row if another owner has it.
 insert into lease (name, owner, ends_at) values (:name, :owner, :ends_at)
 on conflict (name) do update set owner = excluded.owner, ends_at = excluded.ends_at

@@ -11,23 +11,30 @@ import apsw
 
 from holdfast.kernel import errors
 from holdfast.kernel.journal import journal
-from holdfast.kernel.storage import migrations as migrate
-from holdfast.kernel.storage.copy_tables import HEAD, Found, Table, Target
+from holdfast.kernel.storage import migrations
+from holdfast.kernel.storage.copy_tables import HEAD, Table, Target, TargetState
 from holdfast.kernel.storage.sqlite.engine import (
     APPLICATION_ID,
     FOLDERS,
     SqliteSession,
     SqliteStore,
-    database,
-    rolled_back,
+    enable_wal,
+    open_database,
+    roll_back,
     sync_folder,
-    translated,
-    use_log,
-    wait,
+    translate_errors,
+    wait_for_lock,
 )
-from holdfast.kernel.storage.sqlite.open_store import SMALLEST, UNFINISHED, build, is_unfinished, make_private, prepared
+from holdfast.kernel.storage.sqlite.open_store import (
+    MIN_DATABASE_BYTES,
+    UNFINISHED_MARK,
+    build_tables,
+    is_unfinished,
+    make_private,
+    prepare_file,
+)
 
-DERIVED = {"embedding_sign", "embedding_pack", "embedding_gone"}
+DERIVED_TABLES = {"embedding_sign", "embedding_pack", "embedding_removed"}
 """Tables of one engine that are derived from others."""
 
 
@@ -37,14 +44,14 @@ def tables() -> tuple[Table, ...]:
 
     The head comes first, so that a copied head is never older than the copied rows.
     """
-    with closing(database(":memory:")) as made:
-        for migration in migrate.known(*FOLDERS):
-            made.execute(migrate.strict(migration.script)).fetchall()
+    with closing(open_database(":memory:")) as made:
+        for migration in migrations.load_migrations(*FOLDERS):
+            made.execute(migrations.to_sqlite(migration.script)).fetchall()
         names = [name for (name,) in made.execute("select name from pragma_table_list where type = 'table'")]
         points_to = {
             name: {to for (to,) in made.execute('select "table" from pragma_foreign_key_list(?)', (name,))}
             for name in sorted(names)
-            if not name.startswith("sqlite_") and name not in DERIVED
+            if not name.startswith("sqlite_") and name not in DERIVED_TABLES
         }
         found = [_table(made, name) for name in TopologicalSorter(points_to).static_order()]
     return tuple(sorted(found, key=lambda table: table.name != HEAD))
@@ -56,76 +63,76 @@ def _table(made: apsw.Connection, name: str) -> Table:
     return Table(name, tuple(str(column) for column, _ in columns), tuple(str(column) for _, column in key))
 
 
-class SqlitePlace:
+class SqliteDestination:
     """A file that is missing, empty, or has an unfinished copy."""
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
         self._file = path
 
-    def look(self) -> Found:
-        with translated():
+    def inspect(self) -> TargetState:
+        with translate_errors():
             file = self._file.resolve()
             if not file.exists():
-                _must_be_possible(file)
-                return self._found_nothing()
-            if not file.is_file() or 0 < file.stat().st_size < SMALLEST:
+                _check_can_create(file)
+                return self._empty_state()
+            if not file.is_file() or 0 < file.stat().st_size < MIN_DATABASE_BYTES:
                 raise errors.NotAStore(f"{file} is not a database; it was not changed.")
             if not file.stat().st_size:
-                return self._found_nothing()
-            with closing(_connected(file)) as connection:
-                return self._found(connection)
+                return self._empty_state()
+            with closing(_connect(file)) as connection:
+                return self._inspect(connection)
 
-    def begin(self, head: journal.Head, admit: Callable[[Found], None]) -> Target:
-        admit(self.look())
+    def begin(self, head: journal.Head, check: Callable[[TargetState], None]) -> Target:
+        check(self.inspect())
         file = make_private(self._file)
-        mark = UNFINISHED | int.from_bytes(os.urandom(2))
-        with translated(), closing(_connected(file)) as connection:
-            use_log(connection)
+        mark = UNFINISHED_MARK | int.from_bytes(os.urandom(2))
+        with translate_errors(), closing(_connect(file)) as connection:
+            enable_wal(connection)
             connection.execute("pragma synchronous=full; begin immediate").fetchall()
             try:
-                found = self._found(connection)
-                admit(found)
+                found = self._inspect(connection)
+                check(found)
                 connection.execute(f"pragma application_id={mark}")
-                build(connection)
+                build_tables(connection)
                 session = SqliteSession(connection)
                 if session.row("chain_head") is None:
                     session.do("chain_begin", **head._asdict())
                 connection.execute("commit")
             except BaseException:
-                rolled_back(connection)
+                roll_back(connection)
                 raise
-        store = SqliteStore(file, "", lambda: prepared(file))
+        store = SqliteStore(file, "", lambda: prepare_file(file))
         return Target(store, mark, resumed=found.state == "unfinished")
 
-    def _found_nothing(self) -> Found:
-        return Found("nothing", key=self._key())
+    def _empty_state(self) -> TargetState:
+        return TargetState("nothing", key=self._key())
 
-    def _found(self, connection: apsw.Connection) -> Found:
+    def _inspect(self, connection: apsw.Connection) -> TargetState:
         application = connection.pragma("application_id")
         ours = application == APPLICATION_ID or is_unfinished(application)
         if not ours and not connection.execute("select 1 from sqlite_schema").fetchall():
-            return self._found_nothing()
+            return self._empty_state()
         if not ours:
             raise errors.NotAStore(f"{self.path} is a database of another program; it was not changed.")
         if application == APPLICATION_ID:
-            return Found("store", identity=SqliteStore(self._file.resolve()).identity())
-        return Found("unfinished", journal.head_of(SqliteSession(connection)).node, key=self._key())
+            return TargetState("store", identity=SqliteStore(self._file.resolve()).identity())
+        return TargetState("unfinished", journal.get_head(SqliteSession(connection)).node, key=self._key())
 
     def _key(self) -> bytes | None:
-        file = SqliteStore(self._file.resolve()).beside("key")
+        file = SqliteStore(self._file.resolve()).sidecar_path("key")
         return file.read_bytes() if file.exists() else None
 
 
-def _must_be_possible(file: Path) -> None:
+def _check_can_create(file: Path) -> None:
     folder = next(folder for folder in file.parents if folder.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         raise errors.StoreUnreachable(f"The store {file} cannot be created: {folder} is not writable.")
 
 
-def _connected(file: Path) -> apsw.Connection:
-    connection = database(str(file))
-    connection.set_busy_handler(wait)
+def _connect(file: Path) -> apsw.Connection:
+    connection = open_database(str(file))
+    connection.set_busy_handler(wait_for_lock)
     # Otherwise closing a database of another program would checkpoint its WAL.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(Path(f"{file}-wal").exists()))
     return connection
@@ -134,12 +141,12 @@ def _connected(file: Path) -> apsw.Connection:
 @contextmanager
 def new_copy(to: Path) -> Iterator[SqliteSession]:
     """Open a session that fills a new file: at the end a durable, private store; after an error nothing."""
-    with translated():
+    with translate_errors():
         os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         try:
-            with closing(database(str(to))) as connection:
+            with closing(open_database(str(to))) as connection:
                 connection.execute("pragma journal_mode=off; pragma synchronous=off; begin").fetchall()
-                build(connection)
+                build_tables(connection)
                 yield SqliteSession(connection)
                 connection.execute(f"pragma application_id={APPLICATION_ID}; commit").fetchall()
             with open(to, "rb") as file:

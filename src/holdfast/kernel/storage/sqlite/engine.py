@@ -17,27 +17,25 @@ import msgspec
 
 from holdfast.kernel import errors
 from holdfast.kernel.journal import signer
-from holdfast.kernel.storage import migrations as migrate
-from holdfast.kernel.storage import statements
-from holdfast.kernel.storage import write_lock as turns
-from holdfast.kernel.storage.port import Fault, Part, Row, Session, Texts
-from holdfast.kernel.storage.sqlite.vectors import Signs, close, nearest, packed, signs_of
-from holdfast.kernel.storage.term_stats import Counts
+from holdfast.kernel.storage import migrations, statements, write_lock
+from holdfast.kernel.storage.port import Fault, Row, SearchTexts, Session, SqlPart
+from holdfast.kernel.storage.sqlite.vectors import BinaryIndex, find_close, find_nearest, pack_block, signs_of
+from holdfast.kernel.storage.term_stats import TermCounts
 from holdfast.kernel.vector import Vector
 
 APPLICATION_ID = 0x484F4C44
-LOG_LIMIT = 16 << 20
+MAX_WAL_BYTES = 16 << 20
 POLL_SECONDS = 0.05
 CACHE_KB = 32_000
 """Page cache per connection: enough for most of ten thousand memories and their vectors."""
-COMMON = 500
+MIN_COMMON = 500
 """Document frequency from which counts are cached: one more memory hardly changes them."""
 HERE = Path(__file__).parent
 FOLDERS = (HERE.parent / "sql", HERE / "sql")
 """Folders of the migrations."""
 STATEMENTS = (statements.SHARED, HERE / "sql")
 
-_FOREIGN: tuple[tuple[type[apsw.Error], type[errors.StoreError]], ...] = (
+_ERROR_MAP: tuple[tuple[type[apsw.Error], type[errors.StoreError]], ...] = (
     (apsw.FullError, errors.StoreFull),
     (apsw.BusyError, errors.StoreBusy),
     (apsw.LockedError, errors.StoreBusy),
@@ -57,15 +55,15 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Translate every error of the driver or the system inside the block."""
     try:
         yield
     except (apsw.Error, OSError, UnicodeDecodeError) as error:
-        raise foreign(error) from error
+        raise translate_error(error) from error
 
 
-def foreign(error: Exception) -> errors.StoreError:
+def translate_error(error: Exception) -> errors.StoreError:
     """Translate an error of the driver or the system."""
     match error:
         case OSError():
@@ -73,11 +71,11 @@ def foreign(error: Exception) -> errors.StoreError:
         case UnicodeDecodeError():
             ours = errors.StoreDamaged
         case _:
-            ours = next((ours for theirs, ours in _FOREIGN if isinstance(error, theirs)), errors.StoreError)
+            ours = next((ours for theirs, ours in _ERROR_MAP if isinstance(error, theirs)), errors.StoreError)
     return ours(f"{(ours.__doc__ or '').strip()} ({error})")
 
 
-def wait(tries: int) -> bool:
+def wait_for_lock(tries: int) -> bool:
     """Busy handler: short random waits for at least half a minute, so that newcomers do not overtake."""
     sleep(0.0005 + os.urandom(1)[0] * 0.002 / 255)
     return tries < 20_000
@@ -85,15 +83,15 @@ def wait(tries: int) -> bool:
 
 @cache
 def sql_of(name: str) -> str:
-    return statements.for_sqlite(statements.load(*STATEMENTS)[name])
+    return statements.for_sqlite(statements.load_statements(*STATEMENTS)[name])
 
 
 @cache
-def joined(parts: tuple[Part, ...]) -> str:
-    return statements.for_sqlite(statements.joined(statements.load(*STATEMENTS), parts))
+def join_sql(parts: tuple[SqlPart, ...]) -> str:
+    return statements.for_sqlite(statements.join_parts(statements.load_statements(*STATEMENTS), parts))
 
 
-def bound(params: Mapping[str, Any]) -> Mapping[str, Any]:
+def bind_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Convert list parameters to JSON text."""
     if _LISTS.isdisjoint(map(type, params.values())):
         return params
@@ -103,10 +101,12 @@ def bound(params: Mapping[str, Any]) -> Mapping[str, Any]:
 class SqliteSession:
     """Runs named statements on one connection."""
 
-    def __init__(self, connection: apsw.Connection, counts: Counts | None = None, signs: Signs | None = None) -> None:
+    def __init__(
+        self, connection: apsw.Connection, counts: TermCounts | None = None, binary_index: BinaryIndex | None = None
+    ) -> None:
         self._connection = connection
-        self._counts = counts or Counts(COMMON)
-        self._signs = signs or Signs()
+        self._counts = counts or TermCounts(MIN_COMMON)
+        self._binary_index = binary_index or BinaryIndex()
         self._failed: errors.StoreError | None = None
 
     def rows(self, name: str, /, **params: Any) -> list[Row]:
@@ -119,79 +119,81 @@ class SqliteSession:
         self.rows(name, **params)
 
     def many(self, name: str, /, params: Iterable[Mapping[str, Any]]) -> None:
-        self.must_be_whole()
+        self.check_not_failed()
         try:
-            self._connection.executemany(sql_of(name), map(bound, params)).fetchall()
+            self._connection.executemany(sql_of(name), map(bind_params, params)).fetchall()
         except _FAILED as error:
-            raise self._broken(error) from error
+            raise self._record_failure(error) from error
 
-    def assembled(self, parts: Sequence[Part], params: Mapping[str, Any]) -> list[Row]:
-        return self._run(joined(tuple(parts)), params)
+    def select(self, parts: Sequence[SqlPart], params: Mapping[str, Any]) -> list[Row]:
+        return self._run(join_sql(tuple(parts)), params)
 
-    def ask(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
+    def query_sql(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
         return self._run(sql, params)
 
-    def tell(self, sql: str, params: Iterable[Mapping[str, Any]]) -> None:
+    def execute_sql(self, sql: str, params: Iterable[Mapping[str, Any]]) -> None:
         for values in params:
             self._run(sql, values)
 
     def _run(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
-        self.must_be_whole()
+        self.check_not_failed()
         try:
-            return self._connection.execute(sql, bound(params)).fetchall()
+            return self._connection.execute(sql, bind_params(params)).fetchall()
         except _FAILED as error:
-            raise self._broken(error) from error
+            raise self._record_failure(error) from error
 
-    def _broken(self, error: Exception) -> errors.StoreError:
+    def _record_failure(self, error: Exception) -> errors.StoreError:
         """Record a failure, so that every following statement raises it."""
-        self._failed = foreign(error)
+        self._failed = translate_error(error)
         return self._failed
 
-    def must_be_whole(self) -> None:
+    def check_not_failed(self) -> None:
         """Raise if a statement failed: part of the transaction may be rolled back, even if the error was caught."""
         if self._failed is not None:
             raise self._failed
 
-    def index(self, id: str, texts: Texts | None) -> None:
+    def index_memory(self, id: str, texts: SearchTexts | None) -> None:
         """Nothing to do: triggers do it."""
 
-    def asking(self, words: Sequence[str], *, every: bool) -> tuple[list[Part], dict[str, Any]]:
-        return ["memory_found"], {"match": (" " if every else " OR ").join(quoted(word) for word in words)}
+    def full_text_query(self, words: Sequence[str], *, match_all: bool) -> tuple[list[SqlPart], dict[str, Any]]:
+        return ["full_text_hits"], {"match": (" " if match_all else " OR ").join(quote_word(word) for word in words)}
 
-    def match(self, word: str) -> str:
-        return quoted(word)
+    def match_term(self, word: str) -> str:
+        return quote_word(word)
 
-    def nearest(self, vector: Vector, parts: Sequence[Part], params: Mapping[str, Any], limit: int) -> list[Row]:
-        return nearest(self, self._signs, vector, parts, params, limit)
+    def nearest(self, vector: Vector, parts: Sequence[SqlPart], params: Mapping[str, Any], limit: int) -> list[Row]:
+        return find_nearest(self, self._binary_index, vector, parts, params, limit)
 
-    def close(
-        self, many: Sequence[Vector], parts: Sequence[Part], params: Mapping[str, Any], limit: int
+    def nearest_many(
+        self, many: Sequence[Vector], parts: Sequence[SqlPart], params: Mapping[str, Any], limit: int
     ) -> list[list[Row]] | None:
-        return close(self, self._signs, many, parts, params, limit)
+        return find_close(self, self._binary_index, many, parts, params, limit)
 
     def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
         return self.rows("embedding_of", ids=list(ids), model=model)
 
-    def forget_words(self) -> None:
-        self.do("memory_text_purged")
-        self.do("embedding_packs_purged")
+    def purge_index(self) -> None:
+        self.do("memory_text_optimize")
+        self.do("embedding_packs_rebuild")
 
     def newest_row(self) -> int:
         ((last,),) = self.rows("memory_last_row")
         return int(last)
 
-    def holding(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
-        known = self._counts.known(last_row)
-        counted: dict[str, int] = dict(self.rows("word_counts", stems=[stem for stem in stems if stem not in known]))
-        self._counts.learn(counted)
+    def document_frequencies(self, stems: Sequence[str], last_row: int) -> dict[str, int]:
+        known = self._counts.current_counts(last_row)
+        counted: dict[str, int] = dict(
+            self.rows("word_document_counts", stems=[stem for stem in stems if stem not in known])
+        )
+        self._counts.update(counted)
         return {**known, **counted}
 
 
-def quoted(word: str) -> str:
+def quote_word(word: str) -> str:
     return '"' + word.replace('"', '""') + '"'
 
 
-class Opened(NamedTuple):
+class OpenConnection(NamedTuple):
     """A connection, and the device and inode of its file."""
 
     connection: apsw.Connection
@@ -208,13 +210,13 @@ class SqliteStore:
         self._prepare = prepare
         self._lock = threading.RLock()
         self._local = threading.local()
-        self._writer: Opened | None = None
-        self._counts = Counts(COMMON)
-        self._signs = Signs()
+        self._writer: OpenConnection | None = None
+        self._counts = TermCounts(MIN_COMMON)
+        self._binary_index = BinaryIndex()
         self._key: bytes | None = None
         self._key_seen: tuple[int, int, int] | None = None
-        self._opening = threading.Lock()
-        self._opened = WeakSet[apsw.Connection]()
+        self._connections_lock = threading.Lock()
+        self._connections = WeakSet[apsw.Connection]()
         self._pid = os.getpid()
 
     @contextmanager
@@ -222,75 +224,75 @@ class SqliteStore:
         self._local.reader = self._current(getattr(self._local, "reader", None), "query_only=on")
         connection = self._local.reader.connection
         if connection.in_transaction:
-            yield SqliteSession(connection, self._counts, self._signs)
+            yield SqliteSession(connection, self._counts, self._binary_index)
             return
         try:
-            with translated():
+            with translate_errors():
                 connection.execute("begin")
-            yield SqliteSession(connection, self._counts, self._signs)
+            yield SqliteSession(connection, self._counts, self._binary_index)
         finally:
-            if not rolled_back(connection):
+            if not roll_back(connection):
                 self._local.reader = None
 
     @contextmanager
-    def writing(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[SqliteSession]:
-        with turns.turn(self._lock) as left:
+    def transaction(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[SqliteSession]:
+        with write_lock.hold_write_lock(self._lock) as left:
             self._writer = self._current(self._writer, "query_only=off")
             connection = self._writer.connection
             if connection.in_transaction:
                 raise RuntimeError("this thread already has an open transaction")
             until = monotonic() + left()
-            connection.set_busy_handler(lambda tries: wait(tries) and monotonic() < until)
+            connection.set_busy_handler(lambda tries: wait_for_lock(tries) and monotonic() < until)
             # Without the shared binary index: a rollback would leave its vectors there.
             session = SqliteSession(connection, self._counts)
             try:
-                with translated():
+                with translate_errors():
                     connection.execute("begin immediate")
                 self._local.writes = True
                 yield session
                 before_commit()
-                session.must_be_whole()
+                session.check_not_failed()
                 self._commit(connection)
             except BaseException:
-                if not rolled_back(connection):
+                if not roll_back(connection):
                     self._writer = None
                 raise
             finally:
                 self._local.writes = False
 
-    def inside(self) -> bool:
+    def in_transaction(self) -> bool:
         reader = getattr(self._local, "reader", None)
         return getattr(self._local, "writes", False) or (reader is not None and reader.connection.in_transaction)
 
     def _commit(self, connection: apsw.Connection) -> None:
-        with translated():
+        with translate_errors():
             try:
                 connection.execute("commit")
             except apsw.IOError:
-                take_out_of_the_log(connection)
+                overwrite_failed_commit(connection)
                 raise
 
-    def _current(self, opened: Opened | None, mode: str) -> Opened:
+    def _current(self, opened: OpenConnection | None, mode: str) -> OpenConnection:
         """Return a connection to the file that is now at our path; reconnect if it was replaced."""
         if self._pid != os.getpid():
             raise errors.StoreError("The store was opened before a fork: open it again in the child process.")
-        with translated():
+        with translate_errors():
             status = os.stat(self.path)
         file = (status.st_dev, status.st_ino)
         if opened is not None and opened.file != file:
             opened.connection.close(True)
-            self._signs = Signs()
+            self._binary_index = BinaryIndex()
             self._prepare()
         elif opened is not None:
             return opened
-        return Opened(self._connect(mode), file)
+        return OpenConnection(self._connect(mode), file)
 
     def _connect(self, mode: str) -> apsw.Connection:
         connection = connect(self._file, self._vfs)
-        with translated():
+        with translate_errors():
             connection.execute(f"pragma {mode}")
-        with self._opening:
-            self._opened.add(connection)
+        with self._connections_lock:
+            self._connections.add(connection)
         return connection
 
     def signing_key(self, session: Session) -> bytes | None:
@@ -298,11 +300,11 @@ class SqliteStore:
             status = os.stat(self.path + ".key")
             now = (status.st_ino, status.st_mtime_ns, status.st_size)
             if now != self._key_seen:
-                self._key, self._key_seen = self.beside("key").read_bytes(), now
+                self._key, self._key_seen = self.sidecar_path("key").read_bytes(), now
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise foreign(error) from error
+            raise translate_error(error) from error
         return self._key
 
     def lacks_key(self) -> bool:
@@ -310,7 +312,7 @@ class SqliteStore:
 
     def public_key(self, session: Session) -> bytes | None:
         key = self.signing_key(session)
-        return None if key is None else signer.public_of(key)
+        return None if key is None else signer.public_key_of(key)
 
     def make_signing_key(self, session: Session, key: bytes) -> None:
         fresh = self._file.with_name(f"{self._file.name}.key.{os.getpid()}")
@@ -319,29 +321,29 @@ class SqliteStore:
                 file.write(key)
                 file.flush()
                 os.fsync(file.fileno())
-            fresh.rename(self.beside("key"))
+            fresh.rename(self.sidecar_path("key"))
             sync_folder(fresh.parent)
         except OSError as error:
             fresh.unlink(missing_ok=True)
-            raise foreign(error) from error
+            raise translate_error(error) from error
 
     def identity(self) -> str:
-        with translated():
+        with translate_errors():
             status = os.stat(self.path)
         return f"{_machine()}:{status.st_dev}:{status.st_ino}"
 
-    def beside(self, what: str) -> Path:
+    def sidecar_path(self, what: str) -> Path:
         return self._file.with_name(f"{self._file.name}.{what}")
 
     def size(self) -> int:
         return sum(f.stat().st_size for f in (self._file, Path(f"{self._file}-wal")) if f.exists())
 
-    def wait(self, seconds: float) -> bool:
+    def wait_for_commit(self, seconds: float) -> bool:
         """Poll the data version, which is cheap: it is in shared memory."""
         until = monotonic() + seconds
         while True:
             self._local.reader = self._current(getattr(self._local, "reader", None), "query_only=on")
-            with translated():
+            with translate_errors():
                 ((version,),) = self._local.reader.connection.execute("pragma data_version").fetchall()
             seen = (self._local.reader, version)
             before, self._local.seen = getattr(self._local, "seen", None), seen
@@ -351,21 +353,21 @@ class SqliteStore:
             sleep(min(left, POLL_SECONDS))
 
     def snapshot(self, to: Path) -> None:
-        with translated(), closing(connect(self._file, self._vfs)) as connection:
+        with translate_errors(), closing(connect(self._file, self._vfs)) as connection:
             copy_into(connection, to)
 
     def replace(self, by: Path, prepare: Callable[[], None]) -> None:
         with (
-            turns.turn(self._lock),
-            translated(),
+            write_lock.hold_write_lock(self._lock),
+            translate_errors(),
             closing(connect(by, "")) as source,
             closing(connect(self._file, self._vfs)) as target,
             target.backup("main", source, "main") as copy,
         ):
             # The first step takes and keeps the write lock; the last one commits all pages in one transaction.
-            step(copy, 0)
+            copy_step(copy, 0)
             prepare()
-            step(copy, -1)
+            copy_step(copy, -1)
 
     def faults(self) -> list[Fault]:
         # With a new connection: FTS5 reports corruption if an older one has cached a previous index.
@@ -374,7 +376,7 @@ class SqliteStore:
                 session = SqliteSession(fresh)
                 found = [_fault(text) for (text,) in session.rows("engine_integrity") if text != "ok"]
                 nowhere = session.rows("engine_foreign_keys")
-                altered = _altered(fresh)
+                altered = _find_altered(fresh)
             found += [
                 Fault("storage", f"a row of {table} references a missing row of {to}") for table, _, to, _ in nowhere
             ]
@@ -395,13 +397,13 @@ class SqliteStore:
         }
 
     def private_files(self) -> list[Path]:
-        return [self._file, self.beside("key")]
+        return [self._file, self.sidecar_path("key")]
 
     def _text_faults(self) -> list[Fault]:
         """Check the full-text index in a private copy: FTS5 checks it by an insert, which would lock the store."""
-        with translated(), closing(apsw.Connection("")) as apart:
+        with translate_errors(), closing(apsw.Connection("")) as apart:
             with closing(connect(self._file, self._vfs)) as source, apart.backup("main", source, "main") as copy:
-                step(copy, -1)
+                copy_step(copy, -1)
             try:
                 SqliteSession(apart).do("engine_text_integrity")
             except errors.StoreError as error:
@@ -411,27 +413,27 @@ class SqliteStore:
     def close(self) -> None:
         if self._pid != os.getpid():
             return  # the connections belong to the parent
-        with self._lock, self._opening:
-            for connection in self._opened:
+        with self._lock, self._connections_lock:
+            for connection in self._connections:
                 # A connection in use by another thread is closed when that thread releases it.
                 with suppress(apsw.ThreadingViolationError):
                     connection.close(True)
-            self._opened.clear()
+            self._connections.clear()
             self._writer = None
             self._local = threading.local()
 
 
-def _altered(connection: apsw.Connection) -> list[str]:
+def _find_altered(connection: apsw.Connection) -> list[str]:
     """Find tables, indexes, views and triggers that differ from this version's, or were added."""
-    with closing(database(":memory:")) as made:
-        made.execute(migrate.strict(migrate.TABLE + ";")).fetchall()
-        for migration in migrate.known(*FOLDERS):
-            made.execute(migrate.strict(migration.script)).fetchall()
-        differing = _schema_of(made) ^ _schema_of(connection)
+    with closing(open_database(":memory:")) as made:
+        made.execute(migrations.to_sqlite(migrations.TABLE + ";")).fetchall()
+        for migration in migrations.load_migrations(*FOLDERS):
+            made.execute(migrations.to_sqlite(migration.script)).fetchall()
+        differing = _read_schema(made) ^ _read_schema(connection)
     return sorted({f"{kind} {name}" for kind, name, _ in differing})
 
 
-def _schema_of(connection: apsw.Connection) -> set[tuple[Any, ...]]:
+def _read_schema(connection: apsw.Connection) -> set[tuple[Any, ...]]:
     return set(connection.execute("select type, name, sql from sqlite_schema where name not like 'sqlite_stat%'"))
 
 
@@ -445,52 +447,52 @@ def _machine() -> str:
     return os.uname().nodename if hasattr(os, "uname") else "machine"
 
 
-def database(name: str, vfs: str = "") -> apsw.Connection:
+def open_database(name: str, vfs: str = "") -> apsw.Connection:
     """Open a connection with the functions that our triggers call."""
     connection = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs or None)
     connection.create_scalar_function("signs_of", lambda *given: signs_of(*given), 1, deterministic=True)
-    connection.create_aggregate_function("signs_packed", _packing, 3)
+    connection.create_aggregate_function("signs_packed", _pack_aggregate, 3)
     return connection
 
 
-def _packing() -> tuple[list[Any], Callable[..., None], Callable[[list[Any]], bytes]]:
-    return [], lambda found, *one: found.append(one), packed
+def _pack_aggregate() -> tuple[list[Any], Callable[..., None], Callable[[list[Any]], bytes]]:
+    return [], lambda found, *one: found.append(one), pack_block
 
 
 def connect(file: Path, vfs: str) -> apsw.Connection:
     """Open a connection with our settings. The file exists, readable only by its owner."""
-    with translated():
-        connection = database(str(file), vfs)
+    with translate_errors():
+        connection = open_database(str(file), vfs)
         try:
-            connection.set_busy_handler(wait)
+            connection.set_busy_handler(wait_for_lock)
             connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
             connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
             # Otherwise statements are replanned for other values of limits and bounds.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-            use_log(connection)
+            enable_wal(connection)
             connection.execute(f"pragma synchronous=full; pragma foreign_keys=on; pragma cache_size=-{CACHE_KB}")
             # Deleted content is overwritten, and a WAL that grew during a long read shrinks again.
-            connection.execute(f"pragma secure_delete=on; pragma journal_size_limit={LOG_LIMIT}").fetchall()
+            connection.execute(f"pragma secure_delete=on; pragma journal_size_limit={MAX_WAL_BYTES}").fetchall()
         except BaseException:
             connection.close(True)
             raise
         return connection
 
 
-def use_log(connection: apsw.Connection) -> None:
+def enable_wal(connection: apsw.Connection) -> None:
     """Enable WAL. Retries 'locked', which occurs in spite of the busy handler when two processes open a new file."""
     for tries in count():
         try:
             ((mode,),) = connection.execute("pragma journal_mode=wal").fetchall()
             break
         except apsw.BusyError:
-            if not wait(tries):
+            if not wait_for_lock(tries):
                 raise
     if mode != "wal":
         raise errors.StoreUnreachable("The store's file system does not support WAL: use a local one.")
 
 
-def rolled_back(connection: apsw.Connection) -> bool:
+def roll_back(connection: apsw.Connection) -> bool:
     """Roll back an open transaction; return False and close the connection if that fails."""
     try:
         if connection.in_transaction:
@@ -501,7 +503,7 @@ def rolled_back(connection: apsw.Connection) -> bool:
     return True
 
 
-def take_out_of_the_log(connection: apsw.Connection) -> None:
+def overwrite_failed_commit(connection: apsw.Connection) -> None:
     """Overwrite a transaction whose sync failed with an empty one.
 
     It is complete in the WAL and only not synced: the next process to recover the WAL would apply a change that was
@@ -511,7 +513,7 @@ def take_out_of_the_log(connection: apsw.Connection) -> None:
         version = connection.pragma("user_version")
         connection.execute(f"begin immediate; pragma user_version={version}; commit").fetchall()
     except apsw.Error:
-        rolled_back(connection)
+        roll_back(connection)
 
 
 def copy_into(connection: apsw.Connection, to: Path) -> None:
@@ -538,14 +540,14 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def step(copy: apsw.Backup, pages: int) -> None:
+def copy_step(copy: apsw.Backup, pages: int) -> None:
     """Copy some pages; retry while another process writes."""
     for tries in count():
         try:
             copy.step(pages)
             return
         except (apsw.BusyError, apsw.LockedError):
-            if not wait(tries):
+            if not wait_for_lock(tries):
                 raise
 
 

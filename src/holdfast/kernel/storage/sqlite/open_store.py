@@ -11,32 +11,31 @@ import apsw
 
 from holdfast.kernel import errors
 from holdfast.kernel.journal import journal
-from holdfast.kernel.storage import data_migrations as filling
-from holdfast.kernel.storage import migrations as migrate
+from holdfast.kernel.storage import data_migrations, migrations
 from holdfast.kernel.storage.sqlite.engine import (
     APPLICATION_ID,
     FOLDERS,
     SqliteSession,
     SqliteStore,
     copy_into,
-    database,
-    rolled_back,
+    enable_wal,
+    open_database,
+    roll_back,
     sync_folder,
-    translated,
-    use_log,
-    wait,
+    translate_errors,
+    wait_for_lock,
 )
 from holdfast.kernel.timestamps import now
 
-UNFINISHED = 0x484D0000
+UNFINISHED_MARK = 0x484D0000
 """Application id of a file that is being filled; the lower half identifies the copy."""
-SMALLEST = 512
+MIN_DATABASE_BYTES = 512
 """Size of the smallest database in bytes. SQLite treats smaller files as empty and would overwrite them."""
 
 
 def open_copy(path: Path) -> SqliteStore:
     """Open an existing copy of a store and migrate it; other files are rejected."""
-    with translated(), closing(database(str(path))) as connection:
+    with translate_errors(), closing(open_database(str(path))) as connection:
         if connection.pragma("application_id") != APPLICATION_ID:
             raise errors.NotAStore(f"{path.name} is not a copy of a Holdfast store.")
     return open_store(path)
@@ -45,14 +44,14 @@ def open_copy(path: Path) -> SqliteStore:
 def open_store(path: Path, vfs: str = "", *, make: bool = True) -> SqliteStore:
     """Open the store in a file; create it if missing, all or nothing. Safe in concurrent processes."""
     if not make:
-        must_hold_something(path)
+        require_content(path)
     path = make_private(path)
-    prepare = partial(prepared, path, vfs, make=make)
+    prepare = partial(prepare_file, path, vfs, make=make)
     prepare()
     return SqliteStore(path, vfs, prepare)
 
 
-def must_hold_something(path: Path) -> None:
+def require_content(path: Path) -> None:
     """Raise StoreNotFound if the file is missing or empty. Other errors are found when it is opened."""
     try:
         status = path.stat()
@@ -68,17 +67,17 @@ def no_store_at(path: Path) -> errors.StoreNotFound:
     return errors.StoreNotFound(f"There is no store at {path}.")
 
 
-def prepared(path: Path, vfs: str = "", *, make: bool = True) -> None:
+def prepare_file(path: Path, vfs: str = "", *, make: bool = True) -> None:
     """Check and migrate the file; other files are rejected unchanged."""
-    latest = migrate.known(*FOLDERS)
-    with translated(), closing(database(str(path), vfs)) as file:
-        file.set_busy_handler(wait)
+    latest = migrations.load_migrations(*FOLDERS)
+    with translate_errors(), closing(open_database(str(path), vfs)) as file:
+        file.set_busy_handler(wait_for_lock)
         # Otherwise closing a database of another program would checkpoint its WAL.
         file.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(Path(f"{path}-wal").exists()))
-        if not found_current(file, path, latest):
+        if not check_current(file, path, latest):
             if not make and file.pragma("application_id") != APPLICATION_ID:
                 raise no_store_at(path)
-            bring_up(file, path, vfs, latest)
+            upgrade(file, path, vfs, latest)
         file.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
 
@@ -92,7 +91,7 @@ def make_private(path: Path) -> Path:
         for folder in reversed([p for p in path.parents if not p.exists()]):
             folder.mkdir(mode=0o700, exist_ok=True)
             sync_folder(folder.parent)
-        claim(path)
+        create_file(path)
     except RuntimeError:
         raise errors.StoreUnreachable(f"The store {path} is a symbolic link to itself.") from None
     except OSError as error:
@@ -100,7 +99,7 @@ def make_private(path: Path) -> Path:
     return path
 
 
-def claim(path: Path) -> None:
+def create_file(path: Path) -> None:
     """Create the file. An existing one is not opened: closing it would release this process's SQLite locks."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -108,26 +107,26 @@ def claim(path: Path) -> None:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise errors.StoreUnreachable(f"{path} is not a regular file: choose another path for the store.") from None
-        if 0 < status.st_size < SMALLEST:
+        if 0 < status.st_size < MIN_DATABASE_BYTES:
             raise errors.NotAStore from None
         if not status.st_size and status.st_mode & 0o077:
             path.chmod(0o600)
 
 
-def found_current(connection: apsw.Connection, path: Path, latest: Sequence[migrate.Migration]) -> bool:
+def check_current(connection: apsw.Connection, path: Path, latest: Sequence[migrations.Migration]) -> bool:
     """Check in one read transaction: between two, a new store could have tables but no mark."""
     connection.execute("begin")
     try:
-        return current(connection, path, latest)
+        return is_current(connection, path, latest)
     finally:
-        rolled_back(connection)
+        roll_back(connection)
 
 
 def is_unfinished(application: object) -> bool:
-    return isinstance(application, int) and application & ~0xFFFF == UNFINISHED
+    return isinstance(application, int) and application & ~0xFFFF == UNFINISHED_MARK
 
 
-def current(connection: apsw.Connection, path: Path, latest: Sequence[migrate.Migration]) -> bool:
+def is_current(connection: apsw.Connection, path: Path, latest: Sequence[migrations.Migration]) -> bool:
     """Whether the file is a complete store of this version; raises if it belongs to another program."""
     application, version = connection.pragma("application_id"), connection.pragma("user_version")
     assert isinstance(version, int)
@@ -139,49 +138,49 @@ def current(connection: apsw.Connection, path: Path, latest: Sequence[migrate.Mi
         return False
     if version > latest[-1].number:
         raise errors.NewerStore
-    return version == latest[-1].number and not migrate.pending(recorded(connection), latest)
+    return version == latest[-1].number and not migrations.pending_migrations(applied_migrations(connection), latest)
 
 
-def recorded(connection: apsw.Connection) -> dict[int, str]:
+def applied_migrations(connection: apsw.Connection) -> dict[int, str]:
     if not connection.execute("select 1 from sqlite_schema where name = 'migration'").fetchall():
         return {}
     return dict(SqliteSession(connection).rows("migration_list"))
 
 
-def bring_up(connection: apsw.Connection, path: Path, vfs: str, latest: Sequence[migrate.Migration]) -> None:
+def upgrade(connection: apsw.Connection, path: Path, vfs: str, latest: Sequence[migrations.Migration]) -> None:
     """Apply missing migrations, all or nothing, once among concurrent processes."""
-    use_log(connection)
+    enable_wal(connection)
     connection.execute("pragma synchronous=full")
     connection.execute("begin immediate")
     try:
-        if not current(connection, path, latest):
-            if done := recorded(connection):
+        if not is_current(connection, path, latest):
+            if done := applied_migrations(connection):
                 back_up(path, vfs, max(done))
             else:
                 connection.execute(f"pragma application_id={APPLICATION_ID}")
-            build(connection)
+            build_tables(connection)
             if SqliteSession(connection).row("chain_head") is None:
                 session = SqliteSession(connection)
-                journal.begin(session, journal.owner_of(session, SqliteStore(path, vfs)))
+                journal.create_head(session, journal.get_or_create_owner(session, SqliteStore(path, vfs)))
         connection.execute("commit")
     except BaseException:
-        rolled_back(connection)
+        roll_back(connection)
         raise
 
 
-def build(connection: apsw.Connection) -> None:
+def build_tables(connection: apsw.Connection) -> None:
     """Create or migrate the tables."""
-    done = recorded(connection)
+    done = applied_migrations(connection)
     if not done:
-        connection.execute(migrate.strict(migrate.TABLE + ";"))
-    for migration in migrate.pending(done, migrate.known(*FOLDERS)):
-        apply(connection, migration)
+        connection.execute(migrations.to_sqlite(migrations.TABLE + ";"))
+    for migration in migrations.pending_migrations(done, migrations.load_migrations(*FOLDERS)):
+        apply_migration(connection, migration)
 
 
-def apply(connection: apsw.Connection, migration: migrate.Migration) -> None:
+def apply_migration(connection: apsw.Connection, migration: migrations.Migration) -> None:
     session = SqliteSession(connection)
-    connection.execute(migrate.strict(migration.script)).fetchall()
-    filling.after(migration.number, session)
+    connection.execute(migrations.to_sqlite(migration.script)).fetchall()
+    data_migrations.apply_data_migration(migration.number, session)
     session.do(
         "migration_add", number=migration.number, name=migration.name, checksum=migration.checksum, applied_at=now()
     )
@@ -190,5 +189,5 @@ def apply(connection: apsw.Connection, migration: migrate.Migration) -> None:
 
 def back_up(path: Path, vfs: str, version: int) -> None:
     """Write a copy of the store before the migration, next to it."""
-    with closing(database(str(path), vfs)) as reader:
+    with closing(open_database(str(path), vfs)) as reader:
         copy_into(reader, path.with_name(f"{path.name}.before-v{version + 1}-{now()}"))

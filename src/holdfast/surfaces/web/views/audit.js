@@ -1,4 +1,4 @@
-// How clean the memory is: a score, what takes from it, and where to look.
+// Quality audit: a score, its findings and examples.
 
 import { post } from "../api.js";
 import { el, fill } from "../dom.js";
@@ -19,8 +19,8 @@ export async function show(place, { query, signal }) {
   };
   fill(
     place,
-    heading("Audit", "Looks for duplicates, contradictions, secrets, orders in disguise, recall loops, and what is stale or never read. It changes nothing."),
-    el("form", { class: "filters row", on: { submit: run } }, field("Namespace", namespace.input), namespace.parts[1], el("button", { class: "primary" }, "Look through it")),
+    heading("Audit", "Finds duplicates, contradictions, secrets, prompt injections, recall loops, and stale or unread memories. Read-only."),
+    el("form", { class: "filters row", on: { submit: run } }, field("Namespace", namespace.input), namespace.parts[1], el("button", { class: "primary" }, "Run audit")),
     report,
   );
 }
@@ -28,9 +28,9 @@ export async function show(place, { query, signal }) {
 function findings(told) {
   const some = told.findings.filter((one) => one.count === undefined || one.count > 0);
   return [
-    el("p", {}, el("span", { class: "big" }, told.score), el("span", { class: "faint" }, ` of 100, over ${number(told.total)} memories${told.complete ? "" : "; of very many, so many were looked at"}`)),
+    el("p", {}, el("span", { class: "big" }, told.score), el("span", { class: "faint" }, ` of 100, over ${number(told.total)} memories${told.complete ? "" : " (a sample)"}`)),
     told.problems.map((one) => el("p", { class: "problem" }, one.error ?? one.what ?? JSON.stringify(one))),
-    some.length === 0 && el("p", {}, chip("Nothing was found.", "good")),
+    some.length === 0 && el("p", {}, chip("No findings.", "good")),
     some.map(finding),
   ];
 }
@@ -40,12 +40,12 @@ const finding = (one) =>
     "article",
     { class: "card" },
     el("h3", {}, one.trouble.replaceAll("_", " ")),
-    el("p", {}, one.count === undefined ? "That cannot be known here." : [bar(one.share ?? 0, "Share"), ` ${number(one.count)} memories, ${Math.round((one.share ?? 0) * 1000) / 10} % · takes ${one.points} points`]),
+    el("p", {}, one.count === undefined ? "Not available on this store." : [bar(one.share ?? 0, "Share"), ` ${number(one.count)} memories, ${Math.round((one.share ?? 0) * 1000) / 10} % · takes ${one.points} points`]),
     one.examples.length > 0 &&
       el(
         "details",
         {},
-        el("summary", {}, `${one.examples.length} to look at`),
+        el("summary", {}, `${one.examples.length} examples`),
         el("ul", {}, one.examples.map((example) => el("li", {}, example.what, " ", example.ids.map((id, at) => [at > 0 && ", ", link(id.slice(0, 13), memoryHref(id))])))),
       ),
   );

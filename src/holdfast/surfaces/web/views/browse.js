@@ -1,4 +1,4 @@
-// All memories, a page at a time, with what can be done to many at once; and what was archived.
+// Browse memories and the archive page by page, with bulk actions.
 
 import { get, given, post, remove } from "../api.js";
 import { el, fill } from "../dom.js";
@@ -19,13 +19,13 @@ export async function show(place, { query, signal, again }) {
   const selection = new Selection(again);
   fill(
     place,
-    heading("Memories", "The most important first.", button("Forget by filter …", () => forget(filters, again)), archived && button("Purge the archive …", () => purge(again), { class: "danger" })),
-    tabs("Which memories", [["", "Live"], ["archived", "Archived"]], archived ? "archived" : "", (state) => address("memories", { namespace: filters.namespace, state })),
+    heading("Memories", "Most important first.", button("Archive by filter …", () => forget(filters, again)), archived && button("Purge the archive …", () => purge(again), { class: "danger" })),
+    tabs("State", [["", "Live"], ["archived", "Archived"]], archived ? "archived" : "", (state) => address("memories", { namespace: filters.namespace, state })),
     form(filters, archived),
     selection.bar,
     memories.length > 0 && !archived && selection.everything(),
     memories.map((one) => card(one, { before: archived ? null : selection.box(one) })),
-    memories.length === 0 && (archived ? empty("Nothing is archived.") : empty("No memory is like this.", link("Keep one", "#/new"), " or ask for others.")),
+    memories.length === 0 && (archived ? empty("The archive is empty.") : empty("No matching memories.", link("Create one", "#/new"), " or change the filters.")),
     pager({ offset, size: PAGE, count: memories.length, href: (to) => href({ offset: to }) }),
   );
 }
@@ -44,44 +44,44 @@ function form(filters, archived) {
     field("Namespace", namespace.input),
     namespace.parts[1],
     !archived && [
-      field("Lives", choice(["", ...Object.keys(TIERS)], filters.tier, { name: "tier" })),
+      field("Tier", choice(["", ...Object.keys(TIERS)], filters.tier, { name: "tier" })),
       field("Kind", choice(["", ...KINDS], filters.kinds, { name: "kinds" })),
       field("Tags", text("tags")),
-      field("Priority from", text("min_priority", { inputmode: "numeric", pattern: "([1-9]|10)?" })),
+      field("Minimum priority", text("min_priority", { inputmode: "numeric", pattern: "([1-9]|10)?" })),
     ],
     el("button", {}, "Show"),
   );
 }
 
-/** Archive all that a filter names, after it was told how many these are. */
+/** Archive every memory matching a filter, after showing their number. */
 async function forget(filters, again) {
   const controls = [
     field("Namespace", el("input", { type: "text", name: "namespace", value: filters.namespace })),
     field("Any of these words", el("input", { type: "text", name: "pattern" })),
-    field("Lives", choice(["", ...Object.keys(TIERS)], filters.tier, { name: "tier" })),
+    field("Tier", choice(["", ...Object.keys(TIERS)], filters.tier, { name: "tier" })),
   ];
-  const form = await asked({ title: "Forget by filter", text: "Everything that fits is archived; it can be restored.", action: "Count them", controls });
+  const form = await asked({ title: "Archive by filter", text: "Every matching memory is archived; it can be restored.", action: "Count", controls });
   if (!form) return;
   const which = given(Object.fromEntries(form));
   const dry = await attempt(() => post("/forget", { ...which, dry_run: true }));
   if (!dry) return;
   const count = dry.would_delete ?? dry.ids.length;
-  if (!count) return say("No memory fits.");
-  const sure = await asked({ title: `Archive ${number(count)} ${count === 1 ? "memory" : "memories"}?`, action: "Archive them", danger: true });
+  if (!count) return say("No matching memories.");
+  const sure = await asked({ title: `Archive ${number(count)} ${count === 1 ? "memory" : "memories"}?`, action: "Archive", danger: true });
   if (!sure) return;
   const done = await attempt(() => post("/forget", which));
   if (done) again(), say(`${number(done.archived)} archived.`);
 }
 
-/** The one thing here that nothing brings back. */
+/** Erase the archive. Cannot be undone. */
 async function purge(again) {
   const word = el("input", { type: "text", name: "word", required: true, pattern: "erase", autocomplete: "off" });
   const sure = await asked({
-    title: "Erase the archive for good?",
-    text: "Everything archived is erased, out of its history too. Nothing brings it back.",
+    title: "Erase the archive permanently?",
+    text: "All archived memories are erased, including their history. This cannot be undone.",
     action: "Erase",
     danger: true,
-    controls: [field("Write erase to go on", word)],
+    controls: [field("Type erase to confirm", word)],
   });
   if (!sure) return;
   const done = await attempt(() => remove("/archive", { older_than_days: 0 }));

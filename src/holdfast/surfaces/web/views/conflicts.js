@@ -1,4 +1,4 @@
-// What two stores said at once: both sides beside each other, and the choice.
+// Conflicting changes of two stores, side by side, with a choice.
 
 import { get, part, post } from "../api.js";
 import { el, fill } from "../dom.js";
@@ -11,8 +11,8 @@ export async function show(place, { query, signal, again }) {
   const { conflicts, total } = await get("/conflicts", { limit: PAGE, offset }, signal);
   fill(
     place,
-    heading("Conflicts", "What was changed in two stores at once. One side shows, the other is kept until you choose."),
-    conflicts.length ? [el("p", { class: "faint" }, `${number(total)} to settle.`), conflicts.map((one) => row(one, again))] : empty("Nobody contradicts anybody.", link("See how the stores stand", "#/sync")),
+    heading("Conflicts", "Fields changed in two stores at once. One value is in effect, the other is kept until you choose."),
+    conflicts.length ? [el("p", { class: "faint" }, `${number(total)} open.`), conflicts.map((one) => row(one, again))] : empty("No conflicts.", link("Sync status", "#/sync")),
     pager({ offset, size: PAGE, count: conflicts.length, total, href: (to) => address("conflicts", { offset: to }) }),
   );
 }
@@ -20,11 +20,11 @@ export async function show(place, { query, signal, again }) {
 function row(one, again) {
   const keep = async (way, value) => {
     const done = await attempt(() => post(`/conflicts/${part(one.id)}/resolve`, { keep: way, ...(value === undefined ? {} : { value }) }));
-    if (done) again(), say(`Settled: ${way} ${way === "both" ? "are" : "is"} kept.`);
+    if (done) again(), say(`Resolved: kept ${way}.`);
   };
   const edit = async () => {
     const text = el("textarea", { name: "value", required: true, value: shown(one.shown.value) });
-    const form = await asked({ title: `${one.title}: ${one.field}`, text: "This takes the place of both.", action: "Keep this", controls: [field("Text", text)] });
+    const form = await asked({ title: `${one.title}: ${one.field}`, text: "This replaces both values.", action: "Keep this", controls: [field("Text", text)] });
     if (form) await keep("edited", form.get("value"));
   };
   const texts = typeof one.shown.value === "string" && typeof one.other.value === "string";
@@ -33,8 +33,8 @@ function row(one, again) {
     { class: "card", "aria-label": `Conflict over ${one.field} of ${one.title}` },
     el("h3", {}, link(one.title, memoryHref(one.memory_id)), " ", chip(one.field)),
     el("p", { class: "faint" }, one.namespace, " · found ", moment(one.found_at)),
-    el("div", { class: "sides" }, side(one, "shown", "Shows now", keep), side(one, "other", "Kept beside it", keep)),
-    el("p", { class: "actions" }, button("Keep both, each in a memory of its own", () => keep("both")), texts && button("Write another …", edit)),
+    el("div", { class: "sides" }, side(one, "shown", "Current value", keep), side(one, "other", "Other value", keep)),
+    el("p", { class: "actions" }, button("Keep both as separate memories", () => keep("both")), texts && button("Edit …", edit)),
   );
 }
 
@@ -43,7 +43,7 @@ function side(one, name, label, keep) {
   return el(
     "section",
     { class: "side", "aria-label": label },
-    el("p", { class: "faint" }, label, one.mine === name && " · said here", " · ", actor ?? origin, " · ", moment(at)),
+    el("p", { class: "faint" }, label, one.mine === name && " · written here", " · ", actor ?? origin, " · ", moment(at)),
     el("p", { class: "content" }, shown(value)),
     button("Keep this", () => keep(name)),
   );

@@ -1,4 +1,4 @@
-// What was said, in its order, and what it came to.
+// Conversations with their turns and summaries.
 
 import { get, part } from "../api.js";
 import { el, fill, linked } from "../dom.js";
@@ -6,7 +6,7 @@ import { address, chip, empty, heading, link, memoryHref, moment, number, pager,
 
 const PAGE = 25;
 const TURNS = 50;
-const STATES = [["", "All"], ["active", "Going on"], ["closed", "Closed"]];
+const STATES = [["", "All"], ["active", "Active"], ["closed", "Closed"]];
 
 export async function show(place, { about: id, query, signal }) {
   if (id) await one(place, id, query, signal);
@@ -27,9 +27,9 @@ async function all(place, query, signal) {
     );
   fill(
     place,
-    heading("Conversations", "Turns are memories too: search finds them."),
+    heading("Conversations", "Turns are memories, so search finds them."),
     tabs("State", STATES, state, (to) => address("conversations", { state: to })),
-    conversations.length ? conversations.map(row) : empty("Nobody has talked yet."),
+    conversations.length ? conversations.map(row) : empty("No conversations."),
     pager({ offset, size: PAGE, count: conversations.length, href: (to) => address("conversations", { state, offset: to }) }),
   );
 }
@@ -43,8 +43,8 @@ async function one(place, id, query, signal) {
   fill(
     place,
     heading(`${conversation.principal}${conversation.channel ? ` on ${conversation.channel}` : ""}`, [chip(conversation.state), ` ${number(conversation.turns)} turns, last `, moment(conversation.last_at)], link("All conversations", "#/conversations", { class: "button" })),
-    conversation.summary && el("section", { class: "card" }, el("h2", {}, "What it came to"), el("p", { class: "content" }, conversation.summary), conversation.summary_id && link("As a memory", memoryHref(conversation.summary_id))),
-    turns.length ? turns.map(turn) : empty("Its turns are not kept any more."),
+    conversation.summary && el("section", { class: "card" }, el("h2", {}, "Summary"), el("p", { class: "content" }, conversation.summary), conversation.summary_id && link("Open as memory", memoryHref(conversation.summary_id))),
+    turns.length ? turns.map(turn) : empty("Its turns have been pruned."),
     pager({ offset: after, size: TURNS, count: turns.length, total: conversation.turns, href }),
   );
 }

@@ -1,4 +1,4 @@
-// Keep a new memory, or change one.
+// Create or edit a memory.
 
 import { get, given, part, post, put } from "../api.js";
 import { el, fill } from "../dom.js";
@@ -18,13 +18,13 @@ export async function show(place, { name, about: id, signal, query, again }) {
       if (memory) await change(memory, form, again);
       else await keep(form);
     } catch (error) {
-      fill(refused, problem(error), error.code === "VERSION_CONFLICT" && link("See it as it is now", memoryHref(id)));
+      fill(refused, problem(error), error.code === "VERSION_CONFLICT" && link("See the current version", memoryHref(id)));
     }
   };
   fill(
     place,
-    heading(memory ? "Edit" : "New memory", memory ? memory.title : "Kept at once, on record, and found by every agent that may see it."),
-    el("form", { class: "editing", on: { submit } }, form.fields(), refused, el("p", { class: "actions" }, el("button", { class: "primary" }, memory ? "Save" : "Keep"), link("Cancel", memory ? memoryHref(id) : "#/search", { class: "button quiet" }))),
+    heading(memory ? "Edit" : "New memory", memory ? memory.title : "Searchable at once by every agent with access."),
+    el("form", { class: "editing", on: { submit } }, form.fields(), refused, el("p", { class: "actions" }, el("button", { class: "primary" }, "Save"), link("Cancel", memory ? memoryHref(id) : "#/search", { class: "button quiet" }))),
   );
   form.controls.title.focus();
 }
@@ -54,16 +54,16 @@ class Form {
       "div",
       { class: "fields" },
       wide(field("Title", controls.title, "Unique within its namespace.")),
-      wide(field("What to remember", controls.content)),
+      wide(field("Content", controls.content)),
       field("Namespace", this.namespace.input),
       this.namespace.parts[1],
-      field("Tags, with commas", controls.tags),
-      field("Lives", controls.tier),
+      field("Tags, comma-separated", controls.tags),
+      field("Tier", controls.tier),
       field("Kind", controls.kind),
       field("Priority, 1 to 10", controls.priority),
       field("Confidence, 0 to 1", controls.confidence),
-      field("True from", controls.valid_from),
-      field("True until", controls.valid_until),
+      field("Valid from", controls.valid_from),
+      field("Valid until", controls.valid_until),
     );
   }
 
@@ -83,7 +83,7 @@ class Form {
     };
   }
 
-  /** Only what was changed, so that nothing else is said anew; a list that was emptied is a change too. */
+  /** Only the changed fields; an emptied list is a change too. */
   changed() {
     const before = new Form(this.memory).values();
     return Object.entries(this.values()).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name]));
@@ -93,7 +93,7 @@ class Form {
 async function keep(form) {
   const kept = await post("/memories", { ...given(form.values()), on_conflict: "error" });
   location.hash = memoryHref(kept.id);
-  say(kept.outcome === "created" ? "Kept." : `Nothing new: this says it already (${kept.outcome}).`);
+  say(kept.outcome === "created" ? "Saved." : `Not saved: this memory already exists (${kept.outcome}).`);
 }
 
 async function change(memory, form, again) {

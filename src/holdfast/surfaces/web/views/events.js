@@ -1,4 +1,4 @@
-// Every change as it comes.
+// Live feed of all changes.
 
 import { follow, get } from "../api.js";
 import { el, fill } from "../dom.js";
@@ -14,7 +14,7 @@ export async function show(place, { signal }) {
   const { events } = await get("/events", { after: Math.max(0, head - BEFORE), limit: BEFORE }, signal);
   const feed = new Feed(signal, head);
   for (const one of events) feed.heard(one);
-  fill(place, heading("Live", "Every change as it is kept, whoever makes it.", feed.state, feed.pause), feed.trouble, feed.list);
+  fill(place, heading("Live", "Every change as it happens.", feed.state, feed.pause), feed.trouble, feed.list);
   feed.listen();
 }
 
@@ -44,7 +44,7 @@ class Feed {
     return undefined;
   }
 
-  /** Until nobody looks; a connection that breaks is made again, from the last change that was heard. */
+  /** Follow changes until the view is left; reconnect after the last received change. */
   async listen() {
     while (!this.signal.aborted) {
       fill(this.state, chip("live", "good"));
@@ -55,7 +55,7 @@ class Feed {
         if (this.signal.aborted || error.status === 401) return;
         if (error.status >= 400) return void fill(this.trouble, problem(error));
       }
-      fill(this.state, chip("away, trying again", "warn"));
+      fill(this.state, chip("disconnected, retrying", "warn"));
       await new Promise((go) => setTimeout(go, AGAIN));
     }
   }

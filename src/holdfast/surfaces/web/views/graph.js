@@ -1,4 +1,4 @@
-// What hangs together: the links around a memory or within a namespace, at any moment, drawn and listed.
+// The links around a memory or in a namespace, at any time, drawn and listed.
 
 import { get, given } from "../api.js";
 import { el, fill, svg } from "../dom.js";
@@ -13,9 +13,9 @@ const LONGEST = { few: 26, many: 15 };
 
 export async function show(place, { query, signal }) {
   const asked = Object.fromEntries(["id", "namespace", "relations", "max_depth", "valid_at", "include_invalidated"].map((name) => [name, query.get(name) ?? ""]));
-  const lede = "Links say how memories relate, and since when. Those that ended are dashed.";
+  const lede = "Typed, dated links between memories. Ended links are dashed.";
   if (!asked.id && !asked.namespace) {
-    fill(place, heading("Graph", lede), form(asked), empty("Name a namespace, or the memory in the middle.", "On a memory’s own page, “See the graph” leads here."));
+    fill(place, heading("Graph", lede), form(asked), empty("Enter a namespace or a memory id.", "“Graph” on the page of a memory leads here."));
     return;
   }
   const found = await get("/graph", { ...asked, limit: MOST }, signal);
@@ -24,8 +24,8 @@ export async function show(place, { query, signal }) {
     place,
     heading("Graph", lede),
     form(asked),
-    found.truncated && el("p", { class: "notice" }, `There are more than ${MOST}: ask for fewer relations, a smaller depth or a lower namespace to see them.`),
-    found.nodes.length ? el("div", { class: "scroll" }, drawing(found, asked.id)) : empty("Nothing is linked here."),
+    found.truncated && el("p", { class: "notice" }, `Only the first ${MOST} are shown. Choose a relation, a smaller depth or a narrower namespace to see others.`),
+    found.nodes.length ? el("div", { class: "scroll" }, drawing(found, asked.id)) : empty("No links."),
     found.links.length > 0 && el("section", { class: "part" }, el("h2", {}, `${found.links.length} links`), listed(found.links, titles)),
   );
 }
@@ -48,11 +48,11 @@ function form(asked) {
       { class: "row" },
       field("Namespace", namespace.input),
       namespace.parts[1],
-      field("or a memory", el("input", { type: "text", name: "id", value: asked.id, placeholder: "its id" })),
-      field("Links away", choice(["1", "2", "3", "4", "5"], asked.max_depth || "2", { name: "max_depth" })),
+      field("or a memory", el("input", { type: "text", name: "id", value: asked.id, placeholder: "id" })),
+      field("Depth", choice(["1", "2", "3", "4", "5"], asked.max_depth || "2", { name: "max_depth" })),
       field("Relation", choice(["", ...RELATIONS], asked.relations, { name: "relations" })),
-      field("As it held at", then),
-      el("label", { class: "check" }, ended, "Ended links too"),
+      field("Valid at", then),
+      el("label", { class: "check" }, ended, "Include ended links"),
       el("button", {}, "Show"),
     ),
   );
@@ -103,8 +103,8 @@ function listed(links, titles) {
       ["Relation", (one) => chip(one.relation.replaceAll("_", " "))],
       ["To", (one) => name(one.target_id)],
       ["Since", (one) => moment(one.valid_from)],
-      ["Until", (one) => (one.valid_until ? moment(one.valid_until) : "it holds")],
-      ["Said by", (one) => one.observed_by],
+      ["Until", (one) => (one.valid_until ? moment(one.valid_until) : "current")],
+      ["Observed by", (one) => one.observed_by],
     ],
     { "aria-label": "Links" },
   );

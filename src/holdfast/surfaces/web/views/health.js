@@ -1,4 +1,4 @@
-// Whether the store is well, what is in it, and whether its history is whole.
+// Health of the store: doctor report, counts, and journal verification.
 
 import { get } from "../api.js";
 import { coded, el, fill } from "../dom.js";
@@ -10,13 +10,13 @@ export async function show(place, { signal }) {
   const verdict = el("span", { "aria-live": "polite" });
   const verify = async () => {
     const told = await attempt(() => get("/verify", {}, signal));
-    if (told) fill(verdict, chip(told.intact ? "The journal is whole." : "The journal was tampered with.", told.intact ? "good" : "bad"));
+    if (told) fill(verdict, chip(told.intact ? "The journal is intact." : "The journal is damaged or was tampered with.", told.intact ? "good" : "bad"));
   };
   fill(
     place,
-    heading("Health", "What `holdfast doctor` sees; it changes nothing.", button("Verify the journal", verify), verdict),
+    heading("Health", "The report of `holdfast doctor`; read-only.", button("Verify the journal", verify), verdict),
     section(null, () => counts(signal)),
-    section("Examination", () => examined(signal)),
+    section("Report", () => examined(signal)),
     section("Namespaces", () => namespaces(signal)),
   );
 }
@@ -47,7 +47,7 @@ async function examined(signal) {
       part.findings.map((one) => el("p", {}, chip(one.severity, COLOURS[one.severity]), " ", coded(one.what))),
       facts(part),
     );
-  return [el("p", {}, "All in all: ", chip(status, COLOURS[status])), el("div", { class: "examined" }, sections.map(row))];
+  return [el("p", {}, "Status: ", chip(status, COLOURS[status])), el("div", { class: "examined" }, sections.map(row))];
 }
 
 async function namespaces(signal) {

@@ -1,4 +1,4 @@
-// Rules that were learned from how things went, the surest first.
+// Lessons learned from outcomes, most confident first.
 
 import { get, given } from "../api.js";
 import { el, fill } from "../dom.js";
@@ -11,10 +11,10 @@ export async function show(place, { query, signal }) {
   const { lessons } = await get("/lessons", { ...asked, limit: MOST }, signal);
   fill(
     place,
-    heading("Lessons", "How sure each is follows from outcomes: what went well after it, and what did not."),
+    heading("Lessons", "Rules learned from outcomes; their confidence follows from successes and failures."),
     form(asked),
-    lessons.length ? lessons.map(lesson) : empty("Nothing was learned yet.", "`holdfast lesson add` and `holdfast outcome record` teach."),
-    lessons.length === MOST && el("p", { class: "faint" }, `These are the first ${MOST}; name a domain to see others.`),
+    lessons.length ? lessons.map(lesson) : empty("No lessons.", "Add them with `holdfast lesson add` and `holdfast outcome record`."),
+    lessons.length === MOST && el("p", { class: "faint" }, `Only the first ${MOST} are shown; choose a domain to see others.`),
   );
 }
 
@@ -22,7 +22,7 @@ function form(asked) {
   const namespace = namespaceField(asked.namespace, { name: "namespace" });
   const text = (name) => el("input", { type: "text", name, value: asked[name], placeholder: "any" });
   const submit = (event) => (event.preventDefault(), (location.hash = address("lessons", given(Object.fromEntries(new FormData(event.target))))));
-  return el("form", { class: "filters row", on: { submit } }, field("Namespace", namespace.input), namespace.parts[1], field("Domain", text("domain")), field("For whom", text("principal")), el("button", {}, "Show"));
+  return el("form", { class: "filters row", on: { submit } }, field("Namespace", namespace.input), namespace.parts[1], field("Domain", text("domain")), field("Person", text("principal")), el("button", {}, "Show"));
 }
 
 const lesson = (one) =>
@@ -31,5 +31,5 @@ const lesson = (one) =>
     { class: "card" },
     el("h3", {}, link(one.rule, memoryHref(one.id))),
     el("p", { class: "byline" }, chip(one.domain), el("span", {}, one.namespace), el("span", {}, "for ", one.principal), moment(one.updated_at)),
-    el("p", {}, bar(one.confidence, `Sure to ${Math.round(one.confidence * 100)} of 100`), ` ${Math.round(one.confidence * 100)} % sure · went well ${one.positive}, badly ${one.negative}, said ${times(one.occurrences)}`),
+    el("p", {}, bar(one.confidence, `Confidence ${Math.round(one.confidence * 100)} %`), ` ${Math.round(one.confidence * 100)} % confidence · ${one.positive} successes, ${one.negative} failures, stated ${times(one.occurrences)}`),
   );

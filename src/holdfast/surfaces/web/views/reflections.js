@@ -1,4 +1,4 @@
-// Conclusions, each with what it rests on and whether that still holds.
+// Reflections with their sources.
 
 import { get } from "../api.js";
 import { el, fill } from "../dom.js";
@@ -14,12 +14,12 @@ export async function show(place, { query, signal }) {
   const rests = (one) => {
     const inside = el("div", {});
     const open = () => inside.childElementCount || fill(inside, section(null, () => ground(one.id, signal)));
-    return el("details", { on: { toggle: open } }, el("summary", {}, "What it rests on"), chip(`depth ${one.reflection_depth}`), inside);
+    return el("details", { on: { toggle: open } }, el("summary", {}, "Sources"), chip(`depth ${one.reflection_depth}`), inside);
   };
   fill(
     place,
-    heading("Reflections", "Conclusions that were drawn from memories. When what they rest on falls, they are told."),
-    memories.length ? memories.map((one) => card(one, { after: rests(one) })) : empty("No conclusion was drawn yet.", "`holdfast reflect`, or an agent, draws one from memories."),
+    heading("Reflections", "Insights derived from memories. You are alerted when a source changes."),
+    memories.length ? memories.map((one) => card(one, { after: rests(one) })) : empty("No reflections.", "Create one with `holdfast reflect`, or let an agent do it."),
     pager({ offset, size: PAGE, count: memories.length, href: (to) => address("reflections", { offset: to }) }),
   );
 }

@@ -1,4 +1,4 @@
-// Ask, see what is found while you type, and see why: for each hit, and for one that is missing.
+// Search as you type, with an explanation for each hit and for missing memories.
 
 import { get, given, post } from "../api.js";
 import { el, fill } from "../dom.js";
@@ -9,13 +9,13 @@ const PAUSE = 250;
 const USUAL = 10;
 const MOST = 50;
 
-/** The parts of a score, as a person would name them, each with those that it is made of. */
+/** Groups of score parts with their labels. */
 const CHANNELS = {
   words: ["Words", ["words"]],
   vector: ["Meaning", ["vector"]],
   speaker: ["Speaker", ["speaker"]],
-  around: ["Said around it", ["before", "long_before", "after", "answers", "asks"]],
-  thread: ["Its thread", ["thread_words", "thread_vector"]],
+  around: ["Neighbouring turns", ["before", "long_before", "after", "answers", "asks"]],
+  thread: ["Thread", ["thread_words", "thread_vector"]],
   date: ["Date", ["date"]],
   linked: ["Links", ["linked"]],
 };
@@ -26,7 +26,7 @@ export async function show(place, { query, signal }) {
   const view = new View(found, asking, signal);
   fill(
     place,
-    heading("Search", "Ask as you would ask a colleague. Every hit says why it is there."),
+    heading("Search", "Ask a question in plain words. Every hit is explained."),
     asking.form(() => view.ask()),
     found,
   );
@@ -34,7 +34,7 @@ export async function show(place, { query, signal }) {
   await view.ask();
 }
 
-/** What is asked, and under which conditions. */
+/** The question and its conditions. */
 class Asking {
   constructor(query) {
     const input = (type, name, more = {}) => el("input", { type, value: query.get(name) ?? "", ...more });
@@ -51,7 +51,7 @@ class Asking {
     return Object.values(this.factors).some((one) => Number(one.value) !== 1);
   }
 
-  /** The question as an operation takes it, without what is asked of the order alone. */
+  /** The arguments of the operation; the weights are applied here. */
   question() {
     return given({
       context: this.words.value.trim(),
@@ -84,24 +84,24 @@ class Asking {
       el(
         "details",
         { open: this.open, class: "whatif" },
-        el("summary", {}, "What if"),
+        el("summary", {}, "Advanced"),
         el(
           "div",
           { class: "fields" },
-          el("div", { class: "field" }, field("Namespace, and above it", this.namespace.input), this.namespace.parts[1]),
-          field("Tags, with commas", this.tags),
-          field("As it was true at", this.then.as_of),
-          field("As this store knew it at", this.then.known_at),
-          field("Asked at", this.then.now, "For words such as yesterday."),
+          el("div", { class: "field" }, field("Namespace and its parents", this.namespace.input), this.namespace.parts[1]),
+          field("Tags, comma-separated", this.tags),
+          field("Valid at", this.then.as_of),
+          field("Known at", this.then.known_at),
+          field("Current time", this.then.now, "For words such as yesterday."),
         ),
-        el("fieldset", { class: "weights" }, el("legend", {}, "How much each reason counts: 0 not at all, 1 as usual"), weighing),
-        button("As usual", reset, { class: "quiet" }),
+        el("fieldset", { class: "weights" }, el("legend", {}, "Weights: 0 ignores a reason, 1 is the default"), weighing),
+        button("Reset", reset, { class: "quiet" }),
       ),
     );
   }
 }
 
-/** A weight with its value beside its name. */
+/** A weight slider that shows its value. */
 function weight(label, control) {
   const value = el("output", {}, ` × ${control.value}`);
   control.addEventListener("input", () => fill(value, ` × ${control.value}`));
@@ -141,20 +141,20 @@ class View {
     return [
       summary(answer, weighed),
       hits.length ? el("ol", { class: "hits" }, hits.map((one, at) => el("li", {}, result(one, at, question)))) : nothing(),
-      answer.standards?.length > 0 && el("section", { class: "part" }, el("h2", {}, "Stated for this namespace"), answer.standards.map((one) => card(one))),
+      answer.standards?.length > 0 && el("section", { class: "part" }, el("h2", {}, "Standards of this namespace"), answer.standards.map((one) => card(one))),
       missing(question),
     ];
   }
 }
 
-/** Before anything is asked: the memories that matter most. */
+/** Without a question: the most important memories. */
 async function latest(signal) {
   const { memories } = await get("/memories", { limit: USUAL }, signal);
-  if (!memories.length) return empty("Nothing is remembered yet.", link("Keep a first memory", "#/new"), ", or let an agent do so.");
-  return [el("h2", {}, "What matters most"), memories.map((one) => card(one)), el("p", {}, link("All memories", "#/memories"))];
+  if (!memories.length) return empty("No memories yet.", link("Create the first one", "#/new"), ", or let an agent do it.");
+  return [el("h2", {}, "Most important"), memories.map((one) => card(one)), el("p", {}, link("All memories", "#/memories"))];
 }
 
-/** Hits in the order that other weights give, and which place each had. What is not among the first fifty is not looked at. */
+/** Rank the first fifty hits with other weights; keep their original places. */
 function reweighed(hits, factors) {
   const factorOf = {};
   for (const [name, [, parts]] of Object.entries(CHANNELS)) for (const one of parts) factorOf[one] = Number(factors[name].value);
@@ -165,15 +165,15 @@ function reweighed(hits, factors) {
 }
 
 function summary(answer, weighed) {
-  const how = answer.mode === "hybrid" ? "by words and meaning" : "by words";
+  const how = answer.mode === "hybrid" ? "keywords and meaning" : "keywords";
   return el(
     "p",
     { class: "faint summary" },
-    `${number(answer.count)} ${answer.count === 1 ? "hit" : "hits"} of ${number(answer.meta.candidates)} that came near, ${how}.`,
-    answer.meta.degraded && [" ", chip(`Less than usual: ${answer.meta.degraded}`, "warn")],
-    weighed && [" ", chip("other weights: the first fifty put in another order")],
-    answer.known_at && [" ", chip(`as known ${new Date(answer.known_at).toLocaleString()}`, "then")],
-    answer.as_of && [" ", chip(`as true ${new Date(answer.as_of).toLocaleString()}`, "then")],
+    `${number(answer.count)} ${answer.count === 1 ? "hit" : "hits"} of ${number(answer.meta.candidates)} candidates, by ${how}.`,
+    answer.meta.degraded && [" ", chip(`Degraded: ${answer.meta.degraded}`, "warn")],
+    weighed && [" ", chip("custom weights: the first fifty hits are reordered")],
+    answer.known_at && [" ", chip(`known at ${new Date(answer.known_at).toLocaleString()}`, "then")],
+    answer.as_of && [" ", chip(`valid at ${new Date(answer.as_of).toLocaleString()}`, "then")],
   );
 }
 
@@ -195,7 +195,7 @@ function result({ hit, was, score }, at, question) {
   });
 }
 
-/** What a score is made of. */
+/** The parts of a score. */
 function why(reasons) {
   const label = (name) => Object.values(CHANNELS).find(([, parts]) => parts.includes(name))?.[0] ?? name;
   const rows = Object.entries(reasons.parts).sort(([, one], [, other]) => Math.abs(other.adds) - Math.abs(one.adds));
@@ -208,40 +208,40 @@ function why(reasons) {
         ["Weight", ([, one]) => `× ${one.weight}`],
         ["Adds", ([, one]) => [bar(one.adds, one.adds.toFixed(3)), " ", one.adds.toFixed(3)]],
       ],
-      { "aria-label": "What the score is made of" },
+      { "aria-label": "Parts of the score" },
     ),
     el(
       "p",
       {},
-      `Together, times ${reasons.adjustment.toFixed(3)} for priority, confidence, age and use: `,
+      `Sum, multiplied by ${reasons.adjustment.toFixed(3)} for priority, confidence, age and use: `,
       el("strong", {}, reasons.score.toFixed(3)),
-      reasons.cosine !== undefined && ` · nearness ${reasons.cosine.toFixed(2)}`,
-      reasons.cosine === undefined && reasons.parts.vector !== undefined && " · nearness estimated: no vector yet",
+      reasons.cosine !== undefined && ` · cosine similarity ${reasons.cosine.toFixed(2)}`,
+      reasons.cosine === undefined && reasons.parts.vector !== undefined && " · similarity estimated: no embedding yet",
     ),
-    reasons.terms.length > 0 && el("p", {}, "Holds ", reasons.terms.map((term) => chip(term))),
+    reasons.terms.length > 0 && el("p", {}, "Matched words: ", reasons.terms.map((term) => chip(term))),
   ];
 }
 
-/** Where a memory comes from. */
+/** The provenance of a memory. */
 export function provenance(memory) {
   return pairs([
-    ["Kept by", memory.agent_id],
-    ["Through", memory.source],
-    ["Said by", memory.speaker],
-    ["From", memory.source_uri],
+    ["Stored by", memory.agent_id],
+    ["Via", memory.source],
+    ["Speaker", memory.speaker],
+    ["Source", memory.source_uri],
     ["Citations", memory.citations?.length ? memory.citations.length : null],
     ["Confidence", memory.confidence_tier ? `${memory.confidence} (${memory.confidence_tier})` : memory.confidence],
-    ["Used", memory.access_count ? times(memory.access_count) : null],
+    ["Recalled", memory.access_count ? times(memory.access_count) : null],
     ["Stale", memory.stale && link(`${memory.stale.cause} (${memory.stale.status})`, memory.stale.invalidated_id ? memoryHref(memory.stale.invalidated_id) : "#/stale")],
     ["Version", memory.version],
   ]);
 }
 
-const nothing = () => empty("Nothing bears on this.", "Try other words, a wider namespace or another time; or ask below why a memory is missing.");
+const nothing = () => empty("No hits.", "Try other words, a wider namespace or another time, or check below why a memory is missing.");
 
-/** Why a memory that one expected is not among the hits. */
+/** Explain why an expected memory is not among the hits. */
 function missing(question) {
-  const input = el("input", { type: "text", placeholder: "Words of it, or its id", required: true, maxlength: "512" });
+  const input = el("input", { type: "text", placeholder: "Words in it, or its id", required: true, maxlength: "512" });
   const answer = el("div", { "aria-live": "polite" });
   const tell = async (id) => {
     try {
@@ -256,7 +256,7 @@ function missing(question) {
     if (/^[0-9a-f]{8}-?[0-9a-f-]*$/i.test(text)) return tell(text);
     try {
       const { results } = await get("/search", { query: text, limit: 8, include_archived: true });
-      fill(answer, results.length ? el("ul", { class: "choices" }, results.map((one) => el("li", {}, button(one.title, () => tell(one.id)), " ", el("small", { class: "faint" }, one.namespace)))) : el("p", {}, "No memory holds all of these words."));
+      fill(answer, results.length ? el("ul", { class: "choices" }, results.map((one) => el("li", {}, button(one.title, () => tell(one.id)), " ", el("small", { class: "faint" }, one.namespace)))) : el("p", {}, "No memory contains all of these words."));
     } catch (error) {
       fill(answer, problem(error));
     }
@@ -265,8 +265,8 @@ function missing(question) {
   return el(
     "details",
     { class: "whynot part" },
-    el("summary", {}, "Why is another memory not here?"),
-    el("form", { class: "row", on: { submit: look } }, field("Which one", input), el("button", {}, "Look")),
+    el("summary", {}, "Why is a memory missing?"),
+    el("form", { class: "row", on: { submit: look } }, field("Memory", input), el("button", {}, "Check")),
     answer,
   );
 }
@@ -276,7 +276,7 @@ function reasons(told) {
     "div",
     { class: "card" },
     el("h3", {}, link(told.title, memoryHref(told.id))),
-    el("p", {}, told.returned ? `It is a hit, at place ${told.place}.` : `It is not among the first ${told.limit}.`),
+    el("p", {}, told.returned ? `It is hit number ${told.place}.` : `It is not among the first ${told.limit} hits.`),
     el("ul", {}, told.reasons.map((one) => el("li", {}, one.message, " ", el("code", { class: "faint" }, one.code)))),
     told.why && why(told.why),
   );

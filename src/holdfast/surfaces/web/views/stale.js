@@ -1,4 +1,4 @@
-// What stands on something that fell: an inbox to acknowledge, resolve or dismiss.
+// Stale memories: an inbox to acknowledge, resolve or dismiss.
 
 import { get, part, post } from "../api.js";
 import { el, fill } from "../dom.js";
@@ -7,9 +7,9 @@ import { address, asked, attempt, button, chip, empty, field, heading, link, mem
 const PAGE = 25;
 const STATES = [["open", "Open"], ["acknowledged", "Acknowledged"], ["resolved", "Resolved"], ["dismissed", "Dismissed"]];
 const WAYS = {
-  acknowledge: ["Acknowledge", "You know; the memory stays stale."],
-  resolve: ["Resolve", "It was dealt with."],
-  dismiss: ["Dismiss", "The memory holds all the same."],
+  acknowledge: ["Acknowledge", "Mark as seen; the memory stays stale."],
+  resolve: ["Resolve", "Mark as resolved."],
+  dismiss: ["Dismiss", "The memory is still valid."],
 };
 
 export async function show(place, { query, signal, again }) {
@@ -19,15 +19,15 @@ export async function show(place, { query, signal, again }) {
   const titles = await named(invalidations, signal);
   fill(
     place,
-    heading("Stale", "Memories that stand on something that was changed, superseded or taken away."),
+    heading("Stale", "Memories whose sources changed, were superseded or were deleted."),
     tabs("State", STATES, status, (to) => address("stale", { status: to })),
     el("p", { class: "faint" }, `${number(total)} ${status}.`),
-    invalidations.length ? invalidations.map((one) => row(one, titles, again)) : empty(status === "open" ? "Nothing waits for you." : "None."),
+    invalidations.length ? invalidations.map((one) => row(one, titles, again)) : empty(status === "open" ? "No stale memories." : "None."),
     pager({ offset, size: PAGE, count: invalidations.length, total, href: (to) => address("stale", { status, offset: to }) }),
   );
 }
 
-/** The titles of what fell and of what took its place, as far as they can be seen. */
+/** Titles of the invalidated sources and their replacements, where visible. */
 async function named(invalidations, signal) {
   const ids = [...new Set(invalidations.flatMap((one) => [one.invalidated_id, one.invalidating_id]).filter(Boolean))];
   const found = await Promise.all(ids.map((id) => get(`/memories/${part(id)}`, {}, signal).catch(() => ({}))));
@@ -46,8 +46,8 @@ function row(one, titles, again) {
       {},
       chip(one.cause, "warn"),
       " ",
-      one.invalidated_id ? link(titles.get(one.invalidated_id) ?? "what fell", memoryHref(one.invalidated_id)) : "what fell is not yours to see",
-      one.invalidating_id && [" by ", link(titles.get(one.invalidating_id) ?? "what took its place", memoryHref(one.invalidating_id))],
+      one.invalidated_id ? link(titles.get(one.invalidated_id) ?? "source", memoryHref(one.invalidated_id)) : "a source you cannot see",
+      one.invalidating_id && [" by ", link(titles.get(one.invalidating_id) ?? "replacement", memoryHref(one.invalidating_id))],
       el("span", { class: "faint" }, one.hop > 1 && `, ${one.hop} steps away`, " · ", one.namespace, " · by ", one.agent_id, " · ", moment(one.created_at)),
     ),
     one.reason && el("p", {}, `“${one.reason}”`, el("span", { class: "faint" }, ` ${one.resolver ?? ""}`)),
@@ -58,7 +58,7 @@ function row(one, titles, again) {
 async function settle(one, way, again) {
   const [label, hint] = WAYS[way];
   const reason = el("input", { type: "text", name: "reason", maxlength: "512" });
-  const form = await asked({ title: `${label}: ${one.title}`, text: hint, action: label, controls: [field("Why, in one line (may be left out)", reason)] });
+  const form = await asked({ title: `${label}: ${one.title}`, text: hint, action: label, controls: [field("Reason (optional)", reason)] });
   if (!form) return;
   const body = { ids: [one.id], ...(form.get("reason").trim() ? { reason: form.get("reason").trim() } : {}) };
   const done = await attempt(() => post(`/invalidations/${way}`, body));
@@ -66,6 +66,6 @@ async function settle(one, way, again) {
   const [outcome] = done.outcomes;
   again();
   if (outcome.error) say(outcome.error);
-  else if (outcome.reflect_with?.length) say(`Settled. It could be drawn anew from ${outcome.reflect_with.length} memories.`);
-  else say("Settled.");
+  else if (outcome.reflect_with?.length) say(`Done. A new reflection could use ${outcome.reflect_with.length} memories.`);
+  else say("Done.");
 }

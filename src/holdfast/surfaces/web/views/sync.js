@@ -1,4 +1,4 @@
-// Which stores this one exchanges with, and how far each is behind.
+// Peers of this store, and how far each is behind.
 
 import { get } from "../api.js";
 import { el, fill, svg } from "../dom.js";
@@ -10,9 +10,9 @@ export async function show(place, { signal }) {
   const status = await get("/sync/status", {}, signal);
   fill(
     place,
-    heading("Sync", "This store and those that it exchanges with, as far as they were heard."),
+    heading("Sync", "This store and its peers, as of the last contact."),
     figures(status),
-    status.peers.length ? [map(status), el("section", { class: "part" }, el("h2", {}, "Peers"), standings(status.peers))] : empty("This store is by itself.", "`holdfast peers add` and `holdfast sync` bring it together with others."),
+    status.peers.length ? [map(status), el("section", { class: "part" }, el("h2", {}, "Peers"), standings(status.peers))] : empty("No peers connected.", "Connect one with `holdfast peers add` or `holdfast sync`."),
   );
 }
 
@@ -23,12 +23,12 @@ function figures(status) {
     { class: "figures" },
     one("Changes here", number(status.seq)),
     one("Conflicts", link(number(status.conflicts), "#/conflicts")),
-    one("Put aside", number(status.quarantined)),
-    one("Wait for others", number(status.pending_replication)),
+    one("Quarantined", number(status.quarantined)),
+    one("Pending replication", number(status.pending_replication)),
   );
 }
 
-/** Which side has not seen how many changes of the other. */
+/** How many changes of the other each side lacks. */
 function lag({ behind_here: here, behind_there: there }) {
   if (here === undefined) return "";
   const lacking = [here > 0 && `this store lacks ${number(here)}`, there > 0 && `peer lacks ${number(there)}`].filter(Boolean);
@@ -53,7 +53,7 @@ function map(status) {
   };
   const drawn = svg(
     "svg",
-    { viewBox: `0 0 ${WIDTH} ${height}`, class: "drawing", role: "img", "aria-label": `This store and ${status.peers.length} peers; the table below says the same` },
+    { viewBox: `0 0 ${WIDTH} ${height}`, class: "drawing", role: "img", "aria-label": `This store and ${status.peers.length} peers; see the table below` },
     status.peers.map(peer),
     svg("g", { class: "middle" }, svg("circle", { cx: middle.x, cy: middle.y, r: 18 }), svg("text", { x: middle.x, y: middle.y + 36, "text-anchor": "middle" }, "this store")),
   );
@@ -66,9 +66,9 @@ function standings(peers) {
     [
       ["Peer", (one) => [el("strong", {}, one.peer), one.url && one.url !== one.peer && el("div", { class: "faint" }, one.url)]],
       ["State", (one) => [chip(one.state, { ok: "good", failing: "bad" }[one.state] ?? ""), one.last_error && el("div", {}, one.last_error)]],
-      ["Not seen here", (one) => (one.behind_here === undefined ? "?" : number(one.behind_here))],
-      ["Not seen there", (one) => (one.behind_there === undefined ? "?" : number(one.behind_there))],
-      ["Heard", (one) => moment(one.last_heard)],
+      ["To pull", (one) => (one.behind_here === undefined ? "?" : number(one.behind_here))],
+      ["To push", (one) => (one.behind_there === undefined ? "?" : number(one.behind_there))],
+      ["Last contact", (one) => moment(one.last_heard)],
       ["Pulled, pushed", (one) => `${number(one.pulled)}, ${number(one.pushed)}`],
       ["Conflicts", (one) => number(one.conflicts)],
     ],

@@ -1,4 +1,4 @@
-// Memory as it was: a scrubber over every change, what was known at that moment, and how one state became the next.
+// Time travel: a slider over all changes, the memories at that time, and the diff of each change.
 
 import { get, post } from "../api.js";
 import { difference } from "../diff.js";
@@ -15,12 +15,12 @@ const LAST = Number.MAX_SAFE_INTEGER;
 export async function show(place, { query, signal, again }) {
   const { next: head } = await get("/events", { after: LAST, limit: 1 }, signal);
   if (!head) {
-    fill(place, heading("Time", "Memory as it was at any moment."), empty("Nothing has happened yet.", link("Keep a first memory", "#/new")));
+    fill(place, heading("Time", "The store at any point in time."), empty("No changes yet.", link("Create the first memory", "#/new")));
     return;
   }
   const at = Math.min(head, Math.max(1, Number(query.get("change")) || head));
   const view = new Moment(head, at, query.get("q") ?? "", signal, again);
-  fill(place, heading("Time", "Memory as it was at any moment: move through every change that was ever kept."), view.controls(), view.place);
+  fill(place, heading("Time", "The store at any point in time: move through its changes."), view.controls(), view.place);
   await view.look();
 }
 
@@ -29,7 +29,7 @@ class Moment {
     Object.assign(this, { head, signal, again, turn: new AbortController() });
     const later = settled(PAUSE, () => this.look());
     this.slider = el("input", { type: "range", min: "1", max: String(head), step: "1", value: String(at), "aria-label": "Change", on: { input: later } });
-    this.words = el("input", { type: "search", value: words, placeholder: "Everything; or ask what was known of …", maxlength: "4096", on: { input: later } });
+    this.words = el("input", { type: "search", value: words, placeholder: "Everything, or search at this time", maxlength: "4096", on: { input: later } });
     this.date = el("input", { type: "datetime-local", step: "1", on: { change: () => this.go(universal(this.date.value)) } });
     this.when = el("output", { "aria-live": "polite" });
     this.place = el("div", { class: "found" });
@@ -51,7 +51,7 @@ class Moment {
     return this.look();
   }
 
-  /** To the last change that was kept until a moment, found by halving: a few small questions, however long the history. */
+  /** Go to the last change at or before a time, by binary search. */
   async go(moment) {
     let [low, high] = [1, this.head];
     while (low < high) {
@@ -74,7 +74,7 @@ class Moment {
       const { events } = await get("/events", { after: Math.max(0, at - BACK), limit: BACK }, signal);
       const until = events.filter((one) => one.seq <= at);
       const last = until.at(-1);
-      if (!last) return fill(this.place, empty("What happened then is not on record any more, or not yours to see."));
+      if (!last) return fill(this.place, empty("This part of the history was compacted, or you cannot see it."));
       this.told(last, at);
       fill(this.place, words ? await this.found(words, last.at, signal) : this.states(until, last));
     } catch (error) {
@@ -92,10 +92,10 @@ class Moment {
   async found(context, known_at, signal) {
     const { memories } = await post("/recall", { context, known_at, explain: true, limit: SHOWN }, signal);
     const then = `?known_at=${encodeURIComponent(known_at)}`;
-    return [el("h2", {}, `What was known of “${context}”`), memories.length ? memories.map((one) => card(one, { query: then, words: one.why.terms })) : empty("Nothing was known of this then.")];
+    return [el("h2", {}, `What was known about “${context}”`), memories.length ? memories.map((one) => card(one, { query: then, words: one.why.terms })) : empty("No hits at this time.")];
   }
 
-  /** The change at this moment, and the memories that were changed last before it, as they were. */
+  /** The current change, and the most recently changed memories at that time. */
   states(until, last) {
     const newest = new Map();
     for (const one of until) {
@@ -106,15 +106,15 @@ class Moment {
     const then = `?known_at=${encodeURIComponent(last.at)}`;
     const shown = [...newest.values()].reverse().filter((one) => one.memory.state === "live").slice(0, SHOWN);
     return [
-      el("h2", {}, "What changed then"),
+      el("h2", {}, "Change"),
       change(last, last.memory ? difference(before?.memory ?? {}, last.memory) : [], this.again),
-      el("h2", {}, "As it was then, the last changed first"),
-      shown.length ? shown.map((one) => card(asMemory(one), { query: then })) : empty("Nothing was live."),
+      el("h2", {}, "Memories at this time, last changed first"),
+      shown.length ? shown.map((one) => card(asMemory(one), { query: then })) : empty("No live memories."),
     ];
   }
 }
 
-/** The record in a change, named as a memory is. */
+/** Convert the record in a change to a memory. */
 function asMemory({ memory }) {
   return { ...memory, memory_kind: memory.kind, agent_id: memory.agent };
 }

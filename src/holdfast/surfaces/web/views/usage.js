@@ -1,4 +1,4 @@
-// What models took and cost, by day and by model, and what is left of the budgets.
+// Model usage and cost by day and model, and remaining budgets.
 
 import { get } from "../api.js";
 import { el, fill } from "../dom.js";
@@ -11,7 +11,7 @@ export async function show(place, { query, signal }) {
     place,
     heading("Usage and cost", `${days.since} to ${days.until}`),
     form(days),
-    days.usage.length ? [chart(days.usage), table(models.usage, columns, { "aria-label": "By model" })] : empty("No model was called.", "`holdfast usage record`, or whoever calls models, records what they took."),
+    days.usage.length ? [chart(days.usage), table(models.usage, columns, { "aria-label": "By model" })] : empty("No usage recorded.", "Programs that call models record it with `holdfast usage record`."),
     section("Budgets", () => budgets(signal)),
   );
 }
@@ -39,20 +39,20 @@ function chart(days) {
 const columns = [
   ["Model", (one) => el("strong", {}, one.model)],
   ["Calls", (one) => number(one.calls)],
-  ["In", (one) => number(one.input_tokens)],
-  ["Out", (one) => number(one.output_tokens)],
+  ["Input", (one) => number(one.input_tokens)],
+  ["Output", (one) => number(one.output_tokens)],
   ["From cache", (one) => number(one.cache_read_tokens)],
   ["Cost", (one) => [`${one.cost} ${one.currency ?? ""}`, one.unpriced_calls > 0 && [" ", chip(`${one.unpriced_calls} calls without a price`, "warn")]]],
 ];
 
 async function budgets(signal) {
   const { budgets: found } = await get("/budgets", {}, signal);
-  if (!found.length) return el("p", { class: "faint" }, "None is set.");
+  if (!found.length) return el("p", { class: "faint" }, "No budgets.");
   const left = (one) => (one.tokens ? one.tokens_left / one.tokens : one.cost ? Number(one.cost_left) / Number(one.cost) : 1);
   return table(found, [
-    ["Whose", (one) => (one.principal === "*" ? "everybody together" : one.principal)],
+    ["Person", (one) => (one.principal === "*" ? "everyone" : one.principal)],
     ["Model", (one) => one.model],
-    ["Each", (one) => one.period],
+    ["Period", (one) => one.period],
     ["Tokens left", (one) => (one.tokens === undefined ? "" : `${number(one.tokens_left)} of ${number(one.tokens)}`)],
     ["Cost left", (one) => (one.cost === undefined ? "" : `${one.cost_left} of ${one.cost} ${one.currency ?? ""}`)],
     ["", (one) => bar(left(one), `${Math.round(left(one) * 100)} % left`)],

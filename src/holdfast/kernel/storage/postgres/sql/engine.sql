@@ -1,13 +1,13 @@
--- name: engine_alone
+-- name: engine_lock_head
 -- Locks the head from the first statement on: one writer at a time among all clients.
-select (select secret from node_key), {engine_place.timeline} from chain for update
--- name: engine_place.timeline
+select (select secret from node_key), {engine_identity.timeline} from chain for update
+-- name: engine_identity.timeline
 -- Changes after a failover or a point-in-time recovery.
 case when pg_is_in_recovery() then '' else substring(pg_walfile_name(pg_current_wal_lsn()) for 8) end
--- name: engine_place
+-- name: engine_identity
 -- Cluster, database, schema and timeline of a store, and the table that notifies of changes.
 select (select system_identifier from pg_control_system()), (select oid from pg_database where datname = current_database()),
-  cast(:schema as regnamespace)::oid, to_regclass('chain')::oid, {engine_place.timeline}, current_database()
+  cast(:schema as regnamespace)::oid, to_regclass('chain')::oid, {engine_identity.timeline}, current_database()
 -- name: engine_size
 select cast(coalesce(sum(pg_total_relation_size(c.oid)), 0) as bigint) from pg_class c
 where c.relnamespace = current_schema::regnamespace and c.relkind = 'r'
@@ -22,30 +22,30 @@ insert into memory_text (rowno, words) select rowno, cast(:words as tsvector) fr
 on conflict (rowno) do update set words = excluded.words
 -- name: memory_text_drop
 delete from memory_text where rowno = (select rowno from memory where id = :id)
--- name: memory_found
+-- name: full_text_hits
 -- Ranked by a BM25-like sum over the query words: rarity, frequency, length of the memory. Sorted before memories are
 -- read: they are read one by one until enough pass the filters.
 select m.id, s.score, m.priority, m.confidence, m.updated_at from (select t.rowno, (cast(0 as float8)
--- name: memory_found.term
+-- name: full_text_hits.term
  + :weight_n * ts_rank('{0.5, 0.5, 0.75, 1.0}', t.words, cast(:term_n as tsquery))
--- name: memory_found.counted
+-- name: full_text_hits.counted
 -- The same for a word with unknown frequency, which is counted here. The count may exceed the slightly older number of
 -- memories.
  + (select greatest(ln((greatest(cast(:last_n as float8), count(*)) - count(*) + 0.5) / (count(*) + 0.5)), 1e-6)
   from memory_text x where x.words @@ cast(:term_n as tsquery))
   * ts_rank('{0.5, 0.5, 0.75, 1.0}', t.words, cast(:term_n as tsquery))
--- name: memory_found.among
+-- name: full_text_hits.matches
  ) / (cast(0.59 as float8) + cast(0.41 as float8) * length(t.words) / :usual) as score
 from memory_text t where t.words @@ cast(:match as tsquery) order by score desc, t.rowno) s
 join memory m on m.rowno = s.rowno where true
--- name: memory_found.since_row
+-- name: full_text_hits.since_row
  and s.rowno >= :since_row
--- name: memory_found.best
+-- name: full_text_hits.best
 order by s.score desc, s.rowno limit :limit
--- name: word_held
+-- name: word_document_count
 -- Document frequency of a word; filters follow.
 select count(*) from memory_text t join memory m on m.rowno = t.rowno where t.words @@ cast(:match as tsquery)
--- name: word_counts
+-- name: word_document_counts
 -- Document frequency of each stem.
 select a.stem, (select count(*) from memory_text t where t.words @@ cast(a.query as tsquery))
 from unnest(cast(:stems as text[]), cast(:queries as text[])) as a(stem, query)
@@ -54,7 +54,7 @@ from unnest(cast(:stems as text[]), cast(:queries as text[])) as a(stem, query)
 select cast(cast(most_common_elems as text) as text[]), most_common_elem_freqs, (select reltuples from pg_class
   where oid = cast('memory_text' as regclass))
 from pg_stats where schemaname = current_schema and tablename = 'memory_text' and attname = 'words'
--- name: word_usual
+-- name: word_average_length
 -- Average words per memory, over the newest ones.
 select avg(length(t.words)) from (select words from memory_text order by rowno desc limit 200) t
 -- name: engine_catalog
@@ -83,7 +83,7 @@ select rowno, id, title, content, tags, spelled from memory where state <> 'dele
 -- name: engine_text_differs
 select a.rowno from unnest(cast(:rows as bigint[]), cast(:words as text[])) as a(rowno, words)
 left join memory_text t on t.rowno = a.rowno where t.words is distinct from cast(a.words as tsvector)
--- name: engine_text_strays
+-- name: engine_text_orphans
 select t.rowno from memory_text t join memory m on m.rowno = t.rowno where m.state = 'deleted' order by t.rowno limit 20
 -- name: engine_facts
 select current_setting('server_version'), (select extversion from pg_extension where extname = 'vector'),

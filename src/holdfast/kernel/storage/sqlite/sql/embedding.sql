@@ -6,13 +6,13 @@ where number > :after and number <= :last and model = :model and length(signs) =
 -- The same as packed blocks, from a block on.
 select block, packed from embedding_pack where block >= :block and model = :model and size = :size
 order by block limit :limit
--- name: embedding_gone
+-- name: embedding_removed
 -- Deleted vectors that are still in packed blocks.
 select number from embedding_gone where number > :after
--- name: embedding_packs_purged
+-- name: embedding_packs_rebuild
 -- Repacks all blocks without deleted vectors.
 insert into embedding_repack (least, most) values (1, -1)
--- name: embedding_found
+-- name: embedding_nearest
 -- Current vectors of some numbers; filters follow.
 select s.number, m.id, e.vector from embedding_sign s
 cross join embedding e on e.memory = s.memory and e.model = s.model and e.begins = s.begins

@@ -4,22 +4,22 @@ pragma integrity_check(20)
 pragma foreign_key_check
 -- name: engine_text_integrity
 insert into memory_text (memory_text, rank) values ('integrity-check', 1)
--- name: memory_text_purged
+-- name: memory_text_optimize
 -- Removes deleted words from the full-text index now. Slow in a large store.
 insert into memory_text (memory_text) values ('optimize')
--- name: memory_found
+-- name: full_text_hits
 -- Ranked by FTS5's bm25; filters follow before the limit. A cross join, so that no filter makes the planner query the
 -- index once per row.
 select m.id, -t.rank, m.priority, m.confidence, m.updated_at
 from memory_text t cross join memory m on m.rowno = t.rowid where memory_text match :match
--- name: memory_found.since_row
+-- name: full_text_hits.since_row
  and t.rowid >= :since_row
--- name: memory_found.best
+-- name: full_text_hits.best
 order by t.rank limit :limit
--- name: word_held
+-- name: word_document_count
 -- Document frequency of a word; filters follow.
 select count(*) from memory_text t cross join memory m on m.rowno = t.rowid where memory_text match :match
--- name: word_counts
+-- name: word_document_counts
 -- Document frequency of each stem.
 select term, doc from memory_vocab where term = any(:stems)
 -- name: memory_rows

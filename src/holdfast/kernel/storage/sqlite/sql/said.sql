@@ -1,6 +1,6 @@
--- name: memory_said
+-- name: match_times
 -- Times of all memories with any of some words; filters follow.
 select m.id, coalesce(m.occurred_at, m.created_at)
 from memory_text t cross join memory m on m.rowno = t.rowid where memory_text match :match
--- name: memory_said.some
+-- name: match_times.limit
  limit :limit

@@ -1,0 +1,96 @@
+"""Processes that store into one file at once. Run as a module it is one of them."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import PIPE, Popen
+from time import perf_counter
+from typing import NamedTuple
+
+import msgspec
+
+from benchmarks.bare_sqlite import BareTable, Text
+from benchmarks.synthetic_text import Prose
+from benchmarks.timing import timer
+from holdfast import app
+from holdfast.features.recall.quality.timing import Spread, measure_spread
+from holdfast.features.tasks.subprocess_runner import python_command
+from holdfast.settings import load
+
+PROCESSES = 8
+EMBEDDERS = {"ours": "none", "vectors": "minilm"}
+
+
+class CrowdResult(NamedTuple):
+    each: Spread
+    per_second: float
+
+
+def run_crowd(kind: str, path: Path, count: int, *, processes: int = PROCESSES, batch: int = 1) -> CrowdResult:
+    """Let processes store so many times each, all beginning together: one memory at a time, or many at once."""
+    command = python_command("-m", "benchmarks.concurrent_writers", kind, str(path), str(count), str(batch))
+    members = [
+        Popen([*command, str(seed)], stdin=PIPE, stdout=PIPE, env=environment())  # noqa: S603 - our own
+        for seed in range(processes)
+    ]
+    for member in members:
+        read_line(member)
+    begun = perf_counter()
+    for member in members:
+        assert member.stdin is not None
+        member.stdin.close()
+    seconds = [second for member in members for second in msgspec.json.decode(read_line(member), type=list[float])]
+    elapsed = perf_counter() - begun
+    for member in members:
+        member.wait()
+    return CrowdResult(measure_spread(seconds), len(seconds) * batch / elapsed)
+
+
+def environment() -> dict[str, str]:
+    """Ours, in which a process that starts anywhere finds the benchmarks."""
+    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def read_line(member: Popen[bytes]) -> bytes:
+    """The next line of a process. One that ended without it has said why on standard error."""
+    assert member.stdout is not None
+    line = member.stdout.readline()
+    if not line:
+        raise RuntimeError(f"A process of the measurement ended with {member.wait()}.")
+    return line
+
+
+def run_member(kind: str, path: str, count: int, batch: int, seed: int) -> None:
+    """One process: open, say so, wait for the start, store, tell how long each took."""
+    texts = [
+        (f"{os.getpid()} {title}", content) for title, content in map(Prose(seed).text, range((count + 1) * batch))
+    ]
+    *batches, last = (texts[at : at + batch] for at in range(0, len(texts), batch))
+    store = timer(open_writer(kind, Path(path)))
+    store(last)
+    print("ready", flush=True)
+    sys.stdin.read()
+    print(msgspec.json.encode([store(many) for many in batches]).decode(), flush=True)
+
+
+def open_writer(kind: str, path: Path) -> Callable[[list[Text]], object]:
+    if kind == "bare":
+        return BareTable(path).insert_all
+    ctx = app.open(settings=load({"db": str(path), "embedder": EMBEDDERS[kind]}))
+    if ctx.ctx.embedder is not None:
+        ctx.ctx.embedder.embed(["It is loaded before anything is measured."])
+    return lambda texts: store_all(ctx, texts)
+
+
+def store_all(ctx: app.Holdfast, texts: list[Text]) -> None:
+    memories = [{"title": title, "content": content, "tier": "long"} for title, content in texts]
+    if len(memories) == 1:
+        ctx.call("store", memories[0])
+    else:
+        ctx.call("bulk_store", {"memories": memories})
+
+
+if __name__ == "__main__":
+    run_member(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))

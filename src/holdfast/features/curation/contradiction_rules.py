@@ -1,0 +1,218 @@
+"""Find contradictions between two texts by rules: negation, antonyms, different numbers, dates or values."""
+
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from holdfast.kernel.text.bigrams import terms
+from holdfast.kernel.text.sentences import split_sentences
+from holdfast.kernel.text.words import STOP
+
+ContradictionKind = Literal["negation", "opposite", "number", "date", "model"]
+MIN_SUBJECT_OVERLAP = 0.6
+"""Minimum share of the shorter sentence's words in both sentences for the same subject."""
+MIN_SHARED_WORDS = 2
+MAX_SENTENCES = 200
+
+_NEGATIONS = frozenset(
+    """not no never none neither nor without cannot cant dont doesnt didnt isnt arent wasnt werent wont wouldnt shouldnt
+    hasnt havent hadnt couldnt nobody nothing nowhere nicht kein keine keinen nie niemals
+    pas jamais sans nunca sin""".split()
+)
+_NEGATION_FILLERS = frozenset("longer anymore any yet even ever do does did is are was were be".split())
+"""Words that appear or disappear with a negation."""
+_ANTONYM_PAIRS = """enabled/disabled enable/disable on/off true/false always/never before/after allow/deny allowed/forbidden
+    required/optional increase/decrease increased/decreased open/closed up/down success/failure succeeded/failed
+    accept/reject accepted/rejected add/remove added/removed public/private more/less higher/lower faster/slower
+    safe/unsafe valid/invalid supported/unsupported supports/lacks online/offline active/inactive sync/async
+    synchronous/asynchronous mutable/immutable stable/unstable likes/dislikes loves/hates won/lost alive/dead
+    married/single hot/cold early/late left/right minimum/maximum approve/veto passed/failed""".split()
+_ANTONYMS = {word: other for pair in _ANTONYM_PAIRS for word, other in (pair.split("/"), reversed(pair.split("/")))}
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        "january/jan february/feb march/mar april/apr may june/jun july/jul august/aug september/sep october/oct "
+        "november/nov december/dec".split(),
+        1,
+    )
+    for name in names.split("/")
+}
+_MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_DATE = re.compile(
+    rf"\b(?P<iso>\d{{4}}-\d{{2}}-\d{{2}})\b|\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?P<month>{_MONTH})\b"
+    rf"(?:,?\s+(?P<year>\d{{4}})\b)?|\b(?P<month2>{_MONTH})\s+(?P<day2>\d{{1,2}})(?:st|nd|rd|th)?\b"
+    rf"(?:,?\s+(?P<year2>\d{{4}})\b)?|\b(?P<weekday>{'|'.join(_DAYS)})s?\b|\b(?P<hour>\d{{1,2}}:\d{{2}})\b",
+    re.I,
+)
+_NUMBER = re.compile(r"(?<![A-Za-z0-9_.])(?P<number>[-+]?\d[\d,']*(?:\.\d+)?)\s?(?P<unit>%|[^\W\d_]+\b)?")
+_NUMBER_WORDS = {
+    word: number
+    for number, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())
+}
+_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b", re.I)
+_UNITS = {
+    unit: (base, factor)
+    for base, many in {
+        "second": "ms:.001 millisecond:.001 milliseconds:.001 s:1 sec:1 secs:1 second:1 seconds:1 min:60 minute:60 "
+        "minutes:60 h:3600 hour:3600 hours:3600 day:86400 days:86400 week:604800 weeks:604800",
+        "byte": "b:1 byte:1 bytes:1 kb:1e3 mb:1e6 gb:1e9 tb:1e12 kib:1024 mib:1048576 gib:1073741824",
+        "metre": "mm:.001 cm:.01 m:1 metre:1 metres:1 meters:1 km:1e3",
+        "gram": "mg:.001 g:1 kg:1e3",
+    }.items()
+    for unit, factor in (one.split(":") for one in many.split())
+}
+
+
+class Evidence(NamedTuple):
+    """Two contradicting sentences, and how they differ."""
+
+    sort: ContradictionKind
+    a: str
+    b: str
+    difference: str
+
+
+class Value(NamedTuple):
+    """A number or date in a sentence, and what it measures."""
+
+    sort: Literal["number", "date"]
+    subject: str
+    normalized: str
+    text: str
+
+
+class _Sentence(NamedTuple):
+    text: str
+    words: frozenset[str]
+    """Content words, without values, negations and stop words."""
+    is_negated: bool
+    values: tuple[Value, ...]
+
+
+def find_contradictions(a: str, b: str, *, subject: str = "") -> list[Evidence]:
+    """Find all pairs of sentences with the same subject that cannot both be true.
+
+    `subject` is the known common subject of the texts, such as a shared title.
+    """
+    about = _content_stems(subject)
+    ones, others = _parse_sentences(a), _parse_sentences(b)
+    return [found for one in ones for other in others if (found := _compare_sentences(one, other, about)) is not None]
+
+
+def _parse_sentences(text: str) -> list[_Sentence]:
+    return [_parse_sentence(text[start:end]) for start, end in split_sentences(text)[:MAX_SENTENCES]]
+
+
+def _parse_sentence(text: str) -> _Sentence:
+    values = tuple(_parse_values(text))
+    plain = _NUMBER_WORD.sub(" ", _NUMBER.sub(_replace_number, _DATE.sub(" ", text)))
+    bare = re.sub(r"(?i)n['’]t\b", " not", plain).replace("'", "").replace("’", "")
+    words = terms(bare)
+    return _Sentence(text, _content_stems(plain), sum(word in _NEGATIONS for word in words) % 2 == 1, values)
+
+
+def _replace_number(number: re.Match[str]) -> str:
+    """Replace a number by its unit, but drop measures, which may be given in other units."""
+    unit = number["unit"] or ""
+    return " " if unit.lower() in _UNITS else f" {unit} "
+
+
+def _content_stems(text: str) -> frozenset[str]:
+    return frozenset(
+        stem(word)
+        for word in terms(re.sub(r"(?i)n['’]t\b", " not", text))
+        if word not in STOP | _NEGATIONS | _NEGATION_FILLERS
+    )
+
+
+def stem(word: str) -> str:
+    """Strip the most common endings, so that "supports" and "support" match."""
+    for ending in ("ing", "ied", "ies", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and word.isascii():
+            return word.removesuffix(ending) + ("y" if ending in ("ied", "ies") else "")
+    return word.removesuffix("e") if len(word) > 4 and word.isascii() else word
+
+
+def _compare_sentences(one: _Sentence, other: _Sentence, about: frozenset[str]) -> Evidence | None:
+    if one.text == other.text or not (about or one.words & other.words):
+        return None
+    contrary = _find_antonyms(one.words, other.words)
+    opposite = frozenset(map(stem, contrary))
+    left, right = one.words - about - opposite, other.words - about - opposite
+    if not _is_same_subject(left, right, about):
+        return None
+    if one.is_negated != other.is_negated:
+        return Evidence("negation", one.text, other.text, "one negates the other") if not opposite else None
+    if contrary:
+        return Evidence("opposite", one.text, other.text, " vs ".join(contrary))
+    return _find_different_value(one, other)
+
+
+def _is_same_subject(left: frozenset[str], right: frozenset[str], about: frozenset[str]) -> bool:
+    """Whether two sentences have the same subject, apart from the known common one."""
+    shared, least = len(left & right), min(len(left), len(right))
+    if left == right:
+        return bool(left or about)
+    return bool(least) and shared / least >= MIN_SUBJECT_OVERLAP and (shared >= MIN_SHARED_WORDS or bool(about))
+
+
+def _find_antonyms(one: frozenset[str], other: frozenset[str]) -> tuple[str, ...]:
+    """Find a pair of antonyms, one in each sentence, unless a sentence has both."""
+    for word, contrary in _ANTONYMS.items():
+        here, there = stem(word), stem(contrary)
+        if here in one and there in other and here not in other and there not in one:
+            return word, contrary
+    return ()
+
+
+def _find_different_value(one: _Sentence, other: _Sentence) -> Evidence | None:
+    """Find the first value of the same thing that differs."""
+    theirs: dict[tuple[str, str], set[str]] = {}
+    for value in other.values:
+        theirs.setdefault((value.sort, value.subject), set()).add(value.normalized)
+    for value in one.values:
+        against = theirs.get((value.sort, value.subject))
+        mine = {again.normalized for again in one.values if (again.sort, again.subject) == (value.sort, value.subject)}
+        if against and not mine & against:
+            other_text = next(v.text for v in other.values if (v.sort, v.subject) == (value.sort, value.subject))
+            return Evidence(value.sort, one.text, other.text, f"{value.text} vs {other_text}")
+    return None
+
+
+def _parse_values(text: str) -> Iterator[Value]:
+    for found in _DATE.finditer(text):
+        yield from _parse_date(found)
+    rest = _DATE.sub(lambda found: " " * len(found[0]), text)
+    for found in _NUMBER.finditer(rest):
+        yield _parse_number(found["number"], found["unit"] or "", rest, found.start(), found[0])
+    for found in _NUMBER_WORD.finditer(rest):
+        after = re.match(r"\s+([^\W\d_]+)", rest[found.end() :])
+        yield _parse_number(
+            str(_NUMBER_WORDS[found[0].lower()]), after[1] if after else "", rest, found.start(), found[0]
+        )
+
+
+def _parse_date(found: re.Match[str]) -> Iterator[Value]:
+    if found["weekday"]:
+        yield Value("date", "weekday", found["weekday"].lower(), found[0])
+    elif found["hour"]:
+        yield Value("date", "time", found["hour"].zfill(5), found[0])
+    elif found["iso"]:
+        yield Value("date", "day", found["iso"][5:], found[0])
+        yield Value("date", "year", found["iso"][:4], found[0])
+    else:
+        month, day = found["month"] or found["month2"], found["day"] or found["day2"]
+        yield Value("date", "day", f"{_MONTHS[month.lower()]:02d}-{int(day):02d}", found[0])
+        if year := found["year"] or found["year2"]:
+            yield Value("date", "year", year, found[0])
+
+
+def _parse_number(number: str, unit: str, text: str, start: int, matched: str) -> Value:
+    """Parse a number with its unit, else with the word before it; units are converted to a base unit."""
+    value = float(re.sub("[,']", "", number))
+    base, factor = _UNITS.get(unit.lower(), (stem(unit.lower()), "1"))
+    if not base or base in STOP:
+        before = [word for word in terms(text[:start]) if word not in STOP]
+        base, matched = stem(before[-1]) if before else "", number
+    return Value("number", base, f"{value * float(factor):.9g}", matched.strip())

@@ -1,0 +1,76 @@
+"""Mining is killed at any moment: what was kept is whole, and running it again completes it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import holdfast
+from engines import ENGINES
+from timeouts import wait_until
+
+pytestmark = pytest.mark.full
+
+TURNS = 1200
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def transcript(path: Path) -> Path:
+    with path.open("w") as file:
+        for number in range(TURNS):
+            said = {"role": "user", "content": f"Turn number {number} of many."}
+            entry = {"type": "user", "uuid": f"u-{number}", "sessionId": "s", "message": said}
+            file.write(json.dumps(entry) + "\n")
+    return path
+
+
+def start(db: str, path: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "holdfast", "--db", db, "mine", str(path), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ,
+    )
+
+
+def wait_for_turns(ctx: holdfast.Holdfast, wanted: int, process: "subprocess.Popen[str]") -> None:
+    """Until so many are kept, or the process has ended."""
+    wait_until(lambda: process.poll() is not None or ctx.stats().total >= wanted)
+
+
+def test_killed_again_and_again_it_keeps_every_turn_once(db: str, tmp_path: Path) -> None:
+    path = transcript(tmp_path / "s.jsonl")
+    holdfast.open(db).close()
+    chance = Random(7)
+    kept = [0]
+    for _ in range(20):
+        process = start(db, path)
+        wanted = kept[-1] + chance.randrange(1, TURNS // 3)
+        with holdfast.open(db) as ctx:
+            wait_for_turns(ctx, wanted, process)
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            kept.append(ctx.stats().total)
+        if kept[-1] == TURNS:
+            break
+    assert kept == sorted(kept)
+    assert any(0 < number < TURNS for number in kept)
+    done = start(db, path)
+    told, _ = done.communicate()
+    answer = json.loads(told)
+    assert (answer["imported"], answer["unchanged"], done.returncode) == (TURNS - kept[-1], kept[-1], 0)
+    with holdfast.open(db) as ctx:
+        exported = ctx.export()["memories"]
+        assert sorted(one["place"] for one in exported) == list(range(TURNS))
+        assert {one["content"] for one in exported} == {f"Turn number {number} of many." for number in range(TURNS)}
+        assert ctx.verify().intact

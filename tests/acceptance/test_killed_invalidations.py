@@ -1,0 +1,80 @@
+"""A process is killed while it makes memories fall: all that stands on one was told, or nobody was."""
+
+import signal
+import subprocess
+import sys
+from random import Random
+
+import pytest
+
+import holdfast
+from engines import ENGINES
+from holdfast.features.graph import service as graph_service
+from holdfast.features.history import service as history
+
+pytestmark = pytest.mark.full
+
+ROOTS = 60
+EACH = 40
+"""Memories that stand on each root, every other one on the one before it."""
+
+FALLING = """
+import sys, holdfast
+hold = holdfast.open(sys.argv[1], agent_id="ai:killed@here")
+heir, *roots = sys.argv[2:]
+for root in roots:
+    print(root, len(hold.link(heir, root, relation="supersedes").invalidation_notified), flush=True)
+"""
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def build_memories(ctx: holdfast.Holdfast) -> tuple[str, list[str]]:
+    """An heir, and roots with what stands on them."""
+    heir = ctx.store(title="heir", content="takes every place", tier="long").id
+    roots = []
+    for root in range(ROOTS):
+        titles = [f"{root}: {number}" for number in range(EACH + 1)]
+        kept = ctx.bulk_store(memories=[{"title": title, "content": title, "tier": "long"} for title in titles]).ids
+        with ctx.ctx.transaction() as write:
+            for number in range(1, EACH + 1):
+                ground = kept[0] if number % 2 else kept[number - 1]
+                graph_service.add_link(ctx.ctx, write, kept[number], ground, "derived_from")
+        roots.append(kept[0])
+    return heir, roots
+
+
+def run_until_killed(db: str, heir: str, roots: list[str], after: int) -> list[str]:
+    """What a process acknowledged before it was killed in the middle of its work."""
+    command = [sys.executable, "-c", FALLING, db, heir, *roots]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline() for _ in range(after)]
+        process.kill()
+        said += list(process.stdout)
+    assert process.returncode in (0, -signal.SIGKILL)
+    done = [line.split() for line in said if line.endswith("\n")]
+    assert {told for _, told in done[1:]} <= {str(EACH)}
+    assert done[0][1] in (str(EACH), "0")  # none, if the process before was killed just after it had done this one
+    return [root for root, _ in done]
+
+
+def test_everybody_is_told_of_a_fall_or_nobody_when_its_process_is_killed(db: str) -> None:
+    pick = Random(1)
+    with holdfast.open(db, agent_id="ai:tester@here") as ctx:
+        heir, roots = build_memories(ctx)
+    acknowledged = list[str]()
+    for _ in range(6):
+        left = [root for root in roots if root not in acknowledged]
+        acknowledged += run_until_killed(db, heir, left, pick.randrange(1, 8))
+    with holdfast.open(db, agent_id="ai:tester@here") as ctx, ctx.ctx.reading() as session:
+        for root in roots:
+            link = session.row("link_get", id=graph_service.link_id(heir, root, "supersedes"))
+            told = session.rows("invalidation_pending", ids=[root])
+            assert len(told) == (EACH if link else 0)
+            assert link or root not in acknowledged
+        assert history.verify(ctx.ctx, session) == []
+    assert acknowledged

@@ -1,0 +1,22 @@
+"""Create diverged stores for tests."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import holdfast
+from holdfast.features.sync.exchange import sync_stores
+from holdfast.kernel.caller import Caller
+
+
+def disagree(ctx: holdfast.Holdfast, id: str, content: str, *, owner: str) -> None:
+    """Change a memory in two stores concurrently and sync, so that it has a conflict."""
+    with (
+        TemporaryDirectory() as folder,
+        holdfast.open(str(Path(folder) / "other.db"), agent_id=owner, now=ctx.ctx.now) as other,
+    ):
+        sync_stores(other.ctx, ctx.ctx, "pull", trust_source=True)
+        mine: Any = ctx.call("get", {"id": id}, caller=Caller(owner))
+        other.update(id=id, content=content)
+        ctx.call("update", {"id": id, "content": f"{mine.content} {content}"}, caller=Caller(owner))
+        sync_stores(other.ctx, ctx.ctx, "push", trust_source=True)

@@ -1,0 +1,571 @@
+"""Migrate a store between any two engines: nothing is lost, and an unfinished target is never used as a store."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+import msgspec
+import psycopg
+import pytest
+
+import holdfast
+from diverging_stores import disagree
+from engines import ENGINES, Postgres
+from holdfast.features.agent_hosts import store as hook_sessions
+from holdfast.features.embeddings import store as embedding_store
+from holdfast.features.llm import store as llm_store
+from holdfast.features.recall import flush_access as use
+from holdfast.features.sync import status_store
+from holdfast.features.sync.peers import store as peers
+from holdfast.features.sync.peers.token import PeerToken, format_token
+from holdfast.features.sync.quorum import store as ack_store
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Progress
+from holdfast.kernel.errors import Forbidden, HoldfastError, OperationCancelled
+from holdfast.kernel.journal import journal
+from holdfast.kernel.records.change import Change
+from holdfast.kernel.storage import leases
+from holdfast.kernel.storage.open_by_address import open_store, tables
+from holdfast.kernel.storage.postgres.address import parse_address
+from holdfast.kernel.timestamps import SECOND, format_timestamp, parse_timestamp
+from holdfast.kernel.vector import unit_vector
+from holdfast.operations import REGISTRY
+
+
+class Clock:
+    """Goes on by itself, and by leaps."""
+
+    at = parse_timestamp("2026-01-31T09:00:00Z", "at")
+
+    def __call__(self) -> int:
+        self.at += 1000
+        return self.at
+
+
+NOW = Clock()
+NEAR = {"model": "own", "vector": [0.1, -0.7, 0.3]}
+ODD = (
+    "Ελληνικά, 中文, עברית, e\u0301 and \U0001f9e0",
+    "quotes ' \" ` and \\ backslash %s %(x)s {braces} :name $1",
+    "lines\r\nand\ttabs, \u2028 and \u202e turned",
+    "<|end|> \u00a0\u200b\ufeff",
+)
+
+
+class Pair(NamedTuple):
+    """Where a store is, and where it is to go."""
+
+    source: str
+    target: str
+
+
+@pytest.fixture(params=["postgres", pytest.param("sqlite", marks=pytest.mark.full)])
+def target_engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+EACH_WAY = pytest.mark.parametrize(
+    ("engine", "target_engine"), [ENGINES, pytest.param(*ENGINES[::-1], marks=pytest.mark.full)], indirect=True
+)
+"""For what is refused or only looked at: each engine is the source once, and the target once."""
+
+
+@pytest.fixture
+def new_place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[str], str]]:
+    """Addresses at which there is nothing yet."""
+    numbers = count(1)
+    with ExitStack() as stack:
+
+        def new_place(engine: str) -> str:
+            if engine == "postgres":
+                server: Postgres = request.getfixturevalue("postgres")
+                return stack.enter_context(server.new_store())
+            return str(tmp_path / f"place-{next(numbers)}" / "memory.db")
+
+        yield new_place
+
+
+@pytest.fixture
+def pair(engine: str, target_engine: str, new_place: Callable[[str], str]) -> Pair:
+    return Pair(new_place(engine), new_place(target_engine))
+
+
+@pytest.fixture
+def source(pair: Pair) -> Iterator[holdfast.Holdfast]:
+    with open_at(pair.source) as ctx:
+        furnish(ctx)
+        yield ctx
+
+
+def open_at(address: str, now: Callable[[], int] = NOW) -> holdfast.Holdfast:
+    return holdfast.open(address, agent_id="ai:tester@here", now=now)
+
+
+def furnish(ctx: holdfast.Holdfast) -> None:
+    """Add a record of every kind."""
+    kept = [ctx.store(title=f"Odd {number}", content=text, tags=["odd", text[:5]]) for number, text in enumerate(ODD)]
+    kept += [
+        ctx.store(title=f"Memory {number}", content=f"number {number} of many", tags=["some"], embedding=NEAR)
+        for number in range(20)
+    ]
+    with ctx.ctx.store.transaction() as session:
+        due = embedding_store.filter_due(session, "passages", [one.id for one in kept[:3]])
+        embedding_store.put_embeddings(session, [passage for one in due for passage in passages(one)])
+        embedding_store.set_watermark(session, "passages", embedding_store.Watermark(due[-1].row, 3))
+    ctx.update(kept[5].id, content="changed", tags=["other"])
+    ctx.update(kept[5].id, content="changed again", priority=9)
+    ctx.link(source_id=kept[10].id, target_id=kept[1].id, relation="derived_from")
+    ctx.link(source_id=kept[0].id, target_id=kept[1].id, relation="supersedes")
+    ctx.link(source_id=kept[2].id, target_id=kept[3].id)
+    ctx.kg_invalidate(source_id=kept[2].id, target_id=kept[3].id, relation="related_to")
+    ctx.entity_register(canonical_name="Ada", namespace="people", aliases=["Countess", "A. L."])
+    private = ctx.store(title="Secret", content="for few", scope="private")
+    ctx.grant(private.id, "ai:friend@here")
+    ctx.namespace_set_standard(namespace="global", id=kept[6].id)
+    ctx.agent_register(agent_id="ai:other@here", agent_type="ai:helper", capabilities=["x"])
+    ctx.notify(target_agent_id="ai:tester@here", title="Hello", payload="read")
+    ctx.inbox_read(ids=[ctx.inbox().messages[0].id])
+    ctx.notify(target_agent_id="ai:tester@here", title="Hello", payload="unread")
+    skill = "---\nname: deploy\ndescription: How.\n---\n"
+    ctx.skill_register(inline_skill=skill, files=[{"path": "odd", "content": text} for text in ODD[:1]])
+    ctx.skill_register(inline_skill=skill + "Differently.\n")
+    ctx.capture_turn(host_session_id="s-1", host_turn_index=0, role="user", content="Mend it.")
+    ctx.ingest(content="# Notes\n\nA paragraph of a document.\n", namespace="docs", source_uri="doc:notes")
+    ctx.key_create(name="laptop", scope="read", namespaces=["team/*"])
+    ctx.key_revoke(ctx.key_create(name="lost").id)
+    furnish_with_conclusions(ctx, [kept[7].id, kept[11].id])
+    ctx.delete(kept[7].id)
+    ctx.archive(ids=[kept[8].id, kept[9].id])
+    ctx.archive_purge(ids=[kept[9].id])
+    ctx.store(title="Short", content="soon over", tier="short", expires_at=format_timestamp(NOW.at + SECOND))
+    NOW.at += 2 * SECOND
+    ctx.gc()
+    found = ctx.recall(context="number of many")
+    ctx.feedback(found.recall_id, "used", [found.memories[0].id])
+    use.flush_access_log(ctx.ctx)
+    furnish_with_curating(ctx)
+    furnish_for_agents(ctx)
+    ctx.compact(older_than=0)
+    ctx.peer_add(
+        name="desk", token=format_token(PeerToken("elsewhere", bytes(32))), tell=["team/**"], take=[], admin=True
+    )
+    ctx.call("peer_hello", REGISTRY["peer_hello"].examples[0].arguments)
+    disagree(ctx, kept[0].id, "said elsewhere", owner="ai:tester@here")
+    said = "A paragraph that says the same as one that was said before it."
+    assert [ctx.store(title=title, content=said).outcome for title in ("Once", "Again")][1] == "restated"
+    with ctx.ctx.store.transaction() as session:
+        llm_store.cache_answer(session, "a question", "a model", "an answer", NOW.at)
+        asked = {"id": "a call", "agent": "ai:tester@here", "task": "tags", "model": "a model", "tokens": 7}
+        llm_store.reserve_tokens(session, **asked, now=NOW.at)
+        waits = Change(
+            origin="elsewhere.1-0", n=1, at=1, actor="ai:b@y", op="update", kind="memory", record="m", delta=""
+        )
+        aside = {"reason": "waits", "detail": "It waits.", "change": msgspec.json.encode(waits).decode()}
+        session.do("quarantine_put", origin=waits.origin, n=waits.n, **aside, peer="elsewhere", now=NOW.at)
+        session.do("sync_cursor_put", origin="elsewhere.1-0", seq=1, scope="", now=NOW.at)
+        peers.use_nonce(session, "elsewhere", "a nonce of some length", NOW.at, 0)
+        status_store.put_attempts(session, status_store.PeerAttempts(address="https://desk", tried_at=NOW.at))
+        dropped = {"digest": "a digest", "origin": "elsewhere.1-0", "n": 2, "reason": "forged"}
+        places = [journal.Position(1, b""), journal.Position(2, b"")]
+        ack_store.mark_pending(session, places, journal.get_head(session).origin, NOW.at)
+        session.do("ai_memory_state_put", memory="a memory", peer="ai:desk@home", version=1, updated_at=NOW.at)
+        session.do("dropped_put", **dropped, now=NOW.at, agent="ai:tester@here")
+        hook_sessions.put_session(session, "a session", hook_sessions.HookSession(1, (kept[0].id,)), NOW.at)
+
+
+def furnish_for_agents(ctx: holdfast.Holdfast) -> None:
+    """What agents keep beside memories."""
+    ctx.principal_merge(alias="slack:U42", principal="ann")
+    ctx.fact_set(key="k", value="v", principal="gone")
+    ctx.principal_purge(name="gone")
+    ctx.task_add(title=ODD[0], due_at="2020-01-01", payload={"odd": ODD[1]}, unique_key="k", repeat="daily")
+    (taken,) = ctx.task_claim().claimed
+    ctx.task_finish(id=taken.task.id, token=taken.token, result=ODD[0])
+    ctx.price_set(model="m", input="3")
+    ctx.budget_set(principal="*", tokens=10)
+    ctx.usage_record(model="m", input_tokens=3, session=ODD[0])
+    ctx.run_open(topology="t", phases=["one"], inputs={"odd": ODD[0]})
+    ctx.session_keep(session_id="s", provider="p")
+    ctx.outcome_record(score=-1, domain="d", what=ODD[0])
+    ctx.conversation_say(turns=[{"role": "user", "content": text} for text in ODD], channel=ODD[0][:9])
+    ctx.interaction_record(status="denied", reason=ODD[0][:9], principal="ann")
+    ctx.onboarding_tell(step="introduce", principal="ann")
+    ctx.conversation_consolidate(force=True)
+    hook = ctx.subscribe(url="https://hooks.example.com/", secret="0123456789abcdef").id
+    about = {"seq": 1, "event": "memory_store", "record": "a memory", "attempts": 3, "status": 500, "error": ODD[0]}
+    with ctx.ctx.store.transaction() as session:
+        session.do("delivery_put", subscription=hook, state="dead", at=NOW.at, number=1, **about)
+
+
+def furnish_with_curating(ctx: holdfast.Holdfast) -> None:
+    """What a curator did, noted and proposes."""
+    said = "The quokka keeps ten hours for all of its dreams in the trees."
+    for title, text in (
+        ("Quokka", said),
+        ("Dreams", said.replace("all of its", "its")),
+        ("Hours", said.replace("ten", "9")),
+    ):
+        NOW.at += SECOND
+        ctx.store(title=title, content=text, namespace="zoo")
+    done = ctx.curate(apply=True)
+    assert min(done.changed, done.proposed) > 0
+    ctx.persona_generate("quokka")
+    with ctx.ctx.store.transaction() as session:
+        leases.acquire(session, "other", "somebody", NOW.at + SECOND, NOW.at)
+
+
+def furnish_with_conclusions(ctx: holdfast.Holdfast, sources: list[str]) -> None:
+    """Policies, and what was reflected, waits, was allowed or refused, offered or dismissed."""
+    ctx.policy_set(namespace="*", max_reflection_depth=4, invalidation_hops=3)
+    ctx.policy_set(namespace="global", require_approval_above_depth=1, self_approval=True)
+    ctx.policy_set(namespace="team", skill_promotion_min_depth=2)
+    ctx.policy_clear(namespace="team")
+    first = ctx.reflect(source_ids=sources, title="So", content="It follows.")
+    asked = [
+        ctx.reflect(source_ids=[first.id], title=f"Asked {number}", content=text, metadata={"odd": text})
+        for number, text in enumerate(ODD)
+    ]
+    ctx.pending_approve(id=asked[0].pending_id)
+    ctx.pending_reject(id=asked[1].pending_id, reason=ODD[0])
+    for number in range(3):
+        ctx.store(title=f"Soup {number}", content="Soup is served at noon.", namespace="lunch")
+    offered = {one.namespace: one.offer_id for one in ctx.reflect_suggest().suggestions}
+    ctx.reflect_dismiss(offer_id=offered["lunch"])
+    ctx.invalidations_dismiss(ids=[ctx.invalidations().invalidations[0].id], reason=ODD[0])
+
+
+def passages(due: embedding_store.DueMemory) -> list[embedding_store.PassageEmbedding]:
+    """Vectors of a title and of two passages, by another model."""
+    spans = ((embedding_store.TITLE, embedding_store.TITLE), (0, 7), (8, len(due.content)))
+    return [
+        embedding_store.PassageEmbedding(
+            due.id, "passages", begins, ends, 3, due.text_hash, NOW(), unit_vector([begins, ends, 1])
+        )
+        for begins, ends in spans
+    ]
+
+
+def everything(ctx: holdfast.Holdfast) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table."""
+    with ctx.ctx.store.reading() as session:
+        return {table.name: table.rows(session, None) for table in tables()}
+
+
+def read_views(ctx: holdfast.Holdfast) -> dict[str, Any]:
+    """Read everything that users see of a store."""
+    return {
+        "export": {**ctx.export(), "exported_at": ""},
+        "events": ctx.events(after=0, limit=1000).events,
+        "keys": ctx.key_list().keys,
+        "inbox": ctx.inbox().messages,
+        "archive": ctx.archive_list(),
+        "policies": [ctx.policy_get(namespace=place) for place in ("global", "team", "else")],
+        "waiting": ctx.pending_list().pending,
+        "offers": ctx.reflect_suggest(again=True, dry_run=True).suggestions,
+        "stale": ctx.invalidations().invalidations,
+        "skills": ctx.skill_list(),
+        "found": {found.title for found in ctx.search(query="number many").results},
+        "near": {found.title for found in ctx.recall(context="of", embedding=NEAR, limit=50).memories},
+        "spans": ctx.recall(context="of", embedding={**NEAR, "model": "passages"}, limit=1).memories,
+        "vectors": ctx.stats().embeddings,
+    }
+
+
+def must_be_well(ctx: holdfast.Holdfast) -> None:
+    assert ctx.verify().intact
+    assert ctx.ctx.store.faults() == []
+    assert [one for one in ctx.doctor().sections if one.severity == "critical"] == []
+
+
+def stopping(after: int, before: Callable[[], None] = lambda: None) -> Progress:
+    """Gives up after so many reports."""
+    stop, seen = threading.Event(), []
+
+    def report(done: int, total: int, what: str) -> None:
+        seen.append(done)
+        if len(seen) == after:
+            before()
+            stop.set()
+
+    return Progress(report, stop)
+
+
+def test_a_moved_store_has_everything_that_the_old_one_has(pair: Pair, source: holdfast.Holdfast) -> None:
+    before = everything(source)
+    assert [name for name, rows in before.items() if not rows] == []
+    answer = source.migrate(to=pair.target)
+    assert {one.table: one.rows for one in answer.tables} == {name: len(rows) for name, rows in before.items()}
+    assert (answer.moved, answer.resumed, answer.rows) == (True, False, sum(map(len, before.values())))
+    with open_at(pair.target) as moved:
+        assert everything(moved) == before == everything(source)
+        assert read_views(moved) == read_views(source)
+        must_be_well(moved)
+
+
+@pytest.mark.full
+def test_a_moved_store_goes_on_as_a_new_incarnation_under_the_same_key(pair: Pair, source: holdfast.Holdfast) -> None:
+    source.migrate(to=pair.target)
+    last = source.events(after=0, limit=1000).events[-1]
+    with open_at(pair.target) as moved:
+        made = moved.store(title="Afterwards", content="written in the new place")
+        change = moved.events(after=last.seq).events[0]
+        assert (change.seq, change.number, change.origin != last.origin) == (last.seq + 1, 1, True)
+        assert [found.id for found in moved.search(query="afterwards").results] == [made.id]
+        must_be_well(moved)
+        assert moved.verify().node == source.verify().node
+        with moved.ctx.reading() as there, source.ctx.reading() as here:
+            assert moved.ctx.store.signing_key(there) == source.ctx.store.signing_key(here)
+
+
+@pytest.mark.full
+def test_what_was_moved_there_and_back_is_the_same(
+    pair: Pair, source: holdfast.Holdfast, new_place: Callable[[str], str], engine: str
+) -> None:
+    back = new_place(engine)
+    there = source.migrate(to=pair.target)
+    with open_at(pair.target) as moved:
+        assert moved.migrate(to=back).sha256 == there.sha256
+    with open_at(back) as again:
+        assert read_views(again) == read_views(source)
+        must_be_well(again)
+
+
+@EACH_WAY
+def test_a_dry_run_says_what_would_be_moved_and_leaves_no_trace(
+    pair: Pair, source: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    files = sorted(map(str, tmp_path.rglob("*")))
+    answer = source.migrate(to=pair.target, dry_run=True)
+    assert {one.table: one.rows for one in answer.tables} == {n: len(rows) for n, rows in everything(source).items()}
+    assert (answer.moved, answer.dry_run, answer.resumed) == (False, True, False)
+    assert sorted(map(str, tmp_path.rglob("*"))) == files
+    with pytest.raises(HoldfastError) as refused:
+        source.migrate(**{"from": pair.target, "to": pair.target + "x"})
+    assert refused.value.code == "STORE_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    "after", [pytest.param(2, marks=pytest.mark.full), 20, pytest.param(40, marks=pytest.mark.full)]
+)
+def test_an_interrupted_move_is_no_store_and_goes_on_when_it_is_run_again(
+    pair: Pair, source: holdfast.Holdfast, after: int
+) -> None:
+    with pytest.raises(OperationCancelled):
+        source.call("migrate", {"to": pair.target}, progress=stopping(after))
+    with pytest.raises(HoldfastError) as refused:
+        open_at(pair.target)
+    assert (refused.value.code, "run it again" in refused.value.message) == ("NOT_A_STORE", True)
+    with pytest.raises(HoldfastError):
+        source.migrate(**{"from": pair.target, "to": pair.target + "x"})
+    change(source)
+    assert source.migrate(to=pair.target, dry_run=True).resumed
+    assert source.migrate(to=pair.target).resumed
+    with open_at(pair.target) as moved:
+        assert everything(moved) == everything(source)
+        must_be_well(moved)
+
+
+def change(ctx: holdfast.Holdfast) -> None:
+    """What a copy that was begun before must not keep: titles that went elsewhere, tags and vectors that are gone."""
+    one, other = (ctx.search(query=f"Memory {number}").results[0].id for number in (12, 17))
+    ctx.update(one, title="Aside")
+    ctx.update(other, title="Memory 12", tags=[], content="it has another's title")
+    ctx.update(one, title="Memory 17")
+    ctx.delete(ctx.search(query="Memory 13").results[0].id)
+    ctx.store(title="New", content="came between")
+
+
+def test_what_is_written_while_a_store_is_moved_is_moved_too(pair: Pair, source: holdfast.Holdfast) -> None:
+    written, first = list[str](), source.search(query="Odd").results[0].id
+
+    def write(done: int, total: int, what: str) -> None:
+        if len(written) < 12:
+            with open_at(pair.source) as other:
+                written.append(other.store(title=f"Meanwhile {len(written)}", content=what, tags=[what]).id)
+                other.link(source_id=written[-1], target_id=first)
+
+    source.call("migrate", {"to": pair.target}, progress=Progress(write))
+    with open_at(pair.target) as moved:
+        assert everything(moved) == everything(source)
+        assert {row["id"] for row in moved.export()["memories"]}.issuperset(written)
+        must_be_well(moved)
+
+
+@pytest.mark.full
+def test_a_store_that_was_put_back_since_is_moved_as_it_is_now(pair: Pair, source: holdfast.Holdfast) -> None:
+    snapshot = source.backup().snapshot
+    for number in range(5):
+        source.store(title=f"Undone {number}", content="taken back", embedding=NEAR, tags=["undone"])
+    with pytest.raises(OperationCancelled):
+        source.call("migrate", {"to": pair.target}, progress=stopping(40))
+    source.restore(snapshot)
+    for number in range(3):
+        source.store(title=f"Instead {number}", content="under the same row number")
+    source.migrate(to=pair.target)
+    with open_at(pair.target) as moved:
+        assert everything(moved) == everything(source)
+        assert moved.search(query="undone").results == []
+        must_be_well(moved)
+
+
+@pytest.mark.full
+def test_the_move_that_was_begun_last_goes_on_and_the_other_ends(pair: Pair, source: holdfast.Holdfast) -> None:
+    def begin_another() -> None:
+        with open_at(pair.source) as other, pytest.raises(OperationCancelled):
+            other.call("migrate", {"to": pair.target}, progress=stopping(2))
+
+    with pytest.raises(HoldfastError) as ended:
+        source.call("migrate", {"to": pair.target}, progress=Progress(once(begin_another)))
+    assert ended.value.code == "STORE_BUSY"
+    source.migrate(to=pair.target)
+    with open_at(pair.target) as moved:
+        assert everything(moved) == everything(source)
+
+
+def once(act: Callable[[], None]) -> Callable[[int, int, str], None]:
+    left = [act]
+
+    def report(done: int, total: int, what: str) -> None:
+        if left:
+            left.pop()()
+
+    return report
+
+
+def run_in(address: str, sql: str) -> None:
+    """Past the store."""
+    if "://" not in address:
+        with closing(apsw.Connection(address)) as connection:
+            connection.execute(sql).fetchall()
+    else:
+        where = parse_address(address, Path())
+        with psycopg.connect(where.conninfo, autocommit=True) as connection:
+            connection.execute(f"set search_path = {where.schema}")
+            connection.execute(sql)
+
+
+def test_a_copy_that_differs_is_found_and_is_no_store(pair: Pair, source: holdfast.Holdfast) -> None:
+    def spoil(done: int, total: int, what: str) -> None:
+        if done == 2 * total // 3 and not spoilt:
+            run_in(pair.target, "update access set uses = uses + 1")
+            spoilt.append(what)
+
+    spoilt = list[str]()
+    with pytest.raises(HoldfastError) as found:
+        source.call("migrate", {"to": pair.target}, progress=Progress(spoil))
+    assert (len(spoilt), found.value.code, "access" in found.value.message) == (1, "STORE_DAMAGED", True)
+    with pytest.raises(HoldfastError) as refused:
+        open_at(pair.target)
+    assert refused.value.code == "NOT_A_STORE"
+    source.migrate(to=pair.target)
+    with open_at(pair.target) as moved:
+        assert everything(moved) == everything(source)
+
+
+@EACH_WAY
+def test_a_place_that_holds_a_memory_is_refused_and_left_as_it_is(pair: Pair, source: holdfast.Holdfast) -> None:
+    with open_at(pair.target) as there:
+        there.store(title="Mine", content="was here first")
+        before = everything(there)
+        for dry_run in (True, False):
+            with pytest.raises(HoldfastError) as refused:
+                source.migrate(to=pair.target, dry_run=dry_run)
+            assert refused.value.code == "CONFLICT"
+        assert everything(there) == before
+        must_be_well(there)
+
+
+@EACH_WAY
+def test_a_store_is_not_moved_onto_itself(pair: Pair, source: holdfast.Holdfast) -> None:
+    before = everything(source)
+    with pytest.raises(HoldfastError) as refused:
+        source.migrate(to=pair.source)
+    assert refused.value.code == "VALIDATION_FAILED"
+    assert everything(source) == before
+
+
+@EACH_WAY
+def test_an_unfinished_move_of_another_store_is_left_as_it_is(
+    pair: Pair, source: holdfast.Holdfast, new_place: Callable[[str], str]
+) -> None:
+    with open_at(new_place("sqlite")) as other:
+        other.store(title="Theirs", content="not done yet")
+        with pytest.raises(OperationCancelled):
+            other.call("migrate", {"to": pair.target}, progress=stopping(3))
+        with pytest.raises(HoldfastError) as refused:
+            source.migrate(to=pair.target)
+        assert refused.value.code == "CONFLICT"
+        other.migrate(to=pair.target)
+        with open_at(pair.target) as moved:
+            assert everything(moved) == everything(other)
+
+
+@EACH_WAY
+def test_what_another_program_keeps_is_refused_and_left_as_it_is(pair: Pair, source: holdfast.Holdfast) -> None:
+    if "://" in pair.target:
+        run_in(pair.target, f"create schema {parse_address(pair.target, Path()).schema}")
+    else:
+        Path(pair.target).parent.mkdir()
+    run_in(pair.target, "create table theirs (x text)")
+    for dry_run in (True, False):
+        with pytest.raises(HoldfastError) as refused:
+            source.migrate(to=pair.target, dry_run=dry_run)
+        assert refused.value.code == "NOT_A_STORE"
+    run_in(pair.target, "insert into theirs values ('still there')")
+
+
+@EACH_WAY
+def test_a_source_that_is_not_there_is_not_made(pair: Pair) -> None:
+    for _ in range(2):
+        with open_at(pair.target) as other, pytest.raises(HoldfastError) as refused:
+            other.migrate(**{"from": pair.source, "to": pair.source + "x"})
+        assert refused.value.code == "STORE_NOT_FOUND"
+
+
+@pytest.mark.full
+def test_a_store_without_its_key_is_moved_and_makes_one_when_it_is_next_written_to(
+    pair: Pair, source: holdfast.Holdfast
+) -> None:
+    if "://" in pair.source:
+        run_in(pair.source, "delete from node_key")
+    else:
+        Path(pair.source + ".key").unlink()
+    source.migrate(to=pair.target)
+    with open_at(pair.target) as moved:
+        assert everything(moved) == everything(source)
+        moved.store(title="Afterwards", content="under a new key")
+        must_be_well(moved)
+
+
+def test_a_key_that_lies_where_a_store_is_to_go_is_not_written_over(source: holdfast.Holdfast, tmp_path: Path) -> None:
+    (tmp_path / "new.db.key").write_bytes(b"k" * 64)
+    with pytest.raises(HoldfastError) as refused:
+        source.migrate(to=str(tmp_path / "new.db"))
+    assert refused.value.code == "CONFLICT"
+    assert ((tmp_path / "new.db.key").read_bytes(), (tmp_path / "new.db").exists()) == (b"k" * 64, False)
+
+
+@EACH_WAY
+def test_moving_is_for_whoever_is_at_the_machine_and_may_do_everything(pair: Pair, source: holdfast.Holdfast) -> None:
+    for caller in (
+        Caller(agent="ai:far@away", source="api"),
+        Caller(agent="ai:writer@here", right="write"),
+        Caller(agent="ai:some@here", namespaces=("team",)),
+    ):
+        with pytest.raises(Forbidden):
+            source.call("migrate", {"to": pair.target}, caller=caller)
+
+
+@pytest.mark.full
+def test_a_moved_store_numbers_its_next_memory_after_all_others(pair: Pair, source: holdfast.Holdfast) -> None:
+    source.migrate(to=pair.target)
+    with open_at(pair.target) as moved, closing(open_store(pair.target)) as store:
+        with store.reading() as session:
+            before = session.rows("memory_last_row")[0][0]
+        moved.store(title="Next", content="one more")
+        with store.reading() as session:
+            assert session.rows("memory_last_row")[0][0] > before

@@ -1,0 +1,421 @@
+"""Embeddings of new memories: by recall at once, by the background worker permanently, never delaying a write."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from msgspec import UNSET
+
+import holdfast
+from holdfast.app import Holdfast
+from holdfast.features.embeddings import service as embed
+from holdfast.features.embeddings import store as vectors
+from holdfast.features.memories.store import EVERYTHING
+from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Context, Progress
+from holdfast.kernel.embedder import Embedder
+from holdfast.kernel.errors import EmbedderFailed, OperationCancelled
+from holdfast.kernel.storage.open_by_address import open_store
+from holdfast.kernel.vector import Embedding, Vector, unit_vector
+from holdfast.settings import Settings
+
+ME = Caller("ai:tester@here")
+MODEL = "all-MiniLM-L6-v2-int8"
+
+pytestmark = pytest.mark.usefixtures("vectors_made")
+
+
+class Letters:
+    """Embeds a text as its letter counts, and records the texts."""
+
+    dim = 26
+    remote = False
+
+    def __init__(self, model: str = "letters", refuses: str = "\0", fails: Callable[[], None] = lambda: None) -> None:
+        self.model = model
+        self.asked: list[str] = []
+        self._refuses = refuses
+        self._fails = fails
+
+    def can_embed(self, text: str) -> bool:
+        return True
+
+    def warm(self) -> None:
+        pass
+
+    def embed(self, texts: Sequence[str]) -> list[Vector]:
+        self._fails()
+        if any(self._refuses in text for text in texts):
+            raise EmbedderFailed("It is refused.")
+        self.asked += texts
+        return [unit_vector([1.0 + text.lower().count(chr(97 + place)) for place in range(26)]) for text in texts]
+
+
+@pytest.fixture
+def open_with_embedder(db: str) -> Iterator[Callable[..., Holdfast]]:
+    """Open the store with the test's embedder and without a background worker."""
+    made: list[Holdfast] = []
+
+    def open_one(embedder: Embedder | None = None) -> Holdfast:
+        ctx = Context(store=open_store(db), caller=ME, embedder=embedder or Letters())
+        made.append(Holdfast(ctx, Settings(db=db)))
+        return made[-1]
+
+    yield open_one
+    for one in made:
+        one.close()
+
+
+def count_embeddings(ctx: Holdfast, model: str = "letters") -> dict[str, list[tuple[int, int]]]:
+    """Return the passages with a current embedding, by memory."""
+    with ctx.ctx.reading() as session:
+        said = dict(session.query_sql("select id, content_hash from memory", {}))
+        found: dict[str, list[tuple[int, int]]] = {}
+        for id, begins, ends, _, made_of in session.vectors(list(said), model):
+            if made_of == said[id]:
+                found.setdefault(id, []).append((begins, ends))
+    return found
+
+
+def fill(ctx: Holdfast, number: int) -> list[str]:
+    items = [{"title": f"t {at}", "content": f"note number {at} of many"} for at in range(number)]
+    return list(ctx.bulk_store(memories=items).ids)
+
+
+def test_a_memory_is_found_by_its_meaning_right_after_it_was_kept(db: str) -> None:
+    with holdfast.open(db, agent_id=ME.agent, once=True) as ctx:
+        ctx.store(title="a", content="The team meets each morning at half past nine in the blue room.")
+        ctx.store(title="b", content="Our database runs on port 5433.")
+        answer = ctx.recall("when is the daily gathering?")
+        assert ([hit.title for hit in answer.memories][:1], answer.mode) == (["a"], "hybrid")
+        assert count_embeddings(ctx, MODEL) == {}
+
+
+def test_another_process_finds_it_by_its_meaning_too(db: str) -> None:
+    script = "import sys, holdfast; print([m.title for m in holdfast.open(sys.argv[1]).recall(sys.argv[2]).memories])"
+    with holdfast.open(db, agent_id=ME.agent, once=True) as ctx:
+        ctx.store(title="a", content="The team meets each morning at half past nine in the blue room.")
+        asked = [sys.executable, "-c", script, db, "the daily gathering"]
+        assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == "['a']\n"
+        ctx.reembed()
+        ctx.store(title="b", content="Everybody gathers once a day.")
+        found = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+        assert sorted(found) == sorted("['a', 'b']\n")
+
+
+def test_vectors_are_made_on_the_side_after_something_was_kept(db: str) -> None:
+    with holdfast.open(db, agent_id=ME.agent) as ctx:
+        ids = fill(ctx, 40)
+        while set(count_embeddings(ctx, MODEL)) != set(ids):
+            ctx.ctx.store.wait_for_commit(0.1)
+        assert ctx.recall("note").meta.degraded is UNSET
+
+
+def test_vectors_wait_as_long_as_something_is_being_kept(db: str) -> None:
+    with holdfast.open(settings=Settings(db=db, agent_id=ME.agent, embedder="minilm")) as ctx:
+        assert ctx.embedding_worker is not None
+        with suppress(OperationCancelled), ctx.ctx.transaction():
+            begun = monotonic()
+            assert ctx.embedding_worker.last_write_time() >= begun
+            raise OperationCancelled
+        assert ctx.embedding_worker.last_write_time() < begun
+
+
+def test_every_passage_has_a_vector_and_the_title_if_it_says_more(open_with_embedder: Callable[..., Holdfast]) -> None:
+    embedder = Letters()
+    ctx = open_with_embedder(embedder)
+    text = "One sentence stands here, and it is short. " * 8
+    long = ctx.store(title="of something else entirely", content=text)
+    short = ctx.store(title="deploy", content="We deploy on Tuesdays.")
+    made = ctx.reembed()
+    assert (made.memories, made.passages, made.refused) == (2, 3 + 1, [])
+    assert count_embeddings(ctx)[long.id][0] == (-1, -1)
+    assert [text[begins:ends] for begins, ends in count_embeddings(ctx)[long.id][1:]] == embedder.asked[1:3]
+    assert count_embeddings(ctx)[short.id] == [(0, len("We deploy on Tuesdays."))]
+
+
+def test_what_was_made_is_not_made_again(open_with_embedder: Callable[..., Holdfast]) -> None:
+    embedder = Letters()
+    ctx = open_with_embedder(embedder)
+    ids = fill(ctx, 150)
+    assert (ctx.reembed().memories, set(count_embeddings(ctx))) == (150, set(ids))
+    asked = len(embedder.asked)
+    assert ctx.reembed().memories == 0
+    ctx.update(ids[7], priority=9)
+    assert ctx.reembed().memories == 0
+    assert len(embedder.asked) == asked
+    ctx.update(ids[7], content="something new")
+    assert (ctx.reembed().memories, embedder.asked[asked:]) == (1, ["something new"])
+
+
+def test_a_text_that_changed_is_not_found_by_what_it_said(open_with_embedder: Callable[..., Holdfast]) -> None:
+    ctx = open_with_embedder()
+    one = ctx.store(title="x", content="zzzz zzzz zzzz")
+    ctx.reembed()
+    ctx.update(one.id, content="aaaa aaaa aaaa")
+    (letters,) = Letters().embed(["zzzz"])
+    with ctx.ctx.reading() as session:
+        asked = Embedding("letters", letters)
+        assert vectors.find_nearest(session, ME, asked, EVERYTHING, ctx.ctx.now(), limit=9) == []
+    ctx.reembed()
+    assert list(count_embeddings(ctx)) == [one.id]
+
+
+def test_making_goes_on_where_it_was_stopped(open_with_embedder: Callable[..., Holdfast]) -> None:
+    class Enough(Exception):
+        pass
+
+    def enough() -> None:
+        if len(embedder.asked) >= 100:
+            raise Enough
+
+    embedder = Letters(fails=enough)
+    ctx = open_with_embedder(embedder)
+    ids = fill(ctx, 200)
+    with pytest.raises(Enough):
+        ctx.reembed()
+    done = set(count_embeddings(ctx))
+    assert 0 < len(done) < 200
+    other = Letters()
+    assert open_with_embedder(other).reembed().memories == 200 - len(done)
+    assert set(count_embeddings(ctx)) == set(ids)
+
+
+def test_making_stops_when_its_caller_gives_up(open_with_embedder: Callable[..., Holdfast]) -> None:
+    ctx = open_with_embedder()
+    fill(ctx, 10)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(OperationCancelled):
+        ctx.call("reembed", {}, progress=Progress(stop=stop))
+    assert count_embeddings(ctx) == {}
+
+
+def test_a_text_that_the_model_refuses_is_named_and_the_others_get_theirs(
+    open_with_embedder: Callable[..., Holdfast],
+) -> None:
+    ctx = open_with_embedder(Letters(refuses="poison"))
+    ids = fill(ctx, 20)
+    bad = ctx.store(title="bad", content="a poison pill")
+    made = ctx.reembed()
+    assert (made.memories, [(one.id, one.error) for one in made.refused]) == (20, [(bad.id, "It is refused.")])
+    assert set(count_embeddings(ctx)) == set(ids)
+    assert ctx.reembed(everything=True).refused[0].id == bad.id
+
+
+def test_a_model_that_refuses_everything_fails_as_a_whole(open_with_embedder: Callable[..., Holdfast]) -> None:
+    ctx = open_with_embedder(Letters(refuses="note"))
+    fill(ctx, 5)
+    with pytest.raises(EmbedderFailed, match="It is refused"):
+        ctx.reembed()
+    assert ctx.recall("note").count == 5
+
+
+def test_a_question_whose_vector_cannot_be_made_goes_by_words_and_says_so(
+    open_with_embedder: Callable[..., Holdfast],
+) -> None:
+    ctx = open_with_embedder(Letters(refuses="?"))
+    ctx.store(title="x", content="We deploy on Tuesdays.")
+    answer = ctx.recall("when do we deploy?")
+    assert (answer.mode, answer.count) == ("keyword", 1)
+    assert answer.meta.degraded == "Keyword search only. It is refused."
+
+
+def test_two_models_never_mix(open_with_embedder: Callable[..., Holdfast]) -> None:
+    ctx = open_with_embedder(Letters("one"))
+    fill(ctx, 40)
+    ctx.reembed()
+    other = open_with_embedder(Letters("two"))
+    answer = other.recall("note")
+    assert (answer.mode, answer.meta.degraded.startswith("Many new memories")) == ("keyword", True)
+    other.reembed()
+    assert other.recall("note").mode == "hybrid"
+    assert [(one.model, one.memories) for one in other.stats().embeddings] == [("one", 40), ("two", 40)]
+
+
+def test_several_make_vectors_at_once_and_each_memory_has_them_once(
+    open_with_embedder: Callable[..., Holdfast],
+) -> None:
+    holds = [open_with_embedder() for _ in range(4)]
+    ids = fill(holds[0], 300)
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda ctx: ctx.reembed().memories, holds))
+    assert sum(made) == 300
+    assert count_embeddings(holds[0]).keys() == set(ids)
+
+
+def test_memories_that_are_gone_need_no_vectors(open_with_embedder: Callable[..., Holdfast]) -> None:
+    ctx = open_with_embedder()
+    ids = fill(ctx, 3)
+    ctx.delete(ids[0])
+    assert (ctx.reembed().memories, set(count_embeddings(ctx))) == (2, set(ids[1:]))
+
+
+def test_a_process_that_was_killed_while_it_made_vectors_leaves_them_to_the_next(db: str, tmp_path: Path) -> None:
+    script = """
+import os, sys, holdfast
+from holdfast.features.embeddings import service as embed
+hold = holdfast.open(sys.argv[1], once=True)
+made = embed.step(hold.hold, hold.hold.embedder)
+print(made.memories, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    with holdfast.open(db, agent_id=ME.agent, once=True) as ctx:
+        ids = fill(ctx, 100)
+        told = subprocess.run([sys.executable, "-c", script, db], capture_output=True, text=True, check=False).stdout
+        assert len(count_embeddings(ctx, MODEL)) == int(told) == embed.BATCH
+        assert ctx.reembed().memories == 100 - embed.BATCH
+        assert set(count_embeddings(ctx, MODEL)) == set(ids)
+
+
+def test_a_model_that_gives_other_numbers_than_before_is_not_used_and_this_is_said(
+    open_with_embedder: Callable[..., Holdfast],
+) -> None:
+    ctx = open_with_embedder()
+    fill(ctx, 3)
+    ctx.reembed()
+
+    class Shorter(Letters):
+        def embed(self, texts: Sequence[str]) -> list[Vector]:
+            return [unit_vector([1.0, 2.0]) for _ in texts]
+
+    answer = open_with_embedder(Shorter()).recall("note number 2")
+    assert (answer.mode, answer.count) == ("keyword", 3)
+    assert answer.meta.degraded == "Keyword search only. letters returned 2 dimensions; its stored embeddings have 26."
+
+
+def test_a_model_that_fails_for_every_text_is_not_blamed_on_one(open_with_embedder: Callable[..., Holdfast]) -> None:
+    """A single due memory must not be given up because the model was unavailable."""
+    ctx = open_with_embedder(Letters(refuses=""))
+    one = ctx.store(title="x", content="We sold the old automobile.")
+    with pytest.raises(EmbedderFailed):
+        ctx.reembed()
+    assert (open_with_embedder().reembed().memories, list(count_embeddings(ctx))) == (1, [one.id])
+
+
+def test_what_has_no_vectors_is_told_whoever_owns_the_first_of_it(open_with_embedder: Callable[..., Holdfast]) -> None:
+    ctx = open_with_embedder()
+    ctx.store(title="secret", content="of somebody else", scope="private")
+    fill(ctx, 40)
+    other = Caller("ai:other@there", has_fixed_agent=True)
+    answer = ctx.call("recall", {"context": "note"}, caller=other)
+    assert answer.meta.degraded.startswith("Many new memories have no embeddings yet")
+
+
+def test_a_small_namespace_is_found_by_meaning_while_much_else_waits(db: str) -> None:
+    with holdfast.open(db, agent_id=ME.agent, once=True) as ctx:
+        fill(ctx, 60)
+        ctx.store(title="a", content="The team meets each morning in the blue room.", namespace="tiny")
+        answer = ctx.recall("where is the daily gathering?", namespace="tiny")
+        assert [hit.title for hit in answer.memories] == ["a"]
+
+
+def test_all_vectors_can_be_made_anew(open_with_embedder: Callable[..., Holdfast]) -> None:
+    ctx = open_with_embedder()
+    ids = fill(ctx, 5)
+    ctx.reembed()
+
+    class Shorter(Letters):
+        def embed(self, texts: Sequence[str]) -> list[Vector]:
+            return [unit_vector([1.0, 2.0]) for _ in texts]
+
+    other = open_with_embedder(Shorter())
+    ctx.store(title="one more", content="that is due")
+    with pytest.raises(EmbedderFailed, match="returned 2 dimensions; its stored embeddings have 26"):
+        other.reembed()
+    made = other.reembed(everything=True)
+    assert (made.memories, made.dropped) == (len(ids) + 1, len(ids))
+    assert other.recall("note").mode == "hybrid"
+
+
+def test_a_model_that_fails_takes_no_vector_away_that_was_to_be_made_anew(
+    open_with_embedder: Callable[..., Holdfast],
+) -> None:
+    ctx = open_with_embedder()
+    ids = fill(ctx, 5)
+    own = {"model": "letters", "vector": [1.0] * 26}
+    ids.append(ctx.store(title="brought", content="by its owner", embedding=own).id)
+    ctx.reembed()
+    before = count_embeddings(ctx)
+
+    def away() -> None:
+        raise EmbedderFailed("It is away.", retryable=True)
+
+    with pytest.raises(EmbedderFailed, match="It is away"):
+        open_with_embedder(Letters(fails=away)).reembed(everything=True)
+    assert (count_embeddings(ctx), set(before)) == (before, set(ids))
+    assert open_with_embedder().reembed().memories == 0
+
+
+def test_making_all_anew_goes_on_where_it_was_stopped_and_what_was_kept_serves_until_then(
+    open_with_embedder: Callable[..., Holdfast],
+) -> None:
+    def enough() -> None:
+        if len(embedder.asked) > embed.BATCH:
+            raise EmbedderFailed("It is away.", retryable=True)
+
+    ctx = open_with_embedder()
+    ids = fill(ctx, 150)
+    ctx.reembed()
+    embedder = Letters(fails=enough)
+    with pytest.raises(EmbedderFailed):
+        open_with_embedder(embedder).reembed(everything=True)
+    assert set(count_embeddings(ctx)) == set(ids)
+    answer = open_with_embedder().recall("note number 149")
+    assert (answer.mode, answer.meta.degraded) == ("hybrid", UNSET)
+    last = Letters()
+    assert open_with_embedder(last).reembed(everything=True).memories == 150 - embed.BATCH
+    assert sorted(set(embedder.asked[1:]) | set(last.asked[1:])) == sorted(
+        f"note number {at} of many" for at in range(150)
+    )
+    assert open_with_embedder(last).reembed().memories == 0
+    assert open_with_embedder().reembed(everything=True).memories == 150
+
+
+@pytest.mark.parametrize("question", ["...", " - ", "%_^", "\u200b", "\U0001f389", "((("], ids=ascii)
+def test_a_question_without_words_finds_nothing(db: str, question: str) -> None:
+    with holdfast.open(db, agent_id=ME.agent, once=True) as ctx:
+        ctx.store(title="a", content="ลูกค้าจ่ายเงินแล้ว")
+        assert ctx.recall(question).count == 0
+
+
+def test_a_question_in_words_that_the_model_does_not_know_goes_by_characters(db: str) -> None:
+    with holdfast.open(db, agent_id=ME.agent, once=True) as ctx:
+        ctx.store(title="thai", content="ลูกค้าจ่ายเงินแล้ว")
+        ctx.store(title="cat", content="我家的猫叫小白，喜欢吃三文鱼。")
+        assert ctx.recall("猫吃什么").memories[0].title == "cat"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "Do not take ibuprofen together with the blood thinner after dinner each day",
+        "Do take ibuprofen together with the 2 blood thinner after dinner each day",
+    ],
+    ids=["negation", "number"],
+)
+def test_what_says_something_else_is_not_folded(open_with_embedder: Callable[..., Holdfast], other: str) -> None:
+    ctx = open_with_embedder()
+    ctx.store(title="A1", content="Do take ibuprofen together with the blood thinner after dinner each day")
+    ctx.store(title="A2", content=other)
+    ctx.store(title="A3", content="do take ibuprofen, together with blood thinner, after a dinner each day!")
+    answer = ctx.recall("may I take ibuprofen with the blood thinner?")
+    assert sorted(len(hit.like or ()) for hit in answer.memories) == [0, 1]
+
+
+def test_scores_never_rise_even_where_what_was_superseded_fits_better(
+    open_with_embedder: Callable[..., Holdfast],
+) -> None:
+    ctx = open_with_embedder()
+    old = ctx.store(title="Office", content="Our office is in Elm Street, at the corner of Elm Street.")
+    new = ctx.store(title="Moved", content="We moved to Oak Avenue.")
+    ctx.link(source_id=new.id, target_id=old.id, relation="supersedes")
+    answer = ctx.recall("Elm Street office")
+    assert [hit.title for hit in answer.memories] == ["Moved", "Office"]
+    assert answer.memories[0].score >= answer.memories[1].score

@@ -1,0 +1,612 @@
+"""Readers: speaker, text, time and place of every format, word for word."""
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import exports
+import pytest
+from exports import records
+
+from holdfast.features.importers import sources
+from holdfast.features.importers.model import EnvelopeRows, Note, NoteLink, Omission, Problem, Turn
+from holdfast.features.importers.readers import formats
+from holdfast.kernel.errors import Invalid, NotFound
+
+
+def turns(found: list[Any], sort: str = "message") -> list[tuple[str, str]]:
+    return [(one.speaker, one.content) for one in found if isinstance(one, Turn) and one.kind == sort]
+
+
+def problems(found: list[Any]) -> list[tuple[str, str, bool]]:
+    return [(one.where, one.what, one.rejected) for one in found if isinstance(one, Problem)]
+
+
+def test_chatgpt_gives_the_branch_that_is_shown_in_its_order(tmp_path: Path) -> None:
+    conversation = exports.rome()
+    conversation["mapping"]["m-1"]["children"].insert(0, "m-0")
+    conversation["mapping"]["m-0"] = {
+        "id": "m-0",
+        "parent": "m-1",
+        "children": [],
+        "message": exports.chatgpt_message("m-0", "assistant", "An answer that was taken back."),
+    }
+    found = records(exports.chatgpt(tmp_path / "conversations.json", conversation))
+    assert turns(found) == [
+        ("user", "How do we get to Rome?"),
+        ("assistant", "Take the night train to Rome."),
+        ("user", "And back?"),
+    ]
+    assert [one for one in found if isinstance(one, Omission)] == [Omission(kind="other branches", number=1)]
+    first = next(one for one in found if isinstance(one, Turn))
+    assert (first.thread, first.name, first.place, first.at, first.uri, first.where) == (
+        "c-rome",
+        "Trip to Rome",
+        1,
+        1_700_000_000.5,
+        "uri:chatgpt:c-rome#m-1",
+        "conversations.json[0].m-1",
+    )
+
+
+def test_chatgpt_parts_that_are_no_text_are_named_and_what_programs_did_is_told_apart(tmp_path: Path) -> None:
+    image = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://f-1", "width": 3}
+    spoken = {"content_type": "audio_transcription", "text": "Hello there."}
+    code = exports.chatgpt_message("m-3", "assistant", "x", recipient="python")
+    code["content"] = {"content_type": "code", "language": "python", "text": "1 + 1"}
+    thought = exports.chatgpt_message("m-4", "assistant", "x")
+    thought["content"] = {"content_type": "thoughts", "thoughts": [{"summary": "s", "content": "Hm."}]}
+    hidden = exports.chatgpt_message("m-5", "user", "x", metadata={"is_visually_hidden_from_conversation": True})
+    conversation = exports.chatgpt_conversation(
+        "c-1",
+        "Pictures",
+        exports.chatgpt_message("m-1", "system", "You are helpful."),
+        exports.chatgpt_message("m-2", "user", image, "What is it?", spoken),
+        code,
+        thought,
+        hidden,
+    )
+    found = records(exports.chatgpt(tmp_path / "x.json", conversation))
+    said = [("user", "[image_asset_pointer file-service://f-1]\n\nWhat is it?\n\nHello there.")]
+    assert turns(found) == said
+    assert turns(found, "tools") == [("assistant", "1 + 1")]
+    assert turns(found, "thinking") == [("assistant", "Hm.")]
+    assert turns(found, "system") == [("system", "You are helpful."), ("user", "x")]
+
+
+def test_a_bad_conversation_is_told_by_its_place_and_the_next_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "conversations.json"
+    path.write_text('[{"mapping": {}}, 7, {"mapping": {"a":}, ' + json.dumps(exports.rome()) + "]")
+    found = records(path, "chatgpt")
+    assert len(turns(found)) == 0  # the broken one swallows the bracket of the next: both are one bad element
+    path.write_text('[{"mapping": {}}, 7, {"mapping": nothing}, ' + json.dumps(exports.rome()) + "]")
+    found = records(path)
+    assert len(turns(found)) == 3
+    assert [(where, rejected) for where, _, rejected in problems(found)] == [
+        ("conversations.json[0]", True),
+        ("conversations.json[1]", True),
+        ("conversations.json[2] byte 21", True),
+    ]
+
+
+def test_claude_gives_texts_apart_from_thoughts_and_tools_and_names_what_was_attached(tmp_path: Path) -> None:
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([exports.claude_conversation()]))
+    found = records(path)
+    assert turns(found) == [("user", "When do I sow beans?"), ("assistant", "In the middle of May.")]
+    assert turns(found, "thinking") == [("assistant", "Frost matters.")]
+    assert turns(found, "tools") == [("assistant", 'web_search {"q":"beans"}\n\nMay.')]
+    first = next(one for one in found if isinstance(one, Turn))
+    assert first.metadata == {"files": ["plan.txt"]}
+    assert (first.thread, first.place, first.uri) == ("c-garden", 0, "uri:claude:c-garden#u-1")
+
+
+@pytest.mark.parametrize("form", ["array", "lines", "alone", "zip"])
+def test_claude_exports_are_read_in_all_their_forms(form: str, tmp_path: Path) -> None:
+    one, other = exports.claude_conversation(), exports.claude_conversation() | {"uuid": "c-2"}
+    path = tmp_path / "export"
+    match form:
+        case "array":
+            path.write_text(json.dumps([one, other], indent=1))
+        case "lines":
+            exports.write_lines(path, one, other)
+        case "alone":
+            path.write_text(json.dumps(one))
+        case "zip":
+            exports.write_zip(path, {"users.json": '[{"uuid": "a"}]', "conversations.json": json.dumps([one, other])})
+    assert len(turns(records(path))) == (2 if form == "alone" else 4)
+
+
+@pytest.mark.parametrize("form", ["arrays", "files"])
+def test_a_claude_export_gives_what_claude_remembers_and_projects_with_their_documents(
+    form: str, tmp_path: Path
+) -> None:
+    memory, project = exports.claude_memory(), exports.claude_project()
+    starter = exports.claude_project(uuid="p-2", is_starter_project=True)
+    files = {"conversations.json": json.dumps([exports.claude_conversation()]), "users.json": '[{"uuid": "acc-1"}]'}
+    if form == "arrays":
+        files |= {"memories.json": json.dumps([memory]), "projects.json": json.dumps([project, starter], indent=1)}
+    else:
+        files |= {"memories/acc-1.json": json.dumps(memory, indent=1), "projects/p-1.json": json.dumps(project)}
+        files |= {"projects/p-2.json": json.dumps(starter, indent=1)}
+    found = records(exports.write_zip(tmp_path / "export.zip", files))
+    assert len(turns(found)) == 2
+    assert {(one.title, one.kind, one.content) for one in found if isinstance(one, Note)} == {
+        ("What Claude remembers", "summary", "**Garden**\nAnna grows beans."),
+        ("What Claude remembers of project p-000000", "summary", "The shed needs a roof."),
+        ("The shed", "observation", "A shed for tools.\n\nGive measures in metres."),
+        ("The shed: roof.md", "observation", "Slate, 30 degrees."),
+    }
+    assert [(one.source, one.target) for one in found if isinstance(one, NoteLink)] == [
+        ("claude/project/p-0000001/d-1", "claude/project/p-0000001")
+    ]
+    assert [(what, rejected) for _, what, rejected in problems(found)] == [("empty", False)]
+    assert Omission(kind="starter projects") in found
+
+
+def test_claude_code_gives_what_was_said_and_never_what_our_own_tools_answered(tmp_path: Path) -> None:
+    found = records(exports.claude_code(tmp_path / "s-1.jsonl"))
+    said = [("user", "Mend the tests."), ("assistant", "I look first."), ("assistant", "They are green.")]
+    assert turns(found) == said
+    assert turns(found, "sidechains") == [("user", "Search for it.")]
+    assert turns(found, "thinking") == [("assistant", "Which ones?")]
+    assert turns(found, "tools") == [("assistant", 'Read {"file":"a.py"}'), ("tool", "x = 1")]
+    assert [speaker for speaker, _ in turns(found, "system")] == ["summary", "user", "user"]
+    assert sum(one.number for one in found if isinstance(one, Omission) and one.kind == "recalled") == 2
+    last = [one for one in found if isinstance(one, Turn)][-1]
+    assert (last.thread, last.name, last.uri) == ("s-1", "Claude Code in shop", "uri:claude-code:s-1#x-9")
+    assert last.metadata["line"] == "s-1.jsonl:11"
+
+
+def test_what_a_host_puts_into_a_message_is_no_part_of_what_was_said(tmp_path: Path) -> None:
+    text = "<system-reminder>Be brief.</system-reminder>\nMend it."
+    path = exports.write_lines(tmp_path / "s.jsonl", exports.code_entry("user", "x-1", text))
+    assert turns(records(path)) == [("user", "Mend it.")]
+
+
+def test_an_error_that_a_host_shows_was_said_by_nobody(tmp_path: Path) -> None:
+    error = exports.code_entry("assistant", "x-1", "API Error: 529 overloaded", isApiErrorMessage=True)
+    found = records(exports.write_lines(tmp_path / "s.jsonl", error))
+    assert (turns(found), turns(found, "system")) == ([], [("assistant", "API Error: 529 overloaded")])
+
+
+def test_codex_gives_what_was_said_and_not_what_was_set_up(tmp_path: Path) -> None:
+    found = records(exports.codex(tmp_path / "rollout-1.jsonl"))
+    assert turns(found) == [("user", "What is two and two?"), ("assistant", "Four.")]
+    assert turns(found, "thinking") == [("assistant", "Easy.")]
+    assert turns(found, "tools") == [("assistant", 'shell {"command":["bc"]}'), ("tool", "4")]
+    last = [one for one in found if isinstance(one, Turn)][-1]
+    assert (last.thread, last.name, last.uri, last.place) == ("0199-abc", "Codex in shop", "uri:codex:0199-abc#5", 5)
+
+
+def test_codex_transcripts_of_its_first_form_are_read(tmp_path: Path) -> None:
+    path = exports.write_lines(
+        tmp_path / "rollout-x.jsonl",
+        {"id": "old-1", "timestamp": "2025-05-01T00:00:00Z", "instructions": None},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello."}]},
+        {"record_type": "state"},
+    )
+    assert turns(records(path)) == [("user", "Hello.")]
+
+
+def test_slack_gives_names_threads_and_programs(tmp_path: Path) -> None:
+    found = records(exports.slack(tmp_path / "export"))
+    assert turns(found)[1:] == [
+        ("Anna", "Lunch at noon & soup?"),
+        ("Ben B.", "Yes."),
+        ("Builds", "Build 7 is red."),
+        ("U9", "Who am I?"),
+    ]
+    assert turns(found, "system") == [("Ben B.", "@Ben B. has joined")]
+    threads = [(one.thread, one.name, one.place) for one in found if isinstance(one, Turn) and one.kind == "message"]
+    assert threads[:4] == [
+        ("D1", "Anna, Ben B.", 1704100001000100),
+        ("C1/1704103200.000200", "#general", 1704103200000200),
+        ("C1/1704103200.000200", "#general", 1704103260000300),
+        ("C1", "#general", 1704190000000100),
+    ]
+
+
+def test_slack_mentions_are_names_and_links_are_written_out(tmp_path: Path) -> None:
+    assert turns(records(exports.slack(tmp_path / "export")))[0] == (
+        "Anna",
+        "@Ben B. see the menu (https://soup.example/menu) or https://soup.example, @here in #general: "
+        "1 < 2 <@U1> a@b.example @U9",
+    )
+
+
+def test_what_the_slack_export_itself_says_is_kept_beside_what_was_made_of_it(tmp_path: Path) -> None:
+    found = [one for one in records(exports.slack(tmp_path / "export")) if isinstance(one, Turn)]
+    originals = {one.content: one.metadata.get("original") for one in found}
+    assert originals["Lunch at noon & soup?"] == "Lunch at noon &amp; soup?"
+    assert originals["@Ben B. has joined"] == "<@U2> has joined"
+    assert originals["Yes."] is None
+    days = {"users.json": "[]", "ci/2024-01-01.json": json.dumps([{"ts": "1", "user": "U1", "text": "&amp;" * 10_000}])}
+    [long] = [one for one in records(exports.write_zip(tmp_path / "s.zip", days)) if isinstance(one, Turn)]
+    assert (long.content, long.metadata) == ("&" * 10_000, {})
+
+
+def test_a_slack_message_that_is_all_blocks_says_what_they_say(tmp_path: Path) -> None:
+    line = [
+        {"type": "text", "text": "Ask "},
+        {"type": "user", "user_id": "U1"},
+        {"type": "text", "text": " if 1 < 2: "},
+        {"type": "link", "url": "https://soup.example", "text": "soup"},
+        {"type": "emoji", "name": "wave"},
+    ]
+    blocks = [
+        {"type": "header", "text": {"type": "plain_text", "text": "Build 7"}},
+        {"type": "section", "fields": [{"type": "mrkdwn", "text": "*red* &amp; late"}, 7]},
+        {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": line}]},
+        {"type": "divider"},
+    ]
+    days = [{"ts": "1704100001.0", "username": "Builds", "text": "", "blocks": blocks}, {"ts": "2", "blocks": [3]}]
+    files = {"users.json": [{"id": "U1", "name": "anna"}], "ci/2024-01-01.json": days}
+    found = records(exports.write_zip(tmp_path / "s.zip", {name: json.dumps(one) for name, one in files.items()}))
+    said = "Build 7\n*red* & late\nAsk @anna if 1 < 2: soup (https://soup.example):wave:"
+    assert (turns(found), found[-1]) == ([("Builds", said)], Omission(kind="empty"))
+
+
+def test_slack_is_read_from_its_zip(tmp_path: Path) -> None:
+    folder = exports.slack(tmp_path / "export")
+    files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*.json")}
+    assert turns(records(exports.write_zip(tmp_path / "slack.zip", files))) == turns(records(folder))
+
+
+def test_mem0_gives_statements_and_relations(tmp_path: Path) -> None:
+    found = records(exports.mem0(tmp_path / "m.json"))
+    statement = next(one for one in found if isinstance(one, Note))
+    assert (statement.content, statement.kind, statement.tags) == ("Anna likes morning meetings.", "fact", ("work",))
+    assert statement.metadata == {"type": "preference", "user_id": "anna"}
+    assert [one.content for one in found if isinstance(one, Note) and one.kind == "relation"] == ["anna works_at acme"]
+
+
+def test_a_graph_gives_entities_with_what_was_observed_and_links_last(tmp_path: Path) -> None:
+    found = records(exports.graph(tmp_path / "memory.jsonl"))
+    assert [(one.title, one.kind, one.content, one.tags) for one in found if isinstance(one, Note)] == [
+        ("Anna", "entity", "Plays the cello.\nLives in Bern.", ("person",)),
+        ("Quartet", "entity", "Quartet", ("ensemble",)),
+        ("Anna plays in Quartet", "relation", "Anna plays in Quartet", ()),
+    ]
+    assert [type(one) for one in found[-3:]] == [NoteLink, NoteLink, NoteLink]
+
+
+def test_a_graph_that_was_given_out_whole_is_the_same_graph(tmp_path: Path) -> None:
+    lined = exports.graph(tmp_path / "memory.jsonl")
+    entries = [json.loads(entry) for entry in lined.read_text().splitlines()]
+    whole = {
+        "entities": [entry for entry in entries if entry["type"] == "entity"],
+        "relations": [entry for entry in entries if entry["type"] == "relation"],
+    }
+    path = tmp_path / "graph.json"
+    path.write_text(json.dumps(whole, indent=2))
+    assert [one.content for one in records(path) if isinstance(one, Note)] == [
+        one.content for one in records(lined) if isinstance(one, Note)
+    ]
+    assert len([one for one in records(path) if isinstance(one, NoteLink)]) == 3
+
+
+def test_a_folder_of_notes_gives_whole_texts_with_tags_and_links(tmp_path: Path) -> None:
+    found = records(exports.vault(tmp_path / "vault"))
+    notes = {one.title: one for one in found if isinstance(one, Note)}
+    assert sorted(notes) == ["Bread", "Soup", "plain"]
+    assert notes["Bread"].content == (tmp_path / "vault" / "Bread.md").read_text()
+    assert notes["Bread"].tags == ("kitchen", "baking", "slow", "technique")
+    assert notes["Bread"].at == "2024-02-03"
+    assert notes["plain"].tags == ()
+    keys = {one.key: one.title for one in notes.values()}
+    ties = [(keys[one.source], keys[one.target]) for one in found if isinstance(one, NoteLink)]
+    assert ties == [("Bread", "Soup"), ("Soup", "Bread")]
+    assert problems(found) == [("Bread.md", "links to 'Nowhere', which does not exist", False)]
+
+
+def test_a_picture_that_a_note_shows_is_no_link_to_a_note(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("![[plan.png|300]] ![[b]] ![[b.md]] [[v1.2]]")
+    (tmp_path / "b.md").write_text("B.")
+    found = records(tmp_path)
+    assert len([one for one in found if isinstance(one, NoteLink)]) == 2
+    assert problems(found) == [("a.md", "links to 'v1.2', which does not exist", False)]
+
+
+def test_mail_is_decoded_with_what_it_quotes_and_what_was_attached_is_named(tmp_path: Path) -> None:
+    found = records(exports.mbox(tmp_path / "mail"))
+    assert turns(found) == [
+        ("Anna Example", "Shall we meet at the café?\nFrom now on always there.\n\n"),
+        ("ben@example.org", "Yes.\nShall we meet?"),
+    ]
+    first, second = (one for one in found if isinstance(one, Turn))
+    assert (first.name, first.thread, first.at) == ("Café", "one@example.org", 1704099600.0)
+    assert (second.name, second.thread, second.metadata["files"]) == ("Café", "one@example.org", ["map.pdf"])
+
+
+def test_a_store_of_ai_memory_gives_rows_of_an_envelope_and_is_not_written(tmp_path: Path) -> None:
+    path = exports.ai_memory(tmp_path / "ai-memory.db")
+    before = path.read_bytes()
+    path.chmod(0o400)
+    found = records(path)
+    rows = [one.envelope for one in found if isinstance(one, EnvelopeRows)]
+    assert [row["title"] for row in rows[0]["memories"]] == ["Deploy day", "Rollback"]
+    assert rows[0]["memories"][0]["tags"] == ["ops"]
+    assert [list(one) for one in rows] == [["memories"], ["entities"], ["links"], ["namespaces"]]
+    assert rows[2]["links"][0]["target_id"] == "a-2"
+    assert problems(found) == [("ai-memory.db memories row 3", "tags: invalid JSON", True)]
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["ai-memory.db"]
+
+
+@pytest.mark.parametrize(
+    ("form", "content"),
+    [
+        ("envelope", '{"schema_version": "v1", "exported_at": "x", "memories": [{"title": "a", "content": "b"}]}'),
+        ("envelope", '{"memories": [{"id": "1", "title": "a", "content": "b"}], "links": []}'),
+        ("mem0", '[{"id": "1", "memory": "x"}]'),
+        ("mem0", '{"memories": [{"id": "1", "memory": "x"}]}'),
+        ("chatgpt", '[{"title": "t", "mapping": {"a'),
+        ("claude", '[{"uuid": "t", "chat_messages": [{'),
+        ("text", "Just words."),
+    ],
+)
+def test_a_format_is_told_by_content_whatever_the_name_is(form: str, content: str, tmp_path: Path) -> None:
+    path = tmp_path / "conversations.slack.md.zip"
+    path.write_text(content)
+    with sources.open_source(path) as place:
+        assert formats.detect_format(place)[0] == form
+
+
+@pytest.mark.parametrize("content", [b"\x00\x01\x02", b'{"a": 1}', b"[]", b"[1, 2]", b""])
+def test_what_is_of_no_format_is_refused_and_the_formats_are_named(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "what"
+    path.write_bytes(content)
+    with pytest.raises(Invalid, match="The formats are chatgpt, claude, claude-code, codex, slack"):
+        records(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"\x1f\x8b\x08\x00", "what is compressed: unpack it first"),
+        (b"%PDF-1.7\n", "what is a PDF: convert it to text first"),
+        ('{"type": "entity"}'.encode("utf-16"), "what is in UTF-16: save it as UTF-8"),
+        (b"\n<!DOCTYPE html><html>", "what is a web page: use the JSON file of the export"),
+        (b" \n", "what is empty"),
+    ],
+    ids=["packed", "pdf", "utf-16", "page", "empty"],
+)
+def test_what_is_often_given_by_mistake_is_told_with_what_to_do(content: bytes, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "what"
+    path.write_bytes(content)
+    with pytest.raises(Invalid, match=told):
+        records(path)
+
+
+def test_files_of_several_formats_are_refused_until_one_is_named(tmp_path: Path) -> None:
+    exports.claude_code(tmp_path / "s-1.jsonl")
+    exports.mbox(tmp_path / "mail.mbox")
+    with pytest.raises(Invalid, match=r"several formats: claude-code \(1\), mbox \(1\)"):
+        records(tmp_path)
+    assert len(turns(records(tmp_path, "mbox"))) == 2
+
+
+def test_texts_that_lie_beside_conversations_are_passed_over(tmp_path: Path) -> None:
+    exports.claude_code(tmp_path / "s-1.jsonl")
+    (tmp_path / "tool-result.txt").write_text("long output")
+    (tmp_path / "notes.md").write_text("# Attached")
+    assert len(turns(records(tmp_path))) == 3
+
+
+def test_a_format_is_told_by_a_first_line_however_long_it_is(tmp_path: Path) -> None:
+    meta = {"id": "long-1", "cwd": "/x", "instructions": "word " * 50_000}
+    path = exports.write_lines(
+        tmp_path / "rollout.jsonl", {"type": "session_meta", "payload": meta}, exports.codex_message("user", "Hello.")
+    )
+    assert turns(records(path)) == [("user", "Hello.")]
+
+
+def test_there_is_nothing_where_nothing_is(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        records(tmp_path / "nowhere")
+
+
+def test_links_are_not_followed_out_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "secret.md").write_text("secret")
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.md").write_text("open")
+    (folder / "b.md").symlink_to(tmp_path / "secret.md")
+    (folder / "c").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe.md")
+    found = records(folder)
+    assert [one.content for one in found if isinstance(one, Note)] == ["open"]
+    assert problems(found) == [("b.md", "link, not followed", False), ("c", "link, not followed", False)]
+
+
+def test_a_folder_that_is_too_deep_and_a_file_that_went_away_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "MAX_DEPTH", 1)
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    for name in ("1.md", "2.md", "3.md", "a/b/deep.md"):
+        (tmp_path / name).write_text(name)
+    with sources.open_source(tmp_path) as place:
+        form, pieces = formats.detect_format(place)
+        (tmp_path / "2.md").unlink()
+        found = [*place.problems, *formats.read(form, pieces, lambda number: None)]
+    assert [one.content for one in found if isinstance(one, Note)] == ["1.md", "3.md"]
+    assert [where for where, _, rejected in problems(found) if rejected] == ["a/b/", "2.md"]
+
+
+def test_a_zip_that_leads_out_of_itself_is_not_followed(tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("conversations.json", json.dumps([exports.rome()]))
+        for name in ("../up.json", "/etc/absolute.json", "inner.zip", "C:\\x.json"):
+            archive.writestr(name, "[]")
+        link = zipfile.ZipInfo("link.json")
+        link.external_attr = 0o120777 << 16
+        archive.writestr(link, "/etc/passwd")
+    found = records(path)
+    assert len(turns(found)) == 3
+    assert sorted(where for where, _, rejected in problems(found) if rejected) == [
+        "../up.json",
+        "/etc/absolute.json",
+        "C:\\x.json",
+        "inner.zip",
+        "link.json",
+    ]
+
+
+def test_a_zip_that_would_burst_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "LARGE_FILE_BYTES", 1 << 16)
+    path = exports.write_zip(tmp_path / "bomb.zip", {"a.json": b"[" + b" " * (1 << 20), "b.txt": "b"})
+    found = records(path)
+    assert [one.content for one in found if isinstance(one, Note)] == ["b"]
+    assert [where for where, _, _ in problems(found)] == ["a.json"]
+    monkeypatch.setattr(sources, "MAX_UNPACKED_BYTES", 0)
+    with pytest.raises(Invalid, match="uncompressed bytes"):
+        records(path)
+
+
+def test_a_zip_with_a_broken_file_gives_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(
+            "a.jsonl", "".join(json.dumps(exports.code_entry("user", str(n), "Hi.")) + "\n" for n in range(9))
+        )
+        archive.writestr("b.jsonl", json.dumps(exports.code_entry("user", "z", "There.")) + "\n")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"Hi.")] ^= 1
+    path.write_bytes(data)
+    found = records(path)
+    assert ("user", "There.") in turns(found)
+    assert [where for where, _, _ in problems(found)] == ["a.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"caf\xe9", ("x.txt byte 3", "not UTF-8: convert it first", True)),
+        ("café".encode("utf-16"), None),
+        (b"\xef\xbb\xbfcaf\xc3\xa9", None),
+    ],
+)
+def test_a_text_in_another_encoding_is_read_if_it_says_so_and_told_if_not(
+    data: bytes, told: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "x.txt").write_bytes(data)
+    found = records(tmp_path / "x.txt", "text")
+    if told:
+        assert problems(found) == [told]
+    else:
+        assert [one.content for one in found if isinstance(one, Note)] == ["café"]
+
+
+MISFITS: dict[str, tuple[Any, list[str]]] = {
+    "mem0": (
+        {"results": [{"id": "1", "memory": "Tea."}, "str", 7, None, [1], {"id": "9", "memory": "Rain."}], "data": None},
+        [f"f byte {at}" for at in (44, 51, 54, 60)],
+    ),
+    "chatgpt": (
+        [
+            5,
+            {
+                "id": "t",
+                "current_node": "c",
+                "mapping": {
+                    "a": {"parent": None, "children": ["b"], "message": 7},
+                    "b": {"parent": "a", "children": ["c"], "message": {"id": "b", "content": 9}},
+                    "c": {"parent": "b", "message": {"id": "c", "content": {"parts": ["Hi.", 4, None]}}},
+                    "d": "odd",
+                },
+            },
+        ],
+        ["f[0]", "f[1].a", "f[1].d", "f[1].b.content", "f[1].c.content.parts[1]"],
+    ),
+    "claude": (
+        [
+            7,
+            {
+                "uuid": "t",
+                "chat_messages": [
+                    {"uuid": "m1", "sender": "human", "text": "Hi."},
+                    {"uuid": "m2", "sender": 5, "text": 9},
+                    {"uuid": "m3", "sender": "human", "content": [3, {"type": "text", "text": "So."}]},
+                    "odd",
+                ],
+            },
+            {"conversations_memory": 4, "project_memories": [1]},
+            {"uuid": "p", "name": "P", "prompt_template": "Be kind.", "docs": 5},
+        ],
+        [
+            "f[0]",
+            "f[1].chat_messages[1].text",
+            "f[1].chat_messages[2].content[0]",
+            "f[1].chat_messages[3]",
+            "f[2].project_memories",
+            "f[2] account/memory",
+            "f[3].docs",
+        ],
+    ),
+    "claude-code": (
+        [
+            exports.code_entry("user", "u", "Hi."),
+            {**exports.code_entry("user", "v", ""), "message": 5},
+            exports.code_entry("user", "w", 9),
+            {"type": "summary", "leafUuid": "u", "summary": 3},
+            8,
+        ],
+        ["f:2", "f:3 content", "f:4", "f:5"],
+    ),
+    "codex": (
+        [
+            exports.codex_item({"type": "message", "role": "user", "content": "Hi."}),
+            {"type": "response_item", "payload": "odd"},
+            exports.codex_item({"type": "message", "role": "user", "content": {"text": "x"}}),
+            exports.codex_item({"type": 4}),
+            [1],
+        ],
+        ["f:2", "f:3 content", "f:4", "f:5"],
+    ),
+    "mcp-memory": (
+        {"entities": [{"name": "Anna", "observations": ["Sings."]}, 5, None], "relations": None},
+        ["f byte 60", "f byte 63"],
+    ),
+}
+
+
+@pytest.mark.parametrize("form", MISFITS)
+def test_what_is_of_a_wrong_type_is_told_by_its_place_and_the_rest_is_read(form: Any, tmp_path: Path) -> None:
+    content, places = MISFITS[form]
+    path = tmp_path / "f"
+    if form in ("claude-code", "codex"):
+        exports.write_lines(path, *content)
+    else:
+        path.write_text(json.dumps(content))
+    found = records(path, form)
+    assert [where for where, _, rejected in problems(found) if rejected] == places
+    assert any(isinstance(one, Turn | Note) for one in found)
+
+
+def test_a_bare_list_of_statements_is_read_with_what_in_it_is_none(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text('["str", {"id": "1", "memory": "Tea."}, null]')
+    first, statement, last = records(tmp_path / "f", "mem0")
+    assert isinstance(statement, Note)
+    assert [where for where, _, _ in problems([first, last])] == ["f byte 1", "f byte 39"]
+
+
+def test_what_is_of_a_wrong_type_in_slack_is_no_empty_message(tmp_path: Path) -> None:
+    days = [{"user": "U9", "text": 5, "ts": "x"}, {"text": "Hi.", "ts": 7}, {"text": "", "ts": "1704100001.0"}, "odd"]
+    files = {"users.json": [3], "channels.json": {"a": 1}, "ci/2024-01-01.json": [*days, {"text": "So.", "ts": "2"}]}
+    found = records(exports.write_zip(tmp_path / "s.zip", {name: json.dumps(one) for name, one in files.items()}))
+    assert [where for where, _, _ in problems(found)] == [
+        "channels.json",
+        "users.json[0]",
+        "ci/2024-01-01.json[0].text",
+        "ci/2024-01-01.json[1].ts",
+        "ci/2024-01-01.json[3]",
+    ]
+    assert ([one for one in found if isinstance(one, Omission)], turns(found)) == (
+        [Omission(kind="empty")],
+        [("unknown", "So.")],
+    )

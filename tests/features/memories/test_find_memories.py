@@ -1,0 +1,280 @@
+"""Read memories by id, in pages and by keyword search."""
+
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.kernel.errors import AmbiguousId, FilterRequired, Invalid, NotFound
+
+
+@pytest.fixture
+def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+    return clocked_store
+
+
+def titles(found: Any) -> list[str]:
+    return [one.title for one in found]
+
+
+def test_an_id_or_an_unambiguous_beginning_of_it_finds_a_memory(ctx: Any) -> None:
+    stored = ctx.store(title="Plan", content="x")
+    assert ctx.get(stored.id) == ctx.get(stored.id[:-1]) == ctx.get(stored.id[:8])
+
+
+def test_an_ambiguous_beginning_is_refused_with_the_candidates(ctx: Any) -> None:
+    ids = sorted(ctx.store(title=f"{n}", content="x").id for n in range(2))
+    for use in (ctx.get, ctx.delete, ctx.update, ctx.history, ctx.promote):
+        with pytest.raises(AmbiguousId) as refused:
+            use(ids[0][:8])
+        assert sorted(refused.value.details["candidates"]) == ids
+    assert ctx.list().count == 2
+
+
+def test_what_the_caller_does_not_see_makes_no_beginning_ambiguous(ctx: Any, seen_by: Any) -> None:
+    ctx.store(title="Hidden", content="x", scope="private")
+    shown = ctx.store(title="Shown", content="x")
+    assert seen_by("ai:other@here").get(shown.id[:8]).id == shown.id
+
+
+@pytest.mark.parametrize("id", ["no-such-memory", "%", "_" * 36, "' or 1=1 --", "~", "\U0010ffff", "../x"])
+def test_an_id_that_is_none_finds_nothing(ctx: Any, id: str) -> None:
+    ctx.store(title="Plan", content="x")
+    with pytest.raises(NotFound):
+        ctx.get(id)
+
+
+def test_an_id_that_no_store_can_look_up_is_refused(ctx: Any) -> None:
+    with pytest.raises(Invalid, match="id: must not contain NUL"):
+        ctx.get("a\x00b")
+
+
+def test_the_most_important_and_then_the_newest_come_first(ctx: Any, clock: Any) -> None:
+    for title, priority in (("old low", 1), ("old high", 9), ("new high", 9), ("new low", 1)):
+        ctx.store(title=title, content="x", priority=priority)
+        clock.move(seconds=1)
+    assert titles(ctx.list().memories) == ["new high", "old high", "new low", "old low"]
+
+
+def test_pages_follow_one_another_without_gap_or_overlap(ctx: Any) -> None:
+    for number in range(7):
+        ctx.store(title=f"{number}", content="x", priority=1 + number % 3)
+    pages = [titles(ctx.list(limit=3, offset=skip).memories) for skip in (0, 3, 6, 9)]
+    assert [len(page) for page in pages] == [3, 3, 1, 0]
+    assert [title for page in pages for title in page] == titles(ctx.list(limit=1000).memories)
+
+
+@pytest.fixture
+def shelf(ctx: Any, clock: Any, seen_by: Any) -> Any:
+    ctx.store(title="ops", content="deploy fast", namespace="team", tags=["a", "b"], priority=9, tier="long")
+    clock.move(days=1)
+    ctx.store(title="sub", content="deploy slowly", namespace="team/sub", tags=["b"], source_uri="doc:x")
+    clock.move(days=1)
+    other = seen_by("ai:other@here")
+    other.store(title="else", content="deploy never", namespace="teams", priority=2, tags=["A"], tier="short")
+    return ctx
+
+
+FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "namespace": ({"namespace": "team"}, ["ops"]),
+    "below": ({"namespace": "team/sub"}, ["sub"]),
+    "case": ({"namespace": "TEAM"}, []),
+    "tier": ({"tier": "short"}, ["else"]),
+    "agent": ({"agent_id": "ai:other@here"}, ["else"]),
+    "priority": ({"min_priority": 5}, ["ops", "sub"]),
+    "tag": ({"tags": ["b"]}, ["ops", "sub"]),
+    "tags": ({"tags": ["a", "b"]}, ["ops"]),
+    "since": ({"since": "2026-02-01T09:00:00Z"}, ["else", "sub"]),
+    "until": ({"until": "2026-02-01T09:00:00Z"}, ["ops", "sub"]),
+    "between": ({"since": "2026-02-01", "until": "2026-02-02"}, ["sub"]),
+    "offset": ({"since": "2026-02-01T10:00:00+01:00", "until": "2026-02-01T09:00:00"}, ["sub"]),
+    "several": ({"tags": ["b"], "min_priority": 9, "tier": "long"}, ["ops"]),
+}
+
+
+def test_a_list_can_be_of_some_kinds(shelf: Any) -> None:
+    shelf.store(title="choice", content="We deploy by hand.", kind="decision")
+    assert titles(shelf.list(kinds=["decision", "event"]).memories) == ["choice"]
+    assert shelf.list(kinds=["event"]).count == 0
+
+
+@pytest.mark.parametrize(("filter", "left"), FILTERS.values(), ids=FILTERS.keys())
+def test_a_filter_means_the_same_in_list_and_search(shelf: Any, filter: dict[str, Any], left: list[str]) -> None:
+    assert sorted(titles(shelf.list(**filter).memories)) == left
+    assert sorted(titles(shelf.search("deploy", **filter).results)) == left
+
+
+def test_a_filter_is_applied_before_the_limit(ctx: Any) -> None:
+    for number in range(30):
+        ctx.store(title=f"{number}", content="deploy " * 5, namespace="big", priority=9)
+    ctx.store(title="needle", content="one deploy among many words in a small place", namespace="small")
+    assert titles(ctx.list(namespace="small", limit=1).memories) == ["needle"]
+    assert titles(ctx.search("deploy", namespace="small", limit=1).results) == ["needle"]
+    assert titles(ctx.recall("deploy", namespace="small", limit=1).memories) == ["needle"]
+
+
+def test_a_namespace_is_found_however_its_letters_are_composed(ctx: Any) -> None:
+    ctx.store(title="Plan", content="deploy", namespace="caf\u00e9/menu")
+    for answer in (
+        ctx.list(namespace="cafe\u0301/menu").memories,
+        ctx.search("deploy", namespace="cafe\u0301/menu").results,
+        ctx.recall("deploy", namespace="cafe\u0301/menu/today").memories,
+    ):
+        assert titles(answer) == ["Plan"]
+
+
+def test_search_wants_all_words_in_any_order_form_and_case(ctx: Any) -> None:
+    ctx.store(title="Release plan", content="We are deploying to Zürich on Tuesdays.", tags=["ops-team"])
+    ctx.store(title="Lunch", content="Tuesdays at noon.")
+    for query in ("deploy tuesday", "TUESDAYS deployed", "zurich plan", "ops tuesdays", 'deploy "tuesdays"', "plan"):
+        assert titles(ctx.search(query).results) == ["Release plan"], query
+    assert ctx.search("deploy noon").count == 0
+
+
+STRANGE = [
+    '"',
+    "*",
+    "AND",
+    "a AND",
+    "NEAR(",
+    "title:",
+    "title : x",
+    "-a",
+    "C++",
+    "'",
+    "",
+    " ",
+    "(" * 2000,
+    "x" * 65_536,
+    "a\x00b",
+    "\u202edeploy",
+    "OR OR",
+    "{a b}",
+    "^deploy",
+    "50%",
+    "deploy) OR (1",
+    "日本語",
+    "\U0001f600",
+    "a" * 300 + " " + "b " * 500,
+]
+
+
+@pytest.mark.parametrize("text", STRANGE, ids=lambda text: ascii(text[:20]))
+def test_any_text_can_be_searched_and_recalled_for(ctx: Any, text: str) -> None:
+    ctx.store(title="Plan", content="deploy near and or not a c")
+    if text:
+        assert ctx.search(text).count in (0, 1)
+        assert ctx.recall(text).count in (0, 1)
+        assert ctx.remove(pattern=text[:4096], dry_run=True).archived == 0
+
+
+def test_an_emoji_is_a_word_like_others(ctx: Any) -> None:
+    ctx.store(title="Party", content="We had cake 🎉, and 👩🏽‍💻 came from 🇫🇷.")
+    ctx.store(title="Break", content="Ten minutes, as always.", tags=["☕"])
+    for text, title in (("🎉", "Party"), ("💻", "Party"), ("🇫🇷", "Party"), ("☕️", "Break")):
+        assert titles(ctx.search(text).results) == [title]
+        (hit,) = ctx.recall(text, explain=True).memories
+        assert (hit.title, len(hit.why.terms)) == (title, 1)
+        assert hit.why.terms[0] in text
+    for text in ("🤷", "🇩🇪"):
+        assert (ctx.search(text).count, ctx.recall(text).count) == (0, 0)
+    assert ctx.verify().intact
+
+
+@pytest.mark.parametrize(
+    ("content", "question", "held"),
+    [
+        (
+            "We deployed. Deploying on TUESDAYS, deployed again.",
+            "tuesday deploy",
+            ["TUESDAYS", "deployed", "Deploying"],
+        ),
+        ("Les cafés sont fermés.", "cafes", ["cafés"]),
+        ("明天去东京开会", "东京", ["东京", "东", "京"]),
+        ("Cake 🎉 at noon.", "🎉 cakes", ["Cake", "🎉"]),
+    ],
+)
+def test_why_names_the_words_of_the_memory_and_not_their_stems(
+    ctx: Any, content: str, question: str, held: list[str]
+) -> None:
+    id = ctx.store(title="Note", content=content).id
+    (hit,) = ctx.recall(question, explain=True).memories
+    assert hit.why.terms == ctx.why_not(id, question).why.terms == held
+
+
+@pytest.mark.parametrize("text", ["?!", "\x00", "…", "\u202e", "->"])
+def test_a_query_without_words_is_an_error(ctx: Any, text: str) -> None:
+    ctx.store(title="Plan", content="deploy?!")
+    found = ctx.recall(text)
+    assert (found.count, found.meta.degraded) == (0, "The query has no words to search for.")
+
+
+def test_operators_are_words_and_columns_are_no_filters(ctx: Any) -> None:
+    ctx.store(title="Logic", content="cats and dogs near home, not or")
+    ctx.store(title="x", content="only the title")
+    assert titles(ctx.search("near AND not").results) == ["Logic"]
+    assert ctx.search("title:x").count == 1
+    assert titles(ctx.search("title:x").results) == ["x"]
+
+
+def test_search_by_source_gives_what_came_from_it_oldest_first(ctx: Any, clock: Any) -> None:
+    for number in range(3):
+        ctx.store(title=f"{number}", content="x", source_uri="doc:a" if number != 1 else "doc:b", priority=number + 1)
+        clock.move(seconds=1)
+    answer = ctx.search(source_uri="doc:a")
+    assert (titles(answer.results), answer.source_uri) == (["0", "2"], "doc:a")
+
+
+@pytest.mark.parametrize("nothing", [{}, {"query": None}, {"query": ""}, {"tags": ["a"]}], ids=str)
+def test_search_wants_words_or_a_source(ctx: Any, nothing: dict[str, Any]) -> None:
+    with pytest.raises(FilterRequired):
+        ctx.search(**nothing)
+
+
+@pytest.mark.parametrize(
+    ("field", "filter"),
+    [
+        ("limit", {"limit": 0}),
+        ("limit", {"limit": -1}),
+        ("limit", {"limit": 10**9}),
+        ("limit", {"limit": "'"}),
+        ("offset", {"offset": -1}),
+        ("offset", {"offset": 2**63}),
+        ("min_priority", {"min_priority": 11}),
+        ("namespace", {"namespace": "../../etc"}),
+        ("namespace", {"namespace": "a\x00b"}),
+        ("namespace", {"namespace": "a" * 10_000}),
+        ("since", {"since": "yesterday"}),
+        ("until", {"since": "2026-02-02", "until": "2026-02-01"}),
+        ("tier", {"tier": "eternal"}),
+        ("x') OR 1=1 --", {"x') OR 1=1 --": 1}),
+        ('a.b"]', {'a.b"]': 1}),
+        ("$where", {"$where": "1"}),
+    ],
+    ids=str,
+)
+def test_a_filter_that_means_nothing_is_refused_and_named(ctx: Any, field: str, filter: dict[str, Any]) -> None:
+    with pytest.raises(Invalid) as refused:
+        ctx.list(**filter)
+    assert refused.value.details == {"fields": [field]}
+    assert field in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("place", "seen"),
+    [
+        ("o/u/t/a", ["collective", "org", "private", "team", "unit"]),
+        ("o/u/t/b", ["collective", "org", "team", "unit"]),
+        ("o/u/s/a", ["collective", "org", "unit"]),
+        ("o/v/t/a", ["collective", "org"]),
+        ("p/u/t/a", ["collective"]),
+        ("o", ["collective"]),
+    ],
+)
+def test_an_agent_placed_somewhere_sees_what_its_team_unit_and_organisation_share(
+    ctx: Any, place: str, seen: list[str]
+) -> None:
+    for scope in ("private", "team", "unit", "org", "collective"):
+        ctx.store(title=scope, content="deploy", namespace="o/u/t/a", scope=scope)
+    assert sorted(titles(ctx.search("deploy", as_agent=place).results)) == seen
+    assert sorted(titles(ctx.recall("deploy", as_agent=place).memories)) == seen

@@ -1,0 +1,95 @@
+"""Acknowledge, resolve and dismiss notices."""
+
+from typing import Any
+
+from msgspec import UNSET
+from ways_to_invalidate import Remember, entries
+
+import holdfast
+
+
+def test_an_invalidation_is_acknowledged_resolved_or_dismissed_with_a_reason(
+    clocked_store: holdfast.Holdfast, remember: Remember, seen_by: Any, clock: Any
+) -> None:
+    ground = remember("ground")
+    near = remember("near", ground)
+    clocked_store.delete(ground)
+    (one,) = clocked_store.invalidations().invalidations
+    clock.move(days=30)
+    for verb, status in (("acknowledge", "acknowledged"), ("dismiss", "dismissed"), ("resolve", "resolved")):
+        settle = getattr(seen_by("ai:other@here"), f"invalidations_{verb}")
+        answer = settle(ids=[one.id], reason=f"to {verb}")
+        assert [(done.id, done.outcome) for done in answer.outcomes] == [(one.id, "applied")]
+        (after,) = clocked_store.invalidations(status=[status]).invalidations
+        assert (after.dependent_id, after.reason, after.resolver) == (near, f"to {verb}", "ai:other@here")
+    assert clocked_store.invalidations(status=["open"]).invalidations == []
+
+
+def test_resolving_again_changes_nothing_and_a_closed_notice_cannot_be_acknowledged(
+    clocked_store: holdfast.Holdfast, remember: Remember
+) -> None:
+    ground = remember("ground")
+    remember("near", ground)
+    clocked_store.delete(ground)
+    (one,) = clocked_store.invalidations().invalidations
+    clocked_store.invalidations_dismiss(ids=[one.id], reason="no matter")
+    before = entries(clocked_store)
+    assert [done.outcome for done in clocked_store.invalidations_dismiss(ids=[one.id]).outcomes] == ["unchanged"]
+    (refused,) = clocked_store.invalidations_acknowledge(ids=[one.id]).outcomes
+    assert (refused.outcome, refused.code) == ("rejected", "CONFLICT")
+    assert entries(clocked_store) == before
+
+
+def test_one_invalidation_that_is_not_there_leaves_the_others_be(
+    clocked_store: holdfast.Holdfast, remember: Remember
+) -> None:
+    ground = remember("ground")
+    remember("near", ground)
+    clocked_store.delete(ground)
+    (one,) = clocked_store.invalidations().invalidations
+    answer = clocked_store.invalidations_resolve(ids=["nobody", one.id, one.id])
+    assert [(done.outcome, done.code) for done in answer.outcomes] == [("rejected", "NOT_FOUND"), ("applied", UNSET)]
+    assert answer.count == 1
+
+
+def test_resolving_offers_what_to_reflect_on_instead(clocked_store: holdfast.Holdfast, remember: Remember) -> None:
+    old, kept, gone = remember("old"), remember("kept"), remember("gone")
+    near = remember("near", old, kept, gone)
+    newer, newest = remember("newer"), remember("newest")
+    clocked_store.delete(gone)
+    clocked_store.link(newer, old, relation="supersedes")
+    clocked_store.link(newest, newer, relation="supersedes")
+    (one,) = clocked_store.invalidations(invalidated_id=old, dependent_id=near).invalidations
+    (done,) = clocked_store.invalidations_resolve(ids=[one.id]).outcomes
+    assert set(done.reflect_with) == {newest, kept}
+
+
+def test_resolving_offers_the_summary_of_what_was_consolidated(
+    clocked_store: holdfast.Holdfast, remember: Remember
+) -> None:
+    one, other = remember("one"), remember("other")
+    remember("near", one)
+    made = clocked_store.consolidate(ids=[one, other], title="Both", summary="One and the other.")
+    (told_of,) = clocked_store.invalidations().invalidations
+    assert clocked_store.invalidations_resolve(ids=[told_of.id]).outcomes[0].reflect_with == [made.id]
+
+
+def test_invalidations_are_listed_by_what_they_are_about_and_in_pages(
+    clocked_store: holdfast.Holdfast, remember: Remember, clock: Any
+) -> None:
+    first, second = remember("first"), remember("second")
+    near, there = remember("near", first), remember("there", second, namespace="elsewhere")
+    clocked_store.delete(first)
+    clock.move(seconds=1)
+    clocked_store.delete(second)
+
+    def listed(**which: Any) -> list[str]:
+        return [one.dependent_id for one in clocked_store.invalidations(**which).invalidations]
+
+    assert listed() == [there, near]
+    assert listed(namespace="elsewhere") == [there]
+    assert listed(invalidated_id=first) == [near]
+    assert listed(dependent_id=there, status=["open", "resolved"]) == [there]
+    assert listed(status=["resolved"]) == []
+    page = clocked_store.invalidations(limit=1, offset=1)
+    assert ([one.dependent_id for one in page.invalidations], page.count, page.total) == ([near], 1, 2)

@@ -1,0 +1,69 @@
+"""Superseded memories show their replacement; a cycle terminates."""
+
+from typing import Any
+
+import pytest
+
+import holdfast
+
+QUESTION = "where is the office?"
+
+
+@pytest.fixture
+def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+    return clocked_store
+
+
+def ring(ctx: Any, *cities: str) -> list[str]:
+    """A cycle: each city memory supersedes the one before it."""
+    ids = [ctx.store(title=city, content=f"The office is in {city}.", tier="long").id for city in cities]
+    for old, new in zip(ids, [*ids[1:], ids[0]], strict=True):
+        ctx.link(new, old, relation="supersedes")
+    return ids
+
+
+@pytest.mark.parametrize("cities", [("Bonn", "Rome"), ("Bonn", "Rome", "Oslo")], ids=["of two", "of three"])
+def test_every_memory_of_a_ring_is_recalled_with_what_supersedes_it(ctx: Any, cities: tuple[str, ...]) -> None:
+    ids = ring(ctx, *cities)
+    found = ctx.recall(QUESTION).memories
+    assert {hit.id: hit.superseded_by for hit in found} == dict(zip(ids, [*ids[1:], ids[0]], strict=True))
+
+
+def test_a_block_shows_each_of_a_ring_and_that_none_is_the_last_word(ctx: Any) -> None:
+    ids = ring(ctx, "Bonn", "Rome", "Oslo")
+    block = ctx.context(QUESTION)
+    told = [line for line in block.text.splitlines() if line.startswith("[")]
+    assert sorted(block.cited) == sorted(ids)
+    assert [line.count("supersede each other: unclear which is current") for line in told] == [1, 1, 1]
+    assert "now:" not in block.text
+
+
+def test_a_ring_of_more_than_are_packed_comes_to_an_end(ctx: Any) -> None:
+    ring(ctx, *(f"town {n}" for n in range(60)))
+    assert ctx.context(QUESTION, budget=100_000).text
+    assert ctx.recall(QUESTION, limit=50).count == 50
+
+
+def test_why_not_comes_to_an_end_on_a_ring_too(ctx: Any) -> None:
+    one, _ = ring(ctx, "Bonn", "Rome")
+    assert ctx.why_not(one, QUESTION).returned
+
+
+def test_a_ring_is_opened_by_saying_that_one_of_its_links_holds_no_more(ctx: Any, clock: Any) -> None:
+    bonn, rome = ring(ctx, "Bonn", "Rome")
+    clock.move(seconds=1)
+    ctx.kg_invalidate(source_id=bonn, target_id=rome, relation="supersedes")
+    text = ctx.context(QUESTION).text
+    assert "was: Bonn: The office is in Bonn. -> " in text
+    assert "now: Rome: The office is in Rome." in text
+
+
+def test_what_was_only_linked_to_comes_with_what_took_its_place(ctx: Any) -> None:
+    engine = ctx.store(title="Engine", content="The locomotive of platform nine is serviced on Mondays.").id
+    green = ctx.store(title="Colour", content="It is painted green.").id
+    blue = ctx.store(title="Colour now", content="It has been blue since spring.").id
+    ctx.link(engine, green)
+    ctx.link(blue, green, relation="supersedes")
+    found = {hit.id: hit.superseded_by for hit in ctx.recall("locomotive of platform nine").memories}
+    assert found[green] == blue
+    assert "was: Colour: It is painted green." in ctx.context("locomotive of platform nine").text

@@ -1,0 +1,42 @@
+"""Tampering with stored skills is detected."""
+
+from contextlib import suppress
+
+import pytest
+from skill_samples import FILES, TEXT
+
+import holdfast
+from holdfast.features.history import service as history
+from holdfast.kernel.errors import StoreDamaged
+
+
+class Rollback(Exception):
+    """Rolls a transaction back."""
+
+
+def test_verify_finds_what_was_done_to_a_skill_behind_its_back(ctx: holdfast.Holdfast) -> None:
+    ctx.skill_register(inline_skill=TEXT, files=FILES)
+    assert ctx.verify().intact
+    edits = [
+        "update skill_piece set content = (select max(content) from skill_piece)",
+        "delete from skill_piece where digest = (select min(digest) from skill_piece)",
+        "update skill_version set description = 'Does something else.'",
+        "update skill_version set files = '[]'",
+        "update skill_version set signature = replace(signature, substr(signature, 1, 2), 'ff')",
+        "update skill set name = 'other'",
+        "insert into skill_piece (digest, piece, content) select 'x', 0, content from skill_piece limit 1",
+    ]
+    for edit in edits:
+        with suppress(Rollback), ctx.ctx.store.transaction() as session:
+            session.execute_sql(edit, [{}])
+            assert history.verify(ctx.ctx, session), edit
+            raise Rollback
+    assert ctx.verify().intact
+
+
+def test_a_file_that_is_not_what_was_kept_is_an_error(ctx: holdfast.Holdfast) -> None:
+    made = ctx.skill_register(inline_skill=TEXT, files=FILES)
+    with ctx.ctx.store.transaction() as session:
+        session.execute_sql("update skill_piece set content = (select max(content) from skill_piece)", [{}])
+    with pytest.raises(StoreDamaged):
+        ctx.skill_export(made.id)

@@ -1,0 +1,173 @@
+"""The signs of a file's vectors are read packed: what a process that begins finds is what the rows say."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import numpy
+import pytest
+from plans import SqlitePlans
+
+import holdfast
+from holdfast.app import Holdfast
+from holdfast.features.embeddings import store as vectors
+from holdfast.kernel.storage.sqlite.engine import SqliteSession, SqliteStore, open_database
+from holdfast.kernel.storage.sqlite.vectors import BLOCK_SIZE, BinaryIndex, signs_of
+from holdfast.kernel.vector import Vector
+from holdfast.settings import Settings
+
+MANY = 2 * BLOCK_SIZE + 300
+Read = list[tuple[int, int, bytes]]
+
+
+def open_file(file: Path) -> Holdfast:
+    return holdfast.open(settings=Settings(db=str(file), agent_id="ai:tester@here", embedder="none"))
+
+
+def store_numbered(ctx: Holdfast, many: int) -> list[str]:
+    told = [{"title": f"Number {n}", "content": f"number {n}"} for n in range(many)]
+    return [id for first in range(0, many, 1000) for id in ctx.bulk_store(memories=told[first : first + 1000]).ids]
+
+
+def keep(ctx: Holdfast, ids: list[str], model: str = "one") -> None:
+    """Give memories other vectors than they have."""
+    table = numpy.random.default_rng(len(ids)).standard_normal((len(ids), 64)).astype("<f4")
+    with ctx.ctx.store.transaction() as session:
+        hashes = {one.id: one.text_hash for one in vectors.filter_due(session, "none yet", ids)}
+        rows = [Vector(row.tobytes()) for row in table / numpy.linalg.norm(table, axis=1, keepdims=True)]
+        made = zip(ids, rows, strict=True)
+        vectors.put_embeddings(
+            session, [vectors.PassageEmbedding(id, model, 0, 5, 64, hashes[id], 0, row) for id, row in made]
+        )
+
+
+def drop(ctx: Holdfast, ids: list[str]) -> None:
+    with ctx.ctx.store.transaction() as session:
+        for id in ids:
+            vectors.drop_embeddings(session, id)
+
+
+def read(ctx: Holdfast, signs: BinaryIndex, model: str = "one") -> Read:
+    with ctx.ctx.reading() as session:
+        assert isinstance(session, SqliteSession)
+        table = signs.current(session, model, 8)
+    columns = (table.numbers[: table.used], table.rows[: table.used], table.words[:, : table.used].T)
+    return [(int(number), int(row), words.tobytes()) for number, row, words in zip(*columns, strict=True)]
+
+
+def rows(ctx: Holdfast, model: str = "one") -> Read:
+    sql = "select number, rowno, signs from embedding_sign where model = :model order by number"
+    with ctx.ctx.reading() as session:
+        return [tuple(row) for row in session.query_sql(sql, {"model": model})]
+
+
+def packs(ctx: Holdfast) -> dict[int, bytes]:
+    with ctx.ctx.reading() as session:
+        return dict(session.query_sql("select block, packed from embedding_pack where model = 'one'", {}))
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    file = tmp_path_factory.mktemp("crowd") / "memory.db"
+    with open_file(file) as ctx:
+        ids = store_numbered(ctx, MANY)
+        keep(ctx, ids)
+    return file, ids
+
+
+@pytest.fixture
+def many(crowd: tuple[Path, list[str]], tmp_path: Path) -> Iterator[Holdfast]:
+    with open_file(crowd[0]) as ctx:
+        ctx.ctx.store.snapshot(tmp_path / "memory.db")
+    with open_file(tmp_path / "memory.db") as ctx:
+        yield ctx
+
+
+@pytest.fixture
+def ids(crowd: tuple[Path, list[str]]) -> list[str]:
+    return crowd[1]
+
+
+def test_whole_blocks_are_packed_and_only_the_others_read_by_rows(many: Holdfast) -> None:
+    store = many.ctx.store
+    assert isinstance(store, SqliteStore)
+    assert sorted(packs(many)) == [0, 1]
+    with SqlitePlans(store).record_statements() as seen:
+        assert read(many, BinaryIndex()) == rows(many)
+    assert [given["after"] for sql, given in seen if "number > :after" in sql and "rowno" in sql] == [2 * BLOCK_SIZE]
+
+
+def test_whatever_is_added_turned_and_dropped_a_new_process_and_an_old_one_know_the_rows(
+    many: Holdfast, ids: list[str]
+) -> None:
+    random, old = Random(7), BinaryIndex()
+    for _ in range(10):
+        keep(many, random.sample(ids, 90))
+        drop(many, random.sample(ids, 60))
+        keep(many, random.sample(ids, 40), "two")
+        for model in ("one", "two"):
+            assert read(many, BinaryIndex(), model) == rows(many, model)
+        assert set(read(many, old)) >= set(rows(many))
+        assert len(set(read(many, old))) == len(read(many, old))
+    assert sum(map(len, packs(many).values())) // 24 > len(rows(many)) // 2
+
+
+def test_who_was_away_for_long_reads_what_came_since_and_nothing_twice(many: Holdfast, ids: list[str]) -> None:
+    old = BinaryIndex()
+    before = read(many, old)
+    keep(many, ids)
+    assert read(many, old) == before + rows(many)
+
+
+def test_a_block_of_which_much_is_gone_is_packed_anew(many: Holdfast, ids: list[str]) -> None:
+    drop(many, ids[:100])
+    keep(many, ids[-128:])
+    assert len(packs(many)[0]) == BLOCK_SIZE * 24
+    drop(many, ids[100:128])
+    keep(many, ids[-128:])
+    assert len(packs(many)[0]) == (BLOCK_SIZE - 128) * 24
+    assert read(many, BinaryIndex()) == rows(many)
+
+
+def test_a_model_of_which_nothing_is_left_leaves_no_packs(many: Holdfast, ids: list[str]) -> None:
+    with many.ctx.store.transaction() as session:
+        session.do("embedding_delete_model", model="one")
+    keep(many, ids[:256], "two")
+    assert packs(many) == {}
+    assert read(many, BinaryIndex()) == []
+    assert read(many, BinaryIndex(), "two") == rows(many, "two")
+
+
+def test_what_is_purged_is_in_no_pack(many: Holdfast, ids: list[str]) -> None:
+    ((number, _, signs), *_) = rows(many)
+    assert signs in packs(many)[0]
+    many.archive(ids=[ids[0]])
+    many.archive_purge(ids=[ids[0]])
+    assert number not in {one for one, _, _ in rows(many)}
+    assert signs not in packs(many)[0]
+    assert read(many, BinaryIndex()) == rows(many)
+
+
+def test_a_store_of_before_is_packed_when_it_is_opened(many: Holdfast, tmp_path: Path) -> None:
+    file, before = tmp_path / "memory.db", packs(many)
+    many.close()
+    with closing(open_database(str(file))) as plain:
+        for kind, name in plain.execute(
+            "select type, name from sqlite_schema where name in ('embedding_sign_added', 'embedding_sign_dropped',"
+            " 'embedding_sign_worn', 'embedding_repack', 'embedding_gone', 'embedding_pack')"
+        ).fetchall():
+            plain.execute(f"drop {kind} {name}")
+        plain.execute("delete from migration where name = 'packed_signs'")
+    with open_file(file) as again:
+        assert packs(again) == before
+        assert read(again, BinaryIndex()) == rows(again)
+
+
+def test_signs_are_packed_in_the_order_of_their_numbers() -> None:
+    with closing(open_database(":memory:")) as plain:
+        one, other = signs_of(Vector(bytes(256))), signs_of(Vector(b"\xff" * 256))
+        told = [(2, 7, one), (1, 9, other)]
+        sql = "select signs_packed(column1, column2, column3) from (values (?, ?, ?), (?, ?, ?))"
+        ((value,),) = plain.execute(sql, [cell for row in told for cell in row])
+    assert value == b"".join(number.to_bytes(8, "little") for number in (1, 2, 9, 7)) + other + one

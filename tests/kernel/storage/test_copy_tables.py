@@ -1,0 +1,77 @@
+"""What moving a store takes along: every table of the schema, by itself."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holdfast.kernel.storage import migrations
+from holdfast.kernel.storage.copy_tables import Table, copy_all_rows, delete_all_rows
+from holdfast.kernel.storage.open_by_address import open_copy, tables
+from holdfast.kernel.storage.port import Store
+from holdfast.kernel.storage.sqlite import copy_store as sqlite_copy_store
+
+OF_THE_ENGINE = {
+    "postgres": {"memory_text", "node_key"},
+    "sqlite": {"embedding_sign", "embedding_pack", "embedding_removed"},
+}
+"""What only one engine has: the words come with the memories, the signs with the vectors, the key with the store."""
+CATALOG = {
+    "postgres": "select tablename from pg_tables where schemaname = current_schema",
+    "sqlite": "select name from pragma_table_list where type = 'table' and schema = 'main' and name not like 'sqlite%'",
+}
+
+
+def test_every_table_of_a_store_is_moved_but_those_that_only_its_engine_has(store: Store, engine: str) -> None:
+    with store.reading() as session:
+        there = {name for (name,) in session.query_sql(CATALOG[engine], {})}
+    assert {table.name for table in tables()} == there - OF_THE_ENGINE[engine] - {"migration"}
+
+
+def test_every_column_is_moved(store: Store, engine: str) -> None:
+    with store.reading() as session:
+        for table in tables():
+            if engine == "postgres":
+                asked = "select column_name from information_schema.columns where table_schema = current_schema"
+                found = session.query_sql(f"{asked} and table_name = '{table.name}'", {})
+            else:
+                found = session.query_sql(f"select name from pragma_table_info('{table.name}')", {})
+            assert set(table.columns) == {name for (name,) in found}
+
+
+def test_a_table_of_a_later_migration_is_moved_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "migrations").mkdir()
+    (tmp_path / "migrations" / "9999_later.sql").write_text(
+        "create table later (\n  place integer not null,\n  memory text not null references memory (id),\n"
+        "  primary key (memory, place)\n);\n"
+    )
+    monkeypatch.setattr(sqlite_copy_store, "FOLDERS", (*sqlite_copy_store.FOLDERS, tmp_path))
+    found = sqlite_copy_store.tables.__wrapped__()
+    assert migrations.load_migrations(*sqlite_copy_store.FOLDERS)[-1].name == "later"
+    assert Table("later", ("place", "memory"), ("memory", "place")) in found
+    names = [table.name for table in found]
+    assert names.index("memory") < names.index("later")
+
+
+def test_a_table_comes_after_those_that_it_points_to_and_all_after_the_head() -> None:
+    names = [table.name for table in tables()]
+    assert names[0] == "chain"
+    assert all(names.index("memory") < names.index(name) for name in ("memory_tag", "link", "access", "embedding"))
+
+
+def test_what_was_emptied_and_filled_again_is_as_before(store: Store, tmp_path: Path) -> None:
+    with store.transaction() as session:
+        session.do("meta_put", name="colour", body="blue")
+    store.snapshot(tmp_path / "copy.db")
+    before = rows_of(store)
+    with store.transaction() as session:
+        delete_all_rows(session, tables())
+        assert {table.name: table.count(session) for table in tables() if table.count(session)} == {"chain": 1}
+    with closing(open_copy(tmp_path / "copy.db")) as copy, copy.reading() as source, store.transaction() as session:
+        copy_all_rows(session, source, tables())
+    assert (rows_of(store), store.faults()) == (before, [])
+
+
+def rows_of(store: Store) -> dict[str, object]:
+    with store.reading() as session:
+        return {table.name: table.rows(session, None) for table in tables()}

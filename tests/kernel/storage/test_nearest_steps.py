@@ -1,0 +1,38 @@
+"""The nearest by signs come step by step: together the steps are the whole order, which is seldom needed."""
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import Holdfast
+from holdfast.kernel.storage.sqlite import vectors
+from holdfast.kernel.storage.sqlite.vectors import _steps
+
+DISTANCES = st.lists(st.integers(0, 384), max_size=200)
+
+
+@given(DISTANCES, st.integers(1, 250))
+def test_the_steps_are_the_whole_order(distances: list[int], width: int) -> None:
+    order = [place for step in _steps(numpy.array(distances, numpy.uint16), width) for place in step.tolist()]
+    assert order == sorted(range(len(distances)), key=distances.__getitem__)
+
+
+@given(DISTANCES, st.integers(1, 250))
+def test_every_step_but_the_last_is_as_long_as_all_before_it(distances: list[int], width: int) -> None:
+    first, *others = (len(step) for step in _steps(numpy.array(distances, numpy.uint16), width))
+    assert first == min(width, len(distances))
+    assert others[:-1] == [width * 2**number for number in range(len(others[:-1]))]
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("many", [3, 4, 5], ids=["less than two pages", "two pages", "more than two pages"])
+def test_signs_that_are_read_page_by_page_are_all_looked_at(
+    ctx: Holdfast, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    monkeypatch.setattr(vectors, "PAGE_SIZE", 2)
+    for number in range(many):
+        embedding = {"model": "own", "vector": [1.0, 1.0 + number]}
+        ctx.call("store", {"title": f"{number}", "content": f"Number {number}.", "embedding": embedding})
+    found = ctx.call("recall", {"context": "?", "embedding": {"model": "own", "vector": [1.0, 1.0]}})
+    assert [memory.title for memory in found.memories] == [f"{number}" for number in range(many)]

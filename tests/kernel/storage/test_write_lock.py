@@ -1,0 +1,84 @@
+"""Turns: a writer waits for all others together, in its process and outside, and not for ever."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+
+import pytest
+
+from holdfast.kernel.errors import StoreBusy
+from holdfast.kernel.storage import write_lock
+from holdfast.kernel.storage.port import Store
+from timeouts import TIMEOUT
+
+WRITERS = 100
+"""So many that, if each waited for those before it, all of them would take longer than any time-out."""
+
+
+@contextmanager
+def queueing(holder: Store, stores: Sequence[Store]) -> Iterator[list["Future[None]"]]:
+    """Writers, one through each of the stores, that come at once while another thread is in the middle of a change."""
+    holds, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with holder.transaction():
+            holds.set()
+            done.wait()
+
+    def write(store: Store) -> None:
+        with store.transaction() as session:
+            session.do("meta_put", name="late", body="{}")
+
+    with ThreadPoolExecutor(len(stores) + 1) as pool:
+        pool.submit(hold)
+        holds.wait()
+        try:
+            yield [pool.submit(write, store) for store in stores]
+        finally:
+            done.set()
+
+
+def assert_all_are_refused(writers: "list[Future[None]]") -> None:
+    ended, waiting = wait(writers, timeout=TIMEOUT)
+    assert (len(waiting), {type(one.exception()) for one in ended}) == (0, {StoreBusy})
+
+
+def test_writers_of_one_process_wait_for_one_another_only_so_long(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_lock, "LOCK_SECONDS", 0.2)
+    with queueing(store, [store] * WRITERS) as writers:
+        assert_all_are_refused(writers)
+    with store.reading() as session:
+        assert session.rows("meta_list") == []
+
+
+def test_writers_that_queue_in_their_process_wait_no_longer_for_another_one(
+    open_again: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_lock, "LOCK_SECONDS", 2)
+    with queueing(open_again(), [open_again()] * WRITERS) as writers:
+        assert_all_are_refused(writers)
+
+
+@pytest.mark.full
+def test_writers_of_many_processes_wait_no_longer_for_those_before_them_in_line(
+    open_again: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_lock, "LOCK_SECONDS", 3)
+    with queueing(open_again(), [open_again() for _ in range(WRITERS)]) as writers:
+        assert_all_are_refused(writers)
+
+
+def test_whose_turn_comes_in_time_writes(open_again: Callable[[], Store]) -> None:
+    store = open_again()
+    with queueing(open_again(), [store, open_again(), store]) as writers:
+        pass
+    assert [writer.result() for writer in writers] == [None] * 3
+
+
+def test_the_time_to_wait_for_other_processes_began_when_the_thread_came() -> None:
+    lock = threading.RLock()
+    with write_lock.hold_write_lock(lock) as outer, write_lock.hold_write_lock(lock) as inner:
+        assert outer() < inner() <= write_lock.LOCK_SECONDS

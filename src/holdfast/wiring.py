@@ -42,7 +42,7 @@ def redact_memory(session: Session, kind: str, record: str, seen: Mapping[str, i
     session.do("duplicate_count_drop", id=record)
     embeddings.drop_embeddings(session, record)
     for table in (recall_store, curation, ingest):
-        table.purge(session, [record])
+        table.purge_memories(session, [record])
 
 
 def apply_erasures(tx: Transaction, applied: ChangeMerger) -> None:

@@ -10,7 +10,7 @@ from holdfast.kernel.errors import Forbidden, Invalid, NotFound, TitleTaken
 
 
 @pytest.fixture
-def store_two(ctx: holdfast.Holdfast) -> tuple[str, str]:
+def two_memories(ctx: holdfast.Holdfast) -> tuple[str, str]:
     """Store two memories by two agents."""
     first = ctx.store(
         title="First",
@@ -47,8 +47,8 @@ def test_the_default_summary_is_the_most_relevant_sentences(ctx: holdfast.Holdfa
     assert (done.method, done.memory.metadata["method"]) == ("heuristic", "heuristic")
 
 
-def test_one_memory_replaces_several(ctx: holdfast.Holdfast, store_two: tuple[str, str]) -> None:
-    answer = ctx.consolidate(ids=list(store_two), title="Both", summary="one and two")
+def test_one_memory_replaces_several(ctx: holdfast.Holdfast, two_memories: tuple[str, str]) -> None:
+    answer = ctx.consolidate(ids=list(two_memories), title="Both", summary="one and two")
     made = ctx.get(answer.id)
     assert (answer.consolidated, answer.memory.id) == (2, answer.id)
     assert {name: getattr(made, name) for name in SHOWN} == {
@@ -66,7 +66,7 @@ def test_one_memory_replaces_several(ctx: holdfast.Holdfast, store_two: tuple[st
         "metadata": {
             "shared": 2,
             "first": True,
-            "derived_from": list(store_two),
+            "derived_from": list(two_memories),
             "consolidated_from_agents": ["ai:other@here", "ai:tester@here"],
         },
     }
@@ -89,27 +89,27 @@ SHOWN = (
 )
 
 
-def test_the_sources_are_archived_linked_and_restorable(ctx: holdfast.Holdfast, store_two: tuple[str, str]) -> None:
+def test_the_sources_are_archived_linked_and_restorable(ctx: holdfast.Holdfast, two_memories: tuple[str, str]) -> None:
     other = ctx.store(title="Other", content="three")
-    ctx.link(source_id=other.id, target_id=store_two[0])
-    made = ctx.consolidate(ids=list(store_two), title="Both", summary="one and two")
+    ctx.link(source_id=other.id, target_id=two_memories[0])
+    made = ctx.consolidate(ids=list(two_memories), title="Both", summary="one and two")
     assert {(row.id, row.archive_reason) for row in ctx.archive_list().archived} == {
-        (store_two[0], "consolidated"),
-        (store_two[1], "consolidated"),
+        (two_memories[0], "consolidated"),
+        (two_memories[1], "consolidated"),
     }
     links = {(link.source_id, link.target_id, link.relation) for link in ctx.get(made.id).links}
-    assert links == {(made.id, store_two[0], "derived_from"), (made.id, store_two[1], "derived_from")}
-    restored = ctx.archive_restore(store_two[0])
-    assert (restored.content, len(ctx.get(store_two[0]).links)) == ("one", 2)
+    assert links == {(made.id, two_memories[0], "derived_from"), (made.id, two_memories[1], "derived_from")}
+    restored = ctx.archive_restore(two_memories[0])
+    assert (restored.content, len(ctx.get(two_memories[0]).links)) == ("one", 2)
 
 
-def test_the_merged_memory_may_reuse_a_title(ctx: holdfast.Holdfast, store_two: tuple[str, str]) -> None:
-    made = ctx.consolidate(ids=list(store_two), title="First", summary="one and two")
+def test_the_merged_memory_may_reuse_a_title(ctx: holdfast.Holdfast, two_memories: tuple[str, str]) -> None:
+    made = ctx.consolidate(ids=list(two_memories), title="First", summary="one and two")
     assert [(row.id, row.title) for row in ctx.list().memories] == [(made.id, "First")]
 
 
-def test_without_a_summary_the_contents_are_joined(ctx: holdfast.Holdfast, store_two: tuple[str, str]) -> None:
-    assert ctx.consolidate(ids=list(store_two), title="Both").memory.content == "First\none\n\nSecond\ntwo"
+def test_without_a_summary_the_contents_are_joined(ctx: holdfast.Holdfast, two_memories: tuple[str, str]) -> None:
+    assert ctx.consolidate(ids=list(two_memories), title="Both").memory.content == "First\none\n\nSecond\ntwo"
 
 
 def test_the_namespace_is_the_given_or_the_common_one(ctx: holdfast.Holdfast) -> None:
@@ -118,18 +118,18 @@ def test_the_namespace_is_the_given_or_the_common_one(ctx: holdfast.Holdfast) ->
     assert ctx.consolidate(ids=made[2:], title="A", summary="s", namespace="told").memory.namespace == "told"
 
 
-def test_private_sources_give_a_private_memory(ctx: holdfast.Holdfast, store_two: tuple[str, str]) -> None:
+def test_private_sources_give_a_private_memory(ctx: holdfast.Holdfast, two_memories: tuple[str, str]) -> None:
     secret = ctx.store(title="Secret", content="hush", scope="private")
-    made = ctx.consolidate(ids=[*store_two, secret.id], title="All", summary="all of it")
+    made = ctx.consolidate(ids=[*two_memories, secret.id], title="All", summary="all of it")
     assert made.memory.scope == "private"
     with pytest.raises(NotFound):
         ctx.call("get", {"id": made.id}, caller=Caller(agent="ai:other@here"))
 
 
 def test_consolidation_is_one_transaction_and_each_change_can_be_undone(
-    ctx: holdfast.Holdfast, store_two: tuple[str, str]
+    ctx: holdfast.Holdfast, two_memories: tuple[str, str]
 ) -> None:
-    ctx.consolidate(ids=list(store_two), title="Both", summary="one and two")
+    ctx.consolidate(ids=list(two_memories), title="Both", summary="one and two")
     changes = ctx.events(after=2).events
     assert [(change.op, change.kind) for change in changes] == [
         ("consolidate", "memory"),
@@ -140,7 +140,7 @@ def test_consolidation_is_one_transaction_and_each_change_can_be_undone(
     ]
     assert len({change.batch for change in changes}) == 1
     ctx.undo(change=changes[0].seq)
-    assert ctx.get(store_two[0]).state == "live"
+    assert ctx.get(two_memories[0]).state == "live"
     assert ctx.verify().intact
 
 
@@ -157,24 +157,26 @@ def test_consolidation_is_one_transaction_and_each_change_can_be_undone(
     ids=["one", "too many", "one twice", "one twice by its beginning", "a missing one", "none"],
 )
 def test_invalid_ids_are_refused_and_nothing_changes(
-    ctx: holdfast.Holdfast, store_two: tuple[str, str], ids: Any, error: type[Exception]
+    ctx: holdfast.Holdfast, two_memories: tuple[str, str], ids: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        ctx.consolidate(ids=ids(*store_two), title="Both", summary="one and two")
+        ctx.consolidate(ids=ids(*two_memories), title="Both", summary="one and two")
     assert ctx.stats().changes == 2
 
 
-def test_a_taken_title_is_refused_and_nothing_changes(ctx: holdfast.Holdfast, store_two: tuple[str, str]) -> None:
+def test_a_taken_title_is_refused_and_nothing_changes(ctx: holdfast.Holdfast, two_memories: tuple[str, str]) -> None:
     ctx.store(title="Both", content="already", namespace="team")
     with pytest.raises(TitleTaken):
-        ctx.consolidate(ids=list(store_two), title="Both", summary="one and two")
+        ctx.consolidate(ids=list(two_memories), title="Both", summary="one and two")
     assert (ctx.stats().changes, ctx.stats().archived_total) == (3, 0)
 
 
-def test_the_caller_must_be_allowed_to_change_every_source(ctx: holdfast.Holdfast, store_two: tuple[str, str]) -> None:
+def test_the_caller_must_be_allowed_to_change_every_source(
+    ctx: holdfast.Holdfast, two_memories: tuple[str, str]
+) -> None:
     shown = ctx.store(title="Shown", content="read only", scope="private")
     ctx.grant(id=shown.id, agent_id="ai:other@here", permission="read")
-    asked = {"ids": [store_two[0], shown.id], "title": "Both", "summary": "one"}
+    asked = {"ids": [two_memories[0], shown.id], "title": "Both", "summary": "one"}
     with pytest.raises(Forbidden):
         ctx.call("consolidate", asked, caller=Caller(agent="ai:other@here"))
     with pytest.raises(NotFound):
@@ -183,11 +185,12 @@ def test_the_caller_must_be_allowed_to_change_every_source(ctx: holdfast.Holdfas
 
 
 def test_a_key_cannot_consolidate_into_a_namespace_out_of_reach(
-    ctx: holdfast.Holdfast, store_two: tuple[str, str]
+    ctx: holdfast.Holdfast, two_memories: tuple[str, str]
 ) -> None:
     confined = Caller(agent="ai:tester@here", namespaces=("team",))
     with pytest.raises(Forbidden):
-        ctx.call("consolidate", {"ids": list(store_two), "title": "Both", "namespace": "elsewhere"}, caller=confined)
+        ctx.call("consolidate", {"ids": list(two_memories), "title": "Both", "namespace": "elsewhere"}, caller=confined)
     assert (
-        ctx.call("consolidate", {"ids": list(store_two), "title": "Both"}, caller=confined).memory.namespace == "team"
+        ctx.call("consolidate", {"ids": list(two_memories), "title": "Both"}, caller=confined).memory.namespace
+        == "team"
     )

@@ -458,7 +458,9 @@ def test_purging_a_memory_erases_its_marks_and_proposals(clocked_store: holdfast
         assert curation.get_marks(session, "duplicates", [ids[1]])
 
 
-def test_proposals_are_visible_with_their_memories(timed: holdfast.Holdfast, seen_by: Callable[..., Any]) -> None:
+def test_proposals_are_visible_with_their_memories(
+    clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
+) -> None:
     ada, bob = seen_by("ai:ada@here"), seen_by("ai:bob@here")
     ada.store(title="Mine", content=f"{POOL} A connection pool is small.", scope="private")
     ada.curate(apply=True)

@@ -26,7 +26,7 @@ def test_tags_of_the_namespace_come_first() -> None:
 
 
 def test_existing_tags_are_not_suggested_again() -> None:
-    assert "postgresql" not in tags("Limits", POOL, without=["PostgreSQL"])
+    assert "postgresql" not in tags("Limits", POOL, existing=["PostgreSQL"])
 
 
 def test_words_common_elsewhere_are_poor_tags() -> None:

@@ -130,7 +130,7 @@ def test_text_that_a_memory_already_has_is_not_stored_again(ctx: Any) -> None:
     assert decisions(answer) == {"duplicate": 1, "new": 2}
     assert answer.segments[0].memory_id == known
     ingest_text(ctx, HANDBOOK, again=True)
-    assert get_duplicate_count(ctx.hold, known) == 1
+    assert get_duplicate_count(ctx.ctx, known) == 1
 
 
 def test_temporary_and_private_memories_do_not_replace_a_segment(db: str, ctx: Any) -> None:
@@ -423,8 +423,8 @@ def test_a_purge_erases_the_record_of_a_segment(ctx: Any) -> None:
     ctx.archive_purge(ids=[answer.segments[0].memory_id])
     again = ingest_text(ctx, HANDBOOK)
     assert ("deleted since" in again.segments[0].reason, len(again.gone)) == (True, 1)
-    with ctx.hold.reading() as session:
-        (last,) = ingests.list_previous(session, "doc:handbook", "team", ctx.hold.caller.agent, limit=1)
+    with ctx.ctx.reading() as session:
+        (last,) = ingests.list_previous(session, "doc:handbook", "team", ctx.ctx.caller.agent, limit=1)
         assert [bool(one.reason or one.digest) for one in ingests.list_outcomes(session, last.id)] == [
             False,
             True,

@@ -21,7 +21,8 @@ _NEGATIONS = frozenset(
 )
 _NEGATION_FILLERS = frozenset("longer anymore any yet even ever do does did is are was were be".split())
 """Words that appear or disappear with a negation."""
-_ANTONYM_PAIRS = """enabled/disabled enable/disable on/off true/false always/never before/after allow/deny allowed/forbidden
+_ANTONYM_PAIRS = """
+    enabled/disabled enable/disable on/off true/false always/never before/after allow/deny allowed/forbidden
     required/optional increase/decrease increased/decreased open/closed up/down success/failure succeeded/failed
     accept/reject accepted/rejected add/remove added/removed public/private more/less higher/lower faster/slower
     safe/unsafe valid/invalid supported/unsupported supports/lacks online/offline active/inactive sync/async

@@ -213,7 +213,7 @@ def withdraw_proposals(session: Session, run: str, agent: str, now: int) -> int:
     return len(session.rows("curate_proposal_withdraw", run=run, decided_by=agent, decided_at=now))
 
 
-def purge(session: Session, ids: Sequence[str]) -> None:
+def purge_memories(session: Session, ids: Sequence[str]) -> None:
     """Erase marks and proposals of purged memories."""
     session.do("curate_mark_purge", ids=list(ids))
     session.do("curate_proposal_purge", ids=list(ids))

@@ -68,7 +68,8 @@ def _check_not_compacted(session: Session, id: str, as_of: int | None, known_at:
         too_early = too_early or as_of < find_true_from(transaction.body_of(MEMORY, entry))
     if too_early:
         raise HistoryCompacted(
-            f"History of the memory {id} before {format_timestamp(entry.kept_at)} was compacted: only its final state is kept.",
+            f"History of the memory {id} before {format_timestamp(entry.kept_at)} was compacted: "
+            "only its final state is kept.",
             id=id,
             since=format_timestamp(entry.kept_at),
         )

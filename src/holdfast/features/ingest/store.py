@@ -89,7 +89,7 @@ def get_statuses(session: Session, caller: Caller, ids: Sequence[str], now: int)
     return {id: MemoryStatus(title, state == "live" and lives_until > now) for id, title, state, lives_until in rows}
 
 
-def purge(session: Session, ids: Sequence[str]) -> None:
+def purge_memories(session: Session, ids: Sequence[str]) -> None:
     """Erase reasons, digests and model answers about purged memories."""
     session.do("ingest_purge", ids=list(ids))
     session.do("ingest_segment_purge", ids=list(ids))

@@ -10,7 +10,7 @@ from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 
 
 @pytest.fixture
-def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 

@@ -13,7 +13,7 @@ from holdfast.kernel.errors import Invalid, NotFound
 
 
 @pytest.fixture
-def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 

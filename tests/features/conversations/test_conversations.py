@@ -122,11 +122,11 @@ def test_words_that_others_keep_meanwhile_leave_the_summary_to_the_next(
     made = conversations.extract_summary
 
     def meanwhile(*asked: Any) -> str:
-        monkeypatch.setattr(conversations, "weightiest", made)
+        monkeypatch.setattr(conversations, "extract_summary", made)
         say_turns(clocked_store, "I was quicker.")
         return made(*asked)
 
-    monkeypatch.setattr(conversations, "weightiest", meanwhile)
+    monkeypatch.setattr(conversations, "extract_summary", meanwhile)
     say_turns(clocked_store, *("And", "five", "more", "of", "these", "words"))
     (going,) = clocked_store.conversation_list().conversations
     assert (going.turns, going.covered) == (77, 0)

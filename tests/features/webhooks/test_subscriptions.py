@@ -47,7 +47,7 @@ class World(NamedTuple):
     def deliver(self) -> int:
         return Dispatcher(self.hold.ctx).deliver()
 
-    def delivered(self) -> list[tuple[int, str]]:
+    def list_delivered(self) -> list[tuple[int, str]]:
         return [(one.body["seq"], one.body["event"]) for one in self.receiver.asked]
 
     def subscribe(self, **more: Any) -> Any:
@@ -76,7 +76,7 @@ def test_every_change_is_told_once_in_order_and_under_its_name(world: World) -> 
     world.hold.promote(id=one.id)
     world.hold.delete(id=one.id)
     assert world.deliver() == 6
-    assert world.delivered() == [
+    assert world.list_delivered() == [
         (2, "memory_store"),
         (3, "memory_update"),
         (4, "memory_link_created"),
@@ -148,7 +148,7 @@ def test_only_what_is_asked_for_is_told_and_the_feed_takes_the_same_filters(
     world.hold.link(source_id=team, target_id=ids[0])
     world.hold.delete(id=ids[1])
     world.deliver()
-    assert [seq for seq, _ in world.delivered()] == told
+    assert [seq for seq, _ in world.list_delivered()] == told
     filters = {name: value for name, value in asked.items() if name != "after"}
     page = world.hold.events(after=asked.get("after", 2), limit=1000, **filters)
     assert [one.seq for one in page.events] == told
@@ -200,7 +200,7 @@ def test_a_receiver_that_fails_is_tried_again_later_and_what_follows_waits_for_i
     assert (world.deliver(), world.deliver()) == (1, 0)
     world.clock.move(seconds=20)
     assert world.deliver() == 2
-    assert [seq for seq, _ in world.delivered()] == [1, 1, 1, 2]
+    assert [seq for seq, _ in world.list_delivered()] == [1, 1, 1, 2]
     ids = [one.headers["webhook-id"] for one in world.receiver.asked]
     assert len(set(ids[:3])) == 1 != len(set(ids))
     times = {one.headers["webhook-timestamp"] for one in world.receiver.asked[:3]}
@@ -222,7 +222,7 @@ def test_what_nobody_takes_becomes_a_dead_letter_and_is_sent_again_on_request(
     for _ in range(8):
         world.deliver()
         world.clock.move(hours=1)
-    assert [seq for seq, _ in world.delivered()] == [1, 1, 1, 1, 2, 2, 2, 3]
+    assert [seq for seq, _ in world.list_delivered()] == [1, 1, 1, 1, 2, 2, 2, 3]
     dead = world.hold.subscription_deliveries(state=["dead"]).deliveries
     assert [(one.seq, one.attempts, one.status) for one in dead] == [(2, 3, 400), (1, 4, 500)]
     with pytest.raises(NotFound):
@@ -231,11 +231,11 @@ def test_what_nobody_takes_becomes_a_dead_letter_and_is_sent_again_on_request(
     assert world.hold.subscription_replay(id=made.id, all_dead_letters=True).requeued == 1
     world.hold.store(title="Four", content="x")
     world.deliver()
-    assert [seq for seq, _ in world.delivered()][8:] == [1, 2, 4]
+    assert [seq for seq, _ in world.list_delivered()][8:] == [1, 2, 4]
     assert world.hold.subscription_deliveries(state=["dead"]).count == 0
     assert world.hold.subscription_replay(id=made.id, since=2).place == 2
     world.deliver()
-    assert [seq for seq, _ in world.delivered()][11:] == [3, 4]
+    assert [seq for seq, _ in world.list_delivered()][11:] == [3, 4]
 
 
 class Warnings(NamedTuple):
@@ -304,7 +304,7 @@ def test_a_receiver_that_is_gone_ends_the_subscription_which_says_why(world_with
     assert world.deliver() == 0
     world.hold.subscription_replay(id=made.id, since=0)
     world.deliver()
-    assert [seq for seq, _ in world.delivered()] == [1, 1]
+    assert [seq for seq, _ in world.list_delivered()] == [1, 1]
 
 
 def hang(handler: Handler, _: ReceivedRequest) -> None:
@@ -361,7 +361,7 @@ def test_two_dispatchers_do_not_deliver_the_same_and_a_dead_one_is_followed(worl
     assert Dispatcher(world.hold.ctx).deliver() == 0
     world.clock.move(seconds=13)
     assert Dispatcher(world.hold.ctx).deliver() == 1
-    assert world.delivered() == [(1, "memory_store")]
+    assert world.list_delivered() == [(1, "memory_store")]
 
 
 def test_who_lost_the_subscription_settles_nothing(world: World) -> None:
@@ -379,7 +379,7 @@ def test_who_lost_the_subscription_settles_nothing(world: World) -> None:
     assert slow._record_attempt(one, token, item, result) is None
     [after] = world.hold.subscription_list().subscriptions
     assert (after.id, after.place, after.delivered) == (made.id, 1, 1)
-    assert [seq for seq, _ in world.delivered()] == [1, 1]
+    assert [seq for seq, _ in world.list_delivered()] == [1, 1]
 
 
 def test_history_is_not_folded_before_it_was_told(world: World) -> None:

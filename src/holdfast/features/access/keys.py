@@ -94,7 +94,7 @@ def validate_paths(namespaces: Iterable[str]) -> tuple[str, ...]:
         )
     )
     if not paths or len(paths) > MAX_NAMESPACES:
-        raise Invalid(f"namespaces: 1 to {MAX_NAMESPACES} of them", fields=["namespaces"])
+        raise Invalid(f"namespaces: must have 1 to {MAX_NAMESPACES} entries", fields=["namespaces"])
     if any("*" in path and path != "*" for path in paths):
         raise Invalid("namespaces: * is allowed only alone or after a final /", fields=["namespaces"])
     return ALL_NAMESPACES if "*" in paths else paths

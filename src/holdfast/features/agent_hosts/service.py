@@ -82,7 +82,8 @@ def build_session_start(ctx: Context, event: HostEvent, max_tokens: int) -> str:
         done = session_start.build_session_context(
             ctx, session_start.SessionScope(place.namespace, place.names, ctx.caller.agent), most
         )
-    head = f"{session_start.format_manifest(place.namespace, done, most)}\nKeep what concerns this project under {place.namespace}."
+    manifest = session_start.format_manifest(place.namespace, done, most)
+    head = f"{manifest}\nStore memories about this project under {place.namespace}."
     with ctx.store.transaction() as session:
         kept = hook_sessions.get_session(session, session_key(event))
         hook_sessions.put_session(session, session_key(event), kept._replace(given=tuple(done.ids)), ctx.now())

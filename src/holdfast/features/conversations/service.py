@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.features.conversations import store as conversation_store
 from holdfast.features.conversations.store import Conversation, ConversationFilter, Scope
-from holdfast.features.curation.extract_summary import extract_content_words
-from holdfast.features.curation.extract_summary import extract_summary as summarise_by_rules
+from holdfast.features.curation.extract_summary import extract_content_words, extract_summary
 from holdfast.features.curation.summarise import MAX_SENTENCES, summarise_memories
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.lifecycle import archive_memory
@@ -113,7 +112,7 @@ def _roll_summary(ctx: Context, scope: Scope, coming: Sequence[Turn]) -> Rolling
     texts = [text[:MAX_TURN_CHARS] for _, text in told]
     text = "\n".join(texts if known is None else [known.content, *texts])
     with ctx.reading() as session:
-        made = summarise_by_rules(text, MAX_SENTENCES, word_weights(session, extract_content_words(text)))
+        made = extract_summary(text, MAX_SENTENCES, word_weights(session, extract_content_words(text)))
     return RollingSummary(going, made, told[-1][0]) if told and made else None
 
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from holdfast.kernel.errors import Invalid
 
-SECRET_PREFIX = "whsec_"
+SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix of every secret, not a secret
 MIN_SECRET, MAX_SECRET = 16, 256
 
 

@@ -141,5 +141,6 @@ def _scope_note(entry: "NamespaceEntry") -> str | None:
     if not entry.is_reachable:
         return "Your key does not reach this namespace; only reachable namespaces below it were searched."
     if entry.scope is None:
-        return f"No reflections: the maximum depth is {entry.max_depth}, the skill asks for {entry.composition.min_depth} or more."
+        wanted = entry.composition.min_depth
+        return f"No reflections: the maximum depth is {entry.max_depth}, the skill asks for {wanted} or more."
     return None

@@ -14,7 +14,7 @@ from holdfast.kernel.caller import Caller
 from holdfast.kernel.context import Progress
 from holdfast.kernel.errors import CuratorBusy, Forbidden, Invalid, NotFound, OperationCancelled
 from holdfast.kernel.journal.kinds import MEMORY, load_memory
-from holdfast.kernel.records import field_versions as cells
+from holdfast.kernel.records import field_versions
 from holdfast.kernel.storage import leases
 from holdfast.kernel.timestamps import DAY, SECOND
 
@@ -332,7 +332,7 @@ def written_at(ctx: holdfast.Holdfast, id: str, name: str) -> int:
     with ctx.ctx.reading() as session:
         (row,) = session.select(("memory_select", "memory.one"), {"id": id})
         (raw,) = session.row("memory_cells", id=id) or (b"",)
-    known = cells.unpack(raw, cells.flatten(MEMORY.merge_schema, load_memory(row)))
+    known = field_versions.unpack(raw, field_versions.flatten(MEMORY.merge_schema, load_memory(row)))
     return max(stamp.time for stamp in known.own[name].values)
 
 

@@ -50,7 +50,7 @@ def extract_tags(
 ) -> list[TagSuggestion]:
     """Extract the best tags for a text, tags in use first, then by weight. Deterministic.
 
-    `rarity` weighs a word by its rarity elsewhere; `without` are the tags the text already has.
+    `rarity` weighs a word by its rarity elsewhere; `existing` are the tags the text already has.
     """
     counts, title_counts = Counter(_extract_phrases(content[:MAX_TEXT_LENGTH])), Counter(_extract_phrases(title))
     weights = _weigh_phrases(counts, title_counts, rarity)

@@ -313,7 +313,7 @@ class CuratorRun:
         self.actions.append(CurateAction(step, "changed", self._list_lasting(ids), what))
 
     def propose(self, step: Step, sort: str, memory: str, other: str | None, key: str, body: object, what: str) -> None:
-        """Propose a change. Raises Skip if it was proposed before."""
+        """Propose a change. Raises SkipMemory if it was proposed before."""
         offer = curation.Proposal(
             id=curation.derive_proposal_id(sort, key),
             run=self.id,

@@ -11,7 +11,7 @@ MAX_TITLE_LENGTH = 60
 
 
 def split_into_atoms(text: str, max_tokens: int, breaks: Collection[int] = ()) -> list[Span]:
-    """Return the spans of the atoms: as many whole sentences as fit into `most` tokens.
+    """Return the spans of the atoms: as many whole sentences as fit into `max_tokens`.
 
     `breaks` are the numbers of sentences that start a new topic.
     """

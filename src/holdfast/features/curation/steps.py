@@ -57,7 +57,7 @@ MAX_LINKS = 1000
 
 
 def perform_step(run: CuratorRun, step: Step, memory: Memory, page: Page) -> None:
-    """Run one step on one memory. Raises Skip with a reason to report."""
+    """Run one step on one memory. Raises SkipMemory with a reason to report."""
     match step:
         case "duplicates":
             _merge_duplicates(run, memory)

@@ -57,7 +57,7 @@ def tag_memory(ctx: Context, id: str, *, apply: bool = False, expected_version: 
 
 
 def suggest_memory_tags(ctx: Context, memory: Memory, count_known: TagCounter | None = None) -> TagResult:
-    """Suggest tags for a memory; `in_use` returns those of a namespace. Never call it inside a transaction."""
+    """Suggest tags for a memory; `count_known` counts those of a namespace. Never call it inside a transaction."""
     with ctx.reading() as session:
         in_namespace = (
             count_known(session, memory.namespace) if count_known else count_tags(ctx, session, memory.namespace)

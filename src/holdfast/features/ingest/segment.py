@@ -73,7 +73,7 @@ class Outline(NamedTuple):
 
 
 def parse_outline(text: str, max_length: int = DEFAULT_LENGTH, limit: int | None = None) -> Outline:
-    """Parse a document: front matter, title, headings and up to `most` segments."""
+    """Parse a document: front matter, title, headings and up to `limit` segments."""
     front, begins = find_front_matter(text)
     reading = _Parser(text, max_length)
     segments = list(islice(reading.read_segments(begins), limit))

@@ -36,7 +36,7 @@ class MethodInfo(Struct, frozen=True, kw_only=True):
 
 
 def method_fields(how: MethodUsed) -> dict[str, Any]:
-    """Build the fields of `Reasoned`."""
+    """Build the fields of `MethodInfo`."""
     optional = {"model": how.model, "reason": how.reason}
     return {"method": how.method, **{name: value for name, value in optional.items() if value is not None}}
 

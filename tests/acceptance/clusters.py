@@ -1,4 +1,4 @@
-"""A PostgreSQL server that can be restarted, killed and filled, and a wire to it that can be cut."""
+"""A PostgreSQL server that can be restarted, killed and filled, and a connection that can be cut."""
 
 import os
 import re
@@ -22,7 +22,7 @@ LONGEST_MESSAGE = 1 << 20
 
 
 class Cluster(Postgres):
-    """A server of a test's own, which keeps what it has committed as a server in earnest does."""
+    """A server of one test, with full durability."""
 
     def __init__(self, uri: str, binaries: Path, user: str | None) -> None:
         super().__init__(uri)
@@ -33,7 +33,7 @@ class Cluster(Postgres):
         self.setting(fsync=None, full_page_writes=None, synchronous_commit=None)
 
     def setting(self, **settings: str | None) -> None:
-        """Set something for the whole server, or put it back."""
+        """Set or reset a setting of the whole server."""
         with self.admin() as connection:
             for name, value in settings.items():
                 connection.execute(
@@ -42,17 +42,17 @@ class Cluster(Postgres):
             connection.execute("select pg_reload_conf()")
 
     def get_setting(self, name: str) -> str:
-        """A setting that is in force."""
+        """Return the value of a setting."""
         with self.admin() as connection:
             ((value,),) = connection.execute(f"show {name}").fetchall()
         return str(value)
 
     def control(self, *words: str) -> None:
-        """pg_ctl, as the user that the server runs as."""
+        """Run pg_ctl as the server's user."""
         self._run("pg_ctl", "-w", "-t", str(TIMEOUT), "-D", str(self._data), *words)
 
     def start(self) -> None:
-        """A server that was killed leaves processes for a moment, which it must not share its memory with."""
+        """Wait until the processes of a killed server have ended: they still use its shared memory."""
 
         def starts() -> bool:
             try:
@@ -67,12 +67,12 @@ class Cluster(Postgres):
         self.control("-m", mode, "stop")
 
     def kill(self) -> None:
-        """As a power cut takes it: no process of the server does anything any more."""
+        """Kill all processes of the server, as a power failure would."""
         postmaster = int((self._data / "postmaster.pid").read_text().split()[0])
         os.kill(postmaster, signal.SIGKILL)
 
     def terminate(self) -> int:
-        """End every connection of ours, as an administrator does."""
+        """Terminate all our connections, as an administrator would."""
         with self.admin() as connection:
             ended = connection.execute(
                 f"select pg_terminate_backend(pid, {TIMEOUT * 1000}) from pg_stat_activity"
@@ -81,13 +81,13 @@ class Cluster(Postgres):
         return len(ended)
 
     def own(self, folder: Path) -> None:
-        """Give a folder to the user that the server runs as."""
+        """Make the server's user the owner of a folder."""
         if self._user is not None:
             shutil.chown(folder, self._user)
 
     @contextmanager
     def replica(self) -> Iterator[str]:
-        """The address of a copy of the server that follows it and only lets itself be read."""
+        """Return the address of a read-only replica of the server."""
         with TemporaryDirectory(prefix="holdfast-replica-") as folder:
             data, sockets = Path(folder) / "data", Path(folder)
             self.own(sockets)
@@ -104,7 +104,7 @@ class Cluster(Postgres):
         subprocess.run(command, check=True, user=self._user, cwd="/", stdout=subprocess.DEVNULL)
 
     def by_wire(self, wire: "Wire", schema: str, **more: str) -> str:
-        """The address of a schema at the other end of a wire."""
+        """Return the address of a schema through a wire."""
         asked = "".join(f"&{name}={quote(value)}" for name, value in more.items())
         return f"postgresql://postgres@127.0.0.1:{wire.port}/{self.database}?schema={schema}{asked}"
 
@@ -125,7 +125,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
 
 
 class Wire:
-    """A way to a server on this machine, which can be cut when a certain message goes over it."""
+    """A proxy to a local server that can be cut when a certain message is sent."""
 
     def __init__(self, to: Path) -> None:
         self._to = str(to)
@@ -138,7 +138,7 @@ class Wire:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut_at(self, message: bytes, *, arrives: bool, stays: bool = False) -> None:
-        """Cut the wire once when a message is sent: before it arrives, or when its answer would have come."""
+        """Cut the wire once when a message is sent: before it arrives, or before its answer."""
         self._cut_at = (re.compile(re.escape(message), re.I), arrives)
         self.stays_cut = stays
         self.is_cut.clear()

@@ -1,4 +1,4 @@
-"""Disks that fail, beneath the real store: one loses power, one refuses."""
+"""Failing disks under a real store: power loss and I/O errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _names = count()
 
 
 class DiskFile:
-    """A file as it is read, as it is on the platter, and every state of each sector in between."""
+    """A file as read, as on the platter, and all states of each sector in between."""
 
     def __init__(self, content: bytes, *, named: bool) -> None:
         self.now = bytearray(content)
@@ -24,7 +24,7 @@ class DiskFile:
         self.sectors: dict[int, list[bytes]] = {}
         self.sizes: list[int] = []
         self.named = named
-        """Whether its name is on the platter too."""
+        """Whether its directory entry is on the platter."""
 
     def write(self, data: bytes, offset: int) -> None:
         if offset > len(self.now):
@@ -44,7 +44,7 @@ class DiskFile:
         self.sizes.clear()
 
     def after_the_cut(self, random: Random) -> bytes:
-        """What a platter may hold: of each sector any state since the last sync, of the size too, in no order."""
+        """Return a possible platter content: any state of each sector, and of the size, since the last sync."""
         reached = random.choice([0.0, 0.3, 0.7, 1.0])
         found = bytearray(self.synced)
         for sector, states in self.sectors.items():
@@ -60,13 +60,13 @@ class DiskFile:
 
 
 class PowerDisk(apsw.VFS):
-    """A disk whose power is cut at one of its operations; from there on nothing reaches it."""
+    """A disk that loses power at one of its operations; later writes are lost."""
 
     def __init__(self, cut_at: int, random: Random) -> None:
         self.name = f"power-{next(_names)}"
         self.files: dict[str, DiskFile] = {}
         self.deleted: dict[str, bytes] = {}
-        """Files whose deletion is not on the platter yet."""
+        """Deleted files whose deletion is not on the platter yet."""
         self.image: dict[str, bytes] | None = None
         self._left = cut_at
         self._random = random
@@ -82,7 +82,7 @@ class PowerDisk(apsw.VFS):
         super().xDelete(name, sync)
 
     def reach(self) -> None:
-        """Count an operation; at the cut, and after it, nothing is written any more."""
+        """Count an operation; from the power loss on, nothing is written."""
         self._left -= 1
         if self._left == 0:
             self.cut()
@@ -90,13 +90,13 @@ class PowerDisk(apsw.VFS):
             raise apsw.IOError("the power is off")
 
     def cut(self) -> None:
-        """Decide what is on the platter now."""
+        """Choose the content of the platter."""
         back = {name: content for name, content in self.deleted.items() if self._random.random() < 0.5}
         there = {name: file for name, file in self.files.items() if file.named or self._random.random() < 0.5}
         self.image = back | {name: file.after_the_cut(self._random) for name, file in there.items()}
 
     def restart_into(self, folder: Path) -> None:
-        """Write what is on the platter into a folder."""
+        """Write the content of the platter to a folder."""
         if self.image is None:
             self.cut()
         for name, content in (self.image or {}).items():
@@ -134,7 +134,7 @@ class PowerFile(apsw.VFSFile):
             if not self._disk_file.named:  # SQLite syncs the folder with a new log or journal
                 self._disk.deleted.clear()
             self._disk_file.sync()
-        # The platter is ours: to sync the real file too would only take time.
+        # The platter is simulated: syncing the real file would only take time.
 
 
 _AT = ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, use_errno=True)
@@ -142,7 +142,7 @@ _TRUNCATE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int64, use_err
 
 
 class RefusedCalls(apsw.VFS):
-    """Real errors of the system calls by which SQLite writes or reads, whatever store it has open in this process."""
+    """Inject real errors into SQLite's system calls, for all stores of this process."""
 
     WRITES = (("pwrite64", _AT), ("pwrite", _AT), ("ftruncate", _TRUNCATE))
     READS = (("pread64", _AT), ("pread", _AT))
@@ -183,7 +183,7 @@ class RefusedCalls(apsw.VFS):
 
 
 class RefusedSyncs(apsw.VFS):
-    """A disk that refuses some of the syncs that a commit waits for.
+    """A disk that fails some of the syncs of commits.
 
     Those of a checkpoint, whose failure SQLite bears, would come through as errors here and not on a real disk.
     """

@@ -1,4 +1,4 @@
-"""The official MCP tools, installed once beside these tests, and a real server for them to look at."""
+"""The official MCP tools, installed once next to these tests, and a real server to test."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ def cli(*words: str) -> list[str]:
 
 
 def tools_environment() -> dict[str, str]:
-    """An environment in which the tools are found."""
+    """Return an environment with the tools on the path."""
     assert (MODULES / ".ready").exists(), "The MCP tools are not installed: run make tools."
     HOME.mkdir(exist_ok=True)
     path = f"{MODULES / '.bin'}{os.pathsep}{os.environ['PATH']}"
@@ -27,7 +27,7 @@ def tools_environment() -> dict[str, str]:
 
 @contextmanager
 def serving(db: str) -> Iterator[str]:
-    """The URL of MCP on a server that was started as a user starts it."""
+    """Yield the MCP URL of a server started as a user would."""
     with subprocess.Popen(cli("serve", "--db", db, "--port", "0"), stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         try:

@@ -1,4 +1,4 @@
-"""Servers of Holdfast as processes of their own."""
+"""Holdfast servers as processes."""
 
 import os
 import re
@@ -21,7 +21,7 @@ class ServerProcess:
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
 
     def is_ready(self) -> None:
-        """Come back when it serves."""
+        """Wait until it serves."""
         assert self.process.stderr is not None
         greeting = self.process.stderr.readline()
         found = re.search(r"http://\S+:([1-9][0-9]+)", greeting)
@@ -29,7 +29,7 @@ class ServerProcess:
         self.url, self.port = found[0], int(found[1])
 
     def stop(self) -> tuple[int, str]:
-        """Ask it to end: its exit code, and what it said since it began."""
+        """Terminate it; return its exit code and output."""
         self.process.terminate()
         _, said = self.process.communicate(timeout=TIMEOUT)
         return self.process.returncode, said
@@ -37,7 +37,7 @@ class ServerProcess:
 
 @contextmanager
 def start_servers(count: int, db: str, **settings: str) -> Iterator[list[ServerProcess]]:
-    """Some servers on one store, begun at once."""
+    """Start several servers on one store at the same time."""
     servers = [ServerProcess(db, **settings) for _ in range(count)]
     try:
         for server in servers:

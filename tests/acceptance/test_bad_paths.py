@@ -1,4 +1,4 @@
-"""The command line where there is no good place for a store, or nobody to talk to: one clear error, nothing changed."""
+"""The CLI with bad store paths or unreachable servers: one clear error, no changes."""
 
 import json
 import os
@@ -24,7 +24,7 @@ Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Runs a command as a user does, in an empty directory of its own."""
+    """Run a command as a user would, in an empty directory."""
     home = tmp_path / "home"
     home.mkdir()
     (tmp_path / "here").mkdir()
@@ -43,7 +43,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def read_error(done: "subprocess.CompletedProcess[bytes]") -> tuple[int, str]:
-    """The exit code and the error's own; there is nothing on the output, and one line of JSON beside it."""
+    """Return exit code and error code; stdout is empty, stderr is one line of JSON."""
     assert done.stdout == b""
     return done.returncode, json.loads(done.stderr)["code"]
 
@@ -100,7 +100,7 @@ def test_a_path_that_cannot_be_one_is_refused(run: Run, tmp_path: Path, path: st
 
 @pytest.fixture
 def read_only(tmp_path: Path) -> Iterator[Path]:
-    """A file system that cannot be written to, with a store on it."""
+    """A read-only file system with a store."""
     folder = tmp_path / "disk"
     folder.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(folder)], capture_output=True).returncode:
@@ -131,7 +131,7 @@ def test_a_store_whose_log_is_missing_has_what_was_written_into_it(run: Run, tmp
     assert run("verify", "--json", "--db", str(tmp_path / "copy.db")).returncode == 0
 
 
-# Nobody at home, nobody at the other end
+# No home directory, no reader of the output
 
 
 def test_an_empty_home_is_none(run: Run, tmp_path: Path) -> None:

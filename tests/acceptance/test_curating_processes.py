@@ -1,4 +1,4 @@
-"""Curators as processes: one at a time, killed at any moment, ended when told."""
+"""Curators as processes: one at a time, killed at any time, stopped on request."""
 
 import json
 import os
@@ -25,7 +25,7 @@ PAIRS = 12
 
 @pytest.fixture
 def store_with_duplicates(tmp_path: Path) -> str:
-    """A store with many pairs of memories that say the same."""
+    """A store with many pairs of duplicates."""
     db = str(tmp_path / "memory.db")
     with holdfast.open(db, agent_id="ai:tester@here") as ctx:
         for number in range(PAIRS):
@@ -53,7 +53,7 @@ def curating(db: str, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def must_be_whole(ctx: holdfast.Holdfast) -> int:
-    """Every text is live, or archived and in what was made of it; how many are live."""
+    """Check that every text is live, or archived and part of its merge; return the number of live ones."""
     live = ctx.list(limit=1000).memories
     archived = {memory.id: memory for memory in ctx.archive_list(limit=1000).archived}
     made = {source: memory for memory in live for source in memory.metadata.get("derived_from", ())}

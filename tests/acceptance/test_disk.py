@@ -1,4 +1,4 @@
-"""The disk is full or fails: every call is acknowledged and kept, or an error and nothing of it; then all goes on."""
+"""Full or failing disks: every call is acknowledged and durable, or fails without effect; then the store recovers."""
 
 import errno
 import os
@@ -46,12 +46,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Call(NamedTuple):
-    """One thing asked of a store, and how to see whether it was done."""
+    """A call to a store, and how to see its effect."""
 
     name: str
     arguments: dict[str, Any]
     titles: tuple[str, ...]
-    """What shows that it was done."""
+    """Return what shows its effect."""
 
 
 TEXT = "as it is now " * 400
@@ -69,7 +69,7 @@ def titles(ctx: Holdfast) -> set[str]:
 
 
 def attempt(ctx: Holdfast, ids: dict[str, str], call: Call) -> bool:
-    """Whether a call was acknowledged. Either way what it would have done is there whole or not at all."""
+    """Make a call; return whether it was acknowledged. Its effect is complete or absent in either case."""
     arguments = {key: ids.get(str(value), value) for key, value in call.arguments.items()}
     try:
         ctx.call(call.name, arguments)
@@ -102,7 +102,7 @@ def expected_after(outcomes: list[bool]) -> set[str]:
 
 
 def copy_files(path: Path, folder: Path) -> Path:
-    """The files as a process would leave them that is killed now, without what it shares with others while it lives."""
+    """Copy the files as a kill would leave them, without shared memory."""
     folder.mkdir()
     for beside in ("", "-wal", ".key"):
         if Path(f"{path}{beside}").exists():
@@ -111,7 +111,7 @@ def copy_files(path: Path, folder: Path) -> Path:
 
 
 def scenario(template: Path, folder: Path, vfs: str, failing: AbstractContextManager[object]) -> tuple[int, int]:
-    """All calls on a disk that fails meanwhile, and a look at what is there. How many were kept, how many not."""
+    """Make all calls on a failing disk and check the effects; return the numbers of successes and failures."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(template, folder)
     path = folder / "memory.db"
@@ -134,7 +134,7 @@ def scenario(template: Path, folder: Path, vfs: str, failing: AbstractContextMan
 
 @pytest.fixture
 def quick(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory if there is one: what fails here is made to, so that real syncs would only take time."""
+    """A folder in memory if possible: failures are injected, so that real syncs would only take time."""
     if not os.access("/dev/shm", os.W_OK):
         yield tmp_path
         return
@@ -155,7 +155,7 @@ REFUSALS = [
 def test_a_write_that_is_refused_is_an_error_and_leaves_nothing(
     template: Path, quick: Path, error: int, when: Callable[[int], Callable[[int], bool]], step: int
 ) -> None:
-    """At one in a few of the writes and truncations that the calls make, until there are no more."""
+    """Fail at every few writes and truncations, until there are no more."""
     failed = 0
     for at in range(1, 2000, step):
         calls = RefusedCalls(error, when(at))
@@ -168,7 +168,7 @@ def test_a_write_that_is_refused_is_an_error_and_leaves_nothing(
 
 
 def read_much(ctx: Holdfast) -> None:
-    """From the disk, not from what a connection remembers."""
+    """From the disk, not from a connection's cache."""
     for _ in range(100):
         ctx.list(limit=10)
         ctx.recall(context="as it was")
@@ -222,7 +222,7 @@ except StoreError:
 
 
 def run_traced(path: Path, inject: str) -> list[list[str]]:
-    """What a process that writes said of each of its calls, while the kernel refused some of what it asked."""
+    """Run a writing process while the kernel injects errors; return its report of each call."""
     strace = shutil.which("strace")
     if strace is None:
         pytest.skip("strace is not installed")
@@ -260,7 +260,7 @@ def test_what_the_kernel_refuses_is_told_and_not_kept_for_the_next_process(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of four megabytes."""
+    """A real file system with four megabytes."""
     folder = tmp_path / "disk"
     folder.mkdir()
     made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], capture_output=True)
@@ -320,7 +320,7 @@ def test_a_snapshot_that_does_not_fit_leaves_nothing_behind(small_disk: Path, tm
 
 
 def test_a_new_key_is_whole_or_not_there(small_disk: Path) -> None:
-    """The key was lost, and there is no space for another."""
+    """The key is lost, and there is no space for a new one."""
     ctx = holding(small_disk / "memory.db")
     (small_disk / "memory.db.key").unlink()
     ballast = small_disk / "ballast"

@@ -1,4 +1,4 @@
-"""Processes are killed at any moment, all surfaces on one file: what was acknowledged is there, whole and findable."""
+"""Processes on all surfaces are killed at any time: everything acknowledged is durable, complete and findable."""
 
 import http.client
 import json
@@ -44,7 +44,7 @@ HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"na
 
 
 class Witness:
-    """What was acknowledged, what was printed, how many were killed."""
+    """Records acknowledged changes, output and kills."""
 
     def __init__(self, db: str) -> None:
         self.db = db
@@ -64,7 +64,7 @@ class Witness:
 
     @contextmanager
     def process(self, *command: str, **more: Any) -> Iterator["subprocess.Popen[str]"]:
-        """A process with pipes on all sides, killed at the end of the block unless it has ended by itself."""
+        """Run a process with pipes; kill it at the end of the block if it still runs."""
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         process = subprocess.Popen(command, text=True, **{**pipes, **more})
         try:
@@ -82,7 +82,7 @@ def cli(*words: str) -> list[str]:
 
 
 def killed_library(witness: Witness, random: Random) -> None:
-    """A program that writes in a loop. Its last line may be cut short, so only whole ones count."""
+    """A program that writes in a loop. Its last line may be truncated, so only complete lines count."""
     with witness.process(sys.executable, "-c", LIBRARY, witness.db, witness.title("library")) as process:
         assert process.stdout is not None
         for _ in range(random.randrange(1, 60)):
@@ -97,7 +97,7 @@ def killed_library(witness: Witness, random: Random) -> None:
 
 
 def killed_commands(witness: Witness, random: Random) -> None:
-    """Commands, one after another; every other one is killed at some moment of its short life."""
+    """Run commands one after another and kill every other one at a random time."""
     for _ in range(4):
         words = ("store", "--db", witness.db, "--json", "-T", witness.title("command"), "-c", "stored by a command")
         with witness.process(*cli(*words)) as process:
@@ -112,7 +112,7 @@ def killed_commands(witness: Witness, random: Random) -> None:
 
 
 def killed_mcp(witness: Witness, random: Random) -> None:
-    """A server on its standard streams that has several calls to answer at once."""
+    """An MCP server over stdio with several concurrent calls."""
     with witness.process(*cli("mcp", "--db", witness.db)) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -139,7 +139,7 @@ def note_answer(witness: Witness, line: str) -> None:
 
 
 def killed_http(witness: Witness, random: Random) -> None:
-    """A server with three clients."""
+    """An HTTP server with three clients."""
     with witness.process(*cli("serve", "--db", witness.db, "--port", "0")) as process:
         assert process.stderr is not None
         host = urlsplit(process.stderr.readline().split()[-1]).netloc
@@ -222,7 +222,7 @@ def test_eight_killed_processes_on_one_file_lose_nothing_and_see_no_lock(
 
 @pytest.mark.full
 def test_a_writer_that_stands_still_delays_others_and_loses_nothing(db: str, tmp_path: Path) -> None:
-    """It holds the store; the others wait for it, and read meanwhile."""
+    """It locks the store; the others wait for it, and can read meanwhile."""
     holding = """
 import sys, holdfast
 hold = holdfast.open(sys.argv[1])

@@ -1,4 +1,4 @@
-"""Mining is killed at any moment: what was kept is whole, and running it again completes it."""
+"""An import is killed at any time: stored memories are complete, and a second run finishes it."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def start(db: str, path: Path) -> "subprocess.Popen[str]":
 
 
 def wait_for_turns(ctx: holdfast.Holdfast, wanted: int, process: "subprocess.Popen[str]") -> None:
-    """Until so many are kept, or the process has ended."""
+    """Wait until enough memories are stored, or the process has ended."""
     wait_until(lambda: process.poll() is not None or ctx.stats().total >= wanted)
 
 

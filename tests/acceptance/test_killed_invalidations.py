@@ -1,4 +1,4 @@
-"""A process is killed while it makes memories fall: all that stands on one was told, or nobody was."""
+"""A process is killed while it invalidates memories: all dependents of a source are flagged, or none."""
 
 import signal
 import subprocess
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.full
 
 ROOTS = 60
 EACH = 40
-"""Memories that stand on each root, every other one on the one before it."""
+"""Dependents of each root; every other one depends on the previous one."""
 
 FALLING = """
 import sys, holdfast
@@ -33,7 +33,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 def build_memories(ctx: holdfast.Holdfast) -> tuple[str, list[str]]:
-    """An heir, and roots with what stands on them."""
+    """Create a replacement, and roots with dependents."""
     heir = ctx.store(title="heir", content="takes every place", tier="long").id
     roots = []
     for root in range(ROOTS):
@@ -48,7 +48,7 @@ def build_memories(ctx: holdfast.Holdfast) -> tuple[str, list[str]]:
 
 
 def run_until_killed(db: str, heir: str, roots: list[str], after: int) -> list[str]:
-    """What a process acknowledged before it was killed in the middle of its work."""
+    """Run a process, kill it at work, and return what it acknowledged."""
     command = [sys.executable, "-c", FALLING, db, heir, *roots]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""A store is moved by the command line: killed, interrupted and run again, what arrives is whole."""
+"""A store is migrated by the CLI: killed, interrupted and resumed, the result is complete."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def run(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
 
 @pytest.fixture(params=[(one, other) for one in ENGINES for other in ENGINES], ids="-".join)
 def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """Where a store is, and where it is to go."""
+    """Source and destination of a migration."""
     with ExitStack() as stack:
 
         def place(engine: str, name: str) -> str:
@@ -111,7 +111,7 @@ def state_of(address: str) -> str:
 
 
 def mark_of(address: str) -> object:
-    """By what the place is known: every move that is begun gives it another one."""
+    """Return the mark of the destination; every started migration changes it."""
     if "://" not in address:
         if not Path(address).exists():
             return None
@@ -125,7 +125,7 @@ def mark_of(address: str) -> object:
 
 
 def wait_for_the_mark(target: str, before: object, moving: "subprocess.Popen[bytes]") -> None:
-    """Until the move has begun, or ended."""
+    """Wait until the migration has started or ended."""
     wait_until(lambda: mark_of(target) != before or moving.poll() is not None)
 
 

@@ -1,4 +1,4 @@
-"""Quorum writes among processes that are killed: what was told as kept is there, and what was not is marked."""
+"""Quorum writes with killed processes: confirmed writes are durable, unconfirmed ones are marked as pending."""
 
 import socket
 import threading
@@ -19,7 +19,7 @@ def store(url: str, title: str) -> httpx.Response:
 
 
 def store_unanswered(url: str, title: str) -> None:
-    """A write of which its sender never hears."""
+    """Make a write whose response never arrives."""
     with pytest.raises(httpx.HTTPError):
         store(url, title)
 

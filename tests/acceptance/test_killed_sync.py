@@ -1,4 +1,4 @@
-"""A daemon and a server that are killed in the middle of an exchange: the next one goes on, and doubles nothing."""
+"""A sync daemon and a server are killed during a sync: the next one continues without duplicates."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ def fill(ctx: holdfast.Holdfast, whose: str) -> None:
 
 
 def wait_for_changes(ctx: holdfast.Holdfast, count: int) -> None:
-    """Until so many changes more were taken, or all."""
+    """Wait until enough further changes were applied, or all."""
     wanted = min(read_cursor(ctx) + count, EACH)
     wait_until(lambda: read_cursor(ctx) >= wanted)
 

@@ -1,4 +1,4 @@
-"""Dispatchers are killed in the middle of deliveries: every event arrives, at least once, and in order."""
+"""Webhook dispatchers are killed during deliveries: every event arrives at least once and in order."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.full
 
 EVENTS = 20
 KILLED_AT = (3, 8, 13)
-"""Events during whose delivery a dispatcher is killed: before it hears that they arrived."""
+"""Events during whose delivery a dispatcher is killed, before it gets the response."""
 DISPATCHER = """
 import sys, holdfast
 from dataclasses import replace

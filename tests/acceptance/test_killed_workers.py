@@ -1,4 +1,4 @@
-"""Workers are killed and paused while they work a heap of tasks off: each is settled once, and none is left behind."""
+"""Workers are killed and paused while they process tasks: every task is finished exactly once."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from engines import ENGINES_BY_RING
 from timeouts import TEST_TIMEOUT, TIMEOUT, wait_until
 
 TASKS = int(os.environ.get("TRIED_TASKS", "800"))
-"""10,000 are tried by hand now and then. A fast machine gets more, until workers of every fate have been tried."""
+"""10,000 are tried manually at times. More are added on fast machines until all kinds of failures have occurred."""
 MORE = 200
 WORKERS = 4
 MOST_PAUSED = 2
@@ -28,10 +28,10 @@ PATIENCE = TIMEOUT + TASKS / 5
 
 FEW = 60
 SKEWS = (-3, 0, 3)
-"""Hours by which the clocks of workers are wrong."""
+"""Clock errors of workers, in hours."""
 MOST_KILLED = 3
 POISON = "Poison"
-"""What nobody who touches it survives."""
+"""A task that kills every worker."""
 
 CLAIMANT = """
 import os, sys, time, holdfast
@@ -76,11 +76,11 @@ class Claimant(NamedTuple):
 
     @property
     def works(self) -> bool:
-        """Whether it has got as far as to claim: a slow machine takes a while to start one."""
+        """Whether it has claimed a task: on a slow machine the start takes a while."""
         return self.book.exists()
 
     def written_bytes(self) -> int:
-        """How much it has told so far."""
+        """Size of its output so far."""
         return self.book.stat().st_size
 
     def kill(self) -> None:
@@ -94,7 +94,7 @@ def begin(db: str, book: Path, skew: int = 0) -> Claimant:
 
 
 class Claimants:
-    """Four at work and two asleep at most; one is killed or paused now and then, and another takes its place."""
+    """At most four running and two paused workers; some are killed or paused and replaced."""
 
     def __init__(self, db: str, books: Path) -> None:
         self._db = db
@@ -114,7 +114,7 @@ class Claimants:
         return len(self._paused)
 
     def went_on(self) -> int:
-        """How many settled a task, or were refused to, after they had slept through their lease."""
+        """Return how many finished a task, or were rejected, after their lease had ended."""
         return sum(claimant.written_bytes() > before for before, claimant in self._woken)
 
     def disturb(self) -> None:
@@ -132,7 +132,7 @@ class Claimants:
             self.working.append(self._begin())
 
     def wake(self) -> None:
-        """Those who slept through their lease go on as if nothing had happened; as many others make room for them."""
+        """Resume workers that were paused beyond their lease, and stop as many others."""
         for pair in [pair for pair in self._paused if pair[0] <= monotonic()]:
             self._paused.remove(pair)
             self._woken.append((pair[1].written_bytes(), pair[1]))
@@ -179,7 +179,7 @@ def test_every_task_is_settled_once_whoever_dies_or_sleeps(db: str, tmp_path: Pa
 
 
 def work_off(ctx: holdfast.Holdfast, claimants: Claimants) -> list[str]:
-    """Until nothing is left and somebody was killed and somebody overslept; the tasks that were added until then."""
+    """Run until no task is left, and kills and lost leases have occurred; return the added tasks."""
     added: list[str] = []
     disturbed = monotonic()
 
@@ -221,7 +221,7 @@ def test_workers_whose_clocks_are_hours_apart_settle_each_task_once_and_put_pois
 
 
 def work_off_by_any_clock(ctx: holdfast.Holdfast, books: Path) -> int:
-    """Until nothing is left; some are killed, and whoever died is followed by one with the same clock."""
+    """Run until no task is left; killed workers are replaced by ones with the same clock."""
     random, killed = Random(4), 0
     working = {skew: begin(ctx.settings.db or "", books / f"{skew}-0", skew) for skew in SKEWS}
 

@@ -1,4 +1,4 @@
-"""The model that ships is the published one: whoever doubts it makes it again, and gets the same bytes."""
+"""The bundled model is the published one: a rebuild gives the same bytes."""
 
 import ast
 import hashlib
@@ -21,13 +21,13 @@ SAID = ast.parse(TOOL.read_text())
 
 
 def commands() -> list[list[str]]:
-    """What the tool says is to be typed."""
+    """Return the commands that the tool documents."""
     lines = (ast.get_docstring(SAID) or "").splitlines()
     return [shlex.split(line) for line in lines if line.startswith("    ")]
 
 
 def digests() -> dict[str, str]:
-    """What the tool holds its files against."""
+    """Return the digests that the tool checks."""
     found = [
         node.value for node in SAID.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SHIPPED"
     ]
@@ -36,7 +36,7 @@ def digests() -> dict[str, str]:
 
 @pytest.fixture
 def bench() -> Iterator[Path]:
-    """A folder with the tool and a Python of its own."""
+    """A folder with the tool and its own Python."""
     with TemporaryDirectory() as folder:
         (Path(folder) / "tools").mkdir()
         shutil.copy(TOOL, Path(folder) / "tools")

@@ -1,4 +1,4 @@
-"""Three servers on one database behave as one."""
+"""Three servers on one database behave like one."""
 
 import json
 import re
@@ -45,7 +45,7 @@ def clients(servers: list[ServerProcess]) -> Iterator[list[httpx.Client]]:
 
 
 def at_once(work: list[Callable[[], Any]]) -> list[Any]:
-    """What each of some jobs answers, begun in the same moment."""
+    """Run jobs started at the same time; return their answers."""
     ready = threading.Barrier(len(work))
 
     def run_job(job: Callable[[], Any]) -> Any:
@@ -57,7 +57,7 @@ def at_once(work: list[Callable[[], Any]]) -> list[Any]:
 
 
 def by_all(clients: list[httpx.Client], work: Callable[[httpx.Client, int], Any]) -> list[Any]:
-    """What the writers are answered, who all begin at once, each at the next server."""
+    """Start all writers at the same time, each on the next server; return their answers."""
     return at_once([partial(work, clients[number % SERVERS], number) for number in range(WRITERS)])
 
 
@@ -204,7 +204,7 @@ def test_one_is_restarted_after_another_while_the_others_serve(
     stop, numbers, places = threading.Event(), count(), threading.Lock()
 
     def writes(writer: int) -> None:
-        """As a client with several addresses: one that does not answer is passed over."""
+        """Like a client with several addresses: skip servers that do not answer."""
         for turn in count(writer):
             if stop.is_set():
                 return

@@ -1,4 +1,4 @@
-"""The official conformance suite: every scenario that needs no fixture, in both newest revisions, without a failure."""
+"""The official conformance suite: all scenarios without fixtures pass, in the two newest revisions."""
 
 import json
 import subprocess
@@ -43,7 +43,7 @@ UNTESTABLE = {
     "sep-2575-http-server-no-independent-requests-on-stream",
     "sep-2575-server-no-log-without-loglevel",
 }
-"""They call a diagnostic tool of the suite's own, which a real server does not have."""
+"""They call a diagnostic tool of the suite, which a real server does not have."""
 
 UNDECLARED = {
     "sep-2575-server-sends-subscription-ack",
@@ -52,7 +52,7 @@ UNDECLARED = {
     "sep-2575-server-sends-prompts-list-changed-on-subscription",
     "sep-2575-server-sends-tools-list-changed-on-subscription",
 }
-"""They need change notifications, which we do not declare: our lists do not change while a server runs."""
+"""They need change notifications, which we do not declare: our lists are constant."""
 
 
 SKILL = """---
@@ -89,7 +89,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def run_checks(url: str, version: str | None, scenario: str, into: Path, *more: str) -> list[dict[str, Any]]:
-    """Every check of one scenario."""
+    """Return all checks of one scenario."""
     at = [] if version is None else ["--spec-version", version]
     command = ["conformance", "server", "--url", url, *at, "--scenario", scenario, "-o", str(into), *more]
     done = subprocess.run(
@@ -110,7 +110,7 @@ def is_as_expected(check: dict[str, Any]) -> bool:
 
 
 def checks_of_suite(url: str, version: str, into: Path) -> dict[str, list[dict[str, Any]]]:
-    """Every check of a revision by its scenario, in one run: those that need fixtures fail, and are not asked about."""
+    """Return all checks of a revision by scenario, in one run; scenarios with fixtures fail and are ignored."""
     command = ["conformance", "server", "--url", url, "--spec-version", version, "--suite", "all", "-o", str(into)]
     subprocess.run(command, env=tools_environment(), capture_output=True, timeout=TIMEOUT, check=False)
     folders = {scenario: list(into.glob(f"server-{scenario}-20*")) for scenario in SCENARIOS[version]}
@@ -135,7 +135,7 @@ def test_the_server_conforms(url: str, tmp_path: Path) -> None:
 def test_the_server_conforms_to_the_skills_extension_and_no_check_is_left_out(
     url: str, scenario: str, tmp_path: Path
 ) -> None:
-    """An extension is on no revision's list: the suite runs it at one if it is told to."""
+    """Extensions are not part of a revision: the suite runs them on request."""
     checks = run_checks(url, "2026-07-28", scenario, tmp_path, "--force")
     assert any(check["id"].startswith("sep-2640") for check in checks)
     assert [check for check in checks if check["status"] not in ("SUCCESS", "INFO")] == []

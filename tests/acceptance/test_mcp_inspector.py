@@ -1,4 +1,4 @@
-"""The official inspector, over stdio and over HTTP, in both eras."""
+"""The official inspector, over stdio and HTTP, in both protocol eras."""
 
 import json
 import subprocess
@@ -35,14 +35,14 @@ def url(db: str, memory: str) -> Iterator[str]:
 
 @pytest.fixture(params=["stdio", "http"])
 def target(request: pytest.FixtureRequest, db: str) -> list[str]:
-    """How the inspector reaches the server."""
+    """Arguments by which the inspector reaches the server."""
     if request.param == "stdio":
         return cli("mcp", "--db", db)
     return [str(request.getfixturevalue("url")), "--transport", "http"]
 
 
 def inspect(target: list[str], era: str, method: str, *more: str) -> tuple[int, Any]:
-    """The exit code and the result of one method."""
+    """Call one method; return exit code and result."""
     command = ["mcp-inspector", "--cli", *target, "--protocol-era", era, "--method", method, *more]
     done = subprocess.run(
         command, env=tools_environment(), capture_output=True, text=True, timeout=TIMEOUT, check=False

@@ -1,4 +1,4 @@
-"""`holdfast mcp` as a process: driven by the official client, clean on its output, quiet at its end."""
+"""`holdfast mcp` as a process: works with the official client, clean output, clean exit."""
 
 import json
 import os
@@ -26,7 +26,7 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 @pytest.fixture
 def start(db: str) -> Iterator[Start]:
-    """Start a server on the store of this test; it is ended with it."""
+    """Start a server on this test's store; it is stopped at the end."""
     started: list[subprocess.Popen[bytes]] = []
 
     def run(*command: str, **more: Any) -> "subprocess.Popen[bytes]":
@@ -157,7 +157,7 @@ def test_a_signal_during_a_write_leaves_it_unwritten_and_unanswered(
             assert process.stdin is not None
             process.stdin.close()
             process.stdin = None
-            # The input's end is noticed only after the signal: a process that is told to stop reads no more.
+            # The end of the input is noticed only after the signal: a stopping process reads no more.
             wait_until_it_stops_reading(process.pid)
         out, err = process.communicate(timeout=TIMEOUT)
         assert (process.returncode, out, err) == (0, b"", b"")
@@ -165,7 +165,7 @@ def test_a_signal_during_a_write_leaves_it_unwritten_and_unanswered(
 
 
 def wait_until_it_stops_reading(pid: int) -> None:
-    """Until its signal handlers are the default ones again: then the calls under way were told to stop, or will be."""
+    """Wait until its signal handlers are the defaults again: running calls are then being stopped."""
 
     def catches_no_signal() -> bool:
         status = Path(f"/proc/{pid}/status").read_text()

@@ -1,4 +1,4 @@
-"""A database fails in every way that it can: callers are told what happened, and the store goes on by itself."""
+"""Database failures of every kind: callers get clear errors, and the store recovers on its own."""
 
 import os
 import signal
@@ -49,14 +49,14 @@ def db(server: Cluster, schema: str) -> str:
 
 @pytest.fixture
 def impatient(ctx: Holdfast) -> Holdfast:
-    """One that does not wait long for a connection."""
+    """A store with a short connection timeout."""
     ctx.ctx.store._pool._wait_seconds = 0.3  # type: ignore[attr-defined]
     return ctx
 
 
 @pytest.fixture
 def wired_store(server: Cluster, schema: str) -> Iterator[tuple[Holdfast, Wire]]:
-    """A memory at the other end of a wire; every statement goes over it in full."""
+    """A store behind a wire; statements are sent in full."""
     with wire(server) as line, holdfast.open(server.by_wire(line, schema, prepare="off")) as opened:
         opened.store(title="Before", content="the wire was whole")
         yield opened, line
@@ -158,7 +158,7 @@ def test_a_write_whose_connection_ends_has_written_nothing(server: Cluster, ctx:
     ctx.store(title="After", content="x")
 
 
-# The wire is cut at a commit
+# The connection breaks during a commit
 
 
 def test_a_commit_that_never_arrived_has_written_nothing_and_may_be_repeated(
@@ -188,7 +188,7 @@ def test_a_commit_whose_answer_got_lost_is_answered_as_kept(wired_store: tuple[H
 def test_a_commit_that_still_goes_on_at_the_database_is_waited_for(
     server: Cluster, wired_store: tuple[Holdfast, Wire]
 ) -> None:
-    """It waits for a replica that is not there, and holds the store until somebody lets it go."""
+    """It waits for a missing replica and locks the store until it is released."""
     ctx, line = wired_store
     with override_settings(server, synchronous_standby_names="nobody"), ThreadPoolExecutor(1) as pool:
         storing = pool.submit(ctx.store, title="Kept", content="x")
@@ -240,7 +240,7 @@ def test_uses_are_not_counted_twice_when_nobody_knows_whether_they_were_counted(
     assert ctx.get(id=before.id).access_count == 1
 
 
-# There is not enough of something
+# Exhausted resources
 
 
 def test_who_finds_every_connection_taken_waits_and_is_told_then(server: Cluster, schema: str) -> None:
@@ -318,7 +318,7 @@ def fill_a_disk(server: Cluster, small: Path) -> None:
         admin.execute("drop tablespace small")
 
 
-# Somebody stands in the way
+# Locks of other clients
 
 
 HOLDS = """
@@ -378,7 +378,7 @@ def test_a_statement_that_the_database_stops_is_told_as_such(server: Cluster, ct
     ctx.store(title="T", content="x")
 
 
-# It only lets itself be read
+# Read-only databases
 
 
 def assert_only_reads(url: str) -> None:
@@ -428,7 +428,7 @@ def test_a_replica_that_takes_over_goes_on_as_a_new_incarnation(server: Cluster,
             assert follower.verify().intact
 
 
-# Our own side
+# Failures of our side
 
 
 def test_who_is_interrupted_while_waiting_leaves_no_connection_behind(

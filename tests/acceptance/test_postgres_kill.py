@@ -1,4 +1,4 @@
-"""The database is killed again and again under load: what was acknowledged is there, once, and the servers go on."""
+"""The database is killed repeatedly under load: acknowledged changes exist exactly once, and the servers recover."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ from timeouts import TIMEOUT, wait_until
 SERVERS = 2
 CLIENTS = 4
 MORE = 5
-"""What every writer acknowledges between two kills, at least."""
+"""Minimum number of acknowledged writes per writer between two kills."""
 
 LIBRARY = """
 import sys, holdfast
@@ -42,7 +42,7 @@ with open(sys.argv[3], "a", buffering=1) as book:
 
 
 class Book:
-    """What one writer was told, line by line, in a file."""
+    """The log of one writer, in a file."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -69,7 +69,7 @@ def server() -> Iterator[Cluster]:
 
 
 def posts(url: str, name: str, book: Book, stop: threading.Event) -> None:
-    """A client that repeats what may be repeated, and nothing else."""
+    """A client that retries only retryable errors."""
     with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
         for number in count():
             body = {"title": f"{name} {number}", "content": "over http " * 20, "on_conflict": "error"}
@@ -88,7 +88,7 @@ def posts(url: str, name: str, book: Book, stop: threading.Event) -> None:
 
 
 def wait_for_more(books: list[Book]) -> None:
-    """Until every writer has had something acknowledged again."""
+    """Wait until every writer has further acknowledged writes."""
     wanted = [len(book.kept_ids()) + MORE for book in books]
     wait_until(lambda: all(len(book.kept_ids()) >= more for book, more in zip(books, wanted, strict=True)))
 
@@ -146,8 +146,8 @@ def assert_nothing_lost(db: str, books: list[Book], record_property: Callable[[s
     record_property("kept beside", there - len(kept))
     assert lost == set()
     assert len(kept) == len(set(kept))
-    # A title that is taken when its writer repeats it was kept although the writer was told that it was not.
+    # If a retried title is taken, the first write was saved although it was reported as failed.
     told = ("STORE_UNREACHABLE", "STORE_BUSY", "OUTCOME_UNKNOWN")
     assert [refusal for refusal in refusals if not refusal.startswith(told)] == []
-    # The two programs were killed themselves: what one was about to write down may be there too.
+    # The two programs were killed too: their last change may exist without a log line.
     assert 0 <= there - len(kept) <= unknown + 2

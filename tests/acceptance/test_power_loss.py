@@ -1,4 +1,4 @@
-"""The power goes off at any moment: nothing acknowledged is lost, nothing is corrupt, and the test would notice."""
+"""Power loss at any time: nothing acknowledged is lost or corrupt, and the test would detect it."""
 
 import shutil
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from holdfast.kernel.storage.sqlite.engine import SqliteStore
 from holdfast.settings import Settings
 
 OPERATIONS = 3000
-"""A cut falls on one of so many operations of the disk: some on the first opening, most on later writes."""
+"""Range of disk operations for a power loss: some during the first opening, most during later writes."""
 
 
 class Writer:
-    """Stores, changes and deletes at random, opens the store anew now and then, and notes what was acknowledged."""
+    """Store, change and delete at random, reopen the store at times, and record what was acknowledged."""
 
     def __init__(self, open_store: Callable[[], SqliteStore], disk: PowerDisk, random: Random) -> None:
         self.acknowledged: dict[str, tuple[int, str, str]] = {}
@@ -32,7 +32,7 @@ class Writer:
         self._hold: Holdfast | None = None
 
     def run(self) -> None:
-        """Until the power is off."""
+        """Run until the power is off."""
         try:
             while self._disk.image is None:
                 self._step()
@@ -42,7 +42,7 @@ class Writer:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Each connection tries to write as it is closed, and is told once more that the power is off."""
+        """Close everything: each connection tries to write and fails again."""
         while self._hold is not None:
             try:
                 self._hold.ctx.store.close()
@@ -92,7 +92,7 @@ class Writer:
 
 
 def cut(seed: int, folder: Path, store_type: type[SqliteStore] = SqliteStore) -> tuple[int, list[str]]:
-    """One power cut: how much had been acknowledged, and what is wrong after it."""
+    """Simulate one power loss; return the number of acknowledged changes and the faults afterwards."""
     random = Random(seed)
     before, after = folder / f"{seed}-before", folder / f"{seed}-after"
     before.mkdir()
@@ -117,7 +117,7 @@ def cut(seed: int, folder: Path, store_type: type[SqliteStore] = SqliteStore) ->
 
 
 def wrong(path: Path, acknowledged: dict[str, tuple[int, str, str]]) -> list[str]:
-    """What a store that comes back lacks, and what is damaged in it."""
+    """Return what a restarted store has lost, and what is damaged."""
     try:
         with holdfast.open(str(path)) as ctx:
             found = [f"corrupt: {fault.what}" for fault in ctx.ctx.store.faults()]
@@ -131,7 +131,7 @@ def wrong(path: Path, acknowledged: dict[str, tuple[int, str, str]]) -> list[str
 
 
 def holds(kept: tuple[int, str, str] | None, acknowledged: tuple[int, str, str]) -> bool:
-    """Whether a memory is as it was acknowledged, or as a later change made it that was under way at the cut."""
+    """Whether a memory is as acknowledged, or as a change in progress at the power loss made it."""
     return kept is not None and (kept == acknowledged or kept[0] == acknowledged[0] + 1)
 
 
@@ -146,7 +146,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_corrupt_when_the_power_goes(
 
 
 class Careless(SqliteStore):
-    """What the store would be without its syncs."""
+    """Run the store without syncs."""
 
     def _connect(self, mode: str) -> apsw.Connection:
         connection = super()._connect(mode)
@@ -157,7 +157,7 @@ class Careless(SqliteStore):
 
 
 class Hasty(Careless):
-    """What it would be with SQLite's usual ones, which keep it whole but not its last commits."""
+    """Run the store with SQLite's default syncs, which keep it consistent but lose the last commits."""
 
     sync = "normal"
 

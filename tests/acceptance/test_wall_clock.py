@@ -1,4 +1,4 @@
-"""The wall clock jumps back an hour between writes: order, history and what was known when stay right."""
+"""The wall clock jumps back an hour between writes: order, history and `known_at` stay correct."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ TEN = parse_timestamp("2026-03-01T10:00:00Z", "ten")
 
 
 class Clock:
-    """A wall clock that somebody sets; it goes on by a second each time it is looked at."""
+    """A settable wall clock that advances by a second per reading."""
 
     def __init__(self) -> None:
         self.at = TEN

@@ -1,4 +1,4 @@
-"""What agents wait for before they answer: the last turns and the lessons by indexes of their own."""
+"""Query plans of what agents wait for: recent turns and lessons use their own indexes."""
 
 import pytest
 from plans import Plans

@@ -1,4 +1,4 @@
-"""The signs of a file's vectors are read packed: what a process that begins finds is what the rows say."""
+"""The binary index is loaded from packed blocks: a new process sees exactly the rows."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -31,7 +31,7 @@ def store_numbered(ctx: Holdfast, many: int) -> list[str]:
 
 
 def keep(ctx: Holdfast, ids: list[str], model: str = "one") -> None:
-    """Give memories other vectors than they have."""
+    """Replace the vectors of memories."""
     table = numpy.random.default_rng(len(ids)).standard_normal((len(ids), 64)).astype("<f4")
     with ctx.ctx.store.transaction() as session:
         hashes = {one.id: one.text_hash for one in vectors.filter_due(session, "none yet", ids)}

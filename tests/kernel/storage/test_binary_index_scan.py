@@ -1,4 +1,4 @@
-"""Vectors in a file are looked for by their signs, in memory: what is there is not missed, what is gone goes."""
+"""Search by the in-memory binary index: no misses, no deleted vectors."""
 
 import subprocess
 import sys
@@ -30,12 +30,12 @@ ME = Caller("ai:tester@here")
 
 @pytest.fixture(params=["sqlite"])
 def engine(request: pytest.FixtureRequest) -> str:
-    """PostgreSQL has an index of its own; what is said here of a restore and of other processes holds there too."""
+    """PostgreSQL has its own index; the tests of restores and other processes apply there too."""
     return str(request.param)
 
 
 def mixture(seed: int, many: int, dim: int, clusters: int) -> "numpy.ndarray[Any, Any]":
-    """Directions around some centres, as texts are around their topics."""
+    """Return vectors around some centres, like texts around topics."""
     random = numpy.random.default_rng(seed)
     found = 0.6 * random.standard_normal((many, dim))
     found += random.standard_normal((clusters, dim))[random.integers(0, clusters, many)]
@@ -43,7 +43,7 @@ def mixture(seed: int, many: int, dim: int, clusters: int) -> "numpy.ndarray[Any
 
 
 def put_vectors(ctx: Holdfast, ids: list[str], table: "numpy.ndarray[Any, Any]", model: str = "one") -> None:
-    """Give memories their vectors."""
+    """Store the vectors of memories."""
     with ctx.ctx.store.transaction() as session:
         due = {one.id: one for one in vectors.filter_due(session, model, ids)}
         vectors.put_embeddings(
@@ -78,7 +78,7 @@ def open_address(address: str) -> Holdfast:
     return holdfast.open(settings=Settings(db=address, agent_id=ME.agent, embedder="none"))
 
 
-# The signs
+# Bits
 
 
 @given(st.integers(1, 200).flatmap(lambda dim: st.lists(st.floats(-1, 1), min_size=dim, max_size=dim).filter(any)))
@@ -107,7 +107,7 @@ FEW = 40
 def crowd(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Holdfast, list[str], "numpy.ndarray[Any, Any]"]]:
-    """Many memories, the first few of them apart from the others. 100 is no multiple of the bits in a word."""
+    """Many memories, the first few apart from the others. 100 is not a multiple of the word size."""
     with open_address(str(tmp_path_factory.mktemp("crowd") / "memory.db")) as ctx:
         ids = store_numbered(ctx, FEW, namespace="few", tags=["rare"]) + store_numbered(
             ctx, MANY - FEW, namespace="many"
@@ -192,7 +192,7 @@ def test_vectors_of_any_number_of_dimensions_are_found_in_their_order(ctx: Holdf
         assert [cosines[id] for id in found] == pytest.approx(sorted(cosines.values(), reverse=True), abs=1e-6)
 
 
-# As the store is now
+# Current state of the store
 
 
 CHANGE = """
@@ -238,7 +238,7 @@ def test_what_another_process_just_stored_changed_or_deleted_is_known_to_the_nex
 
 
 def read_binary_index(ctx: Holdfast) -> dict[int, bytes]:
-    """The signs in memory by their numbers."""
+    """Return the bits in memory by number."""
     store = ctx.ctx.store
     assert isinstance(store, SqliteStore)
     return {

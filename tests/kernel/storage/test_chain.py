@@ -1,4 +1,4 @@
-"""The journal of an untouched store: dense, in the order of commits, whole, and this copy's own."""
+"""The journal of an untouched store: without gaps, in commit order, signed by this copy."""
 
 import threading
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def breaks(ctx: Holdfast) -> list[journal.JournalFault]:
 
 @pytest.fixture
 def key(engine: str, store: Store, address: str) -> Callable[[bytes | None], None]:
-    """Puts another key in the place of the node's, past the store; or none."""
+    """Replace or remove the node's key directly."""
 
     def put(secret: bytes | None) -> None:
         if engine == "sqlite":
@@ -141,7 +141,7 @@ def test_a_damaged_key_is_told_and_nothing_is_written(
 
 
 def test_undo_goes_back_to_what_the_same_kind_of_record_was_before(ctx: Holdfast) -> None:
-    """An agent and a namespace's standard may have one and the same id."""
+    """An agent and a namespace's standard may have the same id."""
     memory = ctx.store(title="How we work", content="Carefully.").id
     ctx.agent_register(agent_id="alice", agent_type="human")
     with ctx.ctx.transaction() as write:

@@ -1,4 +1,4 @@
-"""What lies very near is found among many by a first look at a few signs, and nothing very near is missed."""
+"""Very near vectors are found among many by their first bits, without misses."""
 
 import random
 from typing import Any
@@ -14,7 +14,7 @@ DIM = 384
 
 
 def move_vector(vector: list[float], by: float, chance: random.Random) -> list[float]:
-    """A vector whose cosine with another is about the root of one minus the square of how far it was moved."""
+    """Move a vector; the cosine is then about sqrt(1 - by ** 2)."""
     aside = [chance.gauss(0, 1) for _ in vector]
     length = sum(number * number for number in aside) ** 0.5
     base = sum(number * number for number in vector) ** 0.5
@@ -25,7 +25,7 @@ def move_vector(vector: list[float], by: float, chance: random.Random) -> list[f
 
 @pytest.fixture
 def stored_vectors(ctx: Any) -> list[tuple[str, list[float]]]:
-    """Forty memories with vectors of all directions."""
+    """Store forty memories with random vectors."""
     chance = random.Random(4)
     found = []
     for number in range(40):

@@ -1,4 +1,4 @@
-"""What every engine promises: one view for a reader, all or nothing for a writer, each in its turn."""
+"""The storage contract: consistent reads, atomic writes, one writer at a time."""
 
 import os
 import threading
@@ -220,11 +220,11 @@ def test_a_use_that_is_written_down_late_does_not_bring_back_what_was_collected(
     assert old != new
 
 
-# Several at once
+# Concurrency
 
 
 def add_one(store: Store, times: int) -> None:
-    """Reads, then writes what it read and one more: loses nothing only if nobody comes between."""
+    """Increment a value: correct only if writers are serialized."""
     for _ in range(times):
         with store.transaction() as session:
             session.do("meta_put", name="count", body=str(int(read_all(session).get("count", "0")) + 1))

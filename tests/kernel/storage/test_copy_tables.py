@@ -1,4 +1,4 @@
-"""What moving a store takes along: every table of the schema, by itself."""
+"""Copying a store covers every table of the schema automatically."""
 
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +15,7 @@ OF_THE_ENGINE = {
     "postgres": {"memory_text", "node_key"},
     "sqlite": {"embedding_sign", "embedding_pack", "embedding_removed"},
 }
-"""What only one engine has: the words come with the memories, the signs with the vectors, the key with the store."""
+"""Tables of one engine only: words follow from memories, bits from vectors, the key from the store."""
 CATALOG = {
     "postgres": "select tablename from pg_tables where schemaname = current_schema",
     "sqlite": "select name from pragma_table_list where type = 'table' and schema = 'main' and name not like 'sqlite%'",

@@ -1,4 +1,4 @@
-"""What curating and deriving ask of a store: each step by an index, however much there is."""
+"""Query plans of curation: every step uses an index."""
 
 from collections.abc import Callable
 from typing import Any

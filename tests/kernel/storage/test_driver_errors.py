@@ -1,4 +1,4 @@
-"""What libpq itself says of a connection that broke carries no state: it is no refusal by the database."""
+"""libpq's own connection errors have no SQLSTATE: they are not refusals by the database."""
 
 import psycopg
 import pytest

@@ -1,4 +1,4 @@
-"""Both engines find the same memories by the same words, whatever the words are."""
+"""Both engines find the same memories for any words."""
 
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -51,7 +51,7 @@ TEXTS = st.lists(ANY, min_size=1, max_size=6).map(" ".join)
 
 @pytest.fixture
 def engine() -> None:
-    """Both at once."""
+    """Both engines at once."""
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ _places = count(1)
 
 
 def keep(both: tuple[Holdfast, Holdfast], texts: Sequence[dict[str, Any]]) -> str:
-    """The same memories in both stores; the namespace they are in."""
+    """Store the same memories in both stores; return their namespace."""
     place = f"place{next(_places)}"
     for ctx in both:
         outcomes = ctx.bulk_store(
@@ -80,7 +80,7 @@ def keep(both: tuple[Holdfast, Holdfast], texts: Sequence[dict[str, Any]]) -> st
 
 
 def find_titles(ctx: Holdfast, place: str, words: Sequence[str], *, every: bool) -> set[str]:
-    """The titles of what is found."""
+    """Return the titles of the hits."""
     with ctx.ctx.reading() as session:
         hits = memories.search_words(
             session, ME, words, Filter(namespace=place), ctx.ctx.now(), limit=1000, match_all=every
@@ -142,7 +142,7 @@ def test_a_word_longer_than_the_database_keeps_is_found_and_told_from_another(bo
 
 
 def test_every_word_of_the_longest_content_is_found(both: tuple[Holdfast, Holdfast]) -> None:
-    """More words than a tsvector has places for."""
+    """More words than a tsvector has positions."""
     different = " ".join(chr(0x4E00 + n) for n in range(16_383))
     alike = "a b " * 16_383 + "last"
     place = keep(both, [{"content": different}, {"content": alike}, {"content": "word"}])

@@ -1,4 +1,4 @@
-"""What a question asks of the full-text index."""
+"""Full-text queries of a recall."""
 
 import pytest
 from plans import plans_of
@@ -11,7 +11,7 @@ from holdfast.kernel.storage.port import Store
 
 @pytest.fixture
 def little_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if four memories were very many."""
+    """Lower the limits, so that four memories count as very many."""
     monkeypatch.setattr(fts_query, "ROW_BUDGET", 4)
 
 

@@ -1,4 +1,4 @@
-"""Whatever happens to memories, the full-text index holds the words of those that are not deleted, and no others."""
+"""After any changes, the full-text index has exactly the words of memories that are not deleted."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ TextFaults = Callable[[str], list[str]]
 
 
 class AnyHistory(RuleBasedStateMachine):
-    """A store to which anything may happen in any order."""
+    """A store with random changes in any order."""
 
     def __init__(self, new_store: NewStore, text_faults: TextFaults) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ def new_file() -> Iterator[str]:
 
 
 def fts5_faults(path: str) -> list[str]:
-    """What FTS5 itself finds when it compares its index with the rows."""
+    """Run FTS5's own comparison of index and rows."""
     with closing(apsw.Connection(path)) as raw:
         try:
             raw.execute("begin immediate; insert into memory_text (memory_text, rank) values ('integrity-check', 1)")
@@ -120,7 +120,7 @@ def fts5_faults(path: str) -> list[str]:
 
 
 def tsvector_faults(url: str) -> list[str]:
-    """The memories whose words are not those of their texts, and words without a memory."""
+    """Find memories with wrong words, and words without a memory."""
     with raw_connection(url) as raw:
         rows = raw.execute(
             "select rowno, title, content, tags, spelled from memory where state <> 'deleted'"
@@ -152,7 +152,7 @@ CANARIES = {"titlecanary", "contentcanary", "valuecanary", "oldcanary", "uricana
 
 
 def purge_canaries(address: str) -> None:
-    """Keeps a memory with a history, and rids the store of it."""
+    """Store a memory with a history, then purge it."""
     with holdfast.open(address, agent_id="ai:tester@here") as ctx:
         for number in range(40):
             ctx.store(title=f"Ordinary {number}", content="ordinary words " * 20)
@@ -170,7 +170,7 @@ def purge_canaries(address: str) -> None:
 
 
 def test_nothing_of_a_purged_memory_is_left_in_the_file(tmp_path: Path) -> None:
-    """But the names of its cells: a tag and a key of the metadata must be known for others to forget them too."""
+    """Except for field names: peers need tags and metadata keys to delete them too."""
     path = tmp_path / "memory.db"
     purge_canaries(str(path))
     found = {

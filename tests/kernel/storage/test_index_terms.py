@@ -1,4 +1,4 @@
-"""A text taken apart and read again: every passage where it was, every stem as often as it stands there."""
+"""Index terms round-trip: every passage at its position, every stem as often as it occurs."""
 
 from collections import Counter
 

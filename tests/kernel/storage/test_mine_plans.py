@@ -1,4 +1,4 @@
-"""What was mined is found again by an index, however much of it there is."""
+"""Query plans of imports: imported items are found by index."""
 
 from plans import Plans
 

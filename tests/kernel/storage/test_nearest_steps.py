@@ -1,4 +1,4 @@
-"""The nearest by signs come step by step: together the steps are the whole order, which is seldom needed."""
+"""The nearest vectors come in steps, which together are the whole order."""
 
 import numpy
 import pytest

@@ -1,4 +1,4 @@
-"""Opening a file: private, ours, brought up to this release whole or not at all, and anything else left as it is."""
+"""Opening a file: private, ours, migrated all or nothing; other files are not changed."""
 
 import os
 import shutil
@@ -23,12 +23,12 @@ from holdfast.kernel.storage.sqlite import open_store as sqlite_open_store
 from holdfast.kernel.storage.sqlite.open_store import open_store
 
 LATEST = migrations.load_migrations(*engine.FOLDERS)[-1].number
-"""The last migration of this release."""
+"""The last migration of this version."""
 NEXT = LATEST + 1
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Every file and what is in it."""
+    """Return all files with their content."""
     return {str(file): sha256(file.read_bytes()).hexdigest() for file in folder.rglob("*") if file.is_file()}
 
 
@@ -156,7 +156,7 @@ def test_a_store_that_lost_its_end_is_told_and_left(tmp_path: Path, lost: int) -
     assert path.read_bytes() == before
 
 
-# Where it is
+# Location
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_store_has_one_key_by_whatever_link_it_is_opened(tmp_path: Path) -> No
 
 
 def test_opening_a_store_again_drops_no_lock_of_the_first(tmp_path: Path) -> None:
-    """Closing any handle of a file drops every lock that the process has on it; SQLite takes care, so must we."""
+    """Closing any handle of a file releases all locks of the process on it; SQLite avoids this, so must we."""
     path = tmp_path / "memory.db"
     first = open_store(path)
     with first.transaction() as session:
@@ -216,7 +216,7 @@ def test_opening_a_store_again_drops_no_lock_of_the_first(tmp_path: Path) -> Non
 
 @pytest.fixture
 def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Makes this the release after, with one more migration."""
+    """Simulate the next version, with one more migration."""
 
     def release(script: str) -> None:
         folder = tmp_path / "next" / "migrations"
@@ -273,7 +273,7 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path, next_
 
 
 def killed_after(seconds: float, work: Callable[[], object]) -> bool:
-    """Runs something in a process of its own and kills it, unless it is done before."""
+    """Run work in a process and kill it, unless it has finished before."""
     child = os.fork()
     if child == 0:
         work()
@@ -288,7 +288,7 @@ def killed_after(seconds: float, work: Callable[[], object]) -> bool:
 def test_a_killed_migration_leaves_the_old_store_or_the_new_one(
     tmp_path: Path, next_release: Callable[[str], None], before: str
 ) -> None:
-    """It is killed at moments spread over the whole of it, so that some fall before, some within and some after."""
+    """Kills are spread over the whole run: some before, some during, some after."""
     if before != "a new store":
         open_store(tmp_path / "old.db").close()
     rows = "insert into later select hex(randomblob(200)) from (with recursive n(i) as (select 1 union all select i + 1"

@@ -1,4 +1,4 @@
-"""What an engine does for the statements that are asked often: it seeks, it never walks a whole table."""
+"""Query plans of frequent statements: index seeks, no table scans."""
 
 from itertools import pairwise
 from typing import Any

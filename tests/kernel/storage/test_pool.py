@@ -1,4 +1,4 @@
-"""The pool: whoever waits for a connection gets the first that there is, a new one or one given back."""
+"""The connection pool: a waiter gets the first available connection, new or released."""
 
 import threading
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def engine() -> str:
 
 @pytest.fixture
 def address(postgres: Postgres) -> Iterator[str]:
-    """Of a database that allows its user one connection."""
+    """Address of a database whose user may have one connection."""
     with postgres.admin() as admin:
         admin.execute(f"create role {ROLE} login connection limit 1")
         yield postgres.url(user=ROLE)

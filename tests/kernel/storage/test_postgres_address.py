@@ -1,4 +1,4 @@
-"""Where a database is said to be: every way that psql knows, and never a password in what is told."""
+"""Database addresses: all forms that psql accepts, and no password in any message."""
 
 import re
 from contextlib import closing
@@ -45,7 +45,7 @@ def test_an_address_that_cannot_be_read_is_refused_and_not_repeated(url: str) ->
 
 @pytest.fixture
 def by_socket(postgres: Postgres, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
-    """libpq's own ways to say where the server is: the environment, and a file of services."""
+    """Configure the server by libpq's environment variables and a service file."""
     said = psycopg.conninfo.conninfo_to_dict(postgres.url(postgres.database))
     for variable, name in (("PGHOST", "host"), ("PGUSER", "user"), ("PGDATABASE", "dbname")):
         monkeypatch.setenv(variable, str(said[name]))

@@ -1,4 +1,4 @@
-"""A schema is brought up to this release once, whole or not at all, by whoever opens it."""
+"""A schema is migrated once, all or nothing, by whichever process opens it."""
 
 import signal
 import subprocess
@@ -28,7 +28,7 @@ def engine() -> str:
 
 @pytest.fixture
 def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Makes this the release after, with one more migration; tells the folder that it is in."""
+    """Simulate the next version, with one more migration; return its folder."""
 
     def next_release(script: str) -> Path:
         folder = tmp_path / "next"
@@ -41,7 +41,7 @@ def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 
 def migration_state(url: str) -> tuple[bool, set[str]]:
-    """Whether the migration is recorded, and which of the tables are there."""
+    """Return whether the migration is recorded, and which of its tables exist."""
     with raw_connection(url) as raw:
         found = "select relname from pg_class where relname = any(%s) and relnamespace = to_regnamespace(%s)"
         rows = raw.execute(found, (["memory", "later", "last"], schema_of(url))).fetchall()
@@ -105,7 +105,7 @@ open_store(sys.argv[1]).close()
 
 
 def opener(url: str, folder: Path) -> "subprocess.Popen[bytes]":
-    """A process that opens a store by the release after this one."""
+    """Start a process that opens a store with the next version."""
     return subprocess.Popen([sys.executable, "-c", OPEN, url, str(folder)])
 
 
@@ -133,7 +133,7 @@ def test_a_process_killed_within_a_migration_leaves_nothing_of_it(
 def test_a_process_killed_at_any_moment_leaves_the_old_store_or_the_new_one(
     postgres: Postgres, release: Callable[[str], Path]
 ) -> None:
-    """At moments spread over the whole of it, so that some fall before, some within and some after."""
+    """Kills are spread over the whole run: some before, some during, some after."""
     folder = release(LATER + "select pg_sleep(0.1);\n" + LATER.replace("later", "last"))
     states = []
     with postgres.new_store() as measured:

@@ -1,4 +1,4 @@
-"""Opening a schema: ours is made whole or not at all, and anything else is left as it is."""
+"""Opening a schema: ours is created all or nothing; others are not changed."""
 
 from contextlib import closing
 from pathlib import Path
@@ -149,7 +149,7 @@ def test_a_table_of_migrations_where_pgvector_is_stays_another_programs(postgres
 
 
 def test_no_store_is_made_where_pgvector_is(postgres: Postgres, tmp_path: Path) -> None:
-    """All others look there too, and would find its tables wherever one of their own is gone."""
+    """All stores search that schema too, and would find its tables in place of missing ones."""
     url = postgres.url(postgres.new_database())
     holdfast.open(url).close()
     with pytest.raises(errors.InvalidSetting, match="schema=NAME"):

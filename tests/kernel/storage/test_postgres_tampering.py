@@ -1,4 +1,4 @@
-"""Whoever edits the tables of a database past Holdfast is found by `verify`."""
+"""`verify` detects direct edits of the database's tables."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ def engine() -> str:
 
 @pytest.fixture(scope="module")
 def journalled_store(postgres: Postgres) -> Iterator[tuple[Holdfast, Raw]]:
-    """A store in which everything that is journalled has happened, and the same past Holdfast."""
+    """Yield a store with journal entries of every kind, and a direct connection to it."""
     with postgres.new_store() as url, holdfast.open(url, agent_id="ai:tester@here") as ctx, raw_connection(url) as raw:
         live_through_everything(ctx)
         yield ctx, raw
@@ -35,7 +35,7 @@ def journalled_store(postgres: Postgres) -> Iterator[tuple[Holdfast, Raw]]:
 
 @pytest.fixture
 def spoilt(db: str) -> Iterator[tuple[Holdfast, Raw]]:
-    """Another one, to be spoilt for good."""
+    """Yield another one, to be damaged permanently."""
     with holdfast.open(db, agent_id="ai:tester@here") as ctx, raw_connection(db) as raw:
         live_through_everything(ctx)
         yield ctx, raw
@@ -58,7 +58,7 @@ def columns_of(raw: Raw, table: str) -> list[str]:
 
 
 def edits(raw: Raw, table: str) -> Iterator[tuple[str, Any, Any]]:
-    """Of every column: where a row lies, and a value that it does not have; six of them, by chance."""
+    """Return for every column up to six random rows, each with a different value."""
     chance = Random(table)
     for column in columns_of(raw, table):
         rows = raw.execute(f"select ctid::text, {column} from {table}").fetchall()
@@ -117,7 +117,7 @@ def test_a_row_put_past_the_journal_is_found(journalled_store: tuple[Holdfast, R
 
 
 def put_head_right(raw: Raw) -> None:
-    """What somebody without the key can do: let the head say what the journal says."""
+    """Rebuild the head from the journal, as an attacker without the key can."""
     raw.execute(
         """update chain set
         seq = coalesce((select max(seq) from journal), 0),
@@ -136,7 +136,7 @@ def test_a_cut_tail_is_found(journalled_store: tuple[Holdfast, Raw], head: str) 
 
 
 def rebuild(raw: Raw) -> None:
-    """Every digest and hash made anew as Holdfast makes them."""
+    """Recompute every digest and hash as Holdfast does."""
     previous = journal.GENESIS
     for entry in list(journal.iter_entries(PostgresSession(raw))):
         digest = entry.digest if entry.body is None else journal.content_digest(entry.body, entry.delta)

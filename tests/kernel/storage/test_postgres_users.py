@@ -1,4 +1,4 @@
-"""Who may do what in a database, and what those are told who may not."""
+"""Rights of database users, and the errors of missing ones."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ def engine() -> str:
 
 @pytest.fixture
 def passwords_count(postgres: Postgres, user: str) -> Iterator[None]:
-    """The server asks this user for its password."""
+    """Make the server require this user's password."""
     with postgres.admin() as admin:
         ((found,),) = admin.execute("show hba_file").fetchall()
         file = Path(str(found))
@@ -97,7 +97,7 @@ def test_a_user_that_may_only_read_reads_and_is_told_when_it_writes(db: str, use
 
 
 def test_a_replica_reads_and_is_told_when_it_writes(db: str, user: str) -> None:
-    """As far as one who writes is concerned: a database that is set to be read only answers in the same way."""
+    """For a writer, a database configured as read-only behaves the same."""
     with holdfast.open(db) as ctx:
         id = ctx.store(title="One", content="first").id
     reads_only = f"{grant(db, user, WORKS)}&options=-c%20default_transaction_read_only%3Don"

@@ -1,4 +1,4 @@
-"""Processes that share a store: they open it at once, write in turns, and each finds at once what another kept."""
+"""Processes that share a store: concurrent opening, serialized writes, immediate visibility."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -120,7 +120,7 @@ def test_a_title_that_many_processes_want_is_held_by_one_memory(
 def test_who_follows_the_journal_sees_no_change_before_an_earlier_one(
     address: str, store: Store, holdfast_over: Callable[..., Holdfast]
 ) -> None:
-    """A number that is drawn before it is committed would be skipped by whoever has seen a later one."""
+    """A number assigned before its commit would be skipped by readers that have seen a later one."""
     writers, each = 16, 8
 
     def write(number: int) -> None:

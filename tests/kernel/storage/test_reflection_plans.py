@@ -1,4 +1,4 @@
-"""What reflecting and linking ask of a store: each step by an index, however much there is."""
+"""Query plans of reflections and links: every step uses an index."""
 
 from typing import Any
 

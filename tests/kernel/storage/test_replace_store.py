@@ -1,4 +1,4 @@
-"""Taking a copy over: in one step for everybody, or not at all."""
+"""Replacing a store with a copy: atomic for all processes."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ def nothing() -> None:
 
 @pytest.fixture
 def copy(store: Store, tmp_path: Path) -> Path:
-    """A copy of the store as it was before its last change."""
+    """A copy of the store before its last change."""
     put(store, colour="blue", size="x" * 200_000)
     store.snapshot(tmp_path / "copy.db")
     put(store, colour="red", shape="round")
@@ -66,7 +66,7 @@ def test_what_fails_before_the_step_leaves_everything_as_it_was(store: Store, co
 def test_nobody_writes_between_the_preparation_and_the_step(
     store: Store, open_again: Callable[[], Store], copy: Path
 ) -> None:
-    """What was acknowledged until then is in the last look; what comes later comes after the step."""
+    """Changes acknowledged before are in the final check; later ones follow the replacement."""
     import threading
 
     other = open_again()

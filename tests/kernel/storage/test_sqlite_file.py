@@ -1,4 +1,4 @@
-"""What only a store in a file can meet: another file in its place, none at all, a key beside it, locks on it."""
+"""File-specific cases: a replaced or missing file, a key file, locks."""
 
 import os
 import threading
@@ -60,7 +60,7 @@ def test_the_key_is_the_owners_alone(ctx: Holdfast, address: str) -> None:
 def test_a_store_that_another_makes_while_we_look_is_not_taken_for_another_programs(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other one gets as far as it can between our look at the mark and our look at the version."""
+    """The other process runs as far as possible between our checks of mark and version."""
     looking, other = threading.current_thread(), threading.Thread(target=lambda: open_store(address).close())
 
     def trace(cursor: apsw.Cursor, sql: str, bindings: Any) -> bool:
@@ -78,7 +78,7 @@ def test_a_store_that_another_makes_while_we_look_is_not_taken_for_another_progr
 
 
 def test_a_new_file_that_another_holds_is_waited_for(address: str) -> None:
-    """Here SQLite answers 'locked' at once, whatever its busy handler says."""
+    """Here SQLite reports 'locked' at once, ignoring its busy handler."""
     Path(address).touch(0o600)
     holder = apsw.Connection(address)
     holder.execute("begin immediate")

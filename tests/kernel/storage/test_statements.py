@@ -1,4 +1,4 @@
-"""Named SQL: found by name, used, and written once for both engines unless there is a reason."""
+"""Named SQL: every statement is used, exists, and is shared by both engines unless there is a reason."""
 
 import ast
 import re
@@ -20,7 +20,7 @@ FOLDERS = {"sqlite": SQLITE, "postgres": POSTGRES}
 
 @pytest.fixture
 def statements_by_name(engine: str) -> dict[str, str]:
-    """Every statement of an engine."""
+    """Return all statements of an engine."""
     return statements.load_statements(*FOLDERS[engine])
 
 
@@ -81,12 +81,12 @@ def test_a_numbered_fragment_has_parameters_of_its_own() -> None:
     )
 
 
-# Every statement is used, every used one is there
+# Every statement is used, and every used one exists
 
 
 @cache
 def parsed_source() -> dict[Path, list[ast.AST]]:
-    """The nodes of every file."""
+    """Iterate over the syntax nodes of all files."""
     return {
         file.relative_to(SOURCE): list(ast.walk(ast.parse(file.read_text("utf-8")))) for file in SOURCE.rglob("*.py")
     }
@@ -94,13 +94,13 @@ def parsed_source() -> dict[Path, list[ast.AST]]:
 
 @cache
 def nodes_of(engine: str) -> list[ast.AST]:
-    """The source that runs on an engine: all but the other's own."""
+    """Return the source files of an engine: all but the other's."""
     (other,) = FOLDERS.keys() - {engine}
     return [node for file, nodes in parsed_source().items() if other not in file.parts for node in nodes]
 
 
 def texts(nodes: list[ast.AST]) -> Iterator[str]:
-    """The pattern of every text among nodes; what is formatted into one may be anything."""
+    """Return a pattern for every text; formatted parts match anything."""
     formatted = {id(part) for each in nodes if isinstance(each, ast.JoinedStr) for part in each.values}
     for each in nodes:
         if isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in formatted:
@@ -112,14 +112,14 @@ def texts(nodes: list[ast.AST]) -> Iterator[str]:
 
 
 def numbers(engine: str) -> Iterator[str]:
-    """Those that the source names; a statement may have a variant for each."""
+    """Return the names in the source; a statement may have a variant for each."""
     for each in nodes_of(engine):
         if isinstance(each, ast.Constant) and type(each.value) is int:
             yield str(each.value)
 
 
 def asked_for(engine: str) -> Iterator[str]:
-    """The patterns of the names that calls of a session ask for."""
+    """Return the patterns of statement names in calls of a session."""
     for call in nodes_of(engine):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args:
             if call.func.attr in {"row", "rows", "do", "many"}:
@@ -144,7 +144,7 @@ def test_every_kind_of_record_has_its_statements(kind: str, statements_by_name: 
 
 
 def test_every_statement_is_used(engine: str, statements_by_name: dict[str, str]) -> None:
-    """By its name in a text, by a text that words of the source are formatted into, or inside another statement."""
+    """A statement is used by its name, by a formatted name, or inside another statement."""
     patterns = {pattern for pattern in texts(nodes_of(engine)) if len(pattern) < 80}
     words = {re.sub(r"\\(.)", r"\1", pattern) for pattern in patterns} | set(numbers(engine))
     formatted = [re.compile(pattern) for pattern in patterns if r"(\w+)" in pattern and re.search("[a-z]{3}", pattern)]
@@ -158,11 +158,11 @@ def test_every_statement_is_used(engine: str, statements_by_name: dict[str, str]
     ] == []
 
 
-# Written once
+# Shared
 
 
 TWICE = {
-    "full_text_hits": "FTS5 matches and ranks by itself; a tsvector is matched by a tsquery and ranked by a sum of ours.",
+    "full_text_hits": "FTS5 matches and ranks itself; PostgreSQL matches a tsquery, and we compute the rank.",
     "word_document_counts": "FTS5 keeps how many memories hold a stem; PostgreSQL counts them by the index.",
     "word_document_count": "FTS5 is asked by a match, a tsvector by a tsquery.",
     "match_times": "FTS5 is asked by a match, a tsvector by a tsquery.",
@@ -172,7 +172,7 @@ TWICE = {
     "memory_text_clear": "FTS5 is emptied by a command.",
     "memory_sync_rowno": "PostgreSQL has to be told which numbers of rows were given.",
 }
-"""Both engines have these, each in words of its own, and why."""
+"""Statements that both engines have in different versions, and why."""
 
 ALONE = {
     "sqlite": {
@@ -209,11 +209,11 @@ ALONE = {
         "engine_facts": "What is to be known of a server.",
     },
 }
-"""What only one of them needs, and why."""
+"""Statements of only one engine, and why."""
 
 
 def written_in(folder: Path) -> set[str]:
-    """The statements of a folder; the fragments that one is joined from count as one."""
+    """Return the statements of a folder; fragments count as one."""
     texts = (file.read_text("utf-8") for file in statements.sql_files(folder))
     return {name for text in texts for name in re.findall(r"^-- name: (\w+)", text, re.M)}
 

@@ -1,4 +1,4 @@
-"""What is to be delivered next is found by an index, however much was delivered before."""
+"""Query plans of webhooks: the next delivery is found by index."""
 
 from plans import Plans
 

@@ -1,4 +1,4 @@
-"""Whoever edits a store past Holdfast is found by `verify`: any column, any row, the end, a whole new chain."""
+"""`verify` detects direct edits of a store: any column or row, the end, a rebuilt chain."""
 
 import random
 import shutil
@@ -20,7 +20,7 @@ from holdfast.kernel.storage.sqlite.engine import SqliteSession
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store in which everything that is journalled has happened."""
+    """A store with journal entries of every kind."""
     path = tmp_path_factory.mktemp("tampering") / "memory.db"
     with holdfast.open(str(path), agent_id="ai:tester@here") as ctx:
         live_through_everything(ctx)
@@ -35,7 +35,7 @@ def hold(path: Path) -> Iterator[holdfast.Holdfast]:
 
 @pytest.fixture
 def raw(path: Path) -> Iterator[apsw.Connection]:
-    """The file, past Holdfast."""
+    """A direct connection to the file."""
     with closing(apsw.Connection(str(path))) as connection:
         yield connection
 
@@ -60,14 +60,14 @@ def findings(ctx: holdfast.Holdfast, raw: apsw.Connection) -> list[journal.Journ
 
 
 def chain_breaks(ctx: holdfast.Holdfast, raw: apsw.Connection) -> list[journal.JournalFault]:
-    """What the journal alone tells, without a look at the rows."""
+    """Return the faults of the journal alone, without the rows."""
     session = SqliteSession(raw)
     key = ctx.ctx.store.signing_key(session)
     return list(journal.verify_chain(session, signer.public_key_of(key) if key else None))
 
 
 def cells_of(raw: apsw.Connection, table: str) -> list[tuple[int, str, Any]]:
-    """Every value of a table, by row and column."""
+    """Iterate over all values of a table."""
     columns = [row[1] for row in raw.execute(f"pragma table_info({table})")]
     rows = raw.execute(f"select rowid, {', '.join(columns)} from {table}").fetchall()
     return [(row[0], name, value) for row in rows for name, value in zip(columns, row[1:], strict=True)]
@@ -84,7 +84,7 @@ def mutations(raw: apsw.Connection, table: str) -> list[tuple[str, int, str, Any
 
 
 def find_unnoticed(ctx: holdfast.Holdfast, raw: apsw.Connection, tables: tuple[str, ...]) -> tuple[list[Any], int]:
-    """The edits that the tables accept and `verify` does not find, and how many it was tried with."""
+    """Return edits that the tables accept and `verify` misses, and the number of edits tried."""
     missed, tried = [], 0
     for table, rowid, column, value in [each for name in tables for each in mutations(raw, name)]:
         try:
@@ -126,7 +126,7 @@ def test_every_dropped_row_is_found(ctx: holdfast.Holdfast, raw: apsw.Connection
 
 @pytest.mark.parametrize("table", ["journal", "chain"])
 def test_what_no_table_of_ours_would_hold_is_found(ctx: holdfast.Holdfast, raw: apsw.Connection, table: str) -> None:
-    """As after damage to the file, or in tables that were made anew without their rules."""
+    """As after file damage, or in tables recreated without constraints."""
     columns = {name for _, name, _ in cells_of(raw, table)} - {name for _, name in KEPT_OUTSIDE_THE_JOURNAL}
     lax = [(f"create table lax as select * from {table}", ()), (f"drop table {table}", ())]
     lax.append((f"alter table lax rename to {table}", ()))
@@ -170,7 +170,7 @@ def test_a_cut_tail_is_found_wherever_it_is_cut(ctx: holdfast.Holdfast, raw: aps
 
 
 def put_head_right(raw: apsw.Connection) -> None:
-    """What somebody without the key can do: let the head say what the journal says."""
+    """Rebuild the head from the journal, as an attacker without the key can."""
     raw.execute(
         """update chain set
         seq = coalesce((select max(seq) from journal), 0),
@@ -181,7 +181,7 @@ def put_head_right(raw: apsw.Connection) -> None:
 
 
 def rebuild(raw: apsw.Connection, start: int) -> None:
-    """Every digest and hash from an entry on, made anew as Holdfast makes them."""
+    """Recompute every digest and hash from an entry on, as Holdfast does."""
     session = SqliteSession(raw)
     row = session.row("journal_one", seq=start - 1)
     previous = journal.Entry(*row).hash if row else journal.GENESIS
@@ -285,7 +285,7 @@ def test_thousands_of_single_flipped_bits_are_all_found(ctx: holdfast.Holdfast, 
 
 @pytest.fixture
 def copy(path: Path, tmp_path: Path) -> Path:
-    """The store and its key elsewhere, to be spoilt for good."""
+    """A copy of the store and its key, to be damaged permanently."""
     for name in (path.name, f"{path.name}.key"):
         shutil.copy(path.with_name(name), tmp_path / name)
     return tmp_path / path.name

@@ -1,4 +1,4 @@
-"""A store of an older release: brought up to this one whole, as if it had been written by it, or left as it was."""
+"""A store of an older version is migrated as if this version had written it, or not changed."""
 
 import os
 import shutil
@@ -37,9 +37,9 @@ ADDED = {
     1: {"memory": {"strand", "spot", "spelled", "parsed"}},
     2: {"memory": {"strand", "spot", "spelled", "parsed"}, "embedding": {"begins", "ends"}},
 }
-"""Columns that came after a release, by its last migration."""
+"""Columns added after a version, by its last migration."""
 LATER = {1: {"embedding", "memory_gist"}, 2: {"memory_gist"}}
-"""Tables that came after it."""
+"""Tables added after it."""
 
 SAID: list[dict[str, Any]] = [
     {"title": "Plain", "content": "A note that nobody said."},
@@ -59,7 +59,7 @@ SAID: list[dict[str, Any]] = [
 
 
 def furnish(ctx: Holdfast, more: int = 0) -> None:
-    """Memories of every sort, with vectors of their whole texts, as the releases before had them."""
+    """Store memories of every sort, with vectors of whole texts, as older versions did."""
     kept = [ctx.store(**said, tier="long", embedding=by(1, number)).id for number, said in enumerate(SAID)]
     ctx.archive(ids=[kept[3]])
     ctx.delete(id=kept[4])
@@ -80,7 +80,7 @@ def by(*numbers: float) -> dict[str, Any]:
 
 @contextmanager
 def release(last: int, folder: Path) -> Iterator[None]:
-    """Stores are made as by the release whose last migration is this."""
+    """Create stores like the version with this last migration."""
     with pytest.MonkeyPatch.context() as patch:
         for opening in (sqlite_open_store, postgres_open_store):
             copies = []
@@ -95,7 +95,7 @@ def release(last: int, folder: Path) -> Iterator[None]:
 
 
 def taken_back(new: Store, address: str, last: int, folder: Path) -> None:
-    """Make a store of an older release that holds what a store of this one does, as far as it had room for it."""
+    """Create a store of an older version with the content of a current one, as far as its schema allows."""
     with (
         release(last, folder),
         closing(open_store(address)) as old,
@@ -134,7 +134,7 @@ def open_address(address: str) -> Holdfast:
 
 @pytest.fixture
 def new_place(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
-    """Addresses at which there is nothing yet."""
+    """Addresses of stores that do not exist yet."""
     with ExitStack() as stack:
         places = iter(range(99))
 
@@ -235,7 +235,7 @@ open_store(sys.argv[1]).close()
 
 
 def killed_within(seconds: float | None, address: str) -> bool:
-    """Another process brings a store up to this release, and is killed after a while, unless it is done before."""
+    """Migrate a store in another process and kill it after a while, unless it has finished before."""
     with subprocess.Popen([sys.executable, "-c", OPEN, address], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "begun\n"
@@ -247,7 +247,7 @@ def killed_within(seconds: float | None, address: str) -> bool:
 
 
 def state_of(address: str) -> int:
-    """The last migration of a store, of which everything that it adds must be there, and nothing of the next."""
+    """Return the last migration of a store, after checking that exactly its additions exist."""
     if "://" in address:
         with raw_connection(address) as raw:
             ask = lambda sql: raw.execute(sql).fetchall()  # noqa: E731
@@ -279,7 +279,7 @@ def must_be_one(ask: Callable[[str], list[Any]], columns: set[str]) -> int:
 def test_an_upgrade_that_is_killed_leaves_the_old_store_or_the_new_one(
     new_place: Callable[[], str], tmp_path: Path
 ) -> None:
-    """It is killed at moments spread over the whole of it, and begun again, until one comes to its end."""
+    """Kills are spread over the whole run, and it is restarted until it finishes."""
     first, second = new_place(), new_place()
     with open_address(new_place()) as new:
         furnish(new, more=250)
@@ -302,7 +302,7 @@ def test_an_upgrade_that_is_killed_leaves_the_old_store_or_the_new_one(
 
 @contextmanager
 def before_each_statement(act: Callable[[int], object]) -> Iterator[None]:
-    """Something is done before each statement of connections that are opened meanwhile; it is told their number."""
+    """Call a function with the number of each statement before it runs, on connections opened inside the block."""
     numbers = count()
 
     def next_one(*_: object) -> bool:
@@ -320,7 +320,7 @@ def before_each_statement(act: Callable[[int], object]) -> Iterator[None]:
 
 
 def killed_before(statement: int, path: Path) -> bool:
-    """Open a store in a process that ends itself, by kill -9, before a statement; whether it came to that."""
+    """Open a store in a process that kills itself before a statement; return whether it did."""
     child = os.fork()
     if child == 0:
         try:
@@ -332,7 +332,7 @@ def killed_before(statement: int, path: Path) -> bool:
 
 
 def said_in(path: Path) -> tuple[int, list[Any]]:
-    """The release of a file, and everything in it: tables, indexes, triggers and rows."""
+    """Return the version and all content of a file: tables, indexes, triggers and rows."""
     with closing(apsw.Connection(str(path))) as raw:
         assert raw.execute("pragma quick_check").fetchall() == [("ok",)]
         made = raw.execute("select type, name, sql from sqlite_schema order by type, name").fetchall()
@@ -346,7 +346,7 @@ def said_in(path: Path) -> tuple[int, list[Any]]:
 def test_whoever_is_killed_before_any_statement_of_any_migration_leaves_all_or_nothing(
     new_place: Callable[[], str], tmp_path: Path
 ) -> None:
-    """What a kill leaves is what lies in the files: these are looked at before each statement; some kills are real."""
+    """A kill leaves the files as they are: they are checked before each statement; some kills are real."""
     old = tmp_path / "old.db"
     with open_address(new_place()) as new:
         furnish(new)

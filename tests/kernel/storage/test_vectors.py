@@ -1,4 +1,4 @@
-"""Vectors: kept to the bit, found by cosine among what a caller may see, the same on every engine."""
+"""Vectors: stored exactly, found by cosine among visible memories, the same on every engine."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ ME = Caller("ai:tester@here")
 
 
 def directions(seed: int, many: int, dim: int, clusters: int = 0) -> list[Vector]:
-    """Random directions; around some centres, as texts are around their topics."""
+    """Return random vectors, optionally around some centres, like texts around topics."""
     random = numpy.random.default_rng(seed)
     numbers = random.standard_normal((many, dim))
     if clusters:
@@ -64,7 +64,7 @@ def near(
     return [id for id, _ in found]
 
 
-# Kept
+# Storage
 
 
 @pytest.mark.parametrize("dim", [1, 2, 384, 2000])
@@ -134,7 +134,7 @@ def test_vectors_are_counted_by_model_among_what_a_caller_sees(ctx: Holdfast) ->
         assert vectors.count_by_model(session, narrow, now) == []
 
 
-# Found
+# Search
 
 
 @pytest.mark.parametrize("dim", [3, 384])
@@ -224,7 +224,7 @@ def test_what_is_archived_deleted_or_over_is_not_near(ctx: Holdfast) -> None:
 
 
 def content_hashes(session: Session, ids: Sequence[str]) -> dict[str, str]:
-    """What some memories say now, by its hash."""
+    """Return the content hashes of some memories."""
     known = dict(session.query_sql("select id, content_hash from memory", {}))
     return {id: known[id] for id in ids}
 
@@ -253,7 +253,7 @@ def test_how_near_named_memories_are_is_told_of_those_with_a_current_vector(ctx:
 
 
 def cut(ctx: Holdfast, id: str, *given: tuple[int, int, list[float]], model: str = "one") -> None:
-    """Keep vectors of passages of a memory."""
+    """Store the vectors of a memory's passages."""
     with ctx.ctx.transaction() as write:
         memory = write.get(MEMORY, id)
         assert memory is not None
@@ -321,7 +321,7 @@ def test_vectors_of_another_number_of_dimensions_are_not_kept_beside_those_of_th
         assert [(one.memory, one.dim) for one in read_embeddings(session)] == [(first, 2)]
 
 
-# What is still to be made
+# Missing vectors
 
 
 def test_what_has_no_current_vector_is_due_in_the_order_of_its_rows(ctx: Holdfast) -> None:
@@ -364,11 +364,11 @@ def test_what_was_changed_behind_a_place_in_the_journal_is_told_once(ctx: Holdfa
         assert vectors.list_changed(session, 5, 100) == []
 
 
-# Among many
+# Many vectors
 
 
 class Crowd(NamedTuple):
-    """A memory of many vectors, clustered, and a few beside."""
+    """A store with many clustered vectors and a few others."""
 
     hold: Holdfast
     engine: str
@@ -378,7 +378,7 @@ class Crowd(NamedTuple):
 
 MANY = 20_000
 FAR = 1_500
-"""More than few: these are looked for by the index, which has to walk far for them."""
+"""More than few: found by the index, which has to search far."""
 DIM = 384
 
 
@@ -420,7 +420,7 @@ def fill_store(ctx: Holdfast, engine: str) -> Crowd:
 
 
 def clone_rows(session: Session, template: str, many: int) -> None:
-    """Rows like one that is there, the first of them far away: for the plans of a large store, not for its history."""
+    """Clone a row many times, the first far away: for query plans of a large store, without journal entries."""
     columns = re.findall(
         r"\w+", re.findall(r"insert into memory \((.*?)\)", load_statements(*STATEMENTS)["memory_put"], re.S)[0]
     )
@@ -459,7 +459,7 @@ def test_a_filter_that_leaves_many_far_away_gives_as_many_as_were_asked_for(crow
     expected = sorted(far, key=lambda id: -cosine(crowd.kept[id], asked))[:50]
     assert len(found) == 50
     assert set(found) <= set(far)
-    # None of these is near at all: the signs of their numbers tell little about which is the least far.
+    # None of these is near: their bits say little about which is nearest.
     least = 25 if crowd.engine == "sqlite" else 45
     assert (found[0], len(set(found) & set(expected)) >= least) == (expected[0], True)
 
@@ -476,7 +476,7 @@ def test_of_the_ten_nearest_among_many_hardly_one_is_missed(crowd: Crowd) -> Non
     assert hits >= (200 if crowd.engine == "sqlite" else 190)
 
 
-# The index of PostgreSQL
+# PostgreSQL's index
 
 
 @pytest.mark.full

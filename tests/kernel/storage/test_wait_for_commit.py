@@ -1,4 +1,4 @@
-"""Waiting at a store: whoever waits is told of a commit by anybody, and misses none."""
+"""Waiting for commits: a waiter learns of every commit of any process."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ def other(ctx: Holdfast, address: str) -> Iterator[Holdfast]:
 
 
 def wait_until_quiet(wait: Callable[[float], bool]) -> None:
-    """Until nothing is new any more."""
+    """Wait until there are no more commits."""
     while wait(1.5):
         pass
 
@@ -82,7 +82,7 @@ def test_a_closed_store_lets_go_of_who_waits(ctx: Holdfast, address: str) -> Non
 
 
 class TestOnPostgres:
-    """What only a database does."""
+    """PostgreSQL only."""
 
     @pytest.fixture
     def engine(self) -> str:
@@ -109,7 +109,7 @@ class TestOnPostgres:
         assert ctx.ctx.store.wait_for_commit(TIMEOUT)
 
     def test_where_no_word_comes_through_the_clock_wakes(self, ctx: Holdfast, other: Holdfast) -> None:
-        """As behind a pooler that gives each transaction another connection."""
+        """Like a pooler that uses another connection for each transaction."""
         deaf = notifications.CommitListener(lambda: connect(ctx.ctx.store._address), "nobody_speaks_here")  # type: ignore[attr-defined]
         try:
             wait_until_quiet(deaf.wait)

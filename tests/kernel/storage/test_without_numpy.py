@@ -1,4 +1,4 @@
-"""A process that asks once does not load numpy, which takes longer than all the rest, and finds the same."""
+"""A process that searches once does not load numpy, which is slow, and finds the same."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ with holdfast.open(settings=load({"db": sys.argv[1], "embedder": "none"})) as ho
 
 
 def keep(ctx: Holdfast, many: int) -> list[float]:
-    """Memories with vectors, and one to ask with."""
+    """Memories with vectors, and a query vector."""
     random = Random(1)
     vectors = [[random.gauss(1, 1) for _ in range(24)] for _ in range(many + 1)]
     for number, vector in enumerate(vectors[:-1]):
@@ -37,7 +37,7 @@ def keep(ctx: Holdfast, many: int) -> list[float]:
 
 
 def search_in_process(db: str, vector: Sequence[float], times: int) -> list[object]:
-    """What another process finds at last, and whether it has loaded numpy."""
+    """Return another process's last result, and whether it loaded numpy."""
     command = [sys.executable, "-c", ASK, db, json.dumps(vector), str(times)]
     return list(json.loads(subprocess.run(command, capture_output=True, check=True).stdout))
 

@@ -1,4 +1,4 @@
-"""Turns: a writer waits for all others together, in its process and outside, and not for ever."""
+"""The write lock: a writer waits for all others, in its process and outside, with a timeout."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,12 +13,12 @@ from holdfast.kernel.storage.port import Store
 from timeouts import TIMEOUT
 
 WRITERS = 100
-"""So many that, if each waited for those before it, all of them would take longer than any time-out."""
+"""So many that waiting one after another would exceed every timeout."""
 
 
 @contextmanager
 def queueing(holder: Store, stores: Sequence[Store]) -> Iterator[list["Future[None]"]]:
-    """Writers, one through each of the stores, that come at once while another thread is in the middle of a change."""
+    """Start one writer per store while another thread holds a transaction."""
     holds, done = threading.Event(), threading.Event()
 
     def hold() -> None:

@@ -1,4 +1,4 @@
-"""One store for all the tests of a file, which only read it, and what its engine does for their statements."""
+"""One read-only store per test file, and the query plans of its engine."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def empty(engine: str, tmp_path_factory: pytest.TempPathFactory, request: pytest
 
 @pytest.fixture(scope="module")
 def hold(empty: OpenStore) -> holdfast.Holdfast:
-    """With enough in it; a file that needs something else in it fills it by itself."""
+    """A filled store; files that need other content override it."""
     fill(empty.hold, empty.address)
     return empty.hold
 

@@ -1,4 +1,4 @@
-"""How memories are found under every filter and view: the plans that keep a large memory quick."""
+"""Query plans of memories under every filter and view."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ Ask = Callable[[Sequence[SqlPart], dict[str, Any]], list[Statement]]
 
 @pytest.fixture
 def ask(ctx: holdfast.Holdfast, plans: Plans) -> Ask:
-    """Runs a statement joined from parts; what the engine ran for it."""
+    """Run a statement joined from parts and return what the engine ran."""
 
     return partial(ran, plans, ctx)
 
@@ -46,7 +46,7 @@ def selecting(which: Filter, view: View, then: str, **params: Any) -> tuple[Sequ
 
 
 def over_memories(steps: list[str]) -> list[str]:
-    """The steps over the memories themselves; those of subqueries are left out."""
+    """Return the steps over memories, without subqueries."""
     return [
         step for step in steps if re.search(r" m | t |ORDER BY| memory |memory_text|memory_archive|Sort", f"{step} ")
     ]

@@ -1,4 +1,4 @@
-"""How what a question reads is found: by an index, from where it begins to where it ends."""
+"""Query plans of recall: bounded index ranges."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ MANY = 600
 
 @pytest.fixture(scope="module")
 def hold(empty: OpenStore) -> holdfast.Holdfast:
-    """Many threads, and vectors of half of what is said in them."""
+    """Many threads, with vectors for half of their turns."""
     opened, address = empty
     opened.bulk_store(memories=[spoken_turn(number) for number in range(MANY)])
     with opened.ctx.store.transaction() as session:
@@ -57,7 +57,7 @@ def filter_parts(which: Filter, first: str, *then: str, **params: Any) -> tuple[
 
 
 def read(steps: list[str], table: str) -> list[str]:
-    """The steps that read a table, which SQLite calls by the name that it has in the statement."""
+    """Return the steps that read a table; SQLite names it by its alias."""
     other = {"memory": "m", "embedding": "e"}.get(table, table)
     return [step for step in steps if re.search(rf"SEARCH ({other}|{table}) | {table}( |$)", step)]
 
@@ -65,7 +65,7 @@ def read(steps: list[str], table: str) -> list[str]:
 def test_what_was_said_around_a_memory_is_read_from_its_place_in_the_strand(
     plans: Plans, ctx: holdfast.Holdfast
 ) -> None:
-    run = ran(plans, ctx, ["strand_around"], {"rows": [3, 300]})
+    run = ran(plans, ctx, ["thread_neighbours"], {"rows": [3, 300]})
     steps = [step for step in plans.steps(run) if "memory_strand" in step]
     if isinstance(plans, SqlitePlans):
         seeks = [f"spot=? AND rowno{sign}?" for sign in "<>"] + [f"spot{sign}?" for sign in "<>"]
@@ -151,8 +151,8 @@ def test_what_has_no_vectors_is_looked_for_behind_what_was_passed_and_in_its_ord
             {"model": "one", "ids": ["a"], "after": 0, "limit": 5, "renewed": -1},
         ),
         (["embedding_of"], {"model": "one", "ids": ["a"]}),
-        (["embedding_replies"], {"ids": ["a"]}),
-        (["memory_id_beside"], {"id": "a"}),
+        (["embedding_reply_targets"], {"ids": ["a"]}),
+        (["memory_id_neighbours"], {"id": "a"}),
     ],
     ids=lambda given: given[0] if isinstance(given, list) else "",
 )
@@ -183,10 +183,10 @@ def test_new_signs_of_a_file_are_read_behind_those_that_are_known(plans: Plans, 
     assert plans.steps(run) == ["SEARCH embedding_sign USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]
 
 
-@pytest.mark.parametrize("order", ["said_select.forward", "said_select.backward"])
+@pytest.mark.parametrize("order", ["memory_by_time.forward", "memory_by_time.backward"])
 def test_what_was_said_in_a_span_of_time_is_read_from_one_end_of_it_to_the_other(
     plans: Plans, ctx: holdfast.Holdfast, order: str
 ) -> None:
-    run = ran(plans, ctx, *filter_parts(Filter(said_since=1, said_until=2), "said_select", order, limit=10))
+    run = ran(plans, ctx, *filter_parts(Filter(said_since=1, said_until=2), "memory_by_time", order, limit=10))
     assert any("match_times" in step for step in plans.steps(run))
     assert plans.walks(run) == []

@@ -1,4 +1,4 @@
-"""How the reflections of a skill are found: by one range of one index, looked up further only for the best."""
+"""Query plans of a skill's reflections: one index range, with lookups only for the best."""
 
 from collections.abc import Callable
 from typing import Any

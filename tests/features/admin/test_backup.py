@@ -55,7 +55,7 @@ with holdfast.open(sys.argv[1], agent_id="ai:killed@here", now=lambda: int(sys.a
 
 
 class Child:
-    """Another process that has the store open."""
+    """Another process with the store open."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
@@ -93,7 +93,7 @@ def backups_of(ctx: holdfast.Holdfast) -> Path:
 
 
 def list_leftovers(ctx: holdfast.Holdfast) -> set[str]:
-    """What lies beside a store that does not belong there."""
+    """Return leftover files beside a store."""
     backups = backups_of(ctx)
     name = backups.name.removesuffix(".backups")
     known = {f"{name}{end}" for end in ("", "-wal", "-shm", ".key", ".backups")} | {"config", "data"}
@@ -159,7 +159,7 @@ def test_only_the_last_snapshots_are_kept_and_other_files_left_alone(ctx: holdfa
 
 
 class Clock:
-    """A clock that a test puts ahead and back."""
+    """A manual clock."""
 
     def __init__(self) -> None:
         self.at = 1_790_000_000 * SECOND
@@ -459,7 +459,7 @@ def test_a_dry_run_verifies_a_snapshot_and_changes_nothing(ctx: holdfast.Holdfas
 
 
 def write_manifest(snapshot: Path) -> None:
-    """Give a file the manifest of a snapshot, whatever is in it."""
+    """Write a matching manifest for a file with any content."""
     manifest = backup.manifest_of(snapshot)
     content = json.loads(manifest.read_bytes())
     content |= {"sha256": sha256(snapshot.read_bytes()).hexdigest(), "bytes": snapshot.stat().st_size}

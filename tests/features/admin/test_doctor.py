@@ -35,7 +35,7 @@ def list_findings(ctx: holdfast.Holdfast) -> str:
 
 
 def by_hand(db: str, sql: str) -> None:
-    """Change the tables past Holdfast."""
+    """Change the tables without Holdfast."""
     if db.startswith("postgresql:"):
         with raw_connection(db) as connection:
             connection.execute(sql)
@@ -47,7 +47,7 @@ def by_hand(db: str, sql: str) -> None:
 
 @pytest.fixture
 def well(engine: str) -> dict[str, str]:
-    """Each section of a store without fault. The server of the tests does not wait for its disk: that is told."""
+    """Return the severities of a healthy store. The test server has fsync off, which is a finding."""
     names = ["storage", "full_text", "journal", "clock", "schema", "counts", "vectors", "replication", "subscriptions"]
     sections = dict.fromkeys([*names, "backups"], "ok")
     return sections if engine == "sqlite" else {**sections, "storage": "warn"}

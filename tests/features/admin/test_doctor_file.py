@@ -45,7 +45,7 @@ def test_a_row_that_points_to_nothing_is_found(filled: holdfast.Holdfast, db: st
 
 
 def overwrite(db: str, name: str) -> None:
-    """The last page of a table or an index."""
+    """Overwrite the last page of a table or an index."""
     with closing(apsw.Connection(db)) as file:
         ((page,),) = file.execute("select max(pageno) from dbstat where name = ?", (name,)).fetchall()
     assert isinstance(page, int)

@@ -37,7 +37,7 @@ from holdfast.operations import REGISTRY
 
 
 class Clock:
-    """Goes on by itself, and by leaps."""
+    """A clock that advances on every read, and by jumps."""
 
     at = parse_timestamp("2026-01-31T09:00:00Z", "at")
 
@@ -57,7 +57,7 @@ ODD = (
 
 
 class Pair(NamedTuple):
-    """Where a store is, and where it is to go."""
+    """The source and target addresses of a migration."""
 
     source: str
     target: str
@@ -71,12 +71,12 @@ def target_engine(request: pytest.FixtureRequest) -> str:
 EACH_WAY = pytest.mark.parametrize(
     ("engine", "target_engine"), [ENGINES, pytest.param(*ENGINES[::-1], marks=pytest.mark.full)], indirect=True
 )
-"""For what is refused or only looked at: each engine is the source once, and the target once."""
+"""For rejected migrations and dry runs: each engine is the source once and the target once."""
 
 
 @pytest.fixture
 def new_place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[str], str]]:
-    """Addresses at which there is nothing yet."""
+    """Return unused addresses."""
     numbers = count(1)
     with ExitStack() as stack:
 
@@ -178,7 +178,7 @@ def furnish(ctx: holdfast.Holdfast) -> None:
 
 
 def furnish_for_agents(ctx: holdfast.Holdfast) -> None:
-    """What agents keep beside memories."""
+    """Add the records that agents keep beside memories."""
     ctx.principal_merge(alias="slack:U42", principal="ann")
     ctx.fact_set(key="k", value="v", principal="gone")
     ctx.principal_purge(name="gone")
@@ -202,7 +202,7 @@ def furnish_for_agents(ctx: holdfast.Holdfast) -> None:
 
 
 def furnish_with_curating(ctx: holdfast.Holdfast) -> None:
-    """What a curator did, noted and proposes."""
+    """Add curation runs, notes and proposals."""
     said = "The quokka keeps ten hours for all of its dreams in the trees."
     for title, text in (
         ("Quokka", said),
@@ -219,7 +219,7 @@ def furnish_with_curating(ctx: holdfast.Holdfast) -> None:
 
 
 def furnish_with_conclusions(ctx: holdfast.Holdfast, sources: list[str]) -> None:
-    """Policies, and what was reflected, waits, was allowed or refused, offered or dismissed."""
+    """Add policies, reflections, approvals in every state, proposals and dismissals."""
     ctx.policy_set(namespace="*", max_reflection_depth=4, invalidation_hops=3)
     ctx.policy_set(namespace="global", require_approval_above_depth=1, self_approval=True)
     ctx.policy_set(namespace="team", skill_promotion_min_depth=2)
@@ -239,7 +239,7 @@ def furnish_with_conclusions(ctx: holdfast.Holdfast, sources: list[str]) -> None
 
 
 def passages(due: embedding_store.DueMemory) -> list[embedding_store.PassageEmbedding]:
-    """Vectors of a title and of two passages, by another model."""
+    """Return embeddings of a title and two passages by another model."""
     spans = ((embedding_store.TITLE, embedding_store.TITLE), (0, 7), (8, len(due.content)))
     return [
         embedding_store.PassageEmbedding(
@@ -250,7 +250,7 @@ def passages(due: embedding_store.DueMemory) -> list[embedding_store.PassageEmbe
 
 
 def everything(ctx: holdfast.Holdfast) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of every table."""
+    """Return every row of every table."""
     with ctx.ctx.store.reading() as session:
         return {table.name: table.rows(session, None) for table in tables()}
 
@@ -282,7 +282,7 @@ def must_be_well(ctx: holdfast.Holdfast) -> None:
 
 
 def stopping(after: int, before: Callable[[], None] = lambda: None) -> Progress:
-    """Gives up after so many reports."""
+    """Return a progress that cancels after a number of reports."""
     stop, seen = threading.Event(), []
 
     def report(done: int, total: int, what: str) -> None:
@@ -370,7 +370,7 @@ def test_an_interrupted_move_is_no_store_and_goes_on_when_it_is_run_again(
 
 
 def change(ctx: holdfast.Holdfast) -> None:
-    """What a copy that was begun before must not keep: titles that went elsewhere, tags and vectors that are gone."""
+    """Make changes that an unfinished copy must not keep: moved titles, removed tags and embeddings."""
     one, other = (ctx.search(query=f"Memory {number}").results[0].id for number in (12, 17))
     ctx.update(one, title="Aside")
     ctx.update(other, title="Memory 12", tags=[], content="it has another's title")
@@ -437,7 +437,7 @@ def once(act: Callable[[], None]) -> Callable[[int, int, str], None]:
 
 
 def run_in(address: str, sql: str) -> None:
-    """Past the store."""
+    """Run SQL without the store."""
     if "://" not in address:
         with closing(apsw.Connection(address)) as connection:
             connection.execute(sql).fetchall()

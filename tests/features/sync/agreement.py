@@ -1,4 +1,4 @@
-"""What must hold once some stores have heard of each other, worked out without the code that is tried."""
+"""What must hold after stores have synced, computed without the code under test."""
 
 from collections import defaultdict
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from holdfast.kernel.records.merge import AWAITED, FieldState, canonical_json
 
 
 class CellWrite(NamedTuple):
-    """What a change says of one cell: its own value, which others it saw, and which of those it kept."""
+    """The write of one field by a change: its value, the versions it saw, and those it kept."""
 
     stamp: Stamp
     value: Any
@@ -26,10 +26,10 @@ class CellWrite(NamedTuple):
 
 
 def must_agree(world: World) -> None:
-    """Raise unless all stores say the same, and that is what their changes together mean."""
+    """Assert that all stores are equal, and equal to the merge of their changes."""
     first = world.stores[0]
     assert [len(list_quarantined(store)) for store in world.stores] == [0] * len(world.stores), (
-        "something is still put aside"
+        "something is still in quarantine"
     )
     assert len({str(sorted(end.read_handshake().vector.items())) for end in world.ends}) == 1, "the vectors differ"
     assert len({digest_of(store) for store in world.stores}) == 1, "the digests differ"
@@ -52,7 +52,7 @@ def list_quarantined(store: holdfast.Holdfast) -> list[Any]:
 
 
 def view(store: holdfast.Holdfast) -> list[Any]:
-    """Everything that a store shows of what is exchanged."""
+    """Return all replicated data that a store shows."""
     memories = [
         (
             m.namespace,
@@ -77,7 +77,7 @@ def view(store: holdfast.Holdfast) -> list[Any]:
 
 
 def must_equal_its_changes(store: holdfast.Holdfast) -> None:
-    """Every cell holds what was written into it and not knowingly replaced: nothing else, and nothing less."""
+    """Assert that every field holds exactly the written values that no later write replaced."""
     with store.ctx.reading() as session:
         changes = read_changes.read_page(session, store.ctx.store.signing_key(session), 0, {}, 1 << 30).changes
         memories = {change.record for change in changes if change.kind == "memory"}
@@ -103,7 +103,7 @@ def must_equal_its_changes(store: holdfast.Holdfast) -> None:
 
 
 def must_hold_no_superseded(held: dict[str, FieldState]) -> None:
-    """Of what was purged not even the names of tags and keys are left."""
+    """Assert that a purge also removed the names of tags and keys."""
     if field_versions.PURGED in held:
         floor = max(stamp.time for stamp in held[field_versions.PURGED].values)
         words = [cell for name, cell in held.items() if name.startswith(("tags:", "metadata:", "extra:"))]
@@ -118,7 +118,7 @@ def must_show_the_newest(own: Memory, held: dict[str, Any]) -> None:
 
 
 def read_writes(changes: list[Change]) -> dict[tuple[str, str], list[CellWrite]]:
-    """What all changes together say of each cell of each memory."""
+    """Collect the writes of all changes per field and memory."""
     found: dict[tuple[str, str], list[CellWrite]] = defaultdict(list)
     for change in changes:
         if change.kind != "memory" or change.erased:
@@ -139,7 +139,7 @@ def read_writes(changes: list[Change]) -> dict[tuple[str, str], list[CellWrite]]
 
 
 def find_surviving(written: list[CellWrite]) -> dict[Stamp, bytes]:
-    """Those values that no other writer saw and did not keep."""
+    """Return the values that no other write replaced."""
     return {
         one.stamp: canonical_json(one.value)
         for one in written
@@ -153,7 +153,7 @@ def find_surviving(written: list[CellWrite]) -> dict[Stamp, bytes]:
 
 
 def must_find(world: World) -> None:
-    """Both sides of whatever was said at once: one shows, the others are conflicts, or the memory was put away."""
+    """Assert that no content is lost: each is shown, a conflict, or of a memory that is not live."""
     store = world.stores[0]
     with store.ctx.reading() as session:
         ids = [row[1] for row in session.rows("record_list") if row[0] == "memory"]

@@ -1,4 +1,4 @@
-"""Several stores of one person, each with a clock of its own, some of them on PostgreSQL."""
+"""Several stores of one owner, each with its own clock, some on PostgreSQL."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def make(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Make]:
-    """Opens new stores; the first is on the engine that is tried, the others are files."""
+    """Open new stores; the first uses the engine under test, the others are files."""
     numbers = count()
     with ExitStack() as stack:
 
@@ -58,13 +58,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StorePool]:
 
 @pytest.fixture(scope="session")
 def both_engines(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[StorePool]:
-    """Stores of which the first are on PostgreSQL."""
+    """Stores, the first of them on PostgreSQL."""
     with ExitStack() as stack:
         yield StorePool(_in_memory(tmp_path_factory, stack), postgres, stack)
 
 
 def _in_memory(tmp_path_factory: pytest.TempPathFactory, stack: ExitStack) -> Path:
-    """A folder that is on no disk, if there is one: a commit there waits for nothing."""
+    """Return a folder in memory if available, so commits are fast."""
     if os.access("/dev/shm", os.W_OK):
         return Path(stack.enter_context(TemporaryDirectory(dir="/dev/shm", prefix="holdfast-")))
     return tmp_path_factory.mktemp("stable")

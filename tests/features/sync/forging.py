@@ -1,4 +1,4 @@
-"""A peer that signs whatever it likes, and how it sends that."""
+"""A peer that signs and sends arbitrary changes."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def key_of(store: holdfast.Holdfast) -> bytes:
 
 
 def page_of(store: holdfast.Holdfast, after: int = 0) -> tuple[Handshake, Page]:
-    """What a store tells behind a place of its journal, and what it says of itself."""
+    """Return the handshake of a store and a page of its journal."""
     with store.ctx.reading() as session:
         return read_changes.build_handshake(session, store.ctx.now()), read_changes.read_page(
             session, key_of(store), after, {}, 1000
@@ -33,13 +33,13 @@ def page_of(store: holdfast.Holdfast, after: int = 0) -> tuple[Handshake, Page]:
 
 
 def wire(change: Change, **altered: Any) -> Json:
-    """A change as JSON, with some of its fields altered."""
+    """Return a change as JSON, with altered fields."""
     said: Json = msgspec.to_builtins(change)
     return {**said, **altered}
 
 
 def sign_change(store: holdfast.Holdfast, said: Json) -> Json:
-    """A change under the signature of a store, whatever it says."""
+    """Sign any change with the key of a store."""
     words = said.get("erased") or digest(said.get("body"), said.get("delta"))
     text = msgspec.json.encode([SIGNATURE_VERSION, *(said.get(name) for name in NAMED), words])
     return {**said, "signature": signer.sign(key_of(store), text).hex()}
@@ -53,7 +53,7 @@ def send(
     authors: dict[str, str] | None = None,
     files: dict[str, bytes] | None = None,
 ) -> Any:
-    """What a store answers to a page of another one, which is enrolled there or not."""
+    """Send a page from another store, enrolled or not, and return the response."""
     sender, page = page_of(store)
     sender = replace(sender, authors={**sender.authors, **(authors or {})})
     told: Json = msgspec.to_builtins(TakeRequest(sender=sender, changes=[], upto=page.upto, files=files or {}))
@@ -64,6 +64,6 @@ def send(
 
 
 def send_all(here: holdfast.Holdfast, store: holdfast.Holdfast, after: int = 0) -> Any:
-    """Everything that a store tells behind a place, sent as its peers would send it."""
+    """Send all changes of a store after a position, as a peer would."""
     _, page = page_of(store, after)
     return send(here, store, [wire(change) for change in page.changes], files=page.files)

@@ -1,4 +1,4 @@
-"""Stores that heard of each other once, and are put back to that moment for every run: new ones would cost more."""
+"""Synced stores that are reset to a saved state for every run, since new stores would be slower."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -16,9 +16,9 @@ from holdfast.settings import Settings, load
 OWNER = "human:ann@home"
 MAX_STORES = 5
 TIMES = float(os.environ.get("SYNC_EXAMPLES_TIMES", "1"))
-"""How many times as many runs as usual are tried."""
+"""Factor for the number of runs."""
 SHARED = 2
-"""How many of them are on PostgreSQL, where some are."""
+"""Number of stores on PostgreSQL, in tests that use it."""
 
 
 class StorePool:
@@ -38,7 +38,7 @@ class StorePool:
 
     @contextmanager
     def world(self, skews: list[int]) -> Iterator[World]:
-        """Some of the stores as they were, each with a clock of its own."""
+        """Open some of the stores in their saved state, each with its own clock."""
         for address in self._addresses[: len(skews)]:
             self._put_back(address)
         with self._world(skews) as world:
@@ -62,7 +62,7 @@ class StorePool:
 
 
 def _in_order(addresses: list[str]) -> list[str]:
-    """By their names: of two stamps of one time the one of the greater name wins, in every run the same."""
+    """Sort stores by node, since the greater name wins between equal stamps: every run is the same."""
     nodes = {}
     for address in addresses:
         with holdfast.open(settings=_settings(address)) as store:
@@ -75,7 +75,7 @@ def _settings(address: str) -> Settings:
 
 
 def drive(stable: StorePool, seed: int, steps: int, favoured: Sequence[str] = ()) -> None:
-    """One run by chance: what a seed chooses, it chooses each time. `favoured`: what is done more than other things."""
+    """Run random steps, reproducible by seed. `favoured`: operations to run more often."""
     chance = Random(seed)
     with stable.world([chance.choice(SKEWS) for _ in range(chance.choice((3, 3, 3, 4, 5)))]) as world:
         weights = WEIGHTS | dict.fromkeys(favoured, 60)

@@ -1,4 +1,4 @@
-"""Whatever is done to several stores, and however they exchange: in the end they say the same, and nothing is lost."""
+"""Stores converge after any operations and any order of exchanges, and nothing is lost."""
 
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -13,16 +13,16 @@ from store_pool import TIMES, StorePool, drive
 from world import SKEWS, WEIGHTS, Choice, World
 
 EXAMPLES = 480
-"""Of each of four parts; with those on PostgreSQL 2,000."""
+"""Examples of each of four parts; 2,000 with those on PostgreSQL."""
 STEPS = 8
 SHORT, LONG = 12, 40
-"""Steps of a run that is driven by weights alone."""
+"""Steps of a run with weighted random operations."""
 KINDS = [what for what, weight in WEIGHTS.items() for _ in range(max(1, round(weight)))]
 numbers = st.integers(0, 59)
 
 
 class Machine(RuleBasedStateMachine):
-    """Any of the things that can be done, in any order, to stores whose clocks are days apart."""
+    """Any operations in any order on stores with clocks days apart."""
 
     stable: StorePool
 
@@ -83,7 +83,7 @@ def test_files_and_databases_agree_after_seeded_runs(both_engines: StorePool, re
 
 
 def drive_seeds(stable: StorePool, seeds: Iterable[int], steps: int, request: pytest.FixtureRequest) -> None:
-    """Drive one run per seed, or the run of `--seed` alone; a failure prints the command that repeats it."""
+    """Run each seed, or only `--seed`; a failure prints the command that repeats it."""
     chosen = request.config.getoption("--seed")
     for number in seeds if chosen is None else [chosen]:
         try:

@@ -1,4 +1,4 @@
-"""Changes by file: checked to the last byte, taken once, and never with a hole."""
+"""Bundles are verified completely, applied once, and never leave a gap."""
 
 from collections.abc import Callable
 from pathlib import Path

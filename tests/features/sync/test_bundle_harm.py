@@ -1,4 +1,4 @@
-"""Bundles that are not what was written: refused before anything of them is taken."""
+"""Damaged bundles are rejected before anything is applied."""
 
 import zlib
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from holdfast.kernel.errors import HoldfastError, Invalid
 
 @pytest.fixture
 def engine() -> str:
-    """What is refused is refused before any store is asked."""
+    """Use one engine: damaged bundles are rejected before the store is used."""
     return "sqlite"
 
 
@@ -67,7 +67,7 @@ SAYS = {
     "a bomb": "compression ratio",
     "newer": "later release",
 }
-"""What some of them are refused for."""
+"""The error texts of some of them."""
 
 
 @pytest.mark.parametrize("name", HARM)

@@ -1,4 +1,4 @@
-"""Folding history: what came of it stays, can be verified, and reaches whoever was away."""
+"""Compaction keeps the final states, which can be verified and reach stores that were offline."""
 
 import shutil
 import signal
@@ -28,7 +28,7 @@ Make = Callable[..., holdfast.Holdfast]
 
 
 class Clock:
-    """A clock that is set by hand."""
+    """A manual clock."""
 
     def __init__(self) -> None:
         self.at = 1_790_000_000_000_000
@@ -237,7 +237,7 @@ def test_what_a_purge_had_not_seen_of_what_was_folded_stays_and_is_verified(
 
 
 def record_cursor(store: holdfast.Holdfast, peer: holdfast.Holdfast, followed: int) -> None:
-    """Let a peer say how far it has followed a store, as it does when it greets."""
+    """Record the cursor of a peer in a store, as a hello does."""
     with peer.ctx.reading() as session:
         greeting = telling.build_handshake(session, peer.ctx.now())
     with store.ctx.reading() as session:

@@ -1,4 +1,4 @@
-"""Whatever is folded, and whenever: stores that have heard of each other say the same, and so does a newcomer."""
+"""Stores that compact at any time converge, and so does a new store."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Whatever is done to several stores, and however they exchange: in the end they say the same, and nothing is lost."""
+"""Stores converge after any operations and any order of exchanges, and nothing is lost."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ WEIGHTS = {
 
 
 class World:
-    """Some stores whose clocks are days apart, and somebody who does things to them by chance."""
+    """Several stores with clocks days apart, and random operations on them."""
 
     weights = WEIGHTS
 
@@ -145,7 +145,7 @@ class World:
         assert {one.reason for one in (*done.pulled.list_rejected, *done.pushed.list_rejected)} <= {"waits"}
 
     def meet(self) -> None:
-        """Everybody hears of everything."""
+        """Sync all stores with each other."""
         for _ in range(3):
             for store in self.stores:
                 for other in self.stores:
@@ -154,7 +154,7 @@ class World:
 
 
 def view(store: holdfast.Holdfast) -> list[Any]:
-    """Everything that a store shows of its memories, and of its conflicts."""
+    """Return all memories and conflicts that a store shows."""
     memories = [
         (m.namespace, m.title, m.id, m.content, sorted(m.tags), m.priority, m.reflection_depth, m.metadata)
         for m in store.list(limit=200).memories

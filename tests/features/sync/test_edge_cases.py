@@ -1,4 +1,4 @@
-"""What becomes of what two stores did at once: each row of the table in docs/how-to/sync.md."""
+"""Concurrent operations on two stores: each row of the table in docs/how-to/sync.md."""
 
 from collections.abc import Callable
 from itertools import permutations
@@ -17,7 +17,7 @@ def meet(one: holdfast.Holdfast, other: holdfast.Holdfast) -> None:
 
 
 def both(here: holdfast.Holdfast, there: holdfast.Holdfast, ask: Any) -> Any:
-    """What both stores answer alike, once they have met."""
+    """Return the answer of both stores after a sync; it must be equal."""
     meet(here, there)
     mine, theirs = ask(here), ask(there)
     assert mine == theirs
@@ -43,7 +43,7 @@ def conflicts(store: holdfast.Holdfast) -> list[tuple[str, Any, Any]]:
 
 @pytest.fixture
 def port(here: holdfast.Holdfast, there: holdfast.Holdfast) -> str:
-    """A memory that both stores have."""
+    """A memory in both stores."""
     kept = here.store(title="Port", content="It is 8080.", tags=["net"], tier="long")
     meet(here, there)
     return str(kept.id)

@@ -1,4 +1,4 @@
-"""A change whose words were erased is checked like any other, and an erasure reaches every store."""
+"""An erased change is validated like any other, and an erasure reaches every store."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,7 @@ def ahead(clock: list[int], days: int) -> int:
 
 
 def erase_last_change(store: holdfast.Holdfast, **altered: Any) -> Json:
-    """The last change of a store without its words, whatever else it says."""
+    """Return the last change of a store without its text, with altered fields."""
     said = forging.wire(forging.page_of(store)[1].changes[-1])
     bare = {name: value for name, value in said.items() if name not in ("body", "delta")}
     return forging.sign_change(store, {**bare, "erased": digest(said.get("body"), said.get("delta")), **altered})
@@ -172,7 +172,7 @@ def test_a_purge_of_a_record_travels_though_a_peer_stamped_it_far_in_the_future(
 def test_a_purge_tells_no_time_that_others_would_not_believe(
     here: holdfast.Holdfast, make: Make, clock: list[int]
 ) -> None:
-    """The journal holds such a time already, from before every change was checked for its clock."""
+    """The journal already contains such a timestamp, from before clocks were checked."""
     kept = here.store(title="Plan", content="It is secret.")
     third = make(now=lambda: clock[0])
     third.sync(remote=here.settings.db, direction="pull", trust_source=True)

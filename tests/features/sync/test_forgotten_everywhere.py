@@ -1,4 +1,4 @@
-"""A person who is forgotten in one store is forgotten in every one that hears of it, in whatever order they meet."""
+"""An erased person is erased in every store that receives the erasure, in any order of exchanges."""
 
 from itertools import pairwise, permutations
 from pathlib import Path
@@ -21,7 +21,7 @@ HOUR = 3600_000_000
 
 
 class Time:
-    """One time for several clocks: it goes on whenever any of them is asked."""
+    """A shared time for several clocks; it advances on every read."""
 
     def __init__(self) -> None:
         self.at = parse_timestamp("2026-01-31T09:00:00Z", "at")
@@ -45,7 +45,7 @@ def tell_of(ctx: holdfast.Holdfast, who: str, word: str) -> None:
 
 
 def left_of(ctx: holdfast.Holdfast, words: tuple[str, ...] = WORDS) -> set[tuple[str, str]]:
-    """In which tables a word still stands."""
+    """Return the tables that still contain a word."""
     with ctx.ctx.store.reading() as session:
         rows = [(table.name, str(row).lower()) for table in tables() for row in table.rows(session, None)]
     return {(name, word) for name, row in rows for word in words if word in row}
@@ -58,12 +58,12 @@ def meet(*stores: holdfast.Holdfast, times: int = 1) -> None:
 
 
 def ends(*stores: holdfast.Holdfast) -> list[int]:
-    """Where their journals end."""
+    """Return the last sequence number of each journal."""
     return [LocalEndpoint(store.ctx).read_handshake().seq for store in stores]
 
 
 def must_agree(*stores: holdfast.Holdfast) -> None:
-    """They say the same, are whole, and have nothing more to tell each other."""
+    """Assert that the stores are equal, valid and fully synced."""
     assert len({store.sync_digest().digest for store in stores}) == 1
     for store in stores:
         assert store.verify().intact
@@ -148,14 +148,14 @@ def test_what_is_erased_as_it_comes_is_counted_as_deleted(make: Any, time: Time)
 
 
 def get_counts(ctx: holdfast.Holdfast, who: str = WHO) -> tuple[int, ...]:
-    """How much a tombstone says there was."""
+    """Return the counts in a tombstone."""
     counts = ctx.principal_forgotten(name=who).counts
     return tuple(counts[what] for what in ("memories", "interactions", "names", "tasks"))
 
 
 @pytest.mark.parametrize("direction", ["merge", "push"])
 def test_each_tombstone_says_how_much_its_own_store_held(make: Any, time: Time, direction: Any) -> None:
-    """Whether who ordered it erased what the other held, as it came, or the other did so itself."""
+    """Erased on arrival by the store that ordered it, or by the other store itself."""
     here, there, third = (make(now=time.clock()) for _ in range(3))
     here.fact_set(key="city", value="Rome", principal=WHO)
     for store in (there, third):
@@ -207,7 +207,7 @@ SKEWS = {"in time": 0, "behind": -30, "ahead": 30}
 def test_however_stores_meet_nothing_older_comes_back(
     make: Any, time: Time, way: tuple[tuple[int, int], ...], skew: str
 ) -> None:
-    """One orders it, one was away and goes on telling, and one hears of both, with another clock."""
+    """One store orders the erasure, one was offline and keeps writing, and one with a different clock receives both."""
     stores = [make(now=time.clock()), make(now=time.clock()), make(now=time.clock(SKEWS[skew]))]
     orders, away, third = stores
     for store in stores:
@@ -330,7 +330,7 @@ def test_a_bundle_orders_it_too_and_a_dry_run_erases_nothing(make: Any, time: Ti
 
 
 def test_who_was_told_of_it_whole_forgets_them_too(make: Any, time: Time) -> None:
-    """What was folded goes over as whole records, in no order of time."""
+    """Compacted records are sent as snapshots, in no order of time."""
     orders, late = make(now=time.clock()), make(now=time.clock())
     tell_of(late, WHO, "tlaloc")
     orders.fact_set(key="pet", value="a dog of tlaloc", principal=WHO)

@@ -1,4 +1,4 @@
-"""A backup brought back, and a file copied: no number is given twice, and nothing that anybody said is lost."""
+"""Restored backups and copied files: no change number is used twice, and no change is lost."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ def contents(store: holdfast.Holdfast) -> set[str]:
 
 
 class RestorableStore:
-    """A store whose file can be put back as it was, under the same name and in the same place on the disk."""
+    """A store whose file can be restored in place, with the same path and inode."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -49,7 +49,7 @@ class RestorableStore:
         shutil.copyfile(self.path, self.copy)
 
     def restore_copy(self) -> None:
-        """As somebody does who writes an old copy over the file: not even its inode tells."""
+        """Overwrite the file with an old copy, keeping its inode."""
         content = self.copy.read_bytes()
         with self.path.open("r+b") as file:
             file.write(content)
@@ -65,7 +65,7 @@ def restorable(tmp_path: Path) -> RestorableStore:
 
 @pytest.fixture
 def two(restorable: RestorableStore, there: holdfast.Holdfast) -> str:
-    """A store that was copied, went on, told another, and was brought back."""
+    """A store that was copied, changed, synced and restored."""
     with restorable as store:
         shared = store.store(title="Shared", content="Before the copy.", tier="long")
         store.sync(remote=there.settings.db)
@@ -187,7 +187,7 @@ def test_a_copied_file_and_its_source_go_on_side_by_side(
 
 
 def without_its_key(kept: RestorableStore, tmp_path: Path) -> str:
-    """A copy of the file alone, which nobody wrote into."""
+    """An unmodified copy of the file alone."""
     with kept as store:
         store.store(title="Shared", content="Before the copy.", tier="long")
     shutil.copyfile(kept.path, tmp_path / "alone.db")
@@ -213,7 +213,7 @@ def test_a_copy_without_its_key_tells_what_it_has(
 
 @pytest.fixture(params=ENGINES_BY_RING)
 def reader(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdfast.Holdfast]:
-    """A store that asks a copy, on either engine."""
+    """A store that pulls from a copy, on either engine."""
     with ExitStack() as stack:
         at = str(tmp_path / "reader.db")
         if request.param == "postgres":
@@ -288,7 +288,7 @@ def test_the_true_author_is_believed_by_who_heard_a_copy_first(
 
 
 def lying(folder: Path) -> dict[str, str]:
-    """What lies in a folder."""
+    """Return the digest of each file in a folder."""
     return {file.name: sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
 
 
@@ -360,7 +360,7 @@ def origin_of(id: str, store: holdfast.Holdfast) -> str:
 
 @pytest.fixture
 def engine() -> str:
-    """Which engine the store is on that was brought back."""
+    """The engine of the restored store."""
     return "sqlite"
 
 

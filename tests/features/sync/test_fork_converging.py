@@ -1,4 +1,4 @@
-"""Files that are put back while stores exchange: whoever heard of which history, in the end all say the same."""
+"""Stores converge even if files are restored from copies between exchanges."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ OWNER = "human:ann@home"
 
 
 class Forking(World):
-    """Stores in files of which copies are kept, and put back over them when others know better."""
+    """Stores in files that are copied and restored at random."""
 
     weights = {name: weight for name, weight in WEIGHTS.items() if name != "purge"} | {"copy": 3, "back": 2}
 
@@ -58,7 +58,7 @@ class Forking(World):
 
 
 class Folding(Forking):
-    """The same, while their journals are folded."""
+    """The same with compaction."""
 
     weights = {**Forking.weights, "fold": 3}
 

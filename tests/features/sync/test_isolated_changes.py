@@ -1,4 +1,4 @@
-"""What one peer sends fails by itself: it neither stops nor replaces what another one sends."""
+"""A failing change of one peer neither blocks nor replaces changes of another."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,7 +46,7 @@ def enrol_peer(
 
 
 def ahead(clock: list[int], days: int) -> int:
-    """The time of a stamp so many days from now."""
+    """Return a stamp time some days from now."""
     return (clock[0] + days * DAY) // 1000 << 16
 
 
@@ -63,7 +63,7 @@ def list_reasons(store: holdfast.Holdfast) -> list[str]:
 
 
 def edit_content(said: Json, at: int, content: Any, **seen: Any) -> Json:
-    """An edit that gives a memory a content at a time."""
+    """Build an edit that sets the content of a memory at a time."""
     delta = {"content": [[[at, said["origin"], content]], {said["origin"]: at, **seen}]}
     return {**said, "at": at, "delta": msgspec.json.encode(delta).decode()}
 
@@ -85,7 +85,7 @@ def test_a_malformed_change_from_a_clock_that_is_ahead_is_invalid_at_once_and_wh
 def test_a_change_in_quarantine_that_cannot_be_applied_stops_neither_a_page_nor_the_others_there(
     here: holdfast.Holdfast, bad: holdfast.Holdfast, good: holdfast.Holdfast, clock: list[int]
 ) -> None:
-    """The row that it edits was damaged, so that nobody can tell what the edit makes of it."""
+    """The row that it edits is damaged, so the edit cannot be merged."""
     damaged = [bad.store(title=f"Damaged {number}", content="It will be damaged.") for number in range(2)]
     whole = bad.store(title="Whole", content="It is whole.")
     forging.send_all(here, bad)
@@ -126,7 +126,7 @@ def test_a_change_that_waits_is_not_replaced_by_one_that_nobody_vouches_for(
 def test_a_peer_that_relays_a_change_without_its_words_does_not_take_them_from_who_sends_them(
     here: holdfast.Holdfast, bad: holdfast.Holdfast, good: holdfast.Holdfast
 ) -> None:
-    """Its author signed the digest of the words, so that the signature holds without them."""
+    """Its author signed the digest of the text, so the signature is valid without the text."""
     good.store(title="Honest", content="It is so.")
     bad.sync(remote=good.settings.db, direction="pull", trust_source=True)
     (change,) = forging.page_of(bad)[1].changes
@@ -140,7 +140,7 @@ def test_a_peer_that_relays_a_change_without_its_words_does_not_take_them_from_w
 def test_a_key_is_learnt_by_a_signature_alone(
     here: holdfast.Holdfast, bad: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast], clock: list[int]
 ) -> None:
-    """Somebody names a key of their own for a store that nobody here knows, beside a change that is not looked at."""
+    """A peer claims its own key for an unknown store, next to a change that is not verified."""
     unknown = make(now=lambda: clock[0])
     unknown.store(title="Dropped", content="Nobody wants it.")
     sender, page = forging.page_of(unknown)
@@ -160,7 +160,7 @@ SKILL = "---\nname: tidy\ndescription: Tidy up.\nnamespace: team\n---\nTidy up.\
 def test_a_skill_that_does_not_bear_its_id_is_invalid(
     here: holdfast.Holdfast, bad: holdfast.Holdfast, good: holdfast.Holdfast
 ) -> None:
-    """Two skills cannot have one name: the second one would be refused by the tables themselves."""
+    """Two skills cannot have the same name: a table constraint rejects the second."""
     good.skill_register(inline_skill=SKILL)
     assert forging.send_all(here, good).outcomes == ["new", "new"]
     bad.skill_register(inline_skill=SKILL.replace("Tidy up.\n", "Tidy up at once.\n"))
@@ -177,7 +177,7 @@ def test_a_skill_that_does_not_bear_its_id_is_invalid(
 def test_a_change_says_of_which_memory_it_is_and_of_no_other(
     here: holdfast.Holdfast, bad: holdfast.Holdfast, good: holdfast.Holdfast
 ) -> None:
-    """By that is decided who may follow it: an edit of a private memory that names none would be for everybody."""
+    """`about` decides visibility: an edit of a private memory without it would be visible to all."""
     kept = bad.store(title="Mine", content="For me.", scope="private")
     bad.update(id=kept.id, content="For me alone.")
     create, edit = map(forging.wire, forging.page_of(bad)[1].changes)

@@ -1,4 +1,4 @@
-"""Whatever a peer puts into a change, it is refused with a reason, and what others send is taken."""
+"""Any malformed change is rejected with a reason, and changes of other peers are applied."""
 
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -48,7 +48,7 @@ def here(make: Callable[..., holdfast.Holdfast], clock: list[int]) -> holdfast.H
 
 
 class Peers:
-    """An honest peer and one that is not, both enrolled, and a store that syncs from the one they send to."""
+    """An honest and a malicious enrolled peer, and a store that syncs from their target."""
 
     def __init__(
         self, make: Callable[..., holdfast.Holdfast], here: holdfast.Holdfast, clock: Callable[[], int]
@@ -60,13 +60,13 @@ class Peers:
         self._number = 0
 
     def honest(self, peer: holdfast.Holdfast) -> Json:
-        """A new change that is as it must be."""
+        """Return a new valid change."""
         self._number += 1
         peer.store(title=f"Honest {self._number}", content="It is so.")
         return forging.wire(forging.page_of(peer)[1].changes[-1])
 
     def must_go_on(self) -> None:
-        """An honest change beside a bad peer's, and one of another peer, are taken; all stores are whole and agree."""
+        """Assert that valid changes of both peers are applied, and all stores are valid and equal."""
         for peer in (self.bad, self.good):
             assert forging.send(self.here, peer, [self.honest(peer)]).outcomes == ["new"]
         self.here.recall("honest")
@@ -83,7 +83,7 @@ def peers(make: Callable[..., holdfast.Holdfast], here: holdfast.Holdfast, clock
 
 
 def furnish(bad: holdfast.Holdfast) -> dict[str, Json]:
-    """A change of each form."""
+    """Return a change of each form."""
     kept = bad.store(title="Known", content="It is known.", tags=["x"], metadata={"k": 1})
     other = bad.store(title="Other", content="It is other.")
     bad.update(id=kept.id, content="It is known better.", tags=["y"], priority=9)
@@ -103,7 +103,7 @@ def alter(said: Json, name: str, value: Any) -> Json:
 
 
 def must_answer(peers: Peers, said: Json, times: int = 1) -> None:
-    """Whatever it is, there is an outcome, the same one each time."""
+    """Assert that every message gets an outcome, the same each time."""
     first, *again = [forging.send(peers.here, peers.bad, [said]).outcomes for _ in range(times)]
     assert first in (["rejected"], ["new"], ["updated"], ["noop"], ["conflict"], ["known"]), said
     assert again in ([], [first if first == ["rejected"] else ["known"]]), said
@@ -165,7 +165,7 @@ CELLS = (
 
 
 def deltas(origin: str, at: int) -> Iterator[Any]:
-    """What an edit of a memory can hold that none must."""
+    """Yield invalid deltas of a memory."""
     for value in (value for value in BAD.values() if value is not MISSING):
         yield value
         yield {"content": value}
@@ -190,7 +190,7 @@ def nest(depth: int) -> Any:
 
 
 def test_no_value_inside_an_edit_stops_what_others_send(peers: Peers, clock: list[int]) -> None:
-    """Also of values that lose to another one: what does not show is of the type of its field, too."""
+    """Values that lose must have the type of their field too."""
     kept = peers.bad.store(title="Known", content="It is known.")
     assert forging.send_all(peers.here, peers.bad).outcomes == ["new"]
     mine = peers.here.update(id=kept.id, content="It is known here.", title="Newer", priority=3)
@@ -232,7 +232,7 @@ def test_no_value_of_any_field_of_a_whole_record_stops_what_others_send(peers: P
 
 
 def test_no_change_in_a_bundle_stops_the_others_in_it(peers: Peers, tmp_path: Path) -> None:
-    """Of one that is not even a change, the bundle is none."""
+    """An unreadable change makes the whole bundle invalid."""
     kept = peers.bad.store(title="Known", content="It is known.")
     peers.bad.update(id=kept.id, content="It is known better.")
     peers.bad.store(title="Honest", content="It is so.")

@@ -1,4 +1,4 @@
-"""What could not be taken from another store can be seen, tried again and let go, and does not come back by itself."""
+"""Quarantined changes can be listed, retried and dropped; dropped ones do not come back."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,14 +26,14 @@ def here(make: Callable[..., holdfast.Holdfast], clock: list[int]) -> holdfast.H
 
 @pytest.fixture
 def there(make: Callable[..., holdfast.Holdfast], here: holdfast.Holdfast, clock: list[int]) -> holdfast.Holdfast:
-    """A store whose clock is a month ahead."""
+    """A store with a clock a month ahead."""
     return make(agent_id="ai:bob@away", now=lambda: clock[0] + 30 * DAY)
 
 
 def send(
     there: holdfast.Holdfast, here: holdfast.Holdfast, after: int = 0, **altered: Any
 ) -> receive_changes.SyncResult:
-    """Everything that one store tells behind a place, the first of it altered on the way."""
+    """Send all changes of a store after a position, the first one altered."""
     with there.ctx.reading() as session:
         key = there.ctx.store.signing_key(session)
         assert key is not None

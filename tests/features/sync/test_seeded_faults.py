@@ -1,4 +1,4 @@
-"""The drivers can fail: each fault that somebody could build into the merge makes them, and soon."""
+"""The convergence tests detect each seeded merge fault quickly."""
 
 from collections.abc import Callable
 from typing import Any
@@ -205,7 +205,7 @@ FAULTS: dict[Callable[[Patch], None], tuple[str, ...]] = {
     move_the_cursor_too_far: ("store",),
     forget_the_signature_of_what_is_relayed: ("store",),
 }
-"""Each fault, and what has to be done more often for it to show soon."""
+"""Each fault and the operations to favour so that it shows soon."""
 
 
 @pytest.mark.full
@@ -224,7 +224,7 @@ def test_the_driver_finds_nothing_in_a_store_that_does_none_of_this(files: Store
 
 
 def found_in(stable: StorePool, favoured: tuple[str, ...]) -> Exception | None:
-    """What went wrong first, of whatever kind it is."""
+    """Return the first failure of any kind."""
     for seed in range(RUNS):
         try:
             drive(stable, seed, STEPS, favoured)

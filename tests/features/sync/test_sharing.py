@@ -1,4 +1,4 @@
-"""What two stores called the same is shown as one memory, and comes apart again with all that each said."""
+"""Memories with the same title on two stores are shown as one, and separate again without loss."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What a sync says that it did: counted by what became of memories, not by what was told of them."""
+"""Sync counts affected memories, not received changes."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Bringing two stores together: what is told of it is true, and nothing of it is half done."""
+"""Sync of two stores: the reported counts are correct, and nothing is half applied."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -233,7 +233,7 @@ def take(
     tamper: Callable[[Change], Change],
     order: tuple[int, ...] | None = None,
 ) -> receive_changes.SyncResult:
-    """What becomes of what the other store tells, if somebody is in between."""
+    """Apply a page that a third party altered."""
     with there.ctx.reading() as session:
         greeting = read_changes.build_handshake(session, there.ctx.now())
         page = read_changes.read_page(session, key(there), 0, {}, 100)

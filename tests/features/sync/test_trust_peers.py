@@ -1,4 +1,4 @@
-"""Enrolling peers: by a token, within namespaces, and for as long as their owner wants it."""
+"""Enrol peers by token, limit them to namespaces, and remove them."""
 
 import ssl
 import stat
@@ -161,7 +161,7 @@ def test_certificates_are_made_by_one_signer_and_believed_by_it(ctx: holdfast.Ho
 
 
 def shake(*sides: ssl.SSLObject) -> None:
-    """Let both sides of a connection speak until they know one another."""
+    """Run the TLS handshake between both sides."""
     waiting = [*sides]
     for _ in range(10):
         for side in [*waiting]:

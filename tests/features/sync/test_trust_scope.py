@@ -1,4 +1,4 @@
-"""A peer hears of its namespaces and of nothing else, and writes into no other."""
+"""A peer reads and writes only its own namespaces."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,12 +22,12 @@ from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 
 TEAM = PeerScope(("team/**",), ("team/**",))
 SECRET = "Amaranth"
-"""Stands in whatever lies outside the peer's namespaces."""
+"""Part of every text outside the peer's namespaces."""
 
 
 @pytest.fixture
 def engine() -> str:
-    """A file, except where statements are tried that only peers need."""
+    """Use SQLite, except for tests of statements that only peers need."""
     return "sqlite"
 
 
@@ -52,7 +52,7 @@ def words(page: Page) -> str:
 
 
 def meet(here: holdfast.Holdfast, there: holdfast.Holdfast, scope: PeerScope = TEAM) -> ExchangeResult:
-    """Bring two stores together, the first of which minds what goes over."""
+    """Sync two stores; the first applies the scope."""
     return sync_endpoints(LocalEndpoint(here.ctx, scope=scope), LocalEndpoint(there.ctx), "merge")
 
 
@@ -65,7 +65,7 @@ def reasons(taken: SyncResult) -> list[str]:
 
 
 def furnish(ctx: holdfast.Holdfast, namespace: str, word: str) -> list[str]:
-    """Something of every kind in a namespace, each with a word by which it is found again."""
+    """Add a record of every kind to a namespace, each containing a word."""
     kept = [
         ctx.store(title=f"{word} {number}", content=f"{word} said {number}.", namespace=namespace, tags=[word])
         for number in range(3)
@@ -208,7 +208,7 @@ def test_an_interaction_is_taken_from_a_peer_for_its_namespaces_alone(
 def test_what_one_peer_may_not_say_is_not_taken_when_another_one_comes(
     here: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path
 ) -> None:
-    """An edit of a policy that is not here waits; an admin who brings the policy does not bring the edit."""
+    """An edit of a missing policy waits; it is not applied when an admin peer sends the policy."""
     there.policy_set(namespace="team", max_reflection_depth=5)
     here.peer_add(name="there", token=there.peer_token().token)
     with holdfast.open(str(tmp_path / "third.db")) as third:

@@ -1,4 +1,4 @@
-"""Memories that wander in and out of what a peer may see: never a word too much, and the same on both once inside."""
+"""Memories move in and out of a peer's namespaces: nothing leaks, and both stores agree on what is inside."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +31,7 @@ def stores(tmp_path: Path) -> Iterator[tuple[holdfast.Holdfast, holdfast.Holdfas
 
 
 class Wandering:
-    """What two people do with their stores, of which the first shows the second a part."""
+    """Random operations on two stores; the first shares a part with the second."""
 
     def __init__(self, seed: int, here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
         self._random = Random(seed)
@@ -47,7 +47,7 @@ class Wandering:
         act()
 
     def word(self, namespace: str) -> str:
-        """What is said outside has a mark by which it is known everywhere."""
+        """Return a text; texts outside the namespaces contain "hidden"."""
         self._number += 1
         return f"{'open' if namespace.startswith('team') else 'hidden'} {self._number}"
 
@@ -67,7 +67,7 @@ class Wandering:
             self.there.update(id=one.id, content=self.word("team"))
 
     def move(self) -> None:
-        """Into sight, with words that are for all; or out of it."""
+        """Move a memory into the namespaces with public text, or out of them."""
         if one := self._one(self.here):
             place = self._random.choice(("team/a", "team/b", "other"))
             said = self.word("team") if place != "other" and "hidden" in one.content else one.content

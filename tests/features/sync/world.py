@@ -1,4 +1,4 @@
-"""A world of several stores whose clocks are days apart, in which anything is done anywhere and told in any order."""
+"""Several stores with clocks days apart; any operation happens anywhere and is synced in any order."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
@@ -63,7 +63,7 @@ WEIGHTS = {
 
 
 class Choice(NamedTuple):
-    """What is done, where, and two numbers by which it picks what it is done to."""
+    """An operation, a store, and two numbers that select its targets."""
 
     what: str
     who: int
@@ -79,16 +79,16 @@ class World:
         self.ends = [LocalEndpoint(store.ctx) for store in self.stores]
         self.done: list[Any] = []
         self.texts: set[str] = set()
-        """What was said and by nobody knowingly replaced."""
+        """Stored texts that no later edit replaced."""
         self.number = 0
         self.ends_come = False
-        """Whether something expires by itself."""
+        """Whether a memory has an expiry time."""
 
     def _clock(self, number: int) -> Callable[[], int]:
         return lambda: self.clock + self.skews[number] * DAY
 
     def act(self, choice: Choice) -> None:
-        """Do something. What a store refuses has not been done."""
+        """Run an operation; an operation that a store rejects has no effect."""
         self.number += 1
         self.clock += STEPS[choice.a % len(STEPS)]
         who = choice.who % len(self.stores)
@@ -101,7 +101,7 @@ class World:
             self.done[-1] = (*self.done[-1], error.code)
 
     def begin(self) -> None:
-        """A few memories that all stores know, two of which share a title, before they go apart."""
+        """Give all stores a few common memories, two with the same title."""
         for number, title in enumerate("aabc"):
             self.act(Choice("store", number % len(self.stores), TITLES.index(title), 0))
         for what, who in (("reflect", 0), ("link", 1), ("reword", 1), ("delete", 2)):
@@ -119,11 +119,11 @@ class World:
         return _pick(self.list_memories(store), number)
 
     def ids(self, store: holdfast.Holdfast, id: str) -> list[str]:
-        """By which a memory is known: its own id, and those of the others that it is shown for."""
+        """Return the ids of the title group of a memory."""
         with store.ctx.reading() as session:
             return sorted(row[0] for row in session.rows("title_group_with_self", id=id))
 
-    # What is said.
+    # Memories.
 
     def store(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         text, scope = self.new_text(), "private" if b % 7 == 6 else "collective"
@@ -158,7 +158,7 @@ class World:
         store.update(id=self.one(store, a).id, priority=b % 10 + 1)
 
     def reword_and_rate(self, store: holdfast.Holdfast, a: int, b: int) -> None:
-        """Two changes of one memory: who hears of the second alone has not seen the first."""
+        """Change one memory twice; a store may receive only the second change."""
         self.reword(store, a, b)
         self.rate(store, a, b)
 
@@ -207,7 +207,7 @@ class World:
         store.undo(change=_pick(store.events(limit=1000).events, a).seq)
         self.texts -= before - contents(store)
 
-    # What stands beside it.
+    # Links, reflections and other records.
 
     def link(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         source, target = self.one(store, a), self.one(store, b)
@@ -251,13 +251,13 @@ class World:
         store.entity_register(canonical_name="ef"[a % 2], namespace="n", aliases=["xyz"[b % 3]])
 
     def newer_release(self, store: holdfast.Holdfast, a: int, b: int) -> None:
-        """A release that has more fields writes one of those."""
+        """Write an unknown field, as a newer release would."""
         id = self.one(store, a).id
         with store.ctx.transaction() as write:
             unknown = conflict_store.Conflict("", "memory", id, id, "mood", Stamp(0, ""), 0, "", "")
             conflict_store.resolve_conflict(write, unknown, ["glad", "sad"][b % 2])
 
-    # What both said.
+    # Conflicts.
 
     def resolve(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         found = store.conflicts(limit=100).conflicts
@@ -275,7 +275,7 @@ class World:
     def jump(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         self.skews[self.stores.index(store)] = SKEWS[b % len(SKEWS)]
 
-    # What is told.
+    # Exchanges.
 
     def _other(self, store: holdfast.Holdfast, number: int) -> tuple[LocalEndpoint, LocalEndpoint]:
         place = self.stores.index(store)
@@ -296,7 +296,7 @@ class World:
         _take(here, there, PAGES[b % 3])
 
     def pull_again(self, store: holdfast.Holdfast, a: int, b: int) -> None:
-        """From the beginning, and also what is known here."""
+        """Pull from the beginning, including known changes."""
         here, there = self._other(store, a)
         here.apply_changes(there.read_changes(0, {}, 500), there.read_handshake(), SyncResult())
 
@@ -305,7 +305,7 @@ class World:
         _take(here, there, 5, b)
 
     def pull_some(self, store: holdfast.Holdfast, a: int, b: int) -> None:
-        """The newest of what is missing, and not what came before it: the rest comes another time."""
+        """Pull only the newest missing changes; the older ones arrive later."""
         here, there = self._other(store, a)
         known = {origin: reached.n for origin, reached in here.read_handshake().vector.items()}
         sender = there.read_handshake()
@@ -314,16 +314,16 @@ class World:
         here.apply_changes(page._replace(changes=page.changes[-1 - b % 3 :], upto=after), sender, SyncResult())
 
     def pull_cut(self, store: holdfast.Holdfast, a: int, b: int) -> None:
-        """The power goes before what was taken is committed."""
+        """Simulate a crash before the applied page is committed."""
         here, there = self._other(store, a)
         before = here.read_handshake()
         try:
             _take(LocalEndpoint(store.ctx.for_caller(store.ctx.caller, Cut())), there, 5)
         except KeyboardInterrupt:
-            assert here.read_handshake() == before, "something was taken by half"
+            assert here.read_handshake() == before, "a page was half applied"
 
     def meet(self, a: int = 0) -> None:
-        """Everybody hears of everything, in a ring or each from each; once the clocks agree again."""
+        """Sync all stores, in a ring or pairwise, after the clocks agree again."""
         self.clock += 12 * DAY
         self.skews = [0] * len(self.stores)
         for _ in range(4):
@@ -335,7 +335,7 @@ class World:
                 break
 
     def _puts_aside(self) -> bool:
-        """Whether somebody waits for the time of something to come."""
+        """Whether a store quarantined a change from the future."""
         for store in self.stores:
             with store.ctx.reading() as session:
                 if session.row("quarantine_future"):
@@ -354,7 +354,7 @@ class Cut(Progress):
 
 
 def _take(here: LocalEndpoint, there: LocalEndpoint, limit: int, shuffled: int = 0) -> None:
-    """One page, and its changes in another order than they were made in."""
+    """Apply one page with its changes shuffled."""
     known = {origin: reached.n for origin, reached in here.read_handshake().vector.items()}
     sender = there.read_handshake()
     page = there.read_changes(here.get_cursor(sender), known, limit)
@@ -372,7 +372,7 @@ def _pick(found: Sequence[Any], number: int) -> Any:
 
 
 def contents(store: holdfast.Holdfast, ids: Sequence[str] | None = None) -> set[str]:
-    """Every content that some memories hold, or all of them, whether it shows or not."""
+    """Return every content of the given memories, or of all, shown or in conflict."""
     with store.ctx.reading() as session:
         known = [row[1] for row in session.rows("record_list") if row[0] == "memory"] if ids is None else ids
         held = [member.all_states["content"] for member in title_groups.read_members(session, known)]

@@ -123,7 +123,7 @@ class ChangeMerger:
         """Whether it was deleted by its last write."""
 
     def merge_change(self, change: Change) -> Outcome:
-        """Apply one well-formed change. Raises Refused before it writes anything."""
+        """Apply one well-formed change. Raises Refusal before it writes anything."""
         kind = KINDS.get(change.kind)
         if kind is None:
             raise Refusal("unknown_kind", f"This release does not know the kind {change.kind}.")
@@ -164,7 +164,7 @@ class ChangeMerger:
                 self._appended_erased.add(name)
 
     def merge_snapshot(self, state: RecordSnapshot) -> Outcome:
-        """Merge a full record snapshot. Raises Refused before it writes anything."""
+        """Merge a full record snapshot. Raises Refusal before it writes anything."""
         try:
             must_be_whole(state)
         except HoldfastError as error:
@@ -412,7 +412,7 @@ class ChangeMerger:
         return any(is_too_far_ahead(moment // 1000 << 16, self._write.now // 1000) for moment in moments)
 
     def _must_be_within(self, record: Struct) -> None:
-        """Raise Refused if the record is outside the peer's namespaces, or is governance from a non-admin peer."""
+        """Raise Refusal if the record is outside the peer's namespaces, or is governance from a non-admin peer."""
         if isinstance(record, GOVERNANCE_RECORDS) and not self._scope.admin:
             raise Refusal("governance", "It is a governance record, and the peer that sent it is not marked admin.")
         if EVERYTHING not in self._scope.take and not self._bounds.contains(record):
@@ -546,7 +546,7 @@ def _decode_body(kind: Kind[Any], body: str) -> dict[str, Any]:
 
 
 def _must_be_about(kind: Kind[Any], change: Change, record: Any) -> None:
-    """Raise Refused if a change claims a different memory than its record belongs to: that decides its visibility."""
+    """Raise Refusal if a change claims a different memory than its record belongs to: that decides its visibility."""
     about = kind.about(record)
     differs = (change.about is None) != (about is None) if kind is STANDARD else change.about != about
     if differs:
@@ -554,7 +554,7 @@ def _must_be_about(kind: Kind[Any], change: Change, record: Any) -> None:
 
 
 def _must_leave_record(kind: Kind[Any], record: str, about: str | None, written: Mapping[str, FieldState]) -> None:
-    """Raise Refused if the tombstone in a purge belongs to another record."""
+    """Raise Refusal if the tombstone in a purge belongs to another record."""
     purges = written[field_versions.PURGED].values.values() if field_versions.PURGED in written else ()
     for left in [msgspec.convert(value, kind.type) for value in purges if value is not AWAITED]:
         if left.id != record or kind.about(left) != about:

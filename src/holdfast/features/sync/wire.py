@@ -211,7 +211,8 @@ def agree_on_protocol(protocol: int, who: str) -> int:
     """Return the newest protocol version both support; raises Conflict if there is none."""
     if protocol < MIN_PROTOCOL:
         raise Conflict(
-            f"{who} uses protocol {protocol}, this release supports {MIN_PROTOCOL} to {PROTOCOL}. Upgrade the older one."
+            f"{who} uses protocol {protocol}, this release supports {MIN_PROTOCOL} to {PROTOCOL}. "
+            "Upgrade the older one."
         )
     return min(protocol, PROTOCOL)
 

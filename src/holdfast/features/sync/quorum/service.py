@@ -109,8 +109,8 @@ class Quorum:
         peers = dict.fromkeys(worst.acked_by, "kept") | {peer: why.what for peer, why in missed.items()}
         more: dict[str, Any] = {"peers": peers} if named else {}
         return QuorumNotMet(
-            f"Stored here, but only {worst.ack_count} of {self._needed} required stores have it so far. It stays pending and "
-            "is delivered later: do not send it again.",
+            f"Stored here, but only {worst.ack_count} of {self._needed} required stores have it so far. "
+            "It stays pending and is delivered later: do not send it again.",
             got=worst.ack_count,
             needed=self._needed,
             reason=min((why.reason for why in missed.values()), key=REASONS.index, default="rejected"),

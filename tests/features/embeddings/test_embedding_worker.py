@@ -262,7 +262,7 @@ def test_a_process_that_was_killed_while_it_made_vectors_leaves_them_to_the_next
 import os, sys, holdfast
 from holdfast.features.embeddings import service as embed
 hold = holdfast.open(sys.argv[1], once=True)
-made = embed.step(hold.hold, hold.hold.embedder)
+made = embed.embed_next(hold.ctx, hold.ctx.embedder)
 print(made.memories, flush=True)
 os.kill(os.getpid(), 9)
 """

@@ -134,9 +134,9 @@ def test_an_onnxruntime_without_its_library_is_to_be_installed_again(
 
 ONLY_WHAT_IS_NEEDED = """
 import sys
-from holdfast.features.embeddings.choose import chosen
+from holdfast.features.embeddings.choose import choose_embedder
 from holdfast.settings import Settings
-model = chosen(Settings())
+model = choose_embedder(Settings())
 print("ctypes" in sys.modules)
 model.warm()
 print(len(model.embed(["When is the next deploy?"])))

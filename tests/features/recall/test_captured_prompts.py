@@ -31,7 +31,7 @@ REPEATS = (
 
 
 @pytest.fixture
-def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
@@ -284,7 +284,7 @@ def same_places(ctx: Any, sessions: int, *, answered: bool) -> int:
         service, (query, fact) = SERVICES[number // len(KNOWN)], KNOWN[number % len(KNOWN)]
         memory = ctx.store(title=f"Note {number}", content=fact.format(service, number), tier="long")
         asked[query.format(service)] = memory.id
-    if ctx.hold.embedder is not None:
+    if ctx.ctx.embedder is not None:
         ctx.reembed()
     before, capture = ranks(ctx, asked), captures(ctx)
     for number, query in enumerate(asked):
@@ -294,7 +294,7 @@ def same_places(ctx: Any, sessions: int, *, answered: bool) -> int:
             capture(form.format(plain, plain.upper(), turned), session=f"s-{number}")
             if answered:
                 capture("Let me see what is known.", "assistant", session=f"s-{number}")
-    if ctx.hold.embedder is not None:
+    if ctx.ctx.embedder is not None:
         ctx.reembed()
     after = ranks(ctx, asked)
     return sum(before[query] == after[query] for query in asked)
@@ -333,11 +333,11 @@ def web(tmp_path: Path) -> Path:
 def test_a_prompt_is_told_what_answers_it_and_not_what_was_asked_before(ctx: Any, web: Path) -> None:
     ctx.store(title="Deploy day", content=FACT, namespace="team/web")
     for number, prompt in enumerate((*REPEATS, "we moved the staging deploy to Thursday")):
-        host_hooks.capture_event(ctx.hold, tell("prompt", web, f"s-{number}", prompt=prompt), ctx.call)
-    said = host_hooks.build_prompt_context(ctx.hold, tell("prompt", web, "s-11", prompt=ASK), 600)
+        host_hooks.capture_event(ctx.ctx, tell("prompt", web, f"s-{number}", prompt=prompt), ctx.call)
+    said = host_hooks.build_prompt_context(ctx.ctx, tell("prompt", web, "s-11", prompt=ASK), 600)
     assert FACT in said
     assert ASK.lower() not in said.lower()
-    host_hooks.capture_event(ctx.hold, tell("prompt", web, "s-11", prompt=ASK), ctx.call)
+    host_hooks.capture_event(ctx.ctx, tell("prompt", web, "s-11", prompt=ASK), ctx.call)
     hits = [hit.content for hit in ctx.recall(ASK, namespace="team/web").memories]
     assert hits[0] == FACT
     assert not {*hits} & {*REPEATS}
@@ -345,7 +345,7 @@ def test_a_prompt_is_told_what_answers_it_and_not_what_was_asked_before(ctx: Any
 
 def test_what_a_session_said_earlier_is_found_in_it(ctx: Any, web: Path) -> None:
     for prompt in ("we moved the deploy to Thursday", "when is the deploy?"):
-        host_hooks.capture_event(ctx.hold, tell("prompt", web, prompt=prompt), ctx.call)
+        host_hooks.capture_event(ctx.ctx, tell("prompt", web, prompt=prompt), ctx.call)
     (hit,) = ctx.recall("when is the deploy?", namespace="team/web").memories
     assert hit.content == "we moved the deploy to Thursday"
 
@@ -353,9 +353,9 @@ def test_what_a_session_said_earlier_is_found_in_it(ctx: Any, web: Path) -> None
 def test_many_prompts_that_hooks_never_give_leave_room_for_what_they_do(ctx: Any, web: Path) -> None:
     for number in range(40):
         text = f"deploy to production on a Friday, after plan {number} of the shop was signed by friend {number}"
-        host_hooks.capture_event(ctx.hold, tell("prompt", web, f"s-{number % 2}", prompt=text), ctx.call)
+        host_hooks.capture_event(ctx.ctx, tell("prompt", web, f"s-{number % 2}", prompt=text), ctx.call)
     ctx.store(title="Deploy day", content=FACT, namespace="team/web")
-    assert FACT in host_hooks.build_prompt_context(ctx.hold, tell("prompt", web, prompt=ASK), 600)
+    assert FACT in host_hooks.build_prompt_context(ctx.ctx, tell("prompt", web, prompt=ASK), 600)
 
 
 def test_a_long_conversation_leaves_room_for_what_others_know(ctx: Any) -> None:

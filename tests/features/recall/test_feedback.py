@@ -16,7 +16,7 @@ QUESTION = "when do we deploy?"
 
 
 @pytest.fixture
-def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
@@ -30,7 +30,7 @@ def ask(ctx: Any, question: str = QUESTION, **more: Any) -> str:
 
 
 def count_logged(ctx: Any) -> int:
-    with ctx.hold.reading() as session:
+    with ctx.ctx.reading() as session:
         return int(session.rows("recall_log_count")[0][0])
 
 
@@ -55,7 +55,7 @@ def test_a_recall_writes_nothing_until_it_is_flushed(ctx: Any) -> None:
     recall = ask(ctx)
     assert count_logged(ctx) == 0
     assert [one.recall_id for one in ctx.recalls().recalls] == [recall]
-    use.flush_access_log(ctx.hold)
+    use.flush_access_log(ctx.ctx)
     assert count_logged(ctx) == 1
     assert [one.recall_id for one in ctx.recalls().recalls] == [recall]
 
@@ -63,7 +63,7 @@ def test_a_recall_writes_nothing_until_it_is_flushed(ctx: Any) -> None:
 def test_who_only_looks_leaves_no_trace(ctx: Any) -> None:
     ids = store_two(ctx)
     found = ctx.recall("deploy", note=False)
-    use.flush_access_log(ctx.hold)
+    use.flush_access_log(ctx.ctx)
     assert {hit.id for hit in found.memories} == set(ids)
     assert (found.recall_id, count_logged(ctx), ctx.recalls().recalls) == (UNSET, 0, [])
     assert [ctx.get(id).access_count for id in ids] == [0, 0]
@@ -134,7 +134,7 @@ def test_a_hit_that_was_made_private_since_is_not_shown_and_not_judged(ctx: Any,
 def test_a_recall_is_listed_with_what_its_scores_are_made_of(ctx: Any) -> None:
     store_two(ctx)
     answer = ctx.recall(QUESTION, explain=True)
-    use.flush_access_log(ctx.hold)
+    use.flush_access_log(ctx.ctx)
     (one,) = ctx.recalls().recalls
     assert (one.recall_id, one.question, one.agent_id) == (answer.recall_id, QUESTION, "ai:tester@here")
     for hit, kept in zip(answer.memories, one.hits, strict=True):
@@ -149,7 +149,7 @@ def test_recalls_are_listed_from_the_newest_on_page_by_page(ctx: Any, clock: Any
         made.append(ask(ctx))
         clock.move(seconds=1)
         if number == 2:
-            use.flush_access_log(ctx.hold)
+            use.flush_access_log(ctx.ctx)
     first = ctx.recalls(limit=3).recalls
     second = ctx.recalls(limit=3, before=first[-1].recall_id).recalls
     assert [one.recall_id for one in (*first, *second)] == made[::-1]
@@ -164,7 +164,7 @@ def test_what_a_block_cites_can_be_judged_too(ctx: Any) -> None:
 
 def test_a_recall_that_found_nothing_has_no_id(ctx: Any) -> None:
     assert ctx.recall("nothing at all").recall_id is UNSET
-    use.flush_access_log(ctx.hold)
+    use.flush_access_log(ctx.ctx)
     assert count_logged(ctx) == 0
 
 
@@ -177,7 +177,7 @@ def test_questions_go_after_a_while_and_verdicts_stay(ctx: Any, clock: Any) -> N
     assert ctx.recalls().count == 0
     with pytest.raises(NotFound):
         ctx.feedback(recall, "wrong", [id])
-    with ctx.hold.reading() as session:
+    with ctx.ctx.reading() as session:
         assert recalls.read_utilities(session, [id]) == {id: 0.2}
 
 
@@ -202,7 +202,7 @@ def test_so_many_recalls_are_kept_and_those_with_a_verdict_longest(
         clock.move(seconds=1)
         if number == 0:
             ctx.feedback(made[0], "used", [id])
-        use.flush_access_log(ctx.hold)
+        use.flush_access_log(ctx.ctx)
     assert [one.recall_id for one in ctx.recalls().recalls] == [made[number] for number in (5, 4, 3, 0)]
 
 
@@ -213,13 +213,13 @@ def test_a_purge_takes_verdicts_questions_and_the_id_with_it(ctx: Any) -> None:
     waiting = ask(ctx)
     ctx.archive(ids=[id])
     ctx.archive_purge(ids=[id])
-    use.flush_access_log(ctx.hold)
+    use.flush_access_log(ctx.ctx)
     shown = {one.recall_id: one for one in ctx.recalls().recalls}
     assert [hit.id for hit in shown[recall].hits] == [other] == [hit.id for hit in shown[waiting].hits]
     assert shown[recall].question is UNSET
-    with ctx.hold.reading() as session:
+    with ctx.ctx.reading() as session:
         rows = [
-            str(row) for table in ("recall_log", "recall_feedback") for row in session.ask(f"select * from {table}", {})
+            str(row) for table in ("recall_log", "recall_feedback") for row in session.query_sql(f"select * from {table}", {})
         ]
         assert recalls.read_utilities(session, [id]) == {}
     assert len(rows) == 3
@@ -230,5 +230,5 @@ def test_what_cannot_be_written_now_waits(ctx: Any, db: str) -> None:
     id, _ = store_two(ctx)
     recall = ask(ctx)
     with hide_store(db):
-        use.flush_access_log(ctx.hold)
+        use.flush_access_log(ctx.ctx)
     assert ctx.feedback(recall, "used", [id]).judged[0].outcome == "applied"

@@ -108,7 +108,7 @@ def vectors_kept(ctx: holdfast.Holdfast) -> int:
 
 
 @pytest.fixture
-def hold(db: str) -> Iterator[holdfast.Holdfast]:
+def ctx(db: str) -> Iterator[holdfast.Holdfast]:
     """A store without a background worker: tests compute embeddings themselves."""
     with holdfast.open(db, agent_id="ai:tester@here", once=True) as opened:
         yield opened

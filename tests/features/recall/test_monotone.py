@@ -37,7 +37,7 @@ def test_the_curve_never_falls_and_does_not_depend_on_the_order_of_the_points(
 ) -> None:
     curve = fit_monotone(points)
     assert all(curve.at(x) <= curve.at(y) + 1e-9 for x, y in pairwise(GRID))
-    assert fit_monotone(random.take_sample(points, len(points))) == curve
+    assert fit_monotone(random.sample(points, len(points))) == curve
 
 
 @given(POINTS, st.lists(st.floats(0, 1, width=32), min_size=20, max_size=20))

@@ -139,7 +139,7 @@ def test_the_terms_are_the_asked_stems_that_a_candidate_holds_in_the_order_of_th
 def test_the_order_of_the_input_changes_nothing(many: list[Candidate], around: list[Candidate], random: Any) -> None:
     known = {one.id for one in many}
     beside = [one for one in around if one.id not in known]
-    shuffled, others = (random.take_sample(given, len(given)) for given in (many, beside))
+    shuffled, others = (random.sample(given, len(given)) for given in (many, beside))
     assert order(shuffled, others) == order(many, beside)
 
 
@@ -149,7 +149,7 @@ def test_every_candidate_is_ranked_once_by_a_score_that_never_rises(many: list[C
     scores = [one.score for one in found]
     assert sorted(ids_of(found)) == sorted(one.id for one in many)
     assert scores == sorted(scores, reverse=True)
-    assert [order(many, most=most) for most in (0, 1, 3)] == [found[:most] for most in (0, 1, 3)]
+    assert [order(many, limit=most) for most in (0, 1, 3)] == [found[:most] for most in (0, 1, 3)]
 
 
 @given(MANY, MANY)

@@ -18,7 +18,7 @@ from holdfast.kernel.errors import Invalid, OperationCancelled
 
 
 @pytest.fixture
-def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
@@ -213,7 +213,7 @@ def test_the_answer_says_of_which_time_it_is_and_counts_as_no_use(ctx: Any, cloc
     answer = ctx.recall("office", as_of=at, known_at="2026-02-01")
     assert (answer.as_of, answer.known_at, answer.recall_id) == (at, "2026-02-01T00:00:00.000000Z", UNSET)
     assert ctx.recall("office").as_of is UNSET
-    assert len(ctx.hold.local(RecallLog).take()) == 1
+    assert len(ctx.ctx.local(RecallLog).drain()) == 1
 
 
 def test_what_is_no_time_is_refused(ctx: Any) -> None:
@@ -308,7 +308,7 @@ def shelf(ctx: Any, clock: Any) -> Any:
 @example(which=Filter())
 @example(which=Filter(archived=True))
 def test_a_past_state_is_judged_as_sql_judges_a_row(shelf: Any, which: Filter) -> None:
-    ctx = shelf.hold
+    ctx = shelf.ctx
     now = ctx.now()
     with ctx.reading() as session:
         rows = memories.select(session, ctx.caller, Filter(), now, limit=50, view="any")

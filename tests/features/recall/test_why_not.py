@@ -14,7 +14,7 @@ SAYING = "We deploy on Tuesdays."
 
 
 @pytest.fixture
-def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
@@ -34,7 +34,7 @@ def test_what_is_returned_is_told_with_its_place_and_its_parts(ctx: Any) -> None
 def test_asking_why_counts_no_use(ctx: Any) -> None:
     id = ctx.store(title="Deploy day", content=SAYING).id
     ctx.why_not(id, "deploy")
-    assert ctx.hold.local(AccessLog).take() == {}
+    assert ctx.ctx.local(AccessLog).drain() == {}
 
 
 OUTSIDE: dict[str, dict[str, Any]] = {

@@ -152,6 +152,6 @@ def shorten_ids(session: Session, ids: Iterable[str]) -> dict[str, str]:
     """Shorten ids to their unique prefixes."""
     found = {}
     for id in dict.fromkeys(ids):
-        beside = session.row("memory_id_beside", id=id) or ()
+        beside = session.row("memory_id_neighbours", id=id) or ()
         found[id] = context_packing.shortest_prefix(id, [other for other in beside if other])
     return found

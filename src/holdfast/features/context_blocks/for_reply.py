@@ -293,7 +293,8 @@ def _read_tasks(ctx: Context, scope: Scope, _: str, __: Conversation | None) -> 
         found = tasks.select_tasks(session, ctx.caller, which, MAX_ITEMS)
     items = [
         Item(
-            f"[{one.id[:8]}] {one.title}{_format_kind(one.kind)} (due {format_timestamp(one.due_at)[:16]}Z, {one.repeat or 'once'})",
+            f"[{one.id[:8]}] {one.title}{_format_kind(one.kind)} "
+            f"(due {format_timestamp(one.due_at)[:16]}Z, {one.repeat or 'once'})",
             one.id,
             one.due_at,
         )

@@ -37,7 +37,7 @@ select count(*) from embedding where model = :model
 -- name: embedding_delete_model
 -- Deletes all embeddings of a model.
 delete from embedding where model = :model
--- name: embedding_replies
+-- name: embedding_reply_targets
 -- The message of another speaker just before some memories, if everyone who sees them may see it.
 select m.id, p.content from memory m join memory p on p.rowno = coalesce(({thread.before}), ({thread.earlier}))
 where m.id = any(:ids) and m.strand is not null and m.speaker <> p.speaker

@@ -245,7 +245,7 @@ def count_missing(session: Session, model: str) -> tuple[int, int]:
 
 def read_reply_targets(session: Session, ids: Sequence[str]) -> dict[str, str]:
     """Return the previous message of each memory that follows another speaker."""
-    return dict(session.rows("embedding_replies", ids=list(ids))) if ids else {}
+    return dict(session.rows("embedding_reply_targets", ids=list(ids))) if ids else {}
 
 
 def list_changed(session: Session, after: int, max_entries: int) -> list[str]:

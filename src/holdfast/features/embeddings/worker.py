@@ -126,9 +126,8 @@ class EmbeddingWorker:
     def _watch(self) -> None:
         while not self._stop.is_set():
             try:
-                if self._ctx.store.wait_for_commit(RETRY_SECONDS) and not self._stop.wait(
-                    random() * OTHER_PROCESS_SECONDS
-                ):
+                delay = random() * OTHER_PROCESS_SECONDS  # noqa: S311 - no secret
+                if self._ctx.store.wait_for_commit(RETRY_SECONDS) and not self._stop.wait(delay):
                     self.wake()
             except HoldfastError:
                 self._stop.wait(RETRY_SECONDS)

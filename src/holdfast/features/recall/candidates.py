@@ -81,8 +81,8 @@ def read_numbered_rows(session: Session, caller: Caller, rows: Collection[int], 
 def list_by_time(session: Session, caller: Caller, which: Filter, now: int, *, forward: bool, limit: int) -> list[str]:
     """List ids of memories that pass a filter, by time, oldest or newest first."""
     parts, params = filter_clauses(caller, which, now)
-    order = "said_select.forward" if forward else "said_select.backward"
-    return [row[0] for row in session.select(("said_select", *parts, order), params | {"limit": limit})]
+    order = "memory_by_time.forward" if forward else "memory_by_time.backward"
+    return [row[0] for row in session.select(("memory_by_time", *parts, order), params | {"limit": limit})]
 
 
 class Neighbour(Struct, frozen=True, gc=False):
@@ -109,7 +109,9 @@ def read_neighbours(
 def find_adjacent(session: Session, rows: Iterable[int]) -> dict[int, AdjacentRows]:
     """Find the rows before and after those that are in a thread."""
     numbers = list(rows)
-    return {row[0]: AdjacentRows(*row[1:]) for row in session.rows("strand_around", rows=numbers)} if numbers else {}
+    return (
+        {row[0]: AdjacentRows(*row[1:]) for row in session.rows("thread_neighbours", rows=numbers)} if numbers else {}
+    )
 
 
 def find_speakers(session: Session, caller: Caller, names: Iterable[str], which: Filter, now: int) -> set[str]:
@@ -185,7 +187,9 @@ def read_corpus_counts(
 def _count_filtered(session: Session, caller: Caller, which: Filter, now: int) -> int | None:
     """Count the memories that pass a filter; None if there are very many."""
     parts, params = filter_clauses(caller, which, now)
-    ((count,),) = session.select(("memory_some", *parts, "memory_some.end"), params | {"limit": MAX_COUNTED + 1})
+    ((count,),) = session.select(
+        ("memory_count_capped", *parts, "memory_count_capped.end"), params | {"limit": MAX_COUNTED + 1}
+    )
     return None if count > MAX_COUNTED else int(count)
 
 

@@ -157,10 +157,8 @@ def find_lexical_hits(
     breadth = WIDE if last_row <= SMALL_STORE else NARROW
     plan = fts_query.plan_query(session, query.words, last_row, beside_vectors=beside_vectors)
     stems = map_stems(query.words)
-    padded_stems, document_counts = (
-        _pad_stems(stems),
-        plan.document_counts or session.document_frequencies(list(stems), last_row),
-    )
+    padded_stems = _pad_stems(stems)
+    document_counts = plan.document_counts or session.document_frequencies(list(stems), last_row)
     ids, repeated, rows = read_channel(reader, query, _make_finder(reader, plan), breadth.lexical, excluded=excluded)
     term_counts = {id: _count_terms(row.parsed, padded_stems) for id, row in rows.items()}
     if missed_words := _find_missed_rare_words(stems, document_counts, term_counts.values()):
@@ -170,10 +168,8 @@ def find_lexical_hits(
         term_counts |= {id: _count_terms(row.parsed, padded_stems) for id, row in more.rows.items()}
     named_speakers = find_asked_speakers(query, known_speakers | _collect_speakers(rows.values()))
     scope = _read_scope(reader, query, stems, named_speakers, last_row, document_counts)
-    around, stored = (
-        _find_adjacent(reader, rows.values()),
-        embedding_store.read_vectors(session, rows, model) if model else {},
-    )
+    around = _find_adjacent(reader, rows.values())
+    stored = embedding_store.read_vectors(session, rows, model) if model else {}
     return LexicalHits(breadth, plan, ids, rows, stems, term_counts, named_speakers, scope, around, stored, repeated)
 
 
@@ -492,10 +488,8 @@ class _CandidateBuilder(Struct, frozen=True):
     def build_candidate(self, row: Row) -> ranking.Candidate:
         """Positional arguments: with keywords, this hot path takes twice as long."""
         id, at = row.id, occurred_or_created_at(row)
-        near, term_counts = (
-            self.near.get(id, {}),
-            self.term_counts.get(id) or _count_terms(row.parsed, self.padded_stems),
-        )
+        near = self.near.get(id, {})
+        term_counts = self.term_counts.get(id) or _count_terms(row.parsed, self.padded_stems)
         over = id in self.edges.superseded or (row.valid_until is not None and row.valid_until <= self.now)
         date = score_periods(self.query.dates, at + self.query.utc_offset) if self.query.dates else 0.0
         return ranking.Candidate(

@@ -7,12 +7,12 @@ m.content_hash, m.kind, m.parsed
 select {candidate.columns} from (select * from memory where id = any(:ids) limit 1000000) as m where true
 -- name: candidate_select.numbered
 select {candidate.columns} from (select * from memory where rowno = any(:rows) limit 1000000) as m where true
--- name: said_select
+-- name: memory_by_time
 -- Memories by time; filters follow.
 select m.id from memory m where true
--- name: said_select.forward
+-- name: memory_by_time.forward
  order by coalesce(m.occurred_at, m.created_at), m.id limit :limit
--- name: said_select.backward
+-- name: memory_by_time.backward
  order by coalesce(m.occurred_at, m.created_at) desc, m.id desc limit :limit
 -- name: neighbour_select
 -- Neighbours that are not candidates.
@@ -36,7 +36,7 @@ select n.rowno from memory n where n.strand = m.strand and n.state = 'live'
 -- name: thread.later
 select n.rowno from memory n where n.strand = m.strand and n.state = 'live'
   and n.spot > m.spot order by n.spot, n.rowno limit 1
--- name: strand_around
+-- name: thread_neighbours
 -- Two rows before and two after each row in its thread.
 select m.rowno,
   coalesce(({thread.before}), ({thread.earlier})),
@@ -50,11 +50,11 @@ from memory m where m.rowno = any(:rows) and m.strand is not null and m.state = 
 -- Speakers with a name, or with one that begins with it; filters follow.
 select m.speaker from (select * from memory where speaker = :name
   or (speaker >= :name || ' ' and speaker < :name || '!') limit 1000000) as m where true
--- name: memory_some
+-- name: memory_count_capped
 -- Number of memories, up to a limit; filters follow.
 select count(*) from (select 1 from memory m where true
--- name: memory_some.end
+-- name: memory_count_capped.end
  limit :limit) as counted
--- name: memory_id_beside
+-- name: memory_id_neighbours
 -- The ids before and after one: their common prefix is not unique.
 select (select max(a.id) from memory a where a.id < :id), (select min(b.id) from memory b where b.id > :id)

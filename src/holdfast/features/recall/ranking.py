@@ -273,10 +273,8 @@ def score_speaker_words(
         (score_passage_words(candidate, piece, weights), speaker_weights.get(piece.speaker, 0.0))
         for piece in candidate.pieces
     ]
-    best, best_with_speaker = (
-        max(words for words, _ in parts),
-        max(words + SPEAKER_WORDS * speaks for words, speaks in parts),
-    )
+    best = max(words for words, _ in parts)
+    best_with_speaker = max(words + SPEAKER_WORDS * speaks for words, speaks in parts)
     return 0.5 * whole + 0.5 * (best_with_speaker - best)
 
 

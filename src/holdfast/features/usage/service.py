@@ -139,9 +139,9 @@ def _check_budget(status: BudgetStatus, use: Use, tokens: int) -> None:
     models = "all models" if budget.model == price.ANY else budget.model
     period = "today" if budget.period == "day" else "this month"
     if status.tokens_left is not None and tokens > status.tokens_left:
+        remaining = f"{max(status.tokens_left, 0):,} tokens"
         raise BudgetExceeded(
-            f"{subject} for {models} has {max(status.tokens_left, 0):,} tokens left {period}; this call needs {tokens:,}.",
-            budget=budget.id,
+            f"{subject} for {models} has {remaining} left {period}; this call needs {tokens:,}.", budget=budget.id
         )
     if status.cost_left is None:
         return

@@ -20,7 +20,7 @@ MANY = 600
 
 
 @pytest.fixture(scope="module")
-def hold(empty: OpenStore) -> holdfast.Holdfast:
+def ctx(empty: OpenStore) -> holdfast.Holdfast:
     """Many threads, with vectors for half of their turns."""
     opened, address = empty
     opened.bulk_store(memories=[spoken_turn(number) for number in range(MANY)])
@@ -188,5 +188,5 @@ def test_what_was_said_in_a_span_of_time_is_read_from_one_end_of_it_to_the_other
     plans: Plans, ctx: holdfast.Holdfast, order: str
 ) -> None:
     run = ran(plans, ctx, *filter_parts(Filter(said_since=1, said_until=2), "memory_by_time", order, limit=10))
-    assert any("match_times" in step for step in plans.steps(run))
+    assert any("memory_said" in step for step in plans.steps(run))
     assert plans.walks(run) == []

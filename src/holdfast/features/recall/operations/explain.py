@@ -76,10 +76,8 @@ def why_not(ctx: Context, request: WhyNot) -> WhyNotResult:
             namespace_service.list_standards(ctx, session, request.namespace) if request.namespace and now else []
         )
 
-    before, frame = (
-        render_standards(list_shown_standards(namespace_standards, request.budget_tokens)),
-        build_frame("json", explain=False),
-    )
+    before = render_standards(list_shown_standards(namespace_standards, request.budget_tokens))
+    frame = build_frame("json", explain=False)
 
     def render_hit(hit: Hit) -> str:
         return encode_hit(hit_view(hit, explain=None), "json", explain=False)

@@ -26,12 +26,12 @@ def register(ctx: Context, agent_id: str, agent_type: str, capabilities: tuple[s
     validate_agent_id(agent_id), validate_agent_type(agent_type)
     capabilities = tuple(dict.fromkeys(validate.label("capabilities", name, 128) for name in capabilities))
     with ctx.transaction() as write:
-        known = write.get(AGENT, agent_id)
-        if known is None:
+        existing = write.get(AGENT, agent_id)
+        if existing is None:
             fresh = Agent(agent_id, agent_type, capabilities, write.now, write.now, write.origin, 1)
             return write.add(AGENT, fresh, "register")
-        changed = replace(known, agent_type=agent_type, capabilities=capabilities, state="live")
-        return write.change(AGENT, known, changed, "register")
+        changed = replace(existing, agent_type=agent_type, capabilities=capabilities, state="live")
+        return write.change(AGENT, existing, changed, "register")
 
 
 def list_agents(session: Session) -> list[tuple[Agent, int | None]]:
@@ -55,8 +55,8 @@ def notify(ctx: Context, notice: Notice) -> Notice:
         metadata=validate.caller_metadata(notice.metadata),
     )
     with ctx.transaction() as write:
-        given = {"title": clean.title, "body": clean.body, "metadata": clean.metadata}
-        clean = replace(clean, **dedup.filter_secrets(write.session, EVERYWHERE, given)[0])
+        texts = {"title": clean.title, "body": clean.body, "metadata": clean.metadata}
+        clean = replace(clean, **dedup.filter_secrets(write.session, EVERYWHERE, texts)[0])
         params = msgspec.structs.asdict(clean) | {"metadata": msgspec.json.encode(clean.metadata).decode()}
         write.session.do("notice_add", **params)
     return clean
@@ -90,21 +90,21 @@ def grant(ctx: Context, memory_id: str, agent_id: str, permission: Permission) -
         if agent_id == memory.agent:
             raise Invalid("agent_id: is the owner, who needs no grant", fields=["agent_id"])
         id = ids.derive_id("grant", memory.id, agent_id)
-        known = write.get(GRANT, id)
-        if known is None:
+        existing = write.get(GRANT, id)
+        if existing is None:
             fresh = Grant(id, memory.id, agent_id, permission, ctx.caller.agent, write.now, write.now, write.origin, 1)
             return write.add(GRANT, fresh, "grant")
-        return write.change(GRANT, known, replace(known, permission=permission, state="live"), "grant")
+        return write.change(GRANT, existing, replace(existing, permission=permission, state="live"), "grant")
 
 
 def revoke(ctx: Context, memory_id: str, agent_id: str) -> Grant:
     """Revoke a grant; effective from the next call."""
     with ctx.transaction() as write:
         memory = _get_manageable(ctx, write, memory_id)
-        known = write.get(GRANT, ids.derive_id("grant", memory.id, agent_id))
-        if known is None or known.state != "live":
+        existing = write.get(GRANT, ids.derive_id("grant", memory.id, agent_id))
+        if existing is None or existing.state != "live":
             raise NotFound(f"{agent_id!r} has no grant on {memory.id}.", id=memory.id)
-        return write.change(GRANT, known, replace(known, state="deleted"), "revoke")
+        return write.change(GRANT, existing, replace(existing, state="deleted"), "revoke")
 
 
 def _get_manageable(ctx: Context, write: Transaction, id: str) -> Memory:

@@ -112,8 +112,10 @@ def compute_text_digest(id: str, text: str) -> str:
 
 def erase_interaction(interaction: Interaction) -> Interaction:
     """Return the interaction without its person and text; agent, time and status remain."""
-    gone = dict.fromkeys(_ERASED_FIELDS, "") | dict.fromkeys(("input", "output", "input_digest", "output_digest"))
-    return replace(interaction, **gone, texts="omit", state="deleted")
+    erased_fields = dict.fromkeys(_ERASED_FIELDS, "") | dict.fromkeys(
+        ("input", "output", "input_digest", "output_digest")
+    )
+    return replace(interaction, **erased_fields, texts="omit", state="deleted")
 
 
 INTERACTION = register_kind(

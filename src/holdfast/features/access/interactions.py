@@ -71,22 +71,22 @@ def record(ctx: Context, given: InteractionInput) -> tuple[Interaction, bool]:
 
 def record_in_transaction(ctx: Context, write: Transaction, given: InteractionInput) -> tuple[Interaction, bool]:
     """Record a decision inside a transaction."""
-    made = _build_interaction(ctx, given, write.now, write.origin)
-    ctx.caller.require_access(made.namespace)
-    known = write.get(INTERACTION, made.id)
-    if known is not None:
-        if (known.status, known.action) != (made.status, made.action):
+    interaction = _build_interaction(ctx, given, write.now, write.origin)
+    ctx.caller.require_access(interaction.namespace)
+    existing = write.get(INTERACTION, interaction.id)
+    if existing is not None:
+        if (existing.status, existing.action) != (interaction.status, interaction.action):
             raise Conflict("unique_key: already used by a different interaction", fields=["unique_key"])
-        return known, False
-    clean, _ = dedup.filter_secrets(write.session, made.namespace, _checked_texts(made))
-    rules = policy_store.resolve_rules(write.session, made.namespace)
-    kept = apply_text_policy(replace(made, **clean), rules.interaction_text)
-    return write.add(INTERACTION, kept, "interaction"), True
+        return existing, False
+    clean, _ = dedup.filter_secrets(write.session, interaction.namespace, _checked_texts(interaction))
+    rules = policy_store.resolve_rules(write.session, interaction.namespace)
+    stored = apply_text_policy(replace(interaction, **clean), rules.interaction_text)
+    return write.add(INTERACTION, stored, "interaction"), True
 
 
 def _build_interaction(ctx: Context, given: InteractionInput, now: int, origin: str) -> Interaction:
     key, agent = given.unique_key, ctx.caller.agent
-    made = Interaction(
+    interaction = Interaction(
         id=ctx.new_id() if key is None else ids.derive_id("interaction", agent, key),
         namespace=given.namespace or ctx.namespace,
         agent=agent,
@@ -111,12 +111,12 @@ def _build_interaction(ctx: Context, given: InteractionInput, now: int, origin: 
         origin=origin,
         version=1,
     )
-    return validate_interaction(made)
+    return validate_interaction(interaction)
 
 
-def _checked_texts(made: Interaction) -> dict[str, str]:
+def _checked_texts(interaction: Interaction) -> dict[str, str]:
     """Return the texts to check for secrets."""
-    return {name: value for name in ("input", "output", "reason") if (value := getattr(made, name))}
+    return {name: value for name in ("input", "output", "reason") if (value := getattr(interaction, name))}
 
 
 class AuditInterceptor:
@@ -191,13 +191,13 @@ def erase_older(ctx: Context, days: int) -> int:
     """Erase text and person of interactions older than some days; agent, time and status remain."""
     if "*" not in ctx.caller.namespaces:
         raise Forbidden("Erasing interactions needs a key that reaches every namespace.")
-    before, gone = ctx.now() - days * DAY, 0
+    before, erased_count = ctx.now() - days * DAY, 0
     while True:
         with ctx.transaction() as write:
             rows = write.session.rows("interaction_old", before=before, limit=BATCH)
             for row in rows:
                 write.purge(INTERACTION, INTERACTION.load(row))
-        gone += len(rows)
-        ctx.progress(gone, gone, "erasing")
+        erased_count += len(rows)
+        ctx.progress(erased_count, erased_count, "erasing")
         if len(rows) < BATCH:
-            return gone
+            return erased_count

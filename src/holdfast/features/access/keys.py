@@ -79,10 +79,10 @@ def require_own_agent(ctx: Context, agent: str) -> None:
     if agent == ctx.caller.agent:
         return
     with ctx.reading() as session:
-        taken = {key_of(row).agent for row in session.rows("key_list")}
-        known = session.row("agent_get", id=agent) or session.row("journal_last_change_of", actor=agent)
+        key_agents = {key_of(row).agent for row in session.rows("key_list")}
+        is_known = session.row("agent_get", id=agent) or session.row("journal_last_change_of", actor=agent)
         messages = session.rows("notice_list", recipient=agent, limit=1)
-    if agent == ANY_AGENT or agent in taken or known or messages:
+    if agent == ANY_AGENT or agent in key_agents or is_known or messages:
         raise Forbidden(f"agent_id: this key cannot create a key for the agent {agent!r}.")
 
 

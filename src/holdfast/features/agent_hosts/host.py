@@ -95,8 +95,8 @@ def _extract_text(raw: dict[str, Any], event: Event) -> str:
 
 
 def _extract_prompts(raw: dict[str, Any]) -> tuple[str, ...]:
-    given = raw.get("input-messages")
-    return tuple(one[:MAX_TEXT] for one in given if isinstance(one, str)) if isinstance(given, list) else ()
+    messages = raw.get("input-messages")
+    return tuple(one[:MAX_TEXT] for one in messages if isinstance(one, str)) if isinstance(messages, list) else ()
 
 
 def _text(raw: dict[str, Any], name: str) -> str:
@@ -104,12 +104,12 @@ def _text(raw: dict[str, Any], name: str) -> str:
     return value.encode(errors="replace").decode().replace("\x00", "") if isinstance(value, str) else ""
 
 
-def _describe_tool_input(given: Any) -> str:
+def _describe_tool_input(tool_input: Any) -> str:
     """Describe the target of a tool call: a file, a command or a URL, never the content."""
-    if not isinstance(given, dict):
+    if not isinstance(tool_input, dict):
         return ""
     for name in ("file_path", "notebook_path", "path", "command", "pattern", "query", "url", "description"):
-        value = given.get(name)
+        value = tool_input.get(name)
         if isinstance(value, list):
             value = " ".join(one for one in value if isinstance(one, str))
         if isinstance(value, str) and value.strip():

@@ -105,17 +105,17 @@ def parse_remotes(config: str) -> dict[str, str]:
 
 def _parse_value(text: str) -> str:
     """Return a config value without quotes and trailing comment."""
-    kept, quoted, signs = list[str](), False, iter(text.strip())
+    characters, quoted, signs = list[str](), False, iter(text.strip())
     for sign in signs:
         if sign == '"':
             quoted = not quoted
         elif sign == "\\":
-            kept.append(next(signs, ""))
+            characters.append(next(signs, ""))
         elif sign in "#;" and not quoted:
             break
         else:
-            kept.append(sign)
-    return "".join(kept).strip()
+            characters.append(sign)
+    return "".join(characters).strip()
 
 
 def remote_namespace(remote: Remote) -> str:
@@ -150,27 +150,27 @@ def _digest(text: str) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
 
 
-def validate_override(given: Any, where: str) -> Override:
+def validate_override(table: Any, where: str) -> Override:
     """Validate an override file. It comes with a folder from an untrusted author, so only three keys are allowed."""
-    if not isinstance(given, dict):
+    if not isinstance(table, dict):
         raise Invalid(f"{where}: must be a table")
-    if unknown := sorted(map(str, given.keys() - {"namespace", "below", "budget"})):
+    if unknown := sorted(map(str, table.keys() - {"namespace", "below", "budget"})):
         raise Invalid(f"{where}: unknown key {', '.join(unknown)}; allowed: namespace, below, budget")
-    if "namespace" in given and "below" in given:
+    if "namespace" in table and "below" in table:
         raise Invalid(f"{where}: give namespace or below, not both")
-    budget = given.get("budget")
+    budget = table.get("budget")
     if budget is not None and (type(budget) is not int or not MIN_BUDGET <= budget <= MAX_BUDGET):
         raise Invalid(f"{where}: budget: must be {MIN_BUDGET} to {MAX_BUDGET} tokens")
-    return Override(_override_namespace(given, "namespace", where), _override_namespace(given, "below", where), budget)
+    return Override(_override_namespace(table, "namespace", where), _override_namespace(table, "below", where), budget)
 
 
-def _override_namespace(given: dict[str, Any], key: str, where: str) -> str | None:
-    if key not in given:
+def _override_namespace(table: dict[str, Any], key: str, where: str) -> str | None:
+    if key not in table:
         return None
-    if not isinstance(given[key], str):
+    if not isinstance(table[key], str):
         raise Invalid(f"{where}: {key}: must be a string")
     return (
-        validate_project(given[key], f"{where}: {key}") if key == "namespace" else validate_namespace(given[key], key)
+        validate_project(table[key], f"{where}: {key}") if key == "namespace" else validate_namespace(table[key], key)
     )
 
 

@@ -71,9 +71,9 @@ def identify_folder(folder: Path) -> ProjectMatch:
         raise NotFound(f"path: the folder {folder} does not exist")
     repository = find_repository(folder)
     root = repository.root if repository else folder
-    spoilt = _list_broken_links(folder, repository)
-    own, by, why = _identify_by_git(repository) if repository else _identify_by_folder(folder, spoilt)
-    why = [*spoilt, *why]
+    broken = _list_broken_links(folder, repository)
+    own, by, why = _identify_by_git(repository) if repository else _identify_by_folder(folder, broken)
+    why = [*broken, *why]
     place, override, remarks = _find_override(folder, repository.root if repository else None)
     if override and (override.namespace or override.below):
         own = project_naming.validate_project(override.namespace or f"{own}/{override.below}", str(place))
@@ -151,12 +151,12 @@ def _read_gitdir(place: Path, link: Path) -> Path | None:
 
 def _list_broken_links(folder: Path, repository: Repository | None) -> list[str]:
     """Describe the .git entries below the repository that were skipped because they lead nowhere."""
-    spoilt = list[str]()
+    broken = list[str]()
     for place in _walk_up(folder):
         if repository and place == repository.root:
             break
-        spoilt += [_describe_broken(place, place / ".git")] if os.path.lexists(place / ".git") else []
-    return spoilt
+        broken += [_describe_broken(place, place / ".git")] if os.path.lexists(place / ".git") else []
+    return broken
 
 
 def _describe_broken(place: Path, link: Path) -> str:

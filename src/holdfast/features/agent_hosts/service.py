@@ -74,66 +74,68 @@ def build_session_start(ctx: Context, event: HostEvent, max_tokens: int) -> str:
     if before.given and event.source not in FRESH_SOURCES:
         return ""
     most = place.budget or max_tokens
-    done = session_start.build_session_context(
+    context = session_start.build_session_context(
         ctx, session_start.SessionScope(place.namespace, place.names, ctx.caller.agent), most
     )
-    while len(done.text) > MAX_ANSWER:
+    while len(context.text) > MAX_ANSWER:
         most //= 2
-        done = session_start.build_session_context(
+        context = session_start.build_session_context(
             ctx, session_start.SessionScope(place.namespace, place.names, ctx.caller.agent), most
         )
-    manifest = session_start.format_manifest(place.namespace, done, most)
+    manifest = session_start.format_manifest(place.namespace, context, most)
     head = f"{manifest}\nStore memories about this project under {place.namespace}."
     with ctx.store.transaction() as session:
-        kept = hook_sessions.get_session(session, session_key(event))
-        hook_sessions.put_session(session, session_key(event), kept._replace(given=tuple(done.ids)), ctx.now())
-    return f"{head}\n{done.text}".rstrip()
+        state = hook_sessions.get_session(session, session_key(event))
+        hook_sessions.put_session(session, session_key(event), state._replace(given=tuple(context.ids)), ctx.now())
+    return f"{head}\n{context.text}".rstrip()
 
 
 def build_prompt_context(ctx: Context, event: HostEvent, max_tokens: int) -> str:
     """Build the context for a prompt from relevant memories that the session has not received yet; may be empty."""
-    asked = shorten_prompt(remove_recalled(event.text))
-    if event.is_command or not asked.strip():
+    query_text = shorten_prompt(remove_recalled(event.text))
+    if event.is_command or not query_text.strip():
         return ""
     place, key = find_session_project(ctx, event), session_key(event)
     with ctx.reading() as session:
-        kept = hook_sessions.get_session(session, key)
+        state = hook_sessions.get_session(session, key)
         people = [people_place(name) for name in list_names(session, ctx.caller.agent)]
-    if kept.is_full:
+    if state.is_full:
         return ""
     which = Filter(namespaces=(*related_namespaces(place.names, ctx.namespace), *people))
     most = min(place.budget or max_tokens, max_tokens)
-    block = pack_relevant(ctx, RecallRequest(asked, which, MAX_CANDIDATES, excluded=kept.given), event.session, most)
+    block = pack_relevant(
+        ctx, RecallRequest(query_text, which, MAX_CANDIDATES, excluded=state.given), event.session, most
+    )
     return block.text if block.text and _claim_memories(ctx, key, block.cited) else ""
 
 
 def pack_relevant(ctx: Context, ask: RecallRequest, thread: str, max_tokens: int) -> context_packing.PackedBlock:
     """Pack the memories relevant to a prompt, except those of the session itself, which the agent already sees."""
     blocks: list[context_packing.PackedBlock] = []
-    asked = parse_query(ask.text, ctx.now())
-    if len(set(asked.words)) < MIN_WORDS:
+    query = parse_query(ask.text, ctx.now())
+    if len(set(query.words)) < MIN_WORDS:
         return context_packing.PackedBlock("", 0, reason="The prompt is too short.")
 
     def pick(hits: list[Hit]) -> tuple[list[Hit], budget.PackResult]:
         others = [hit for hit in hits if hit.memory.thread != thread and not is_prompt(hit.memory)][:MAX_HITS]
-        worth = [hit for hit in others if hit.superseded_by not in ask.excluded and is_relevant(hit, asked)]
-        shown = for_query.prepare_hits(ctx, worth)
+        worth = [hit for hit in others if hit.superseded_by not in ask.excluded and is_relevant(hit, query)]
+        items = for_query.prepare_hits(ctx, worth)
         fence, now = for_query.new_fence(), ctx.now()
-        times = for_query.collect_times(for_query.find_all_match_times(ctx, ask), hits) if shown else None
+        times = for_query.collect_times(for_query.find_all_match_times(ctx, ask), hits) if items else None
         most = max_tokens
-        block = context_packing.pack_block(shown, budget=most, fence=fence, now=now, times=times)
+        block = context_packing.pack_block(items, budget=most, fence=fence, now=now, times=times)
         while len(block.text) > MAX_ANSWER:
             most //= 2
-            block = context_packing.pack_block(shown, budget=most, fence=fence, now=now, times=times)
+            block = context_packing.pack_block(items, budget=most, fence=fence, now=now, times=times)
         blocks.append(block)
-        kept = [hit for hit in worth if hit.memory.id in set(block.cited)]
-        return kept, budget.PackResult(list(kept), block.tokens, block.dropped, overflow=False)
+        cited_hits = [hit for hit in worth if hit.memory.id in set(block.cited)]
+        return cited_hits, budget.PackResult(list(cited_hits), block.tokens, block.dropped, overflow=False)
 
     recall(ctx, ask, pick)
     return blocks[0]
 
 
-def is_relevant(hit: Hit, asked: Query) -> bool:
+def is_relevant(hit: Hit, query: Query) -> bool:
     """Return whether a memory is relevant to a prompt: by cosine, or by a lower cosine and shared words.
 
     For captured turns only the cosine counts: answers share jargon with every prompt. Without embeddings, half of the
@@ -145,15 +147,15 @@ def is_relevant(hit: Hit, asked: Query) -> bool:
     if "host" in hit.memory.metadata or (near is not None and near < MIN_COSINE_WITH_WORDS):
         return False
     both = shared_words(hit)
-    return len(both) >= MIN_SHARED_WORDS and (near is not None or 2 * len(both) >= len(set(asked.words)))
+    return len(both) >= MIN_SHARED_WORDS and (near is not None or 2 * len(both) >= len(set(query.words)))
 
 
 def shared_words(hit: Hit) -> set[str]:
     """Return the query words in the title or the best passage; a long text would match many words somewhere."""
     titled = set(tokens.stems(hit.memory.title))
     piece = hit.ranked.passage
-    held = {stem for stem in hit.ranked.terms if stem in titled or (piece is not None and stem in piece.counts)}
-    return held - COMMON_STEMS
+    matching = {stem for stem in hit.ranked.terms if stem in titled or (piece is not None and stem in piece.counts)}
+    return matching - COMMON_STEMS
 
 
 def shorten_prompt(text: str) -> str:
@@ -167,10 +169,10 @@ def shorten_prompt(text: str) -> str:
 def _claim_memories(ctx: Context, key: str, ids: Sequence[str]) -> bool:
     """Record memories as given before they are; return False if another hook of the session already gave one."""
     with ctx.store.transaction() as session:
-        kept = hook_sessions.get_session(session, key)
-        if set(ids) & set(kept.given):
+        state = hook_sessions.get_session(session, key)
+        if set(ids) & set(state.given):
             return False
-        hook_sessions.put_session(session, key, kept._replace(given=(*kept.given, *ids)), ctx.now())
+        hook_sessions.put_session(session, key, state._replace(given=(*state.given, *ids)), ctx.now())
     return True
 
 
@@ -203,25 +205,25 @@ def _capture_answer(ctx: Context, event: HostEvent, call_operation: CallOperatio
 
 
 def _capture_turns(
-    ctx: Context, event: HostEvent, said: Sequence[tuple["Role", str]], call_operation: CallOperation
+    ctx: Context, event: HostEvent, turns: Sequence[tuple["Role", str]], call_operation: CallOperation
 ) -> None:
     """Store turns, skipping repeats of the last ones that another hook of the host sends."""
     place = find_session_project(ctx, event)
-    for role, text in said:
+    for role, text in turns:
         own, key = remove_recalled(text), session_key(event)
         if not own.strip() or event.is_command:
             continue
         mark = digest(role, own)
         with ctx.store.transaction() as session:
-            kept = hook_sessions.get_session(session, key)
-            if mark in kept.said:
+            state = hook_sessions.get_session(session, key)
+            if mark in state.said:
                 continue
-            tools = kept.tools if role == "assistant" else ()
-            after = HookSession(kept.turns + 1, kept.given, () if tools else kept.tools, (*kept.said[-1:], mark))
+            tools = state.tools if role == "assistant" else ()
+            after = HookSession(state.turns + 1, state.given, () if tools else state.tools, (*state.said[-1:], mark))
             hook_sessions.put_session(session, key, after, ctx.now())
         turn = {
             "host_session_id": event.session,
-            "host_turn_index": kept.turns,
+            "host_turn_index": state.turns,
             "role": role,
             "content": own,
             "namespace": place.namespace,
@@ -237,9 +239,11 @@ def _record_tool(ctx: Context, event: HostEvent) -> None:
         return
     used = {"tool": event.tool} | ({"brief": event.brief} if event.brief else {})
     with ctx.store.transaction() as session:
-        kept = hook_sessions.get_session(session, session_key(event))
-        if used not in kept.tools and len(kept.tools) < MAX_TOOLS:
-            hook_sessions.put_session(session, session_key(event), kept._replace(tools=(*kept.tools, used)), ctx.now())
+        state = hook_sessions.get_session(session, session_key(event))
+        if used not in state.tools and len(state.tools) < MAX_TOOLS:
+            hook_sessions.put_session(
+                session, session_key(event), state._replace(tools=(*state.tools, used)), ctx.now()
+            )
 
 
 def _recover_turns(ctx: Context, event: HostEvent, transcript: Path, call_operation: CallOperation) -> None:

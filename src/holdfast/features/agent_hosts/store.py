@@ -39,11 +39,11 @@ def get_session(session: Session, id: str) -> HookSession:
     return HookSession(turns, *(tuple(msgspec.json.decode(text)) for text in (given, tools, said)))
 
 
-def put_session(session: Session, id: str, kept: HookSession, now: int) -> None:
+def put_session(session: Session, id: str, state: HookSession, now: int) -> None:
     """Save a session and prune old ones."""
-    lists = {"given": kept.given[:MAX_GIVEN], "tools": kept.tools[:MAX_TOOLS], "said": kept.said}
+    lists = {"given": state.given[:MAX_GIVEN], "tools": state.tools[:MAX_TOOLS], "said": state.said}
     texts = {name: msgspec.json.encode(value).decode() for name, value in lists.items()}
-    session.do("hook_session_put", id=id, now=now, turns=kept.turns, **texts)
+    session.do("hook_session_put", id=id, now=now, turns=state.turns, **texts)
     session.do("hook_session_prune", before=now - RETENTION, most=MAX_SESSIONS)
 
 

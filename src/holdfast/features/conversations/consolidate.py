@@ -60,10 +60,10 @@ def consolidate(ctx: Context, terms: Terms) -> ConsolidateResult:
             gate = None if terms.force else _find_closed_gate(session, terms, began)
         if gate is not None:
             return ConsolidateResult(gate)
-        done = _consolidate_batches(ctx, owner, terms)
+        result = _consolidate_batches(ctx, owner, terms)
         with ctx.store.transaction(ctx.progress.begin_commit) as session:
             session.do("job_watermark_put", name=NAME, at=began)
-        return done
+        return result
     except Conflict as busy:
         if not busy.retryable:
             raise
@@ -84,8 +84,8 @@ def _find_closed_gate(session: Session, terms: Terms, now: int) -> Gate | None:
     row = session.row("job_watermark_get", name=NAME)
     if row is not None and now - row[0] < terms.hours * 3600 * SECOND:
         return "time"
-    begun = session.row("conversations_since", since=row[0] if row is not None else -1)
-    return "conversations" if begun is None or begun[0] < terms.conversations else None
+    started = session.row("conversations_since", since=row[0] if row is not None else -1)
+    return "conversations" if started is None or started[0] < terms.conversations else None
 
 
 def _consolidate_batches(ctx: Context, owner: str, terms: Terms) -> ConsolidateResult:

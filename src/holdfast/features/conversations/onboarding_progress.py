@@ -13,9 +13,9 @@ from holdfast.kernel.storage.port import Session
 
 def find_next_step(ctx: Context, principal: str) -> Step | None:
     """Return the next onboarding step of a person, or None. Reads only."""
-    known = OnboardingState(len(facts.list_facts(ctx, principal)), _has_plans(ctx, principal))
+    state = OnboardingState(len(facts.list_facts(ctx, principal)), _has_plans(ctx, principal))
     with ctx.reading() as session:
-        return next_step(_last_step(session, list_names(session, principal)), known)
+        return next_step(_last_step(session, list_names(session, principal)), state)
 
 
 def _has_plans(ctx: Context, principal: str) -> bool:

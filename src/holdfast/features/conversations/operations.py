@@ -129,7 +129,7 @@ def conversation_say(ctx: Context, request: ConversationSay) -> ConversationSayR
 
     After two idle hours a new conversation starts. Each turn is a memory that recall can find.
     """
-    said = conversations.append_turns(
+    result = conversations.append_turns(
         ctx,
         _scope(ctx, request.channel, request.principal, request.namespace),
         [
@@ -140,7 +140,7 @@ def conversation_say(ctx: Context, request: ConversationSay) -> ConversationSayR
         ],
     )
     return ConversationSayResult(
-        conversation_id=said.conversation.id, began=said.began, turns=[_turn_view(turn) for turn in said.turns]
+        conversation_id=result.conversation.id, began=result.began, turns=[_turn_view(turn) for turn in result.turns]
     )
 
 
@@ -166,9 +166,9 @@ class ConversationDetail(Struct, frozen=True, kw_only=True):
 )
 def conversation_show(ctx: Context, request: ConversationShow) -> ConversationDetail:
     """Show a conversation with its turns and summary."""
-    one, said, summary = conversations.show_conversation(ctx, request.id, request.after, request.limit)
+    one, turns, summary = conversations.show_conversation(ctx, request.id, request.after, request.limit)
     return ConversationDetail(
-        conversation=_conversation_view(one, summary), turns=[_turn_view(turn) for turn in said], count=len(said)
+        conversation=_conversation_view(one, summary), turns=[_turn_view(turn) for turn in turns], count=len(turns)
     )
 
 
@@ -266,8 +266,8 @@ def conversation_reap(ctx: Context, request: ConversationReap, progress: Progres
 
     With prune_days, also archive old turns that a summary covers.
     """
-    done = conversations.close_idle(ctx, request.limit, request.prune_days)
-    return ConversationReapResult(closed=[one.id for one in done.closed], pruned=[one.id for one in done.pruned])
+    result = conversations.close_idle(ctx, request.limit, request.prune_days)
+    return ConversationReapResult(closed=[one.id for one in result.closed], pruned=[one.id for one in result.pruned])
 
 
 class ConversationConsolidate(Request, frozen=True):
@@ -330,13 +330,13 @@ def conversation_consolidate(
         interaction_days=request.interaction_days,
         force=request.force,
     )
-    done = consolidate.consolidate(ctx, terms)
+    result = consolidate.consolidate(ctx, terms)
     return ConversationConsolidateResult(
-        ran=done.gate is None,
-        closed=done.closed,
-        pruned=done.pruned,
-        outcomes_archived=done.outcomes_archived,
-        outcomes_dropped=done.outcomes_dropped,
-        interactions_erased=done.interactions_erased,
-        gate=UNSET if done.gate is None else done.gate,
+        ran=result.gate is None,
+        closed=result.closed,
+        pruned=result.pruned,
+        outcomes_archived=result.outcomes_archived,
+        outcomes_dropped=result.outcomes_dropped,
+        interactions_erased=result.interactions_erased,
+        gate=UNSET if result.gate is None else result.gate,
     )

@@ -77,12 +77,12 @@ def append_turns(ctx: Context, scope: Scope, turns: Sequence[Turn]) -> AppendRes
     rolled = _roll_summary(ctx, scope, turns)
     with ctx.transaction() as write:
         going, began = _find_or_start(ctx, write, scope)
-        kept = [_store_turn(ctx, write, going, going.turns + place, turn) for place, turn in enumerate(turns, 1)]
+        stored = [_store_turn(ctx, write, going, going.turns + place, turn) for place, turn in enumerate(turns, 1)]
         after = going._replace(turns=going.turns + len(turns), last_at=write.now)
         conversation_store.save_conversation(write.session, after)
         if rolled is not None and rolled.base == (None if began else going):
             after = _save_summary(ctx, write, after, rolled.text, rolled.covered, ROLLING_METHOD)
-    return AppendResult(after, kept, began)
+    return AppendResult(after, stored, began)
 
 
 class RollingSummary(NamedTuple):
@@ -104,23 +104,23 @@ def _roll_summary(ctx: Context, scope: Scope, coming: Sequence[Turn]) -> Rolling
     turns, covered = (0, 0) if going is None else (going.turns, going.covered)
     if turns + len(coming) - covered < RECENT_TURNS + MAX_UNSUMMARISED:
         return None
-    known, said = (None, []) if going is None else _read_unsummarised(ctx, going, MAX_ROLLING_TURNS)
-    placed = [(turn.place or 0, turn.content) for turn in said]
-    if len(said) < MAX_ROLLING_TURNS:
+    summary, unsummarised = (None, []) if going is None else _read_unsummarised(ctx, going, MAX_ROLLING_TURNS)
+    placed = [(turn.place or 0, turn.content) for turn in unsummarised]
+    if len(unsummarised) < MAX_ROLLING_TURNS:
         placed += enumerate((turn.content for turn in coming), turns + 1)
-    told = [one for one in placed if one[0] <= turns + len(coming) - RECENT_TURNS]
-    texts = [text[:MAX_TURN_CHARS] for _, text in told]
-    text = "\n".join(texts if known is None else [known.content, *texts])
+    covered_turns = [one for one in placed if one[0] <= turns + len(coming) - RECENT_TURNS]
+    texts = [text[:MAX_TURN_CHARS] for _, text in covered_turns]
+    text = "\n".join(texts if summary is None else [summary.content, *texts])
     with ctx.reading() as session:
-        made = extract_summary(text, MAX_SENTENCES, word_weights(session, extract_content_words(text)))
-    return RollingSummary(going, made, told[-1][0]) if told and made else None
+        summary_text = extract_summary(text, MAX_SENTENCES, word_weights(session, extract_content_words(text)))
+    return RollingSummary(going, summary_text, covered_turns[-1][0]) if covered_turns and summary_text else None
 
 
 def _read_unsummarised(ctx: Context, one: Conversation, limit: int) -> tuple[Memory | None, list[Memory]]:
     """Return the summary of a conversation and the first turns it does not cover."""
     with ctx.reading() as session:
-        said = conversation_store.list_turns(session, ctx.caller, one, ctx.now(), after=one.covered, limit=limit)
-        return _get_summary(ctx, session, one), said
+        turns = conversation_store.list_turns(session, ctx.caller, one, ctx.now(), after=one.covered, limit=limit)
+        return _get_summary(ctx, session, one), turns
 
 
 def _find_or_start(ctx: Context, write: Transaction, scope: Scope) -> tuple[Conversation, bool]:
@@ -183,11 +183,11 @@ def show_conversation(
     """Return a conversation, its turns after a given one, and its summary."""
     with ctx.reading() as session:
         one = conversation_store.get_visible(session, ctx.caller, id)
-        said = conversation_store.list_turns(
+        turns = conversation_store.list_turns(
             session, ctx.caller, one, ctx.now(), after=after, limit=limit, archived=True
         )
-        told = _get_summary(ctx, session, one)
-    return one, said, told
+        summary = _get_summary(ctx, session, one)
+    return one, turns, summary
 
 
 def _get_summary(ctx: Context, session: Session, one: Conversation) -> Memory | None:
@@ -201,8 +201,8 @@ def list_conversations(
 ) -> list[tuple[Conversation, Memory | None]]:
     with ctx.reading() as session:
         found = conversation_store.select_conversations(session, ctx.caller, which, limit, skip)
-        told = memories.by_ids(session, ctx.caller, [one.summary for one in found if one.summary], ctx.now())
-    return [(one, told.get(one.summary or "")) for one in found]
+        summaries = memories.by_ids(session, ctx.caller, [one.summary for one in found if one.summary], ctx.now())
+    return [(one, summaries.get(one.summary or "")) for one in found]
 
 
 def close_conversation(ctx: Context, id: str, summary: str | None) -> Conversation:
@@ -225,17 +225,17 @@ def _summarise_and_close(ctx: Context, one: Conversation) -> Conversation:
         with ctx.reading() as session:
             row = session.row("conversation_get", id=one.id)
             one = conversation_store.conversation_of(row) if row else one
-            said = conversation_store.list_turns(
+            turns = conversation_store.list_turns(
                 session, ctx.caller, one, ctx.now(), after=one.covered, limit=SUMMARY_BATCH
             )
-        if not said:
+        if not turns:
             with ctx.transaction() as write:
                 closed = one._replace(state="closed", closed_at=write.now, covered=one.turns)
                 conversation_store.save_conversation(write.session, closed)
             return closed
         before = [one.summary] if one.summary is not None else []
-        text, how = summarise_memories(ctx, [*before, *(turn.id for turn in said)])
-        covered = max(turn.place or 0 for turn in said)
+        text, how = summarise_memories(ctx, [*before, *(turn.id for turn in turns)])
+        covered = max(turn.place or 0 for turn in turns)
         with ctx.transaction() as write:
             closing = one._replace(state="closing")
             one = _save_summary(ctx, write, closing, text, covered, {"method": how.method, "model": how.model})
@@ -244,17 +244,17 @@ def _summarise_and_close(ctx: Context, one: Conversation) -> Conversation:
 def _restart_summary(ctx: Context, one: Conversation) -> None:
     """Discard the progress of a rolling summary, so that a model summarises from the first turn."""
     with ctx.transaction() as write:
-        known = write.get(MEMORY, one.summary) if one.summary is not None else None
-        if known is not None and known.metadata.get("rolling"):
+        summary = write.get(MEMORY, one.summary) if one.summary is not None else None
+        if summary is not None and summary.metadata.get("rolling"):
             conversation_store.save_conversation(write.session, one._replace(covered=0))
 
 
 def _close_with_summary(
     ctx: Context, write: Transaction, one: Conversation, text: str, covered: int, how: dict[str, Any]
 ) -> Conversation:
-    told = _save_summary(ctx, write, one, text, covered, how)._replace(state="closed", closed_at=write.now)
-    conversation_store.save_conversation(write.session, told)
-    return told
+    closed = _save_summary(ctx, write, one, text, covered, how)._replace(state="closed", closed_at=write.now)
+    conversation_store.save_conversation(write.session, closed)
+    return closed
 
 
 def _save_summary(
@@ -263,9 +263,9 @@ def _save_summary(
     """Store or replace the summary and the number of the last turn it covers."""
     metadata = {"conversation": one.id, "covered": covered, "principal": one.principal, "channel": one.channel}
     metadata |= {name: value for name, value in how.items() if value is not None}
-    known = write.get(MEMORY, one.summary) if one.summary is not None else None
-    if known is not None and known.state == "live":
-        summary = write_update(ctx, write, known, replace(known, content=text, metadata=metadata), "summary")
+    existing = write.get(MEMORY, one.summary) if one.summary is not None else None
+    if existing is not None and existing.state == "live":
+        summary = write_update(ctx, write, existing, replace(existing, content=text, metadata=metadata), "summary")
     else:
         draft = Draft(
             title=f"Summary of {one.channel or 'conversation'} {one.id}",

@@ -117,8 +117,8 @@ def count_conversations(session: Session, caller: Caller, names: tuple[str, ...]
 def count_turns(session: Session, caller: Caller, names: tuple[str, ...], now: int) -> int:
     """Count the turns of these conversations that the caller may see."""
     parts, params = memories.filter_clauses(caller, Filter(kinds=("conversation",)), now)
-    asked = params | _owner_params(session, caller, names)
-    return int(session.select(("memory_count", *parts, "memory.of_conversations"), asked)[0][0])
+    all_params = params | _owner_params(session, caller, names)
+    return int(session.select(("memory_count", *parts, "memory.of_conversations"), all_params)[0][0])
 
 
 def _owner_params(session: Session, caller: Caller, names: tuple[str, ...]) -> dict[str, Any]:
@@ -132,13 +132,13 @@ def list_turns(
     """List the visible turns of a conversation in order, after a given number."""
     which = Filter(namespace=one.namespace, kinds=("conversation",), archived=archived)
     parts, params = memories.filter_clauses(caller, which, now)
-    asked = params | {"thread": one.id, "after": after, "limit": limit}
-    return [load_memory(row) for row in session.select(("memory_select", *parts, "memory.of_thread"), asked)]
+    all_params = params | {"thread": one.id, "after": after, "limit": limit}
+    return [load_memory(row) for row in session.select(("memory_select", *parts, "memory.of_thread"), all_params)]
 
 
 def list_last_turns(session: Session, caller: Caller, one: Conversation, now: int, limit: int) -> list[Memory]:
     """List the last turns in order."""
     parts, params = memories.filter_clauses(caller, Filter(namespace=one.namespace, kinds=("conversation",)), now)
-    asked = params | {"thread": one.id, "limit": limit}
-    rows = session.select(("memory_select", *parts, "memory.of_thread_last"), asked)
+    all_params = params | {"thread": one.id, "limit": limit}
+    rows = session.select(("memory_select", *parts, "memory.of_thread_last"), all_params)
     return [load_memory(row) for row in reversed(rows)]

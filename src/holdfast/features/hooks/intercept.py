@@ -63,42 +63,42 @@ def call_with_hooks(
     """Run an operation with the arguments that its hooks return; post_ hooks run after its commit."""
     op.require_right(caller)
     acting, request = op.authorize(caller, arguments)
-    given: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(arguments))
-    occasions = _build_contexts(op, ctx.for_caller(acting), request, given)
-    asked = [hooks.run_before(occasion) for occasion in occasions]
-    require_agreement([one for _, ran in asked for one in ran], confirmed=ctx.is_confirmed)
+    original: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(arguments))
+    occasions = _build_contexts(op, ctx.for_caller(acting), request, original)
+    outcomes = [hooks.run_before(occasion) for occasion in occasions]
+    require_agreement([one for _, ran in outcomes for one in ran], confirmed=ctx.is_confirmed)
     progress.check()
-    for changed, _ in asked:
-        if changed != given:
-            acting, request = _revalidate(op, caller, given, changed)
+    for changed, _ in outcomes:
+        if changed != original:
+            acting, request = _revalidate(op, caller, original, changed)
     try:
         answer = op.perform(ctx.for_caller(acting, progress), request)
     except Invalid as error:
-        raise _blame_hook(error, given, [changed for changed, _ in asked]) from None
-    for occasion, (changed, _) in zip(occasions, asked, strict=True):
+        raise _blame_hook(error, original, [changed for changed, _ in outcomes]) from None
+    for occasion, (changed, _) in zip(occasions, outcomes, strict=True):
         hooks.queue_after(occasion._replace(arguments=changed, answer=msgspec.to_builtins(answer)))
     return answer
 
 
-def _build_contexts(op: Operation, seen: Context, request: Request, given: dict[str, Any]) -> list[HookContext]:
+def _build_contexts(op: Operation, ctx: Context, request: Request, original: dict[str, Any]) -> list[HookContext]:
     """Return what to call hooks about: the stage of the operation, or the stages that this request belongs to."""
-    touches = partial(touched_namespaces, op, seen)
+    touches = partial(touched_namespaces, op, ctx)
     if op.parts is None:
         (stage,) = op.all_stages
-        return [HookContext(stage, op.name, given, touches(given), seen.caller, touches, seen.is_confirmed)]
+        return [HookContext(stage, op.name, original, touches(original), ctx.caller, touches, ctx.is_confirmed)]
     return [
-        HookContext(stage, op.name, given, part.namespaces, seen.caller, touches, seen.is_confirmed, part.memories)
-        for stage, part in op.parts(seen, request).items()
+        HookContext(stage, op.name, original, part.namespaces, ctx.caller, touches, ctx.is_confirmed, part.memories)
+        for stage, part in op.parts(ctx, request).items()
     ]
 
 
 def _revalidate(
-    op: Operation, caller: Caller, given: Mapping[str, Any], changed: Mapping[str, Any]
+    op: Operation, caller: Caller, original: Mapping[str, Any], changed: Mapping[str, Any]
 ) -> tuple[Caller, Request]:
     """Validate the request as changed by hooks; reject a change of the acting agent."""
     if op.parts is not None:
         raise HookDenied(f"A hook changed the arguments of {op.name}. Hooks can only allow or refuse this operation.")
-    if any(given.get(name) != changed.get(name) for name in op.fields_with_role("actor")):
+    if any(original.get(name) != changed.get(name) for name in op.fields_with_role("actor")):
         raise HookDenied("A hook changed the acting agent, which is not allowed.")
     try:
         return op.authorize(caller, changed)
@@ -106,10 +106,10 @@ def _revalidate(
         raise _invalid_change_error(error) from None
 
 
-def _blame_hook(error: Invalid, given: Mapping[str, Any], made: list[dict[str, Any]]) -> HoldfastError:
+def _blame_hook(error: Invalid, original: Mapping[str, Any], changes: list[dict[str, Any]]) -> HoldfastError:
     """Return the error as the hook's if it concerns a field that a hook changed, else unchanged."""
     fields = error.details.get("fields", ())
-    changed = any(one.get(name) != given.get(name) for one in made for name in fields)
+    changed = any(one.get(name) != original.get(name) for one in changes for name in fields)
     return _invalid_change_error(error) if changed else error
 
 
@@ -117,28 +117,28 @@ def _invalid_change_error(error: HoldfastError) -> HookDenied:
     return HookDenied(f"A hook made the request invalid: {error.message}", **error.details)
 
 
-def touched_namespaces(op: Operation, seen: Context, arguments: Mapping[str, Any]) -> list[str]:
+def touched_namespaces(op: Operation, ctx: Context, arguments: Mapping[str, Any]) -> list[str]:
     """Return the namespaces that an operation touches, as far as its caller can know; empty if it may be any."""
     ids = [one for name in ID_FIELDS for one in _as_texts(arguments.get(name))]
-    places = _memory_namespaces(seen, ids) if ids else []
+    places = _memory_namespaces(ctx, ids) if ids else []
     if op.name in WIDE_OPERATIONS or places is None:
         return []
-    return list(dict.fromkeys([*map(normalize_name, _named_namespaces(op, seen, arguments)), *places]))
+    return list(dict.fromkeys([*map(normalize_name, _named_namespaces(op, ctx, arguments)), *places]))
 
 
-def _memory_namespaces(seen: Context, ids: list[str]) -> list[str] | None:
+def _memory_namespaces(ctx: Context, ids: list[str]) -> list[str] | None:
     """Return the namespaces of memories by id; None if the caller does not see one of them."""
-    with seen.reading() as session:
+    with ctx.reading() as session:
         whole = [id for id in ids if len(id) == FULL_ID_LENGTH]
-        found = memories.by_ids(session, seen.caller, whole, seen.now(), view="any")
+        found = memories.by_ids(session, ctx.caller, whole, ctx.now(), view="any")
         for id in ids:
             if len(id) != FULL_ID_LENGTH:
                 with suppress(HoldfastError):
-                    found[id] = memories.resolve(session, seen.caller, id, seen.now(), view="any")
+                    found[id] = memories.resolve(session, ctx.caller, id, ctx.now(), view="any")
     return [found[id].namespace for id in ids] if all(id in found for id in ids) else None
 
 
-def _named_namespaces(op: Operation, seen: Context, arguments: Mapping[str, Any]) -> Iterator[str]:
+def _named_namespaces(op: Operation, ctx: Context, arguments: Mapping[str, Any]) -> Iterator[str]:
     """Yield the given namespaces, and the default one for stores without a namespace."""
     for name in op.fields_with_role("namespace"):
         if name != POSITION_FIELD:
@@ -146,9 +146,9 @@ def _named_namespaces(op: Operation, seen: Context, arguments: Mapping[str, Any]
     if op.bulk is not None:
         for item in arguments.get(op.bulk) or ():
             if isinstance(item, dict):
-                yield str(item.get("namespace") or seen.namespace)
+                yield str(item.get("namespace") or ctx.namespace)
     elif op.name in ("store", "capture_turn", "ingest") and arguments.get("namespace") is None:
-        yield seen.namespace
+        yield ctx.namespace
 
 
 def _as_texts(value: Any) -> list[str]:

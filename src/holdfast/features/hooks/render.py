@@ -27,9 +27,9 @@ def render_hooks(answer: Any) -> Iterator[str]:
 
 def render_hook_test(answer: Any) -> Iterator[str]:
     for hook in answer.hooks:
-        said = next((word for word in (hook.error, hook.reason) if isinstance(word, str)), "")
+        detail = next((word for word in (hook.error, hook.reason) if isinstance(word, str)), "")
         yield style(f"{hook.decision:<7}", fg=COLOURS[hook.decision]) + (
-            f" {escape(hook.name)} ({hook.milliseconds} ms)" + (f": {escape(said)}" if said else "")
+            f" {escape(hook.name)} ({hook.milliseconds} ms)" + (f": {escape(detail)}" if detail else "")
         )
     for name in answer.passed_over:
         yield f"        {escape(name)}: other namespaces only"

@@ -84,33 +84,33 @@ class HookRunner:
         for number, rule in enumerate(rules):
             if not rule.matches(occasion.namespaces):
                 continue
-            said = self.run_hook(rule, occasion)
-            ran.append(said)
-            if said.decision == "deny":
+            outcome = self.run_hook(rule, occasion)
+            ran.append(outcome)
+            if outcome.decision == "deny":
                 return dict(occasion.arguments), ran
-            changed = {**occasion.arguments, **(said.arguments or {})}
-            if said.decision == "modify" and changed != occasion.arguments:
+            changed = {**occasion.arguments, **(outcome.arguments or {})}
+            if outcome.decision == "modify" and changed != occasion.arguments:
                 stale = rules[:number]
                 occasion = occasion._replace(arguments=changed, namespaces=occasion.touches(changed))
         ran += [self._ask_again(rule, occasion) for rule in stale if rule.matches(occasion.namespaces)]
         return dict(occasion.arguments), ran
 
     def _ask_again(self, rule: Rule, occasion: HookContext) -> HookRun:
-        said = self.run_hook(rule, occasion)
-        if said.decision == "modify" and {**occasion.arguments, **(said.arguments or {})} != occasion.arguments:
-            return said._replace(decision="deny", reason="The hook changes again what another hook changed.")
-        return said
+        outcome = self.run_hook(rule, occasion)
+        if outcome.decision == "modify" and {**occasion.arguments, **(outcome.arguments or {})} != occasion.arguments:
+            return outcome._replace(decision="deny", reason="The hook changes again what another hook changed.")
+        return outcome
 
     def run_hook(self, rule: Rule, occasion: HookContext) -> HookRun:
-        begun = monotonic()
+        started = monotonic()
         try:
             words = _run_rule(rule, _encode_call(rule, occasion))
-            said = _decode_reply(words) if rule.is_before else HookReply()
-            ran = HookRun(rule, said.decision, said.reason[:MAX_REASON], said.arguments)
+            reply = _decode_reply(words) if rule.is_before else HookReply()
+            ran = HookRun(rule, reply.decision, reply.reason[:MAX_REASON], reply.arguments)
         except _HookFailed as failed:
             ran = HookRun(rule, rule.on_error or "allow", "The hook failed.", error=str(failed))
             log.warning("The hook %s (%s) failed: %s", rule.label, rule.event, failed)
-        return ran._replace(milliseconds=int((monotonic() - begun) * 1000))
+        return ran._replace(milliseconds=int((monotonic() - started) * 1000))
 
     def queue_after(self, occasion: HookContext) -> None:
         """Queue the post_ hooks; they run on a thread of their own and the caller does not wait."""
@@ -191,7 +191,7 @@ class _HookFailed(Exception):
 def _encode_call(rule: Rule, occasion: HookContext) -> bytes:
     """Encode the JSON object that a hook receives on standard input or as its argument."""
     caller = occasion.caller
-    said: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "version": VERSION,
         "event": rule.event,
         "operation": occasion.operation,
@@ -201,10 +201,10 @@ def _encode_call(rule: Rule, occasion: HookContext) -> bytes:
         "confirmed": occasion.confirmed,
     }
     if occasion.makes:
-        said["makes"] = occasion.makes
+        payload["makes"] = occasion.makes
     if not rule.is_before:
-        said["answer"] = occasion.answer
-    return msgspec.json.encode(said)
+        payload["answer"] = occasion.answer
+    return msgspec.json.encode(payload)
 
 
 def _decode_reply(words: bytes) -> HookReply:
@@ -222,8 +222,8 @@ def _run_rule(rule: Rule, words: bytes) -> bytes:
 
 
 def _run_program(rule: Rule, words: bytes) -> bytes:
-    kept = {name: value for name, value in os.environ.items() if name not in SECRET_VARIABLES}
-    environment = {**kept, IN_HOOK_VARIABLE: rule.event}
+    inherited = {name: value for name, value in os.environ.items() if name not in SECRET_VARIABLES}
+    environment = {**inherited, IN_HOOK_VARIABLE: rule.event}
     try:
         ended = subprocess_runner.run_program(
             rule.command,

@@ -51,20 +51,20 @@ def erase_all(
     for memory in found:
         erase_memory(write, memory)
     title_groups.regroup(write, (), {title_groups.title_key(memory) for memory in found})
-    asked = _erase_interactions(write, names, order)
+    interactions = _erase_interactions(write, names, order)
     rows = {
         what: len(write.session.rows(statement, names=list(names), upto=order.ordered_at))
         for what, statement in ERASE_STATEMENTS.items()
     }
-    called = _erase_names(write, names, order)
-    gone = ((MEMORY, found), (INTERACTION, asked), (PRINCIPAL, called))
-    held = count_records(((kind, one) for kind, some in gone for one in some), arrived)
-    return {"memories": held["memories"], "interactions": held["interactions"], **rows, "names": held["names"]}
+    principals = _erase_names(write, names, order)
+    erased = ((MEMORY, found), (INTERACTION, interactions), (PRINCIPAL, principals))
+    counts = count_records(((kind, one) for kind, some in erased for one in some), arrived)
+    return {"memories": counts["memories"], "interactions": counts["interactions"], **rows, "names": counts["names"]}
 
 
-def count_records(gone: Iterable[tuple[Kind[Any], Any]], arrived: Collection[tuple[str, str]]) -> Counter[str]:
+def count_records(erased: Iterable[tuple[Kind[Any], Any]], arrived: Collection[tuple[str, str]]) -> Counter[str]:
     """Count records by kind, without those that only just arrived."""
-    return Counter(COUNT_KEYS[kind.name] for kind, one in gone if (kind.name, one.id) not in arrived)
+    return Counter(COUNT_KEYS[kind.name] for kind, one in erased if (kind.name, one.id) not in arrived)
 
 
 class PersonConversations(NamedTuple):
@@ -85,8 +85,8 @@ def find_conversations(session: Session, names: tuple[str, ...], order: ErasureO
 def _find_memories(session: Session, names: tuple[str, ...], order: ErasureOrder) -> list[Memory]:
     """Find memories about a person: facts, turns, summaries, lessons and tagged memories."""
     talks = find_conversations(session, names, order)
-    told = {id for id, name in _iterate_tagged(session) if name in names}
-    places, ids = [people_namespace(name) for name in names], sorted(talks.summaries | told)
+    tagged = {id for id, name in _iterate_tagged(session) if name in names}
+    places, ids = [people_namespace(name) for name in names], sorted(talks.summaries | tagged)
     rows = session.rows("memory_of_people", places=places, threads=sorted(talks.threads), ids=ids)
     found = map(load_memory, rows)
     return [one for one in found if talks.includes(one) or order.covers(one.created_at, one.origin)]
@@ -100,17 +100,17 @@ def _iterate_tagged(session: Session) -> Iterator[tuple[str, Any]]:
         after = page[-1][0]
 
 
-def names_for_digests(session: Session, ids: Collection[str], lost: Iterable[PersonalRecord]) -> dict[str, set[str]]:
+def names_for_digests(session: Session, ids: Collection[str], erased: Iterable[PersonalRecord]) -> dict[str, set[str]]:
     """Find the names behind digests among all people known here, including those just erased."""
     places = (name_from_namespace(row[0]) for row in session.rows("namespaces_with_memories", root=ROOT))
-    known = {
+    names = {
         *places,
         *(row[0] for row in session.rows("names_with_records")),
         *(name for _, name in _iterate_tagged(session)),
     }
-    known.update(name for one in lost for name in list_people_of(one))
+    names.update(name for one in erased for name in list_people_of(one))
     found: dict[str, set[str]] = {}
-    for name in known:
+    for name in names:
         if isinstance(name, str) and (id := principal_id(name)) in ids:
             found.setdefault(id, set()).add(name)
     return found
@@ -130,11 +130,11 @@ def _erase_interactions(write: Transaction, names: tuple[str, ...], order: Erasu
 
 
 def _erase_names(write: Transaction, names: tuple[str, ...], order: ErasureOrder) -> list[Principal]:
-    known = [write.get(PRINCIPAL, principal_id(name)) for name in names]
-    gone = [one for one in known if one is not None and one.name and is_covered(write, order, one)]
-    for one in gone:
+    records = [write.get(PRINCIPAL, principal_id(name)) for name in names]
+    erased = [one for one in records if one is not None and one.name and is_covered(write, order, one)]
+    for one in erased:
         write.purge(PRINCIPAL, one)
-    return gone
+    return erased
 
 
 def is_covered(write: Transaction, order: ErasureOrder, one: PersonalRecord) -> bool:

@@ -63,19 +63,19 @@ def show_erasure(ctx: Context, name: str) -> ErasureResult:
 
 def _next_order_time(write: Transaction, ids: list[str]) -> int:
     """Return a time after any earlier order."""
-    known = [write.get(ERASURE, id) for id in ids]
-    return max([write.now, *(one.ordered_at + 1 for one in known if one)])
+    orders = [write.get(ERASURE, id) for id in ids]
+    return max([write.now, *(one.ordered_at + 1 for one in orders if one)])
 
 
 def record_order(write: Transaction, id: str, order: ErasureOrder) -> None:
     """Journal an order for a name and this store's acknowledgement of it."""
-    known, here = write.get(ERASURE, id), {write.origin: order.ordered_at}
-    if known is None:
+    existing, here = write.get(ERASURE, id), {write.origin: order.ordered_at}
+    if existing is None:
         fresh = ErasureOrder(id, order.ordered_at, order.agent, here, write.now, write.now, write.origin, 1)
         write.add(ERASURE, fresh, "forget")
-    elif known.ordered_at <= order.ordered_at:
-        said = {"ordered_at": order.ordered_at, "agent": order.agent}
-        write.change(ERASURE, known, replace(known, heard={**known.heard, **here}, **said), "forget")
+    elif existing.ordered_at <= order.ordered_at:
+        changes = {"ordered_at": order.ordered_at, "agent": order.agent}
+        write.change(ERASURE, existing, replace(existing, heard={**existing.heard, **here}, **changes), "forget")
 
 
 def record_erasure(write: Transaction, ids: list[str], order: ErasureOrder, counts: Mapping[str, int]) -> None:
@@ -85,12 +85,12 @@ def record_erasure(write: Transaction, ids: list[str], order: ErasureOrder, coun
     """
     for id in ids:
         row, upto = write.session.row("forgotten_get", id=id), order.ordered_at
-        told = row is not None and (row[3] >= upto or not any(counts.values()))
-        at, agent, had, before = row if row and told else (write.now, order.agent, "{}", 0)
+        unchanged = row is not None and (row[3] >= upto or not any(counts.values()))
+        at, agent, had, before = row if row and unchanged else (write.now, order.agent, "{}", 0)
         total = Counter(msgspec.json.decode(had, type=dict[str, int]))
         total.update(counts)
-        said = {"counts": msgspec.json.encode(total).decode(), "ordered_at": max(upto, before)}
-        write.session.do("forgotten_put", id=id, at=at, agent=agent, **said)
+        columns = {"counts": msgspec.json.encode(total).decode(), "ordered_at": max(upto, before)}
+        write.session.do("forgotten_put", id=id, at=at, agent=agent, **columns)
     clear_derived_text(write)
 
 

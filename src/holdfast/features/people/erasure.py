@@ -40,17 +40,19 @@ def apply_remote_erasures(write: Transaction, applier: ChangeMerger) -> None:
 
     Orders for the people with most erased names come first, so that the counts are recorded under each name.
     """
-    swept = [
+    erased_again = [
         _erase_again(write, KINDS[kind], id, back) for (kind, id), back in sorted(applier.forgotten_records.items())
     ]
     orders = [order for id in sorted(applier.erasures) if (order := write.get(ERASURE, id)) and _is_due(write, order)]
-    known = {order.id: applier.former_names.get(order.id, ()) for order in orders}
-    called = names_for_digests(write.session, known.keys(), applier.records_before.values()) if orders else {}
-    for order in sorted(orders, key=lambda one: -len(known[one.id])):
+    known_names = {order.id: applier.former_names.get(order.id, ()) for order in orders}
+    names_by_id = (
+        names_for_digests(write.session, known_names.keys(), applier.records_before.values()) if orders else {}
+    )
+    for order in sorted(orders, key=lambda one: -len(known_names[one.id])):
         if _is_due(write, order):
-            _apply_order(write, order, (*known[order.id], *called.get(order.id, ())), applier)
+            _apply_order(write, order, (*known_names[order.id], *names_by_id.get(order.id, ())), applier)
     _reject_older(write, applier)
-    if any(swept):
+    if any(erased_again):
         clear_derived_text(write)
 
 
@@ -66,22 +68,22 @@ def _apply_order(write: Transaction, order: ErasureOrder, names_found: Iterable[
     for id in ids:
         record_order(write, id, order)
     lost = _count_lost(write, names, order, applier)
-    held = Counter(erase_all(write, names, order, applier.new_records))
-    held.update(lost)
-    record_erasure(write, ids, order, held)
+    counts = Counter(erase_all(write, names, order, applier.new_records))
+    counts.update(lost)
+    record_erasure(write, ids, order, counts)
 
 
 def _count_lost(write: Transaction, names: tuple[str, ...], order: ErasureOrder, applier: ChangeMerger) -> Counter[str]:
     """Count a person's records that the incoming changes erased; each counts once."""
     talks = find_conversations(write.session, names, order)
-    gone = [
+    erased = [
         (kind, id)
         for (kind, id), one in applier.records_before.items()
         if (list_people_of(one).intersection(names) or talks.includes(one)) and _is_gone(write, KINDS[kind], id)
     ]
-    for key in gone:
+    for key in erased:
         del applier.records_before[key]
-    return Counter(COUNT_KEYS[kind] for kind, _ in gone)
+    return Counter(COUNT_KEYS[kind] for kind, _ in erased)
 
 
 def _is_gone(write: Transaction, kind: Kind[Any], id: str) -> bool:
@@ -110,16 +112,16 @@ def _reject_older(write: Transaction, applier: ChangeMerger) -> None:
 
 def _reject_older_of(write: Transaction, id: str, records: Collection[tuple[str, str]], applier: ChangeMerger) -> None:
     order = write.get(ERASURE, id) or _local_order(write, id)
-    held = [(KINDS[kind], write.get(KINDS[kind], one)) for kind, one in sorted(records)]
-    late = [(kind, one) for kind, one in held if one and has_content(one) and is_covered(write, order, one)]
-    if names := [one.name for kind, one in late if kind is PRINCIPAL]:
+    current = [(KINDS[kind], write.get(KINDS[kind], one)) for kind, one in sorted(records)]
+    older = [(kind, one) for kind, one in current if one and has_content(one) and is_covered(write, order, one)]
+    if names := [one.name for kind, one in older if kind is PRINCIPAL]:
         _apply_order(write, order, names, applier)
         return
-    for kind, one in late:
+    for kind, one in older:
         erase_memory(write, one) if isinstance(one, Memory) else write.purge(kind, one)
-    title_groups.regroup(write, (), {title_groups.title_key(one) for _, one in late if isinstance(one, Memory)})
-    if late:
-        record_erasure(write, [id], order, count_records(late, applier.new_records))
+    title_groups.regroup(write, (), {title_groups.title_key(one) for _, one in older if isinstance(one, Memory)})
+    if older:
+        record_erasure(write, [id], order, count_records(older, applier.new_records))
 
 
 def _local_order(write: Transaction, id: str) -> ErasureOrder:
@@ -143,14 +145,14 @@ def _erase_again(write: Transaction, kind: Kind[Any], id: str, returned: Mapping
 
 def _is_in_journal(write: Transaction, kind: Kind[Any], id: str) -> bool:
     """Return whether the journal still has content of an erased record; snapshots of erased records have none."""
-    said = write.session.rows("record_bodies", id=id, kind=kind.name)
-    whole = [msgspec.json.decode(body, type=kind.type) for origin, body in said if origin == RECORD_SNAPSHOT and body]
-    return len(whole) < len(said) or any(one.state != "deleted" for one in whole)
+    rows = write.session.rows("record_bodies", id=id, kind=kind.name)
+    whole = [msgspec.json.decode(body, type=kind.type) for origin, body in rows if origin == RECORD_SNAPSHOT and body]
+    return len(whole) < len(rows) or any(one.state != "deleted" for one in whole)
 
 
 def _has_new_content(write: Transaction, kind: Kind[Any], record: Any) -> bool:
     """Return whether any field of an erased record differs from its tombstone."""
-    held = write.get_field_versions(kind, record)
+    versions = write.get_field_versions(kind, record)
     bare = (
         replace(tombstone_of(record), namespace=ERASED_NAMESPACE)
         if isinstance(record, Memory)
@@ -160,7 +162,7 @@ def _has_new_content(write: Transaction, kind: Kind[Any], record: Any) -> bool:
     parts = (*kind.merge_schema.set_fields, *kind.merge_schema.map_fields)
     return any(
         canonical_json(value) not in (canonical_json(left.get(name)), canonical_json(None), canonical_json(False))
-        for name, cell in held.own.items()
+        for name, cell in versions.own.items()
         if name in left or name.split(":", 1)[0] in parts
         for value in cell.values.values()
         if value is not AWAITED

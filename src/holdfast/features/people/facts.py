@@ -61,67 +61,70 @@ class PastValue(NamedTuple):
     confidence: float | None
 
 
-def set_fact(ctx: Context, given: FactInput) -> FactResult:
+def set_fact(ctx: Context, fact: FactInput) -> FactResult:
     """Set a fact; the previous value stays in the history, and is listed as contradicted if it differs."""
-    given = given._replace(key=validate.title(given.key, "key"))
+    fact = fact._replace(key=validate.title(fact.key, "key"))
     with ctx.transaction() as write:
-        return set_fact_in_transaction(ctx, write, given)
+        return set_fact_in_transaction(ctx, write, fact)
 
 
-def set_fact_in_transaction(ctx: Context, write: Transaction, given: FactInput) -> FactResult:
+def set_fact_in_transaction(ctx: Context, write: Transaction, fact: FactInput) -> FactResult:
     """Set a fact inside a transaction."""
-    names = list_names(write.session, validate_name(given.principal))
-    known = _find_fact(write, names, given.key) or _restore_deleted(ctx, write, given)
-    if known is None:
+    names = list_names(write.session, validate_name(fact.principal))
+    existing = _find_fact(write, names, fact.key) or _restore_deleted(ctx, write, fact)
+    if existing is None:
         return FactResult(
-            store_draft(ctx, write, _draft(ctx, given, names[0]), "error", force=True).memory, None, created=True
+            store_draft(ctx, write, _draft(ctx, fact, names[0]), "error", force=True).memory, None, created=True
         )
-    require_write_access(ctx, write, known)
-    same = known.content == given.value
-    metadata = known.metadata if same else _with_contradicted(known, write.now)
-    if given.source is not None:
-        metadata = {**metadata, "learned_from": given.source}
-    changed = replace(known, content=given.value, confidence=given.confidence, metadata=metadata)
-    return FactResult(write_update(ctx, write, known, changed, "fact"), known.content, created=False)
+    require_write_access(ctx, write, existing)
+    same = existing.content == fact.value
+    metadata = existing.metadata if same else _with_contradicted(existing, write.now)
+    if fact.source is not None:
+        metadata = {**metadata, "learned_from": fact.source}
+    changed = replace(existing, content=fact.value, confidence=fact.confidence, metadata=metadata)
+    return FactResult(write_update(ctx, write, existing, changed, "fact"), existing.content, created=False)
 
 
-def _draft(ctx: Context, given: FactInput, principal: str) -> Draft:
-    learned = {} if given.source is None else {"learned_from": given.source}
+def _draft(ctx: Context, fact: FactInput, principal: str) -> Draft:
+    learned = {} if fact.source is None else {"learned_from": fact.source}
     return Draft(
-        title=given.key,
-        content=given.value,
+        title=fact.key,
+        content=fact.value,
         namespace=people_namespace(principal),
         kind="fact",
         tier="long",
-        confidence=given.confidence,
+        confidence=fact.confidence,
         source=ctx.caller.source,
         metadata={"principal": principal, **learned},
     )
 
 
-def _with_contradicted(known: Memory, now: int) -> dict[str, Any]:
+def _with_contradicted(existing: Memory, now: int) -> dict[str, Any]:
     before = {
-        "value": known.content,
+        "value": existing.content,
         "until": format_timestamp(now),
-        "agent_id": known.agent,
-        "confidence": known.confidence,
+        "agent_id": existing.agent,
+        "confidence": existing.confidence,
     }
-    return {**known.metadata, CONTRADICTED_KEY: [*known.metadata.get(CONTRADICTED_KEY, []), before][-MAX_CONTRADICTED:]}
+    return {
+        **existing.metadata,
+        CONTRADICTED_KEY: [*existing.metadata.get(CONTRADICTED_KEY, []), before][-MAX_CONTRADICTED:],
+    }
 
 
 def _find_fact(write: Transaction, names: tuple[str, ...], key: str) -> Memory | None:
     """Find the fact under any name of the principal; the latest of several."""
-    held = [find_title_holder(write, people_namespace(name), key) for name in names]
-    facts = [memory for memory in held if memory is not None]
+    matches = [find_title_holder(write, people_namespace(name), key) for name in names]
+    facts = [memory for memory in matches if memory is not None]
     if any(memory.kind != "fact" for memory in facts):
         raise Conflict(f"key: {key!r} is the title of another memory in the namespace of {names[0]!r}")
     return max(facts, key=lambda memory: memory.updated_at, default=None)
 
 
-def _restore_deleted(ctx: Context, write: Transaction, given: FactInput) -> Memory | None:
+def _restore_deleted(ctx: Context, write: Transaction, fact: FactInput) -> Memory | None:
     """Restore the most recently deleted fact of a key, with its history."""
-    gone = _select_facts(ctx, write.session, given.principal, given.key, deleted=True)
-    last = max(gone, key=lambda memory: memory.updated_at, default=None)
+    deleted = _select_facts(ctx, write.session, fact.principal, fact.key, deleted=True)
+    last = max(deleted, key=lambda memory: memory.updated_at, default=None)
     return None if last is None else lifecycle.restore_memory(ctx, write, last)
 
 
@@ -181,17 +184,21 @@ def restore_fact(ctx: Context, principal: str, key: str) -> Memory:
 def list_past_values(ctx: Context, principal: str, key: str) -> list[PastValue]:
     """List the values of a fact in order, under all names of the principal."""
     with ctx.reading() as session:
-        held = [
-            memory for gone in (False, True) for memory in _select_facts(ctx, session, principal, key, deleted=gone)
+        found = [
+            memory
+            for is_deleted in (False, True)
+            for memory in _select_facts(ctx, session, principal, key, deleted=is_deleted)
         ]
-        if not held:
+        if not found:
             raise NotFound(f"No fact {key!r} about {principal!r} was ever set.")
-        rows = [row for memory in held for row in session.rows("journal_known", record=memory.id, known_at=ctx.now())]
+        rows = [row for memory in found for row in session.rows("journal_known", record=memory.id, known_at=ctx.now())]
     entries = sorted((journal.Entry(*row) for row in rows), key=lambda entry: entry.kept_at)
     return [_past_value(entry) for entry in entries if entry.kind == "memory" and entry.body is not None]
 
 
 def _past_value(entry: journal.Entry) -> PastValue:
     memory = records.body_of(MEMORY, entry)
-    gone = memory.state != "live"
-    return PastValue(None if gone else memory.content, entry.kept_at, entry.actor, None if gone else memory.confidence)
+    is_deleted = memory.state != "live"
+    return PastValue(
+        None if is_deleted else memory.content, entry.kept_at, entry.actor, None if is_deleted else memory.confidence
+    )

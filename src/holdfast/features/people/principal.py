@@ -68,8 +68,8 @@ def alias_chain(name: str, stands_for: Mapping[str, str]) -> list[str]:
     """Follow aliases from a name to the last one, or to the first repeated one."""
     chain = [name]
     while (following := stands_for.get(chain[-1])) is not None and len(chain) <= MAX_HOPS:
-        seen = following in chain
+        is_repeated = following in chain
         chain.append(following)
-        if seen:
+        if is_repeated:
             break
     return chain

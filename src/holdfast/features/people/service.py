@@ -49,26 +49,26 @@ def split(ctx: Context, alias: str) -> PrincipalNames:
     """
     alias = validate_name(alias, "alias")
     with ctx.transaction() as write:
-        known = write.get(PRINCIPAL, principal_id(alias))
-        if known is None or known.state != "live" or known.stands_for is None:
+        existing = write.get(PRINCIPAL, principal_id(alias))
+        if existing is None or existing.state != "live" or existing.stands_for is None:
             raise NotFound(f"{alias!r} is not an alias.")
-        write.change(PRINCIPAL, known, replace(known, stands_for=None), "split")
-        if back := _find_cycle_end(write, known.stands_for, alias):
+        write.change(PRINCIPAL, existing, replace(existing, stands_for=None), "split")
+        if back := _find_cycle_end(write, existing.stands_for, alias):
             write.change(PRINCIPAL, back, replace(back, stands_for=None), "split")
         return _read_names(write, alias)
 
 
 def _find_cycle_end(write: Transaction, name: str, alias: str) -> Principal | None:
     """Follow aliases from a name; return the one that points to `alias`, or None."""
-    passed: set[str] = set()
-    while name not in passed:
-        passed.add(name)
-        known = write.get(PRINCIPAL, principal_id(name))
-        if known is None or known.state != "live" or known.stands_for is None:
+    visited: set[str] = set()
+    while name not in visited:
+        visited.add(name)
+        existing = write.get(PRINCIPAL, principal_id(name))
+        if existing is None or existing.state != "live" or existing.stands_for is None:
             return None
-        if known.stands_for == alias:
-            return known
-        name = known.stands_for
+        if existing.stands_for == alias:
+            return existing
+        name = existing.stands_for
     return None
 
 
@@ -76,11 +76,11 @@ def describe(ctx: Context, name: str, display: str) -> PrincipalNames:
     """Set the display name of a principal."""
     with ctx.transaction() as write:
         whose = principal_store.resolve_principal(write.session, validate_name(name))
-        known = write.get(PRINCIPAL, principal_id(whose))
-        if known is None:
+        existing = write.get(PRINCIPAL, principal_id(whose))
+        if existing is None:
             write.add(PRINCIPAL, _new_principal(write, whose, None, display), "principal")
         else:
-            write.change(PRINCIPAL, known, replace(known, name=whose, display=display, state="live"), "principal")
+            write.change(PRINCIPAL, existing, replace(existing, name=whose, display=display, state="live"), "principal")
         return _read_names(write, whose)
 
 
@@ -122,11 +122,11 @@ def list_principals(ctx: Context, limit: int, after: str) -> list[Principal]:
 
 
 def _point_alias(write: Transaction, alias: str, target: str) -> None:
-    known = write.get(PRINCIPAL, principal_id(alias))
-    if known is None:
+    existing = write.get(PRINCIPAL, principal_id(alias))
+    if existing is None:
         write.add(PRINCIPAL, _new_principal(write, alias, target, ""), "merge")
     else:
-        write.change(PRINCIPAL, known, replace(known, name=alias, stands_for=target, state="live"), "merge")
+        write.change(PRINCIPAL, existing, replace(existing, name=alias, stands_for=target, state="live"), "merge")
 
 
 def _new_principal(write: Transaction, name: str, stands_for: str | None, display: str) -> Principal:

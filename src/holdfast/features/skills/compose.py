@@ -83,36 +83,36 @@ Renderer = Callable[[ScoredMemory], str]
 def compose(ctx: Context, id: str, query: str | None, budget: int, render: Renderer, frame: str) -> ComposeResult:
     """Return the body of a skill and the best reflections of its namespaces that fit the budget.
 
-    `rendered` renders one reflection as it is sent, `frame` is the text around all of them. Both count toward the
+    `render` formats one reflection as it is sent, `frame` is the text around all of them. Both count toward the
     budget, the body does not.
     """
     now = ctx.now()
     with ctx.reading() as session:
-        shown = skills.get(ctx, session, id)
-        fallen = skills.find_stale(ctx, session, [shown.version]).get(shown.version.id)
-        body = skills.read_body(session, shown.version)
-        entries = [_resolve_entry(ctx, session, one) for one in shown.version.composes]
+        skill = skills.get(ctx, session, id)
+        staleness = skills.find_stale(ctx, session, [skill.version]).get(skill.version.id)
+        body = skills.read_body(session, skill.version)
+        entries = [_resolve_entry(ctx, session, one) for one in skill.version.composes]
     places = _drop_nested_scopes([entry.scope for entry in entries if entry.scope is not None])
     found = score_relevance(ctx, places, query) if query is not None and places else Relevance({})
     most = max(MIN_CANDIDATES, budget // MIN_REFLECTION_TOKENS)
     with ctx.reading() as session:
-        weighed = _score_reflections(ReflectionReader(ctx, session, now), places, found.scores, most)
-        order = sorted(weighed.scores.items(), key=lambda one: (-one[1], one[0]))
-        fell = {one.dependent for one in pending_expiry.list_for(session, [id for id, _ in order[:most]], now)}
-        best = [one for one in order[:most] if one[0] not in fell]
+        scored = _score_reflections(ReflectionReader(ctx, session, now), places, found.scores, most)
+        order = sorted(scored.scores.items(), key=lambda one: (-one[1], one[0]))
+        stale = {one.dependent for one in pending_expiry.list_for(session, [id for id, _ in order[:most]], now)}
+        best = [one for one in order[:most] if one[0] not in stale]
         read = memories.by_ids(session, ctx.caller, [id for id, _ in best], now)
-    fitting = _fit_budget([ScoredMemory(read[id], score) for id, score in best], budget, render, frame)
-    ctx.local(AccessLog).record(ctx.caller.agent, [one.memory.id for one in fitting.taken], now)
-    faults = weighed.faults | dict.fromkeys(sorted(fell), "stale") | dict.fromkeys(fitting.over_budget, "budget")
+    fit_result = _fit_budget([ScoredMemory(read[id], score) for id, score in best], budget, render, frame)
+    ctx.local(AccessLog).record(ctx.caller.agent, [one.memory.id for one in fit_result.taken], now)
+    faults = scored.faults | dict.fromkeys(sorted(stale), "stale") | dict.fromkeys(fit_result.over_budget, "budget")
     return ComposeResult(
-        entry=shown,
-        staleness=fallen,
+        entry=skill,
+        staleness=staleness,
         body=body,
         body_tokens=_count_body_tokens(body),
         namespaces=entries,
-        reflections=fitting.taken,
-        tokens_used=fitting.tokens,
-        dropped=[*_group_dropped(faults, weighed.unread + len(order[most:]))],
+        reflections=fit_result.taken,
+        tokens_used=fit_result.tokens,
+        dropped=[*_group_dropped(faults, scored.unread + len(order[most:]))],
         degraded=found.degraded,
     )
 
@@ -137,9 +137,9 @@ def _drop_nested_scopes(places: list[ReflectionScope]) -> list[ReflectionScope]:
     return found
 
 
-def _resolve_entry(ctx: Context, session: Session, asked: Composition) -> NamespaceEntry:
-    ceiling = policy_store.resolve_rules(session, asked.namespace).max_reflection_depth
-    return NamespaceEntry(asked, ceiling, ctx.caller.can_access(asked.namespace))
+def _resolve_entry(ctx: Context, session: Session, composition: Composition) -> NamespaceEntry:
+    ceiling = policy_store.resolve_rules(session, composition.namespace).max_reflection_depth
+    return NamespaceEntry(composition, ceiling, ctx.caller.can_access(composition.namespace))
 
 
 class ReflectionReader(NamedTuple):
@@ -149,12 +149,12 @@ class ReflectionReader(NamedTuple):
 
     def find_best(self, within: ReflectionScope, most: int) -> list[ReflectionScore]:
         """Return at least `most` valid reflections if there are that many, and the invalid ones ranked between them."""
-        looked = most + most // 2
+        limit = most + most // 2
         while True:
-            found = reflection_store.find_best(self.session, self.ctx.caller, within, self.now, limit=looked)
-            if len(found) < looked or sum(not one.fault for one in found) >= most:
+            found = reflection_store.find_best(self.session, self.ctx.caller, within, self.now, limit=limit)
+            if len(found) < limit or sum(not one.fault for one in found) >= most:
                 return found
-            looked *= 4
+            limit *= 4
 
     def find_among(self, within: ReflectionScope, ids: list[str]) -> list[ReflectionScore]:
         return reflection_store.find_best(self.session, self.ctx.caller, within, self.now, limit=len(ids), among=ids)
@@ -175,17 +175,17 @@ def _score_reflections(
     look: ReflectionReader, places: list[ReflectionScope], relevant: dict[str, float], most: int
 ) -> Scores:
     """Score each reflection once."""
-    made = Scores({}, {}, 0)
+    scores = Scores({}, {}, 0)
     for within in places:
         found = {one.id: one for one in look.find_best(within, most)}
         found |= {one.id: one for one in look.find_among(within, sorted(relevant))} if relevant else {}
         for one in found.values():
             if one.fault:
-                made.faults[one.id] = one.fault
+                scores.faults[one.id] = one.fault
             else:
-                made.scores[one.id] = one.score + RELEVANCE_WEIGHT * relevant.get(one.id, 0.0)
-        made = made._replace(unread=made.unread + max(0, look.count(within) - len(found)))
-    return made
+                scores.scores[one.id] = one.score + RELEVANCE_WEIGHT * relevant.get(one.id, 0.0)
+        scores = scores._replace(unread=scores.unread + max(0, look.count(within) - len(found)))
+    return scores
 
 
 class _FitResult(NamedTuple):
@@ -196,7 +196,7 @@ class _FitResult(NamedTuple):
 
 def _fit_budget(order: list[ScoredMemory], budget: int, render: Renderer, frame: str) -> _FitResult:
     """Take the best reflections that fit; skip one that is too large and go on with smaller ones."""
-    taken: list[ScoredMemory] = []
+    fits: list[ScoredMemory] = []
     left: list[str] = []
     used = token_count.count_tokens(frame)
     around = _count_overhead(order[0], render) if order else 0
@@ -210,9 +210,9 @@ def _fit_budget(order: list[ScoredMemory], budget: int, render: Renderer, frame:
         if cost > room:
             left.append(one.memory.id)
         else:
-            taken.append(one)
+            fits.append(one)
             used, missed = used + cost, 0
-    return _FitResult(taken, used if taken else 0, left)
+    return _FitResult(fits, used if fits else 0, left)
 
 
 def _count_overhead(one: ScoredMemory, render: Renderer) -> int:

@@ -86,5 +86,5 @@ def check_limits(path: str, size: int, files: int, together: int) -> None:
 
 
 def path_error(path: str, what: str) -> Invalid:
-    shown = path[:120].encode("utf-8", "replace").decode()
-    return Invalid(f"files: {shown!r} {what}", fields=["files"], path=shown)
+    escaped_path = path[:120].encode("utf-8", "replace").decode()
+    return Invalid(f"files: {escaped_path!r} {what}", fields=["files"], path=escaped_path)

@@ -62,13 +62,13 @@ class RegisterResult(NamedTuple):
 def register(ctx: Context, draft: Draft, namespace: str | None = None) -> RegisterResult:
     """Store a signed skill version and make it current; a version that is already stored is reused."""
     files = validate_files(draft.files.items())
-    made = build_version(files, draft.folder, namespace, default=ctx.namespace)
-    ctx.caller.require_access(made.namespace)
-    contents = {file.digest: files[file.path] for file in made.files}
+    version = build_version(files, draft.folder, namespace, default=ctx.namespace)
+    ctx.caller.require_access(version.namespace)
+    contents = {file.digest: files[file.path] for file in version.files}
     with ctx.transaction() as write:
-        reject_secrets(write.session, made.namespace, files)
+        reject_secrets(write.session, version.namespace, files)
         times = {"created_at": write.now, "updated_at": write.now, "origin": write.origin}
-        return _save_skill(write, ensure_signed(write, replace(made, agent=ctx.caller.agent, **times)), contents)
+        return _save_skill(write, ensure_signed(write, replace(version, agent=ctx.caller.agent, **times)), contents)
 
 
 def build_version(
@@ -79,8 +79,8 @@ def build_version(
     place = _resolve_namespace(written, namespace, default)
     if name not in (None, written.name):
         raise Invalid(f"name: SKILL.md has {written.name!r}", fields=["name"])
-    listed = tuple(build_file(path, files[path]) for path in sorted(files))
-    digest = compute_digest(place, written.frontmatter, listed)
+    file_entries = tuple(build_file(path, files[path]) for path in sorted(files))
+    digest = compute_digest(place, written.frontmatter, file_entries)
     return SkillVersion(
         id=version_id(digest),
         skill=skill_id(place, written.name),
@@ -89,7 +89,7 @@ def build_version(
         description=written.description,
         frontmatter=written.frontmatter,
         composes=written.composes,
-        files=listed,
+        files=file_entries,
         digest=digest,
         signature="",
         agent="",
@@ -102,8 +102,8 @@ def build_version(
 
 def reject_secrets(session: Session, namespace: str, files: Mapping[str, bytes]) -> None:
     """Raise if the files contain secrets and the namespace rejects or redacts them: signed files cannot be redacted."""
-    given = {path: content.decode("utf-8", "replace") for path, content in files.items()}
-    if dedup.filter_secrets(session, namespace, {"files": given})[1].redacted:
+    texts = {path: content.decode("utf-8", "replace") for path, content in files.items()}
+    if dedup.filter_secrets(session, namespace, {"files": texts})[1].redacted:
         raise SecretRefused("files: they contain keys or passwords, which this namespace does not accept. Remove them.")
 
 
@@ -126,48 +126,48 @@ def parse_manifest(files: Mapping[str, bytes], folder: str | None = None) -> Ski
 
 def _resolve_namespace(written: SkillManifest, asked_for: str | None, default: str) -> str:
     """Return the namespace of SKILL.md, else the requested one, else the default."""
-    wanted = None if asked_for is None else validate.namespace(asked_for)
-    if wanted is not None and written.namespace not in (None, wanted):
-        raise Invalid(f"namespace: SKILL.md has {written.namespace!r}, not {wanted!r}", fields=["namespace"])
-    return written.namespace or wanted or validate.namespace(default)
+    requested = None if asked_for is None else validate.namespace(asked_for)
+    if requested is not None and written.namespace not in (None, requested):
+        raise Invalid(f"namespace: SKILL.md has {written.namespace!r}, not {requested!r}", fields=["namespace"])
+    return written.namespace or requested or validate.namespace(default)
 
 
-def _save_skill(write: Transaction, made: SkillVersion, contents: Mapping[str, bytes]) -> RegisterResult:
-    skill, known = write.get(SKILL, made.skill), write.get(SKILL_VERSION, made.id)
-    if known is None or known.state == "deleted":
+def _save_skill(write: Transaction, version: SkillVersion, contents: Mapping[str, bytes]) -> RegisterResult:
+    skill, existing = write.get(SKILL, version.skill), write.get(SKILL_VERSION, version.id)
+    if existing is None or existing.state == "deleted":
         skill_store.store_contents(write.session, contents)
-        known = save_version(write, known, made)
+        existing = save_version(write, existing, version)
         outcome: Outcome = "registered" if skill is None or skill.state == "deleted" else "superseded"
     else:
         outcome = "restored"
     if skill is None:
         fresh = Skill(
-            id=made.skill,
-            namespace=made.namespace,
-            name=made.name,
-            current=known.id,
-            agent=made.agent,
+            id=version.skill,
+            namespace=version.namespace,
+            name=version.name,
+            current=existing.id,
+            agent=version.agent,
             created_at=write.now,
             updated_at=write.now,
             origin=write.origin,
             version=1,
         )
-        return RegisterResult(SkillEntry(known, write.add(SKILL, fresh, "register")), outcome, None)
-    before = skill.current if skill.state == "live" and skill.current != known.id else None
-    after = write.change(SKILL, skill, replace(skill, current=known.id, state="live"), "register")
-    return RegisterResult(SkillEntry(known, after), "unchanged" if after is skill else outcome, before)
+        return RegisterResult(SkillEntry(existing, write.add(SKILL, fresh, "register")), outcome, None)
+    before = skill.current if skill.state == "live" and skill.current != existing.id else None
+    after = write.change(SKILL, skill, replace(skill, current=existing.id, state="live"), "register")
+    return RegisterResult(SkillEntry(existing, after), "unchanged" if after is skill else outcome, before)
 
 
 def save_version(
-    write: Transaction, purged: SkillVersion | None, made: SkillVersion, op: str = "register"
+    write: Transaction, purged: SkillVersion | None, version: SkillVersion, op: str = "register"
 ) -> SkillVersion:
     """Store a new version, or restore one that was purged."""
     if purged is None:
-        return write.add(SKILL_VERSION, made, op)
-    said = replace(
-        made, agent=purged.agent, created_at=purged.created_at, origin=purged.origin, signature=purged.signature
+        return write.add(SKILL_VERSION, version, op)
+    restored = replace(
+        version, agent=purged.agent, created_at=purged.created_at, origin=purged.origin, signature=purged.signature
     )
-    return write.change(SKILL_VERSION, purged, replace(said, version=purged.version, updated_at=0), op)
+    return write.change(SKILL_VERSION, purged, replace(restored, version=purged.version, updated_at=0), op)
 
 
 def get(ctx: Context, session: Session, id: str) -> SkillEntry:
@@ -199,11 +199,11 @@ def known_files(ctx: Context, session: Session, skill: Skill) -> set[File]:
 
 def read_resource(ctx: Context, session: Session, id: str, path: str) -> tuple[SkillEntry, bytes]:
     """Return one file of a skill with its version."""
-    shown = get(ctx, session, id)
-    file = shown.version.find_file(path)
+    entry = get(ctx, session, id)
+    file = entry.version.find_file(path)
     if file is None:
-        raise NotFound(f"The skill {shown.version.name!r} has no file {path!r}.", id=shown.version.id, path=path)
-    return shown, skill_store.read_content(session, file)
+        raise NotFound(f"The skill {entry.version.name!r} has no file {path!r}.", id=entry.version.id, path=path)
+    return entry, skill_store.read_content(session, file)
 
 
 class SkillPage(NamedTuple):
@@ -225,17 +225,19 @@ def list_skills(ctx: Context, session: Session, under: str | None, query: str | 
 def _rank_skills(among: list[SkillEntry], query: str, now: int) -> list[SkillEntry]:
     """Rank by the words of name and description; rare words weigh more, a name counts like a title."""
     stems = fts_tokens.stems(" ".join(query_words(query)))
-    said = {one.version.id: one for one in among}
-    words = {id: _count_stems(one.version, stems, fts_tokens.index_tokens) for id, one in said.items()}
-    held = {stem: sum(stem in found[0] or stem in found[1] for found in words.values()) for stem in stems}
+    entries_by_id = {one.version.id: one for one in among}
+    words = {id: _count_stems(one.version, stems, fts_tokens.index_tokens) for id, one in entries_by_id.items()}
+    document_counts = {stem: sum(stem in found[0] or stem in found[1] for found in words.values()) for stem in stems}
     lengths = [length for _, _, length in words.values()]
-    scope = ranking.Scope(len(among), sum(lengths) / (len(lengths) or 1), held, {})
+    scope = ranking.Scope(len(among), sum(lengths) / (len(lengths) or 1), document_counts, {})
     candidates = [
-        ranking.Candidate(id, [ranking.Passage(0, 0, body)], length, labels=name, updated_at=said[id].skill.updated_at)
+        ranking.Candidate(
+            id, [ranking.Passage(0, 0, body)], length, labels=name, updated_at=entries_by_id[id].skill.updated_at
+        )
         for id, (name, body, length) in words.items()
         if name or body
     ]
-    return [said[one.id] for one in ranking.rank_candidates(candidates, [], stems, scope, now)]
+    return [entries_by_id[one.id] for one in ranking.rank_candidates(candidates, [], stems, scope, now)]
 
 
 def _count_stems(
@@ -256,19 +258,19 @@ class RollbackResult(NamedTuple):
 def rollback(ctx: Context, id: str, to: str | None = None) -> RollbackResult:
     """Make another version current: the given one, or the one before."""
     with ctx.transaction() as write:
-        shown = skill_store.resolve(write.session, ctx.caller, id)
-        skill, wanted = shown.skill, _rollback_target(ctx, write.session, shown, id, to)
-        if wanted.id == skill.current:
+        entry = skill_store.resolve(write.session, ctx.caller, id)
+        skill, target = entry.skill, _rollback_target(ctx, write.session, entry, id, to)
+        if target.id == skill.current:
             raise _already_current_error(skill)
-        after = write.change(SKILL, skill, replace(skill, current=wanted.id), "rollback")
-        return RollbackResult(SkillEntry(wanted, after), skill.current)
+        after = write.change(SKILL, skill, replace(skill, current=target.id), "rollback")
+        return RollbackResult(SkillEntry(target, after), skill.current)
 
 
-def _rollback_target(ctx: Context, session: Session, shown: SkillEntry, id: str, to: str | None) -> SkillVersion:
+def _rollback_target(ctx: Context, session: Session, entry: SkillEntry, id: str, to: str | None) -> SkillVersion:
     if to is not None:
-        return _resolve_version(ctx, session, shown.skill, to)
-    by_name = id in (shown.skill.name, f"{shown.skill.namespace}/{shown.skill.name}")
-    return _previous_version(ctx, session, shown.skill) if by_name else shown.version
+        return _resolve_version(ctx, session, entry.skill, to)
+    by_name = id in (entry.skill.name, f"{entry.skill.namespace}/{entry.skill.name}")
+    return _previous_version(ctx, session, entry.skill) if by_name else entry.version
 
 
 def _already_current_error(skill: Skill) -> Conflict:
@@ -322,11 +324,11 @@ def delete(ctx: Context, id: str, *, purge: bool = False) -> SkillEntry:
     A purge also erases the content of all versions, from the history too; only their digests remain.
     """
     with ctx.transaction() as write:
-        shown = skill_store.resolve(write.session, ctx.caller, id, deleted_too=purge)
-        gone = write.change(SKILL, shown.skill, replace(shown.skill, state="deleted"), "delete")
+        entry = skill_store.resolve(write.session, ctx.caller, id, deleted_too=purge)
+        deleted = write.change(SKILL, entry.skill, replace(entry.skill, state="deleted"), "delete")
         if purge:
-            _purge_versions(ctx, write, gone)
-        return SkillEntry(shown.version, gone)
+            _purge_versions(ctx, write, deleted)
+        return SkillEntry(entry.version, deleted)
 
 
 def _purge_versions(ctx: Context, write: Transaction, skill: Skill) -> None:
@@ -388,8 +390,8 @@ def promote(ctx: Context, reflection_id: str, name: str, description: str, schem
             now,
             limit=MAX_SOURCES,
         )
-        seen = memories.by_ids(session, ctx.caller, [edge.id for edge in edges], now)
-    sources = sorted((one for one in seen.values() if one.scope != "private"), key=lambda source: source.id)
+        visible = memories.by_ids(session, ctx.caller, [edge.id for edge in edges], now)
+    sources = sorted((one for one in visible.values() if one.scope != "private"), key=lambda source: source.id)
     files = {f"references/source_{number}.md": _build_source_file(source) for number, source in enumerate(sources, 1)}
     files["SKILL.md"] = _build_manifest(reflection, name, description, schema, sources)
     registered = register(ctx, Draft(files), reflection.namespace)
@@ -432,11 +434,15 @@ class Staleness(NamedTuple):
 
 def find_stale(ctx: Context, session: Session, versions: Iterable[SkillVersion]) -> dict[str, Staleness]:
     """Return, by version id, the versions whose reflection is no longer valid."""
-    made = {version.id: version.reflection_id for version in versions if version.reflection_id is not None}
-    seen = reflection_store.read_faults(session, ctx.caller, sorted(set(made.values())), ctx.now()) if made else {}
-    faults = {id: seen.get(reflection, "gone") for id, reflection in made.items()}
+    reflection_ids = {version.id: version.reflection_id for version in versions if version.reflection_id is not None}
+    reasons = (
+        reflection_store.read_faults(session, ctx.caller, sorted(set(reflection_ids.values())), ctx.now())
+        if reflection_ids
+        else {}
+    )
+    faults = {id: reasons.get(reflection, "gone") for id, reflection in reflection_ids.items()}
     return {
-        id: Staleness(cast(StaleReason, fault), made[id] if made[id] in seen else None)
+        id: Staleness(cast(StaleReason, fault), reflection_ids[id] if reflection_ids[id] in reasons else None)
         for id, fault in faults.items()
         if fault
     }

@@ -74,10 +74,10 @@ def list_page(session: Session, caller: Caller, after: str, *, limit: int) -> li
 
 def iterate_versions(session: Session, caller: Caller, under: str | None) -> Iterator[SkillEntry]:
     """Iterate all versions of live skills, by id."""
-    after, wanted = "", ("skill.live", *_under_clause(under), "skill.after")
-    while shown := find_versions(session, caller, wanted, _under_params(under) | {"after": after, "limit": PAGE_SIZE}):
-        yield from shown
-        after = shown[-1].version.id
+    after, parts = "", ("skill.live", *_under_clause(under), "skill.after")
+    while entries := find_versions(session, caller, parts, _under_params(under) | {"after": after, "limit": PAGE_SIZE}):
+        yield from entries
+        after = entries[-1].version.id
 
 
 def count_skills(session: Session, caller: Caller, under: str | None = None) -> int:
@@ -104,7 +104,7 @@ def find_current(session: Session, caller: Caller, namespace: str, name: str) ->
 def list_versions(session: Session, caller: Caller, skill: Skill, *, limit: int) -> list[SkillVersion]:
     """List all versions of a skill, newest first."""
     rows = find_versions(session, caller, ("skill.of_skill",), {"skill": skill.id, "limit": limit})
-    return [shown.version for shown in rows]
+    return [entry.version for entry in rows]
 
 
 def list_changes(session: Session, skill: Skill, *, limit: int) -> list[Entry]:
@@ -122,7 +122,7 @@ def resolve(session: Session, caller: Caller, id: str, *, deleted_too: bool = Fa
     if len(rows) > 1:
         raise AmbiguousId(
             f"skill_id: {id!r} matches several skills. Use the id or namespace/name.",
-            candidates=[shown.version.id for shown in rows[:10]],
+            candidates=[entry.version.id for entry in rows[:10]],
         )
     if not rows:
         raise NotFound(f"No skill {id!r}.", id=id)
@@ -139,8 +139,8 @@ def _find_by_name(session: Session, caller: Caller, id: str, *, deleted_too: boo
     rows = find_versions(session, caller, ("skill.current", "skill.by_path"), {"namespace": namespace, "name": name})
     if rows or not deleted_too:
         return rows
-    gone = session.row("skill_get", id=skill_id(namespace, name))
-    return find_versions(session, caller, ("skill.by_id",), {"id": SKILL.load(gone).current}) if gone else []
+    row = session.row("skill_get", id=skill_id(namespace, name))
+    return find_versions(session, caller, ("skill.by_id",), {"id": SKILL.load(row).current}) if row else []
 
 
 # File contents
@@ -149,9 +149,9 @@ def _find_by_name(session: Session, caller: Caller, id: str, *, deleted_too: boo
 def store_contents(session: Session, contents: Mapping[str, bytes]) -> None:
     """Store contents by digest, skipping those already stored."""
     digests = sorted(contents)
-    held = {row[0] for row in session.rows("skill_piece_existing", digests=digests)}
+    stored = {row[0] for row in session.rows("skill_piece_existing", digests=digests)}
     for digest in digests:
-        if digest not in held:
+        if digest not in stored:
             small = compress(contents[digest])
             pieces = [small[at : at + PIECE_BYTES] for at in range(0, len(small), PIECE_BYTES)]
             session.many(
@@ -162,8 +162,8 @@ def store_contents(session: Session, contents: Mapping[str, bytes]) -> None:
 
 def purge_contents(session: Session, digests: set[str]) -> None:
     """Erase contents that no version refers to any more."""
-    said = {file.digest for version in _iterate_all(session) for file in version.files}
-    session.do("skill_piece_delete", digests=sorted(digests - said))
+    referenced = {file.digest for version in _iterate_all(session) for file in version.files}
+    session.do("skill_piece_delete", digests=sorted(digests - referenced))
 
 
 def delete_unreferenced(session: Session) -> None:
@@ -174,19 +174,19 @@ def delete_unreferenced(session: Session) -> None:
 
 def read_content(session: Session, file: File) -> bytes:
     """Read a file; raise if its content does not match its digest."""
-    said = read_stored(session, file.digest, file.size)
-    if said is None or len(said) != file.size or sha256(said).hexdigest() != file.digest:
+    content = read_stored(session, file.digest, file.size)
+    if content is None or len(content) != file.size or sha256(content).hexdigest() != file.digest:
         raise StoreDamaged(
             f"The content of {file.path} does not match its digest. Run `holdfast verify` and restore a backup."
         )
-    return said
+    return content
 
 
 def read_stored(session: Session, digest: str, size: int) -> bytes | None:
     """Read the content of a digest, at most `size` bytes; None if missing or unreadable."""
-    held = read_compressed(session, digest)
+    compressed = read_compressed(session, digest)
     try:
-        return decompress(held, size) if held else None
+        return decompress(compressed, size) if compressed else None
     except Invalid:
         return None
 
@@ -228,12 +228,12 @@ def is_forged(session: Session, version: SkillVersion) -> bool:
 
 def is_signed(session: Session, version: SkillVersion) -> bool:
     """Return whether a known node signed the version and it is unchanged since."""
-    known = {origin: public_key for origin, public_key, _ in session.rows("signer_list")}
-    return _verify_signature(known, version)
+    public_keys = {origin: public_key for origin, public_key, _ in session.rows("signer_list")}
+    return _verify_signature(public_keys, version)
 
 
-def _verify_signature(known: Mapping[str, bytes], version: SkillVersion) -> bool:
-    public_key = known.get(version.origin)
+def _verify_signature(public_keys: Mapping[str, bytes], version: SkillVersion) -> bool:
+    public_key = public_keys.get(version.origin)
     return public_key is not None and signer.is_valid_signature(
         public_key, bytes.fromhex(version.signature), signed_text(version.digest)
     )
@@ -241,13 +241,13 @@ def _verify_signature(known: Mapping[str, bytes], version: SkillVersion) -> bool
 
 def find_damage(session: Session) -> Iterator[JournalFault]:
     """Find versions whose files or signature differ from the journal."""
-    known = {origin: public_key for origin, public_key, _ in session.rows("signer_list")}
+    public_keys = {origin: public_key for origin, public_key, _ in session.rows("signer_list")}
     for version in _iterate_all(session):
-        if version.origin in known and not _verify_signature(known, version):
+        if version.origin in public_keys and not _verify_signature(public_keys, version):
             yield JournalFault(0, f"the signature of the skill_version {version.id} was edited")
         for file in version.files:
-            said = read_stored(session, file.digest, file.size)
-            if said is None or sha256(said).hexdigest() != file.digest:
+            content = read_stored(session, file.digest, file.size)
+            if content is None or sha256(content).hexdigest() != file.digest:
                 yield JournalFault(
                     0, f"the content of {file.path} of the skill_version {version.id} was edited or is missing"
                 )

@@ -195,21 +195,21 @@ class Dispatcher:
     def _next_event(self, one: Subscription) -> PendingEvent | None:
         """Return the event waiting for a retry, else the next change that matches the subscription."""
         with self._ctx.reading() as session:
-            seen = self._context_of(one)
-            if (late := subscription_store.next_waiting(session, one.id)) is not None:
-                found = _find_entry(seen, session, late.seq)
-                body = _build_body(seen, session, one, found) if found else None
-                return PendingEvent(late.seq, late.attempts, late.event, late.record, body)
+            ctx = self._context_of(one)
+            if (pending := subscription_store.next_waiting(session, one.id)) is not None:
+                found = _find_entry(ctx, session, pending.seq)
+                body = _build_body(ctx, session, one, found) if found else None
+                return PendingEvent(pending.seq, pending.attempts, pending.event, pending.record, body)
             head, was = journal.get_head(session).seq, one.place
             before, after = self._skipped.get(one.id, (was, was))
             after = after if before == was else was
             while True:
-                entries, reached = read_feed(seen, session, after=after, limit=PAGE)
+                entries, reached = read_feed(ctx, session, after=after, limit=PAGE)
                 for entry in entries:
-                    if matches_filter(seen, session, entry, one.event_filter):
+                    if matches_filter(ctx, session, entry, one.event_filter):
                         change = build_change(entry)
                         return PendingEvent(
-                            entry.seq, 0, change.event, entry.record, _build_body(seen, session, one, entry)
+                            entry.seq, 0, change.event, entry.record, _build_body(ctx, session, one, entry)
                         )
                 if reached <= after:
                     break
@@ -290,7 +290,7 @@ class Dispatcher:
             )
             if row is None:
                 return None
-            kept = Delivery(
+            delivery = Delivery(
                 subscription=one.id,
                 seq=item.seq,
                 event=item.event,
@@ -302,18 +302,18 @@ class Dispatcher:
                 at=now,
                 number=row[0],
             )
-            subscription_store.save_delivery(session, kept)
+            subscription_store.save_delivery(session, delivery)
             after = subscription_store.find_subscription(session, one.id)
-        _log_outcome(one, item, kept, gone=gone)
+        _log_outcome(one, item, delivery, gone=gone)
         return after
 
 
-def _log_outcome(one: Subscription, item: PendingEvent, kept: Delivery, *, gone: bool) -> None:
+def _log_outcome(one: Subscription, item: PendingEvent, delivery: Delivery, *, gone: bool) -> None:
     """Log an ended subscription or a dead letter, without URL and content."""
     if gone:
         log.warning("The subscription %s ended: %s", one.id, GONE)
-    elif kept.state == "dead":
-        log.warning("The subscription %s gave up change %d: %s", one.id, item.seq, kept.error)
+    elif delivery.state == "dead":
+        log.warning("The subscription %s gave up change %d: %s", one.id, item.seq, delivery.error)
 
 
 def _count_dead(session: Session, id: str) -> int:
@@ -322,16 +322,16 @@ def _count_dead(session: Session, id: str) -> int:
     return int(row[0])
 
 
-def _find_entry(seen: Context, session: Session, seq: int) -> journal.Entry | None:
+def _find_entry(ctx: Context, session: Session, seq: int) -> journal.Entry | None:
     """Return a change if it still exists and is visible."""
-    entries, _ = read_feed(seen, session, after=seq - 1, limit=1)
+    entries, _ = read_feed(ctx, session, after=seq - 1, limit=1)
     return entries[0] if entries and entries[0].seq == seq else None
 
 
-def _build_body(seen: Context, session: Session, one: Subscription, entry: journal.Entry) -> Callable[[int], bytes]:
+def _build_body(ctx: Context, session: Session, one: Subscription, entry: journal.Entry) -> Callable[[int], bytes]:
     """Return a function that builds the body; equal for every attempt except for the time."""
     change = build_change(entry)
-    namespace = find_namespace(seen, session, entry)
+    namespace = find_namespace(ctx, session, entry)
     about: dict[str, Any] = {
         "type": change.event,
         "event": change.event,
@@ -390,6 +390,6 @@ def send_test(ctx: Context, id: str) -> TrialResult:
     item = PendingEvent(
         0, 0, TEST_EVENT, "", lambda now: _encode({**about, "timestamp": format_timestamp(now), "data": {}})
     )
-    begun = monotonic()
+    started = monotonic()
     result = send_event(WebhookClient(one.url, ctx.webhook_limits), one, item, ctx.now())
-    return TrialResult(one, result, int((monotonic() - begun) * 1000))
+    return TrialResult(one, result, int((monotonic() - started) * 1000))

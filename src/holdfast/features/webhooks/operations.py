@@ -113,11 +113,11 @@ def subscribe(ctx: Context, request: Subscribe) -> SubscribeResult:
     Changes are sent in order, and only those that you may see. Not available over MCP: a model must not decide where
     memories are sent.
     """
-    asked = subscription_service.SubscribeRequest(
+    parameters = subscription_service.SubscribeRequest(
         request.url, request.events, request.namespace, request.agent_filter, request.secret, request.after
     )
-    made, secret = subscription_service.subscribe(ctx, asked)
-    return SubscribeResult(**_view_fields(made), secret=secret or UNSET)  # type: ignore[arg-type]
+    subscription, secret = subscription_service.subscribe(ctx, parameters)
+    return SubscribeResult(**_view_fields(subscription), secret=secret or UNSET)  # type: ignore[arg-type]
 
 
 class SubscriptionList(Request, frozen=True):
@@ -259,10 +259,10 @@ class SubscriptionReplayResult(Struct, frozen=True, kw_only=True):
 )
 def subscription_replay(ctx: Context, request: SubscriptionReplay) -> SubscriptionReplayResult:
     """Resend events after a change, or dead letters; reactivates an ended subscription."""
-    done = subscription_service.replay(
+    result = subscription_service.replay(
         ctx, request.id, request.since, request.dead_letters, every_dead=request.all_dead_letters
     )
-    return SubscriptionReplayResult(id=done.subscription.id, place=done.place, requeued=done.requeued)
+    return SubscriptionReplayResult(id=result.subscription.id, place=result.place, requeued=result.requeued)
 
 
 class SubscriptionTest(Request, frozen=True):

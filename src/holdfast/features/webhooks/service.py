@@ -40,25 +40,25 @@ def writing(ctx: Context) -> Iterator[Session]:
     ctx.on_commit()
 
 
-def subscribe(ctx: Context, asked: SubscribeRequest) -> tuple[Subscription, str | None]:
+def subscribe(ctx: Context, request: SubscribeRequest) -> tuple[Subscription, str | None]:
     """Create a subscription; return it with its secret if that was generated. The secret is not shown again."""
-    validate_url(asked.url, ctx.webhook_limits)
-    if asked.agent is not None:
-        validate_agent_id(asked.agent, "agent_filter")
-    wanted = event.build_event_filter(list(asked.events), asked.namespace, asked.agent)
-    made = new_secret() if asked.secret is None else None
-    secret = made or validate_secret(asked.secret or "")
+    validate_url(request.url, ctx.webhook_limits)
+    if request.agent is not None:
+        validate_agent_id(request.agent, "agent_filter")
+    event_filter = event.build_event_filter(list(request.events), request.namespace, request.agent)
+    generated = new_secret() if request.secret is None else None
+    secret = generated or validate_secret(request.secret or "")
     with writing(ctx) as session:
         if subscription_store.count_active(session, ctx.caller.agent) >= MAX_SUBSCRIPTIONS:
             raise Conflict(f"{ctx.caller.agent!r} already has {MAX_SUBSCRIPTIONS} subscriptions. Remove one first.")
         head = journal.get_head(session).seq
-        place = head if asked.after is None else min(asked.after, head)
-        subscription = _new_subscription(ctx, asked.url, wanted, secret, place)
+        place = head if request.after is None else min(request.after, head)
+        subscription = _new_subscription(ctx, request.url, event_filter, secret, place)
         subscription_store.add(session, subscription)
-    return subscription, made
+    return subscription, generated
 
 
-def _new_subscription(ctx: Context, url: str, wanted: EventFilter, secret: str, place: int) -> Subscription:
+def _new_subscription(ctx: Context, url: str, event_filter: EventFilter, secret: str, place: int) -> Subscription:
     now = ctx.now()
     return Subscription(
         id=str(uuid.uuid4()),
@@ -66,9 +66,9 @@ def _new_subscription(ctx: Context, url: str, wanted: EventFilter, secret: str, 
         reach=ctx.caller.namespaces,
         key_id=ctx.caller.key,
         url=url,
-        events=wanted.events,
-        namespace=wanted.namespace,
-        by_agent=wanted.agent,
+        events=event_filter.events,
+        namespace=event_filter.namespace,
+        by_agent=event_filter.agent,
         secret=secret,
         state="active",
         why=None,

@@ -24,8 +24,8 @@ def _delivery_of(row: Row) -> Delivery:
     return Delivery(**dict(zip(_DELIVERY, row, strict=True)))
 
 
-def add(session: Session, made: Subscription) -> None:
-    row = asdict(made)
+def add(session: Session, subscription: Subscription) -> None:
+    row = asdict(subscription)
     session.do("subscription_add", **row | {name: msgspec.json.encode(row[name]).decode() for name in _LISTS})
 
 

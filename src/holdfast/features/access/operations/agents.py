@@ -70,17 +70,17 @@ def agent_list(ctx: Context, request: EmptyRequest) -> AgentPage:
     """List the registered agents."""
     with ctx.reading() as session:
         found = agents.list_agents(session)
-    shown = [
+    views = [
         AgentView(
             agent_id=agent.id,
             agent_type=agent.agent_type,
             capabilities=list(agent.capabilities),
             registered_at=format_timestamp(agent.created_at),
-            last_seen_at=format_timestamp(seen or agent.updated_at),
+            last_seen_at=format_timestamp(last_seen or agent.updated_at),
         )
-        for agent, seen in found
+        for agent, last_seen in found
     ]
-    return AgentPage(agents=shown, count=len(shown))
+    return AgentPage(agents=views, count=len(views))
 
 
 class Notify(Request, frozen=True):
@@ -174,7 +174,7 @@ def inbox(ctx: Context, request: Inbox) -> InboxPage:
     """List your messages."""
     with ctx.reading() as session:
         found = agents.inbox(ctx, session, unread_only=request.unread_only, limit=request.limit)
-    shown = [
+    views = [
         NoticeView(
             id=notice.id,
             sender=notice.sender,
@@ -188,7 +188,7 @@ def inbox(ctx: Context, request: Inbox) -> InboxPage:
         )
         for notice in found
     ]
-    return InboxPage(agent_id=ctx.caller.agent, messages=shown, count=len(shown), unread_only=request.unread_only)
+    return InboxPage(agent_id=ctx.caller.agent, messages=views, count=len(views), unread_only=request.unread_only)
 
 
 NoticeId = Annotated[str, Meta(min_length=1, max_length=128, description="Id of a message.")]
@@ -244,8 +244,10 @@ class GrantAnswer(Struct, frozen=True, kw_only=True):
 )
 def grant(ctx: Context, request: GrantRequest) -> GrantAnswer:
     """Let another agent read or change one of your private memories."""
-    made = agents.grant(ctx, request.id, request.agent_id, request.permission)
-    return GrantAnswer(id=made.memory, agent_id=made.agent, permission=made.permission, granted=True, revoked=False)
+    result = agents.grant(ctx, request.id, request.agent_id, request.permission)
+    return GrantAnswer(
+        id=result.memory, agent_id=result.agent, permission=result.permission, granted=True, revoked=False
+    )
 
 
 class RevokeRequest(Request, frozen=True):
@@ -262,5 +264,7 @@ class RevokeRequest(Request, frozen=True):
 )
 def revoke(ctx: Context, request: RevokeRequest) -> GrantAnswer:
     """Revoke another agent's grant on a memory."""
-    gone = agents.revoke(ctx, request.id, request.agent_id)
-    return GrantAnswer(id=gone.memory, agent_id=gone.agent, permission=gone.permission, granted=False, revoked=True)
+    result = agents.revoke(ctx, request.id, request.agent_id)
+    return GrantAnswer(
+        id=result.memory, agent_id=result.agent, permission=result.permission, granted=False, revoked=True
+    )

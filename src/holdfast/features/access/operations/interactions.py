@@ -117,7 +117,7 @@ def interaction_record(ctx: Context, request: InteractionRecord) -> InteractionR
 
     The policy of the namespace decides whether text is kept, hashed or omitted.
     """
-    told = interactions.InteractionInput(
+    given = interactions.InteractionInput(
         status=request.status,
         principal=request.principal,
         namespace=request.namespace,
@@ -134,8 +134,8 @@ def interaction_record(ctx: Context, request: InteractionRecord) -> InteractionR
         output=request.output,
         unique_key=request.unique_key,
     )
-    kept, fresh = interactions.record(ctx, told)
-    view = _interaction_view(kept)
+    stored, fresh = interactions.record(ctx, given)
+    view = _interaction_view(stored)
     return InteractionRecordResult(**{name: getattr(view, name) for name in view.__struct_fields__}, recorded=fresh)
 
 

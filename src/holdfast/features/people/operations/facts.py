@@ -87,15 +87,15 @@ def fact_set(ctx: Context, request: FactSet) -> FactSetResult:
 
     A previous value that differs is returned and recorded as contradicted.
     """
-    given = facts.FactInput(
+    fact = facts.FactInput(
         request.principal or ctx.caller.agent, request.key, request.value, request.confidence, request.learned_from
     )
-    told = facts.set_fact(ctx, given)
-    changed = told.previous is not None and told.previous != request.value
+    result = facts.set_fact(ctx, fact)
+    changed = result.previous is not None and result.previous != request.value
     return FactSetResult(
-        fact=_fact_view(told.memory),
-        created=told.created,
-        contradicts=value_or_unset(told.previous) if changed else UNSET,
+        fact=_fact_view(result.memory),
+        created=result.created,
+        contradicts=value_or_unset(result.previous) if changed else UNSET,
     )
 
 
@@ -183,8 +183,8 @@ def fact_delete(ctx: Context, request: FactDelete) -> Facts:
     """Delete a fact, or all facts of a person; `fact restore` undoes it."""
     if (request.key is None) != request.every:
         raise Invalid("Give either key or every.", fields=["key", "every"])
-    gone = [_fact_view(one) for one in facts.delete_facts(ctx, request.principal or ctx.caller.agent, request.key)]
-    return Facts(facts=gone, count=len(gone))
+    deleted = [_fact_view(one) for one in facts.delete_facts(ctx, request.principal or ctx.caller.agent, request.key)]
+    return Facts(facts=deleted, count=len(deleted))
 
 
 class FactRestore(Request, frozen=True):

@@ -26,8 +26,8 @@ class PrincipalView(Struct, frozen=True, kw_only=True):
     display: str
 
 
-def _principal_view(known: "PrincipalNames") -> PrincipalView:
-    return PrincipalView(principal=known.principal, names=list(known.names), display=known.display)
+def _principal_view(principal: "PrincipalNames") -> PrincipalView:
+    return PrincipalView(principal=principal.principal, names=list(principal.names), display=principal.display)
 
 
 class PrincipalMerge(Request, frozen=True):
@@ -166,8 +166,8 @@ class Names(Struct, frozen=True, kw_only=True):
 def principal_list(ctx: Context, request: PrincipalList) -> Names:
     """List known names and the principals they stand for."""
     found = principals.list_principals(ctx, request.limit, request.after)
-    shown = [NameView(name=one.name, stands_for=one.stands_for, display=one.display) for one in found]
-    return Names(names=shown, count=len(shown))
+    views = [NameView(name=one.name, stands_for=one.stands_for, display=one.display) for one in found]
+    return Names(names=views, count=len(views))
 
 
 class PrincipalPurge(Request, frozen=True):

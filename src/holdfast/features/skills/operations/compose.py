@@ -90,24 +90,24 @@ FRAME = "[]"
 )
 def skill_compositional_context(ctx: Context, request: SkillCompose) -> SkillComposeResult:
     """Read a skill with its valid reflections, best first, within a token budget."""
-    made = compose.compose(ctx, request.skill_id, request.query, request.budget_tokens, _render_reflection, FRAME)
-    version = made.entry.version
+    result = compose.compose(ctx, request.skill_id, request.query, request.budget_tokens, _render_reflection, FRAME)
+    version = result.entry.version
     return SkillComposeResult(
         skill_id=version.id,
         skill_namespace=version.namespace,
         skill_name=version.name,
-        current=made.entry.is_current,
-        superseded_by=UNSET if made.entry.is_current else made.entry.skill.current,
-        stale=staleness_view(made.staleness),
-        body=made.body,
-        body_tokens=made.body_tokens,
-        compositional_namespaces=[_namespace_view(entry) for entry in made.namespaces],
-        reflections=[_reflection_view(one) for one in made.reflections],
+        current=result.entry.is_current,
+        superseded_by=UNSET if result.entry.is_current else result.entry.skill.current,
+        stale=staleness_view(result.staleness),
+        body=result.body,
+        body_tokens=result.body_tokens,
+        compositional_namespaces=[_namespace_view(entry) for entry in result.namespaces],
+        reflections=[_reflection_view(one) for one in result.reflections],
         budget_tokens=request.budget_tokens,
-        tokens_used=made.tokens_used,
-        memories_dropped=sum(one.total for one in made.dropped if one.reason in ("budget", "rank")),
-        dropped=[DroppedView(reason=one.reason, count=one.total, ids=one.ids) for one in made.dropped],
-        degraded=value_or_unset(made.degraded),
+        tokens_used=result.tokens_used,
+        memories_dropped=sum(one.total for one in result.dropped if one.reason in ("budget", "rank")),
+        dropped=[DroppedView(reason=one.reason, count=one.total, ids=one.ids) for one in result.dropped],
+        degraded=value_or_unset(result.degraded),
     )
 
 

@@ -117,25 +117,25 @@ def skill_register(ctx: Context, request: SkillRegister) -> SkillRegisterResult:
 
     A version with the same content is reused.
     """
-    done = skill_service.register(ctx, _read_draft(ctx, request), request.namespace)
-    version = done.entry.version
+    result = skill_service.register(ctx, _read_draft(ctx, request), request.namespace)
+    version = result.entry.version
     return SkillRegisterResult(
-        registered=done.outcome != "unchanged",
-        outcome=done.outcome,
+        registered=result.outcome != "unchanged",
+        outcome=result.outcome,
         id=version.id,
         namespace=version.namespace,
         name=version.name,
         digest=version.digest,
         signed=bool(version.signature),
         files=len(version.files),
-        superseded_id=value_or_unset(done.superseded_id),
+        superseded_id=value_or_unset(result.superseded_id),
     )
 
 
 def _read_draft(ctx: Context, request: SkillRegister) -> skill_files.Draft:
-    given = [name for name in ("folder_path", "inline_skill", "archive") if getattr(request, name) is not None]
-    if len(given) != 1:
-        raise Invalid("Give exactly one of folder_path, inline_skill and archive.", fields=given or ["inline_skill"])
+    sources = [name for name in ("folder_path", "inline_skill", "archive") if getattr(request, name) is not None]
+    if len(sources) != 1:
+        raise Invalid("Give exactly one of folder_path, inline_skill and archive.", fields=sources or ["inline_skill"])
     if request.files and request.inline_skill is None:
         raise Invalid("files: only with inline_skill", fields=["files"])
     if request.folder_path is not None:
@@ -185,8 +185,8 @@ class SkillView(Struct, frozen=True, kw_only=True):
     """Present if the reflection it was promoted from is no longer valid."""
 
 
-def _view_fields(shown: SkillEntry, fallen: skill_service.Staleness | None = None) -> dict[str, Any]:
-    version = shown.version
+def _view_fields(entry: SkillEntry, fallen: skill_service.Staleness | None = None) -> dict[str, Any]:
+    version = entry.version
     return {
         "id": version.id,
         "namespace": version.namespace,
@@ -195,7 +195,7 @@ def _view_fields(shown: SkillEntry, fallen: skill_service.Staleness | None = Non
         "digest": version.digest,
         "agent_id": version.agent,
         "created_at": format_timestamp(version.created_at),
-        "current": shown.is_current,
+        "current": entry.is_current,
         "stale": staleness_view(fallen),
     }
 
@@ -241,8 +241,8 @@ def skill_list(ctx: Context, request: SkillList) -> SkillListResult:
     with ctx.reading() as session:
         found = skill_service.list_skills(ctx, session, request.namespace, request.query, limit=request.limit)
         fallen = skill_service.find_stale(ctx, session, [one.version for one in found.entries])
-    shown = [SkillView(**_view_fields(one, fallen.get(one.version.id))) for one in found.entries]
-    return SkillListResult(skills=shown, count=len(shown), total=found.total)
+    views = [SkillView(**_view_fields(one, fallen.get(one.version.id))) for one in found.entries]
+    return SkillListResult(skills=views, count=len(views), total=found.total)
 
 
 class SkillGet(Request, frozen=True):
@@ -279,18 +279,18 @@ class SkillDetailView(SkillView, frozen=True, kw_only=True):
 def skill_get(ctx: Context, request: SkillGet) -> SkillDetailView:
     """Read a skill: instructions, frontmatter and list of files."""
     with ctx.reading() as session:
-        shown = skill_service.get(ctx, session, request.skill_id)
-        body = skill_service.read_body(session, shown.version)
-        signed = skill_store.is_signed(session, shown.version)
-        fallen = skill_service.find_stale(ctx, session, [shown.version]).get(shown.version.id)
+        entry = skill_service.get(ctx, session, request.skill_id)
+        body = skill_service.read_body(session, entry.version)
+        signed = skill_store.is_signed(session, entry.version)
+        fallen = skill_service.find_stale(ctx, session, [entry.version]).get(entry.version.id)
     return SkillDetailView(
-        **_view_fields(shown, fallen),
+        **_view_fields(entry, fallen),
         body=body,
-        frontmatter=shown.version.frontmatter,
-        resources=[_resource_view(file) for file in shown.version.files if file.kind != "manifest"],
+        frontmatter=entry.version.frontmatter,
+        resources=[_resource_view(file) for file in entry.version.files if file.kind != "manifest"],
         signed=signed,
-        origin=shown.version.origin,
-        superseded_by=UNSET if shown.is_current else shown.skill.current,
+        origin=entry.version.origin,
+        superseded_by=UNSET if entry.is_current else entry.skill.current,
     )
 
 
@@ -326,11 +326,11 @@ class ResourceContent(Struct, frozen=True, kw_only=True):
 def skill_resource(ctx: Context, request: SkillResource) -> ResourceContent:
     """Read one file of a skill, verified against its digest."""
     with ctx.reading() as session:
-        shown, content = skill_service.read_resource(ctx, session, request.skill_id, request.resource_path)
-    file = shown.version.find_file(request.resource_path)
+        entry, content = skill_service.read_resource(ctx, session, request.skill_id, request.resource_path)
+    file = entry.version.find_file(request.resource_path)
     assert file is not None
     return ResourceContent(
-        skill_id=shown.version.id,
+        skill_id=entry.version.id,
         resource_path=file.path,
         resource_kind=file.kind,
         **cast(Any, encode_content(content)),
@@ -457,23 +457,23 @@ class SkillPromoteResult(Struct, frozen=True, kw_only=True):
 )
 def skill_promote_from_reflection(ctx: Context, request: SkillPromote) -> SkillPromoteResult:
     """Create a skill from a reflection, with its sources as references."""
-    done = skill_service.promote(
+    result = skill_service.promote(
         ctx, request.reflection_id, request.skill_name, request.skill_description, request.parameters_schema
     )
-    version = done.registration.entry.version
+    version = result.registration.entry.version
     return SkillPromoteResult(
-        promoted=done.registration.outcome != "unchanged",
+        promoted=result.registration.outcome != "unchanged",
         skill_id=version.id,
         namespace=version.namespace,
         name=version.name,
         digest=version.digest,
-        derived_from_reflection_id=done.reflection.id,
-        original_reflection_depth=done.reflection.reflection_depth,
-        sources_attached=done.attached,
-        sources_left_out=done.left_out,
+        derived_from_reflection_id=result.reflection.id,
+        original_reflection_depth=result.reflection.reflection_depth,
+        sources_attached=result.attached,
+        sources_left_out=result.left_out,
         signed=bool(version.signature),
-        outcome=done.registration.outcome,
-        superseded_id=value_or_unset(done.registration.superseded_id),
+        outcome=result.registration.outcome,
+        superseded_id=value_or_unset(result.registration.superseded_id),
     )
 
 
@@ -507,15 +507,15 @@ def skill_rollback(ctx: Context, request: SkillRollback) -> SkillRollbackResult:
 
     No version is lost.
     """
-    turned = skill_service.rollback(ctx, request.skill_id, request.version)
-    version = turned.entry.version
+    result = skill_service.rollback(ctx, request.skill_id, request.version)
+    version = result.entry.version
     return SkillRollbackResult(
         rolled_back=True,
         id=version.id,
         namespace=version.namespace,
         name=version.name,
         digest=version.digest,
-        before=turned.previous_id,
+        before=result.previous_id,
     )
 
 
@@ -545,9 +545,9 @@ def skill_delete(ctx: Context, request: SkillDelete) -> SkillDeleteResult:
 
     Registering it again restores it too. A purge cannot be undone.
     """
-    gone = skill_service.delete(ctx, request.skill_id, purge=request.purge)
+    entry = skill_service.delete(ctx, request.skill_id, purge=request.purge)
     return SkillDeleteResult(
-        deleted=True, purged=request.purge, id=gone.version.id, namespace=gone.skill.namespace, name=gone.skill.name
+        deleted=True, purged=request.purge, id=entry.version.id, namespace=entry.skill.namespace, name=entry.skill.name
     )
 
 

@@ -48,7 +48,7 @@ with holdfast.open(sys.argv[1], agent_id="ai:writer@here") as hold:
 KILLED = """
 import os, signal, sys, holdfast
 from holdfast.kernel.journal import journal
-journal.renew = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+journal.start_incarnation = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 with holdfast.open(sys.argv[1], agent_id="ai:killed@here", now=lambda: int(sys.argv[3])) as hold:
     hold.restore(sys.argv[2])
 """

@@ -108,7 +108,7 @@ def test_a_clock_that_went_back_is_found(db: str, behind: int, severity: str) ->
     ("broken", "severity", "told"),
     [
         (False, "warn", "40 of 40 memories have no embeddings and are found by keywords only. Run `holdfast reembed`"),
-        (True, "critical", "Embeddings cannot be computed; recall uses keywords only. A file of the embedding model"),
+        (True, "critical", "Embeddings cannot be computed; recall uses keywords only. The embedding model's file"),
     ],
     ids=["lacking", "broken"],
 )

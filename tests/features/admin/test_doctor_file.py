@@ -33,15 +33,17 @@ def engine() -> str:
     ],
     ids=["blocks gone", "blocks changed", "emptied", "words too many", "a row left out"],
 )
-def test_a_full_text_index_that_differs_from_the_rows_is_found(filled: holdfast.Holdfast, db: str, sql: str) -> None:
+def test_a_full_text_index_that_differs_from_the_rows_is_found(
+    full_store: holdfast.Holdfast, db: str, sql: str
+) -> None:
     by_hand(db, sql)
-    assert (filled.doctor().status, severities(filled)["full_text"]) == ("critical", "critical")
+    assert (full_store.doctor().status, severities(full_store)["full_text"]) == ("critical", "critical")
 
 
-def test_a_row_that_points_to_nothing_is_found(filled: holdfast.Holdfast, db: str) -> None:
+def test_a_row_that_points_to_nothing_is_found(full_store: holdfast.Holdfast, db: str) -> None:
     by_hand(db, "pragma foreign_keys=off; insert into access values ('nobody', 'x', 1, 1)")
-    assert severities(filled)["storage"] == "critical"
-    assert "a row of access references a missing row of memory" in list_findings(filled)
+    assert severities(full_store)["storage"] == "critical"
+    assert "a row of access references a missing row of memory" in list_findings(full_store)
 
 
 def overwrite(db: str, name: str) -> None:
@@ -55,17 +57,17 @@ def overwrite(db: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["memory", "journal", "memory_text_data", "sqlite_autoindex_memory_1"])
-def test_a_page_overwritten_by_chance_is_found(filled: holdfast.Holdfast, db: str, name: str) -> None:
-    filled.close()
+def test_a_page_overwritten_by_chance_is_found(full_store: holdfast.Holdfast, db: str, name: str) -> None:
+    full_store.close()
     overwrite(db, name)
     with holdfast.open(db, agent_id="ai:tester@here") as hurt:
         assert hurt.doctor().status == "critical"
 
 
 def test_an_overwritten_page_that_says_which_tables_there_are_is_a_clear_error(
-    filled: holdfast.Holdfast, db: str
+    full_store: holdfast.Holdfast, db: str
 ) -> None:
-    filled.close()
+    full_store.close()
     overwrite(db, "sqlite_schema")
     before = Path(db).read_bytes()
     with pytest.raises(StoreDamaged, match="restore a backup"):
@@ -74,8 +76,10 @@ def test_an_overwritten_page_that_says_which_tables_there_are_is_a_clear_error(
 
 
 @pytest.mark.parametrize("pages", [1, 5, 20])
-def test_a_file_cut_short_is_a_clear_error_and_left_as_it_is(filled: holdfast.Holdfast, db: str, pages: int) -> None:
-    filled.close()
+def test_a_file_cut_short_is_a_clear_error_and_left_as_it_is(
+    full_store: holdfast.Holdfast, db: str, pages: int
+) -> None:
+    full_store.close()
     os.truncate(db, os.path.getsize(db) - pages * 4096)
     before = Path(db).read_bytes()
     with pytest.raises(StoreDamaged, match="restore a backup"), holdfast.open(db, agent_id="ai:tester@here") as hurt:
@@ -84,23 +88,23 @@ def test_a_file_cut_short_is_a_clear_error_and_left_as_it_is(filled: holdfast.Ho
 
 
 def test_a_file_and_a_key_that_others_can_read_are_found(
-    filled: holdfast.Holdfast, db: str, well: dict[str, str]
+    full_store: holdfast.Holdfast, db: str, well: dict[str, str]
 ) -> None:
     os.chmod(db, 0o644)
     os.chmod(f"{db}.key", 0o640)
-    assert (filled.doctor().status, severities(filled)) == ("warn", {**well, "storage": "warn"})
-    assert list_findings(filled).count("Other users can read") == 2
+    assert (full_store.doctor().status, severities(full_store)) == ("warn", {**well, "storage": "warn"})
+    assert list_findings(full_store).count("Other users can read") == 2
 
 
-def test_a_directory_that_anybody_writes_to_is_found(filled: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_a_directory_that_anybody_writes_to_is_found(full_store: holdfast.Holdfast, tmp_path: Path) -> None:
     os.chmod(tmp_path, 0o777)
-    assert severities(filled)["storage"] == "warn"
+    assert severities(full_store)["storage"] == "warn"
 
 
-def test_the_doctor_changes_no_byte(filled: holdfast.Holdfast, db: str) -> None:
+def test_the_doctor_changes_no_byte(full_store: holdfast.Holdfast, db: str) -> None:
     def digests() -> dict[str, Any]:
         return {end: sha256(Path(db + end).read_bytes()).hexdigest() for end in ("", "-wal", ".key")}
 
     before = digests()
-    filled.doctor()
+    full_store.doctor()
     assert digests() == before

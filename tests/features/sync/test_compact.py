@@ -262,22 +262,22 @@ def test_what_an_enrolled_peer_does_not_have_is_kept(old: holdfast.Holdfast, mak
 KILLED = """
 import os, signal, sys
 import holdfast
+from holdfast.features.sync import compact_journal
 from holdfast.features.sync.compact import compact
-from holdfast.features.sync.wire import Hello
-from holdfast.features.sync import compact_journal as folding
+from holdfast.kernel.journal import checkpoint
 
-folding.WINDOW = 2
+compact_journal.WINDOW_ENTRIES = 2
 left = [int(sys.argv[2])]
 
-def dying(session, floor, key, put=folding.floors.put):
-    put(session, floor, key)
+def put_and_die(session, point, key, put=checkpoint.put_compaction_point):
+    put(session, point, key)
     left[0] -= 1
     if not left[0]:
         os.kill(os.getpid(), signal.SIGKILL)
 
-folding.floors.put = dying
+checkpoint.put_compaction_point = put_and_die
 with holdfast.open(sys.argv[1]) as store:
-    compact(store.hold, 0)
+    compact(store.ctx, 0)
 """
 
 

@@ -203,7 +203,7 @@ def compress(content: bytes) -> bytes:
 
 
 def decompress(compressed: bytes, max_bytes: int = MAX_BYTES) -> bytes:
-    """Decompress; raise rather than produce more than `most` bytes."""
+    """Decompress; raise rather than produce more than `max_bytes`."""
     import zstandard
 
     try:

@@ -219,7 +219,9 @@ def test_a_purge_takes_verdicts_questions_and_the_id_with_it(ctx: Any) -> None:
     assert shown[recall].question is UNSET
     with ctx.ctx.reading() as session:
         rows = [
-            str(row) for table in ("recall_log", "recall_feedback") for row in session.query_sql(f"select * from {table}", {})
+            str(row)
+            for table in ("recall_log", "recall_feedback")
+            for row in session.query_sql(f"select * from {table}", {})
         ]
         assert recalls.read_utilities(session, [id]) == {}
     assert len(rows) == 3

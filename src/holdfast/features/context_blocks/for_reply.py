@@ -20,7 +20,7 @@ from holdfast.features.recall.service import Hit, RecallRequest, recall
 from holdfast.features.reflections import list_stale
 from holdfast.features.reflections.invalidation_store import InvalidationFilter
 from holdfast.features.tasks import store as tasks
-from holdfast.features.tasks.store import TaskFilter as WhichTasks
+from holdfast.features.tasks.store import TaskFilter
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.memory import Memory
@@ -289,7 +289,7 @@ def _read_lessons(ctx: Context, scope: Scope, _: str, __: Conversation | None) -
 
 def _read_tasks(ctx: Context, scope: Scope, _: str, __: Conversation | None) -> PartItems:
     with ctx.reading() as session:
-        which = WhichTasks(principals=(scope.principal,), states=("pending", "running"))
+        which = TaskFilter(principals=(scope.principal,), states=("pending", "running"))
         found = tasks.select_tasks(session, ctx.caller, which, MAX_ITEMS)
     items = [
         Item(

@@ -17,7 +17,7 @@ from holdfast.features.people import facts
 from holdfast.features.reflections import list_stale
 from holdfast.features.reflections.invalidation_store import InvalidationFilter
 from holdfast.features.tasks import store as tasks
-from holdfast.features.tasks.store import TaskFilter as WhichTasks
+from holdfast.features.tasks.store import TaskFilter
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.memory import Memory
@@ -141,7 +141,7 @@ def _read_newest(ctx: Context, which: Filter, excluded_kinds: Iterable[str] = ()
 
 def _read_tasks(ctx: Context, scope: SessionScope) -> list[Item]:
     with ctx.reading() as session:
-        which = WhichTasks(principals=(scope.principal,), states=("pending", "running"))
+        which = TaskFilter(principals=(scope.principal,), states=("pending", "running"))
         found = tasks.select_tasks(session, ctx.caller, which, MAX_ITEMS)
     due = [one for one in found if one.due_at <= ctx.now() + DUE_WITHIN]
     return [Item(f"{one.title} (due {format_timestamp(one.due_at)[:16]}Z)", one.id, one.due_at) for one in due]

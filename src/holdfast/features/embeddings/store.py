@@ -157,7 +157,7 @@ def find_close(
 
 
 def read_vectors(session: Session, ids: Iterable[str], model: str) -> StoredVectors:
-    """Read the stored embeddings of some memories, for `nearness`."""
+    """Read the stored embeddings of some memories, for `compute_nearness`."""
     found: StoredVectors = {id: [] for id in ids}
     for row in session.vectors(list(found), model) if found else ():
         found[row[0]].append(row)
@@ -167,7 +167,7 @@ def read_vectors(session: Session, ids: Iterable[str], model: str) -> StoredVect
 def compute_nearness(
     session: Session, embedding: Embedding, text_hashes: Mapping[str, str], known: StoredVectors = NO_VECTORS
 ) -> dict[str, PassageCosines]:
-    """Compute the cosine of each passage of some memories. `said` are their text hashes; other embeddings do not count.
+    """Compute the cosine of each passage of some memories. Embeddings of other `text_hashes` do not count.
 
     `known` are embeddings that were read already.
     """
@@ -249,5 +249,5 @@ def read_reply_targets(session: Session, ids: Sequence[str]) -> dict[str, str]:
 
 
 def list_changed(session: Session, after: int, max_entries: int) -> list[str]:
-    """List the memories changed within the next `most` journal entries."""
+    """List the memories changed within the next `max_entries` journal entries."""
     return [record for record, _ in session.rows("memory_changed", after=after, upto=after + max_entries)]

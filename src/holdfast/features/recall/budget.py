@@ -78,7 +78,7 @@ def pack_items(items: Iterable[T], measure: Callable[[T], int], budget: int | No
 def _pack(
     items: Iterable[T], measure: Callable[[T, int | None], int], budget: int | None, before: int = 0, frame: int = 0
 ) -> tuple[list[T], PackResult]:
-    """`cost` gets the remaining budget, or None for an item that is taken whatever its size."""
+    """`measure` gets the remaining budget, or None for an item that is taken whatever its size."""
     kept: list[T] = []
     used = before + frame
     dropped = 0

@@ -163,7 +163,7 @@ def read_corpus_counts(
 ) -> CorpusCounts:
     """Count in how many memories each query stem occurs, in scope and in the whole store.
 
-    `last` is the newest row; `held` are the counts for the whole store, if known.
+    `last_row` is the newest row; `document_counts` are the counts for the whole store, if known.
     """
     document_counts = document_counts or session.document_frequencies(list(words), last_row)
     share = {stem: min(1.0, document_counts.get(stem, 0) / last_row) if last_row else 0.0 for stem in words}

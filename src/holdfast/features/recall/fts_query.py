@@ -33,7 +33,7 @@ class FtsPlan(NamedTuple):
 def plan_query(
     session: Session, words: Sequence[str], last_row: int | None = None, *, beside_vectors: bool = False
 ) -> FtsPlan:
-    """Choose the words to look up, rarest first. `last` is the newest row, if known."""
+    """Choose the words to look up, rarest first. `last_row` is the newest row, if known."""
     last_row = session.newest_row() if last_row is None else last_row
     if last_row <= 2 * ROW_BUDGET:
         return FtsPlan(tuple(words))

@@ -36,7 +36,7 @@ class QueryEmbedding:
     def _compute(self, embedder: Embedder, text: str) -> None:
         try:
             self._computed = embed_text(embedder, text)
-        except Exception as error:  # noqa: BLE001 - raised by `vector`
+        except Exception as error:  # noqa: BLE001 - raised by `get_vector`
             self._error = error
         finally:
             self._running.release()

@@ -310,7 +310,7 @@ def rank_candidates(
     limit: int | None = None,
     weights: Weights = WEIGHTS,
 ) -> list[RankedMemory]:
-    """Rank candidates, best first; newer first among equals. `around` are neighbours that are not candidates."""
+    """Rank candidates, best first; newer first among equals. `neighbours` are not candidates themselves."""
     order = FeatureScorer(candidates, neighbours, stems, scope)
     adjustment = {one.id: compute_adjustments(one, now) for one in candidates}
     all_features = order.compute_all_features(

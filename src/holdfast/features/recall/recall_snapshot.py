@@ -55,7 +55,7 @@ def find_past_candidates(
     limit: int,
     also: Collection[str] = (),
 ) -> PastCandidates:
-    """Find the past states that match best by words and by vectors, up to `most` each, and those of `also`."""
+    """Find the past states that match best by words and by vectors, up to `limit` each, and those of `also`."""
     weigh, words, near = _make_weigher(session, stems), BestStates(limit), BestStates(limit)
     others: list[PastMemory] = []
     for page in history_snapshot.read_past_pages(session, ctx.caller, snapshot, which):

@@ -156,7 +156,7 @@ def prepare_query(ctx: Context, request: RecallRequest) -> PreparedQuery:
         ctx.embedder.warm()
     query = parse_query(request.text, now if request.now is None else request.now, request.utc_offset)
     snapshot = None
-    with QueryEmbedding() as ahead:
+    with QueryEmbedding() as prefetched:
         with ctx.reading() as session:
             if request.as_of is not None or request.known_at is not None:
                 snapshot = open_snapshot(session, now, as_of=request.as_of, known_at=request.known_at)
@@ -164,7 +164,7 @@ def prepare_query(ctx: Context, request: RecallRequest) -> PreparedQuery:
             reader = Reader(ctx, session, request.filter, now)
             known_speakers = find_speakers(reader, query)
             if embedder := _query_embedder(ctx, request, query):
-                ahead.start(embedder, _text_to_embed(query, find_asked_speakers(query, known_speakers)))
+                prefetched.start(embedder, _text_to_embed(query, find_asked_speakers(query, known_speakers)))
             dim = _check_dimension(ctx, session, request)
             due = _find_due(ctx, session, request, now)
             model, is_complete = embedder.model if embedder and dim else None, len(due) <= MAX_FRESH
@@ -176,7 +176,7 @@ def prepare_query(ctx: Context, request: RecallRequest) -> PreparedQuery:
                 excluded=request.excluded,
                 beside_vectors=bool(model) and is_complete,
             )
-        vector, fresh, degraded = _embed_query(ctx, request, query, lexical, due, dim, ahead)
+        vector, fresh, degraded = _embed_query(ctx, request, query, lexical, due, dim, prefetched)
     if snapshot is not None and snapshot.degraded is not None:
         degraded = snapshot.degraded
     return PreparedQuery(request, query, lexical, vector, fresh, degraded, now, snapshot)
@@ -198,14 +198,12 @@ def build_ranking(reader: Reader, prepared: PreparedQuery, *, every: bool = Fals
     dated_ids = [
         id for id in find_dated(reader, prepared.query, prepared.lexical) if id not in prepared.request.excluded
     ]
-    gathered = find_candidates(
+    pool = find_candidates(
         reader, prepared.query, prepared.lexical, prepared.vector, prepared.fresh, nearest, (*dated_ids, *also), before
     )
-    limit = None if every else count_to_rank(prepared.request, gathered)
-    found = ranking.rank_candidates(
-        gathered.candidates, gathered.neighbours, gathered.stems, gathered.scope, reader.now, limit=limit
-    )
-    return Ranking(gathered, nearest.ids, found)
+    limit = None if every else count_to_rank(prepared.request, pool)
+    found = ranking.rank_candidates(pool.candidates, pool.neighbours, pool.stems, pool.scope, reader.now, limit=limit)
+    return Ranking(pool, nearest.ids, found)
 
 
 def count_to_rank(request: RecallRequest, pool: Candidates) -> int:
@@ -302,9 +300,14 @@ def _find_nearest(reader: Reader, prepared: PreparedQuery, embedding: Embedding)
         near = dict(found) | {id: max(passages.values()) for id, passages in fresh.items()}
         return [id for id in sorted(near, key=lambda id: (-near[id], id)) if near[id] >= ranking.RELATED]
 
-    heard = prepared.lexical
+    lexical = prepared.lexical
     return read_channel(
-        reader, prepared.query, find, heard.breadth.nearest, excluded=prepared.request.excluded, known_rows=heard.rows
+        reader,
+        prepared.query,
+        find,
+        lexical.breadth.nearest,
+        excluded=prepared.request.excluded,
+        known_rows=lexical.rows,
     )
 
 

@@ -25,7 +25,7 @@ class WordPiece:
         self._cached_pieces = lru_cache(CACHED_WORDS)(self._split_word)
 
     def encode(self, text: str, max_ids: int) -> list[int]:
-        """Encode a text as at most `most` ids, including the begin and end markers."""
+        """Encode a text as at most `max_ids` ids, including the begin and end markers."""
         found: list[int] = []
         for word in split_words(text):
             found += self._cached_pieces(word) if len(word) <= MAX_WORD_CHARACTERS else [self._unknown]

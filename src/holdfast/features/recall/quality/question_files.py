@@ -184,7 +184,7 @@ class Dataset(NamedTuple):
     """Questions of the file that have no answer or are traps."""
 
     def take_sample(self, max_questions: int | None) -> "Dataset":
-        """Take at most `most` questions, spread over the file; drop scopes without any."""
+        """Take at most `max_questions` questions, spread over the file; drop scopes without any."""
         total = sum(len(scope.questions) for scope in self.scopes)
         if max_questions is None or max_questions >= total:
             return self

@@ -96,7 +96,7 @@ def again(test: Any) -> Any:
 
 
 @pytest.fixture
-def hold(clocked_store: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> holdfast.Holdfast:
+def ctx(clocked_store: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> holdfast.Holdfast:
     """A store whose first search rounds are often too short, and with a low limit for wide ends."""
     monkeypatch.setattr(relate, "SEARCH_ROUNDS", ((3, 3), (4, 8), (7, relate.MAX_STEP_LINKS)))
     monkeypatch.setattr(relate, "WIDE_END", 3)

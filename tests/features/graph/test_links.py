@@ -42,7 +42,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def hold(db: str, clock: Clock) -> Iterator[holdfast.Holdfast]:
+def ctx(db: str, clock: Clock) -> Iterator[holdfast.Holdfast]:
     with holdfast.open(db, agent_id="ai:tester@here", now=clock) as opened:
         yield opened
 

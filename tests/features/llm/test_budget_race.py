@@ -17,8 +17,8 @@ ENOUGH_FOR = 3
 WORK = """
 import sys
 from msgspec import Struct
-from holdfast.app import open as opened
-from holdfast.features.llm.client import Material, Task, Unhelped, consult
+from holdfast.app import open as open_memory
+from holdfast.features.llm.client import Material, Task, ask_model
 from holdfast.settings import Settings
 
 class Verdict(Struct):
@@ -27,9 +27,9 @@ class Verdict(Struct):
 db, url, budget, number = sys.argv[1:]
 values = {"llm": "openai", "llm_url": url, "llm_model": "m", "llm_daily_tokens": int(budget)}
 values |= {"timeout_secs": 600, "llm_timeout_secs": 280}
-with opened(settings=Settings(db=db, **values), once=True) as hold:
-    task = Task("race", "Count.", Verdict, most_tokens=10_000)
-    print(consult(hold.hold, task, [Material("document", "Number " + number)]))
+with open_memory(settings=Settings(db=db, **values), once=True) as memory:
+    task = Task("race", "Count.", Verdict, max_tokens=10_000)
+    print(ask_model(memory.ctx, task, [Material("document", "Number " + number)]))
 """
 
 
@@ -69,7 +69,7 @@ def test_no_more_is_asked_at_once_than_the_day_has_left(db: str) -> None:
                 one.kill()
                 one.wait()
     assert [said for said in finished if "the daily budget of 42,000 tokens is spent" not in said] == []
-    assert all(said.startswith("Consulted(answer=Verdict(x=1)") for said in answered)
+    assert all(said.startswith("ModelAnswer(answer=Verdict(x=1)") for said in answered)
     assert len(server.asked) == ENOUGH_FOR
     with holdfast.open(db) as ctx, ctx.ctx.reading() as session:
         assert consulted.count_spent(session, ctx.ctx.now()) == ENOUGH_FOR * 150

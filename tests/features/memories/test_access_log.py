@@ -12,14 +12,14 @@ from holdfast.settings import Settings
 
 
 @pytest.fixture
-def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
 def recall_and_write_down(ctx: Any, question: str = "deploy", times: int = 1) -> int:
     for _ in range(times):
         ctx.recall(question)
-    return use.flush_access_log(ctx.hold)
+    return use.flush_access_log(ctx.ctx)
 
 
 def lives(ctx: Any, clock: Any, *, hours: int) -> bool:
@@ -70,7 +70,7 @@ def test_accesses_are_counted_with_the_latest_time(ctx: Any, clock: Any) -> None
 def test_reading_in_any_other_way_is_no_use(ctx: Any) -> None:
     stored = ctx.store(title="x", content="deploy")
     ctx.get(stored.id), ctx.list(), ctx.search("deploy"), ctx.history(stored.id)
-    assert use.flush_access_log(ctx.hold) == 0
+    assert use.flush_access_log(ctx.ctx) == 0
 
 
 def test_only_what_was_given_is_used(ctx: Any) -> None:
@@ -79,7 +79,7 @@ def test_only_what_was_given_is_used(ctx: Any) -> None:
     ctx.store(title="large", content="deploy " * 20 + "noise " * 300)
     ctx.recall("deploy", budget_tokens=60)
     ctx.recall("deploy", limit=1)
-    assert use.flush_access_log(ctx.hold) == 1
+    assert use.flush_access_log(ctx.ctx) == 1
     assert ctx.get(first.id).access_count == 2
 
 
@@ -120,7 +120,7 @@ def test_a_use_does_not_revive_what_was_collected_since(ctx: Any, clock: Any) ->
     clock.move(seconds=2)
     ctx.gc()
     taken = ctx.store(title="x", content="other", on_conflict="error")
-    use.flush_access_log(ctx.hold)
+    use.flush_access_log(ctx.ctx)
     assert [one.id for one in ctx.list().memories] == [taken.id]
 
 
@@ -129,7 +129,7 @@ def test_a_use_of_what_is_gone_since_counts_for_nothing(ctx: Any, away: str) -> 
     stored = ctx.store(title="x", content="deploy")
     ctx.recall("deploy")
     ctx.delete(stored.id) if away == "delete" else ctx.archive(ids=[stored.id])
-    use.flush_access_log(ctx.hold)
+    use.flush_access_log(ctx.ctx)
     assert ctx.history(stored.id).changes[-1].memory["state"] in ("deleted", "archived")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from engines import ENGINES_BY_RING
 from holdfast.app import Holdfast
-from holdfast.features.memories import dedup as hygiene
+from holdfast.features.memories import dedup
 from holdfast.kernel.caller import Caller
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.timestamps import SECOND
@@ -200,7 +200,7 @@ def test_likes_finds_across_namespaces_only_what_the_caller_sees(ctx: Holdfast) 
     others(ctx, "other")("store", title="Hidden", content=SAID, scope="private")
     ctx.store(title="Seen", content=f"{SAID}.", namespace="one")
     with ctx.ctx.reading() as session:
-        found = hygiene.find_similar(ctx.ctx, session, None, "New", SAID)
+        found = dedup.find_similar(ctx.ctx, session, None, "New", SAID)
     assert [(memory.title, like.relation) for memory, like in found] == [("Seen", "same")]
 
 

@@ -9,7 +9,7 @@ from holdfast.kernel.errors import AmbiguousId, FilterRequired, Invalid, NotFoun
 
 
 @pytest.fixture
-def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
@@ -165,7 +165,7 @@ def test_any_text_can_be_searched_and_recalled_for(ctx: Any, text: str) -> None:
     if text:
         assert ctx.search(text).count in (0, 1)
         assert ctx.recall(text).count in (0, 1)
-        assert ctx.remove(pattern=text[:4096], dry_run=True).archived == 0
+        assert ctx.forget(pattern=text[:4096], dry_run=True).archived == 0
 
 
 def test_an_emoji_is_a_word_like_others(ctx: Any) -> None:

@@ -14,7 +14,7 @@ from holdfast.kernel.errors import FilterRequired, Invalid, NotFound, OperationC
 
 
 @pytest.fixture
-def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
@@ -139,7 +139,7 @@ def test_links_survive_archive_and_restore(ctx: Any, plan: Any) -> None:
 def test_forgetting_without_a_filter_is_refused(ctx: Any, plan: Any) -> None:
     for nothing in ({}, {"namespace": None}, {"pattern": ""}, {"dry_run": True}, {"dry_run": False, "tier": None}):
         with pytest.raises(FilterRequired):
-            ctx.remove(**nothing)
+            ctx.forget(**nothing)
     assert ctx.list().count == 1
 
 
@@ -164,16 +164,16 @@ def test_forgetting_archives_what_the_filter_names_and_nothing_else(
     ctx.store(title="Elsewhere", content="We deploy here too.", namespace="other", tier="mid")
     ctx.store(title="Lunch", content="at noon", namespace="other", tier="mid")
     ctx.store(title="Sub", content="x", namespace="team/sub", tier="long")
-    would = ctx.remove(**filter, dry_run=True)
+    would = ctx.forget(**filter, dry_run=True)
     assert (ctx.list().count, would.deleted, would.would_delete) == (4, 0, 4 - len(left))
-    gone = ctx.remove(**filter)
+    gone = ctx.forget(**filter)
     assert titles(ctx.list()) == left
     assert (gone.archived, sorted(gone.ids)) == (4 - len(left), sorted(would.ids))
     assert ctx.archive_list().count == 4 - len(left)
 
 
 def test_what_was_forgotten_can_be_restored(ctx: Any, plan: Any) -> None:
-    ctx.remove(namespace="team")
+    ctx.forget(namespace="team")
     assert ctx.archive_list().archived[0].archive_reason == "forget"
     assert ctx.archive_restore(plan.id).content == "We deploy on Tuesdays."
 
@@ -183,7 +183,7 @@ def test_forgetting_leaves_what_another_has_not_granted_and_names_it(ctx: Any, p
     theirs = other.store(title="Theirs", content="We deploy.", namespace="team", scope="private")
     other.grant(theirs.id, agent_id="ai:tester@here", permission="read")
     for dry_run in (True, False):
-        answer = ctx.remove(namespace="team", dry_run=dry_run)
+        answer = ctx.forget(namespace="team", dry_run=dry_run)
         assert (answer.ids, answer.kept) == ([plan.id], [theirs.id])
     assert titles(ctx.list()) == ["Theirs"]
 
@@ -200,7 +200,7 @@ def test_forgetting_is_all_or_nothing(ctx: Any) -> None:
 
 def test_forgetting_does_not_reach_what_the_caller_does_not_see(ctx: Any, plan: Any, seen_by: Any) -> None:
     hidden = seen_by("ai:other@here").store(title="Hidden", content="deploy", namespace="team", scope="private")
-    assert ctx.remove(namespace="team").ids == [plan.id]
+    assert ctx.forget(namespace="team").ids == [plan.id]
     assert seen_by("ai:other@here").get(hidden.id).state == "live"
 
 
@@ -264,7 +264,7 @@ def test_a_store_that_was_read_before_a_purge_is_found_sound_after_it(ctx: Any, 
     assert ctx.recall("deploy").count == 1
     ctx.archive(ids=[plan.id])
     ctx.archive_purge(ids=[plan.id])
-    assert ctx.hold.store.faults() == []
+    assert ctx.ctx.store.faults() == []
 
 
 def everything_in(db: str) -> str:
@@ -343,7 +343,7 @@ def test_every_way_out_and_back_bumps_the_version(ctx: Any, plan: Any) -> None:
     ctx.archive(ids=[plan.id])
     versions.append(ctx.get(plan.id).version)
     versions.append(ctx.archive_restore(plan.id).version)
-    ctx.remove(namespace="team")
+    ctx.forget(namespace="team")
     versions.append(ctx.get(plan.id).version)
     versions.append(ctx.archive_restore(plan.id).version)
     versions.append(ctx.promote(plan.id).version)

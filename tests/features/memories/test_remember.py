@@ -14,7 +14,7 @@ from holdfast.kernel.errors import Forbidden, HoldfastError, TitleTaken
 
 
 @pytest.fixture
-def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 

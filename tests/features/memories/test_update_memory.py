@@ -12,7 +12,7 @@ from holdfast.kernel.errors import Forbidden, HoldfastError, Invalid, NotFound, 
 
 
 @pytest.fixture
-def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 

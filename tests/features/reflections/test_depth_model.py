@@ -61,14 +61,14 @@ class World:
     """A namespace of a store, and the steps applied to it."""
 
     def __init__(self, ctx: holdfast.Holdfast, clock: Any) -> None:
-        self.hold, self.clock = ctx, clock
+        self.ctx, self.clock = ctx, clock
         self.namespace = f"world-{next(_numbers)}"
         for _ in range(6):
             ctx.store(title=f"m {next(_numbers)}", content="It is so.", namespace=self.namespace)
 
     def state(self) -> State:
         at = {"at": self.namespace}
-        with self.hold.ctx.reading() as session:
+        with self.ctx.ctx.reading() as session:
             rows = session.query_sql("select id, reflection_depth, state from memory where namespace = :at", at)
             edges = session.query_sql(
                 "select l.source, l.target, l.relation from link l join memory m on m.id = l.source "
@@ -96,43 +96,43 @@ class World:
             case "reflect", places:
                 sources = list(dict.fromkeys(map(here.live, places)))
                 title = f"reflection {next(_numbers)}"
-                return self.hold.reflect(source_ids=sources, title=title, content="So.", namespace=self.namespace)
+                return self.ctx.reflect(source_ids=sources, title=title, content="So.", namespace=self.namespace)
             case "link", source, target, relation:
                 return self.link(here, source, target, relation)
             case "supersede", source, target:
                 return self.link(here, source, target, "supersedes")
             case "unlink", place:
                 none = ("none", "nor this", "reflects_on")
-                return self.hold.kg_invalidate(*(sorted(here.edges)[place % len(here.edges)] if here.edges else none))
+                return self.ctx.kg_invalidate(*(sorted(here.edges)[place % len(here.edges)] if here.edges else none))
             case "delete", place:
-                return self.hold.delete(here.live(place))
+                return self.ctx.delete(here.live(place))
             case "archive", place:
-                return self.hold.archive(ids=[here.live(place)])
+                return self.ctx.archive(ids=[here.live(place)])
             case "restore", place:
-                return self.hold.archive_restore(here.having("archived", place))
+                return self.ctx.archive_restore(here.having("archived", place))
             case "consolidate", one, other:
                 title, both = f"summary {next(_numbers)}", [here.live(one), here.live(other)]
-                return self.hold.consolidate(ids=both, title=title, summary="In short.", namespace=self.namespace)
+                return self.ctx.consolidate(ids=both, title=title, summary="In short.", namespace=self.namespace)
             case "undo", back:
-                return self.hold.undo(change=max(1, self.hold.events(after=1 << 40).next - back))
+                return self.ctx.undo(change=max(1, self.ctx.events(after=1 << 40).next - back))
             case "reimport", place, depth:
                 return self.reimport(here.live(place), depth)
             case "take in", source, target, relation:
                 return self.take_in(here.live(source), here.live(target), relation)
 
     def link(self, here: State, source: int, target: int, relation: str) -> Any:
-        return self.hold.link(source_id=here.live(source), target_id=here.live(target), relation=relation)
+        return self.ctx.link(source_id=here.live(source), target_id=here.live(target), relation=relation)
 
     def reimport(self, id: str, depth: int) -> Any:
         """Import a memory again with a given depth."""
-        rows = [dict(one) for one in self.hold.export(namespace=self.namespace)["memories"]]
+        rows = [dict(one) for one in self.ctx.export(namespace=self.namespace)["memories"]]
         given = [one | {"reflection_depth": depth, "updated_at": self.clock.after()} for one in rows if one["id"] == id]
-        return self.hold.call("import", {"envelope": {"memories": given}})
+        return self.ctx.call("import", {"envelope": {"memories": given}})
 
     def take_in(self, source: str, target: str, relation: str) -> None:
         """Import a valid link; raise the error that it was rejected with."""
         link = {"source_id": source, "target_id": target, "relation": relation, "updated_at": self.clock.after()}
-        taken = self.hold.call("import", {"envelope": {"memories": [], "links": [link]}})
+        taken = self.ctx.call("import", {"envelope": {"memories": [], "links": [link]}})
         for one in taken.errors:
             raise CycleDetected if one.code == CycleDetected.code else HoldfastError(str(one))
 

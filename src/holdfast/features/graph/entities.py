@@ -77,7 +77,7 @@ def register_entity(
 
 
 def _check_is_entity(ctx: Context, write: Transaction, holder: Memory) -> None:
-    """Raise if the name is the title of another kind of memory. `put` refuses one that the caller may not change."""
+    """Raise if the name is the title of another kind of memory; `store_draft` checks write access."""
     if holder.kind != "entity" and memories.can_write(write.session, ctx.caller, holder.id):
         raise Conflict(
             f"The title {holder.title!r} in {holder.namespace!r} belongs to {holder.id}, which is not an entity: "

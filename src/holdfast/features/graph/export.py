@@ -53,7 +53,7 @@ def render_dot(nodes: Sequence[Node], arrows: Iterable[Arrow], note: str = "") -
 
 
 def format_label(text: str) -> str:
-    """Format a title: one line, no invisible characters, at most LONGEST_LABEL characters."""
+    """Format a title: one line, no invisible characters, at most MAX_LABEL characters."""
     flat = " ".join(text.split())
     visible = "".join(sign for sign in flat if sign in _JOINERS or unicodedata.category(sign) not in _INVISIBLE)
     return visible if len(visible) <= MAX_LABEL else visible[: MAX_LABEL - 1] + "…"

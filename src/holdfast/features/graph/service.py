@@ -31,7 +31,7 @@ SEARCH_ROUNDS = ((4, 100), (5, 1000), (7, MAX_STEP_LINKS))
 WIDE_END = 100
 """If one end of a path has this many links and the other has fewer, the search expands only the other."""
 LINKS_PER_STEP = 10
-"""Total links read per step of the limit, if that exceeds WIDEST."""
+"""Total links read per step of the limit, if that exceeds MAX_STEP_LINKS."""
 PROVENANCE: tuple[Relation, ...] = ("derived_from", "derives_from", "reflects_on", "supersedes")
 """Relations from a derived memory to its sources."""
 

@@ -57,7 +57,7 @@ class TokenBudget(NamedTuple):
     spent: int
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         return max(0, self.daily - self.spent)
 
 

@@ -59,7 +59,7 @@ def llm_test(ctx: Context, request: EmptyRequest) -> ModelReport:
         latency_ms=tried.milliseconds,
         problem=tried.problem or UNSET,
         daily_tokens=budget.daily,
-        left_today=budget.left,
+        left_today=budget.remaining,
     )
 
 
@@ -112,7 +112,7 @@ def llm_usage(ctx: Context, request: LlmUsage) -> UsagePage:
         cost=format_cost(sum(one.cost for one in found)),
         daily_tokens=budget.daily,
         spent_today=budget.spent,
-        left_today=budget.left,
+        left_today=budget.remaining,
     )
 
 

@@ -203,7 +203,7 @@ class RemoteModel:
             raise self._model_failed("sent a response that does not match its protocol") from None
         if not found.text.strip():
             raise self._model_failed("sent an empty answer")
-        return _bounded(found, self.name)
+        return _clamp_reported(found, self.name)
 
     def _to_model_failed(self, failure: RequestFailure) -> ModelFailed:
         flags = {"retryable": failure.retryable, "unpaid": failure.is_unprocessed, "answered": failure.has_response}
@@ -216,7 +216,7 @@ class RemoteModel:
         return ModelFailed(message, retryable=retryable, unpaid=unpaid, answered=answered)
 
 
-def _bounded(found: Completion, asked: str) -> Completion:
+def _clamp_reported(found: Completion, asked: str) -> Completion:
     """Clamp the token counts and the model name that the provider reports."""
     name = found.model if 0 < len(found.model) <= MAX_MODEL_NAME and found.model.isprintable() else asked
     input_tokens, output_tokens, cached_tokens = (

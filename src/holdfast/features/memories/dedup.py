@@ -44,7 +44,7 @@ Suggestion = Literal["restates", "merge", "supersede", "contradicts"]
 MIN_WORDS = 8
 """Shorter texts are never duplicates: they may match by chance, and their title carries the meaning."""
 MAX_COMPARED = 6
-"""Candidates that are read and compared; at most MOST_SIMILAR of them are returned."""
+"""Candidates that are read and compared; at most MAX_SIMILAR of them are returned."""
 MAX_SIMILAR = 3
 READ_BATCH = 32
 """Memories with identical text that are read per query."""
@@ -90,8 +90,8 @@ def find_duplicates(ctx: Context, write: Transaction, draft: Memory) -> DedupRes
     numbers = minhash.memory_hashes(draft, search_columns(draft)["parsed"])
     shared = minhash.find_matches(write.session, numbers)
     same = find_same_text_ids(ctx, write.session, numbers, shared, write.now)
-    if before := _find_exact_duplicate(ctx, write, draft, same):
-        return DedupResult("restated", (before,))
+    if duplicate := _find_exact_duplicate(ctx, write, draft, same):
+        return DedupResult("restated", (duplicate,))
     near = _find_near_duplicates(ctx, write, draft, [*same[:MAX_COMPARED], *shared.near])
     for one in near:
         if one.likeness.relation == "same" and _adds_nothing(one.memory, draft):

@@ -1,7 +1,7 @@
 """Depth rules for reflections: no cycles, depth = max(sources) + 1, capped by namespace policy.
 
-Every write of a source link passes `stand`; every move of a memory with a depth into a namespace passes `must_fit`.
-`Transaction.change` guarantees that a depth never decreases.
+Every write of a source link passes `check_link`; every move of a memory with a depth into a namespace passes
+`check_depth`. `Transaction.change` guarantees that a depth never decreases.
 """
 
 from collections.abc import Iterable

@@ -20,7 +20,7 @@ _PLAIN_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
 
 
 def render_file(fields: dict[str, Any], content: str) -> str:
-    """Render a file; `read` parses it back without loss."""
+    """Render a file; `parse_file` parses it back without loss."""
     ahead = [f"{name}: {_encode_value(value)}" for name, value in fields.items()]
     return "\n".join([FENCE, *ahead, FENCE, "", content])
 

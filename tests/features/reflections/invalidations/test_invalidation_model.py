@@ -136,7 +136,7 @@ class World:
     """A store and the model."""
 
     def __init__(self, ctx: holdfast.Holdfast) -> None:
-        self.hold, self.model = ctx, Model()
+        self.ctx, self.model = ctx, Model()
         ctx.call("policy_set", {"namespace": "deep", "max_reflection_depth": 32})
         place = f"deep/{next(_worlds)}"
         self.ids = [
@@ -174,26 +174,26 @@ class World:
         one, other = self.ids[step.one], self.ids[step.other % NODES]
         match step.verb:
             case "link":
-                self.hold.link(one, other, relation=step.relation)
+                self.ctx.link(one, other, relation=step.relation)
             case "unlink":
-                self.hold.kg_invalidate(one, other, step.relation)
+                self.ctx.kg_invalidate(one, other, step.relation)
             case "delete":
-                self.hold.delete(one)
+                self.ctx.delete(one)
             case "archive":
-                (outcome,) = self.hold.archive(ids=[one]).outcomes
+                (outcome,) = self.ctx.archive(ids=[one]).outcomes
                 if outcome.outcome == "rejected":
                     raise HoldfastError
             case "end":
-                self.hold.update(one, valid_until="2020-01-01")
+                self.ctx.update(one, valid_until="2020-01-01")
             case "back":
                 self.bring_back(one)
             case "change":
-                with self.hold.ctx.transaction() as write:
+                with self.ctx.ctx.transaction() as write:
                     write.local(ChangeSet).changed.add(one)
 
     def bring_back(self, id: str) -> None:
         """Restore a memory and remove its expiry."""
-        with self.hold.ctx.transaction() as write:
+        with self.ctx.ctx.transaction() as write:
             memory = write.get(MEMORY, id)
             assert memory is not None
             write.change(MEMORY, memory, replace(memory, state="live", valid_until=None), "restore")
@@ -201,10 +201,10 @@ class World:
     def settle(self, verb: str, dependent: int) -> None:
         """Change all notices of one memory; closed ones cannot be acknowledged."""
         status = {"acknowledge": "acknowledged", "dismiss": "dismissed", "resolve": "resolved"}[verb]
-        with self.hold.ctx.reading() as session:
+        with self.ctx.ctx.reading() as session:
             rows = session.rows("invalidation_ever", dependent=self.ids[dependent])
         if rows:
-            self.hold.call(f"invalidations_{verb}", {"ids": [row[0] for row in rows]})
+            self.ctx.call(f"invalidations_{verb}", {"ids": [row[0] for row in rows]})
         if self.model.away.get(dependent) == "deleted":
             return
         for key, (cause, was) in self.model.told.items():
@@ -212,12 +212,12 @@ class World:
                 self.model.told[key] = (cause, status)
 
     def changes(self) -> int:
-        with self.hold.ctx.reading() as session:
+        with self.ctx.ctx.reading() as session:
             return journal.get_head(session).seq
 
     def read_notices(self) -> dict[Key, tuple[str, str]]:
         place = {id: number for number, id in enumerate(self.ids)}
-        with self.hold.ctx.reading() as session:
+        with self.ctx.ctx.reading() as session:
             found = [session.rows("invalidation_ever", dependent=id) for id in self.ids]
         rows = [INVALIDATION.load(row) for many in found for row in many]
         return {(place[r.invalidated], place[r.invalidating], place[r.dependent]): (r.cause, r.status) for r in rows}

@@ -83,13 +83,13 @@ def test_invalidations_are_listed_by_what_they_are_about_and_in_pages(
     clock.move(seconds=1)
     clocked_store.delete(second)
 
-    def listed(**which: Any) -> list[str]:
+    def list_dependents(**which: Any) -> list[str]:
         return [one.dependent_id for one in clocked_store.invalidations(**which).invalidations]
 
-    assert listed() == [there, near]
-    assert listed(namespace="elsewhere") == [there]
-    assert listed(invalidated_id=first) == [near]
-    assert listed(dependent_id=there, status=["open", "resolved"]) == [there]
-    assert listed(status=["resolved"]) == []
+    assert list_dependents() == [there, near]
+    assert list_dependents(namespace="elsewhere") == [there]
+    assert list_dependents(invalidated_id=first) == [near]
+    assert list_dependents(dependent_id=there, status=["open", "resolved"]) == [there]
+    assert list_dependents(status=["resolved"]) == []
     page = clocked_store.invalidations(limit=1, offset=1)
     assert ([one.dependent_id for one in page.invalidations], page.count, page.total) == ([near], 1, 2)

@@ -102,11 +102,11 @@ class Store(Request, frozen=True):
     def to_draft(self, ctx: Context) -> Draft:
         """Build the draft to validate: missing fields are UNSET, times are microseconds."""
 
-        def given(name: str) -> Any:
+        def value_or_unset(name: str) -> Any:
             value = getattr(self, name)
             return UNSET if value is None or value in ([], {}) else value
 
-        def moment(name: str) -> Any:
+        def time_or_unset(name: str) -> Any:
             value = getattr(self, name)
             return UNSET if value is None else parse_timestamp(value, name)
 
@@ -119,7 +119,7 @@ class Store(Request, frozen=True):
             tags=tuple(self.tags) if self.tags else UNSET,
             citations=tuple(self.citations) if self.citations else UNSET,
             **{
-                name: given(name)
+                name: value_or_unset(name)
                 for name in (
                     "tier",
                     "priority",
@@ -135,7 +135,7 @@ class Store(Request, frozen=True):
                     "place",
                 )
             },
-            **{name: moment(name) for name in ("expires_at", "valid_from", "valid_until", "occurred_at")},
+            **{name: time_or_unset(name) for name in ("expires_at", "valid_from", "valid_until", "occurred_at")},
         )
 
 

@@ -30,7 +30,7 @@ NOISE = 0.002
 
 
 _MAYBE = re.compile(r"\bimport (re|regex)\b|\bfrom (re|regex|sre_\w+) |\bpattern=")
-_HANDED_ON = {"_is": "match", "_while": "match"}
+_HANDED_ON = {"_match": "match", "_read_while": "match"}
 """Functions that receive a pattern, and the method they call."""
 
 

@@ -86,7 +86,7 @@ def holdfast_over() -> Callable[..., Holdfast]:
 
 
 @pytest.fixture
-def hold(store: Store, holdfast_over: Callable[..., Holdfast]) -> Holdfast:
+def ctx(store: Store, holdfast_over: Callable[..., Holdfast]) -> Holdfast:
     return holdfast_over(store)
 
 

@@ -94,7 +94,7 @@ def test_every_number_has_a_bit_and_what_fills_the_last_word_is_the_same_for_all
 def test_signs_differ_in_as_many_bits_as_numbers_have_another_sign(dim: int, seed: int) -> None:
     one, other = numpy.random.default_rng(seed).standard_normal((2, dim)).astype("<f4")
     both = int.from_bytes(signs_of(one.tobytes())) ^ int.from_bytes(signs_of(other.tobytes()))
-    assert both.bit_count() == int((numpy.signbit(one) != numpy.signbit(other)).weighted_sum())
+    assert both.bit_count() == int((numpy.signbit(one) != numpy.signbit(other)).sum())
 
 
 # Against an exhaustive search

@@ -13,7 +13,7 @@ from holdfast.kernel.storage.sqlite import copy_store as sqlite_copy_store
 
 OF_THE_ENGINE = {
     "postgres": {"memory_text", "node_key"},
-    "sqlite": {"embedding_sign", "embedding_pack", "embedding_removed"},
+    "sqlite": {"embedding_sign", "embedding_pack", "embedding_gone"},
 }
 """Tables of one engine only: words follow from memories, bits from vectors, the key from the store."""
 CATALOG = {

@@ -72,7 +72,7 @@ def test_an_old_memory_is_found_though_newer_ones_elsewhere_hold_the_same_words(
 
 
 def test_how_common_a_word_is_follows_the_store_as_it_grows(ctx: Holdfast, store: Store) -> None:
-    store._counts.common = 2  # type: ignore[attr-defined]
+    store._counts.min_count = 2  # type: ignore[attr-defined]
     with ctx.ctx.reading() as session:
         assert session.document_frequencies(["appl"], 8) == {}
     fill(ctx, *["apple"] * 8)

@@ -28,7 +28,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def hold(path: Path) -> Iterator[holdfast.Holdfast]:
+def ctx(path: Path) -> Iterator[holdfast.Holdfast]:
     with holdfast.open(str(path), agent_id="ai:tester@here") as opened:
         yield opened
 

@@ -315,7 +315,7 @@ def test_a_vector_of_another_number_of_dimensions_is_refused_for_its_model(ctx: 
 def test_vectors_of_another_number_of_dimensions_are_not_kept_beside_those_of_their_model(ctx: Holdfast) -> None:
     first = store_with_vector(ctx, "First", unit_vector([1, 0]))
     id = str(ctx.store(title="Long", content="of many passages").id)
-    with pytest.raises(Invalid, match="'one' here have 2 numbers, got 3"):
+    with pytest.raises(Invalid, match="'one' in this store have 2 numbers, got 3"):
         cut(ctx, id, (0, 7, [1, 0]), (8, 16, [1, 0, 0]))
     with ctx.ctx.reading() as session:
         assert [(one.memory, one.dim) for one in read_embeddings(session)] == [(first, 2)]

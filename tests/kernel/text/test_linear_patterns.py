@@ -49,31 +49,35 @@ def of_dates() -> list[Pattern]:
 
 
 BUILT: dict[Call, Callable[[], list[re.Pattern[str]]]] = {
-    Call("features.ingest.helpers", "_sign"): list,  # kept by the module
-    Call("features.context_blocks.context_packing", "clean"): lambda: made_by(
+    Call("features.ingest.helpers", "_build_signal"): list,  # kept by the module
+    Call("features.context_blocks.context_packing", "clean_text"): lambda: made_by(
         lambda: context_packing.clean_text("text", "a1b2c3")
     ),
-    Call("features.ingest.answer_schema", "_must_be_pattern"): list,  # never matched with anything
-    Call("kernel.prompt", "without"): lambda: made_by(lambda: prompt.remove_code("text", "a1b2c3")),
-    Call("features.recall.query", "_told"): lambda: [query._prior_answer_pattern()],
-    Call("features.recall.query", "first_person"): lambda: made_by(
+    Call("features.ingest.answer_schema", "_check_pattern"): list,  # never matched with anything
+    Call("kernel.prompt", "remove_code"): lambda: made_by(lambda: prompt.remove_code("text", "a1b2c3")),
+    Call("features.recall.query", "_prior_answer_pattern"): lambda: [query._prior_answer_pattern()],
+    Call("features.recall.query", "rewrite_in_first_person"): lambda: made_by(
         lambda: query.rewrite_in_first_person("Did Ann Lee meet Bob?", ["Ann Lee", "Bob"])
     ),
     Call("kernel.text.bigrams", "_patterns"): lambda: list(bigrams._patterns()),
-    Call("kernel.text.secrets", "_compiled"): lambda: [secrets._compile(n) for n in range(len(secrets._PREFIXED))],
-    Call("features.ingest.segment", "_Reading._fenced"): lambda: made_by(
+    Call("kernel.text.secrets", "_compile"): lambda: [secrets._compile(n) for n in range(len(secrets._PREFIXED))],
+    Call("features.ingest.segment", "_Parser._read_fenced"): lambda: made_by(
         lambda: list(segment.split_segments("````\ntext\n````\n"))
     ),
-    Call("kernel.text.prompt_injection", "_compiled"): lambda: [
+    Call("kernel.text.prompt_injection", "_compile"): lambda: [
         prompt_injection._compile(n) for n in range(len(prompt_injection._SIGNS))
     ],
     Call("kernel.text.language", "_is_most"): lambda: made_by(lambda: language.detect_language("это просто текст")),
-    Call("kernel.text.language", "tongue"): lambda: made_by(lambda: language.detect_language("some plain text")),
-    Call("features.curation.persona", "_named"): lambda: made_by(lambda: personas._contains_name("text", "Ann Lee")),
-    Call("kernel.storage.postgres.driver_errors", "_away"): lambda: [
+    Call("kernel.text.language", "detect_language"): lambda: made_by(
+        lambda: language.detect_language("some plain text")
+    ),
+    Call("features.curation.personas", "_contains_name"): lambda: made_by(
+        lambda: personas._contains_name("text", "Ann Lee")
+    ),
+    Call("kernel.storage.postgres.driver_errors", "_connection_error"): lambda: [
         re.compile(words) for words, _ in driver_errors._BY_MESSAGE
     ],
-    Call("surfaces.install.targets", "_hook"): lambda: made_by(lambda: targets._hook_entry("Stop", "stop", {})),
+    Call("surfaces.install.targets", "_hook_entry"): lambda: made_by(lambda: targets._hook_entry("Stop", "stop", {})),
 }
 """Patterns built at run time, by the function that builds them."""
 
@@ -83,7 +87,7 @@ def every_pattern() -> list[Pattern]:
     known = {(one.compiled.pattern, one.compiled.flags) for one in found}
     found += [one for one in find_module_patterns() if (one.compiled.pattern, one.compiled.flags) not in known]
     for place, build in BUILT.items():
-        method = "match" if place.function == "_Reading._fenced" else "search"
+        method = "match" if place.function == "_Parser._read_fenced" else "search"
         found += [Pattern(".".join(place), one, frozenset((method,))) for one in build()]
     return [one for one in (*found, *of_dates()) if not one.place.startswith(OWN_FILES)]
 

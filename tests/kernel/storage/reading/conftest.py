@@ -21,7 +21,7 @@ def empty(engine: str, tmp_path_factory: pytest.TempPathFactory, request: pytest
 
 
 @pytest.fixture(scope="module")
-def hold(empty: OpenStore) -> holdfast.Holdfast:
+def ctx(empty: OpenStore) -> holdfast.Holdfast:
     """A filled store; files that need other content override it."""
     fill(empty.hold, empty.address)
     return empty.hold

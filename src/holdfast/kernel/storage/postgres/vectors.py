@@ -67,7 +67,7 @@ def find_nearest(
         session.rows(
             "embedding_tune_index", breadth=min(max(MIN_EF_SEARCH, PASSAGES_PER_MEMORY * limit), MAX_EF_SEARCH)
         )
-        found = session.select(("embedding_nearest", *parts, f"embedding_found.by_{vector.dim}"), asked)
+        found = session.select(("embedding_nearest", *parts, f"embedding_nearest.by_{vector.dim}"), asked)
         if len(best := _best_per_memory(found)) >= limit:
             return best[:limit]
     while True:

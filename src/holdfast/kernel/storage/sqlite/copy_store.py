@@ -34,7 +34,7 @@ from holdfast.kernel.storage.sqlite.open_store import (
     prepare_file,
 )
 
-DERIVED_TABLES = {"embedding_sign", "embedding_pack", "embedding_removed"}
+DERIVED_TABLES = {"embedding_sign", "embedding_pack", "embedding_gone"}
 """Tables of one engine that are derived from others."""
 
 

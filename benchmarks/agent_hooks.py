@@ -21,8 +21,8 @@ def measure_hooks(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row
     """Each prompt is a new one, so that what is captured piles up as it does in a session."""
     path = place / "hooks.db"
     fill(path, SIZE, lambda: None)
-    with open_store(path, "minilm") as ctx:
-        ctx.call("reembed", {})
+    with open_store(path, "minilm") as hold:
+        hold.call("reembed", {})
     prose, step = Prose(11), meter.start_phase("answering hooks")
     doers: dict[str, Doer] = {
         "recall": timer(lambda prompt: cold.run(holdfast_command("recall", prompt, "--json", "--db", str(path)))),

@@ -36,49 +36,49 @@ where id in (select id from task where ready_at <= :now order by ready_at, id li
 """
 
 
-def measure_claims(ctx: Holdfast, tasks: int, rounds: int) -> dict[str, Spread]:
+def measure_claims(hold: Holdfast, tasks: int, rounds: int) -> dict[str, Spread]:
     """Batches of claims, by the operation and by the bare statement in turns."""
-    plan(ctx, tasks)
+    plan(hold, tasks)
 
     def ours(_: int) -> None:
-        assert ctx.task_claim(limit=BATCH, seconds=3600).count == BATCH
+        assert hold.task_claim(limit=BATCH, seconds=3600).count == BATCH
 
     def bare(_: int) -> None:
-        with ctx.ctx.store.transaction() as session:
-            now = ctx.ctx.now()
+        with hold.ctx.store.transaction() as session:
+            now = hold.ctx.now()
             found = session.query_sql(BARE, {"now": now, "until": now + 3600 * 1_000_000, "limit": BATCH})
             assert len(found) == BATCH
 
     return in_turns({"ours": timer(ours), "bare": timer(bare)}, range(rounds), lambda: None)
 
 
-def plan(ctx: Holdfast, tasks: int, most_attempts: int = 50) -> list[str]:
+def plan(hold: Holdfast, tasks: int, most_attempts: int = 50) -> list[str]:
     """Tasks that are all due, made in one transaction: to plan them is not what is measured. Their ids."""
     from holdfast.features.tasks import service as task_service
     from holdfast.features.tasks import store as task_store
 
     drafts = (task_service.TaskDraft(f"Task {n}", "2020-01-01", most_attempts=most_attempts) for n in range(tasks))
-    drafted = [task_service.build_task(ctx.ctx, draft) for draft in drafts]
-    with ctx.ctx.store.transaction() as session:
+    drafted = [task_service.build_task(hold.ctx, draft) for draft in drafts]
+    with hold.ctx.store.transaction() as session:
         for one in drafted:
             task_store.put_task(session, one)
     return [one.id for one in drafted]
 
 
-def measure_context(ctx: Holdfast, messages: int, questions: int) -> Spread:
+def measure_context(hold: Holdfast, messages: int, questions: int) -> Spread:
     """Contexts before an answer, among so many messages of many conversations."""
     prose = Prose(8)
     said = [prose.content() for _ in range(messages)]
     for begin in range(0, messages, TURNS):
         part = said[begin : begin + TURNS]
         turns = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(part)]
-        ctx.conversation_say(turns=turns, principal="ann", channel=f"cli-{begin // EACH}", namespace="shop")
+        hold.conversation_say(turns=turns, principal="ann", channel=f"cli-{begin // EACH}", namespace="shop")
     for n in range(20):
-        ctx.fact_set(key=f"key {n}", value=said[n], principal="ann")
+        hold.fact_set(key=f"key {n}", value=said[n], principal="ann")
     seconds = []
     for _ in range(questions):
         begun = process_time()
-        ctx.build_context(prose.question(), principal="ann", channel="cli-0", namespace="shop")
+        hold.build_context(prose.question(), principal="ann", channel="cli-0", namespace="shop")
         seconds.append(process_time() - begun)
     return measure_spread(seconds)
 
@@ -88,12 +88,12 @@ def measure_agents(place: Path, arguments: argparse.Namespace) -> list[Row]:
     with database(arguments.postgres, place / "server") as server:
         stores = {"one file": str(place / "tasks.db")} | ({"PostgreSQL": server.store("ours")} if server else {})
         for name, address in stores.items():
-            with open_store(address) as ctx:
-                found = measure_claims(ctx, arguments.tasks, min(ROUNDS, arguments.tasks // BATCH // 2))
+            with open_store(address) as hold:
+                found = measure_claims(hold, arguments.tasks, min(ROUNDS, arguments.tasks // BATCH // 2))
             what = f"claim of {BATCH} tasks on {name}"
             rows.append(times(what, "the bare statement", found["bare"].p50, found["ours"].p50, at_most=3))
-    with open_store(str(place / "messages.db")) as ctx:
-        built = measure_context(ctx, arguments.messages, QUESTIONS)
+    with open_store(str(place / "messages.db")) as hold:
+        built = measure_context(hold, arguments.messages, QUESTIONS)
     what = f"build_context among {arguments.messages:,} messages, slowest 5 %"
     rows.append(times(what, "its median", built.p50, built.p95, most_ms=50))
     return rows

@@ -57,45 +57,45 @@ class ComposeTimes(NamedTuple):
     asked_work: Spread
 
 
-def fill(ctx: Holdfast, reflections: int) -> None:
+def fill(hold: Holdfast, reflections: int) -> None:
     """Reflections of depth 1 to 3 over a year and a half: every fifth used, every fiftieth superseded."""
     prose, made = Prose(1), list[str]()
     for begun in range(0, reflections, BATCH):
-        with ctx.ctx.transaction() as write:
+        with hold.ctx.transaction() as write:
             for number in range(begun, min(begun + BATCH, reflections)):
-                made.append(_reflection(ctx, write, prose, number))
+                made.append(_reflection(hold, write, prose, number))
                 if number % 3:
                     _link(write, made[-1], made[-2], "reflects_on")
                 if number % 50 == 49:
                     _link(write, made[-1], made[-26], "supersedes")
-    if ctx.ctx.embedder is not None:
-        _add_vectors(ctx, ctx.ctx.embedder)
-    with ctx.ctx.store.transaction() as session:
+    if hold.ctx.embedder is not None:
+        _add_vectors(hold, hold.ctx.embedder)
+    with hold.ctx.store.transaction() as session:
         session.many(
             "access_add",
             (
-                {"memory": id, "origin": "bench", "uses": 1 + number % 60, "used_at": ctx.ctx.now()}
+                {"memory": id, "origin": "bench", "uses": 1 + number % 60, "used_at": hold.ctx.now()}
                 for number, id in enumerate(made[::5])
             ),
         )
 
 
-def _reflection(ctx: Holdfast, write: Transaction, prose: Prose, number: int) -> str:
+def _reflection(hold: Holdfast, write: Transaction, prose: Prose, number: int) -> str:
     title, content = prose.text(number)
     draft = Draft(title=title, content=content, namespace=NAMESPACE, tier="long", kind="reflection")
     at = write.now - (number % 550) * DAY
     memory = memory_from_draft(
-        draft, id=ctx.ctx.new_id(), agent="ai:bench@here", origin=write.origin, now=at, lifetimes=ctx.ctx.lifetimes
+        draft, id=hold.ctx.new_id(), agent="ai:bench@here", origin=write.origin, now=at, lifetimes=hold.ctx.lifetimes
     )
     return write.add(MEMORY, replace(memory, reflection_depth=1 + number % 3), "reflect").id
 
 
-def _add_vectors(ctx: Holdfast, embedder: Embedder) -> None:
+def _add_vectors(hold: Holdfast, embedder: Embedder) -> None:
     """As if they had been made: who measures meanwhile would measure that, too."""
     from benchmarks.synthetic_vectors import VectorCloud, add_next_vectors
 
     cloud, after = VectorCloud(embedder, [Prose(3).text(number)[1] for number in range(CENTRES)]), 0
-    while (last := add_next_vectors(ctx, cloud, after, BATCH)) is not None:
+    while (last := add_next_vectors(hold, cloud, after, BATCH)) is not None:
         after = last
 
 
@@ -105,13 +105,13 @@ def _link(write: Transaction, source: str, target: str, relation: Relation) -> N
     write.add(LINK, Link(id, source, target, relation, at, None, "ai:bench@here", at, at, write.origin, 1), "link")
 
 
-def measure(ctx: Holdfast, times: int = TIMES) -> ComposeTimes:
+def measure(hold: Holdfast, times: int = TIMES) -> ComposeTimes:
     """How long it takes, in turns."""
-    ctx.call("skill_register", {"inline_skill": SKILL, "namespace": "team"})
+    hold.call("skill_register", {"inline_skill": SKILL, "namespace": "team"})
     prose = Prose(2)
 
     def compose(**more: str) -> None:
-        ctx.call("skill_compositional_context", {"skill_id": "team/lessons", **more})
+        hold.call("skill_compositional_context", {"skill_id": "team/lessons", **more})
 
     compose()
     compose(query=prose.question())
@@ -140,9 +140,11 @@ def main(words: list[str]) -> int:
     reflections = int(words[0]) if words else REFLECTIONS
     with ExitStack() as stack:
         place = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-compose-")))
-        ctx = stack.enter_context(opened(words[1] if words[1:] else str(place / "memory.db"), agent_id="ai:bench@here"))
-        fill(ctx, reflections)
-        found = measure(ctx)
+        hold = stack.enter_context(
+            opened(words[1] if words[1:] else str(place / "memory.db"), agent_id="ai:bench@here")
+        )
+        fill(hold, reflections)
+        found = measure(hold)
     print(f"goal: p95 {GOAL * 1000:.0f} ms")
     for name, spread in zip(NAMES, found, strict=True):
         figures = ", ".join(f"{part} {getattr(spread, part) * 1000:.1f} ms" for part in ("p50", "p95", "p99"))

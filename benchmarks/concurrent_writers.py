@@ -78,18 +78,18 @@ def run_member(kind: str, path: str, count: int, batch: int, seed: int) -> None:
 def open_writer(kind: str, path: Path) -> Callable[[list[Text]], object]:
     if kind == "bare":
         return BareTable(path).insert_all
-    ctx = app.open(settings=load({"db": str(path), "embedder": EMBEDDERS[kind]}))
-    if ctx.ctx.embedder is not None:
-        ctx.ctx.embedder.embed(["It is loaded before anything is measured."])
-    return lambda texts: store_all(ctx, texts)
+    hold = app.open(settings=load({"db": str(path), "embedder": EMBEDDERS[kind]}))
+    if hold.ctx.embedder is not None:
+        hold.ctx.embedder.embed(["It is loaded before anything is measured."])
+    return lambda texts: store_all(hold, texts)
 
 
-def store_all(ctx: app.Holdfast, texts: list[Text]) -> None:
+def store_all(hold: app.Holdfast, texts: list[Text]) -> None:
     memories = [{"title": title, "content": content, "tier": "long"} for title, content in texts]
     if len(memories) == 1:
-        ctx.call("store", memories[0])
+        hold.call("store", memories[0])
     else:
-        ctx.call("bulk_store", {"memories": memories})
+        hold.call("bulk_store", {"memories": memories})
 
 
 if __name__ == "__main__":

@@ -96,11 +96,11 @@ def stores_of(place: Path, database: Database) -> Iterator[Stores]:
 
 def grow(stores: Stores, before: int, size: int, meter: ProgressMeter) -> None:
     """Let every store hold so many memories."""
-    for name, ctx in ((SQLITE, stores.sqlite), (POSTGRES, stores.postgres)):
+    for name, hold in ((SQLITE, stores.sqlite), (POSTGRES, stores.postgres)):
         prose, step = Prose(size), meter.start_phase(f"filling {size:,} memories on {name}")
         for begin in range(before, size, BATCH):
             memories = [prose.memory(number) for number in range(begin, min(begin + BATCH, size))]
-            ctx.call("bulk_store", {"memories": memories})
+            hold.call("bulk_store", {"memories": memories})
             step()
     step = meter.start_phase("filling the bare database")
     stores.writing.follow(stores.reading)
@@ -132,9 +132,9 @@ class Sample:
             [(f"{part} {title}", content) for title, content in map(prose.text, range(seed, seed + count))]
             for part in range(3)
         )
-        with open_store(url) as ctx:
+        with open_store(url) as hold:
             for text in (*others, *more):
-                store(ctx, text)
+                store(hold, text)
         found = transactions(url, 2 * count)
         self.one_by_one, self.at_once = found[:count], found[count:]
 
@@ -150,8 +150,8 @@ def storing(stores: Stores, sample: Sample, step: Callable[[], None]) -> Found:
     return in_turns(doers, range(len(sample.texts)), step)
 
 
-def store(ctx: Holdfast, text: Text) -> None:
-    ctx.call("store", {"title": text[0], "content": text[1], "tier": "long", "tags": ["kept", "measured"]})
+def store(hold: Holdfast, text: Text) -> None:
+    hold.call("store", {"title": text[0], "content": text[1], "tier": "long", "tags": ["kept", "measured"]})
 
 
 def recalling_near(stores: Stores, ours: str, size: int, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
@@ -159,14 +159,14 @@ def recalling_near(stores: Stores, ours: str, size: int, rounds: Rounds, meter: 
     embedder, prose = MiniLm(), Prose(6)
     give_vectors(stores, embedder, rounds, meter)
     step = meter.start_phase(f"recalling among {size:,} with vectors")
-    with open_store(ours, "minilm") as ctx:
+    with open_store(ours, "minilm") as hold:
         doers = {
             "bare": timer(lambda question: stores.reading.ask_near(question, embedder.embed([question])[0])),
-            "ours": timer(lambda question: ctx.call("recall", {"context": question})),
+            "ours": timer(lambda question: hold.call("recall", {"context": question})),
         }
         for ask in doers.values():
             ask("What was it about?")
-        check_vector_search(ctx, "What was it about?")
+        check_vector_search(hold, "What was it about?")
         return near_rows(size, in_turns(doers, [prose.question() for _ in range(rounds.questions)], step))
 
 

@@ -36,29 +36,29 @@ MIN_SPEEDUP = 20
 """So many times as fast must the same document be the second time."""
 
 
-class Elapsed(NamedTuple):
+class Timing(NamedTuple):
     seconds: float
     work: float
     """Seconds of a processor."""
 
 
-def time_work(work: Any) -> Elapsed:
+def time_work(work: Any) -> Timing:
     begun, used = perf_counter(), process_time()
     work()
-    return Elapsed(perf_counter() - begun, process_time() - used)
+    return Timing(perf_counter() - begun, process_time() - used)
 
 
 def fill(address: str, memories: int) -> None:
     """A store that was lived in: notes and conversations in twenty namespaces, all with vectors."""
     prose = Prose(1)
-    with open_store(address) as ctx:
+    with open_store(address) as hold:
         for begin in range(0, memories, BATCH):
             batch = [prose.memory(number) for number in range(begin, min(begin + BATCH, memories))]
-            ctx.call("bulk_store", {"memories": batch})
+            hold.call("bulk_store", {"memories": batch})
         cloud = VectorCloud(MiniLm(), [prose.content() for _ in range(CENTRES)])
         after: int | None = 0
         while after is not None:
-            after = add_next_vectors(ctx, cloud, after, BATCH)
+            after = add_next_vectors(hold, cloud, after, BATCH)
 
 
 def document(segments: int, seed: int = 2) -> str:
@@ -71,7 +71,7 @@ def document(segments: int, seed: int = 2) -> str:
     return "\n\n".join(lines) + "\n"
 
 
-def floor(place: Path, text: str) -> Elapsed:
+def floor(place: Path, text: str) -> Timing:
     """The vectors of every text, and the bare rows."""
     embedder, table = MiniLm(), BareTable(place / "bare.db")
     embedder.embed(["Loaded."])
@@ -91,13 +91,13 @@ def measure_ingest(address: str, place: Path, segments: int, memories: int) -> l
     fill(address, memories)
     text = document(segments)
     asked = {"content": text, "namespace": NAMESPACE, "source_uri": SOURCE}
-    with open_store(address, "minilm") as ctx:
-        ctx.call("ingest", {"content": document(5, seed=3), "namespace": NAMESPACE})
+    with open_store(address, "minilm") as hold:
+        hold.call("ingest", {"content": document(5, seed=3), "namespace": NAMESPACE})
         before = peak()
         bare = floor(place, text)
-        ours = time_work(lambda: _ingest(ctx, asked, segments))
+        ours = time_work(lambda: _ingest(hold, asked, segments))
         grown = peak() - before
-        again = time_work(lambda: ctx.call("ingest", asked))
+        again = time_work(lambda: hold.call("ingest", asked))
     print(f"{segments:,} segments into {memories:,} memories; {grown} MiB more at the peak")
     return [
         rate(
@@ -112,8 +112,8 @@ def measure_ingest(address: str, place: Path, segments: int, memories: int) -> l
     ]  # fmt: skip
 
 
-def _ingest(ctx: Holdfast, asked: dict[str, Any], segments: int) -> None:
-    found = ctx.call("ingest", asked)
+def _ingest(hold: Holdfast, asked: dict[str, Any], segments: int) -> None:
+    found = hold.call("ingest", asked)
     assert found.total == segments, found.total
     print({name: number for name, number in found.decisions.items() if number})
 

@@ -55,11 +55,11 @@ def make_cloud(embedder: MiniLm, rounds: Rounds, meter: ProgressMeter) -> Vector
 def add_vectors(path: Path, size: int, cloud: VectorCloud, step: Callable[[], None]) -> None:
     """To every memory of a store, a thousand memories a transaction."""
     after: int | None = 0
-    with open_store(path) as ctx:
+    with open_store(path) as hold:
         for _ in range(0, size, BATCH):
-            after = add_next_vectors(ctx, cloud, after or 0, BATCH)
+            after = add_next_vectors(hold, cloud, after or 0, BATCH)
             step()
-        add_next_vectors(ctx, cloud, after or 0, BATCH)
+        add_next_vectors(hold, cloud, after or 0, BATCH)
 
 
 @contextmanager
@@ -205,10 +205,10 @@ def measure_reembedding(place: Path, rounds: Rounds, meter: ProgressMeter) -> li
     embedder.embed(passages[:1])
     bare = timer(embedder.embed)(passages)
     step()
-    with open_store(place / "store.db") as ctx:
-        ctx.call("bulk_store", {"memories": memories})
-    with open_store(place / "store.db", "minilm") as ctx:
-        ours = timer(lambda _: ctx.call("reembed", {}))(0)
+    with open_store(place / "store.db") as hold:
+        hold.call("bulk_store", {"memories": memories})
+    with open_store(place / "store.db", "minilm") as hold:
+        ours = timer(lambda _: hold.call("reembed", {}))(0)
     step()
     what = f"vectors by `reembed` of {rounds.reembedded:,} memories"
     return [rate(what, "the model alone", len(passages) / bare, len(passages) / ours)]

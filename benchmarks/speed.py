@@ -49,8 +49,8 @@ def storing(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
     """One memory at a time, each durable before the next."""
     prose, table = Prose(1), BareTable(place / "bare.db")
     texts = [prose.text(number) for number in range(rounds.stores)]
-    with open_store(place / "store.db") as ctx:
-        doers = {"bare": timer(table.insert), "ours": timer(lambda text: store(ctx, text))}
+    with open_store(place / "store.db") as hold:
+        doers = {"bare": timer(table.insert), "ours": timer(lambda text: store(hold, text))}
         found = in_turns(doers, texts, meter.start_phase("storing one at a time"))
     table.close()
     bare, ours = found["bare"], found["ours"]
@@ -60,8 +60,8 @@ def storing(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
     ]
 
 
-def store(ctx: Holdfast, text: Text) -> None:
-    ctx.call("store", {"title": text[0], "content": text[1], "tier": "long"})
+def store(hold: Holdfast, text: Text) -> None:
+    hold.call("store", {"title": text[0], "content": text[1], "tier": "long"})
 
 
 def storing_in_bulk(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
@@ -72,8 +72,8 @@ def storing_in_bulk(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[R
     def insert(memories: list[dict[str, str]]) -> None:
         table.insert_all((memory["title"], memory["content"]) for memory in memories)
 
-    with open_store(place / "store.db") as ctx:
-        doers = {"bare": timer(insert), "ours": timer(lambda memories: ctx.call("bulk_store", {"memories": memories}))}
+    with open_store(place / "store.db") as hold:
+        doers = {"bare": timer(insert), "ours": timer(lambda memories: hold.call("bulk_store", {"memories": memories}))}
         found = in_turns(doers, batches, meter.start_phase("storing in bulk"))
     table.close()
     return [rate("stores in one transaction", "the same inserts", BATCH / found["bare"].p50, BATCH / found["ours"].p50)]
@@ -95,10 +95,10 @@ def storing_together(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[
 def fill(path: Path, size: int, step: Callable[[], None]) -> None:
     """Make a memory of a size through the library, a thousand memories a transaction."""
     prose = Prose(size)
-    with open_store(path) as ctx:
+    with open_store(path) as hold:
         for begin in range(0, size, BATCH):
             memories = [prose.memory(number) for number in range(begin, min(begin + BATCH, size))]
-            ctx.call("bulk_store", {"memories": memories})
+            hold.call("bulk_store", {"memories": memories})
             step()
 
 
@@ -137,8 +137,8 @@ def connecting(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
 def calling(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
     """Calls one after the other over MCP: reading a memory, against a tool that does nothing."""
     path = place / "call.db"
-    with open_store(path) as ctx:
-        id = ctx.call("store", {"title": "Deploy day", "content": "We deploy on Tuesdays."}).id
+    with open_store(path) as hold:
+        id = hold.call("store", {"title": "Deploy day", "content": "We deploy on Tuesdays."}).id
     with cold.Server(cold.BARE_SERVER) as bare, cold.Server(holdfast_command("mcp", "--db", str(path))) as ours:
         for server in (bare, ours):
             server.initialize()

@@ -77,17 +77,17 @@ class BareTables:
                 cursor.executemany(f"insert into bare_{table} values ({marks})", many)
 
 
-def fill(ctx: Holdfast, roots: int) -> list[str]:
+def fill(hold: Holdfast, roots: int) -> list[str]:
     """The roots, their reflections and the observations; the ids of the roots."""
     prose, found = Prose(4), list[str]()
     kept = [
         id
         for begun in range(0, roots * DEPENDENTS * (OBSERVATIONS + 1) + roots, BATCH)
-        for id in _store_batch(ctx, prose, begun)
+        for id in _store_batch(hold, prose, begun)
     ]
     for _ in range(roots):
         root, *above = [kept.pop() for _ in range(DEPENDENTS + 1)]
-        with ctx.ctx.transaction() as write:
+        with hold.ctx.transaction() as write:
             for place, id in enumerate(above):
                 grounds = [kept.pop() for _ in range(OBSERVATIONS)]
                 below = above[place - 1] if place % CHAIN else root
@@ -96,9 +96,9 @@ def fill(ctx: Holdfast, roots: int) -> list[str]:
     return found
 
 
-def _store_batch(ctx: Holdfast, prose: Prose, begun: int) -> list[str]:
+def _store_batch(hold: Holdfast, prose: Prose, begun: int) -> list[str]:
     memories = [prose.memory(number) for number in range(begun, begun + BATCH)]
-    ids: list[str] = ctx.call("bulk_store", {"memories": memories}).ids
+    ids: list[str] = hold.call("bulk_store", {"memories": memories}).ids
     return ids
 
 
@@ -109,20 +109,20 @@ def _link(write: Transaction, source: str, target: str, relation: Relation) -> L
     )
 
 
-def measure_superseding(ctx: Holdfast, roots: Sequence[str], floor: Floor) -> Row:
+def measure_superseding(hold: Holdfast, roots: Sequence[str], floor: Floor) -> Row:
     """Superseding one root after the other, each time against the rows that it wrote."""
-    heirs = _store_batch(ctx, Prose(5), 10_000_000)
+    heirs = _store_batch(hold, Prose(5), 10_000_000)
     written: list[Rows] = []
 
     def supersede(number: int) -> None:
-        told = ctx.call("link", {"source_id": heirs[number], "target_id": roots[number], "relation": "supersedes"})
+        told = hold.call("link", {"source_id": heirs[number], "target_id": roots[number], "relation": "supersedes"})
         assert len(told.invalidation_notified) == DEPENDENTS
 
     timed = timer(supersede)
 
     def ours(number: int) -> float:
         seconds = timed(number)
-        with ctx.ctx.reading() as session:
+        with hold.ctx.reading() as session:
             written.append(_newest_rows(session))
         return seconds
 
@@ -140,20 +140,20 @@ def _newest_rows(session: Session) -> Rows:
     return {table: session.query_sql(asked, {"at": at}) for table, asked in TABLES.items()}
 
 
-def measure_marks(ctx: Holdfast) -> Row:
+def measure_marks(hold: Holdfast) -> Row:
     """Recalls with marks against what they would take without them: the time of the marks is taken by itself."""
     prose = Prose(6)
     questions = [prose.question() for _ in range(QUESTIONS)]
     hits: dict[str, list[str]] = {
-        question: [hit.id for hit in ctx.call("recall", {"context": question}).memories] for question in questions
+        question: [hit.id for hit in hold.call("recall", {"context": question}).memories] for question in questions
     }
 
     def marks(question: str) -> None:
-        with ctx.ctx.reading() as session:
-            invalidations.find_stale(session, ctx.ctx.caller, hits[question], ctx.ctx.now())
+        with hold.ctx.reading() as session:
+            invalidations.find_stale(session, hold.ctx.caller, hits[question], hold.ctx.now())
 
     doers: dict[str, Callable[[Any], float]] = {
-        "recall": timer(lambda question: ctx.call("recall", {"context": question})),
+        "recall": timer(lambda question: hold.call("recall", {"context": question})),
         "marks": timer(marks),
     }
     found = in_turns(doers, questions, lambda: None)
@@ -162,9 +162,9 @@ def measure_marks(ctx: Holdfast) -> Row:
 
 
 def measure_stale(address: str, floor: Callable[[], Floor], roots: int) -> list[Row]:
-    with open_store(address) as ctx:
-        made = fill(ctx, roots)
-        return [measure_superseding(ctx, made, floor()), measure_marks(ctx)]
+    with open_store(address) as hold:
+        made = fill(hold, roots)
+        return [measure_superseding(hold, made, floor()), measure_marks(hold)]
 
 
 def main(words: Sequence[str]) -> int:

@@ -33,16 +33,16 @@ class VectorCloud:
         return [Vector(one.tobytes()) for one in found.astype("<f4")]
 
 
-def check_vector_search(ctx: Holdfast, question: str) -> None:
+def check_vector_search(hold: Holdfast, question: str) -> None:
     """Raise unless vectors take part: who finds by words alone is not measured."""
-    found = ctx.call("recall", {"context": question})
+    found = hold.call("recall", {"context": question})
     if found.mode != "hybrid":
         raise RuntimeError(f"Vectors did not take part in a recall: {found.meta}")
 
 
-def add_next_vectors(ctx: Holdfast, cloud: VectorCloud, after: int, count: int) -> int | None:
+def add_next_vectors(hold: Holdfast, cloud: VectorCloud, after: int, count: int) -> int | None:
     """Give the next memories vectors, as if they had been made of them: the row of the last, or None at the end."""
-    with ctx.ctx.transaction() as write:
+    with hold.ctx.transaction() as write:
         due = vectors.list_due_after(write.session, cloud.model, after, count)
         if not due:
             vectors.set_watermark(

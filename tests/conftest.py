@@ -97,6 +97,6 @@ def db(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[
 
 
 @pytest.fixture
-def ctx(db: str) -> Iterator[holdfast.Holdfast]:
+def hold(db: str) -> Iterator[holdfast.Holdfast]:
     with holdfast.open(db, agent_id="ai:tester@here") as opened:
         yield opened

@@ -9,14 +9,14 @@ from holdfast.features.sync.exchange import sync_stores
 from holdfast.kernel.caller import Caller
 
 
-def disagree(ctx: holdfast.Holdfast, id: str, content: str, *, owner: str) -> None:
+def disagree(hold: holdfast.Holdfast, id: str, content: str, *, owner: str) -> None:
     """Change a memory in two stores concurrently and sync, so that it has a conflict."""
     with (
         TemporaryDirectory() as folder,
-        holdfast.open(str(Path(folder) / "other.db"), agent_id=owner, now=ctx.ctx.now) as other,
+        holdfast.open(str(Path(folder) / "other.db"), agent_id=owner, now=hold.ctx.now) as other,
     ):
-        sync_stores(other.ctx, ctx.ctx, "pull", trust_source=True)
-        mine: Any = ctx.call("get", {"id": id}, caller=Caller(owner))
+        sync_stores(other.ctx, hold.ctx, "pull", trust_source=True)
+        mine: Any = hold.call("get", {"id": id}, caller=Caller(owner))
         other.update(id=id, content=content)
-        ctx.call("update", {"id": id, "content": f"{mine.content} {content}"}, caller=Caller(owner))
-        sync_stores(other.ctx, ctx.ctx, "push", trust_source=True)
+        hold.call("update", {"id": id, "content": f"{mine.content} {content}"}, caller=Caller(owner))
+        sync_stores(other.ctx, hold.ctx, "push", trust_source=True)

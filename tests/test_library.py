@@ -27,33 +27,33 @@ def test_what_is_public_is_what_is_listed() -> None:
         holdfast.nonsense  # noqa: B018 - reading it is the test
 
 
-def test_every_operation_is_a_method_with_its_description(ctx: Any) -> None:
+def test_every_operation_is_a_method_with_its_description(hold: Any) -> None:
     for name in REGISTRY.entries:
-        assert getattr(ctx, name).__doc__ == REGISTRY[name].description
-        assert name in dir(ctx)
+        assert getattr(hold, name).__doc__ == REGISTRY[name].description
+        assert name in dir(hold)
 
 
-def test_what_is_no_operation_is_no_method(ctx: Any) -> None:
+def test_what_is_no_operation_is_no_method(hold: Any) -> None:
     with pytest.raises(AttributeError):
-        ctx.nonsense  # noqa: B018 - reading it is the test
+        hold.nonsense  # noqa: B018 - reading it is the test
 
 
-def test_arguments_come_by_place_or_by_name(ctx: Any) -> None:
-    stored = ctx.store("Plan", "We deploy on Tuesdays.", namespace="team")
+def test_arguments_come_by_place_or_by_name(hold: Any) -> None:
+    stored = hold.store("Plan", "We deploy on Tuesdays.", namespace="team")
     assert (stored.title, stored.content, stored.namespace) == ("Plan", "We deploy on Tuesdays.", "team")
-    assert ctx.recall("deploy").count == ctx.search("deploy").count == 1
+    assert hold.recall("deploy").count == hold.search("deploy").count == 1
 
 
-def test_an_argument_is_not_given_twice(ctx: Any) -> None:
+def test_an_argument_is_not_given_twice(hold: Any) -> None:
     with pytest.raises(Invalid):
-        ctx.store("Plan", "x", "y")
+        hold.store("Plan", "x", "y")
     with pytest.raises(Invalid, match="given both by position and by name") as refused:
-        ctx.store("Plan", "x", title="Other")
+        hold.store("Plan", "x", title="Other")
     assert refused.value.details == {"fields": ["title"]}
 
 
-def test_a_memory_stored_by_a_program_says_so(ctx: Any) -> None:
-    stored = ctx.store("Plan", "x")
+def test_a_memory_stored_by_a_program_says_so(hold: Any) -> None:
+    stored = hold.store("Plan", "x")
     assert (stored.source, stored.agent_id) == ("library", "ai:tester@here")
 
 
@@ -69,10 +69,10 @@ def test_a_machine_with_a_strange_name_has_an_agent_too(monkeypatch: pytest.Monk
 
 def test_the_agent_can_be_set_from_outside(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_AGENT_ID", "ai:outside@here")
-    with holdfast.open(db) as ctx:
-        assert ctx.store("Plan", "x").agent_id == "ai:outside@here"
-    with holdfast.open(db, agent_id="ai:inside@here") as ctx:
-        assert ctx.store("Other", "x").agent_id == "ai:inside@here"
+    with holdfast.open(db) as hold:
+        assert hold.store("Plan", "x").agent_id == "ai:outside@here"
+    with holdfast.open(db, agent_id="ai:inside@here") as hold:
+        assert hold.store("Other", "x").agent_id == "ai:inside@here"
 
 
 @pytest.mark.parametrize("agent", ["", "two words", "system", "../x"])
@@ -84,24 +84,24 @@ def test_an_agent_that_cannot_be_one_is_refused_before_a_file_is_made(db: str, a
 
 def test_a_memory_without_a_namespace_goes_where_the_settings_say(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_NAMESPACE", "team/default")
-    with holdfast.open(db) as ctx:
-        assert ctx.store("Plan", "x").namespace == "team/default"
-        assert ctx.bulk_store(memories=[{"title": "b", "content": "x"}]).count == 1
-        assert [one.namespace for one in ctx.namespaces().namespaces] == ["team/default"]
+    with holdfast.open(db) as hold:
+        assert hold.store("Plan", "x").namespace == "team/default"
+        assert hold.bulk_store(memories=[{"title": "b", "content": "x"}]).count == 1
+        assert [one.namespace for one in hold.namespaces().namespaces] == ["team/default"]
 
 
 def test_the_store_is_where_the_platform_keeps_data_unless_named(tmp_path: Path) -> None:
-    with holdfast.open() as ctx:
-        ctx.store("Plan", "x")
+    with holdfast.open() as hold:
+        hold.store("Plan", "x")
     assert (tmp_path / "data" / "holdfast" / "holdfast.db").exists()
 
 
 def test_a_store_can_be_named_by_the_environment(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_DB", db)
-    with holdfast.open() as ctx:
-        ctx.store("Plan", "x", tier="long")
-    with holdfast.open(db) as ctx:
-        assert ctx.list().count == 1
+    with holdfast.open() as hold:
+        hold.store("Plan", "x", tier="long")
+    with holdfast.open(db) as hold:
+        assert hold.list().count == 1
 
 
 @pytest.mark.parametrize("address", ["mysql://localhost/x", "a\x00b"], ids=["engine", "nul"])
@@ -143,8 +143,8 @@ def test_what_looks_like_a_database_makes_no_file_and_is_not_repeated(
 )
 def test_a_file_may_be_called_almost_anything(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with holdfast.open(path) as ctx:
-        ctx.store("Plan", "x")
+    with holdfast.open(path) as hold:
+        hold.store("Plan", "x")
     assert (tmp_path / path).is_file()
 
 
@@ -159,27 +159,27 @@ def test_a_path_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> No
 
 
 def test_closing_twice_is_no_mistake(db: str) -> None:
-    ctx = holdfast.open(db)
-    ctx.close()
-    ctx.close()
+    hold = holdfast.open(db)
+    hold.close()
+    hold.close()
 
 
 def test_a_closed_memory_can_be_opened_again_by_using_it(db: str) -> None:
-    ctx = holdfast.open(db)
-    ctx.store("Plan", "x", tier="long")
-    ctx.close()
-    assert ctx.list().count == 1
-    ctx.close()
+    hold = holdfast.open(db)
+    hold.store("Plan", "x", tier="long")
+    hold.close()
+    assert hold.list().count == 1
+    hold.close()
 
 
 GARBAGE: list[Any] = [None, 5, "", "x", "\ud800", "\x00", [], {}, [None], {"a": float("nan")}, 2**70, b"x", object()]
 
 
 def test_whatever_is_asked_the_answer_is_one_or_an_error_of_ours(
-    ctx: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hold: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    codes = {op.name: codes_of_garbage(ctx, op) for op in REGISTRY if op.effect is Effect.READ}
+    codes = {op.name: codes_of_garbage(hold, op) for op in REGISTRY if op.effect is Effect.READ}
     expected = {"VALIDATION_FAILED", "NOT_FOUND", "FILTER_REQUIRED"}
     assert {name: found - expected for name, found in codes.items() if found - expected} == {}
 

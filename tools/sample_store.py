@@ -51,24 +51,24 @@ def moment(days: float) -> str:
 def make_sample_store(folder: Path) -> str:
     """Make the store; its address."""
     db = str(folder / "shop.db")
-    with holdfast.open(db, agent_id=AGENT) as ctx:
-        add_memories(ctx)
-        add_conversations(ctx)
-        add_tasks(ctx)
-        add_usage(ctx)
-        add_conflict(ctx, str(folder / "desk.db"))
+    with holdfast.open(db, agent_id=AGENT) as hold:
+        add_memories(hold)
+        add_conversations(hold)
+        add_tasks(hold)
+        add_usage(hold)
+        add_conflict(hold, str(folder / "desk.db"))
     return db
 
 
-def add_memories(ctx: holdfast.Holdfast) -> None:
+def add_memories(hold: holdfast.Holdfast) -> None:
     """Memories with a past, with links, and with a conclusion whose ground fell."""
 
     def keep(title: str, content: str, **more: Any) -> str:
         said = {"namespace": "shop/web", "tier": "long", **more}
-        return str(ctx.call("store", {"title": title, "content": content, **said}).id)
+        return str(hold.call("store", {"title": title, "content": content, **said}).id)
 
     day = keep("Deploy day", "We deploy on Tuesdays, after the stand-up.", tags=["ops"], priority=8)
-    ctx.call(
+    hold.call(
         "update", {"id": day, "content": "We deploy on Wednesdays, after the stand-up.", "tags": ["ops", "release"]}
     )
     keep("Release freeze", "Nothing is deployed in December: the release waits until the shop is quiet.", tags=["ops"])
@@ -79,7 +79,7 @@ def add_memories(ctx: holdfast.Holdfast) -> None:
         "Incident on 3 March", "The cache was too small: misses doubled when the catalogue grew.", tags=["cache"]
     )
     large = keep("Cache: 2 GB", "Two gigabytes of cache, because misses doubled.", tags=["cache"], priority=7)
-    why = ctx.call(
+    why = hold.call(
         "reflect",
         {
             "source_ids": [small, note],
@@ -87,66 +87,66 @@ def add_memories(ctx: holdfast.Holdfast) -> None:
             "content": "Whenever the catalogue grows by half, the cache must be measured anew.",
         },
     ).id
-    ctx.call("link", {"source_id": large, "target_id": note, "relation": "derived_from"})
-    ctx.call("link", {"source_id": large, "target_id": small, "relation": "supersedes"})
-    ctx.call("link", {"source_id": day, "target_id": large, "relation": "related_to"})
-    ctx.call("kg_invalidate", {"source_id": day, "target_id": large, "relation": "related_to"})
-    ctx.call("link", {"source_id": why, "target_id": large, "relation": "related_to"})
+    hold.call("link", {"source_id": large, "target_id": note, "relation": "derived_from"})
+    hold.call("link", {"source_id": large, "target_id": small, "relation": "supersedes"})
+    hold.call("link", {"source_id": day, "target_id": large, "relation": "related_to"})
+    hold.call("kg_invalidate", {"source_id": day, "target_id": large, "relation": "related_to"})
+    hold.call("link", {"source_id": why, "target_id": large, "relation": "related_to"})
     gone = keep("Old wiki", "The wiki moved away in 2024.", tier="mid")
-    ctx.call("archive", {"ids": [gone]})
-    ctx.call("store", HOSTILE)
-    ctx.call("skill_register", {"inline_skill": SKILL, "namespace": "shop/web"})
+    hold.call("archive", {"ids": [gone]})
+    hold.call("store", HOSTILE)
+    hold.call("skill_register", {"inline_skill": SKILL, "namespace": "shop/web"})
 
 
-def add_conversations(ctx: holdfast.Holdfast) -> None:
+def add_conversations(hold: holdfast.Holdfast) -> None:
     """What was said, what is known of people, and what was learned."""
     turns = [
         {"role": "user", "content": "When can I deploy the new checkout?"},
         {"role": "assistant", "content": "On Wednesday after the stand-up; there is no freeze until December."},
         {"role": "user", "content": "Good. Remind me to watch the payment errors."},
     ]
-    ctx.call("conversation_say", {"turns": turns, "channel": "slack", "principal": "ada", "namespace": "shop/web"})
+    hold.call("conversation_say", {"turns": turns, "channel": "slack", "principal": "ada", "namespace": "shop/web"})
     for value in ("Europe/Paris", "Europe/Berlin"):
-        ctx.call("fact_set", {"key": "timezone", "value": value, "principal": "ada"})
-    ctx.call("fact_set", {"key": "coffee", "value": "black", "principal": "ada", "confidence": 0.8})
-    lesson = ctx.call(
+        hold.call("fact_set", {"key": "timezone", "value": value, "principal": "ada"})
+    hold.call("fact_set", {"key": "coffee", "value": "black", "principal": "ada", "confidence": 0.8})
+    lesson = hold.call(
         "lesson_add", {"rule": "Run the migration on a copy first.", "domain": "databases", "namespace": "shop/web"}
     ).lesson
     for score in (1, 1, -1):
-        ctx.call(
+        hold.call(
             "outcome_record", {"score": score, "domain": "databases", "lesson_id": lesson.id, "what": "A release."}
         )
 
 
-def add_tasks(ctx: holdfast.Holdfast) -> None:
+def add_tasks(hold: holdfast.Holdfast) -> None:
     """Tasks of every state."""
     for title, days, tries in (("Watch the payment errors", -0.1, 5), ("Renew the certificate", 9, 5)):
-        ctx.call("task_add", {"title": title, "due_at": moment(days), "max_attempts": tries})
-    ctx.call(
+        hold.call("task_add", {"title": title, "due_at": moment(days), "max_attempts": tries})
+    hold.call(
         "task_add", {"title": "Send the weekly report", "due_at": moment(-1), "max_attempts": 1, "principal": "ada"}
     )
-    ctx.call("task_add", {"title": "Warm the cache", "due_at": moment(-1), "principal": "worker"})
-    failed = ctx.call("task_claim", {"principal": ["ada"]}).claimed[0]
-    ctx.call("task_finish", {"id": failed.task.id, "token": failed.token, "error": "The mail server is away."})
-    ctx.call("task_claim", {"principal": ["worker"], "seconds": 86_400})
+    hold.call("task_add", {"title": "Warm the cache", "due_at": moment(-1), "principal": "worker"})
+    failed = hold.call("task_claim", {"principal": ["ada"]}).claimed[0]
+    hold.call("task_finish", {"id": failed.task.id, "token": failed.token, "error": "The mail server is away."})
+    hold.call("task_claim", {"principal": ["worker"], "seconds": 86_400})
 
 
-def add_usage(ctx: holdfast.Holdfast) -> None:
-    ctx.call("price_set", {"model": "model-*", "input": "3", "output": "15", "cache_read": "0.30"})
-    ctx.call("budget_set", {"principal": "*", "period": "month", "cost": "50"})
+def add_usage(hold: holdfast.Holdfast) -> None:
+    hold.call("price_set", {"model": "model-*", "input": "3", "output": "15", "cache_read": "0.30"})
+    hold.call("budget_set", {"principal": "*", "period": "month", "cost": "50"})
     for day in range(14):
         used = {"input_tokens": 9000 + 1700 * (day * 7 % 5), "output_tokens": 2100, "cache_read_tokens": 40_000}
-        ctx.call("usage_record", {"model": f"model-{'one' if day % 3 else 'two'}", "at": moment(-day), **used})
+        hold.call("usage_record", {"model": f"model-{'one' if day % 3 else 'two'}", "at": moment(-day), **used})
 
 
-def add_conflict(ctx: holdfast.Holdfast, other: str) -> None:
+def add_conflict(hold: holdfast.Holdfast, other: str) -> None:
     """Another store that says something else of the same memory at the same time."""
     with holdfast.open(other, agent_id=OTHER) as desk:
-        ctx.call("sync", {"remote": other, "direction": "merge"})
-        ctx.call(
+        hold.call("sync", {"remote": other, "direction": "merge"})
+        hold.call(
             "peer_add", {"name": "desk", "token": desk.call("peer_token", {}).token, "url": "https://desk.example:9077"}
         )
-        for there, content in ((ctx, "On Tuesdays there is pea soup."), (desk, "On Tuesdays there is goulash.")):
+        for there, content in ((hold, "On Tuesdays there is pea soup."), (desk, "On Tuesdays there is goulash.")):
             lunch = there.call("list", {"namespace": "canteen"}).memories[0]
             there.call("update", {"id": lunch.id, "content": content})
-        ctx.call("sync", {"remote": other, "direction": "merge"})
+        hold.call("sync", {"remote": other, "direction": "merge"})

@@ -81,8 +81,8 @@ def test_what_is_no_store_is_refused_and_left(run: Run, tmp_path: Path, make: Ca
 
 
 def write_truncated_store(path: Path) -> None:
-    with holdfast.open(str(path)) as ctx:
-        ctx.bulk_store(memories=[{"title": f"Title {n}", "content": "text " * 200} for n in range(50)])
+    with holdfast.open(str(path)) as hold:
+        hold.bulk_store(memories=[{"title": f"Title {n}", "content": "text " * 200} for n in range(50)])
     os.truncate(path, path.stat().st_size - 4096)
 
 
@@ -105,8 +105,8 @@ def read_only(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(folder)], capture_output=True).returncode:
         pytest.skip("only root may mount")
-    with holdfast.open(str(folder / "memory.db")) as ctx:
-        ctx.store(title="Kept", content="before")
+    with holdfast.open(str(folder / "memory.db")) as hold:
+        hold.store(title="Kept", content="before")
     subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
@@ -120,10 +120,10 @@ def test_a_disk_that_cannot_be_written_to_is_told(run: Run, read_only: Path, nam
 
 
 def test_a_store_whose_log_is_missing_has_what_was_written_into_it(run: Run, tmp_path: Path) -> None:
-    with holdfast.open(str(tmp_path / "memory.db")) as ctx:
-        ctx.store(title="Kept", content="in the file")
-    with holdfast.open(str(tmp_path / "memory.db")) as ctx:
-        ctx.store(title="In the log", content="which is lost")
+    with holdfast.open(str(tmp_path / "memory.db")) as hold:
+        hold.store(title="Kept", content="in the file")
+    with holdfast.open(str(tmp_path / "memory.db")) as hold:
+        hold.store(title="In the log", content="which is lost")
         for beside in ("", ".key"):
             shutil.copy(f"{tmp_path}/memory.db{beside}", f"{tmp_path}/copy.db{beside}")
     listed = json.loads(run(*READ, "--db", str(tmp_path / "copy.db")).stdout)
@@ -178,14 +178,14 @@ def test_what_is_stored_with_its_streams_closed_is_stored(run: Run, tmp_path: Pa
     db = str(tmp_path / "memory.db")
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"))
     run(*STORE, "--db", db, preexec_fn=closing(*handles), **pipes)
-    with holdfast.open(db) as ctx:
-        assert [memory.title for memory in ctx.list().memories] == ["Title"]
+    with holdfast.open(db) as hold:
+        assert [memory.title for memory in hold.list().memories] == ["Title"]
 
 
 @pytest.fixture
 def large_store(tmp_path: Path) -> str:
-    with holdfast.open(str(tmp_path / "memory.db")) as ctx:
-        ctx.bulk_store(memories=[{"title": f"Café {n}", "content": "naïve " * 400} for n in range(150)])
+    with holdfast.open(str(tmp_path / "memory.db")) as hold:
+        hold.bulk_store(memories=[{"title": f"Café {n}", "content": "naïve " * 400} for n in range(150)])
     return str(tmp_path / "memory.db")
 
 

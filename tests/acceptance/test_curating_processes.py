@@ -27,11 +27,11 @@ PAIRS = 12
 def store_with_duplicates(tmp_path: Path) -> str:
     """A store with many pairs of duplicates."""
     db = str(tmp_path / "memory.db")
-    with holdfast.open(db, agent_id="ai:tester@here") as ctx:
+    with holdfast.open(db, agent_id="ai:tester@here") as hold:
         for number in range(PAIRS):
             said = f"The lamp of room w{number:03}x hangs above all of the tables of room w{number:03}x."
-            ctx.store(title=f"Lamp w{number:03}x", content=said, tier="long")
-            ctx.store(title=f"Room w{number:03}x", content=said.replace("all of the", "all the"), tier="long")
+            hold.store(title=f"Lamp w{number:03}x", content=said, tier="long")
+            hold.store(title=f"Room w{number:03}x", content=said.replace("all of the", "all the"), tier="long")
     return db
 
 
@@ -52,39 +52,39 @@ def curating(db: str, *words: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def must_be_whole(ctx: holdfast.Holdfast) -> int:
+def must_be_whole(hold: holdfast.Holdfast) -> int:
     """Check that every text is live, or archived and part of its merge; return the number of live ones."""
-    live = ctx.list(limit=1000).memories
-    archived = {memory.id: memory for memory in ctx.archive_list(limit=1000).archived}
+    live = hold.list(limit=1000).memories
+    archived = {memory.id: memory for memory in hold.archive_list(limit=1000).archived}
     made = {source: memory for memory in live for source in memory.metadata.get("derived_from", ())}
     assert set(made) == set(archived)
     assert len(live) + len(archived) - sum("derived_from" in memory.metadata for memory in live) == 2 * PAIRS
-    assert ctx.verify().intact
+    assert hold.verify().intact
     return len(live)
 
 
 def test_a_killed_curator_leaves_whole_steps_and_the_next_goes_on(store_with_duplicates: str) -> None:
-    with holdfast.open(store_with_duplicates, agent_id="ai:tester@here") as ctx:
-        before = ctx.verify().entries
+    with holdfast.open(store_with_duplicates, agent_id="ai:tester@here") as hold:
+        before = hold.verify().entries
         with curating(store_with_duplicates, "--apply", "--steps=duplicates", "--max-ops=1000") as process:
-            wait_until(lambda: ctx.verify().entries >= before + 5 or process.poll() is not None)
+            wait_until(lambda: hold.verify().entries >= before + 5 or process.poll() is not None)
             process.kill()
             process.wait()
-        partly = must_be_whole(ctx)
-        with ctx.ctx.reading() as session:
+        partly = must_be_whole(hold)
+        with hold.ctx.reading() as session:
             held = leases.get_lease(session, LEASE, timestamps.now())
         if held is not None:
             with pytest.raises(CuratorBusy):
-                ctx.curate(apply=True)
+                hold.curate(apply=True)
     later = timestamps.now() + LEASE_MICROSECONDS
     with holdfast.open(
         store_with_duplicates, agent_id="ai:tester@here", now=lambda: max(later, timestamps.now())
-    ) as ctx:
-        ctx.curate(apply=True, steps=["duplicates"], max_ops=1000)
-        assert PAIRS <= must_be_whole(ctx) <= partly
-        assert ctx.curate(apply=True, steps=["duplicates"], max_ops=1000).changed == 0
-        assert must_be_whole(ctx) == PAIRS
-        statuses = {run.status for run in ctx.curate_runs().runs}
+    ) as hold:
+        hold.curate(apply=True, steps=["duplicates"], max_ops=1000)
+        assert PAIRS <= must_be_whole(hold) <= partly
+        assert hold.curate(apply=True, steps=["duplicates"], max_ops=1000).changed == 0
+        assert must_be_whole(hold) == PAIRS
+        statuses = {run.status for run in hold.curate_runs().runs}
         assert statuses <= {"done", "broken off"}
 
 
@@ -96,8 +96,8 @@ def test_two_curators_never_do_the_same_work(store_with_duplicates: str) -> None
     assert 0 in codes
     assert set(codes) <= {0, 3}
     assert sum(json.loads(said)["changed"] for said, code in answers if code == 0) == PAIRS
-    with holdfast.open(store_with_duplicates, agent_id="ai:tester@here") as ctx:
-        assert must_be_whole(ctx) == PAIRS
+    with holdfast.open(store_with_duplicates, agent_id="ai:tester@here") as hold:
+        assert must_be_whole(hold) == PAIRS
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
@@ -112,14 +112,17 @@ def test_a_daemon_goes_on_until_it_is_told_and_lets_go_of_its_lease(
         assert (first["changed"], process.poll()) == (PAIRS, None)
         process.send_signal(told)
         assert process.wait(TIMEOUT) == 0
-    with holdfast.open(store_with_duplicates, agent_id="ai:tester@here") as ctx:
-        with ctx.ctx.reading() as session:
+    with holdfast.open(store_with_duplicates, agent_id="ai:tester@here") as hold:
+        with hold.ctx.reading() as session:
             assert leases.get_lease(session, LEASE, timestamps.now()) is None
-        assert ctx.curate(apply=True, steps=["duplicates"]).changed == 0
+        assert hold.curate(apply=True, steps=["duplicates"]).changed == 0
 
 
 def test_a_daemon_waits_while_another_curates(store_with_duplicates: str) -> None:
-    with holdfast.open(store_with_duplicates, agent_id="ai:tester@here") as ctx, ctx.ctx.store.transaction() as session:
+    with (
+        holdfast.open(store_with_duplicates, agent_id="ai:tester@here") as hold,
+        hold.ctx.store.transaction() as session,
+    ):
         assert leases.acquire(session, LEASE, "another", timestamps.now() + LEASE_MICROSECONDS, timestamps.now())
     with curating(store_with_duplicates, "--apply", "--daemon") as process:
         assert process.stderr is not None

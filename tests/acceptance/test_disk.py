@@ -39,9 +39,9 @@ def holding(path: Path, vfs: str = "") -> Holdfast:
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("template")
-    with closing(holding(folder / "memory.db")) as ctx:
+    with closing(holding(folder / "memory.db")) as hold:
         for name in ("read", "changed", "deleted"):
-            ctx.store(title=name, content="as it was " * 100, tier="mid")
+            hold.store(title=name, content="as it was " * 100, tier="mid")
     return folder
 
 
@@ -64,19 +64,19 @@ CALLS = (
 )
 
 
-def titles(ctx: Holdfast) -> set[str]:
-    return {memory.title for memory in ctx.list(limit=200).memories}
+def titles(hold: Holdfast) -> set[str]:
+    return {memory.title for memory in hold.list(limit=200).memories}
 
 
-def attempt(ctx: Holdfast, ids: dict[str, str], call: Call) -> bool:
+def attempt(hold: Holdfast, ids: dict[str, str], call: Call) -> bool:
     """Make a call; return whether it was acknowledged. Its effect is complete or absent in either case."""
     arguments = {key: ids.get(str(value), value) for key, value in call.arguments.items()}
     try:
-        ctx.call(call.name, arguments)
+        hold.call(call.name, arguments)
         done = True
     except StoreError:
         done = False
-    found = titles(ctx)
+    found = titles(hold)
     assert {title in found for title in call.titles} == {done}, (
         f"{call.name}: acknowledged {done}, found {sorted(found)}"
     )
@@ -84,11 +84,11 @@ def attempt(ctx: Holdfast, ids: dict[str, str], call: Call) -> bool:
     return done
 
 
-def assert_whole(ctx: Holdfast, expected: set[str]) -> None:
-    assert titles(ctx) == expected
-    assert ctx.ctx.store.faults() == []
-    with ctx.ctx.reading() as session:
-        assert history.verify(ctx.ctx, session) == []
+def assert_whole(hold: Holdfast, expected: set[str]) -> None:
+    assert titles(hold) == expected
+    assert hold.ctx.store.faults() == []
+    with hold.ctx.reading() as session:
+        assert history.verify(hold.ctx, session) == []
 
 
 def expected_after(outcomes: list[bool]) -> set[str]:
@@ -115,18 +115,18 @@ def scenario(template: Path, folder: Path, vfs: str, failing: AbstractContextMan
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(template, folder)
     path = folder / "memory.db"
-    ctx = holding(path, vfs)
-    ids = {memory.title.upper(): memory.id for memory in ctx.list(limit=10).memories}
-    ctx.promote(id=ids["READ"], target_tier="long")
+    hold = holding(path, vfs)
+    ids = {memory.title.upper(): memory.id for memory in hold.list(limit=10).memories}
+    hold.promote(id=ids["READ"], target_tier="long")
     with failing:
-        outcomes = [attempt(ctx, ids, call) for call in CALLS]
+        outcomes = [attempt(hold, ids, call) for call in CALLS]
         killed = copy_files(path, folder / "killed")
     with closing(holding(killed)) as anew:
         assert_whole(anew, expected_after(outcomes))
-    ctx.store(title="afterwards", content="The same process goes on.")
+    hold.store(title="afterwards", content="The same process goes on.")
     expected = expected_after(outcomes) | {"afterwards"}
-    assert_whole(ctx, expected)
-    ctx.close()
+    assert_whole(hold, expected)
+    hold.close()
     with closing(holding(path)) as again:
         assert_whole(again, expected)
     return outcomes.count(True), outcomes.count(False)
@@ -167,12 +167,12 @@ def test_a_write_that_is_refused_is_an_error_and_leaves_nothing(
     assert failed > 25
 
 
-def read_much(ctx: Holdfast) -> None:
+def read_much(hold: Holdfast) -> None:
     """From the disk, not from a connection's cache."""
     for _ in range(100):
-        ctx.list(limit=10)
-        ctx.recall(context="as it was")
-        ctx.ctx.store.close()
+        hold.list(limit=10)
+        hold.recall(context="as it was")
+        hold.ctx.store.close()
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.EBADF], ids=["failing disk", "other reason"])
@@ -181,14 +181,14 @@ def test_a_read_that_is_refused_is_told_once_and_no_later_one_suffers(
     template: Path, tmp_path: Path, at: int, error: int
 ) -> None:
     shutil.copytree(template, tmp_path / "store")
-    with closing(holding(tmp_path / "store" / "memory.db")) as ctx:
+    with closing(holding(tmp_path / "store" / "memory.db")) as hold:
         with RefusedCalls(error, once(at), RefusedCalls.READS) as calls, pytest.raises(StoreError) as told:
-            read_much(ctx)
+            read_much(hold)
         assert calls.refused == 1
         assert "rollback" not in told.value.message
-        assert titles(ctx) >= {"read", "changed", "deleted"}
-        ctx.store(title="Afterwards", content="The same process goes on.")
-        assert_whole(ctx, titles(ctx))
+        assert titles(hold) >= {"read", "changed", "deleted"}
+        hold.store(title="Afterwards", content="The same process goes on.")
+        assert_whole(hold, titles(hold))
 
 
 @pytest.mark.parametrize("when", [once, from_there_on])
@@ -252,10 +252,10 @@ def test_what_the_kernel_refuses_is_told_and_not_kept_for_the_next_process(
     path = tmp_path / "store" / "memory.db"
     said = run_traced(path, inject)
     assert len(said) == 40
-    with closing(holding(path)) as ctx:
+    with closing(holding(path)) as hold:
         kept = {f"t{number}" for outcome, number, *_ in said if outcome == "kept"}
-        assert_whole(ctx, kept | {"read", "changed", "deleted"})
-        ctx.store(title="afterwards", content="Another process goes on.")
+        assert_whole(hold, kept | {"read", "changed", "deleted"})
+        hold.store(title="afterwards", content="Another process goes on.")
 
 
 @pytest.fixture
@@ -273,25 +273,25 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_is_told_reading_goes_on_and_space_that_returns_is_used(small_disk: Path) -> None:
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(300_000))
-    ctx = holding(small_disk / "memory.db")
+    hold = holding(small_disk / "memory.db")
     kept: list[str] = []
 
     def fill() -> None:
         while True:
-            kept.append(ctx.store(title=f"Title {len(kept)}", content="word " * 1000).id)
+            kept.append(hold.store(title=f"Title {len(kept)}", content="word " * 1000).id)
 
     with pytest.raises(StoreFull):
         fill()
     assert kept
     for id in kept:
-        assert ctx.get(id=id).content == "word " * 1000
-    assert ctx.recall(context="word").count
+        assert hold.get(id=id).content == "word " * 1000
+    assert hold.recall(context="word").count
     with pytest.raises(StoreFull):
-        ctx.store(title="Large", content="word " * 10_000)
+        hold.store(title="Large", content="word " * 10_000)
     ballast.unlink()
-    after = ctx.store(title="After", content="Space returned.").id
-    assert_whole(ctx, {f"Title {number}" for number in range(len(kept))} | {"After"})
-    ctx.close()
+    after = hold.store(title="After", content="Space returned.").id
+    assert_whole(hold, {f"Title {number}" for number in range(len(kept))} | {"After"})
+    hold.close()
     with closing(holding(small_disk / "memory.db")) as again:
         assert {memory.id for memory in again.list(limit=200).memories} == {*kept, after}
 
@@ -303,33 +303,33 @@ def test_a_disk_that_is_full_from_the_start_is_told_and_used_once_it_has_space(s
     with pytest.raises(StoreError):
         holding(small_disk / "memory.db").store(title="One", content="first")
     os.truncate(ballast, 0)
-    with closing(holding(small_disk / "memory.db")) as ctx:
-        ctx.store(title="One", content="first")
-        assert_whole(ctx, {"One"})
+    with closing(holding(small_disk / "memory.db")) as hold:
+        hold.store(title="One", content="first")
+        assert_whole(hold, {"One"})
 
 
 @pytest.mark.full
 def test_a_snapshot_that_does_not_fit_leaves_nothing_behind(small_disk: Path, tmp_path: Path) -> None:
-    with closing(holding(tmp_path / "memory.db")) as ctx:
+    with closing(holding(tmp_path / "memory.db")) as hold:
         for number in range(60):
-            ctx.store(title=f"Title {number}", content=str(number % 10) * 60_000)
+            hold.store(title=f"Title {number}", content=str(number % 10) * 60_000)
         with pytest.raises(StoreFull):
-            ctx.ctx.store.snapshot(small_disk / "copy.db")
+            hold.ctx.store.snapshot(small_disk / "copy.db")
         assert list(small_disk.iterdir()) == []
-        assert_whole(ctx, {f"Title {number}" for number in range(60)})
+        assert_whole(hold, {f"Title {number}" for number in range(60)})
 
 
 def test_a_new_key_is_whole_or_not_there(small_disk: Path) -> None:
     """The key is lost, and there is no space for a new one."""
-    ctx = holding(small_disk / "memory.db")
+    hold = holding(small_disk / "memory.db")
     (small_disk / "memory.db.key").unlink()
     ballast = small_disk / "ballast"
     with pytest.raises(OSError, match="No space"):
         ballast.write_bytes(bytes(5_000_000))
     with pytest.raises(HoldfastError):
-        ctx.store(title="One", content="first")
+        hold.store(title="One", content="first")
     assert list(small_disk.glob("*.key*")) == []
     ballast.unlink()
-    ctx.store(title="One", content="first")
-    assert_whole(ctx, {"One"})
-    ctx.close()
+    hold.store(title="One", content="first")
+    assert_whole(hold, {"One"})
+    hold.close()

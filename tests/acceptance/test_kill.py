@@ -173,15 +173,15 @@ def repeat_rounds(work: Callable[[Witness, Random], None], witness: Witness, see
 
 
 def assert_nothing_lost(witness: Witness) -> None:
-    with holdfast.open(witness.db) as ctx:
+    with holdfast.open(witness.db) as hold:
         ids = list(witness.acknowledged)
-        with ctx.ctx.reading() as session:
+        with hold.ctx.reading() as session:
             rows = session.select(("memory_select", "memory.some"), {"ids": ids})
-            assert history.verify(ctx.ctx, session) == []
+            assert history.verify(hold.ctx, session) == []
         kept = {row[0]: row[30] for row in rows}
         assert {id for id, version in witness.acknowledged.items() if kept.get(id, 0) < version} == set()
-        assert ctx.ctx.store.faults() == []
-        ctx.store(title="Afterwards", content="The store goes on.")
+        assert hold.ctx.store.faults() == []
+        hold.store(title="Afterwards", content="The store goes on.")
     said = "\n".join(witness.said)
     assert "locked" not in said.lower()
     assert "busy" not in said.lower()
@@ -231,13 +231,13 @@ with hold.hold.writing() as write:
     sys.stdin.readline()
 """
     witness = Witness(db)
-    with witness.process(sys.executable, "-c", holding, db) as process, holdfast.open(db) as ctx:
+    with witness.process(sys.executable, "-c", holding, db) as process, holdfast.open(db) as hold:
         assert process.stdout is not None
         assert process.stdin is not None
         assert process.stdout.readline() == "holding\n"
         with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(lambda: ctx.store(title="Waited", content="for its turn").id)
-            assert ctx.list().memories == []
+            waiting = pool.submit(lambda: hold.store(title="Waited", content="for its turn").id)
+            assert hold.list().memories == []
             assert not waiting.done()
             process.stdin.write("go\n")
             process.stdin.flush()

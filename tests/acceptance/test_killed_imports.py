@@ -43,9 +43,9 @@ def start(db: str, path: Path) -> "subprocess.Popen[str]":
     )
 
 
-def wait_for_turns(ctx: holdfast.Holdfast, wanted: int, process: "subprocess.Popen[str]") -> None:
+def wait_for_turns(hold: holdfast.Holdfast, wanted: int, process: "subprocess.Popen[str]") -> None:
     """Wait until enough memories are stored, or the process has ended."""
-    wait_until(lambda: process.poll() is not None or ctx.stats().total >= wanted)
+    wait_until(lambda: process.poll() is not None or hold.stats().total >= wanted)
 
 
 def test_killed_again_and_again_it_keeps_every_turn_once(db: str, tmp_path: Path) -> None:
@@ -56,11 +56,11 @@ def test_killed_again_and_again_it_keeps_every_turn_once(db: str, tmp_path: Path
     for _ in range(20):
         process = start(db, path)
         wanted = kept[-1] + chance.randrange(1, TURNS // 3)
-        with holdfast.open(db) as ctx:
-            wait_for_turns(ctx, wanted, process)
+        with holdfast.open(db) as hold:
+            wait_for_turns(hold, wanted, process)
             process.send_signal(signal.SIGKILL)
             process.communicate()
-            kept.append(ctx.stats().total)
+            kept.append(hold.stats().total)
         if kept[-1] == TURNS:
             break
     assert kept == sorted(kept)
@@ -69,8 +69,8 @@ def test_killed_again_and_again_it_keeps_every_turn_once(db: str, tmp_path: Path
     told, _ = done.communicate()
     answer = json.loads(told)
     assert (answer["imported"], answer["unchanged"], done.returncode) == (TURNS - kept[-1], kept[-1], 0)
-    with holdfast.open(db) as ctx:
-        exported = ctx.export()["memories"]
+    with holdfast.open(db) as hold:
+        exported = hold.export()["memories"]
         assert sorted(one["place"] for one in exported) == list(range(TURNS))
         assert {one["content"] for one in exported} == {f"Turn number {number} of many." for number in range(TURNS)}
-        assert ctx.verify().intact
+        assert hold.verify().intact

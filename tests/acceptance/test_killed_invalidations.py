@@ -32,17 +32,17 @@ def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def build_memories(ctx: holdfast.Holdfast) -> tuple[str, list[str]]:
+def build_memories(hold: holdfast.Holdfast) -> tuple[str, list[str]]:
     """Create a replacement, and roots with dependents."""
-    heir = ctx.store(title="heir", content="takes every place", tier="long").id
+    heir = hold.store(title="heir", content="takes every place", tier="long").id
     roots = []
     for root in range(ROOTS):
         titles = [f"{root}: {number}" for number in range(EACH + 1)]
-        kept = ctx.bulk_store(memories=[{"title": title, "content": title, "tier": "long"} for title in titles]).ids
-        with ctx.ctx.transaction() as write:
+        kept = hold.bulk_store(memories=[{"title": title, "content": title, "tier": "long"} for title in titles]).ids
+        with hold.ctx.transaction() as write:
             for number in range(1, EACH + 1):
                 ground = kept[0] if number % 2 else kept[number - 1]
-                graph_service.add_link(ctx.ctx, write, kept[number], ground, "derived_from")
+                graph_service.add_link(hold.ctx, write, kept[number], ground, "derived_from")
         roots.append(kept[0])
     return heir, roots
 
@@ -64,17 +64,17 @@ def run_until_killed(db: str, heir: str, roots: list[str], after: int) -> list[s
 
 def test_everybody_is_told_of_a_fall_or_nobody_when_its_process_is_killed(db: str) -> None:
     pick = Random(1)
-    with holdfast.open(db, agent_id="ai:tester@here") as ctx:
-        heir, roots = build_memories(ctx)
+    with holdfast.open(db, agent_id="ai:tester@here") as hold:
+        heir, roots = build_memories(hold)
     acknowledged = list[str]()
     for _ in range(6):
         left = [root for root in roots if root not in acknowledged]
         acknowledged += run_until_killed(db, heir, left, pick.randrange(1, 8))
-    with holdfast.open(db, agent_id="ai:tester@here") as ctx, ctx.ctx.reading() as session:
+    with holdfast.open(db, agent_id="ai:tester@here") as hold, hold.ctx.reading() as session:
         for root in roots:
             link = session.row("link_get", id=graph_service.link_id(heir, root, "supersedes"))
             told = session.rows("invalidation_pending", ids=[root])
             assert len(told) == (EACH if link else 0)
             assert link or root not in acknowledged
-        assert history.verify(ctx.ctx, session) == []
+        assert history.verify(hold.ctx, session) == []
     assert acknowledged

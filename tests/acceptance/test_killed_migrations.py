@@ -72,9 +72,9 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str
 
 
 def fill(address: str, memories: int = MEMORIES) -> None:
-    with holdfast.open(address, agent_id="ai:tester@here") as ctx:
+    with holdfast.open(address, agent_id="ai:tester@here") as hold:
         for first in range(0, memories, 500):
-            ctx.bulk_store(
+            hold.bulk_store(
                 memories=[
                     {
                         "title": f"Title {number}",

@@ -47,9 +47,9 @@ def test_what_two_peers_acknowledged_survives_that_both_are_killed(tmp_path: Pat
         late = store(here.url, "Late").json()
         assert (late["code"], late["got"], late["needed"]) == ("QUORUM_NOT_MET", 1, 3)
     for file in files:
-        with holdfast.open(file) as ctx:
-            assert [ctx.get(id=id).title for id in ids] == [f"Number {n}" for n in range(5)]
-            assert ctx.verify().intact
+        with holdfast.open(file) as hold:
+            assert [hold.get(id=id).title for id in ids] == [f"Number {n}" for n in range(5)]
+            assert hold.verify().intact
 
 
 def test_a_server_that_is_killed_while_it_waits_leaves_its_mark_and_the_next_one_delivers(tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_a_server_that_is_killed_while_it_waits_leaves_its_mark_and_the_next_one
             kill_server(here)
             waits.join()
             connection.close()
-    with holdfast.open(file) as ctx:
-        assert ctx.sync_status().pending_replication == 1
+    with holdfast.open(file) as hold:
+        assert hold.sync_status().pending_replication == 1
     with (
         start_servers(1, str(tmp_path / "one.db")) as (one,),
         start_servers(1, file, **quorum(one.url, needed=2)) as (here,),

@@ -30,20 +30,20 @@ def in_step(db: str, url: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def fill(ctx: holdfast.Holdfast, whose: str) -> None:
+def fill(hold: holdfast.Holdfast, whose: str) -> None:
     for start in range(0, EACH, BATCH):
         numbers = range(start, start + BATCH)
-        ctx.bulk_store(memories=[{"title": f"{whose} {one}", "content": f"{whose} said {one}."} for one in numbers])
+        hold.bulk_store(memories=[{"title": f"{whose} {one}", "content": f"{whose} said {one}."} for one in numbers])
 
 
-def wait_for_changes(ctx: holdfast.Holdfast, count: int) -> None:
+def wait_for_changes(hold: holdfast.Holdfast, count: int) -> None:
     """Wait until enough further changes were applied, or all."""
-    wanted = min(read_cursor(ctx) + count, EACH)
-    wait_until(lambda: read_cursor(ctx) >= wanted)
+    wanted = min(read_cursor(hold) + count, EACH)
+    wait_until(lambda: read_cursor(hold) >= wanted)
 
 
-def read_cursor(ctx: holdfast.Holdfast) -> int:
-    with ctx.ctx.reading() as session:
+def read_cursor(hold: holdfast.Holdfast) -> int:
+    with hold.ctx.reading() as session:
         return max(list_cursors(session).values(), default=0)
 
 
@@ -72,6 +72,6 @@ def test_an_exchange_whose_half_is_killed_goes_on_and_doubles_nothing(victim: st
         finally:
             server.process.kill()
         assert here.sync_digest().digest == there.sync_digest().digest
-        assert [ctx.stats().total for ctx in (here, there)] == [2 * EACH, 2 * EACH]
-        assert [ctx.sync_digest().seq for ctx in (here, there)] == [2 * EACH, 2 * EACH]
-        assert all(ctx.verify().intact for ctx in (here, there))
+        assert [hold.stats().total for hold in (here, there)] == [2 * EACH, 2 * EACH]
+        assert [hold.sync_digest().seq for hold in (here, there)] == [2 * EACH, 2 * EACH]
+        assert all(hold.verify().intact for hold in (here, there))

@@ -35,7 +35,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 def test_every_event_arrives_in_order_however_often_a_dispatcher_dies(
-    ctx: holdfast.Holdfast, db: str, monkeypatch: pytest.MonkeyPatch
+    hold: holdfast.Holdfast, db: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     came: Queue[int] = Queue()
     running: list[subprocess.Popen[bytes]] = []
@@ -75,5 +75,5 @@ def test_every_event_arrives_in_order_however_often_a_dispatcher_dies(
     assert [seq for place, seq in enumerate(told) if seq not in told[:place]] == list(range(1, EVENTS + 1))
     assert told == sorted(told)
     assert all(told.count(seq) > 1 for seq in KILLED_AT)
-    [one] = ctx.subscription_list().subscriptions
+    [one] = hold.subscription_list().subscriptions
     assert (one.place, one.delivered) == (EVENTS, EVENTS)

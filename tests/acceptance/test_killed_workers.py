@@ -158,14 +158,14 @@ def told_in(books: Path) -> list[str]:
 def test_every_task_is_settled_once_whoever_dies_or_sleeps(db: str, tmp_path: Path) -> None:
     books = tmp_path / "books"
     books.mkdir()
-    with holdfast.open(db, agent_id="ai:tester@here") as ctx:
-        made = plan(ctx, TASKS)
+    with holdfast.open(db, agent_id="ai:tester@here") as hold:
+        made = plan(hold, TASKS)
         claimants = Claimants(db, books)
         try:
-            made += work_off(ctx, claimants)
+            made += work_off(hold, claimants)
         finally:
             claimants.end()
-        runs = [run for id in made for run in ctx.task_runs(id=id, limit=100).runs]
+        runs = [run for id in made for run in hold.task_runs(id=id, limit=100).runs]
     settled = [run for run in runs if run.final]
     assert len(settled) == len(made)
     assert {run.status for run in settled} == {"completed"}
@@ -178,20 +178,20 @@ def test_every_task_is_settled_once_whoever_dies_or_sleeps(db: str, tmp_path: Pa
     print(f"\n{len(made)} tasks, {claimants.killed} killed, {claimants.paused} paused, {tries}, {refused} refused")
 
 
-def work_off(ctx: holdfast.Holdfast, claimants: Claimants) -> list[str]:
+def work_off(hold: holdfast.Holdfast, claimants: Claimants) -> list[str]:
     """Run until no task is left, and kills and lost leases have occurred; return the added tasks."""
     added: list[str] = []
     disturbed = monotonic()
 
     def all_is_done() -> bool:
         nonlocal disturbed
-        left = ctx.task_list(limit=1).total
+        left = hold.task_list(limit=1).total
         if not left and claimants.went_on():
             return True
         sleep(0.1)
         claimants.wake()
         if left < MORE and not claimants.went_on() and not claimants.asleep:  # who sleeps may keep a file from us
-            added.extend(plan(ctx, MORE))
+            added.extend(plan(hold, MORE))
         if monotonic() - disturbed > SECONDS_BETWEEN:
             disturbed = monotonic()
             claimants.disturb()
@@ -206,12 +206,12 @@ def test_workers_whose_clocks_are_hours_apart_settle_each_task_once_and_put_pois
 ) -> None:
     books = tmp_path / "books"
     books.mkdir()
-    with holdfast.open(db, agent_id="ai:tester@here") as ctx:
-        made = plan(ctx, FEW)
-        poison = ctx.task_add(title=POISON, due_at="2020-01-01", max_attempts=3).task.id
-        killed = work_off_by_any_clock(ctx, books)
-        runs = [run for id in made for run in ctx.task_runs(id=id, limit=100).runs]
-        deadly, tries = ctx.task_show(id=poison), ctx.task_runs(id=poison).runs
+    with holdfast.open(db, agent_id="ai:tester@here") as hold:
+        made = plan(hold, FEW)
+        poison = hold.task_add(title=POISON, due_at="2020-01-01", max_attempts=3).task.id
+        killed = work_off_by_any_clock(hold, books)
+        runs = [run for id in made for run in hold.task_runs(id=id, limit=100).runs]
+        deadly, tries = hold.task_show(id=poison), hold.task_runs(id=poison).runs
     settled = [run for run in runs if run.final]
     assert (len(settled), {run.status for run in settled}) == (FEW, {"completed"})
     assert {line.split()[1] for line in told_in(books) if line != "late"} <= {run.id for run in settled}
@@ -220,14 +220,14 @@ def test_workers_whose_clocks_are_hours_apart_settle_each_task_once_and_put_pois
     assert killed == MOST_KILLED
 
 
-def work_off_by_any_clock(ctx: holdfast.Holdfast, books: Path) -> int:
+def work_off_by_any_clock(hold: holdfast.Holdfast, books: Path) -> int:
     """Run until no task is left; killed workers are replaced by ones with the same clock."""
     random, killed = Random(4), 0
-    working = {skew: begin(ctx.settings.db or "", books / f"{skew}-0", skew) for skew in SKEWS}
+    working = {skew: begin(hold.settings.db or "", books / f"{skew}-0", skew) for skew in SKEWS}
 
     def all_is_done() -> bool:
         nonlocal killed
-        if killed == MOST_KILLED and not ctx.task_list(limit=1).total:
+        if killed == MOST_KILLED and not hold.task_list(limit=1).total:
             return True
         sleep(0.1)
         victim = working[random.choice(SKEWS)]
@@ -236,7 +236,7 @@ def work_off_by_any_clock(ctx: holdfast.Holdfast, books: Path) -> int:
             killed += 1
         for skew, one in working.items():
             if one.process.poll() is not None:
-                working[skew] = begin(ctx.settings.db or "", books / f"{skew}-{len(list(books.iterdir()))}", skew)
+                working[skew] = begin(hold.settings.db or "", books / f"{skew}-{len(list(books.iterdir()))}", skew)
         return False
 
     try:

@@ -72,9 +72,9 @@ def following(client: httpx.Client) -> Iterator[Iterator[dict[str, Any]]]:
 
 
 def assert_whole(db: str) -> None:
-    with holdfast.open(db) as ctx, ctx.ctx.reading() as session:
-        assert history.verify(ctx.ctx, session) == []
-        assert ctx.ctx.store.faults() == []
+    with holdfast.open(db) as hold, hold.ctx.reading() as session:
+        assert history.verify(hold.ctx, session) == []
+        assert hold.ctx.store.faults() == []
 
 
 @pytest.mark.full
@@ -166,9 +166,9 @@ def test_what_has_expired_is_collected_once(clients: list[httpx.Client], db: str
 def test_servers_that_collect_by_themselves_collect_once(db: str) -> None:
     with holdfast.open(db, now=lambda: timestamps.now() - DAY) as yesterday:
         ids = {yesterday.store(title=f"Short {number}", content="x", tier="short").id for number in range(50)}
-    with start_servers(SERVERS, db, gc_interval_secs="1"), holdfast.open(db) as ctx:
-        wait_until(lambda: ctx.archive_stats().archived_total >= 50)
-        assert {memory.id for memory in ctx.archive_list(limit=100).archived} == ids
+    with start_servers(SERVERS, db, gc_interval_secs="1"), holdfast.open(db) as hold:
+        wait_until(lambda: hold.archive_stats().archived_total >= 50)
+        assert {memory.id for memory in hold.archive_list(limit=100).archived} == ids
     assert_whole(db)
 
 
@@ -192,8 +192,8 @@ def test_every_use_is_counted_once(servers: list[ServerProcess], clients: list[h
     work = [lambda client=client: client.post("/api/v1/recall", json={"context": "tuesdays"}) for client in clients * 5]
     assert {answer.status_code for answer in at_once(work)} == {200}
     assert [server.stop() for server in servers] == [(0, "")] * SERVERS
-    with holdfast.open(db) as ctx:
-        assert ctx.get(id=id).access_count == 15
+    with holdfast.open(db) as hold:
+        assert hold.get(id=id).access_count == 15
 
 
 @pytest.mark.full
@@ -229,8 +229,8 @@ def test_one_is_restarted_after_another_while_the_others_serve(
         stop.set()
         for writer in writers:
             writer.result()
-    with holdfast.open(db) as ctx:
-        there = {memory["id"] for memory in ctx.export()["memories"]}
+    with holdfast.open(db) as hold:
+        there = {memory["id"] for memory in hold.export()["memories"]}
     assert set(acknowledged) <= there
     assert len(acknowledged) == len(set(acknowledged)) > 40
     assert_whole(db)

@@ -80,10 +80,10 @@ SKILL_FILES = [
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     db = str(tmp_path_factory.mktemp("conformance") / "memory.db")
-    with holdfast.open(db) as ctx:
-        ctx.store(title="Deploy", content="On Tuesdays.")
-        ctx.skill_register(inline_skill=SKILL, files=SKILL_FILES, namespace="team/ops")
-        ctx.skill_register(inline_skill="---\nname: cook\ndescription: How we cook.\n---\n# Cook\n", files=SKILL_FILES)
+    with holdfast.open(db) as hold:
+        hold.store(title="Deploy", content="On Tuesdays.")
+        hold.skill_register(inline_skill=SKILL, files=SKILL_FILES, namespace="team/ops")
+        hold.skill_register(inline_skill="---\nname: cook\ndescription: How we cook.\n---\n# Cook\n", files=SKILL_FILES)
     with serving(db) as url:
         yield url
 

@@ -23,8 +23,8 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def memory(db: str) -> str:
-    with holdfast.open(db) as ctx:
-        return str(ctx.store(title="Deploy", content="On Tuesdays.").id)
+    with holdfast.open(db) as hold:
+        return str(hold.store(title="Deploy", content="On Tuesdays.").id)
 
 
 @pytest.fixture(scope="module")

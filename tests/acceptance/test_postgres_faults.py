@@ -48,10 +48,10 @@ def db(server: Cluster, schema: str) -> str:
 
 
 @pytest.fixture
-def impatient(ctx: Holdfast) -> Holdfast:
+def impatient(hold: Holdfast) -> Holdfast:
     """A store with a short connection timeout."""
-    ctx.ctx.store._pool._wait_seconds = 0.3  # type: ignore[attr-defined]
-    return ctx
+    hold.ctx.store._pool._wait_seconds = 0.3  # type: ignore[attr-defined]
+    return hold
 
 
 @pytest.fixture
@@ -71,34 +71,34 @@ def override_settings(server: Cluster, **settings: str) -> Iterator[None]:
         server.setting(**dict.fromkeys(settings))
 
 
-def titles(ctx: Holdfast) -> list[str]:
-    return sorted(memory.title for memory in ctx.list().memories)
+def titles(hold: Holdfast) -> list[str]:
+    return sorted(memory.title for memory in hold.list().memories)
 
 
-def assert_whole(ctx: Holdfast) -> None:
-    with ctx.ctx.reading() as session:
-        assert history.verify(ctx.ctx, session) == []
+def assert_whole(hold: Holdfast) -> None:
+    with hold.ctx.reading() as session:
+        assert history.verify(hold.ctx, session) == []
 
 
 # The database goes away and comes back
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_a_restarted_database_is_used_again_without_a_word(server: Cluster, ctx: Holdfast, mode: str) -> None:
-    ctx.store(title="Before", content="x")
+def test_a_restarted_database_is_used_again_without_a_word(server: Cluster, hold: Holdfast, mode: str) -> None:
+    hold.store(title="Before", content="x")
     server.control("-m", mode, "restart")
-    assert titles(ctx) == ["Before"]
+    assert titles(hold) == ["Before"]
     server.control("-m", mode, "restart")
-    ctx.store(title="After", content="x")
-    assert titles(ctx) == ["After", "Before"]
-    assert_whole(ctx)
+    hold.store(title="After", content="x")
+    assert titles(hold) == ["After", "Before"]
+    assert_whole(hold)
 
 
-def test_who_asks_while_the_database_restarts_waits_for_it(server: Cluster, ctx: Holdfast) -> None:
-    ctx.store(title="Before", content="x")
+def test_who_asks_while_the_database_restarts_waits_for_it(server: Cluster, hold: Holdfast) -> None:
+    hold.store(title="Before", content="x")
     server.stop("fast")
     with ThreadPoolExecutor(2) as pool:
-        reads, writes = pool.submit(titles, ctx), pool.submit(ctx.store, title="Waited", content="x")
+        reads, writes = pool.submit(titles, hold), pool.submit(hold.store, title="Waited", content="x")
         server.start()
         assert "Before" in reads.result(timeout=TIMEOUT)
         assert writes.result(timeout=TIMEOUT).title == "Waited"
@@ -116,34 +116,34 @@ def test_a_database_that_stays_away_is_said_to_be_and_repeating_may_help(server:
     assert titles(impatient) == []
 
 
-def test_connections_that_were_ended_while_nobody_used_them_are_replaced(server: Cluster, ctx: Holdfast) -> None:
+def test_connections_that_were_ended_while_nobody_used_them_are_replaced(server: Cluster, hold: Holdfast) -> None:
     with ThreadPoolExecutor(5) as pool:
         meet = threading.Barrier(5)
 
         def reads(_: int) -> None:
-            with ctx.ctx.reading():
+            with hold.ctx.reading():
                 meet.wait()
 
         list(pool.map(reads, range(5)))
     assert server.terminate() >= 5
-    ctx.store(title="After", content="x")
+    hold.store(title="After", content="x")
     server.terminate()
-    assert titles(ctx) == ["After"]
+    assert titles(hold) == ["After"]
 
 
-def test_a_read_whose_connection_ends_says_that_repeating_may_help(server: Cluster, ctx: Holdfast) -> None:
-    with ctx.ctx.reading() as session:
+def test_a_read_whose_connection_ends_says_that_repeating_may_help(server: Cluster, hold: Holdfast) -> None:
+    with hold.ctx.reading() as session:
         server.terminate()
         with pytest.raises(StoreUnreachable) as told:
             session.row("chain_head")
     assert told.value.retryable
-    assert titles(ctx) == []
+    assert titles(hold) == []
 
 
 @pytest.mark.parametrize("more", [True, False], ids=["in the middle", "before its commit"])
-def test_a_write_whose_connection_ends_has_written_nothing(server: Cluster, ctx: Holdfast, more: bool) -> None:
+def test_a_write_whose_connection_ends_has_written_nothing(server: Cluster, hold: Holdfast, more: bool) -> None:
     def half() -> None:
-        with ctx.ctx.transaction() as write:
+        with hold.ctx.transaction() as write:
             write.session.do("meta_put", name="half", body="{}")
             write.session.rows("meta_list")
             server.terminate()
@@ -153,9 +153,9 @@ def test_a_write_whose_connection_ends_has_written_nothing(server: Cluster, ctx:
     with pytest.raises(StoreUnreachable) as told:
         half()
     assert told.value.retryable
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         assert session.rows("meta_list") == []
-    ctx.store(title="After", content="x")
+    hold.store(title="After", content="x")
 
 
 # The connection breaks during a commit
@@ -164,34 +164,34 @@ def test_a_write_whose_connection_ends_has_written_nothing(server: Cluster, ctx:
 def test_a_commit_that_never_arrived_has_written_nothing_and_may_be_repeated(
     wired_store: tuple[Holdfast, Wire],
 ) -> None:
-    ctx, line = wired_store
+    hold, line = wired_store
     line.cut_at(b"commit\0", arrives=False)
     with pytest.raises(StoreUnreachable) as told:
-        ctx.store(title="Lost", content="x")
+        hold.store(title="Lost", content="x")
     assert line.is_cut.is_set()
     assert told.value.retryable
-    assert titles(ctx) == ["Before"]
-    ctx.store(title="Lost", content="repeated")
-    assert_whole(ctx)
+    assert titles(hold) == ["Before"]
+    hold.store(title="Lost", content="repeated")
+    assert_whole(hold)
 
 
 def test_a_commit_whose_answer_got_lost_is_answered_as_kept(wired_store: tuple[Holdfast, Wire]) -> None:
-    ctx, line = wired_store
+    hold, line = wired_store
     line.cut_at(b"commit\0", arrives=True)
-    kept = ctx.store(title="Kept", content="x")
+    kept = hold.store(title="Kept", content="x")
     assert line.is_cut.is_set()
-    assert (kept.version, titles(ctx)) == (1, ["Before", "Kept"])
-    assert [change.op for change in ctx.history(id=kept.id).changes] == ["store"]
-    assert_whole(ctx)
+    assert (kept.version, titles(hold)) == (1, ["Before", "Kept"])
+    assert [change.op for change in hold.history(id=kept.id).changes] == ["store"]
+    assert_whole(hold)
 
 
 def test_a_commit_that_still_goes_on_at_the_database_is_waited_for(
     server: Cluster, wired_store: tuple[Holdfast, Wire]
 ) -> None:
     """It waits for a missing replica and locks the store until it is released."""
-    ctx, line = wired_store
+    hold, line = wired_store
     with override_settings(server, synchronous_standby_names="nobody"), ThreadPoolExecutor(1) as pool:
-        storing = pool.submit(ctx.store, title="Kept", content="x")
+        storing = pool.submit(hold.store, title="Kept", content="x")
         with server.admin() as admin:
             waits = "select 1 from pg_stat_activity where wait_event = 'SyncRep'"
             wait_until(lambda: admin.execute(waits).fetchall())
@@ -200,56 +200,56 @@ def test_a_commit_that_still_goes_on_at_the_database_is_waited_for(
             storing.result(timeout=1)
         server.setting(synchronous_standby_names=None)
         assert storing.result(timeout=TIMEOUT).title == "Kept"
-    assert titles(ctx) == ["Before", "Kept"]
+    assert titles(hold) == ["Before", "Kept"]
 
 
 def test_of_a_commit_at_a_database_that_stays_away_the_outcome_is_unknown(
     wired_store: tuple[Holdfast, Wire], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ctx, line = wired_store
-    ctx.ctx.store._pool._wait_seconds = 0.3  # type: ignore[attr-defined]
+    hold, line = wired_store
+    hold.ctx.store._pool._wait_seconds = 0.3  # type: ignore[attr-defined]
     monkeypatch.setattr(context, "COMMIT_CHECK_SECONDS", 0.3)
     line.cut_at(b"commit\0", arrives=True, stays=True)
     with pytest.raises(OutcomeUnknown) as told:
-        ctx.store(title="Kept or not", content="x")
+        hold.store(title="Kept or not", content="x")
     assert not told.value.retryable
     line.stays_cut = False
-    assert_whole(ctx)
+    assert_whole(hold)
 
 
 def test_of_a_change_that_the_journal_does_not_tell_of_the_outcome_is_unknown(
     wired_store: tuple[Holdfast, Wire],
 ) -> None:
-    ctx, line = wired_store
+    hold, line = wired_store
     line.cut_at(b"commit\0", arrives=True)
     with pytest.raises(OutcomeUnknown):
-        ctx.key_create(name="laptop")
-    assert [key.name for key in ctx.key_list().keys] == ["laptop"]
+        hold.key_create(name="laptop")
+    assert [key.name for key in hold.key_list().keys] == ["laptop"]
 
 
 def test_uses_are_not_counted_twice_when_nobody_knows_whether_they_were_counted(
     wired_store: tuple[Holdfast, Wire],
 ) -> None:
-    ctx, line = wired_store
-    before = ctx.list().memories[0]
-    ctx.recall(context="whole")
+    hold, line = wired_store
+    before = hold.list().memories[0]
+    hold.recall(context="whole")
     line.cut_at(b"commit\0", arrives=True)
-    flush_access.flush_access_log(ctx.ctx)
+    flush_access.flush_access_log(hold.ctx)
     assert line.is_cut.is_set()
-    flush_access.flush_access_log(ctx.ctx)
-    assert ctx.get(id=before.id).access_count == 1
+    flush_access.flush_access_log(hold.ctx)
+    assert hold.get(id=before.id).access_count == 1
 
 
 # Exhausted resources
 
 
 def test_who_finds_every_connection_taken_waits_and_is_told_then(server: Cluster, schema: str) -> None:
-    with holdfast.open(server.url(server.database, schema=schema, pool_size="2")) as ctx, ExitStack() as stack:
-        ctx.ctx.store._pool._wait_seconds = 0.3  # type: ignore[attr-defined]
+    with holdfast.open(server.url(server.database, schema=schema, pool_size="2")) as hold, ExitStack() as stack:
+        hold.ctx.store._pool._wait_seconds = 0.3  # type: ignore[attr-defined]
         taken, done = threading.Barrier(3), threading.Event()
 
         def reads() -> None:
-            with ctx.ctx.reading():
+            with hold.ctx.reading():
                 taken.wait()
                 done.wait()
 
@@ -258,10 +258,10 @@ def test_who_finds_every_connection_taken_waits_and_is_told_then(server: Cluster
         readers = [pool.submit(reads) for _ in range(2)]
         taken.wait()
         with pytest.raises(StoreBusy) as told:
-            ctx.list()
+            hold.list()
         assert told.value.retryable
-        ctx.ctx.store._pool._wait_seconds = TIMEOUT  # type: ignore[attr-defined]
-        waiting = pool.submit(titles, ctx)
+        hold.ctx.store._pool._wait_seconds = TIMEOUT  # type: ignore[attr-defined]
+        waiting = pool.submit(titles, hold)
         done.set()
         assert waiting.result(timeout=TIMEOUT) == []
         assert [reader.result() for reader in readers] == [None, None]
@@ -270,17 +270,17 @@ def test_who_finds_every_connection_taken_waits_and_is_told_then(server: Cluster
 def test_a_database_that_takes_no_more_connections_is_said_to_be_busy(server: Cluster, db: str) -> None:
     with override_settings(server, max_connections="12"):
         server.control("-m", "fast", "restart")
-        with holdfast.open(db) as ctx, ExitStack() as stack:
-            ctx.ctx.store._pool._wait_seconds = 0.3  # type: ignore[attr-defined]
+        with holdfast.open(db) as hold, ExitStack() as stack:
+            hold.ctx.store._pool._wait_seconds = 0.3  # type: ignore[attr-defined]
             with suppress(psycopg.OperationalError):
                 while True:
                     stack.enter_context(psycopg.connect(server.url()))
-            for ask in (ctx.list, lambda: holdfast.open(db)):
+            for ask in (hold.list, lambda: holdfast.open(db)):
                 with pytest.raises(StoreBusy) as told:
                     ask()
                 assert told.value.retryable
             stack.pop_all().close()
-            assert titles(ctx) == []
+            assert titles(hold) == []
     server.control("-m", "fast", "restart")
 
 
@@ -302,17 +302,17 @@ def fill_a_disk(server: Cluster, small: Path) -> None:
         admin.execute(f"create tablespace small location '{small}/tablespace'")
         admin.execute("create database small tablespace small")
     kept: list[str] = []
-    with holdfast.open(server.url("small")) as ctx:
+    with holdfast.open(server.url("small")) as hold:
         with pytest.raises(StoreFull) as told:
-            kept.extend(ctx.store(title=f"M {number}", content=os.urandom(20_000).hex()).id for number in count())
+            kept.extend(hold.store(title=f"M {number}", content=os.urandom(20_000).hex()).id for number in count())
         assert not told.value.retryable
         assert kept
-        assert [ctx.get(id=id).id for id in (kept[0], kept[-1])] == [kept[0], kept[-1]]
-        assert_whole(ctx)
+        assert [hold.get(id=id).id for id in (kept[0], kept[-1])] == [kept[0], kept[-1]]
+        assert_whole(hold)
         subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
-        kept.append(ctx.store(title="There is room again", content="x").id)
-        assert ctx.stats().total == len(kept)
-        assert_whole(ctx)
+        kept.append(hold.store(title="There is room again", content="x").id)
+        assert hold.stats().total == len(kept)
+        assert_whole(hold)
     with server.admin() as admin:
         admin.execute("drop database small with (force)")
         admin.execute("drop tablespace small")
@@ -339,80 +339,80 @@ hold.close()
 """
 
 
-def test_a_stopped_client_that_holds_the_store_is_thrown_out_and_goes_on_later(ctx: Holdfast, db: str) -> None:
+def test_a_stopped_client_that_holds_the_store_is_thrown_out_and_goes_on_later(hold: Holdfast, db: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLDS, db], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as client:
         assert client.stdout is not None
         assert client.stdout.readline() == "holding\n"
         client.send_signal(signal.SIGSTOP)
-        ctx.store(title="Another", content="did not wait for ever")
+        hold.store(title="Another", content="did not wait for ever")
         client.send_signal(signal.SIGCONT)
         out, _ = client.communicate("\n", timeout=TIMEOUT)
     assert (client.returncode, out) == (0, "STORE_UNREACHABLE True\n")
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         assert session.rows("meta_list") == []
-    assert titles(ctx) == ["Another", "The stopped one"]
+    assert titles(hold) == ["Another", "The stopped one"]
 
 
 def test_a_writer_that_waits_too_long_for_its_turn_is_told_so(
-    server: Cluster, ctx: Holdfast, schema: str, monkeypatch: pytest.MonkeyPatch
+    server: Cluster, hold: Holdfast, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_lock, "LOCK_SECONDS", 1)
     with psycopg.connect(server.url(server.database)) as other:
         other.execute(f"select 1 from {schema}.chain for update")
         with pytest.raises(StoreBusy) as told:
-            ctx.store(title="T", content="x")
-        assert titles(ctx) == []
+            hold.store(title="T", content="x")
+        assert titles(hold) == []
     assert told.value.retryable
-    ctx.store(title="T", content="x")
+    hold.store(title="T", content="x")
 
 
-def test_a_statement_that_the_database_stops_is_told_as_such(server: Cluster, ctx: Holdfast, schema: str) -> None:
+def test_a_statement_that_the_database_stops_is_told_as_such(server: Cluster, hold: Holdfast, schema: str) -> None:
     with psycopg.connect(server.url(server.database)) as other, override_settings(server, statement_timeout="300ms"):
         other.execute("set statement_timeout = 0")
         other.execute(f"select 1 from {schema}.chain for update")
         with pytest.raises(StoreBusy) as told:
-            ctx.store(title="T", content="x")
+            hold.store(title="T", content="x")
     assert told.value.retryable
-    ctx.store(title="T", content="x")
+    hold.store(title="T", content="x")
 
 
 # Read-only databases
 
 
 def assert_only_reads(url: str) -> None:
-    with holdfast.open(url) as ctx:
-        assert titles(ctx) == ["Before"]
-        assert [memory.title for memory in ctx.recall(context="written").memories] == ["Before"]
+    with holdfast.open(url) as hold:
+        assert titles(hold) == ["Before"]
+        assert [memory.title for memory in hold.recall(context="written").memories] == ["Before"]
         with pytest.raises(StoreUnreachable) as told:
-            ctx.store(title="After", content="x")
+            hold.store(title="After", content="x")
     assert "read only" in told.value.message
     assert not told.value.retryable
 
 
 def test_a_database_that_is_read_only_is_read_and_says_that_it_takes_no_changes(
-    server: Cluster, ctx: Holdfast, db: str
+    server: Cluster, hold: Holdfast, db: str
 ) -> None:
-    ctx.store(title="Before", content="written")
+    hold.store(title="Before", content="written")
     with override_settings(server, default_transaction_read_only="on"):
         assert_only_reads(db)
 
 
-def test_a_replica_is_read_and_follows_what_is_written_elsewhere(server: Cluster, ctx: Holdfast, schema: str) -> None:
-    ctx.store(title="Before", content="written")
+def test_a_replica_is_read_and_follows_what_is_written_elsewhere(server: Cluster, hold: Holdfast, schema: str) -> None:
+    hold.store(title="Before", content="written")
     with server.replica() as url, holdfast.open(f"{url}&schema={schema}") as reading:
         assert_only_reads(f"{url}&schema={schema}")
         while reading.ctx.store.wait_for_commit(1.5):
             pass
-        ctx.store(title="Later", content="written on the other side")
+        hold.store(title="Later", content="written on the other side")
         assert reading.ctx.store.wait_for_commit(TIMEOUT)
         wait_until(lambda: titles(reading) == ["Before", "Later"])
 
 
-def test_a_replica_that_takes_over_goes_on_as_a_new_incarnation(server: Cluster, ctx: Holdfast, schema: str) -> None:
-    kept = ctx.store(title="Before", content="Written at the old primary.").id
-    with ctx.ctx.reading() as session:
+def test_a_replica_that_takes_over_goes_on_as_a_new_incarnation(server: Cluster, hold: Holdfast, schema: str) -> None:
+    kept = hold.store(title="Before", content="Written at the old primary.").id
+    with hold.ctx.reading() as session:
         before = journal.get_head(session)
     with server.replica() as copy:
         follower = holdfast.open(f"{copy}&schema={schema}", agent_id="ai:tester@there")
@@ -432,7 +432,7 @@ def test_a_replica_that_takes_over_goes_on_as_a_new_incarnation(server: Cluster,
 
 
 def test_who_is_interrupted_while_waiting_leaves_no_connection_behind(
-    server: Cluster, ctx: Holdfast, schema: str
+    server: Cluster, hold: Holdfast, schema: str
 ) -> None:
     with psycopg.connect(server.url(server.database)) as other:
         other.execute(f"select 1 from {schema}.chain for update")
@@ -440,25 +440,25 @@ def test_who_is_interrupted_while_waiting_leaves_no_connection_behind(
             timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
             timer.start()
             with pytest.raises(KeyboardInterrupt):
-                ctx.store(title="T", content="x")
+                hold.store(title="T", content="x")
             timer.join()
-        assert ctx.ctx.store._pool._taken == set()  # type: ignore[attr-defined]
-    ctx.store(title="T", content="x")
+        assert hold.ctx.store._pool._taken == set()  # type: ignore[attr-defined]
+    hold.store(title="T", content="x")
 
 
-def test_a_child_is_told_to_open_the_store_itself_and_the_parents_connections_stay(ctx: Holdfast) -> None:
-    ctx.store(title="Before", content="x")
+def test_a_child_is_told_to_open_the_store_itself_and_the_parents_connections_stay(hold: Holdfast) -> None:
+    hold.store(title="Before", content="x")
     child = os.fork()
     if not child:
         try:
-            ctx.list()
+            hold.list()
         except StoreError as error:
             os._exit(7 if "fork" in error.message else 1)
         finally:
-            ctx.close()
+            hold.close()
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    assert titles(ctx) == ["Before"]
+    assert titles(hold) == ["Before"]
 
 
 def test_a_program_that_never_closes_the_store_ends_all_the_same(db: str) -> None:

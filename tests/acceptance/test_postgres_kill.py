@@ -132,12 +132,12 @@ def test_a_database_that_is_killed_loses_nothing_that_was_acknowledged(
 def assert_nothing_lost(db: str, books: list[Book], record_property: Callable[[str, object], None]) -> None:
     kept = [id for book in books for id in book.kept_ids()]
     refusals = [refusal for book in books for refusal in book.refusals()]
-    with holdfast.open(db) as ctx:
-        with ctx.ctx.reading() as session:
+    with holdfast.open(db) as hold:
+        with hold.ctx.reading() as session:
             rows = session.select(("memory_select", "memory.some"), {"ids": kept})
-            assert history.verify(ctx.ctx, session) == []
-        assert ctx.ctx.store.faults() == []
-        there = ctx.stats().total
+            assert history.verify(hold.ctx, session) == []
+        assert hold.ctx.store.faults() == []
+        there = hold.stats().total
     lost = set(kept) - {row[0] for row in rows}
     unknown = sum(refusal.startswith("OUTCOME_UNKNOWN") for refusal in refusals)
     record_property("acknowledged", len(kept))

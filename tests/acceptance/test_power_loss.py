@@ -119,10 +119,10 @@ def cut(seed: int, folder: Path, store_type: type[SqliteStore] = SqliteStore) ->
 def wrong(path: Path, acknowledged: dict[str, tuple[int, str, str]]) -> list[str]:
     """Return what a restarted store has lost, and what is damaged."""
     try:
-        with holdfast.open(str(path)) as ctx:
-            found = [f"corrupt: {fault.what}" for fault in ctx.ctx.store.faults()]
-            with ctx.ctx.reading() as session:
-                found += [f"corrupt: {one.message}" for one in history.verify(ctx.ctx, session)]
+        with holdfast.open(str(path)) as hold:
+            found = [f"corrupt: {fault.what}" for fault in hold.ctx.store.faults()]
+            with hold.ctx.reading() as session:
+                found += [f"corrupt: {one.message}" for one in history.verify(hold.ctx, session)]
                 rows = session.select(("memory_select", "memory.some"), {"ids": list(acknowledged)})
             kept = {row[0]: (row[30], row[3], row[25]) for row in rows}
             return found + [f"lost: {id}" for id, one in acknowledged.items() if not holds(kept.get(id), one)]

@@ -35,77 +35,79 @@ def hold(tmp_path: Path, clock: Clock) -> Iterator[holdfast.Holdfast]:
         yield opened
 
 
-def test_the_feed_keeps_the_order_of_commits_and_its_times_never_decrease(ctx: holdfast.Holdfast, clock: Clock) -> None:
+def test_the_feed_keeps_the_order_of_commits_and_its_times_never_decrease(
+    hold: holdfast.Holdfast, clock: Clock
+) -> None:
     for number, hour in enumerate((0, -1, -2, 1, 0)):
         clock.at = TEN + hour * HOUR
-        ctx.store(title=f"Title {number}", content="x")
-    changes = ctx.events(after=0).events
+        hold.store(title=f"Title {number}", content="x")
+    changes = hold.events(after=0).events
     assert [change.seq for change in changes] == [1, 2, 3, 4, 5]
     kept = [change.at for change in changes]
     assert kept == sorted(kept)
-    assert ctx.verify().intact
+    assert hold.verify().intact
 
 
-def test_a_later_change_wins_though_its_clock_is_behind(ctx: holdfast.Holdfast, clock: Clock) -> None:
-    id = ctx.store(title="Title", content="at ten", tags=["a"]).id
+def test_a_later_change_wins_though_its_clock_is_behind(hold: holdfast.Holdfast, clock: Clock) -> None:
+    id = hold.store(title="Title", content="at ten", tags=["a"]).id
     clock.at -= HOUR
-    ctx.update(id=id, content="at nine", tags=["b"])
+    hold.update(id=id, content="at nine", tags=["b"])
     clock.at -= HOUR
-    ctx.update(id=id, content="at eight")
-    assert (ctx.get(id=id).content, ctx.get(id=id).tags) == ("at eight", ("b",))
-    assert [change.version for change in ctx.history(id=id).changes] == [1, 2, 3]
-    assert ctx.verify().intact
+    hold.update(id=id, content="at eight")
+    assert (hold.get(id=id).content, hold.get(id=id).tags) == ("at eight", ("b",))
+    assert [change.version for change in hold.history(id=id).changes] == [1, 2, 3]
+    assert hold.verify().intact
 
 
-def test_no_memory_was_changed_before_it_was_made(ctx: holdfast.Holdfast, clock: Clock) -> None:
-    stored = ctx.store(title="Title", content="at ten")
+def test_no_memory_was_changed_before_it_was_made(hold: holdfast.Holdfast, clock: Clock) -> None:
+    stored = hold.store(title="Title", content="at ten")
     clock.at -= HOUR
-    updated = ctx.update(id=stored.id, content="at nine")
+    updated = hold.update(id=stored.id, content="at nine")
     assert updated.created_at == stored.created_at
     assert updated.updated_at >= stored.updated_at
 
 
-def content_at(ctx: holdfast.Holdfast, id: str, moment: int, name: str) -> str | None:
+def content_at(hold: holdfast.Holdfast, id: str, moment: int, name: str) -> str | None:
     try:
-        return str(ctx.get(**{"id": id, name: format_timestamp(moment)}).content)
+        return str(hold.get(**{"id": id, name: format_timestamp(moment)}).content)
     except NotFound:
         return None
 
 
 @pytest.mark.parametrize("name", ["known_at", "as_of"])
-def test_asked_at_any_moment_history_is_told_in_its_order(ctx: holdfast.Holdfast, clock: Clock, name: str) -> None:
+def test_asked_at_any_moment_history_is_told_in_its_order(hold: holdfast.Holdfast, clock: Clock, name: str) -> None:
     contents = ["first", "second", "third", "fourth"]
-    id = ctx.store(title="Title", content=contents[0]).id
+    id = hold.store(title="Title", content=contents[0]).id
     for content, hours in zip(contents[1:], (-1, 3, -2), strict=True):
         clock.at += hours * HOUR
-        ctx.update(id=id, content=content)
+        hold.update(id=id, content=content)
     moments = range(TEN - 2 * HOUR, TEN + 5 * HOUR, HOUR // 4)
-    told = [content for moment in moments if (content := content_at(ctx, id, moment, name))]
+    told = [content for moment in moments if (content := content_at(hold, id, moment, name))]
     assert told == sorted(told, key=contents.index)
     assert told[-1] == "fourth"
-    assert content_at(ctx, id, TEN - 1, name) is None
+    assert content_at(hold, id, TEN - 1, name) is None
 
 
-def test_what_is_kept_now_is_known_at_the_moment_it_was_kept(ctx: holdfast.Holdfast, clock: Clock) -> None:
-    id = ctx.store(title="Title", content="at ten").id
+def test_what_is_kept_now_is_known_at_the_moment_it_was_kept(hold: holdfast.Holdfast, clock: Clock) -> None:
+    id = hold.store(title="Title", content="at ten").id
     clock.at -= HOUR
-    ctx.update(id=id, content="at nine")
-    kept = [change.at for change in ctx.history(id=id).changes]
-    assert ctx.get(id=id, known_at=kept[-1]).content == "at nine"
+    hold.update(id=id, content="at nine")
+    kept = [change.at for change in hold.history(id=id).changes]
+    assert hold.get(id=id, known_at=kept[-1]).content == "at nine"
 
 
-def test_undo_and_deletion_hold_though_the_clock_went_back(ctx: holdfast.Holdfast, clock: Clock) -> None:
-    id = ctx.store(title="Title", content="at ten").id
+def test_undo_and_deletion_hold_though_the_clock_went_back(hold: holdfast.Holdfast, clock: Clock) -> None:
+    id = hold.store(title="Title", content="at ten").id
     clock.at -= HOUR
-    ctx.update(id=id, content="at nine")
+    hold.update(id=id, content="at nine")
     clock.at -= HOUR
-    ctx.undo(change=2)
-    assert ctx.get(id=id).content == "at ten"
+    hold.undo(change=2)
+    assert hold.get(id=id).content == "at ten"
     clock.at -= HOUR
-    ctx.delete(id=id)
+    hold.delete(id=id)
     with pytest.raises(NotFound):
-        ctx.get(id=id)
-    assert ctx.verify().intact
+        hold.get(id=id)
+    assert hold.verify().intact
 
 
 def test_a_store_opened_anew_with_the_clock_behind_goes_on_in_order(tmp_path: Path) -> None:
@@ -113,13 +115,13 @@ def test_a_store_opened_anew_with_the_clock_behind_goes_on_in_order(tmp_path: Pa
 
     def store_at(moment: int) -> None:
         now: Callable[[], int] = lambda: moment  # noqa: E731
-        with holdfast.open(path, agent_id="ai:tester@here", now=now) as ctx:
-            ctx.store(title="One title", content=f"at {moment}")
+        with holdfast.open(path, agent_id="ai:tester@here", now=now) as hold:
+            hold.store(title="One title", content=f"at {moment}")
 
     for hour in (0, -1, -5, 2):
         store_at(TEN + hour * HOUR)
-    with holdfast.open(path, agent_id="ai:tester@here") as ctx:
-        changes = ctx.events(after=0).events
+    with holdfast.open(path, agent_id="ai:tester@here") as hold:
+        changes = hold.events(after=0).events
         assert [change.at for change in changes] == [format_timestamp(TEN)] * 3 + [format_timestamp(TEN + 2 * HOUR)]
         assert [change.version for change in changes] == [1, 2, 3, 4]
-        assert ctx.verify().intact
+        assert hold.verify().intact

@@ -4,11 +4,11 @@ import holdfast
 from benchmarks import compose
 
 
-def test_composing_is_measured_with_and_without_a_query(ctx: holdfast.Holdfast) -> None:
-    compose.fill(ctx, 60)
-    found = compose.measure(ctx, times=2)
+def test_composing_is_measured_with_and_without_a_query(hold: holdfast.Holdfast) -> None:
+    compose.fill(hold, 60)
+    found = compose.measure(hold, times=2)
     assert all(spread.p95 >= spread.best > 0 for spread in found)
-    answer = ctx.skill_compositional_context("team/lessons")
+    answer = hold.skill_compositional_context("team/lessons")
     assert len(answer.reflections) + sum(one.count for one in answer.dropped) == 60
     assert {one.reason: one.count for one in answer.dropped}["superseded"] == 1
-    assert ctx.verify().intact
+    assert hold.verify().intact

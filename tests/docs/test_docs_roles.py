@@ -56,19 +56,19 @@ def addresses(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> I
         }
 
 
-def every_change(ctx: holdfast.Holdfast, folder: Path) -> set[str]:
+def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
     """Every operation that writes, each so that it has something to do."""
     done = set()
 
     def do(name: str, /, **arguments: Any) -> Any:
         done.add(name)
-        return ctx.call(name, arguments)
+        return hold.call(name, arguments)
 
     plan = do("store", title="Plan", content="Deploys.", tags=["ops"], embedding={"model": "own", "vector": [0.6, 0.8]})
     lunch = do("store", title="Lunch", content="Soup.", scope="private", tier="short")
     more = do("bulk_store", memories=[{"title": "A", "content": "first"}, {"title": "B", "content": "second"}])
     do("update", id=plan.id, tags=["day"])
-    do("feedback", recall_id=ctx.recall("deploys").recall_id, verdict="used", ids=[plan.id])
+    do("feedback", recall_id=hold.recall("deploys").recall_id, verdict="used", ids=[plan.id])
     do("promote", id=lunch.id)
     do("link", source_id=plan.id, target_id=lunch.id, relation="derived_from")
     do("kg_invalidate", source_id=plan.id, target_id=lunch.id, relation="derived_from")
@@ -78,35 +78,35 @@ def every_change(ctx: holdfast.Holdfast, folder: Path) -> set[str]:
     do("grant", id=lunch.id, agent_id="ai:scout@here", permission="write")
     do("revoke", id=lunch.id, agent_id="ai:scout@here")
     do("agent_register", agent_id="ai:scout@here", agent_type="ai:scout", capabilities=["search"])
-    do("inbox_read", ids=[do("notify", target_agent_id=ctx.ctx.caller.agent, title="Ping", payload="there?").id])
+    do("inbox_read", ids=[do("notify", target_agent_id=hold.ctx.caller.agent, title="Ping", payload="there?").id])
     skill = "---\nname: deploy\ndescription: How.\n---\n"
     do("skill_register", inline_skill=skill)
     do("skill_register", inline_skill=skill + "On Tuesdays.\n")
     do("skill_rollback", skill_id="deploy")
     do("skill_delete", skill_id="deploy")
-    disagree(ctx, plan.id, "Deploys elsewhere.", owner=ctx.ctx.caller.agent)
-    do("conflicts_resolve", id=ctx.conflicts().conflicts[0].id, keep="shown")
+    disagree(hold, plan.id, "Deploys elsewhere.", owner=hold.ctx.caller.agent)
+    do("conflicts_resolve", id=hold.conflicts().conflicts[0].id, keep="shown")
     with holdfast.open(str(folder / "other.db"), now=lambda: moment.now() + 30 * moment.DAY) as ahead:
         ahead.store(title="Later", content="It will be.")
     do("sync", remote=str(folder / "other.db"))
     assert do("quarantine_retry").rejected == 1
-    do("quarantine_drop", ids=[ctx.quarantine().quarantined[0].id])
+    do("quarantine_drop", ids=[hold.quarantine().quarantined[0].id])
     row = {"id": "p-1", "title": "Pushed", "content": "It was pushed.", "tier": "long"}
     assert do("sync_push", batch={"sender_agent_id": "ai:desk@home", "memories": [row]}).applied == 1
     thought = do("reflect", source_ids=[more.ids[1]], title="Deploying", content="It is worth a skill.")
     do("skill_promote_from_reflection", reflection_id=thought.id, skill_name="early", skill_description="When.")
-    every_change_by_reflecting(ctx, do, folder, thought.id)
-    every_change_by_curating(ctx, do)
+    every_change_by_reflecting(hold, do, folder, thought.id)
+    every_change_by_curating(hold, do)
     week = do("consolidate", ids=[plan.id, lunch.id], title="Week", summary="Deploys and soup.")
     do("delete", id=week.id)
-    do("undo", change=ctx.verify().entries)
+    do("undo", change=hold.verify().entries)
     do("archive", ids=[more.ids[0]])
     do("archive_restore", id=more.ids[0])
     do("forget", pattern="first")
     do("archive_purge", ids=[more.ids[0]])
     do("gc")
     do("import", envelope={"memories": [{"title": "In", "content": "from outside"}], "links": []})
-    ctx.export_file(file=str(folder / "export.json"))
+    hold.export_file(file=str(folder / "export.json"))
     do("import_file", file=str(folder / "export.json"))
     do("capture_turn", host_session_id="s-1", host_turn_index=0, role="user", content="Mend it.")
     transcript = '{"type": "user", "uuid": "u", "sessionId": "s-2", "message": {"role": "user", "content": "Mend it."}}'
@@ -125,7 +125,7 @@ def every_change(ctx: holdfast.Holdfast, folder: Path) -> set[str]:
     do("sync_import_bundle", file=str(folder / "other.bundle"), trust_sender=True)
     every_change_by_peers(do, folder)
     every_change_for_agents(do)
-    every_change_for_subscribers(ctx, do)
+    every_change_for_subscribers(hold, do)
     snapshot = do("backup").snapshot
     assert do("compact", older_than=0).folded > 0
     do("key_revoke", id=do("key_create", name="laptop", scope="read").id)
@@ -186,14 +186,14 @@ def every_change_for_agents(do: Callable[..., Any]) -> None:
     do("principal_purge", name="ann")
 
 
-def every_change_for_subscribers(ctx: holdfast.Holdfast, do: Callable[..., Any]) -> None:
+def every_change_for_subscribers(hold: holdfast.Holdfast, do: Callable[..., Any]) -> None:
     """Telling a receiver of what changes."""
-    ctx.ctx = replace(ctx.ctx, webhook_limits=WebhookLimits(("127.0.0.0/8",)))
+    hold.ctx = replace(hold.ctx, webhook_limits=WebhookLimits(("127.0.0.0/8",)))
     with provider(lambda handler, _: handler.reply(b"")) as receiver:
         made = do("subscribe", url=receiver.url)
         assert do("subscription_test", id=made.id).ok
-        do("subscription_replay", id=made.id, since=ctx.verify().entries - 1)
-        assert Dispatcher(ctx.ctx).deliver() == 1
+        do("subscription_replay", id=made.id, since=hold.verify().entries - 1)
+        assert Dispatcher(hold.ctx).deliver() == 1
         do("unsubscribe", id=made.id)
 
 
@@ -208,42 +208,42 @@ def every_task(do: Callable[..., Any]) -> None:
     do("task_cancel", id=task.id)
 
 
-def every_change_by_curating(ctx: holdfast.Holdfast, do: Callable[..., Any]) -> None:
+def every_change_by_curating(hold: holdfast.Holdfast, do: Callable[..., Any]) -> None:
     """What follows from memories, and what a curator does with them."""
     said = "The connection pool keeps ten connections for all of the workers of the server."
-    first, *_ = [ctx.store(title=f"Pool of {n}", content=said.replace("ten", n)).id for n in ("nine", "eleven")]
+    first, *_ = [hold.store(title=f"Pool of {n}", content=said.replace("ten", n)).id for n in ("nine", "eleven")]
     do("auto_tag", id=first, apply=True)
     do("persona_generate", entity_id="pool")
     run = do("curate", apply=True)
-    do("curate_decide", ids=[ctx.curate_proposals().proposals[0].id], decision="accept")
+    do("curate_decide", ids=[hold.curate_proposals().proposals[0].id], decision="accept")
     do("curate_rollback", run_id=run.run_id)
-    do("atomise", memory_id=ctx.store(title="Report", content=" ".join([said] * 9)).id, max_atom_tokens=60)
+    do("atomise", memory_id=hold.store(title="Report", content=" ".join([said] * 9)).id, max_atom_tokens=60)
 
 
-def every_change_by_reflecting(ctx: holdfast.Holdfast, do: Callable[..., Any], folder: Path, thought: str) -> None:
+def every_change_by_reflecting(hold: holdfast.Holdfast, do: Callable[..., Any], folder: Path, thought: str) -> None:
     """What reflections bring with them: policies, approvals, offers, files, and what is stale."""
     do("policy_set", namespace="global", require_approval_above_depth=1, self_approval=True)
     for number, decide in enumerate(("pending_approve", "pending_reject")):
         asked = do("reflect", source_ids=[thought], title=f"Deeper {number}", content="It follows.")
         do(decide, id=asked.pending_id)
     assert do("policy_clear", namespace="global").cleared
-    alike = [ctx.store(title=f"Soup {number}", content="Soup is served at noon.").id for number in range(3)]
+    alike = [hold.store(title=f"Soup {number}", content="Soup is served at noon.").id for number in range(3)]
     do("reflect_dismiss", offer_id=do("reflect_suggest").suggestions[0].offer_id)
-    (folder / "other.md").write_text(ctx.export_reflection(thought).content.replace(thought, str(uuid4())))
+    (folder / "other.md").write_text(hold.export_reflection(thought).content.replace(thought, str(uuid4())))
     assert do("import_reflections", path=str(folder), on_conflict="version").imported == 1
-    ctx.reflect(source_ids=alike, title="Noon", content="There is soup.")
-    ctx.delete(alike[0])
-    (stale,) = ctx.invalidations(invalidated_id=alike[0]).invalidations
+    hold.reflect(source_ids=alike, title="Noon", content="There is soup.")
+    hold.delete(alike[0])
+    (stale,) = hold.invalidations(invalidated_id=alike[0]).invalidations
     for settle in ("invalidations_acknowledge", "invalidations_resolve", "invalidations_dismiss"):
         assert do(settle, ids=[stale.id]).outcomes[0].outcome == "applied"
 
 
 def test_the_application_may_do_everything_that_holdfast_does(addresses: dict[str, str], tmp_path: Path) -> None:
-    with holdfast.open(addresses["app"], agent_id="ai:tester@here") as ctx:
-        done = every_change(ctx, tmp_path)
-        assert ctx.recall("soup").count >= 1
-        assert ctx.verify().intact
-        assert [section.name for section in ctx.doctor().sections if section.severity == "critical"] == []
+    with holdfast.open(addresses["app"], agent_id="ai:tester@here") as hold:
+        done = every_change(hold, tmp_path)
+        assert hold.recall("soup").count >= 1
+        assert hold.verify().intact
+        assert [section.name for section in hold.doctor().sections if section.severity == "critical"] == []
     assert {op.name for op in REGISTRY if op.effect is not Effect.READ} - done == ELSEWHERE
 
 
@@ -263,10 +263,10 @@ def test_the_application_cannot_change_what_the_tables_are(addresses: dict[str, 
         connection.execute(statement)
 
 
-def outcome(ctx: holdfast.Holdfast, name: str, example: Example) -> str | None:
+def outcome(hold: holdfast.Holdfast, name: str, example: Example) -> str | None:
     """The code of the error that an example of an operation ends with."""
     try:
-        ctx.call(name, dict(example.arguments))
+        hold.call(name, dict(example.arguments))
     except HoldfastError as error:
         return error.code
     return None
@@ -275,13 +275,13 @@ def outcome(ctx: holdfast.Holdfast, name: str, example: Example) -> str | None:
 def test_the_reader_may_ask_everything_and_change_nothing(addresses: dict[str, str]) -> None:
     with holdfast.open(addresses["owner"]) as owner:
         id = owner.store(title="Read me", content="By whoever may.").id
-    with holdfast.open(addresses["reader"]) as ctx:
-        assert ctx.recall("whoever").memories[0].id == id
+    with holdfast.open(addresses["reader"]) as hold:
+        assert hold.recall("whoever").memories[0].id == id
         for op in REGISTRY:
             if op.effect is Effect.READ and op.name not in SIGNING:
-                assert [outcome(ctx, op.name, example) for example in op.examples] == [e.error for e in op.examples]
+                assert [outcome(hold, op.name, example) for example in op.examples] == [e.error for e in op.examples]
         with pytest.raises(StoreUnreachable):
-            ctx.store(title="Not by me", content="No.")
+            hold.store(title="Not by me", content="No.")
 
 
 def test_the_reader_does_not_get_the_key_that_signs(addresses: dict[str, str]) -> None:

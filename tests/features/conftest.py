@@ -17,9 +17,9 @@ from holdfast.operations import REGISTRY
 class CallerView:
     """The store with the methods of Holdfast, called as another caller."""
 
-    def __init__(self, ctx: holdfast.Holdfast, caller: Caller) -> None:
+    def __init__(self, hold: holdfast.Holdfast, caller: Caller) -> None:
         self.caller = caller
-        self._hold = ctx
+        self._hold = hold
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def operation(*positional: Any, **arguments: Any) -> Any:

@@ -31,8 +31,8 @@ def call_tool(tool: Any, command: str, **given: Any) -> str:
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING)
-def test_every_command_says_what_is_documented(ctx: holdfast.Holdfast) -> None:
-    tool = HoldfastMemoryTool(ctx)
+def test_every_command_says_what_is_documented(hold: holdfast.Holdfast) -> None:
+    tool = HoldfastMemoryTool(hold)
     text = "Buy milk\nCall Ann\nPay rent\n" + "x" * 1500
     assert call_tool(tool, "create", path=FILE, file_text=text) == f"File created successfully at: {FILE}"
     assert call_tool(tool, "create", path=FILE, file_text="x") == f"Error: File {FILE} already exists"
@@ -89,10 +89,10 @@ def test_every_command_says_what_is_documented(ctx: holdfast.Holdfast) -> None:
         "Successfully renamed /memories/notes to /memories/old/notes"
     )
     assert "Sweep" in call_tool(tool, "view", path="/memories/old/notes/todo.md")
-    assert ctx.recall("sweep").memories[0].title == "old/notes/todo.md"
+    assert hold.recall("sweep").memories[0].title == "old/notes/todo.md"
     assert call_tool(tool, "delete", path=NONE) == f"Error: The path {NONE} does not exist"
     assert call_tool(tool, "delete", path="/memories/old") == "Successfully deleted /memories/old"
-    assert ctx.recall("sweep milk").count == 0
+    assert hold.recall("sweep milk").count == 0
     assert call_tool(tool, "delete", path="/memories") == "Cannot delete the /memories directory itself"
     assert tool.clear_all_memory() == "All memory cleared"
     assert call_tool(tool, "view", path="/memories") == f"{head}\n0B\t/memories"
@@ -112,8 +112,8 @@ def test_every_command_says_what_is_documented(ctx: holdfast.Holdfast) -> None:
         "/memories/..",
     ],
 )
-def test_no_path_leads_out_of_the_folder(ctx: holdfast.Holdfast, path: str) -> None:
-    tool = HoldfastMemoryTool(ctx)
+def test_no_path_leads_out_of_the_folder(hold: holdfast.Holdfast, path: str) -> None:
+    tool = HoldfastMemoryTool(hold)
     for command in (
         {"command": "view", "path": path},
         {"command": "create", "path": path, "file_text": "x"},
@@ -122,12 +122,12 @@ def test_no_path_leads_out_of_the_folder(ctx: holdfast.Holdfast, path: str) -> N
     ):
         with pytest.raises(ToolError, match="Path"):
             tool.call(command)
-    assert ctx.list().count == 0
+    assert hold.list().count == 0
 
 
-def test_what_others_keep_in_the_namespace_are_files_and_what_is_too_long_is_refused(ctx: holdfast.Holdfast) -> None:
-    ctx.store(title="Deploy day", content="Tuesday.", namespace="memories")
-    tool = HoldfastMemoryTool(ctx)
+def test_what_others_keep_in_the_namespace_are_files_and_what_is_too_long_is_refused(hold: holdfast.Holdfast) -> None:
+    hold.store(title="Deploy day", content="Tuesday.", namespace="memories")
+    tool = HoldfastMemoryTool(hold)
     assert call_tool(tool, "view", path="/memories/Deploy day").endswith("     1\tTuesday.")
     assert "65536" in call_tool(tool, "create", path=FILE, file_text="x" * 70_000)
     assert "NUL" in call_tool(tool, "create", path=FILE, file_text="\x00x")
@@ -138,7 +138,7 @@ def test_what_others_keep_in_the_namespace_are_files_and_what_is_too_long_is_ref
     with pytest.raises(NotImplementedError):
         tool.call({"command": "burn", "path": FILE})
     assert tool.to_dict() == {"type": "memory_20250818", "name": "memory"}
-    written = AsyncHoldfastMemoryTool(ctx).call({"command": "create", "path": " /x", "file_text": "x"})
+    written = AsyncHoldfastMemoryTool(hold).call({"command": "create", "path": " /x", "file_text": "x"})
     with pytest.raises(ToolError):
         asyncio.run(written)  # type: ignore[arg-type]
 
@@ -169,8 +169,8 @@ steps = st.one_of(
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=st.lists(steps, max_size=10))
-def test_files_are_what_the_tool_of_the_sdk_makes_of_them(ctx: holdfast.Holdfast, asked: list[dict[str, Any]]) -> None:
-    ours = HoldfastMemoryTool(ctx, namespace=f"n{next(numbers)}")
+def test_files_are_what_the_tool_of_the_sdk_makes_of_them(hold: holdfast.Holdfast, asked: list[dict[str, Any]]) -> None:
+    ours = HoldfastMemoryTool(hold, namespace=f"n{next(numbers)}")
     with TemporaryDirectory() as folder:
         theirs = BetaLocalFilesystemMemoryTool(folder)
         for step in asked:
@@ -185,7 +185,7 @@ def plain(text: str) -> str:
     return text.split(". Please")[0].replace("is not a file", "does not exist") if missing else text
 
 
-def test_a_model_uses_it_by_the_runner_of_the_sdk(ctx: holdfast.Holdfast) -> None:
+def test_a_model_uses_it_by_the_runner_of_the_sdk(hold: holdfast.Holdfast) -> None:
     calls: list[dict[str, Any]] = [
         {"command": "create", "path": FILE, "file_text": "The boiler is serviced in May."},
         {"command": "create", "path": FILE, "file_text": "again"},
@@ -208,7 +208,7 @@ def test_a_model_uses_it_by_the_runner_of_the_sdk(ctx: holdfast.Holdfast) -> Non
         runner = client.beta.messages.tool_runner(
             model="m",
             max_tokens=100,
-            tools=[HoldfastMemoryTool(ctx)],
+            tools=[HoldfastMemoryTool(hold)],
             messages=[{"role": "user", "content": "Note it."}],
         )
         runner.until_done()
@@ -217,4 +217,4 @@ def test_a_model_uses_it_by_the_runner_of_the_sdk(ctx: holdfast.Holdfast) -> Non
         (f"File created successfully at: {FILE}", False),
         (f"Error: File {FILE} already exists", True),
     ]
-    assert ctx.recall("when is the boiler serviced?").memories[0].content == "The boiler is serviced in May."
+    assert hold.recall("when is the boiler serviced?").memories[0].content == "The boiler is serviced in May."

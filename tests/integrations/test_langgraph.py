@@ -75,8 +75,8 @@ def plain(result: Any) -> Any:
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(st.lists(ops, min_size=1, max_size=4), max_size=6))
-def test_it_answers_as_the_store_of_langgraph_does(ctx: holdfast.Holdfast, batches: list[list[Any]]) -> None:
-    theirs, ours = InMemoryStore(), HoldfastStore(ctx, namespace=f"n{next(numbers)}")
+def test_it_answers_as_the_store_of_langgraph_does(hold: holdfast.Holdfast, batches: list[list[Any]]) -> None:
+    theirs, ours = InMemoryStore(), HoldfastStore(hold, namespace=f"n{next(numbers)}")
     for batch in batches:
         for path in [path for path, held in theirs._data.items() if not held]:
             del theirs._data[path]  # it lists namespaces that were only asked for
@@ -91,8 +91,8 @@ def test_a_path_of_any_labels_is_read_back(path: list[str]) -> None:
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.lists(odd, min_size=1, max_size=12).map(tuple), key=st.text(max_size=12))
-def test_any_labels_and_any_key_name_one_item(ctx: holdfast.Holdfast, path: tuple[str, ...], key: str) -> None:
-    store = HoldfastStore(ctx, namespace=f"m{next(numbers)}")
+def test_any_labels_and_any_key_name_one_item(hold: holdfast.Holdfast, path: tuple[str, ...], key: str) -> None:
+    store = HoldfastStore(hold, namespace=f"m{next(numbers)}")
     try:
         store.batch([PutOp(path, key, {"v": key})])
     except (Invalid, InvalidNamespaceError):
@@ -105,8 +105,8 @@ def test_any_labels_and_any_key_name_one_item(ctx: holdfast.Holdfast, path: tupl
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING)
-def test_a_question_is_answered_best_first_within_its_prefix(ctx: holdfast.Holdfast) -> None:
-    store = HoldfastStore(ctx, fields=["text"])
+def test_a_question_is_answered_best_first_within_its_prefix(hold: holdfast.Holdfast) -> None:
+    store = HoldfastStore(hold, fields=["text"])
     store.put(("users", "1"), "a", {"text": "Ann drinks black coffee", "note": "likes tea"})
     store.put(("users", "2"), "b", {"text": "The roof leaks", "n": 1})
     store.put(("users", "2"), "c", {"text": "coffee is out", "n": 2}, index=False)
@@ -117,16 +117,16 @@ def test_a_question_is_answered_best_first_within_its_prefix(ctx: holdfast.Holdf
     assert {item.key: item.score is not None for item in found} == {"a": True, "b": False, "c": False, "d": True}
     assert [item.key for item in store.search(("users", "2"), query="coffee", filter={"n": {"$gte": 2}})] == ["c"]
     assert [item.key for item in store.search(("users",), limit=2, offset=1)] == ["c", "b"]
-    assert ctx.recall("who drinks coffee?").memories[0].title == "a"
+    assert hold.recall("who drinks coffee?").memories[0].title == "a"
     asyncio.run(store.aput(("users", "1"), "a", {"text": "Ann drinks green tea"}))
     item = asyncio.run(store.aget(("users", "1"), "a"))
     assert item is not None
     assert item.created_at < item.updated_at
-    assert [change.op for change in ctx.history(id=ctx.recall("green tea").memories[0].id).changes] != []
+    assert [change.op for change in hold.history(id=hold.recall("green tea").memories[0].id).changes] != []
 
 
-def test_what_cannot_be_kept_is_said(ctx: holdfast.Holdfast) -> None:
-    store = HoldfastStore(ctx)
+def test_what_cannot_be_kept_is_said(hold: holdfast.Holdfast) -> None:
+    store = HoldfastStore(hold)
     with pytest.raises(InvalidNamespaceError):
         store.batch([PutOp(("a.b",), "k", {"v": 1})])
     with pytest.raises(NotImplementedError):
@@ -149,8 +149,8 @@ def test_a_graph_remembers_from_one_thread_to_the_next(db: str) -> None:
         return {"said": " / ".join(sorted(item.value["said"] for item in known))}
 
     def answer(said: str) -> str:
-        with holdfast.open(db) as ctx:
+        with holdfast.open(db) as hold:
             graph = StateGraph(State).add_node("note", note).add_edge(START, "note").add_edge("note", END)
-            return str(graph.compile(store=HoldfastStore(ctx)).invoke({"said": said})["said"])
+            return str(graph.compile(store=HoldfastStore(hold)).invoke({"said": said})["said"])
 
     assert [answer(said) for said in ("one", "two", "three")] == ["", "one", "one / two"]

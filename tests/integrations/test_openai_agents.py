@@ -52,15 +52,15 @@ async def call_all(session: Session, asked: list[tuple[Any, ...]]) -> list[Any]:
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=st.lists(steps, max_size=8))
-def test_it_answers_as_the_session_of_the_sdk_does(ctx: holdfast.Holdfast, asked: list[tuple[Any, ...]]) -> None:
+def test_it_answers_as_the_session_of_the_sdk_does(hold: holdfast.Holdfast, asked: list[tuple[Any, ...]]) -> None:
     theirs = SQLiteSession("s")
-    assert run(call_all(HoldfastSession(f"session {next(numbers)}", ctx), asked)) == run(call_all(theirs, asked))
+    assert run(call_all(HoldfastSession(f"session {next(numbers)}", hold), asked)) == run(call_all(theirs, asked))
     theirs.close()
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING)
-def test_items_of_any_size_come_back_in_order_and_are_recalled(ctx: holdfast.Holdfast) -> None:
-    session = HoldfastSession("ann/7 · ü", ctx)
+def test_items_of_any_size_come_back_in_order_and_are_recalled(hold: holdfast.Holdfast) -> None:
+    session = HoldfastSession("ann/7 · ü", hold)
     given: list[Any] = [
         {"role": "user", "content": "Where did we put the spare key?"},
         {"type": "function_call_output", "call_id": "c", "output": 'é"\\' * 70_000},
@@ -70,46 +70,46 @@ def test_items_of_any_size_come_back_in_order_and_are_recalled(ctx: holdfast.Hol
     run(session.add_items(given))
     assert isinstance(session, Session)
     assert run(session.get_items()) == given
-    assert run(HoldfastSession("ann/7 · ü", ctx).get_items(limit=2)) == given[2:]
-    assert ctx.recall("blue flower pot").memories[0].speaker == "assistant"
-    assert run(HoldfastSession("ann", ctx).get_items()) == []
+    assert run(HoldfastSession("ann/7 · ü", hold).get_items(limit=2)) == given[2:]
+    assert hold.recall("blue flower pot").memories[0].speaker == "assistant"
+    assert run(HoldfastSession("ann", hold).get_items()) == []
     assert [run(session.pop_item()) for _ in range(5)] == [*reversed(given), None]
-    assert ctx.verify().intact
+    assert hold.verify().intact
 
 
-def test_the_limit_of_the_settings_holds_unless_another_is_given(ctx: holdfast.Holdfast) -> None:
-    session = HoldfastSession("s", ctx, session_settings=SessionSettings(limit=1))
+def test_the_limit_of_the_settings_holds_unless_another_is_given(hold: holdfast.Holdfast) -> None:
+    session = HoldfastSession("s", hold, session_settings=SessionSettings(limit=1))
     run(session.add_items([{"role": "user", "content": word} for word in ("one", "two", "three")]))
     assert [len(run(session.get_items(limit))) for limit in (None, 2, 9)] == [1, 2, 3]
     with pytest.raises(Invalid):
-        HoldfastSession("", ctx)
+        HoldfastSession("", hold)
 
 
-def test_what_is_added_at_once_stays_together(ctx: holdfast.Holdfast) -> None:
+def test_what_is_added_at_once_stays_together(hold: holdfast.Holdfast) -> None:
     barrier = Barrier(4)
 
     def add(name: int) -> None:
         barrier.wait()
         for number in range(3):
             said = [{"role": "user", "content": f"{name} {number} {part}"} for part in range(3)]
-            run(HoldfastSession("s", ctx).add_items(said))  # type: ignore[arg-type]
+            run(HoldfastSession("s", hold).add_items(said))  # type: ignore[arg-type]
 
     threads = [Thread(target=add, args=(name,)) for name in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    found: list[Any] = run(HoldfastSession("s", ctx).get_items())
+    found: list[Any] = run(HoldfastSession("s", hold).get_items())
     assert len(found) == 36
     for name in range(4):
         own = [one["content"] for one in found if one["content"].startswith(f"{name} ")]
         assert own == [f"{name} {number} {part}" for number in range(3) for part in range(3)]
 
 
-def test_what_the_store_refuses_leaves_nothing_behind(ctx: holdfast.Holdfast) -> None:
-    ctx.policy_set(namespace="openai-agents/s", secrets="refuse")
+def test_what_the_store_refuses_leaves_nothing_behind(hold: holdfast.Holdfast) -> None:
+    hold.policy_set(namespace="openai-agents/s", secrets="refuse")
     secret = "AKIA" + "IOSFODNN7EXAMPLQ"
-    session = HoldfastSession("s", ctx)
+    session = HoldfastSession("s", hold)
     with pytest.raises(Invalid):
         run(session.add_items([{"role": "user", "content": "hello"}, {"role": "user", "content": f"key {secret}"}]))
     assert run(session.get_items()) == []
@@ -124,11 +124,11 @@ def test_an_agent_goes_on_where_the_last_run_ended(db: str) -> None:
         return str(done.final_output)
 
     with provider(saying("In Hamburg.", "You asked where they are.")) as server:
-        with holdfast.open(db) as ctx:
-            assert run(ask(HoldfastSession("s", ctx), "Where are the backups?", server.url)) == "In Hamburg."
-        with holdfast.open(db) as ctx:
-            run(ask(HoldfastSession("s", ctx), "What did I ask?", server.url))
-            assert ctx.recall("where are the backups").memories[0].content == "In Hamburg."
+        with holdfast.open(db) as hold:
+            assert run(ask(HoldfastSession("s", hold), "Where are the backups?", server.url)) == "In Hamburg."
+        with holdfast.open(db) as hold:
+            run(ask(HoldfastSession("s", hold), "What did I ask?", server.url))
+            assert hold.recall("where are the backups").memories[0].content == "In Hamburg."
     sent = [(one["role"], one["content"]) for one in server.asked[1].body["messages"]]
     assert sent[0] == ("user", "Where are the backups?")
     assert sent[1][0] == "assistant"

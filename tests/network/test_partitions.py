@@ -22,9 +22,9 @@ pytestmark = [
 ]
 
 
-def words(ctx: holdfast.Holdfast) -> int:
+def words(hold: holdfast.Holdfast) -> int:
     """Size of the content of local changes, in bytes."""
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         told = session.query_sql("select body, delta from journal where origin in (select origin from signer)", {})
     return sum(len((delta or body or "").encode()) for body, delta in told)
 

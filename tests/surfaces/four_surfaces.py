@@ -45,8 +45,8 @@ class Surface(Protocol):
 
 
 class Library:
-    def __init__(self, ctx: holdfast.Holdfast) -> None:
-        self._hold = ctx
+    def __init__(self, hold: holdfast.Holdfast) -> None:
+        self._hold = hold
 
     def ask(self, name: str, arguments: Json) -> Outcome:
         try:
@@ -205,16 +205,16 @@ def surface_over(db: str, which: str, folder: Path) -> Iterator[Surface]:
     if which == "cli":
         yield Cli(db, folder)
         return
-    with holdfast.open(db, agent_id=AGENT) as ctx:
+    with holdfast.open(db, agent_id=AGENT) as hold:
         match which:
             case "library":
-                yield Library(ctx)
+                yield Library(hold)
             case "http":
                 headers = {"X-Agent-Id": AGENT}
-                with TestClient(build_app(ctx), base_url="http://127.0.0.1:9077", headers=headers) as client:
+                with TestClient(build_app(hold), base_url="http://127.0.0.1:9077", headers=headers) as client:
                     yield Http(client)
             case "mcp":
-                with connect_with_handshake(ctx, "full") as client:
+                with connect_with_handshake(hold, "full") as client:
                     yield Mcp(client)
 
 

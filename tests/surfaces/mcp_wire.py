@@ -84,11 +84,11 @@ class Client:
 
 
 @contextmanager
-def connect_client(ctx: holdfast.Holdfast, profile: str = "core") -> Iterator[Client]:
+def connect_client(hold: holdfast.Holdfast, profile: str = "core") -> Iterator[Client]:
     """A loop in a thread of this process, over real pipes."""
     source, to = os.pipe()
     back, sink = os.pipe()
-    loop = StdioServer(ctx, Answers(ctx, profile), source, sink)
+    loop = StdioServer(hold, Answers(hold, profile), source, sink)
 
     def run() -> None:
         try:
@@ -109,10 +109,10 @@ def connect_client(ctx: holdfast.Holdfast, profile: str = "core") -> Iterator[Cl
 
 @contextmanager
 def connect_with_handshake(
-    ctx: holdfast.Holdfast, profile: str = "core", version: str = "2025-11-25"
+    hold: holdfast.Holdfast, profile: str = "core", version: str = "2025-11-25"
 ) -> Iterator[Client]:
     """A connection after its handshake."""
-    with connect_client(ctx, profile) as client:
+    with connect_client(hold, profile) as client:
         client.ask(initialize(version=version))
         client.send(notification("notifications/initialized"))
         yield client

@@ -10,8 +10,8 @@ from holdfast.surfaces.mcp.streamable import Endpoint
 
 
 async def main(path: str) -> None:
-    with holdfast.open(path) as ctx:
-        server = Endpoint(ctx, "core").server()
+    with holdfast.open(path) as hold:
+        server = Endpoint(hold, "core").server()
         async with stdio_server() as (source, sink):
             await server.run(source, sink, server.create_initialization_options())
 

@@ -20,17 +20,17 @@ from holdfast.surfaces.http.app import build_app
 LOCAL = "http://127.0.0.1:9077"
 
 
-def with_settings(ctx: Holdfast, **settings: Any) -> Holdfast:
+def with_settings(hold: Holdfast, **settings: Any) -> Holdfast:
     """The same memory under other settings."""
-    return Holdfast(ctx.ctx, replace(ctx.settings, **settings))
+    return Holdfast(hold.ctx, replace(hold.settings, **settings))
 
 
 @contextmanager
 def open_http_client(
-    ctx: Holdfast, operations: Iterable[Operation] = REGISTRY, **settings: Any
+    hold: Holdfast, operations: Iterable[Operation] = REGISTRY, **settings: Any
 ) -> Iterator[TestClient]:
     """A client of the application in this process."""
-    app = build_app(with_settings(ctx, **settings), operations=operations)
+    app = build_app(with_settings(hold, **settings), operations=operations)
     with TestClient(app, base_url=LOCAL, raise_server_exceptions=False) as client:
         yield client
 

@@ -99,8 +99,8 @@ def test_of_two_global_options_the_later_wins(tmp_path: Path) -> None:
         ["--db", first, "--agent-id", "ai:a@h", "store", "-T", "x", "-c", "y", "--db", second, "--agent-id", "ai:b@h"]
     )
     assert not os.path.exists(first)
-    with holdfast.open(second) as ctx:
-        assert [one.agent_id for one in ctx.list().memories] == ["ai:b@h"]
+    with holdfast.open(second) as hold:
+        assert [one.agent_id for one in hold.list().memories] == ["ai:b@h"]
 
 
 def test_two_words_that_a_hyphen_makes_a_command_are_that_command(run: Run) -> None:

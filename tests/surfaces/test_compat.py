@@ -47,9 +47,9 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def url(ctx: Holdfast) -> Iterator[str]:
-    ctx.ctx = replace(ctx.ctx, webhook_limits=WebhookLimits(("127.0.0.0/8",)))
-    with serve_app(build_app(ctx)) as found:
+def url(hold: Holdfast) -> Iterator[str]:
+    hold.ctx = replace(hold.ctx, webhook_limits=WebhookLimits(("127.0.0.0/8",)))
+    with serve_app(build_app(hold)) as found:
         yield found
 
 
@@ -291,8 +291,8 @@ def test_a_private_memory_is_granted_and_taken_back(connect: Connect, client: An
         helper.get(id)
 
 
-def test_a_key_of_the_store_is_sent_as_the_client_sends_it(ctx: Holdfast, connect: Connect) -> None:
-    made = ctx.key_create(name="laptop", scope="read")
+def test_a_key_of_the_store_is_sent_as_the_client_sends_it(hold: Holdfast, connect: Connect) -> None:
+    made = hold.key_create(name="laptop", scope="read")
     client = connect(api_key=made.key)
 
     assert client.list() == []
@@ -346,8 +346,8 @@ def test_every_profile_is_there(url: str) -> None:
 
 
 @pytest.fixture
-def raw(ctx: Holdfast) -> Iterator[TestClient]:
-    with open_http_client(ctx) as opened:
+def raw(hold: Holdfast) -> Iterator[TestClient]:
+    with open_http_client(hold) as opened:
         yield opened
 
 
@@ -447,10 +447,10 @@ def test_a_namespaces_standard_is_set_and_cleared_at_the_older_route(raw: TestCl
     assert (gone.status_code, gone.json()["cleared"]) == (200, True)
 
 
-def test_an_entry_for_an_operation_that_is_not_there_is_not_used(ctx: Holdfast) -> None:
+def test_an_entry_for_an_operation_that_is_not_there_is_not_used(hold: Holdfast) -> None:
     from holdfast.kernel.registry.operation import REGISTRY
 
-    with open_http_client(ctx, [REGISTRY["store"], REGISTRY["get"]]) as client:
+    with open_http_client(hold, [REGISTRY["store"], REGISTRY["get"]]) as client:
         assert client.get("/api/v1/recall?q=x").status_code == 404
         assert client.get("/openapi.json").status_code == 200
     assert set(compat.ANSWER_SHAPES) <= set(REGISTRY.entries)

@@ -31,8 +31,8 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def server(ctx: Holdfast) -> Iterator[httpx.Client]:
-    with open_http_client(ctx, api_key="every-right") as client:
+def server(hold: Holdfast) -> Iterator[httpx.Client]:
+    with open_http_client(hold, api_key="every-right") as client:
         yield client
 
 
@@ -56,23 +56,23 @@ def admin(server: httpx.Client) -> Push:
 
 
 @pytest.fixture
-def writer(ctx: Holdfast, server: httpx.Client) -> Push:
+def writer(hold: Holdfast, server: httpx.Client) -> Push:
     """A key that may write everywhere, and speaks as key:desk."""
-    return with_key(server, ctx.key_create(name="desk", scope="write").key)
+    return with_key(server, hold.key_create(name="desk", scope="write").key)
 
 
 @pytest.fixture
-def peers(ctx: Holdfast, server: httpx.Client, tmp_path: Path) -> Iterator[Callable[..., Push]]:
+def peers(hold: Holdfast, server: httpx.Client, tmp_path: Path) -> Iterator[Callable[..., Push]]:
     """Enrols a peer with some patterns; what it pushes is signed by its store."""
     numbers = count()
     with holdfast.open(str(tmp_path / "laptop.db")) as laptop:
         with laptop.ctx.reading() as session:
             key = laptop.ctx.store.signing_key(session) or b""
             node = journal.get_head(session).node
-        to = ctx.peer_token().node
+        to = hold.peer_token().node
 
         def enrol_peer(**scope: Any) -> Push:
-            ctx.peer_add(name="laptop", token=laptop.peer_token().token, **scope)
+            hold.peer_add(name="laptop", token=laptop.peer_token().token, **scope)
 
             def push(**lists: Any) -> list[tuple[str, str | None]]:
                 body, at, nonce = (
@@ -107,12 +107,12 @@ def link(source: str, target: str, relation: str = "supersedes", **more: Any) ->
     return {"source_id": source, "target_id": target, "relation": relation, **more}
 
 
-def links_of(ctx: Holdfast) -> list[Json]:
-    return list(ctx.export()["links"])
+def links_of(hold: Holdfast) -> list[Json]:
+    return list(hold.export()["links"])
 
 
-def standards_of(ctx: Holdfast) -> dict[str, str]:
-    return {one["namespace"]: one["standard_id"] for one in ctx.export()["namespaces"] if one["standard_id"]}
+def standards_of(hold: Holdfast) -> dict[str, str]:
+    return {one["namespace"]: one["standard_id"] for one in hold.export()["namespaces"] if one["standard_id"]}
 
 
 REFUSED = ("rejected", "FORBIDDEN")
@@ -121,28 +121,28 @@ DONE = ("applied", None)
 
 
 def test_a_link_to_a_private_memory_of_another_agent_is_refused_in_either_direction(
-    ctx: Holdfast, writer: Push
+    hold: Holdfast, writer: Push
 ) -> None:
-    private = ctx.store(title="Mine", content="Nobody else's.", namespace="team", scope="private").id
+    private = hold.store(title="Mine", content="Nobody else's.", namespace="team", scope="private").id
     assert writer(memories=[row("p-1", "Theirs", "It is theirs.")]) == [DONE]
     forged = [link("p-1", private, observed_by="ai:tester@here"), link(private, "p-1", observed_by="ai:tester@here")]
     assert writer(links=forged) == [MISSING, MISSING]
-    assert links_of(ctx) == []
+    assert links_of(hold) == []
 
 
-def test_a_link_from_a_memory_that_the_sender_may_only_read_is_refused(ctx: Holdfast, writer: Push) -> None:
-    lent = ctx.store(title="Lent", content="To be read.", namespace="team", scope="private").id
-    shared = ctx.store(title="Shared", content="For all.", namespace="team").id
-    ctx.grant(lent, "key:desk", permission="read")
+def test_a_link_from_a_memory_that_the_sender_may_only_read_is_refused(hold: Holdfast, writer: Push) -> None:
+    lent = hold.store(title="Lent", content="To be read.", namespace="team", scope="private").id
+    shared = hold.store(title="Shared", content="For all.", namespace="team").id
+    hold.grant(lent, "key:desk", permission="read")
     assert writer(links=[link(lent, shared), link(shared, lent, "related_to")]) == [REFUSED, DONE]
-    assert [(one["source_id"], one["target_id"]) for one in links_of(ctx)] == [(shared, lent)]
+    assert [(one["source_id"], one["target_id"]) for one in links_of(hold)] == [(shared, lent)]
 
 
-def test_a_link_is_observed_by_the_one_who_asks_whatever_it_says(ctx: Holdfast, writer: Push) -> None:
-    one, other = (ctx.store(title=title, content=title, namespace="team").id for title in ("One", "Other"))
+def test_a_link_is_observed_by_the_one_who_asks_whatever_it_says(hold: Holdfast, writer: Push) -> None:
+    one, other = (hold.store(title=title, content=title, namespace="team").id for title in ("One", "Other"))
     claimed = link(one, other, "related_to", created_at=LATER, observed_by="ai:tester@here", signature="forged")
     assert writer(links=[claimed]) == [DONE]
-    (kept,) = links_of(ctx)
+    (kept,) = links_of(hold)
     assert (kept["observed_by"], kept["signature"], kept["imported_from_agent_id"]) == (
         "key:desk",
         None,
@@ -152,27 +152,27 @@ def test_a_link_is_observed_by_the_one_who_asks_whatever_it_says(ctx: Holdfast, 
 
 
 def test_a_writer_does_not_take_the_signature_of_a_link_that_it_pushes_again(
-    ctx: Holdfast, admin: Push, writer: Push
+    hold: Holdfast, admin: Push, writer: Push
 ) -> None:
-    one, other = (ctx.store(title=title, content=title, namespace="team").id for title in ("One", "Other"))
+    one, other = (hold.store(title=title, content=title, namespace="team").id for title in ("One", "Other"))
     signed = link(one, other, "related_to", observed_by="ai:scout@desk", signature="abc", valid_from="2026-01-01")
     assert admin(links=[signed]) == [DONE]
     assert writer(links=[{**signed, "signature": "forged"}]) == [("noop", None)]
-    assert [(kept["observed_by"], kept["signature"]) for kept in links_of(ctx)] == [("ai:scout@desk", "abc")]
+    assert [(kept["observed_by"], kept["signature"]) for kept in links_of(hold)] == [("ai:scout@desk", "abc")]
     assert writer(links=[{**signed, "valid_until": "2026-02-01", "updated_at": LATER}]) == [DONE]
-    assert [(kept["observed_by"], kept["signature"]) for kept in links_of(ctx)] == [("ai:scout@desk", None)]
+    assert [(kept["observed_by"], kept["signature"]) for kept in links_of(hold)] == [("ai:scout@desk", None)]
 
 
 def test_a_key_of_some_namespaces_neither_links_nor_moves_nor_governs_outside_of_them(
-    ctx: Holdfast, server: httpx.Client
+    hold: Holdfast, server: httpx.Client
 ) -> None:
-    mine = ctx.store(title="In", content="Inside.", namespace="team/a", tier="long").id
-    outside = ctx.store(title="Out", content="Outside.", namespace="closed").id
+    mine = hold.store(title="In", content="Inside.", namespace="team/a", tier="long").id
+    outside = hold.store(title="Out", content="Outside.", namespace="closed").id
     narrow = {"namespaces": ["team"]}
-    writes = with_key(server, ctx.key_create(name="desk", scope="write", **narrow).key)
+    writes = with_key(server, hold.key_create(name="desk", scope="write", **narrow).key)
     assert writes(links=[link(mine, outside), link(outside, mine)]) == [MISSING, MISSING]
     assert writes(memories=[row(mine, "In", "Moved.", namespace="closed")]) == [REFUSED]
-    rules = with_key(server, ctx.key_create(name="ruler", scope="admin", **narrow).key)
+    rules = with_key(server, hold.key_create(name="ruler", scope="admin", **narrow).key)
     standards = [
         {"namespace": "closed", "standard_id": mine},
         {"namespace": "team", "standard_id": outside},
@@ -186,35 +186,35 @@ def test_a_key_of_some_namespaces_neither_links_nor_moves_nor_governs_outside_of
         REFUSED,
         ("noop", None),
     ]
-    assert (ctx.get(id=mine).namespace, links_of(ctx), standards_of(ctx)) == ("team/a", [], {})
+    assert (hold.get(id=mine).namespace, links_of(hold), standards_of(hold)) == ("team/a", [], {})
 
 
-def test_a_peer_moves_no_memory_out_of_its_namespaces_and_none_into_them(ctx: Holdfast, peer: Push) -> None:
-    outside = ctx.store(title="Out", content="Outside.", namespace="closed").id
+def test_a_peer_moves_no_memory_out_of_its_namespaces_and_none_into_them(hold: Holdfast, peer: Push) -> None:
+    outside = hold.store(title="Out", content="Outside.", namespace="closed").id
     assert peer(memories=[row("p-1", "In", "Inside.")]) == [DONE]
     out, into = row("p-1", "In", "Moved.", namespace="closed"), row(outside, "Out", "Taken.", namespace="team")
     unnamed = {name: value for name, value in out.items() if name != "namespace"}
     assert peer(memories=[out, into]) == [REFUSED, REFUSED]
     assert peer(memories=[{**unnamed, "updated_at": "2032-01-01"}]) == [DONE]
-    assert [ctx.get(id=id).namespace for id in ("p-1", outside)] == ["team", "closed"]
+    assert [hold.get(id=id).namespace for id in ("p-1", outside)] == ["team", "closed"]
     below = row("p-1", "In", "Moved.", namespace="team/below", updated_at="2033-01-01")
     assert peer(memories=[below]) == [DONE]
-    assert ctx.get(id="p-1").namespace == "team/below"
+    assert hold.get(id="p-1").namespace == "team/below"
 
 
-def test_a_peer_links_only_what_lies_within_its_namespaces_at_both_ends(ctx: Holdfast, peer: Push) -> None:
-    foreign = [ctx.store(title=title, content=title, namespace="closed").id for title in ("One", "Other")]
-    inside = [ctx.store(title=title, content=title, namespace="team").id for title in ("Third", "Fourth")]
+def test_a_peer_links_only_what_lies_within_its_namespaces_at_both_ends(hold: Holdfast, peer: Push) -> None:
+    foreign = [hold.store(title=title, content=title, namespace="closed").id for title in ("One", "Other")]
+    inside = [hold.store(title=title, content=title, namespace="team").id for title in ("Third", "Fourth")]
     pushed = [link(*foreign), link(inside[0], foreign[0]), link(foreign[0], inside[0]), link(*inside)]
     assert peer(links=pushed) == [REFUSED, REFUSED, REFUSED, DONE]
-    assert [(one["source_id"], one["observed_by"]) for one in links_of(ctx)] == [(inside[0], "peer:laptop")]
+    assert [(one["source_id"], one["observed_by"]) for one in links_of(hold)] == [(inside[0], "peer:laptop")]
 
 
 def test_a_peer_is_not_told_where_a_memory_lies_outside_of_its_namespaces(
-    ctx: Holdfast, server: httpx.Client, peer: Push, peers: Callable[..., Push]
+    hold: Holdfast, server: httpx.Client, peer: Push, peers: Callable[..., Push]
 ) -> None:
-    outside = ctx.store(title="Out", content="Outside.", namespace="closed/amaranth").id
-    hold_inside = ctx.store(title="In", content="Inside.", namespace="team").id
+    outside = hold.store(title="Out", content="Outside.", namespace="closed/amaranth").id
+    hold_inside = hold.store(title="In", content="Inside.", namespace="team").id
     caller = Caller("peer:laptop", right="write", has_fixed_agent=True, source="peer", peer="laptop")
     batch = {
         "sender_agent_id": SENDER,
@@ -224,17 +224,17 @@ def test_a_peer_is_not_told_where_a_memory_lies_outside_of_its_namespaces(
         "restores": [outside],
         "links": [link(hold_inside, outside)],
     }
-    pushed = ctx.call("sync_push", {"batch": batch}, caller=caller)
+    pushed = hold.call("sync_push", {"batch": batch}, caller=caller)
     assert [one.outcome for one in pushed.outcomes] == ["rejected"] * 5
     assert not any("amaranth" in str(one.reason) for one in pushed.outcomes)
-    assert ctx.get(id=outside).state == "live"
+    assert hold.get(id=outside).state == "live"
 
 
-def test_an_admin_peer_governs_only_what_lies_within_its_namespaces(ctx: Holdfast, peers: Callable[..., Push]) -> None:
+def test_an_admin_peer_governs_only_what_lies_within_its_namespaces(hold: Holdfast, peers: Callable[..., Push]) -> None:
     ruler = peers(tell=["team/**"], take=["team/**"], admin=True)
-    inside, outside = (ctx.store(title=place, content=place, namespace=place).id for place in ("team", "closed"))
-    ctx.namespace_set_standard(namespace="closed", id=outside)
-    ctx.namespace_set_standard(namespace="*", id=outside)
+    inside, outside = (hold.store(title=place, content=place, namespace=place).id for place in ("team", "closed"))
+    hold.namespace_set_standard(namespace="closed", id=outside)
+    hold.namespace_set_standard(namespace="*", id=outside)
     standards = [
         {"namespace": "closed", "standard_id": inside, "updated_at": LATER},
         {"namespace": "*", "standard_id": inside, "updated_at": LATER},
@@ -250,14 +250,14 @@ def test_an_admin_peer_governs_only_what_lies_within_its_namespaces(ctx: Holdfas
         DONE,
         ("rejected", "VALIDATION_FAILED"),
     ]
-    assert standards_of(ctx) == {"closed": outside, "*": outside}
+    assert standards_of(hold) == {"closed": outside, "*": outside}
 
 
-def test_a_standard_that_a_private_memory_states_is_its_owners_to_replace_or_clear(ctx: Holdfast, admin: Push) -> None:
-    private = ctx.store(title="Rule", content="Mine to say.", namespace="team", scope="private").id
-    shared = ctx.store(title="Shared", content="For all.", namespace="team").id
-    ctx.namespace_set_standard(namespace="team", id=private)
-    ctx.namespace_set_standard(namespace="team/a", id=shared)
+def test_a_standard_that_a_private_memory_states_is_its_owners_to_replace_or_clear(hold: Holdfast, admin: Push) -> None:
+    private = hold.store(title="Rule", content="Mine to say.", namespace="team", scope="private").id
+    shared = hold.store(title="Shared", content="For all.", namespace="team").id
+    hold.namespace_set_standard(namespace="team", id=private)
+    hold.namespace_set_standard(namespace="team/a", id=shared)
     replaced = {"namespace": "team", "standard_id": shared, "updated_at": LATER}
     to_private = {"namespace": "team/a", "standard_id": private, "updated_at": LATER}
     assert admin(namespace_meta=[replaced, to_private], namespace_meta_clears=["team", "team/a"]) == [
@@ -268,24 +268,24 @@ def test_a_standard_that_a_private_memory_states_is_its_owners_to_replace_or_cle
     ]
 
 
-def test_only_the_owner_of_a_memory_publishes_or_hides_it_by_a_push(ctx: Holdfast, writer: Push) -> None:
-    private = ctx.store(title="Mine", content="Nobody else's.", namespace="team", scope="private", tier="long").id
-    shared = ctx.store(title="Shared", content="For all.", namespace="team", tier="long").id
-    ctx.grant(private, "key:desk", permission="write")
+def test_only_the_owner_of_a_memory_publishes_or_hides_it_by_a_push(hold: Holdfast, writer: Push) -> None:
+    private = hold.store(title="Mine", content="Nobody else's.", namespace="team", scope="private", tier="long").id
+    shared = hold.store(title="Shared", content="For all.", namespace="team", tier="long").id
+    hold.grant(private, "key:desk", permission="write")
     published = row(private, "Mine", "Changed.", scope="collective")
     hidden = row(shared, "Shared", "Changed.", metadata={"scope": "private"})
     assert writer(memories=[published, hidden]) == [REFUSED, REFUSED]
-    assert [(one.scope, one.content) for one in map(ctx.get, (private, shared))] == [
+    assert [(one.scope, one.content) for one in map(hold.get, (private, shared))] == [
         ("private", "Nobody else's."),
         ("collective", "For all."),
     ]
     assert writer(memories=[row(private, "Mine", "Changed.", scope="private")]) == [DONE]
-    ctx.grant(private, "key:desk", permission="admin")
+    hold.grant(private, "key:desk", permission="admin")
     assert writer(memories=[row(private, "Mine", "Open.", scope="collective", updated_at="2032-01-01")]) == [DONE]
 
 
-def test_what_is_private_to_another_agent_is_neither_changed_nor_taken_away(ctx: Holdfast, writer: Push) -> None:
-    private = ctx.store(title="Mine", content="Nobody else's.", namespace="team", scope="private", tier="long").id
+def test_what_is_private_to_another_agent_is_neither_changed_nor_taken_away(hold: Holdfast, writer: Push) -> None:
+    private = hold.store(title="Mine", content="Nobody else's.", namespace="team", scope="private", tier="long").id
     taken = {"deletions": [private], "archives": [private], "restores": [private]}
     assert writer(memories=[row(private, "Mine", "Taken.")], **taken) == [
         REFUSED,
@@ -293,15 +293,15 @@ def test_what_is_private_to_another_agent_is_neither_changed_nor_taken_away(ctx:
         ("noop", None),
         MISSING,
     ]
-    ctx.grant(private, "key:desk", permission="read")
+    hold.grant(private, "key:desk", permission="read")
     assert writer(memories=[row(private, "Mine", "Taken.")], **taken) == [REFUSED] * 4
-    assert (ctx.get(id=private).content, ctx.get(id=private).state) == ("Nobody else's.", "live")
+    assert (hold.get(id=private).content, hold.get(id=private).state) == ("Nobody else's.", "live")
 
 
 def test_nobody_keeps_a_change_from_a_peer_by_pushing_it_under_the_name_of_that_peer(
-    ctx: Holdfast, server: httpx.Client, writer: Push
+    hold: Holdfast, server: httpx.Client, writer: Push
 ) -> None:
-    own = ctx.key_create(name="old", scope="write").key
+    own = hold.key_create(name="old", scope="write").key
     assert with_key(server, own)(memories=[row("p-1", "Port", "It is 8080.")]) == [DONE]
     asked: Json = {"params": {"peer": SENDER}, "headers": {"x-api-key": own}}
     assert server.get("/api/v1/sync/since", **asked).json()["memories"] == []
@@ -310,10 +310,10 @@ def test_nobody_keeps_a_change_from_a_peer_by_pushing_it_under_the_name_of_that_
     assert [one["content"] for one in told] == ["It is 9090."]
 
 
-def test_an_envelope_that_is_mined_with_a_key_may_do_no_more_than_a_push(ctx: Holdfast, server: httpx.Client) -> None:
-    private = ctx.store(title="Mine", content="Nobody else's.", namespace="team", scope="private", tier="long").id
-    shared = ctx.store(title="Shared", content="For all.", namespace="team").id
-    ctx.namespace_set_standard(namespace="team", id=private)
+def test_an_envelope_that_is_mined_with_a_key_may_do_no_more_than_a_push(hold: Holdfast, server: httpx.Client) -> None:
+    private = hold.store(title="Mine", content="Nobody else's.", namespace="team", scope="private", tier="long").id
+    shared = hold.store(title="Shared", content="For all.", namespace="team").id
+    hold.namespace_set_standard(namespace="team", id=private)
     envelope = {
         "schema_version": "v1",
         "exported_at": LATER,
@@ -325,9 +325,9 @@ def test_an_envelope_that_is_mined_with_a_key_may_do_no_more_than_a_push(ctx: Ho
             {"namespace": "other", "standard_id": private},
         ],
     }
-    key = ctx.key_create(name="desk", scope="write").key
+    key = hold.key_create(name="desk", scope="write").key
     asked = {"content": msgspec.json.encode(envelope).decode(), "format": "envelope"}
     answer = server.post("/api/v1/mine", json=asked, headers={"x-api-key": key})
     assert (answer.status_code, answer.json()["rejected"]) == (200, 5), answer.text
-    assert (ctx.get(id=private).content, links_of(ctx)) == ("Nobody else's.", [])
-    assert ctx.namespace_get_standard(namespace="team").standard_id == private
+    assert (hold.get(id=private).content, links_of(hold)) == ("Nobody else's.", [])
+    assert hold.namespace_get_standard(namespace="team").standard_id == private

@@ -71,8 +71,8 @@ def row(id: str, title: str, content: str, at: str = LATER, **more: Any) -> Json
 
 
 @pytest.fixture
-def client(ctx: Holdfast) -> Iterator[httpx.Client]:
-    with open_http_client(ctx) as client:
+def client(hold: Holdfast) -> Iterator[httpx.Client]:
+    with open_http_client(hold) as client:
         yield client
 
 
@@ -85,139 +85,139 @@ def outcomes(pushed: Json) -> list[str]:
     return [one["outcome"] for one in pushed["outcomes"]]
 
 
-def test_a_row_is_told_with_every_field_that_it_has(ctx: Holdfast, peer: Peer) -> None:
-    source = ctx.store(title="Seen", content="It is so.", source_uri="doc:seen", tags=["a"], kind="claim")
-    drawn = ctx.reflect(source_ids=[source.id], title="Drawn", content="It will be so.")
+def test_a_row_is_told_with_every_field_that_it_has(hold: Holdfast, peer: Peer) -> None:
+    source = hold.store(title="Seen", content="It is so.", source_uri="doc:seen", tags=["a"], kind="claim")
+    drawn = hold.reflect(source_ids=[source.id], title="Drawn", content="It will be so.")
     peer.drain()
     first, second = peer.rows[source.id], peer.rows[drawn.id]
     assert (first["memory_kind"], first["source_uri"], first["tags"]) == ("claim", "doc:seen", ["a"])
     assert (second["memory_kind"], second["reflection_depth"], second["version"]) == ("reflection", 1, 1)
 
 
-def test_rows_of_one_transaction_are_all_told_though_the_pages_cut_it(ctx: Holdfast, client: httpx.Client) -> None:
-    ctx.bulk_store(memories=[{"title": f"Number {n}", "content": f"It is {n}."} for n in range(7)])
+def test_rows_of_one_transaction_are_all_told_though_the_pages_cut_it(hold: Holdfast, client: httpx.Client) -> None:
+    hold.bulk_store(memories=[{"title": f"Number {n}", "content": f"It is {n}."} for n in range(7)])
     peer = Peer(client, batch=2)
     peer.drain()
     assert len(peer.rows) == 7
 
 
-def test_what_another_store_made_long_ago_is_told_when_it_comes_here(ctx: Holdfast, peer: Peer, db: str) -> None:
-    ctx.store(title="New", content="Made today.")
+def test_what_another_store_made_long_ago_is_told_when_it_comes_here(hold: Holdfast, peer: Peer, db: str) -> None:
+    hold.store(title="New", content="Made today.")
     peer.drain()
     with holdfast.open(f"{db}.other", now=lambda: 10**15) as other:
         old = other.store(title="Old", content="Made in 2001.", tier="long")
-        sync_stores(ctx.ctx, other.ctx, "pull", trust_source=True)
+        sync_stores(hold.ctx, other.ctx, "pull", trust_source=True)
     peer.drain()
     assert peer.rows[old.id]["content"] == "Made in 2001."
 
 
 def test_a_clock_that_is_put_back_hides_nothing(db: str) -> None:
     clock = [1_800_000_000_000_000]
-    with holdfast.open(db, now=lambda: clock[0]) as ctx, open_http_client(ctx) as client:
+    with holdfast.open(db, now=lambda: clock[0]) as hold, open_http_client(hold) as client:
         peer = Peer(client)
-        ctx.store(title="First", content="x", tier="long")
+        hold.store(title="First", content="x", tier="long")
         peer.drain()
         clock[0] -= 3_600_000_000
-        late = ctx.store(title="Second", content="y", tier="long").id
+        late = hold.store(title="Second", content="y", tier="long").id
         peer.drain()
         assert late in peer.rows
 
 
-def test_pages_of_what_the_caller_may_not_see_do_not_hold_it_up(ctx: Holdfast, client: httpx.Client) -> None:
+def test_pages_of_what_the_caller_may_not_see_do_not_hold_it_up(hold: Holdfast, client: httpx.Client) -> None:
     for number in range(5):
-        ctx.store(title=f"Mine {number}", content="Nobody else's.", scope="private")
-    shared = ctx.store(title="Ours", content="Everybody's.")
+        hold.store(title=f"Mine {number}", content="Nobody else's.", scope="private")
+    shared = hold.store(title="Ours", content="Everybody's.")
     peer = Peer(client, batch=2)
     assert [one["id"] for one in peer.pull()["memories"]] == [shared.id]
 
 
-def test_a_deletion_is_told_as_one_and_stays_one_when_an_old_row_comes_back(ctx: Holdfast, peer: Peer) -> None:
-    kept = ctx.store(title="Fleeting", content="It was so.")
+def test_a_deletion_is_told_as_one_and_stays_one_when_an_old_row_comes_back(hold: Holdfast, peer: Peer) -> None:
+    kept = hold.store(title="Fleeting", content="It was so.")
     peer.drain()
     old = dict(peer.rows[kept.id])
-    ctx.delete(id=kept.id)
+    hold.delete(id=kept.id)
     assert [one["id"] for one in peer.pull()["deletions"]] == [kept.id]
     peer.rows["a"] = {**old, "id": kept.id, "updated_at": LONG_AGO, "content": "It was otherwise."}
     assert outcomes(peer.push(kept.id, "a")) == ["noop", "conflict"]
-    assert ctx.list().memories == []
+    assert hold.list().memories == []
 
 
-def test_a_deletion_of_the_peers_is_a_tombstone_that_undo_takes_back(ctx: Holdfast, peer: Peer) -> None:
-    kept = ctx.store(title="Fleeting", content="It was so.")
+def test_a_deletion_of_the_peers_is_a_tombstone_that_undo_takes_back(hold: Holdfast, peer: Peer) -> None:
+    kept = hold.store(title="Fleeting", content="It was so.")
     pushed = peer.push(deletions=[kept.id, "never-there"])
     assert (pushed["deleted"], outcomes(pushed)) == (1, ["applied", "noop"])
-    assert ctx.history(id=kept.id).changes[-1].op == "delete"
-    ctx.undo(change=ctx.verify().entries)
-    assert ctx.get(id=kept.id).title == "Fleeting"
+    assert hold.history(id=kept.id).changes[-1].op == "delete"
+    hold.undo(change=hold.verify().entries)
+    assert hold.get(id=kept.id).title == "Fleeting"
 
 
-def test_a_deletion_that_says_when_it_was_made_loses_to_a_later_edit(ctx: Holdfast, peer: Peer) -> None:
-    kept = ctx.store(title="Fleeting", content="It was so.")
+def test_a_deletion_that_says_when_it_was_made_loses_to_a_later_edit(hold: Holdfast, peer: Peer) -> None:
+    kept = hold.store(title="Fleeting", content="It was so.")
     pushed = peer.push(deletions=[{"id": kept.id, "deleted_at": LONG_AGO}])
-    assert (pushed["deleted"], outcomes(pushed), ctx.stats().total) == (0, ["conflict"], 1)
+    assert (pushed["deleted"], outcomes(pushed), hold.stats().total) == (0, ["conflict"], 1)
 
 
-def test_a_renamed_row_arrives_under_its_new_title(ctx: Holdfast, peer: Peer) -> None:
-    kept = ctx.store(title="Before", content="It is so.")
+def test_a_renamed_row_arrives_under_its_new_title(hold: Holdfast, peer: Peer) -> None:
+    kept = hold.store(title="Before", content="It is so.")
     peer.drain()
     peer.edit(kept.id, title="After")
     assert peer.push(kept.id)["applied"] == 1
-    assert ctx.get(id=kept.id).title == "After"
+    assert hold.get(id=kept.id).title == "After"
 
 
-def test_a_title_that_both_gave_keeps_both_ids_and_each_can_be_named(ctx: Holdfast, peer: Peer) -> None:
-    mine = ctx.store(title="Port", content="It is 8080.")
+def test_a_title_that_both_gave_keeps_both_ids_and_each_can_be_named(hold: Holdfast, peer: Peer) -> None:
+    mine = hold.store(title="Port", content="It is 8080.")
     theirs = "00000000-0000-4000-8000-000000000001"
     peer.rows[theirs] = row(theirs, "Port", "It is 9090.")
     assert outcomes(peer.push(theirs)) == ["applied"]
-    assert ctx.get(id=mine.id).id == ctx.get(id=theirs).id == theirs
-    assert {ctx.conflicts().conflicts[0].shown.value, ctx.conflicts().conflicts[0].other.value} == {
+    assert hold.get(id=mine.id).id == hold.get(id=theirs).id == theirs
+    assert {hold.conflicts().conflicts[0].shown.value, hold.conflicts().conflicts[0].other.value} == {
         "It is 8080.",
         "It is 9090.",
     }
     peer.edit(theirs, LATEST, content="It is 7070.")
-    assert (outcomes(peer.push(theirs)), ctx.get(id=theirs).content) == (["applied"], "It is 7070.")
-    assert ctx.verify().intact
+    assert (outcomes(peer.push(theirs)), hold.get(id=theirs).content) == (["applied"], "It is 7070.")
+    assert hold.verify().intact
 
 
-def test_a_row_renamed_onto_a_title_that_is_held_is_shown_as_one_with_its_holder(ctx: Holdfast, peer: Peer) -> None:
-    held, kept = ctx.store(title="Port", content="It is 8080."), ctx.store(title="Socket", content="It is 9090.")
+def test_a_row_renamed_onto_a_title_that_is_held_is_shown_as_one_with_its_holder(hold: Holdfast, peer: Peer) -> None:
+    held, kept = hold.store(title="Port", content="It is 8080."), hold.store(title="Socket", content="It is 9090.")
     peer.drain()
     peer.edit(kept.id, title="Port", content="It is 7070.")
     assert outcomes(peer.push(kept.id)) == ["applied"]
-    assert ctx.get(id=kept.id).id == ctx.get(id=held.id).id
-    assert ctx.stats().total == 1
+    assert hold.get(id=kept.id).id == hold.get(id=held.id).id
+    assert hold.stats().total == 1
 
 
-def test_an_older_row_changes_nothing_and_says_so(ctx: Holdfast, peer: Peer) -> None:
-    kept = ctx.store(title="Port", content="It is 8080.")
+def test_an_older_row_changes_nothing_and_says_so(hold: Holdfast, peer: Peer) -> None:
+    kept = hold.store(title="Port", content="It is 8080.")
     peer.rows[kept.id] = row(kept.id, "Port", "It was 80.", LONG_AGO)
     dry, pushed = peer.push(kept.id, dry_run=True), peer.push(kept.id)
     assert (outcomes(dry), outcomes(pushed), pushed["applied"]) == (["conflict"], ["conflict"], 0)
-    assert ctx.get(id=kept.id).content == "It is 8080."
+    assert hold.get(id=kept.id).content == "It is 8080."
 
 
-def test_a_peer_whose_clock_is_slow_is_heard_as_long_as_only_it_speaks(ctx: Holdfast, peer: Peer) -> None:
+def test_a_peer_whose_clock_is_slow_is_heard_as_long_as_only_it_speaks(hold: Holdfast, peer: Peer) -> None:
     peer.rows["p-1"] = row("p-1", "Port", "It is 1.", "2001-01-01T00:00:00Z")
     peer.push("p-1")
     peer.edit("p-1", "2001-01-01T00:00:05Z", content="It is 2.")
-    assert (outcomes(peer.push("p-1")), ctx.get(id="p-1").content) == (["applied"], "It is 2.")
-    ctx.update(id="p-1", content="It is 3.")
+    assert (outcomes(peer.push("p-1")), hold.get(id="p-1").content) == (["applied"], "It is 2.")
+    hold.update(id="p-1", content="It is 3.")
     peer.edit("p-1", "2001-01-01T00:00:09Z", content="It is 4.")
-    assert (outcomes(peer.push("p-1")), ctx.get(id="p-1").content) == (["conflict"], "It is 3.")
+    assert (outcomes(peer.push("p-1")), hold.get(id="p-1").content) == (["conflict"], "It is 3.")
 
 
-def test_what_is_pushed_back_as_it_was_told_is_no_change(ctx: Holdfast, peer: Peer) -> None:
-    kept = ctx.store(title="Port", content="It is 8080.")
+def test_what_is_pushed_back_as_it_was_told_is_no_change(hold: Holdfast, peer: Peer) -> None:
+    kept = hold.store(title="Port", content="It is 8080.")
     peer.drain()
-    ctx.update(id=kept.id, content="It is 9090.")
-    before = ctx.verify().head
+    hold.update(id=kept.id, content="It is 9090.")
+    before = hold.verify().head
     assert outcomes(peer.push(kept.id)) == ["noop"]
-    assert (ctx.verify().head, ctx.get(id=kept.id).content) == (before, "It is 9090.")
+    assert (hold.verify().head, hold.get(id=kept.id).content) == (before, "It is 9090.")
 
 
 def test_a_peer_does_not_hear_again_what_it_said_itself_and_others_do(
-    ctx: Holdfast, peer: Peer, client: httpx.Client
+    hold: Holdfast, peer: Peer, client: httpx.Client
 ) -> None:
     peer.rows["p-1"] = row("p-1", "Port", "It is 8080.")
     peer.push("p-1")
@@ -225,7 +225,7 @@ def test_a_peer_does_not_hear_again_what_it_said_itself_and_others_do(
     assert Peer(client, agent="ai:other@desk").pull()["count"] == 1
 
 
-def test_every_item_has_an_outcome_and_a_bad_one_leaves_the_others_be(ctx: Holdfast, peer: Peer) -> None:
+def test_every_item_has_an_outcome_and_a_bad_one_leaves_the_others_be(hold: Holdfast, peer: Peer) -> None:
     peer.rows = {"p-1": row("p-1", "Good", "It is good."), "p-2": row("p-2", "Bad", " "), "p-3": row("p-3", "", "x")}
     pushed = peer.push("p-1", "p-2", "p-3", surprises=[1])
     assert (pushed["applied"], pushed["skipped"], pushed["ids"], pushed["ignored"]) == (1, 2, ["p-1"], ["surprises"])
@@ -234,19 +234,19 @@ def test_every_item_has_an_outcome_and_a_bad_one_leaves_the_others_be(ctx: Holdf
         (1, "VALIDATION_FAILED"),
         (2, "VALIDATION_FAILED"),
     ]
-    assert ctx.stats().total == 1
+    assert hold.stats().total == 1
 
 
-def test_a_dry_run_says_what_the_run_does_and_leaves_nothing(ctx: Holdfast, peer: Peer) -> None:
+def test_a_dry_run_says_what_the_run_does_and_leaves_nothing(hold: Holdfast, peer: Peer) -> None:
     peer.rows = {"p-1": row("p-1", "Good", "It is good.")}
-    before = ctx.verify().head
+    before = hold.verify().head
     dry = peer.push("p-1", dry_run=True)
-    assert (ctx.verify().head, ctx.stats().total) == (before, 0)
+    assert (hold.verify().head, hold.stats().total) == (before, 0)
     assert {**peer.push("p-1"), "dry_run": True} == dry
 
 
-def test_a_link_keeps_its_validity_its_observer_and_its_signature(ctx: Holdfast, peer: Peer) -> None:
-    one, other = ctx.store(title="One", content="1"), ctx.store(title="Other", content="2")
+def test_a_link_keeps_its_validity_its_observer_and_its_signature(hold: Holdfast, peer: Peer) -> None:
+    one, other = hold.store(title="One", content="1"), hold.store(title="Other", content="2")
     link = {
         "source_id": one.id,
         "target_id": other.id,
@@ -258,7 +258,7 @@ def test_a_link_keeps_its_validity_its_observer_and_its_signature(ctx: Holdfast,
         "signature": "abc",
     }
     assert [peer.push(links=[link])["links_applied"] for _ in range(2)] == [1, 0]
-    (kept,) = ctx.export()["links"]
+    (kept,) = hold.export()["links"]
     assert {name: kept[name][:19] for name in ("valid_until", "observed_by", "signature")} == {
         "valid_until": "2026-02-01T00:00:00",
         "observed_by": "ai:scout@desk",
@@ -266,18 +266,18 @@ def test_a_link_keeps_its_validity_its_observer_and_its_signature(ctx: Holdfast,
     }
 
 
-def test_archives_and_restores_go_over(ctx: Holdfast, peer: Peer) -> None:
-    kept = ctx.store(title="Rare", content="It is rare.")
+def test_archives_and_restores_go_over(hold: Holdfast, peer: Peer) -> None:
+    kept = hold.store(title="Rare", content="It is rare.")
     assert peer.push(archives=[kept.id])["archived"] == 1
     assert [one["id"] for one in peer.pull()["archives"]] == [kept.id]
     assert peer.push(restores=[kept.id])["restored"] == 1
-    assert ctx.get(id=kept.id).state == "live"
+    assert hold.get(id=kept.id).state == "live"
 
 
-def test_a_key_that_may_write_somewhere_pushes_there_only_and_becomes_the_owner(ctx: Holdfast) -> None:
-    outside = ctx.store(title="Out", content="It is outside.", namespace="closed")
-    with open_http_client(ctx, api_key="every-right") as client:
-        secret = ctx.key_create(name="desk", scope="write", namespaces=["open"]).key
+def test_a_key_that_may_write_somewhere_pushes_there_only_and_becomes_the_owner(hold: Holdfast) -> None:
+    outside = hold.store(title="Out", content="It is outside.", namespace="closed")
+    with open_http_client(hold, api_key="every-right") as client:
+        secret = hold.key_create(name="desk", scope="write", namespaces=["open"]).key
         peer = Peer(client, key=secret)
         peer.rows = {
             "p-1": row("p-1", "In", "It is inside.", namespace="open"),
@@ -288,8 +288,8 @@ def test_a_key_that_may_write_somewhere_pushes_there_only_and_becomes_the_owner(
         pushed = peer.push("p-1", "p-2", outside.id, deletions=[outside.id], **governing)
         assert outcomes(pushed) == ["applied", "rejected", "rejected", "noop", "rejected", "rejected"]
         assert [one["id"] for one in peer.pull()["memories"]] == []
-    assert ctx.get(id=outside.id).content == "It is outside."
-    assert ctx.get(id="p-1").metadata["imported_from_agent_id"] == "ai:old@desk"
+    assert hold.get(id=outside.id).content == "It is outside."
+    assert hold.get(id="p-1").metadata["imported_from_agent_id"] == "ai:old@desk"
 
 
 @pytest.mark.parametrize(
@@ -305,25 +305,25 @@ def test_a_batch_that_cannot_be_one_is_refused_whole(client: httpx.Client, body:
     assert client.post("/api/v1/sync/push", json=body).status_code == 400
 
 
-def test_a_cursor_of_another_journal_goes_by_its_moment(ctx: Holdfast, client: httpx.Client) -> None:
-    kept = ctx.store(title="Port", content="It is 8080.")
+def test_a_cursor_of_another_journal_goes_by_its_moment(hold: Holdfast, client: httpx.Client) -> None:
+    kept = hold.store(title="Port", content="It is 8080.")
     for since in ("2001-01-31T09:00:00.000000000000999999Z", "2001-01-31T09:00:00+00:00", "2001-01-31"):
         told = client.get("/api/v1/sync/since", params={"since": since}).json()
         assert [one["id"] for one in told["memories"]] == [kept.id]
     assert client.get("/api/v1/sync/since", params={"since": LATEST}).json()["count"] == 0
 
 
-def test_an_enrolled_peer_hears_and_tells_of_its_namespaces_only(ctx: Holdfast, tmp_path: Path) -> None:
+def test_an_enrolled_peer_hears_and_tells_of_its_namespaces_only(hold: Holdfast, tmp_path: Path) -> None:
     with holdfast.open(str(tmp_path / "desk.db")) as desk:
         token = desk.peer_token().token
-    ctx.peer_add(name="desk", token=token, tell=["open/**"], take=["open/in"])
-    kept = [ctx.store(title="Port", content="It is 8080.", namespace=name).id for name in ("open", "closed")]
+    hold.peer_add(name="desk", token=token, tell=["open/**"], take=["open/in"])
+    kept = [hold.store(title="Port", content="It is 8080.", namespace=name).id for name in ("open", "closed")]
     peer = Caller("peer:desk", right="write", has_fixed_agent=True, source="peer", peer="desk")
-    told = ctx.call("sync_since", {}, caller=peer)
+    told = hold.call("sync_since", {}, caller=peer)
     assert [one["id"] for one in told.memories] == [kept[0]]
     rows = [row("p-1", "In", "Inside.", namespace="open/in"), row("p-2", "Out", "Outside.", namespace="open")]
     governing = [{"namespace": "open/in", "standard_id": "p-1"}]
     batch = {"sender_agent_id": "ai:old@desk", "memories": rows, "deletions": kept, "namespace_meta": governing}
-    pushed = ctx.call("sync_push", {"batch": batch}, caller=peer)
+    pushed = hold.call("sync_push", {"batch": batch}, caller=peer)
     assert [one.outcome for one in pushed.outcomes] == ["applied", *["rejected"] * 4]
-    assert ctx.stats().total == 3
+    assert hold.stats().total == 3

@@ -12,8 +12,8 @@ LONG = " ".join(f"Part {number} of the report tells how the gate {number} was bu
 
 
 @pytest.fixture
-def raw(ctx: Holdfast) -> Iterator[TestClient]:
-    with open_http_client(ctx) as opened:
+def raw(hold: Holdfast) -> Iterator[TestClient]:
+    with open_http_client(hold) as opened:
         yield opened
 
 

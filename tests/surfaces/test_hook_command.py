@@ -32,8 +32,8 @@ def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOLDFAST_HOOK_TIMEOUT_MS", str(BEYOND))
     monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
     monkeypatch.chdir(folder)
-    with holdfast.open() as ctx:
-        ctx.store(title="Deploy day", content="We deploy to production never on a Friday.", namespace="team/web")
+    with holdfast.open() as hold:
+        hold.store(title="Deploy day", content="We deploy to production never on a Friday.", namespace="team/web")
     return folder
 
 
@@ -59,8 +59,8 @@ def test_hosts_are_answered_as_they_document_it(web: Path, capsys: pytest.Captur
     for words, said in (("tool", {"tool_name": "Edit"}), ("session-end", {"last_assistant_message": "No."})):
         assert run(["hook", words, event(web, **said)]) == 0
         assert capsys.readouterr() == ("", "")
-    with holdfast.open() as ctx:
-        kept = [one.content for one in ctx.list(namespace="team/web").memories]
+    with holdfast.open() as hold:
+        kept = [one.content for one in hold.list(namespace="team/web").memories]
     assert sorted(kept) == ["No.", "We deploy to production never on a Friday.", ASK]
 
 
@@ -131,8 +131,8 @@ def test_a_session_belongs_to_the_folder_it_was_started_in(
 def test_without_capture_nothing_is_kept(web: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_HOOK_CAPTURE", "0")
     assert run(["hook", "prompt", event(web, prompt=ASK)]) == 0
-    with holdfast.open() as ctx:
-        assert ctx.list(namespace="team/web").count == 1
+    with holdfast.open() as hold:
+        assert hold.list(namespace="team/web").count == 1
 
 
 def test_a_store_that_is_held_and_a_host_that_says_nothing_are_left_in_time(
@@ -140,7 +140,7 @@ def test_a_store_that_is_held_and_a_host_that_says_nothing_are_left_in_time(
 ) -> None:
     """The bound holds whatever is waited for: the process is gone, says nothing half, and leaves none behind."""
     monkeypatch.setenv("HOLDFAST_HOOK_TIMEOUT_MS", "500")
-    with holdfast.open() as ctx, ctx.ctx.store.transaction():
+    with holdfast.open() as hold, hold.ctx.store.transaction():
         held = subprocess.run(
             command("hook", "prompt"), input=event(web, prompt=ASK).encode(), capture_output=True, timeout=TIMEOUT
         )
@@ -230,8 +230,8 @@ def test_what_a_host_tells_asks_the_hooks_of_the_settings(
     for prompt in ("my secret word", "my other word"):
         assert run(["hook", "prompt", event(web, prompt=prompt)]) == 0
     assert capsys.readouterr().err == "holdfast hook: The hook 'sh' refuses this\n"
-    with holdfast.open() as ctx:
-        kept = [one.content for one in ctx.list().memories if one.memory_kind == "conversation"]
+    with holdfast.open() as hold:
+        kept = [one.content for one in hold.list().memories if one.memory_kind == "conversation"]
     assert kept == ["my other word"]
 
 

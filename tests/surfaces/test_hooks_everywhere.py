@@ -53,8 +53,8 @@ def test_who_waits_for_hooks_keeps_nobody_waiting_who_does_not(db: str, tmp_path
     waits = {"command": ["/bin/sh", "-c", f"echo >> '{begun}'; read line < '{gate}'"], "timeout": 60}
     rules = [{**waits, "event": event, "on_error": "deny"} for event in ("pre_store", "pre_recall")]
     with ExitStack() as stack:
-        ctx = stack.enter_context(holdfast.open(settings=load({"db": db, "hooks": rules, "timeout_secs": TIMEOUT})))
-        url = stack.enter_context(serve_app(build_app(ctx)))
+        hold = stack.enter_context(holdfast.open(settings=load({"db": db, "hooks": rules, "timeout_secs": TIMEOUT})))
+        url = stack.enter_context(serve_app(build_app(hold)))
         client = stack.enter_context(httpx.Client(base_url=url, timeout=TIMEOUT))
         pool = stack.enter_context(ThreadPoolExecutor(20))
         asked = [pool.submit(client.post, "/api/v1/memories", json=STORED) for _ in range(10)]
@@ -81,8 +81,8 @@ def test_a_command_that_is_told_to_end_takes_its_hook_with_it(how: signal.Signal
         assert process.wait() == 128 + how
         assert select([pipe], [], [], 30)[0], "nobody holds it any more"
         assert pipe.read() == ""
-    with holdfast.open(db) as ctx:
-        assert ctx.list().count == 0
+    with holdfast.open(db) as hold:
+        assert hold.list().count == 0
 
 
 def test_nobody_elsewhere_sees_or_runs_hooks() -> None:

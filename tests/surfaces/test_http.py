@@ -21,8 +21,8 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def client(ctx: Holdfast) -> Iterator[TestClient]:
-    with open_http_client(ctx) as opened:
+def client(hold: Holdfast) -> Iterator[TestClient]:
+    with open_http_client(hold) as opened:
         yield opened
 
 
@@ -412,8 +412,8 @@ def test_health_says_whether_the_store_can_be_read_and_nothing_more(client: Test
         )
 
 
-def test_health_is_an_error_when_the_store_cannot_be_read(ctx: Holdfast, client: TestClient, db: str) -> None:
-    ctx.ctx.store.close()
+def test_health_is_an_error_when_the_store_cannot_be_read(hold: Holdfast, client: TestClient, db: str) -> None:
+    hold.ctx.store.close()
     with hide_store(db):
         answer = client.get("/health")
 

@@ -11,27 +11,27 @@ from holdfast.surfaces.http.background_jobs import run_background_jobs, run_ever
 from timeouts import wait_until
 
 
-def test_uses_are_written_down_while_the_server_runs(ctx: Holdfast) -> None:
-    id = ctx.store(title="Deploy day", content="Tuesdays.").id
-    ctx.recall(context="tuesdays")
+def test_uses_are_written_down_while_the_server_runs(hold: Holdfast) -> None:
+    id = hold.store(title="Deploy day", content="Tuesdays.").id
+    hold.recall(context="tuesdays")
 
     async def run() -> None:
-        async with run_background_jobs(ctx, flush_seconds=0):
-            await asyncio.to_thread(wait_until, lambda: ctx.get(id=id).access_count)
+        async with run_background_jobs(hold, flush_seconds=0):
+            await asyncio.to_thread(wait_until, lambda: hold.get(id=id).access_count)
 
     asyncio.run(run())
 
 
-def test_uses_are_written_down_when_the_server_ends(ctx: Holdfast) -> None:
-    id = ctx.store(title="Deploy day", content="Tuesdays.").id
+def test_uses_are_written_down_when_the_server_ends(hold: Holdfast) -> None:
+    id = hold.store(title="Deploy day", content="Tuesdays.").id
 
     async def run() -> None:
-        async with run_background_jobs(ctx, flush_seconds=3600):
-            ctx.recall(context="tuesdays")
+        async with run_background_jobs(hold, flush_seconds=3600):
+            hold.recall(context="tuesdays")
 
     asyncio.run(run())
 
-    assert ctx.get(id=id).access_count == 1
+    assert hold.get(id=id).access_count == 1
 
 
 def test_what_has_expired_is_collected_while_the_server_runs(db: str) -> None:

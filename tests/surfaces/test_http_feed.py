@@ -33,8 +33,8 @@ class Event(msgspec.Struct):
 
 
 @pytest.fixture
-def url(ctx: Holdfast) -> Iterator[str]:
-    with serve_app(build_app(ctx)) as found:
+def url(hold: Holdfast) -> Iterator[str]:
+    with serve_app(build_app(hold)) as found:
         yield found
 
 
@@ -56,22 +56,22 @@ def events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
             fields = {}
 
 
-def test_a_stream_takes_the_filters_of_a_subscription(ctx: Holdfast, client: httpx.Client) -> None:
+def test_a_stream_takes_the_filters_of_a_subscription(hold: Holdfast, client: httpx.Client) -> None:
     for place in ("team", "elsewhere", "team/web"):
-        ctx.store(title="One", content="first", namespace=place)
+        hold.store(title="One", content="first", namespace=place)
     asked = {"namespace": "team/**", "events": "memory_store,memory_link_*", "limit": "1"}
     with client.stream("GET", "/api/v1/events", params=asked, headers=LIVE) as answer:
         told = events(answer.iter_lines())
         seen = [next(told)["seq"], next(told)["seq"]]
-        ctx.store(title="Two", content="second", namespace="elsewhere")
-        ctx.store(title="Two", content="second", namespace="team")
+        hold.store(title="Two", content="second", namespace="elsewhere")
+        hold.store(title="Two", content="second", namespace="team")
         seen.append(next(told)["seq"])
     assert seen == [1, 3, 5]
 
 
-def test_without_asking_for_a_stream_one_page_is_answered(ctx: Holdfast, client: httpx.Client) -> None:
-    ctx.store(title="One", content="first")
-    ctx.store(title="Two", content="second")
+def test_without_asking_for_a_stream_one_page_is_answered(hold: Holdfast, client: httpx.Client) -> None:
+    hold.store(title="One", content="first")
+    hold.store(title="Two", content="second")
 
     page = client.get("/api/v1/events", params={"limit": 1}).json()
     rest = client.get("/api/v1/events", params={"after": page["next"]}).json()
@@ -79,13 +79,13 @@ def test_without_asking_for_a_stream_one_page_is_answered(ctx: Holdfast, client:
     assert [event["memory"]["title"] for event in page["events"] + rest["events"]] == ["One", "Two"]
 
 
-def test_a_stream_tells_what_was_and_then_what_comes(ctx: Holdfast, client: httpx.Client) -> None:
-    ctx.store(title="One", content="first")
+def test_a_stream_tells_what_was_and_then_what_comes(hold: Holdfast, client: httpx.Client) -> None:
+    hold.store(title="One", content="first")
 
     with client.stream("GET", "/api/v1/events", headers=LIVE) as stream:
         coming = events(stream.iter_lines())
         first = next(coming)
-        ctx.store(title="Two", content="second")
+        hold.store(title="Two", content="second")
         second = next(coming)
 
     assert stream.headers["content-type"].startswith("text/event-stream")
@@ -95,9 +95,9 @@ def test_a_stream_tells_what_was_and_then_what_comes(ctx: Holdfast, client: http
     ]
 
 
-def test_a_stream_that_was_cut_goes_on_after_the_last_event(ctx: Holdfast, client: httpx.Client) -> None:
+def test_a_stream_that_was_cut_goes_on_after_the_last_event(hold: Holdfast, client: httpx.Client) -> None:
     for title in ("One", "Two", "Three"):
-        ctx.store(title=title, content="x")
+        hold.store(title=title, content="x")
 
     with client.stream("GET", "/api/v1/events?after=0", headers={**LIVE, "last-event-id": "2"}) as stream:
         assert next(events(stream.iter_lines()))["memory"]["title"] == "Three"
@@ -116,16 +116,16 @@ def test_a_stream_with_a_bad_field_is_refused_before_it_begins(client: httpx.Cli
     assert (answer.status_code, answer.json()["code"]) == (400, "VALIDATION_FAILED")
 
 
-def test_a_stream_begins_after_the_last_event_even_if_there_is_none_yet(ctx: Holdfast, client: httpx.Client) -> None:
+def test_a_stream_begins_after_the_last_event_even_if_there_is_none_yet(hold: Holdfast, client: httpx.Client) -> None:
     with client.stream("GET", "/api/v1/events", headers={**LIVE, "last-event-id": "0"}) as stream:
-        ctx.store(title="One", content="first")
+        hold.store(title="One", content="first")
         assert next(events(stream.iter_lines()))["seq"] == 1
 
 
 def test_others_are_answered_while_many_streams_are_open_and_a_hang_up_is_noticed(
-    ctx: Holdfast, client: httpx.Client
+    hold: Holdfast, client: httpx.Client
 ) -> None:
-    ctx.store(title="One", content="first")
+    hold.store(title="One", content="first")
     with ExitStack() as stack:
         one = stack.enter_context(httpx.Client(base_url=client.base_url, timeout=TIMEOUT))
         streams = [stack.enter_context(one.stream("GET", "/api/v1/events", headers=LIVE)) for _ in range(20)]
@@ -137,29 +137,29 @@ def test_others_are_answered_while_many_streams_are_open_and_a_hang_up_is_notice
         pass
 
 
-def test_a_stream_ends_when_its_key_is_revoked(ctx: Holdfast, client: httpx.Client) -> None:
-    ctx.store(title="One", content="first")
-    made = ctx.key_create(name="laptop")
+def test_a_stream_ends_when_its_key_is_revoked(hold: Holdfast, client: httpx.Client) -> None:
+    hold.store(title="One", content="first")
+    made = hold.key_create(name="laptop")
 
     with client.stream("GET", "/api/v1/events", headers={**LIVE, "x-api-key": made.key}) as stream:
         lines = stream.iter_lines()
         assert next(events(lines))["seq"] == 1
-        ctx.key_revoke(id=made.id)
+        hold.key_revoke(id=made.id)
         assert [line for line in lines if line.startswith("data")] == []
 
 
-def test_a_stream_shows_only_what_its_caller_may_see(ctx: Holdfast, client: httpx.Client) -> None:
-    ctx.store(title="Hidden", content="canary", scope="private")
-    ctx.store(title="Shown", content="x")
+def test_a_stream_shows_only_what_its_caller_may_see(hold: Holdfast, client: httpx.Client) -> None:
+    hold.store(title="Hidden", content="canary", scope="private")
+    hold.store(title="Shown", content="x")
 
     with client.stream("GET", "/api/v1/events", headers={**LIVE, "x-agent-id": "ai:other@here"}) as stream:
         assert next(events(stream.iter_lines()))["memory"]["title"] == "Shown"
 
 
-def test_a_closing_server_ends_its_streams(ctx: Holdfast) -> None:
-    ctx.store(title="One", content="first")
+def test_a_closing_server_ends_its_streams(hold: Holdfast) -> None:
+    hold.store(title="One", content="first")
     with ExitStack() as open_stream:
-        with serve_app(build_app(ctx)) as url:
+        with serve_app(build_app(hold)) as url:
             stream = open_stream.enter_context(
                 httpx.stream("GET", f"{url}/api/v1/events", headers=LIVE, timeout=TIMEOUT)
             )
@@ -186,8 +186,8 @@ def test_an_idle_stream_says_that_it_is_alive() -> None:
     assert asyncio.run(first_words()) == b": keep-alive\n\n"
 
 
-def test_a_stream_tells_what_another_server_stored(ctx: Holdfast, db: str, url: str) -> None:
-    ctx.store(title="Here", content="first")
+def test_a_stream_tells_what_another_server_stored(hold: Holdfast, db: str, url: str) -> None:
+    hold.store(title="Here", content="first")
     with (
         holdfast.open(db) as other,
         serve_app(build_app(other)) as elsewhere,
@@ -202,7 +202,7 @@ def test_a_stream_tells_what_another_server_stored(ctx: Holdfast, db: str, url: 
 
 
 def test_many_streams_are_woken_by_one_thread_and_none_runs_when_nobody_follows(
-    ctx: Holdfast, client: httpx.Client
+    hold: Holdfast, client: httpx.Client
 ) -> None:
     def watching() -> int:
         return sum(thread.name.startswith(("holdfast-watch", "holdfast-listener")) for thread in threading.enumerate())
@@ -210,7 +210,7 @@ def test_many_streams_are_woken_by_one_thread_and_none_runs_when_nobody_follows(
     with ExitStack() as stack:
         one = stack.enter_context(httpx.Client(base_url=client.base_url, timeout=TIMEOUT))
         streams = [stack.enter_context(one.stream("GET", "/api/v1/events", headers=LIVE)) for _ in range(10)]
-        ctx.store(title="One", content="first")
+        hold.store(title="One", content="first")
         assert [next(events(stream.iter_lines()))["seq"] for stream in streams] == [1] * 10
         assert 1 <= watching() <= 2
     while watching():

@@ -11,9 +11,9 @@ from holdfast.surfaces.http.log_throttle import INTERVAL_SECONDS, ThrottledLog
 
 
 def test_an_outage_is_told_once_and_not_for_every_request(
-    ctx: Holdfast, db: str, caplog: pytest.LogCaptureFixture
+    hold: Holdfast, db: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with open_http_client(ctx) as client, caplog.at_level(logging.ERROR, logger="holdfast"):
+    with open_http_client(hold) as client, caplog.at_level(logging.ERROR, logger="holdfast"):
         Path(db).rename(f"{db}.away")
         statuses = {client.get(f"/api/v1/memories/{number}").status_code for number in range(50)}
         Path(f"{db}.away").rename(db)

@@ -26,7 +26,7 @@ def test_reading_and_writing_go_on_while_many_wait_for_a_model(db: str) -> None:
 
     with provider(thinking) as server, ThreadPoolExecutor(DEFAULT_THREADS + 4) as crowd:
         settings = Settings(db=db, llm="openai", llm_url=server.url, llm_model="m", embedder="none")
-        with holdfast.app.open(settings=settings) as ctx, serve_app(build_app(ctx)) as url:
+        with holdfast.app.open(settings=settings) as hold, serve_app(build_app(hold)) as url:
 
             def expand(number: int) -> httpx.Response:
                 return httpx.post(f"{url}/api/v1/expand_query", json={"query": f"deploy {number}"}, timeout=TIMEOUT)
@@ -48,8 +48,8 @@ def test_reading_and_writing_go_on_while_many_wait_for_a_model(db: str) -> None:
 def test_a_provider_of_vectors_that_fails_is_no_fault_of_the_server(db: str) -> None:
     with provider(lambda handler, _: handler.reply({}, 500)) as server:
         settings = Settings(db=db, embedder="openai", embedding_url=server.url)
-        with holdfast.app.open(settings=settings, once=True) as ctx, serve_app(build_app(ctx)) as url:
-            ctx.store(title="a", content="b")
+        with holdfast.app.open(settings=settings, once=True) as hold, serve_app(build_app(hold)) as url:
+            hold.store(title="a", content="b")
             for asked in ({}, {"everything": True}):
                 answer = httpx.post(f"{url}/api/v1/reembed", json=asked, timeout=TIMEOUT)
                 assert (answer.status_code, answer.json()["code"]) == (424, "EMBEDDER_FAILED")

@@ -17,8 +17,8 @@ PATHS = ("/health", "/api/v1/memories", "/metrics", "/openapi.json", "/api/v1/ev
 
 
 @pytest.fixture
-def client(ctx: Holdfast) -> Iterator[TestClient]:
-    with open_http_client(ctx) as opened:
+def client(hold: Holdfast) -> Iterator[TestClient]:
+    with open_http_client(hold) as opened:
         yield opened
 
 
@@ -61,15 +61,15 @@ def test_a_request_with_two_hosts_is_refused(client: TestClient) -> None:
     assert answer.status_code == 421
 
 
-def test_the_names_in_the_settings_are_taken(ctx: Holdfast) -> None:
-    with open_http_client(ctx, allowed_hosts=("memory.example",), host="192.0.2.7", api_key="secret") as client:
+def test_the_names_in_the_settings_are_taken(hold: Holdfast) -> None:
+    with open_http_client(hold, allowed_hosts=("memory.example",), host="192.0.2.7", api_key="secret") as client:
         for host in ("memory.example", "Memory.Example:443", "192.0.2.7", "localhost"):
             assert client.get("/health", headers={"host": host}).status_code == 200
         assert client.get("/health", headers={"host": "192.0.2.8"}).status_code == 421
 
 
-def test_behind_a_wildcard_address_any_address_is_our_own_but_no_name(ctx: Holdfast) -> None:
-    with open_http_client(ctx, host="0.0.0.0", api_key="secret") as client:
+def test_behind_a_wildcard_address_any_address_is_our_own_but_no_name(hold: Holdfast) -> None:
+    with open_http_client(hold, host="0.0.0.0", api_key="secret") as client:
         assert client.get("/health", headers={"host": "192.0.2.8:9077"}).status_code == 200
         assert client.get("/health", headers={"host": "evil.com"}).status_code == 421
 
@@ -90,8 +90,8 @@ def test_a_page_of_this_machine_may_call(client: TestClient) -> None:
         assert client.get("/api/v1/memories", headers={"origin": origin}).status_code == 200, origin
 
 
-def test_a_page_of_the_server_itself_may_call(ctx: Holdfast) -> None:
-    with open_http_client(ctx, allowed_hosts=("memory.example",)) as client:
+def test_a_page_of_the_server_itself_may_call(hold: Holdfast) -> None:
+    with open_http_client(hold, allowed_hosts=("memory.example",)) as client:
         own = {"host": "memory.example:8443", "origin": "https://memory.example:8443"}
         other = {"host": "memory.example:8443", "origin": "https://memory.example"}
         assert client.get("/api/v1/memories", headers=own).status_code == 200
@@ -148,9 +148,9 @@ def broken_inside(ctx: Context, request: EmptyRequest) -> EmptyRequest:
 
 
 def test_an_error_of_ours_says_nothing_of_the_inside_but_the_log_says_where(
-    ctx: Holdfast, caplog: pytest.LogCaptureFixture
+    hold: Holdfast, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with open_http_client(ctx, broken) as client, caplog.at_level(logging.ERROR):
+    with open_http_client(hold, broken) as client, caplog.at_level(logging.ERROR):
         answer = client.get("/broken")
 
     assert (answer.status_code, answer.json()["code"]) == (500, "ERROR")
@@ -159,8 +159,8 @@ def test_an_error_of_ours_says_nothing_of_the_inside_but_the_log_says_where(
     assert "broken_inside" in caplog.text
 
 
-def test_nothing_that_was_sent_is_written_to_the_log(ctx: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
-    with open_http_client(ctx, broken) as client, caplog.at_level(logging.DEBUG, logger="holdfast"):
+def test_nothing_that_was_sent_is_written_to_the_log(hold: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
+    with open_http_client(hold, broken) as client, caplog.at_level(logging.DEBUG, logger="holdfast"):
         client.get("/broken?token=canary-1", headers={"x-agent-id": "canary-2"})
         client.get("/broken%0d%0aforged", headers={"authorization": "Bearer canary-3"})
 

@@ -43,8 +43,8 @@ def test_it_says_where_it_is_serves_and_ends_with_success(db: str, how: signal.S
         out, rest = process.communicate(timeout=TIMEOUT)
 
         assert (process.returncode, out, rest) == (0, "", "")
-    with holdfast.open(db) as ctx:
-        assert ctx.get(id=id).title == "Deploy day"
+    with holdfast.open(db) as hold:
+        assert hold.get(id=id).title == "Deploy day"
 
 
 @pytest.mark.full
@@ -69,8 +69,8 @@ def test_uses_are_written_down_at_the_latest_when_it_ends(db: str) -> None:
             client.post("/api/v1/recall", json={"context": "tuesdays"})
         process.terminate()
         process.communicate(timeout=TIMEOUT)
-    with holdfast.open(db) as ctx:
-        assert ctx.get(id=id).access_count == 1
+    with holdfast.open(db) as hold:
+        assert hold.get(id=id).access_count == 1
 
 
 @pytest.mark.full
@@ -81,8 +81,8 @@ def test_mcp_is_beside_the_api_behind_the_same_guard(db: str) -> None:
         assert client.post("/mcp", json=ping, headers={**accept, "host": "evil.com"}).status_code == 421
         assert client.post("/mcp", json=ping, headers={**accept, "origin": "http://evil.com"}).status_code == 403
         assert client.post("/mcp", json=ping, headers=accept).status_code < 500
-        with holdfast.open(db) as ctx:
-            made = ctx.key_create(name="laptop")
+        with holdfast.open(db) as hold:
+            made = hold.key_create(name="laptop")
         refused = client.post("/mcp", json=ping, headers=accept)
         assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
         assert client.post("/mcp", json=ping, headers={**accept, "x-api-key": made.key}).status_code not in (401, 403)
@@ -103,8 +103,8 @@ def test_it_does_not_serve_other_machines_without_a_key(db: str) -> None:
 
 @pytest.mark.full
 def test_with_a_key_it_serves_other_machines(db: str) -> None:
-    with holdfast.open(db) as ctx:
-        made = ctx.key_create(name="laptop")
+    with holdfast.open(db) as hold:
+        made = hold.key_create(name="laptop")
     with (
         running_server(db, "--host", "0.0.0.0") as (_, url),
         httpx.Client(base_url=url.replace("0.0.0.0", "127.0.0.1"), timeout=TIMEOUT) as client,

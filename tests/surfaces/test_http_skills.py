@@ -17,8 +17,8 @@ TEXT = "---\nname: deploy\ndescription: How we deploy.\n---\n# Deploy\n"
 
 
 @pytest.fixture
-def http(ctx: holdfast.Holdfast) -> Iterator[TestClient]:
-    with TestClient(build_app(ctx), base_url="http://127.0.0.1") as client:
+def http(hold: holdfast.Holdfast) -> Iterator[TestClient]:
+    with TestClient(build_app(hold), base_url="http://127.0.0.1") as client:
         yield client
 
 
@@ -55,9 +55,9 @@ def test_a_skill_is_addressed_by_its_namespace_and_name(http: TestClient) -> Non
     assert http.request("DELETE", "/api/v1/skill/team%2Fops%2Fdeploy").json()["namespace"] == "team/ops"
 
 
-def test_a_reflection_is_promoted_by_the_known_names(http: TestClient, ctx: holdfast.Holdfast) -> None:
-    seen = ctx.store(title="Late", content="It was late.", namespace="team")
-    thought = ctx.reflect(source_ids=[seen.id], title="Too late", content="Deploy before noon.")
+def test_a_reflection_is_promoted_by_the_known_names(http: TestClient, hold: holdfast.Holdfast) -> None:
+    seen = hold.store(title="Late", content="It was late.", namespace="team")
+    thought = hold.reflect(source_ids=[seen.id], title="Too late", content="Deploy before noon.")
     reply = http.post(f"/api/v1/skill/{thought.id}/promote", json={"name": "early", "description": "When."})
     assert (reply.status_code, reply.json()["sources_attached"]) == (201, 1)
 

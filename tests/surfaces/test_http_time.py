@@ -58,36 +58,36 @@ def not_begun() -> None:
     begun.clear()
 
 
-def written_names(ctx: Holdfast) -> list[str]:
-    with ctx.ctx.reading() as session:
+def written_names(hold: Holdfast) -> list[str]:
+    with hold.ctx.reading() as session:
         return [name for name, _ in session.rows("meta_list")]
 
 
-def test_what_took_too_long_has_not_written(ctx: Holdfast) -> None:
-    with open_http_client(ctx, slow, timeout_secs=0.05) as client:
+def test_what_took_too_long_has_not_written(hold: Holdfast) -> None:
+    with open_http_client(hold, slow, timeout_secs=0.05) as client:
         answer = client.post("/held")
 
         assert (answer.status_code, answer.json()) == (
             504,
             {"error": "The request took too long and was stopped; nothing was written.", "code": "TIMED_OUT"},
         )
-        assert written_names(ctx) == []
+        assert written_names(hold) == []
         store_over_http(client)
 
 
-def test_what_committed_before_the_time_was_over_is_not_called_undone(ctx: Holdfast) -> None:
-    with open_http_client(ctx, slow, timeout_secs=0.05) as client:
+def test_what_committed_before_the_time_was_over_is_not_called_undone(hold: Holdfast) -> None:
+    with open_http_client(hold, slow, timeout_secs=0.05) as client:
         assert client.post("/late").status_code == 200
-        assert written_names(ctx) == ["late"]
+        assert written_names(hold) == ["late"]
 
 
-def test_what_never_got_a_thread_is_refused_in_time(ctx: Holdfast) -> None:
-    app = build_app(with_settings(ctx, timeout_secs=0.2), operations=slow)
+def test_what_never_got_a_thread_is_refused_in_time(hold: Holdfast) -> None:
+    app = build_app(with_settings(hold, timeout_secs=0.2), operations=slow)
     with serve_app(app) as url, httpx.Client(base_url=url, timeout=TIMEOUT) as client:
         answers = in_parallel(20, lambda: client.post("/held").status_code)
 
         assert answers == [504] * 20
-        assert written_names(ctx) == []
+        assert written_names(hold) == []
         assert client.get("/health", timeout=TIMEOUT).status_code == 200
 
 
@@ -98,8 +98,8 @@ def in_parallel(count: int, ask: Any) -> list[int]:
         return [job.result() for job in [pool.submit(ask) for _ in range(count)]]
 
 
-def test_writers_that_wait_keep_no_reader_waiting(ctx: Holdfast) -> None:
-    app = build_app(with_settings(ctx, timeout_secs=TIMEOUT), operations=slow)
+def test_writers_that_wait_keep_no_reader_waiting(hold: Holdfast) -> None:
+    app = build_app(with_settings(hold, timeout_secs=TIMEOUT), operations=slow)
 
     async def ask_while_writing() -> tuple[int, list[bool]]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=LOCAL) as client:
@@ -113,11 +113,11 @@ def test_writers_that_wait_keep_no_reader_waiting(ctx: Holdfast) -> None:
             return read.status_code, ended
 
     assert asyncio.run(ask_while_writing()) == (200, [False] * 40)
-    assert written_names(ctx) == []
+    assert written_names(hold) == []
 
 
-def test_what_nobody_waits_for_any_more_has_not_written(ctx: Holdfast) -> None:
-    app = build_app(ctx, operations=slow)
+def test_what_nobody_waits_for_any_more_has_not_written(hold: Holdfast) -> None:
+    app = build_app(hold, operations=slow)
     sent: list[Any] = []
 
     async def call() -> None:
@@ -137,7 +137,7 @@ def test_what_nobody_waits_for_any_more_has_not_written(ctx: Holdfast) -> None:
     asyncio.run(call())
 
     assert sent[0]["status"] == 499
-    assert written_names(ctx) == []
+    assert written_names(hold) == []
 
 
 def post(path: str) -> dict[str, Any]:
@@ -154,14 +154,14 @@ def post(path: str) -> dict[str, Any]:
     }
 
 
-def test_a_client_that_hangs_up_leaves_nothing_behind(ctx: Holdfast) -> None:
-    with serve_app(build_app(ctx, operations=slow)) as url:
+def test_a_client_that_hangs_up_leaves_nothing_behind(hold: Holdfast) -> None:
+    with serve_app(build_app(hold, operations=slow)) as url:
         with closing(connection(url)) as caller:
             caller.sendall(b"POST /held HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n")
             begun.wait()
         with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
             store_over_http(client)
-    assert written_names(ctx) == []
+    assert written_names(hold) == []
 
 
 def connection(url: str) -> socket.socket:
@@ -170,17 +170,17 @@ def connection(url: str) -> socket.socket:
     return socket.create_connection((parts.hostname, parts.port or 80))
 
 
-def test_a_body_that_never_ends_is_refused(ctx: Holdfast) -> None:
+def test_a_body_that_never_ends_is_refused(hold: Holdfast) -> None:
     head = b"POST /api/v1/memories HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    with serve_app(build_app(with_settings(ctx, timeout_secs=0.1))) as url:
+    with serve_app(build_app(with_settings(hold, timeout_secs=0.1))) as url:
         for rest in (b'content-length: 100\r\n\r\n{"title"', b"transfer-encoding: chunked\r\n\r\n5\r\n12345\r\n"):
             with closing(connection(url)) as caller:
                 caller.sendall(head + rest)
                 assert caller.recv(100).startswith(b"HTTP/1.1 400 ")
 
 
-def test_callers_that_never_finish_do_not_stop_the_others(ctx: Holdfast) -> None:
-    with serve_app(build_app(ctx)) as url, httpx.Client(base_url=url, timeout=TIMEOUT) as client:
+def test_callers_that_never_finish_do_not_stop_the_others(hold: Holdfast) -> None:
+    with serve_app(build_app(hold)) as url, httpx.Client(base_url=url, timeout=TIMEOUT) as client:
         idle = [connection(url) for _ in range(200)]
         for caller in idle:
             caller.sendall(b"POST /api/v1/memories HTTP/1.1\r\nhost: localhost\r\ncontent-ty")
@@ -193,8 +193,8 @@ def test_callers_that_never_finish_do_not_stop_the_others(ctx: Holdfast) -> None
 @pytest.mark.parametrize(
     "request_line", [b"GET /api/v1/memories HTTP/9.9", b"\x00\x01\x02", b"GET", b"GET / HTTP/1.1\r\nbad header"]
 )
-def test_what_is_not_http_is_refused_and_the_server_goes_on(ctx: Holdfast, request_line: bytes) -> None:
-    with serve_app(build_app(ctx)) as url:
+def test_what_is_not_http_is_refused_and_the_server_goes_on(hold: Holdfast, request_line: bytes) -> None:
+    with serve_app(build_app(hold)) as url:
         with closing(connection(url)) as caller:
             caller.sendall(request_line + b"\r\nhost: localhost\r\n\r\n")
             assert not caller.recv(100).startswith((b"HTTP/1.1 2", b"HTTP/1.1 5"))

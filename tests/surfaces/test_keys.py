@@ -25,8 +25,8 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def client(ctx: Holdfast) -> Iterator[TestClient]:
-    with open_http_client(ctx) as opened:
+def client(hold: Holdfast) -> Iterator[TestClient]:
+    with open_http_client(hold) as opened:
         yield opened
 
 
@@ -34,13 +34,13 @@ def bearer(key: Any) -> dict[str, str]:
     return {"authorization": f"Bearer {key.key}"}
 
 
-def test_a_key_is_shown_once_and_kept_as_a_hash(ctx: Holdfast, db: str) -> None:
-    made = ctx.key_create(name="laptop", scope="read", namespaces=["team/*"])
+def test_a_key_is_shown_once_and_kept_as_a_hash(hold: Holdfast, db: str) -> None:
+    made = hold.key_create(name="laptop", scope="read", namespaces=["team/*"])
 
     assert made.key.startswith("hf_")
     assert len(made.key) == 46
     assert (made.scope, made.namespaces, made.agent_id) == ("read", ["team"], "key:laptop")
-    [shown] = ctx.key_list().keys
+    [shown] = hold.key_list().keys
     assert made.key not in repr(shown)
     for file in Path(db).parent.glob("memory.db*"):
         assert made.key.encode() not in file.read_bytes()
@@ -61,10 +61,10 @@ def test_a_key_is_shown_once_and_kept_as_a_hash(ctx: Holdfast, db: str) -> None:
         {"name": "a", "agent_id": "no blanks"},
     ],
 )
-def test_a_key_that_makes_no_sense_is_not_made(ctx: Holdfast, arguments: dict[str, Any]) -> None:
+def test_a_key_that_makes_no_sense_is_not_made(hold: Holdfast, arguments: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
-        ctx.call("key_create", arguments)
-    assert ctx.key_list().count == 0
+        hold.call("key_create", arguments)
+    assert hold.key_list().count == 0
 
 
 def test_without_keys_a_loopback_server_is_open(client: TestClient) -> None:
@@ -72,9 +72,9 @@ def test_without_keys_a_loopback_server_is_open(client: TestClient) -> None:
 
 
 def test_once_there_is_a_key_every_path_but_health_and_the_files_of_the_page_needs_one(
-    ctx: Holdfast, client: TestClient
+    hold: Holdfast, client: TestClient
 ) -> None:
-    ctx.key_create(name="laptop")
+    hold.key_create(name="laptop")
 
     routes = [route for route in client.app.routes if isinstance(route, Route)]  # type: ignore[attr-defined]
     asked = [(method, route.path) for route in routes for method in {*(route.methods or ()), "OPTIONS"} - {"HEAD"}]
@@ -93,8 +93,8 @@ def test_once_there_is_a_key_every_path_but_health_and_the_files_of_the_page_nee
     assert {status for (_, path), (status, _) in answers.items() if path in free} == {200, 405}
 
 
-def test_a_key_opens_in_either_header(ctx: Holdfast, client: TestClient) -> None:
-    made = ctx.key_create(name="laptop")
+def test_a_key_opens_in_either_header(hold: Holdfast, client: TestClient) -> None:
+    made = hold.key_create(name="laptop")
 
     for headers in (bearer(made), {"x-api-key": made.key}, {"authorization": f"bEaReR  {made.key} "}):
         stored = client.post("/api/v1/memories", json={"title": str(headers), "content": "c"}, headers=headers)
@@ -121,8 +121,8 @@ def wrong_headers(secret: str) -> list[list[tuple[str, str]]]:
     ]
 
 
-def test_a_missing_or_wrong_key_is_refused(ctx: Holdfast, client: TestClient) -> None:
-    secret = ctx.key_create(name="laptop").key
+def test_a_missing_or_wrong_key_is_refused(hold: Holdfast, client: TestClient) -> None:
+    secret = hold.key_create(name="laptop").key
     for wrong in wrong_headers(secret):
         headers = [(name, value.encode("latin-1")) for name, value in wrong]
 
@@ -132,9 +132,9 @@ def test_a_missing_or_wrong_key_is_refused(ctx: Holdfast, client: TestClient) ->
         assert secret not in answer.text, wrong
 
 
-def test_a_key_in_the_url_opens_nothing(ctx: Holdfast, client: TestClient) -> None:
+def test_a_key_in_the_url_opens_nothing(hold: Holdfast, client: TestClient) -> None:
     open_to_all = client.get("/api/v1/memories?api_key=canary")
-    secret = ctx.key_create(name="laptop").key
+    secret = hold.key_create(name="laptop").key
     keyed = client.get(f"/api/v1/memories?api_key={secret}")
 
     assert (open_to_all.status_code, open_to_all.json()["fields"]) == (400, ["api_key"])
@@ -146,9 +146,9 @@ def test_a_wrong_key_is_refused_even_where_none_is_needed(client: TestClient) ->
     assert client.get("/api/v1/memories", headers={"x-api-key": "hf_made-up"}).status_code == 401
 
 
-def test_revocation_works_at_once_from_another_process_too(ctx: Holdfast, client: TestClient, db: str) -> None:
-    ctx.key_create(name="stays")
-    made = ctx.key_create(name="goes")
+def test_revocation_works_at_once_from_another_process_too(hold: Holdfast, client: TestClient, db: str) -> None:
+    hold.key_create(name="stays")
+    made = hold.key_create(name="goes")
     assert client.get("/api/v1/memories", headers=bearer(made)).status_code == 200
 
     with holdfast.open(db) as other:
@@ -157,18 +157,18 @@ def test_revocation_works_at_once_from_another_process_too(ctx: Holdfast, client
     assert client.get("/api/v1/memories", headers=bearer(made)).status_code == 401
 
 
-def test_a_key_is_revoked_once(ctx: Holdfast) -> None:
-    made = ctx.key_create(name="laptop")
+def test_a_key_is_revoked_once(hold: Holdfast) -> None:
+    made = hold.key_create(name="laptop")
 
-    assert ctx.key_revoke(id=made.id).revoked_at is not None
+    assert hold.key_revoke(id=made.id).revoked_at is not None
     with pytest.raises(NotFound):
-        ctx.key_revoke(id=made.id)
-    assert [key.id for key in ctx.key_list().keys] == [made.id]
+        hold.key_revoke(id=made.id)
+    assert [key.id for key in hold.key_list().keys] == [made.id]
 
 
 @pytest.mark.parametrize(("scope", "allowed"), [("read", 0), ("write", 1), ("admin", 2)])
-def test_each_operation_asks_for_its_right(ctx: Holdfast, client: TestClient, scope: str, allowed: int) -> None:
-    headers = bearer(ctx.key_create(name="laptop", scope=scope))
+def test_each_operation_asks_for_its_right(hold: Holdfast, client: TestClient, scope: str, allowed: int) -> None:
+    headers = bearer(hold.key_create(name="laptop", scope=scope))
 
     answers = [
         client.post("/api/v1/recall", json={"context": "x"}, headers=headers),
@@ -180,10 +180,10 @@ def test_each_operation_asks_for_its_right(ctx: Holdfast, client: TestClient, sc
     assert {answer.json()["code"] for answer in answers[allowed + 1 :]} <= {"FORBIDDEN"}
 
 
-def test_a_key_reaches_its_namespaces_and_what_lies_below(ctx: Holdfast, client: TestClient) -> None:
+def test_a_key_reaches_its_namespaces_and_what_lies_below(hold: Holdfast, client: TestClient) -> None:
     for namespace in ("team", "team/project", "teammate", "Team", "other"):
-        ctx.store(title=f"In {namespace}", content="canary", namespace=namespace)
-    headers = bearer(ctx.key_create(name="team", scope="write", namespaces=["team/*"]))
+        hold.store(title=f"In {namespace}", content="canary", namespace=namespace)
+    headers = bearer(hold.key_create(name="team", scope="write", namespaces=["team/*"]))
     inside = {"In team", "In team/project"}
 
     listed = client.get("/api/v1/memories", headers=headers).json()["memories"]
@@ -196,9 +196,9 @@ def test_a_key_reaches_its_namespaces_and_what_lies_below(ctx: Holdfast, client:
     assert "holdfast_memories 2" in client.get("/metrics", headers=headers).text.splitlines()
 
 
-def test_a_memory_outside_a_keys_namespaces_is_not_found_by_its_id(ctx: Holdfast, client: TestClient) -> None:
-    id = ctx.store(title="Elsewhere", content="canary", namespace="other").id
-    headers = bearer(ctx.key_create(name="team", namespaces=["team"]))
+def test_a_memory_outside_a_keys_namespaces_is_not_found_by_its_id(hold: Holdfast, client: TestClient) -> None:
+    id = hold.store(title="Elsewhere", content="canary", namespace="other").id
+    headers = bearer(hold.key_create(name="team", namespaces=["team"]))
 
     for method, body in (("GET", None), ("PUT", {"priority": 9}), ("DELETE", None)):
         answer = client.request(method, f"/api/v1/memories/{id}", json=body, headers=headers)
@@ -206,8 +206,8 @@ def test_a_memory_outside_a_keys_namespaces_is_not_found_by_its_id(ctx: Holdfast
         assert "canary" not in answer.text
 
 
-def test_a_key_speaks_as_its_agent_alone(ctx: Holdfast, client: TestClient) -> None:
-    bound = bearer(ctx.key_create(name="laptop", agent_id="ai:scout@here"))
+def test_a_key_speaks_as_its_agent_alone(hold: Holdfast, client: TestClient) -> None:
+    bound = bearer(hold.key_create(name="laptop", agent_id="ai:scout@here"))
     body = {"title": "t", "content": "c"}
 
     other = client.post("/api/v1/memories", json=body, headers={**bound, "x-agent-id": "ai:other@here"})
@@ -218,8 +218,8 @@ def test_a_key_speaks_as_its_agent_alone(ctx: Holdfast, client: TestClient) -> N
     assert (plain.status_code, plain.json()["agent_id"]) == (201, "ai:scout@here")
 
 
-def test_a_key_for_any_agent_speaks_as_the_header_says(ctx: Holdfast, client: TestClient) -> None:
-    headers = bearer(ctx.key_create(name="hub", agent_id="*"))
+def test_a_key_for_any_agent_speaks_as_the_header_says(hold: Holdfast, client: TestClient) -> None:
+    headers = bearer(hold.key_create(name="hub", agent_id="*"))
 
     named = client.post(
         "/api/v1/memories", json={"title": "a", "content": "c"}, headers={**headers, "x-agent-id": "ai:scout@here"}
@@ -229,21 +229,21 @@ def test_a_key_for_any_agent_speaks_as_the_header_says(ctx: Holdfast, client: Te
     assert (named.json()["agent_id"], unnamed.json()["agent_id"]) == ("ai:scout@here", "key:hub")
 
 
-def test_no_key_reaches_further_than_who_makes_it(ctx: Holdfast) -> None:
+def test_no_key_reaches_further_than_who_makes_it(hold: Holdfast) -> None:
     team = Caller(agent="key:team", right="admin", namespaces=("team",), has_fixed_agent=True)
-    outside = ctx.key_create(name="all")
+    outside = hold.key_create(name="all")
 
     for namespaces in (None, ["*"], ["other"], ["team", "other"], ["teammate"]):
         with pytest.raises(Forbidden):
-            ctx.call("key_create", {"name": "wide", "namespaces": namespaces}, caller=team)
+            hold.call("key_create", {"name": "wide", "namespaces": namespaces}, caller=team)
     with pytest.raises(NotFound):
-        ctx.call("key_revoke", {"id": outside.id}, caller=team)
-    inside = ctx.call("key_create", {"name": "narrow", "namespaces": ["team/project"]}, caller=team)
-    assert [key.id for key in ctx.call("key_list", {}, caller=team).keys] == [inside.id]
+        hold.call("key_revoke", {"id": outside.id}, caller=team)
+    inside = hold.call("key_create", {"name": "narrow", "namespaces": ["team/project"]}, caller=team)
+    assert [key.id for key in hold.call("key_list", {}, caller=team).keys] == [inside.id]
 
 
-def test_the_key_of_the_settings_has_every_right(ctx: Holdfast) -> None:
-    with open_http_client(ctx, api_key="a-secret-of-my-own") as client:
+def test_the_key_of_the_settings_has_every_right(hold: Holdfast) -> None:
+    with open_http_client(hold, api_key="a-secret-of-my-own") as client:
         assert client.get("/api/v1/memories").status_code == 401
         assert client.get("/api/v1/memories", headers={"x-api-key": "a-secret-of-my-ow"}).status_code == 401
         headers = {"x-api-key": "a-secret-of-my-own", "x-agent-id": "ai:scout@here"}
@@ -256,8 +256,8 @@ def kept_with(client: TestClient, headers: dict[str, str]) -> dict[str, Any]:
     return store_over_http(client)
 
 
-def test_an_empty_key_in_the_settings_is_no_key(ctx: Holdfast) -> None:
-    with open_http_client(ctx, api_key="") as client:
+def test_an_empty_key_in_the_settings_is_no_key(hold: Holdfast) -> None:
+    with open_http_client(hold, api_key="") as client:
         assert client.get("/api/v1/memories").status_code == 200
         assert client.get("/api/v1/memories", headers={"x-api-key": ""}).status_code == 401
 
@@ -265,18 +265,18 @@ def test_an_empty_key_in_the_settings_is_no_key(ctx: Holdfast) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "", "example.com"])
 @pytest.mark.parametrize("api_key", [None, ""])
 def test_a_server_for_other_machines_does_not_start_without_a_key(
-    ctx: Holdfast, host: str, api_key: str | None
+    hold: Holdfast, host: str, api_key: str | None
 ) -> None:
-    settings = with_settings(ctx, host=host, api_key=api_key, port=0).settings
+    settings = with_settings(hold, host=host, api_key=api_key, port=0).settings
     with pytest.raises(InvalidSetting, match="there is no key"):
-        serve(settings, Holdfast(ctx.ctx, settings))
+        serve(settings, Holdfast(hold.ctx, settings))
 
 
-def test_a_server_for_other_machines_is_never_open_not_even_after_its_last_key_is_revoked(ctx: Holdfast) -> None:
-    made = ctx.key_create(name="laptop")
-    with open_http_client(ctx, host="0.0.0.0") as client:
+def test_a_server_for_other_machines_is_never_open_not_even_after_its_last_key_is_revoked(hold: Holdfast) -> None:
+    made = hold.key_create(name="laptop")
+    with open_http_client(hold, host="0.0.0.0") as client:
         assert client.get("/api/v1/memories", headers=bearer(made)).status_code == 200
-        ctx.key_revoke(id=made.id)
+        hold.key_revoke(id=made.id)
         assert client.get("/api/v1/memories").status_code == 401
 
 

@@ -119,7 +119,7 @@ def line(message: Any) -> bytes:
 
 
 def ours(path: Path, script: list[Step]) -> list[dict[str, Any] | None]:
-    with holdfast.open(str(path)) as ctx, connect_client(ctx) as client:
+    with holdfast.open(str(path)) as hold, connect_client(hold) as client:
         return [
             client.send(line(step.message)) if is_notification(step.message) else client.ask(line(step.message))
             for step in script
@@ -155,8 +155,8 @@ def is_notification(message: Any) -> bool:
 @pytest.fixture(params=[HANDSHAKE, STATELESS], ids=["handshake", "stateless"])
 def reply_pairs(request: pytest.FixtureRequest, tmp_path: Path) -> list[tuple[Step, Any, Any]]:
     first, second = tmp_path / "ours.db", tmp_path / "theirs.db"
-    with holdfast.open(str(first)) as ctx:
-        ctx.skill_register(inline_skill="---\nname: deploy\ndescription: How.\n---\nOn Tuesdays.\n")
+    with holdfast.open(str(first)) as hold:
+        hold.skill_register(inline_skill="---\nname: deploy\ndescription: How.\n---\nOn Tuesdays.\n")
     shutil.copy(first, second)
     script: list[Step] = request.param
     return list(zip(script, ours(first, script), theirs(second, script), strict=True))

@@ -21,16 +21,16 @@ def structured_content(reply: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_a_tool_answers_what_the_library_answers(ctx: holdfast.Holdfast) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_a_tool_answers_what_the_library_answers(hold: holdfast.Holdfast) -> None:
+    with connect_with_handshake(hold) as client:
         stored = structured_content(client.ask(call(1, "memory_store", {"title": "Deploy", "content": "On Tuesdays."})))
         got = structured_content(client.ask(call(2, "memory_get", {"id": stored["id"]})))
-    assert got == json.loads(wire.encode(ctx.get(id=stored["id"])))
+    assert got == json.loads(wire.encode(hold.get(id=stored["id"])))
     assert stored == {**{name: value for name, value in got.items() if name != "links"}, "outcome": "created"}
 
 
-def test_an_error_is_an_answer_with_its_stable_code(ctx: holdfast.Holdfast) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_an_error_is_an_answer_with_its_stable_code(hold: holdfast.Holdfast) -> None:
+    with connect_with_handshake(hold) as client:
         reply = client.ask(call(1, "memory_get", {"id": "nowhere"}))
     body = {"error": "There is no memory 'nowhere'.", "code": "NOT_FOUND", "id": "nowhere"}
     assert reply["result"]["isError"] is True
@@ -48,36 +48,36 @@ def test_an_error_is_an_answer_with_its_stable_code(ctx: holdfast.Holdfast) -> N
     ],
     ids=["unknown", "mistyped", "out of range", "missing"],
 )
-def test_a_faulty_argument_is_refused_and_named(ctx: holdfast.Holdfast, arguments: dict[str, Any], field: str) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_a_faulty_argument_is_refused_and_named(hold: holdfast.Holdfast, arguments: dict[str, Any], field: str) -> None:
+    with connect_with_handshake(hold) as client:
         body = structured_content(client.ask(call(1, "memory_store", arguments)))
     assert (body["code"], body["fields"]) == ("VALIDATION_FAILED", [field])
-    assert ctx.list().count == 0
+    assert hold.list().count == 0
 
 
 @pytest.mark.parametrize("profile", ["core", "meta"])
-def test_a_tool_outside_the_profile_is_unknown_and_says_how_to_reach_it(ctx: holdfast.Holdfast, profile: str) -> None:
-    with connect_with_handshake(ctx, profile) as client:
+def test_a_tool_outside_the_profile_is_unknown_and_says_how_to_reach_it(hold: holdfast.Holdfast, profile: str) -> None:
+    with connect_with_handshake(hold, profile) as client:
         error = client.ask(call(1, "memory_delete", {"id": "x"}))["error"]
     assert error["code"] == -32602
     assert error["message"].startswith("Unknown tool: memory_delete")
     assert "--profile lifecycle" in error["message"]
 
 
-def test_a_tool_that_does_not_exist_is_unknown(ctx: holdfast.Holdfast) -> None:
-    with connect_with_handshake(ctx, "full") as client:
+def test_a_tool_that_does_not_exist_is_unknown(hold: holdfast.Holdfast) -> None:
+    with connect_with_handshake(hold, "full") as client:
         error = client.ask(call(1, "memory_nonsense"))["error"]
     assert error == {"code": -32602, "message": "Unknown tool: memory_nonsense"}
 
 
-def test_the_text_of_a_write_does_not_repeat_the_content(ctx: holdfast.Holdfast) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_the_text_of_a_write_does_not_repeat_the_content(hold: holdfast.Holdfast) -> None:
+    with connect_with_handshake(hold) as client:
         reply = client.ask(call(1, "memory_store", {"title": "a", "content": "long text " * 1000}))
     assert "long text" not in reply["result"]["content"][0]["text"]
 
 
 def test_what_an_agent_stores_is_under_the_name_of_its_program(hold_file: str) -> None:
-    with holdfast.open(hold_file) as ctx, connect(ctx) as client:
+    with holdfast.open(hold_file) as hold, connect(hold) as client:
         client.ask(initialize(client="Claude Code"))
         stored = structured_content(client.ask(call(1, "memory_store", {"title": "a", "content": "b"})))
     assert stored["agent_id"].startswith("ai:Claude-Code@")
@@ -85,14 +85,14 @@ def test_what_an_agent_stores_is_under_the_name_of_its_program(hold_file: str) -
 
 
 def test_a_stateless_request_names_its_own_program(hold_file: str) -> None:
-    with holdfast.open(hold_file) as ctx, connect(ctx) as client:
+    with holdfast.open(hold_file) as hold, connect(hold) as client:
         params = {"name": "memory_store", "arguments": {"title": "a", "content": "b"}}
         stored = structured_content(client.ask(stateless(1, "tools/call", params)))
     assert stored["agent_id"].startswith("ai:tester@")
 
 
-def test_a_set_agent_id_wins_over_the_name_of_the_program(ctx: holdfast.Holdfast) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_a_set_agent_id_wins_over_the_name_of_the_program(hold: holdfast.Holdfast) -> None:
+    with connect_with_handshake(hold) as client:
         stored = structured_content(client.ask(call(1, "memory_store", {"title": "a", "content": "b"})))
     assert stored["agent_id"] == "ai:tester@here"
 
@@ -110,7 +110,7 @@ def under_key(path: str, right: str, **more: Any) -> holdfast.Holdfast:
 
 
 def test_a_read_key_reads_and_is_refused_to_write_for_each_tool(hold_file: str) -> None:
-    with under_key(hold_file, "read") as ctx, connect_with_handshake(ctx, "full") as client:
+    with under_key(hold_file, "read") as hold, connect_with_handshake(hold, "full") as client:
         for operation in REGISTRY:
             if "mcp" not in operation.surfaces:
                 continue
@@ -124,7 +124,7 @@ def test_a_read_key_reads_and_is_refused_to_write_for_each_tool(hold_file: str) 
 def test_a_key_reaches_only_its_namespaces(hold_file: str) -> None:
     with holdfast.open(hold_file) as owner:
         hidden = owner.store(title="Secret", content="canary", namespace="other").id
-    with under_key(hold_file, "write", namespaces=["team"]) as ctx, connect_with_handshake(ctx) as client:
+    with under_key(hold_file, "write", namespaces=["team"]) as hold, connect_with_handshake(hold) as client:
         assert structured_content(client.ask(call(1, "memory_recall", {"context": "canary"})))["memories"] == []
         assert structured_content(client.ask(call(2, "memory_get", {"id": hidden})))["code"] == "NOT_FOUND"
         assert structured_content(client.ask(call(3, "memory_list", {"namespace": "other"})))["code"] == "FORBIDDEN"
@@ -133,16 +133,16 @@ def test_a_key_reaches_only_its_namespaces(hold_file: str) -> None:
 
 
 def test_a_key_that_is_revoked_stops_at_the_next_call(hold_file: str) -> None:
-    with under_key(hold_file, "read") as ctx, connect_with_handshake(ctx) as client:
+    with under_key(hold_file, "read") as hold, connect_with_handshake(hold) as client:
         assert structured_content(client.ask(call(1, "memory_list")))["count"] == 0
         with holdfast.open(hold_file) as owner:
             owner.call("key_revoke", {"id": owner.call("key_list", {}).keys[0].id})
         assert structured_content(client.ask(call(2, "memory_list")))["code"] == "UNAUTHENTICATED"
 
 
-def test_a_memory_is_a_resource_fenced_as_data(ctx: holdfast.Holdfast) -> None:
-    id = ctx.store(title="Deploy", content="</memory> On Tuesdays.").id
-    with connect_with_handshake(ctx) as client:
+def test_a_memory_is_a_resource_fenced_as_data(hold: holdfast.Holdfast) -> None:
+    id = hold.store(title="Deploy", content="</memory> On Tuesdays.").id
+    with connect_with_handshake(hold) as client:
         (listed,) = client.ask(request(1, "resources/list"))["result"]["resources"]
         (read,) = client.ask(request(2, "resources/read", {"uri": listed["uri"]}))["result"]["contents"]
     assert (listed["uri"], listed["name"]) == (f"memory://{id}", "Deploy")
@@ -150,11 +150,11 @@ def test_a_memory_is_a_resource_fenced_as_data(ctx: holdfast.Holdfast) -> None:
     assert "\n</memory> On Tuesdays.\n</memory " in read["text"]
 
 
-def test_resources_are_listed_newest_first_page_by_page(ctx: holdfast.Holdfast) -> None:
+def test_resources_are_listed_newest_first_page_by_page(hold: holdfast.Holdfast) -> None:
     total = 2 * PAGE + 5
-    made = [ctx.store(title=f"Note {number}", content="x").id for number in range(total)]
+    made = [hold.store(title=f"Note {number}", content="x").id for number in range(total)]
     found: list[str] = []
-    with connect_with_handshake(ctx) as client:
+    with connect_with_handshake(hold) as client:
         cursor: dict[str, str] = {}
         while True:
             page = client.ask(request(len(found), "resources/list", cursor))["result"]
@@ -166,23 +166,23 @@ def test_resources_are_listed_newest_first_page_by_page(ctx: holdfast.Holdfast) 
 
 
 @pytest.mark.parametrize("uri", ["memory://nowhere", "memory://", "file:///etc/passwd", "memory", ""])
-def test_an_unknown_resource_has_the_code_of_its_revision(ctx: holdfast.Holdfast, uri: str) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_an_unknown_resource_has_the_code_of_its_revision(hold: holdfast.Holdfast, uri: str) -> None:
+    with connect_with_handshake(hold) as client:
         old = client.ask(request(1, "resources/read", {"uri": uri}))["error"]
-    with connect(ctx) as client:
+    with connect(hold) as client:
         new = client.ask(stateless(1, "resources/read", {"uri": uri}))["error"]
     assert old == {"code": -32002, "message": "Resource not found", "data": {"uri": uri}}
     assert new == {"code": -32602, "message": "Resource not found", "data": {"uri": uri}}
 
 
-def test_the_template_of_the_resources_is_listed(ctx: holdfast.Holdfast) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_the_template_of_the_resources_is_listed(hold: holdfast.Holdfast) -> None:
+    with connect_with_handshake(hold) as client:
         templates = client.ask(request(1, "resources/templates/list"))["result"]["resourceTemplates"]
     assert [template["uriTemplate"] for template in templates] == ["memory://{id}", "skill://{+path}"]
 
 
-def test_prompts_are_listed_and_got(ctx: holdfast.Holdfast) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_prompts_are_listed_and_got(hold: holdfast.Holdfast) -> None:
+    with connect_with_handshake(hold) as client:
         listed = client.ask(request(1, "prompts/list"))["result"]["prompts"]
         plain = client.ask(request(2, "prompts/get", {"name": "recall-first"}))["result"]
         placed = client.ask(request(3, "prompts/get", {"name": "recall-first", "arguments": {"namespace": "a/b"}}))
@@ -208,29 +208,29 @@ def test_prompts_are_listed_and_got(ctx: holdfast.Holdfast) -> None:
     ],
     ids=["unknown prompt", "unknown argument", "bad namespace", "no text", "two lines", "no name"],
 )
-def test_a_faulty_prompt_request_is_refused(ctx: holdfast.Holdfast, params: dict[str, Any]) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_a_faulty_prompt_request_is_refused(hold: holdfast.Holdfast, params: dict[str, Any]) -> None:
+    with connect_with_handshake(hold) as client:
         assert client.ask(request(1, "prompts/get", params))["error"]["code"] == -32602
 
 
 @pytest.mark.parametrize("method", ["tools/list", "prompts/list", "resources/templates/list"])
-def test_a_list_of_one_page_knows_no_cursor(ctx: holdfast.Holdfast, method: str) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_a_list_of_one_page_knows_no_cursor(hold: holdfast.Holdfast, method: str) -> None:
+    with connect_with_handshake(hold) as client:
         assert client.ask(request(1, method, {"cursor": "2"}))["error"]["code"] == -32602
 
 
 def test_uses_are_written_down_when_the_memory_is_closed(hold_file: str) -> None:
-    with holdfast.open(hold_file) as ctx:
-        id = ctx.store(title="Deploy", content="On Tuesdays.").id
-        with connect_with_handshake(ctx) as client:
+    with holdfast.open(hold_file) as hold:
+        id = hold.store(title="Deploy", content="On Tuesdays.").id
+        with connect_with_handshake(hold) as client:
             client.ask(call(1, "memory_recall", {"context": "tuesdays"}))
     with holdfast.open(hold_file) as again:
         assert again.get(id=id).access_count == 1
 
 
-def test_a_notification_gets_no_answer_and_does_nothing(ctx: holdfast.Holdfast) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_a_notification_gets_no_answer_and_does_nothing(hold: holdfast.Holdfast) -> None:
+    with connect_with_handshake(hold) as client:
         tool = {"name": "memory_store", "arguments": {"title": "a", "content": "b"}}
         client.send(notification("tools/call", tool), notification("no/such/thing"))
         assert client.ask(request(1, "ping"))["id"] == 1
-    assert ctx.list().count == 0
+    assert hold.list().count == 0

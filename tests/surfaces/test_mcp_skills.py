@@ -23,9 +23,9 @@ ROOT = "skill://team/ops/deploy"
 
 
 @pytest.fixture
-def client(ctx: holdfast.Holdfast) -> Iterator[Client]:
-    ctx.skill_register(inline_skill=TEXT, files=FILES, namespace="team/ops")
-    with connect_client(ctx) as opened:
+def client(hold: holdfast.Holdfast) -> Iterator[Client]:
+    hold.skill_register(inline_skill=TEXT, files=FILES, namespace="team/ops")
+    with connect_client(hold) as opened:
         yield opened
 
 
@@ -47,18 +47,18 @@ def test_the_extension_is_declared(client: Client) -> None:
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
-def test_the_extension_is_declared_in_a_handshake_as_its_revision_can(ctx: holdfast.Holdfast, version: str) -> None:
-    with connect_client(ctx) as client:
+def test_the_extension_is_declared_in_a_handshake_as_its_revision_can(hold: holdfast.Holdfast, version: str) -> None:
+    with connect_client(hold) as client:
         able = client.ask(initialize(1, version))["result"]["capabilities"]
     assert able["experimental"] == {"io.modelcontextprotocol/skills": {"directoryRead": True}}
 
 
-def test_a_skill_whose_reflection_fell_says_so_in_its_entry(ctx: holdfast.Holdfast, client: Client) -> None:
-    seen = ctx.store(title="Seen", content="It rains.").id
-    so = ctx.reflect(source_ids=[seen], title="So", content="Take a coat.", namespace="team").id
-    ctx.skill_promote_from_reflection(so, skill_name="coat", skill_description="When to take one.")
+def test_a_skill_whose_reflection_fell_says_so_in_its_entry(hold: holdfast.Holdfast, client: Client) -> None:
+    seen = hold.store(title="Seen", content="It rains.").id
+    so = hold.reflect(source_ids=[seen], title="So", content="Take a coat.", namespace="team").id
+    hold.skill_promote_from_reflection(so, skill_name="coat", skill_description="When to take one.")
     assert all("_meta" not in one for one in call_method(client, "skills/list")["skills"])
-    ctx.delete(seen)
+    hold.delete(seen)
     told = {one["uri"]: one.get("_meta") for one in call_method(client, "skills/list")["skills"]}
     stale = {"holdfast/stale": {"reason": "stale", "reflection_id": so}}
     assert told == {"skill://team/coat/SKILL.md": stale, f"{ROOT}/SKILL.md": None}
@@ -115,8 +115,8 @@ def test_what_is_not_there_is_refused(client: Client, method: str, uri: str) -> 
     assert error_code_of(client, method, uri=uri) == -32602
 
 
-def test_a_skill_is_among_the_resources(client: Client, ctx: holdfast.Holdfast) -> None:
-    ctx.store(title="Lunch", content="Soup.")
+def test_a_skill_is_among_the_resources(client: Client, hold: holdfast.Holdfast) -> None:
+    hold.store(title="Lunch", content="Soup.")
     listed = call_method(client, "resources/list")["resources"]
     assert [(one["uri"], one["name"], one.get("mimeType")) for one in listed[:1]] == [
         (f"{ROOT}/SKILL.md", "deploy", "text/markdown")
@@ -126,12 +126,12 @@ def test_a_skill_is_among_the_resources(client: Client, ctx: holdfast.Holdfast) 
 
 
 @pytest.mark.parametrize(("skills", "memories"), [(50, 0), (50, 3), (49, 3), (120, 60), (0, 51)])
-def test_pages_leave_nothing_out_and_repeat_nothing(ctx: holdfast.Holdfast, skills: int, memories: int) -> None:
+def test_pages_leave_nothing_out_and_repeat_nothing(hold: holdfast.Holdfast, skills: int, memories: int) -> None:
     for number in range(skills):
-        ctx.skill_register(inline_skill=TEXT.replace("deploy\n", f"deploy-{number}\n", 1))
+        hold.skill_register(inline_skill=TEXT.replace("deploy\n", f"deploy-{number}\n", 1))
     for number in range(memories):
-        ctx.store(title=f"m{number}", content=f"m {number}")
-    with connect_client(ctx) as client:
+        hold.store(title=f"m{number}", content=f"m {number}")
+    with connect_client(hold) as client:
         for method, key, most in (
             ("resources/list", "resources", skills + memories),
             ("skills/list", "skills", skills),
@@ -148,29 +148,29 @@ def test_pages_leave_nothing_out_and_repeat_nothing(ctx: holdfast.Holdfast, skil
             assert (len(found), len(set(found))) == (most, most)
 
 
-def test_a_handshake_revision_serves_skills_too(ctx: holdfast.Holdfast) -> None:
-    ctx.skill_register(inline_skill=TEXT)
-    with connect_with_handshake(ctx) as client:
+def test_a_handshake_revision_serves_skills_too(hold: holdfast.Holdfast) -> None:
+    hold.skill_register(inline_skill=TEXT)
+    with connect_with_handshake(hold) as client:
         (entry,) = client.ask(request(1, "skills/list"))["result"]["skills"]
         read = client.ask(request(2, "resources/read", {"uri": entry["uri"]}))["result"]["contents"][0]
     assert (entry["uri"], read["text"]) == ("skill://global/deploy/SKILL.md", TEXT)
 
 
-def test_names_in_other_scripts_are_written_into_a_uri_and_found_by_it(ctx: holdfast.Holdfast) -> None:
-    ctx.skill_register(
+def test_names_in_other_scripts_are_written_into_a_uri_and_found_by_it(hold: holdfast.Holdfast) -> None:
+    hold.skill_register(
         inline_skill=TEXT.replace("name: deploy", "name: bücher"), namespace="büro/a b".replace(" ", "_")
     )
-    with connect_client(ctx) as client:
+    with connect_client(hold) as client:
         (entry,) = call_method(client, "skills/list")["skills"]
         assert entry["uri"] == "skill://b%C3%BCro/a_b/b%C3%BCcher/SKILL.md"
         assert call_method(client, "skills/get", uri=entry["uri"])["skill"] == entry
 
 
-def test_a_confined_key_sees_only_its_own_skills(ctx: holdfast.Holdfast) -> None:
+def test_a_confined_key_sees_only_its_own_skills(hold: holdfast.Holdfast) -> None:
     for namespace in ("team", "home"):
-        ctx.skill_register(inline_skill=TEXT, namespace=namespace)
+        hold.skill_register(inline_skill=TEXT, namespace=namespace)
     caller = Caller("ai:other@here", namespaces=("home",), has_fixed_agent=True)
-    answers, who = Answers(ctx, "core"), RequestContext("2026-07-28", lambda: caller)
+    answers, who = Answers(hold, "core"), RequestContext("2026-07-28", lambda: caller)
     assert [one["uri"] for one in answers.answer("skills/list", {}, who)["skills"]] == ["skill://home/deploy/SKILL.md"]
     assert len(answers.answer("resources/list", {}, who)["resources"]) == 1
     for method, uri in (
@@ -182,14 +182,14 @@ def test_a_confined_key_sees_only_its_own_skills(ctx: holdfast.Holdfast) -> None
             answers.answer(method, {"uri": uri}, who)
 
 
-def test_a_skill_below_another_is_found_by_its_own_name(ctx: holdfast.Holdfast) -> None:
-    ctx.skill_register(inline_skill=TEXT, files=[{"path": "inner/x.md", "content": "outer"}], namespace="team")
-    ctx.skill_register(
+def test_a_skill_below_another_is_found_by_its_own_name(hold: holdfast.Holdfast) -> None:
+    hold.skill_register(inline_skill=TEXT, files=[{"path": "inner/x.md", "content": "outer"}], namespace="team")
+    hold.skill_register(
         inline_skill=TEXT.replace("name: deploy", "name: inner"),
         files=[{"path": "y.md", "content": "inner"}],
         namespace="team/deploy",
     )
-    with connect_client(ctx) as client:
+    with connect_client(hold) as client:
         for path, said in (("inner/x.md", "outer"), ("inner/y.md", "inner")):
             (content,) = call_method(client, "resources/read", uri=f"skill://team/deploy/{path}")["contents"]
             assert content["text"] == said

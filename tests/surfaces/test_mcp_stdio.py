@@ -15,8 +15,8 @@ STAMP = {"resultType": "complete", "_meta": {"io.modelcontextprotocol/serverInfo
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
-def test_initialize_agrees_on_the_revision_that_is_asked_for(ctx: holdfast.Holdfast, version: str) -> None:
-    with connect_client(ctx) as client:
+def test_initialize_agrees_on_the_revision_that_is_asked_for(hold: holdfast.Holdfast, version: str) -> None:
+    with connect_client(hold) as client:
         assert client.ask(initialize(7, version)) == {
             "jsonrpc": "2.0",
             "id": 7,
@@ -30,13 +30,13 @@ def test_initialize_agrees_on_the_revision_that_is_asked_for(ctx: holdfast.Holdf
 
 
 @pytest.mark.parametrize("version", ["1999-01-01", "2026-07-28", "draft", ""])
-def test_initialize_offers_the_newest_handshake_for_an_unknown_revision(ctx: holdfast.Holdfast, version: str) -> None:
-    with connect_client(ctx) as client:
+def test_initialize_offers_the_newest_handshake_for_an_unknown_revision(hold: holdfast.Holdfast, version: str) -> None:
+    with connect_client(hold) as client:
         assert client.ask(initialize(1, version))["result"]["protocolVersion"] == "2025-11-25"
 
 
-def test_a_request_before_initialize_is_refused_but_ping_is_not(ctx: holdfast.Holdfast) -> None:
-    with connect_client(ctx) as client:
+def test_a_request_before_initialize_is_refused_but_ping_is_not(hold: holdfast.Holdfast) -> None:
+    with connect_client(hold) as client:
         assert client.ask(request(1, "ping"))["result"] == {}
         assert client.ask(request(2, "tools/list"))["error"]["code"] == -32602
         assert client.ask(request(3, "no/such/method"))["error"]["code"] == -32601
@@ -44,8 +44,8 @@ def test_a_request_before_initialize_is_refused_but_ping_is_not(ctx: holdfast.Ho
         assert "result" in client.ask(request(5, "tools/list"))
 
 
-def test_a_stateless_request_needs_no_handshake_and_its_answer_is_stamped(ctx: holdfast.Holdfast) -> None:
-    with connect_client(ctx) as client:
+def test_a_stateless_request_needs_no_handshake_and_its_answer_is_stamped(hold: holdfast.Holdfast) -> None:
+    with connect_client(hold) as client:
         assert client.ask(stateless(1, "server/discover"))["result"] == {
             "supportedVersions": ["2026-07-28"],
             "capabilities": {**CAPABILITIES, "extensions": {"io.modelcontextprotocol/skills": {"directoryRead": True}}},
@@ -68,15 +68,15 @@ def test_a_stateless_request_needs_no_handshake_and_its_answer_is_stamped(ctx: h
         ("resources/list", "private"),
     ],
 )
-def test_a_stateless_list_says_how_long_it_stays_fresh(ctx: holdfast.Holdfast, method: str, scope: str) -> None:
-    with connect_client(ctx) as client:
+def test_a_stateless_list_says_how_long_it_stays_fresh(hold: holdfast.Holdfast, method: str, scope: str) -> None:
+    with connect_client(hold) as client:
         answer = client.ask(stateless(1, method))["result"]
     assert answer["cacheScope"] == scope
     assert answer["ttlMs"] == (3_600_000 if scope == "public" else 0)
 
 
-def test_the_first_request_decides_the_era(ctx: holdfast.Holdfast) -> None:
-    with connect_client(ctx) as client:
+def test_the_first_request_decides_the_era(hold: holdfast.Holdfast) -> None:
+    with connect_client(hold) as client:
         client.send(notification("notifications/initialized"))
         assert "result" in client.ask(stateless(1, "tools/list"))
         late = client.ask(initialize(2))["error"]
@@ -84,7 +84,7 @@ def test_the_first_request_decides_the_era(ctx: holdfast.Holdfast) -> None:
         assert late["data"] == {"supported": ["2026-07-28"], "requested": "2025-11-25"}
         assert client.ask(request(3, "ping"))["error"]["code"] == -32602
         assert client.ask(stateless(4, "ping"))["error"]["code"] == -32601
-    with connect_with_handshake(ctx) as client:
+    with connect_with_handshake(hold) as client:
         assert client.ask(stateless(1, "tools/list"))["error"]["code"] == -32600
         assert client.ask(request(2, "server/discover"))["error"]["code"] == -32601
 
@@ -100,13 +100,13 @@ def test_the_first_request_decides_the_era(ctx: holdfast.Holdfast) -> None:
     ],
     ids=["unknown revision", "no text", "no capabilities", "odd capabilities", "odd client"],
 )
-def test_a_faulty_envelope_is_refused(ctx: holdfast.Holdfast, meta: dict[str, Any], code: int) -> None:
-    with connect_client(ctx) as client:
+def test_a_faulty_envelope_is_refused(hold: holdfast.Holdfast, meta: dict[str, Any], code: int) -> None:
+    with connect_client(hold) as client:
         assert client.ask(request(1, "tools/list", {"_meta": meta}))["error"]["code"] == code
 
 
-def test_an_unsupported_revision_is_told_which_ones_are_supported(ctx: holdfast.Holdfast) -> None:
-    with connect_client(ctx) as client:
+def test_an_unsupported_revision_is_told_which_ones_are_supported(hold: holdfast.Holdfast) -> None:
+    with connect_client(hold) as client:
         asked = stateless(1, "tools/list", **{"io.modelcontextprotocol/protocolVersion": "2027-01-01"})
         assert client.ask(asked)["error"]["data"] == {"supported": ["2026-07-28"], "requested": "2027-01-01"}
 
@@ -135,9 +135,9 @@ BAD_LINES: list[tuple[str, bytes, int]] = [
 
 @pytest.mark.parametrize(("line", "code"), [case[1:] for case in BAD_LINES], ids=[case[0] for case in BAD_LINES])
 def test_a_malformed_line_is_answered_without_an_id_and_the_next_one_is_served(
-    ctx: holdfast.Holdfast, line: bytes, code: int
+    hold: holdfast.Holdfast, line: bytes, code: int
 ) -> None:
-    with connect_with_handshake(ctx) as client:
+    with connect_with_handshake(hold) as client:
         reply = client.ask(line)
         assert (reply["id"], reply["error"]["code"]) == (None, code)
         assert client.ask(request(2, "ping")) == {"jsonrpc": "2.0", "id": 2, "result": {}}
@@ -164,24 +164,24 @@ def test_a_malformed_line_is_answered_without_an_id_and_the_next_one_is_served(
     ],
 )
 def test_a_malformed_request_whose_id_is_readable_is_answered_with_it(
-    ctx: holdfast.Holdfast, message: dict[str, Any], code: int
+    hold: holdfast.Holdfast, message: dict[str, Any], code: int
 ) -> None:
-    with connect_with_handshake(ctx) as client:
+    with connect_with_handshake(hold) as client:
         reply = client.ask(message)
     assert (reply["id"], reply["error"]["code"]) == (5, code)
 
 
 @pytest.mark.parametrize("size", [MAX_LINE_BYTES + 1, 50 * 1024 * 1024])
-def test_a_line_over_the_limit_is_refused_and_the_next_one_is_served(ctx: holdfast.Holdfast, size: int) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_a_line_over_the_limit_is_refused_and_the_next_one_is_served(hold: holdfast.Holdfast, size: int) -> None:
+    with connect_with_handshake(hold) as client:
         reply = client.ask(b'{"jsonrpc":"2.0","id":1,"method":"' + b"x" * size)
         assert (reply["id"], reply["error"]["code"]) == (None, -32700)
         assert client.ask(request(2, "ping"))["id"] == 2
 
 
-def test_a_line_at_the_limit_is_served(ctx: holdfast.Holdfast) -> None:
+def test_a_line_at_the_limit_is_served(hold: holdfast.Holdfast) -> None:
     line = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"%s"}}'
-    with connect_with_handshake(ctx) as client:
+    with connect_with_handshake(hold) as client:
         assert client.ask(line % (b"x" * (MAX_LINE_BYTES - len(line) + 2)))["id"] == 1
 
 
@@ -194,31 +194,31 @@ def test_lines_are_put_together_from_whatever_pieces_arrive(tmp_path: Path) -> N
     assert list(source) == [b'{"a":1}', b'{"b":2}', b"\r", b'{"c":3}']
 
 
-def test_blank_lines_and_answers_to_nothing_are_passed_over(ctx: holdfast.Holdfast) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_blank_lines_and_answers_to_nothing_are_passed_over(hold: holdfast.Holdfast) -> None:
+    with connect_with_handshake(hold) as client:
         client.send(b"", b"   ", b"\r", {"jsonrpc": "2.0", "id": 9, "result": {}})
         assert client.ask(request(1, "ping"))["id"] == 1
 
 
-def test_a_storm_of_notifications_is_survived(ctx: holdfast.Holdfast) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_a_storm_of_notifications_is_survived(hold: holdfast.Holdfast) -> None:
+    with connect_with_handshake(hold) as client:
         client.send(*[notification("notifications/cancelled", {"requestId": number}) for number in range(5000)])
         client.send(*[notification("notifications/cancelled", {"requestId": odd}) for odd in (None, [], {}, 1.5, True)])
         assert client.ask(request(1, "ping"))["id"] == 1
 
 
-def test_many_calls_at_once_are_each_answered_once(ctx: holdfast.Holdfast) -> None:
+def test_many_calls_at_once_are_each_answered_once(hold: holdfast.Holdfast) -> None:
     numbers = range(200)
-    with connect_with_handshake(ctx) as client:
+    with connect_with_handshake(hold) as client:
         for number in numbers:
             client.send(call(number, "memory_store", {"title": f"Note {number}", "content": "x"}))
         replies = client.rest()
     assert sorted(reply["id"] for reply in replies) == list(numbers)
-    assert ctx.list(limit=1000).count == len(numbers)
+    assert hold.list(limit=1000).count == len(numbers)
 
 
-def test_a_call_sees_what_was_stored_before_it_on_the_same_connection(ctx: holdfast.Holdfast) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_a_call_sees_what_was_stored_before_it_on_the_same_connection(hold: holdfast.Holdfast) -> None:
+    with connect_with_handshake(hold) as client:
         for number in range(50):
             client.send(call(f"s{number}", "memory_store", {"title": f"Note {number}", "content": f"canary{number}"}))
             client.send(call(f"r{number}", "memory_recall", {"context": f"canary{number}"}))
@@ -228,8 +228,8 @@ def test_a_call_sees_what_was_stored_before_it_on_the_same_connection(ctx: holdf
     ]
 
 
-def test_a_second_request_with_the_id_of_one_under_way_is_refused(ctx: holdfast.Holdfast, db: str) -> None:
-    with holdfast.open(db) as other, connect_with_handshake(ctx) as client:
+def test_a_second_request_with_the_id_of_one_under_way_is_refused(hold: holdfast.Holdfast, db: str) -> None:
+    with holdfast.open(db) as other, connect_with_handshake(hold) as client:
         with other.ctx.transaction():
             client.send(call(1, "memory_store", {"title": "a", "content": "b"}))
             again = client.ask(call(1, "memory_list"))
@@ -237,37 +237,37 @@ def test_a_second_request_with_the_id_of_one_under_way_is_refused(ctx: holdfast.
         assert client.reply()["id"] == 1
 
 
-def test_a_cancelled_call_has_not_written_and_gets_no_answer(ctx: holdfast.Holdfast, db: str) -> None:
-    with holdfast.open(db) as other, connect_with_handshake(ctx) as client:
+def test_a_cancelled_call_has_not_written_and_gets_no_answer(hold: holdfast.Holdfast, db: str) -> None:
+    with holdfast.open(db) as other, connect_with_handshake(hold) as client:
         with other.ctx.transaction():
             client.send(call("doomed", "memory_store", {"title": "a", "content": "b"}))
             client.send(notification("notifications/cancelled", {"requestId": "doomed"}))
             assert client.ask(request(1, "ping"))["id"] == 1
         assert client.ask(call(2, "memory_list"))["result"]["structuredContent"]["count"] == 0
         assert client.rest() == []
-    assert ctx.list().count == 0
+    assert hold.list().count == 0
 
 
-def test_a_call_that_waits_its_turn_is_cancelled_before_it_begins(ctx: holdfast.Holdfast, db: str) -> None:
-    with holdfast.open(db) as other, connect_with_handshake(ctx) as client:
+def test_a_call_that_waits_its_turn_is_cancelled_before_it_begins(hold: holdfast.Holdfast, db: str) -> None:
+    with holdfast.open(db) as other, connect_with_handshake(hold) as client:
         with other.ctx.transaction():
             client.send(call("first", "memory_store", {"title": "a", "content": "b"}))
             client.send(call("second", "memory_store", {"title": "c", "content": "d"}))
             client.send(notification("notifications/cancelled", {"requestId": "second"}))
             assert client.ask(request(1, "ping"))["id"] == 1
         assert [reply["id"] for reply in client.rest()] == ["first"]
-    assert [memory.title for memory in ctx.list().memories] == ["a"]
+    assert [memory.title for memory in hold.list().memories] == ["a"]
 
 
-def test_cancelling_what_is_done_or_was_never_asked_changes_nothing(ctx: holdfast.Holdfast) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_cancelling_what_is_done_or_was_never_asked_changes_nothing(hold: holdfast.Holdfast) -> None:
+    with connect_with_handshake(hold) as client:
         assert client.ask(call(1, "memory_store", {"title": "a", "content": "b"}))["id"] == 1
         client.send(notification("notifications/cancelled", {"requestId": 1}))
         assert client.ask(call(1, "memory_list"))["result"]["structuredContent"]["count"] == 1
 
 
-def test_a_reading_goes_on_while_a_write_waits(ctx: holdfast.Holdfast, db: str) -> None:
-    with holdfast.open(db) as other, connect_with_handshake(ctx, "full") as client:
+def test_a_reading_goes_on_while_a_write_waits(hold: holdfast.Holdfast, db: str) -> None:
+    with holdfast.open(db) as other, connect_with_handshake(hold, "full") as client:
         with other.ctx.transaction():
             assert client.ask(call(1, "memory_list"))["id"] == 1
             client.send(call(2, "memory_gc", {}))
@@ -275,9 +275,9 @@ def test_a_reading_goes_on_while_a_write_waits(ctx: holdfast.Holdfast, db: str) 
         assert client.reply()["id"] == 2
 
 
-def test_progress_is_reported_to_the_token_that_asks_for_it(ctx: holdfast.Holdfast) -> None:
+def test_progress_is_reported_to_the_token_that_asks_for_it(hold: holdfast.Holdfast) -> None:
     items = [{"title": f"Note {number}", "content": "x"} for number in range(20)]
-    with connect_with_handshake(ctx, "lifecycle") as client:
+    with connect_with_handshake(hold, "lifecycle") as client:
         client.send(call(1, "memory_bulk_store", {"memories": items}, _meta={"progressToken": "t"}))
         replies = [client.reply() for _ in range(21)]
     told = [reply["params"] for reply in replies[:-1]]
@@ -289,29 +289,29 @@ def test_progress_is_reported_to_the_token_that_asks_for_it(ctx: holdfast.Holdfa
 
 
 @pytest.mark.parametrize("meta", [{}, {"_meta": {}}, {"_meta": {"progressToken": True}}, {"_meta": 5}])
-def test_without_a_token_nothing_is_reported(ctx: holdfast.Holdfast, meta: dict[str, Any]) -> None:
+def test_without_a_token_nothing_is_reported(hold: holdfast.Holdfast, meta: dict[str, Any]) -> None:
     items = [{"title": f"Note {number}", "content": "x"} for number in range(20)]
-    with connect_with_handshake(ctx, "lifecycle") as client:
+    with connect_with_handshake(hold, "lifecycle") as client:
         assert client.ask(call(1, "memory_bulk_store", {"memories": items}, **meta))["id"] == 1
 
 
-def test_what_was_asked_before_the_client_left_is_answered(ctx: holdfast.Holdfast, db: str) -> None:
-    with holdfast.open(db) as other, connect_with_handshake(ctx) as client:
+def test_what_was_asked_before_the_client_left_is_answered(hold: holdfast.Holdfast, db: str) -> None:
+    with holdfast.open(db) as other, connect_with_handshake(hold) as client:
         with other.ctx.transaction():
             client.send(call(1, "memory_store", {"title": "a", "content": "b"}))
             client.leave()
         assert [reply["id"] for reply in client.rest()] == [1]
-    assert ctx.list().count == 1
+    assert hold.list().count == 1
 
 
-def test_a_last_line_without_its_end_is_served(ctx: holdfast.Holdfast) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_a_last_line_without_its_end_is_served(hold: holdfast.Holdfast) -> None:
+    with connect_with_handshake(hold) as client:
         client.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
         assert client.rest() == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
 
 
-def test_a_client_that_no_longer_reads_does_not_stop_the_loop(ctx: holdfast.Holdfast) -> None:
-    with connect_with_handshake(ctx) as client:
+def test_a_client_that_no_longer_reads_does_not_stop_the_loop(hold: holdfast.Holdfast) -> None:
+    with connect_with_handshake(hold) as client:
         client.turn_away()
         client.send(call(1, "memory_store", {"title": "a", "content": "b"}))
-    assert ctx.list().count == 1
+    assert hold.list().count == 1

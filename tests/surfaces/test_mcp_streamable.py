@@ -41,10 +41,10 @@ class Server(uvicorn.Server):
 
 
 @contextmanager
-def serve_endpoint(ctx: holdfast.Holdfast, profile: str = "core", **more: Any) -> Iterator[str]:
+def serve_endpoint(hold: holdfast.Holdfast, profile: str = "core", **more: Any) -> Iterator[str]:
     """The URL of a real server on a free port."""
-    endpoint = Endpoint(ctx, profile, **more)
-    app = build_app(ctx, (endpoint, endpoint.running()))
+    endpoint = Endpoint(hold, profile, **more)
+    app = build_app(hold, (endpoint, endpoint.running()))
     server = Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -57,8 +57,8 @@ def serve_endpoint(ctx: holdfast.Holdfast, profile: str = "core", **more: Any) -
 
 
 @pytest.fixture
-def url(ctx: holdfast.Holdfast) -> Iterator[str]:
-    with serve_endpoint(ctx) as url:
+def url(hold: holdfast.Holdfast) -> Iterator[str]:
+    with serve_endpoint(hold) as url:
         yield url
 
 
@@ -66,8 +66,8 @@ def bearer(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
-def key_of(ctx: holdfast.Holdfast, name: str, scope: str, **more: Any) -> str:
-    key: str = ctx.call("key_create", {"name": name, "scope": scope, **more}).key
+def key_of(hold: holdfast.Holdfast, name: str, scope: str, **more: Any) -> str:
+    key: str = hold.call("key_create", {"name": name, "scope": scope, **more}).key
     return key
 
 
@@ -119,16 +119,16 @@ def test_the_sdk_client_stores_and_recalls_in_both_eras(url: str, mode: str) -> 
     assert [memory["id"] for memory in found["memories"]] == [stored["id"]]
 
 
-def test_both_eras_give_the_same_answer_on_one_path(url: str, ctx: holdfast.Holdfast) -> None:
-    ctx.store(title="Deploy", content="On Tuesdays.")
+def test_both_eras_give_the_same_answer_on_one_path(url: str, hold: holdfast.Holdfast) -> None:
+    hold.store(title="Deploy", content="On Tuesdays.")
     old = reply_of(post(url, call(1, "memory_list"), **open_session(url)))["result"]
     new = reply_of(now(url, 1, "tools/call", {"name": "memory_list", "arguments": {}}))["result"]
     assert old == {name: new[name] for name in ("content", "structuredContent", "isError")}
 
 
-def test_a_session_belongs_to_the_key_that_opened_it(ctx: holdfast.Holdfast) -> None:
-    first, second = key_of(ctx, "first", "write"), key_of(ctx, "second", "admin")
-    with serve_endpoint(ctx) as url:
+def test_a_session_belongs_to_the_key_that_opened_it(hold: holdfast.Holdfast) -> None:
+    first, second = key_of(hold, "first", "write"), key_of(hold, "second", "admin")
+    with serve_endpoint(hold) as url:
         session = open_session(url, **bearer(first))
         stolen = {**session, **bearer(second)}
         assert post(url, call(1, "memory_list"), **stolen).status_code == 404
@@ -139,8 +139,8 @@ def test_a_session_belongs_to_the_key_that_opened_it(ctx: holdfast.Holdfast) -> 
         assert reply_of(post(url, call(2, "memory_list"), **session))["result"]["isError"] is False
 
 
-def test_a_session_belongs_to_the_agent_that_a_header_fixed(ctx: holdfast.Holdfast) -> None:
-    with serve_endpoint(ctx) as url:
+def test_a_session_belongs_to_the_agent_that_a_header_fixed(hold: holdfast.Holdfast) -> None:
+    with serve_endpoint(hold) as url:
         session = open_session(url, **{"x-agent-id": "ai:one@here"})
         assert post(url, call(1, "memory_list"), **{**session, "x-agent-id": "ai:two@here"}).status_code == 404
         stored = reply_of(post(url, call(2, "memory_store", {"title": "a", "content": "b"}), **session))
@@ -160,21 +160,21 @@ def test_an_ended_session_is_gone(url: str) -> None:
     assert post(url, call(1, "memory_list"), **session).status_code == 404
 
 
-def test_a_read_key_may_not_write_in_either_era(ctx: holdfast.Holdfast) -> None:
-    key = bearer(key_of(ctx, "reader", "read"))
+def test_a_read_key_may_not_write_in_either_era(hold: holdfast.Holdfast) -> None:
+    key = bearer(key_of(hold, "reader", "read"))
     tool = {"name": "memory_store", "arguments": {"title": "a", "content": "b"}}
-    with serve_endpoint(ctx) as url:
+    with serve_endpoint(hold) as url:
         old = reply_of(post(url, request(1, "tools/call", tool), **open_session(url, **key)))["result"]
         new = reply_of(now(url, 1, "tools/call", tool, **key))["result"]
     assert [answer["structuredContent"]["code"] for answer in (old, new)] == ["FORBIDDEN", "FORBIDDEN"]
-    assert ctx.list().count == 0
+    assert hold.list().count == 0
 
 
-def test_a_key_sees_only_its_namespaces(ctx: holdfast.Holdfast) -> None:
-    id = ctx.store(title="Secret", content="canary", namespace="other").id
-    key = bearer(key_of(ctx, "team", "read", namespaces=["team"]))
+def test_a_key_sees_only_its_namespaces(hold: holdfast.Holdfast) -> None:
+    id = hold.store(title="Secret", content="canary", namespace="other").id
+    key = bearer(key_of(hold, "team", "read", namespaces=["team"]))
     tool = {"name": "memory_recall", "arguments": {"context": "canary"}}
-    with serve_endpoint(ctx) as url:
+    with serve_endpoint(hold) as url:
         assert reply_of(now(url, 1, "tools/call", tool, **key))["result"]["structuredContent"]["memories"] == []
         assert reply_of(now(url, 2, "resources/list", **key))["result"]["resources"] == []
         session = open_session(url, **key)
@@ -191,7 +191,7 @@ def test_another_site_is_turned_away(url: str) -> None:
 
 @pytest.mark.full
 def test_a_body_over_the_limit_is_refused_before_it_is_read(db: str) -> None:
-    with holdfast.open(settings=Settings(db=db, body_limit=4096)) as ctx, serve_endpoint(ctx) as url:
+    with holdfast.open(settings=Settings(db=db, body_limit=4096)) as hold, serve_endpoint(hold) as url:
         session = open_session(url)
         tool = call(1, "memory_store", {"title": "a", "content": "x" * 5000})
         assert post(url, tool, **session).status_code == 413
@@ -225,7 +225,7 @@ def test_a_cancelled_call_has_not_written(url: str, db: str) -> None:
 def test_a_call_that_runs_out_of_time_has_not_written_and_says_so(db: str) -> None:
     tool = {"name": "memory_store", "arguments": {"title": "a", "content": "b"}}
     settings = Settings(db=db, timeout_secs=0.2)
-    with holdfast.open(settings=settings) as ctx, serve_endpoint(ctx, grace=0.05) as url, holdfast.open(db) as other:
+    with holdfast.open(settings=settings) as hold, serve_endpoint(hold, grace=0.05) as url, holdfast.open(db) as other:
         with other.ctx.transaction():
             answer = reply_of(now(url, 1, "tools/call", tool))["result"]
         assert (answer["isError"], answer["structuredContent"]["code"]) == (True, "TIMED_OUT")
@@ -240,7 +240,7 @@ def test_a_call_whose_commit_outlasts_its_time_is_not_called_undone(db: str) -> 
     def slow_disk(connection: apsw.Connection) -> None:
         connection.set_commit_hook(lambda: not disk.wait(TIMEOUT))
 
-    with holdfast.open(settings=settings) as ctx, serve_endpoint(ctx, grace=0.05) as url:
+    with holdfast.open(settings=settings) as hold, serve_endpoint(hold, grace=0.05) as url:
         apsw.connection_hooks.append(slow_disk)
         try:
             answer = reply_of(now(url, 1, "tools/call", tool))["result"]
@@ -248,13 +248,13 @@ def test_a_call_whose_commit_outlasts_its_time_is_not_called_undone(db: str) -> 
             apsw.connection_hooks.remove(slow_disk)
             disk.set()
         assert (answer["isError"], answer["structuredContent"]["code"]) == (True, "OUTCOME_UNKNOWN")
-        wait_until(lambda: ctx.list().count)
+        wait_until(lambda: hold.list().count)
 
 
 @pytest.mark.full
 def test_writers_that_wait_for_the_store_keep_no_reader_waiting(db: str) -> None:
     impatient = Settings(db=db, timeout_secs=3)
-    with holdfast.open(settings=impatient) as ctx, serve_endpoint(ctx) as url, holdfast.open(db) as other:
+    with holdfast.open(settings=impatient) as hold, serve_endpoint(hold) as url, holdfast.open(db) as other:
         session = open_session(url)
         with ExitStack() as waiting, other.ctx.transaction():
             for number in range(20):
@@ -266,10 +266,10 @@ def test_writers_that_wait_for_the_store_keep_no_reader_waiting(db: str) -> None
 
 
 @pytest.mark.full
-def test_progress_reaches_the_client_before_the_answer(ctx: holdfast.Holdfast) -> None:
+def test_progress_reaches_the_client_before_the_answer(hold: holdfast.Holdfast) -> None:
     items = [{"title": f"Note {number}", "content": "x"} for number in range(10)]
     message = call(1, "memory_bulk_store", {"memories": items}, _meta={"progressToken": "t"})
-    with serve_endpoint(ctx, "lifecycle") as url:
+    with serve_endpoint(hold, "lifecycle") as url:
         response = post(url, message, **open_session(url))
     said = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {")]
     assert [one["params"]["progress"] for one in said[:-1]] == list(range(10))
@@ -277,8 +277,8 @@ def test_progress_reaches_the_client_before_the_answer(ctx: holdfast.Holdfast) -
 
 
 @pytest.mark.full
-def test_no_more_sessions_than_the_limit_are_open_at_once(ctx: holdfast.Holdfast) -> None:
-    with serve_endpoint(ctx, most_sessions=2) as url:
+def test_no_more_sessions_than_the_limit_are_open_at_once(hold: holdfast.Holdfast) -> None:
+    with serve_endpoint(hold, most_sessions=2) as url:
         first, second = open_session(url), open_session(url)
         assert post(url, initialize(1)).status_code == 503
         assert reply_of(post(url, call(1, "memory_list"), **second))["id"] == 1
@@ -290,7 +290,7 @@ def test_no_more_sessions_than_the_limit_are_open_at_once(ctx: holdfast.Holdfast
 ModelReply = types.CreateMessageResult | types.ErrorData
 
 
-def asked_over_http(ctx: holdfast.Holdfast, mode: str, said: Callable[[str], ModelReply]) -> dict[str, Any]:
+def asked_over_http(hold: holdfast.Holdfast, mode: str, said: Callable[[str], ModelReply]) -> dict[str, Any]:
     """What `llm test` reports to the official client, whose model says something to a material."""
 
     async def model(_: Any, params: types.CreateMessageRequestParams) -> ModelReply:
@@ -304,7 +304,7 @@ def asked_over_http(ctx: holdfast.Holdfast, mode: str, said: Callable[[str], Mod
             assert told.structured_content
             return told.structured_content
 
-    with serve_endpoint(ctx, "full") as url:
+    with serve_endpoint(hold, "full") as url:
         return anyio.run(talk, url)
 
 

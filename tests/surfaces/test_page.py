@@ -16,9 +16,9 @@ FORBIDDEN = re.compile(
 MAX_BYTES = 500_000
 
 
-def test_the_page_is_given_to_everybody_and_says_nothing_of_the_store(ctx: holdfast.Holdfast) -> None:
-    ctx.call("store", {"title": "A secret", "content": "nobody must know"})
-    with open_http_client(ctx, api_key="key-of-the-owner") as client:
+def test_the_page_is_given_to_everybody_and_says_nothing_of_the_store(hold: holdfast.Holdfast) -> None:
+    hold.call("store", {"title": "A secret", "content": "nobody must know"})
+    with open_http_client(hold, api_key="key-of-the-owner") as client:
         for path in page.load_assets():
             answer = client.get(path)
             assert answer.status_code == 200, path
@@ -29,8 +29,8 @@ def test_the_page_is_given_to_everybody_and_says_nothing_of_the_store(ctx: holdf
         assert client.post("/").status_code == 405
 
 
-def test_every_file_is_sealed(ctx: holdfast.Holdfast) -> None:
-    with open_http_client(ctx) as client:
+def test_every_file_is_sealed(hold: holdfast.Holdfast) -> None:
+    with open_http_client(hold) as client:
         for path in page.load_assets():
             sent = client.get(path).headers
             assert sent["content-security-policy"] == page.POLICY
@@ -41,8 +41,8 @@ def test_every_file_is_sealed(ctx: holdfast.Holdfast) -> None:
     assert "frame-ancestors 'none'" in page.POLICY
 
 
-def test_who_has_a_file_is_not_sent_it_again(ctx: holdfast.Holdfast) -> None:
-    with open_http_client(ctx) as client:
+def test_who_has_a_file_is_not_sent_it_again(hold: holdfast.Holdfast) -> None:
+    with open_http_client(hold) as client:
         first = client.get("/")
         again = client.get("/", headers={"if-none-match": first.headers["etag"]})
         other = client.get("/", headers={"if-none-match": '"another"'})
@@ -57,8 +57,8 @@ def test_who_has_a_file_is_not_sent_it_again(ctx: holdfast.Holdfast) -> None:
     [({"origin": "https://evil.example"}, 403), ({"host": "evil.example"}, 421), ({"origin": LOCAL}, 200)],
     ids=["another site's page", "another name", "its own page"],
 )
-def test_another_site_is_refused_the_page(ctx: holdfast.Holdfast, headers: dict[str, str], status: int) -> None:
-    with open_http_client(ctx) as client:
+def test_another_site_is_refused_the_page(hold: holdfast.Holdfast, headers: dict[str, str], status: int) -> None:
+    with open_http_client(hold) as client:
         for path in ("/", "/page/main.js"):
             assert client.get(path, headers=headers).status_code == status
 

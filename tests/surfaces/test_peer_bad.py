@@ -301,9 +301,9 @@ def test_a_server_refuses_what_is_no_message(
     assert (answer.status_code, said in answer.json()["error"]) == (status, True)
 
 
-def ask(ctx: holdfast.Holdfast, url: str, way: Any = "merge", timeout: float = TIMEOUT) -> None:
+def ask(hold: holdfast.Holdfast, url: str, way: Any = "merge", timeout: float = TIMEOUT) -> None:
     link = PeerClient(url, PeerCredentials(api_key=SECRET), timeout=timeout)
     try:
-        sync_with_server(ctx.ctx, link, way)
+        sync_with_server(hold.ctx, link, way)
     finally:
         link.close()

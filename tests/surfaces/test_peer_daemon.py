@@ -51,14 +51,14 @@ def there(make: Make) -> holdfast.Holdfast:
 
 
 @contextmanager
-def serve_store(ctx: holdfast.Holdfast) -> Iterator[str]:
-    with serve_app(build_app(ctx)) as url:
+def serve_store(hold: holdfast.Holdfast) -> Iterator[str]:
+    with serve_app(build_app(hold)) as url:
         yield url
 
 
 @contextmanager
-def running_daemon(ctx: holdfast.Holdfast, *peers: str, interval: float = NEVER) -> Iterator[SyncDaemon]:
-    daemon = SyncDaemon(ctx.ctx, peers, interval=interval, batch=500)
+def running_daemon(hold: holdfast.Holdfast, *peers: str, interval: float = NEVER) -> Iterator[SyncDaemon]:
+    daemon = SyncDaemon(hold.ctx, peers, interval=interval, batch=500)
     daemon.start()
     try:
         yield daemon
@@ -66,8 +66,8 @@ def running_daemon(ctx: holdfast.Holdfast, *peers: str, interval: float = NEVER)
         daemon.stop()
 
 
-def titles(ctx: holdfast.Holdfast) -> set[str]:
-    return {memory.title for memory in ctx.list().memories}
+def titles(hold: holdfast.Holdfast) -> set[str]:
+    return {memory.title for memory in hold.list().memories}
 
 
 def test_what_is_stored_here_is_there_at_once_however_seldom_the_peer_is_looked_at(
@@ -103,8 +103,8 @@ def test_two_that_watch_each_other_come_to_rest(here: holdfast.Holdfast, there: 
             wait_until(lambda: len(titles(here)) == len(titles(there)) == 10)
         here.sync(remote=theirs)
         there.sync(remote=mine)  # the one that is asked learns only at the next greeting what was taken from it
-        for ctx in (here, there):
-            (standing,) = ctx.sync_status().peers
+        for hold in (here, there):
+            (standing,) = hold.sync_status().peers
             assert (standing.behind_here, standing.behind_there, standing.quarantined) == (0, 0, 0)
         assert here.sync_digest().seq == there.sync_digest().seq == 10
 

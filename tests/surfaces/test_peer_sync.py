@@ -27,8 +27,8 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @contextmanager
-def serve_store(ctx: holdfast.Holdfast) -> Iterator[str]:
-    with serve_app(build_app(ctx)) as url:
+def serve_store(hold: holdfast.Holdfast) -> Iterator[str]:
+    with serve_app(build_app(hold)) as url:
         yield url
 
 

@@ -135,9 +135,9 @@ COMMANDS = (
 
 
 def test_the_password_is_in_nothing_that_a_command_says(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with holdfast.open(db) as ctx:
-        ctx.store(title="Plan", content="We deploy on Tuesdays.")
-        ctx.backup()
+    with holdfast.open(db) as hold:
+        hold.store(title="Plan", content="We deploy on Tuesdays.")
+        hold.backup()
     monkeypatch.setenv("HOLDFAST_DB", db)
     for words in (*COMMANDS, *(("--json", *command) for command in COMMANDS)):
         code, out, err = run_command([*words])

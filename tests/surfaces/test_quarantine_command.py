@@ -20,8 +20,8 @@ def test_what_was_put_aside_is_listed_shown_tried_and_dropped_in_words(tmp_path:
     holdfast.open(str(here)).close()
     assert run_words(here, "quarantine", "list") == (0, "The quarantine is empty.\n")
     assert run_words(here, "sync", str(there), "-d", "pull")[0] == 6
-    with holdfast.open(str(here)) as ctx:
-        id = ctx.quarantine().quarantined[0].id
+    with holdfast.open(str(here)) as hold:
+        id = hold.quarantine().quarantined[0].id
     _, listed = run_words(here, "quarantine", "list")
     assert all(word in listed for word in (id, "future", "memory", kept, "seven days ahead"))
     _, shown = run_words(here, "quarantine", "show", id)

@@ -94,8 +94,8 @@ def store(url: str, title: str = "Port") -> httpx.Response:
     return httpx.post(f"{url}/api/v1/memories", json={"title": title, "content": "It is 8080."}, timeout=TIMEOUT)
 
 
-def pending(ctx: holdfast.Holdfast) -> int:
-    return int(ctx.sync_status().pending_replication)
+def pending(hold: holdfast.Holdfast) -> int:
+    return int(hold.sync_status().pending_replication)
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING, indirect=True)
@@ -104,10 +104,10 @@ def test_a_write_is_told_as_kept_when_so_many_stores_have_it(stores: Stores, her
     url = stores.serve(here, at_one, at_other, needed=3)
     made = store(url)
     assert made.status_code == 201
-    assert [ctx.get(id=made.json()["id"]).content for ctx in (one, other)] == ["It is 8080."] * 2
+    assert [hold.get(id=made.json()["id"]).content for hold in (one, other)] == ["It is 8080."] * 2
     changed = httpx.put(f"{url}/api/v1/memories/{made.json()['id']}", json={"content": "It is 9090."}, timeout=TIMEOUT)
     assert changed.status_code == 200
-    assert {ctx.get(id=made.json()["id"]).content for ctx in (here, one, other)} == {"It is 9090."}
+    assert {hold.get(id=made.json()["id"]).content for hold in (here, one, other)} == {"It is 9090."}
     wait_until(lambda: pending(here) == 0)
 
 
@@ -238,8 +238,8 @@ def test_two_servers_that_wait_for_one_another_hold_up_neither(stores: Stores, h
             ports.append(free.getsockname()[1])
     urls = [f"http://127.0.0.1:{port}" for port in ports]
     mine, theirs = (
-        with_settings(ctx, quorum_writes=2, quorum_peers=(url,), quorum_timeout_ms=MAX_TIMEOUT_MS)
-        for ctx, url in ((here, urls[1]), (other, urls[0]))
+        with_settings(hold, quorum_writes=2, quorum_peers=(url,), quorum_timeout_ms=MAX_TIMEOUT_MS)
+        for hold, url in ((here, urls[1]), (other, urls[0]))
     )
     with serve_app(build_app(mine), ports[0]), serve_app(build_app(theirs), ports[1]), ThreadPoolExecutor(20) as pool:
         answers = [pool.submit(store, urls[n % 2], f"Number {n}") for n in range(20)]

@@ -17,8 +17,8 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def raw(ctx: Holdfast) -> Iterator[TestClient]:
-    with open_http_client(ctx) as opened:
+def raw(hold: Holdfast) -> Iterator[TestClient]:
+    with open_http_client(hold) as opened:
         yield opened
 
 

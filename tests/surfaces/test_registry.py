@@ -284,12 +284,12 @@ def test_arguments_by_place_fill_the_required_fields_first() -> None:
         REGISTRY["store"].name_arguments(["a", "b", "c"])
 
 
-def test_a_call_checks_the_right_before_it_looks_at_anything_else(ctx: Any) -> None:
+def test_a_call_checks_the_right_before_it_looks_at_anything_else(hold: Any) -> None:
     with pytest.raises(Forbidden):
-        REGISTRY["store"].call(ctx.hold, Caller("ai:a", right="read"), {"nonsense": 1})
+        REGISTRY["store"].call(hold.hold, Caller("ai:a", right="read"), {"nonsense": 1})
 
 
-def test_a_call_that_is_not_wanted_any_more_has_written_nothing(ctx: Any) -> None:
+def test_a_call_that_is_not_wanted_any_more_has_written_nothing(hold: Any) -> None:
     from threading import Event
 
     from holdfast.kernel.errors import OperationCancelled
@@ -297,12 +297,12 @@ def test_a_call_that_is_not_wanted_any_more_has_written_nothing(ctx: Any) -> Non
     stop = Event()
     stop.set()
     with pytest.raises(OperationCancelled):
-        ctx.call("store", {"title": "x", "content": "y"}, progress=Progress(stop=stop))
-    assert ctx.list().count == 0
-    assert ctx.store(title="x", content="y").outcome == "created"
+        hold.call("store", {"title": "x", "content": "y"}, progress=Progress(stop=stop))
+    assert hold.list().count == 0
+    assert hold.store(title="x", content="y").outcome == "created"
 
 
-def test_relations_are_one_list_everywhere(ctx: Any) -> None:
+def test_relations_are_one_list_everywhere(hold: Any) -> None:
     with pytest.raises(Invalid) as error:
         REGISTRY["link"].parse_request({"source_id": "a", "target_id": "b", "relation": "likes"})
     assert error.value.details == {"fields": ["relation"]}

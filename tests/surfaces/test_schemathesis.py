@@ -66,10 +66,10 @@ def postgres_url(postgres: Postgres) -> Iterator[str]:
 
 @contextmanager
 def serve_for_fuzzing(db: str) -> Iterator[str]:
-    with holdfast.open(db, agent_id="ai:tester@here") as ctx:
+    with holdfast.open(db, agent_id="ai:tester@here") as hold:
         for number in range(3):
-            ctx.store(title=f"Memory {number}", content="Something to find.", namespace="team")
-        with serve_app(build_app(with_settings(ctx, api_key=KEY))) as found:
+            hold.store(title=f"Memory {number}", content="Something to find.", namespace="team")
+        with serve_app(build_app(with_settings(hold, api_key=KEY))) as found:
             yield found
 
 
@@ -180,8 +180,8 @@ def test_every_route_is_in_the_document_and_nothing_else() -> None:
     assert described == routes | {("GET", page) for page in pages}
 
 
-def test_the_server_shows_the_document(ctx: Holdfast) -> None:
-    with open_http_client(ctx) as client:
+def test_the_server_shows_the_document(hold: Holdfast) -> None:
+    with open_http_client(hold) as client:
         assert client.get("/openapi.json").json() == DOCUMENT
 
 
@@ -201,10 +201,10 @@ def test_the_document_says_what_is_required_and_what_is_the_default() -> None:
     assert DOCUMENT["components"]["securitySchemes"].keys() == {"bearer", "key"}
 
 
-def test_what_is_not_for_http_is_neither_described_nor_taken(ctx: Holdfast) -> None:
+def test_what_is_not_for_http_is_neither_described_nor_taken(hold: Holdfast) -> None:
     body = DOCUMENT["paths"]["/api/v1/backup"]["post"]["requestBody"]["content"]["application/json"]["schema"]
 
     assert "to" not in body["properties"]
-    with open_http_client(ctx) as client:
+    with open_http_client(hold) as client:
         refused = client.post("/api/v1/backup", json={"to": "/tmp/elsewhere"})
     assert (refused.status_code, refused.json()["fields"]) == (400, ["to"])

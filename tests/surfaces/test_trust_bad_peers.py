@@ -95,7 +95,7 @@ def laptop(tmp_path: Path, desk: holdfast.Holdfast) -> Iterator[holdfast.Holdfas
 
 
 @contextmanager
-def serve_with_tls(ctx: holdfast.Holdfast, certificates: Certificates, cert: str = "server") -> Iterator[str]:
+def serve_with_tls(hold: holdfast.Holdfast, certificates: Certificates, cert: str = "server") -> Iterator[str]:
     """A store as it is served to other machines, to who is listed alone."""
     settings = {
         "host": "0.0.0.0",
@@ -104,7 +104,7 @@ def serve_with_tls(ctx: holdfast.Holdfast, certificates: Certificates, cert: str
         "client_ca": certificates.file("ca.pem"),
         "client_fingerprints": certificates.file("list"),
     }
-    seen = with_settings(ctx, **settings)
+    seen = with_settings(hold, **settings)
     with serve_app(build_app(seen), tls=make_tls_context(seen.settings)) as url:
         yield url
 
@@ -115,26 +115,26 @@ def url(desk: holdfast.Holdfast, laptop: holdfast.Holdfast, certificates: Certif
         yield found
 
 
-def replicated_state(ctx: holdfast.Holdfast) -> tuple[Any, ...]:
+def replicated_state(hold: holdfast.Holdfast) -> tuple[Any, ...]:
     """All that another store could change: every cell, the journal, who else is known by which key, and how far."""
-    enrolled = {peer.node for peer in ctx.peer_list().peers}
-    with ctx.ctx.reading() as session:
+    enrolled = {peer.node for peer in hold.peer_list().peers}
+    with hold.ctx.reading() as session:
         authors = [row for row in session.rows("author_list") if row[2] not in enrolled]
         rows = [session.rows(name) for name in ("peer_list", "baseline_list")]
-    return ctx.sync_digest().digest, ctx.verify().head, ctx.sync_digest().vector, authors, rows
+    return hold.sync_digest().digest, hold.verify().head, hold.sync_digest().vector, authors, rows
 
 
 class Peer:
     """Somebody who speaks the protocol word by word, as a store may or may not."""
 
-    def __init__(self, ctx: holdfast.Holdfast, url: str, certificates: Certificates) -> None:
-        self.hold = ctx
+    def __init__(self, hold: holdfast.Holdfast, url: str, certificates: Certificates) -> None:
+        self.hold = hold
         self.url = url
         self._number = count()
         files = (certificates.file("laptop.pem"), certificates.file("laptop.key"))
         self._tls = client_context(certificates.file("ca.pem"), *files)
-        with ctx.ctx.reading() as session:
-            self.key = ctx.ctx.store.signing_key(session) or b""
+        with hold.ctx.reading() as session:
+            self.key = hold.ctx.store.signing_key(session) or b""
             self.node = journal.get_head(session).node
 
     def sign(self, path: str, body: bytes, to: str, *, at: int = 0, nonce: str = "n" * 20) -> dict[str, str]:
@@ -178,10 +178,10 @@ def reasons(answer: httpx.Response) -> list[str]:
     return [other["reason"] for other in answer.json()["others"]]
 
 
-def meet(ctx: holdfast.Holdfast, url: str, access: PeerCredentials) -> Any:
+def meet(hold: holdfast.Holdfast, url: str, access: PeerCredentials) -> Any:
     link = PeerClient(url, access)
     try:
-        return sync_with_server(ctx.ctx, link, "merge")
+        return sync_with_server(hold.ctx, link, "merge")
     finally:
         link.close()
 

@@ -134,10 +134,10 @@ def allowlist_file(tmp_path: Path, folder: Path) -> Path:
 
 
 @pytest.fixture
-def url(ctx: holdfast.Holdfast, folder: Path, allowlist_file: Path) -> Iterator[str]:
+def url(hold: holdfast.Holdfast, folder: Path, allowlist_file: Path) -> Iterator[str]:
     """A store that is served to one client."""
     wanted = settings_of(folder, client_ca=str(folder / "ca.pem"), client_fingerprints=str(allowlist_file))
-    seen = with_settings(ctx, **wanted)
+    seen = with_settings(hold, **wanted)
     with serve_app(build_app(seen), tls=make_tls_context(seen.settings)) as found:
         yield found
 

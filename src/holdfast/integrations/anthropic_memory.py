@@ -56,8 +56,8 @@ class File(NamedTuple):
 class Files:
     """The commands of the memory tool over one namespace, with the documented messages."""
 
-    def __init__(self, ctx: Holdfast, namespace: str) -> None:
-        self._hold = ctx
+    def __init__(self, hold: Holdfast, namespace: str) -> None:
+        self._hold = hold
         self._namespace = namespace
 
     def view(self, path: str, lines: list[int] | None) -> str:
@@ -289,10 +289,10 @@ class HoldfastMemoryTool(BetaAbstractMemoryTool):
     """The memory tool with its files in a namespace: a file's path is the title of its memory."""
 
     def __init__(
-        self, ctx: Holdfast, *, namespace: str = "memories", cache_control: CacheControl | None = None
+        self, hold: Holdfast, *, namespace: str = "memories", cache_control: CacheControl | None = None
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._files = Files(ctx, namespace)
+        self._files = Files(hold, namespace)
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         return _run_command(lambda: self._files.view(command.path, command.view_range))
@@ -321,10 +321,10 @@ class AsyncHoldfastMemoryTool(BetaAsyncAbstractMemoryTool):
     """The memory tool for asynchronous clients."""
 
     def __init__(
-        self, ctx: Holdfast, *, namespace: str = "memories", cache_control: CacheControl | None = None
+        self, hold: Holdfast, *, namespace: str = "memories", cache_control: CacheControl | None = None
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._tool = HoldfastMemoryTool(ctx, namespace=namespace)
+        self._tool = HoldfastMemoryTool(hold, namespace=namespace)
 
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         return await in_thread(lambda: self._tool.view(command))

@@ -56,8 +56,8 @@ class HoldfastStore(BaseStore):
     indexed. A per-item TTL is not supported.
     """
 
-    def __init__(self, ctx: Holdfast, *, namespace: str = "langgraph", fields: list[str] | None = None) -> None:
-        self._hold = ctx
+    def __init__(self, hold: Holdfast, *, namespace: str = "langgraph", fields: list[str] | None = None) -> None:
+        self._hold = hold
         self._root = namespace
         self._fields = fields or ["$"]
         self._max_depth = MAX_SEGMENTS - namespace.count("/") - 1

@@ -45,7 +45,7 @@ class HoldfastSession:
     def __init__(
         self,
         session_id: str,
-        ctx: Holdfast,
+        hold: Holdfast,
         *,
         namespace: str = "openai-agents",
         session_settings: SessionSettings | dict[str, Any] | None = None,
@@ -57,7 +57,7 @@ class HoldfastSession:
             SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
         )
         self.namespace = f"{namespace}/{to_short_segment(session_id)}"
-        self._hold = ctx
+        self._hold = hold
         self._lock = threading.Lock()
         self._last = 0
 

@@ -137,25 +137,25 @@ def test_they_travel_with_an_exchange_and_with_a_trusted_export(
 
 def test_a_denial_of_the_door_is_recorded_if_that_is_set(tmp_path: Path) -> None:
     settings = load({"db": str(tmp_path / "memory.db"), "agent_id": "ai:tester@here", "audit": "denied"})
-    with holdfast.open(settings=settings) as ctx:
+    with holdfast.open(settings=settings) as hold:
         reader = Caller("ai:reader@here", right="read", namespaces=("open",), has_fixed_agent=True, source="http")
         with pytest.raises(Forbidden):
-            ctx.call("store", {"title": "x", "content": "secret words"}, caller=reader)
+            hold.call("store", {"title": "x", "content": "secret words"}, caller=reader)
         with pytest.raises(Invalid):
-            ctx.call("store", {"title": "", "content": "x"})
-        ctx.store(title="x", content="y")
-        (one,) = ctx.interaction_list().interactions
+            hold.call("store", {"title": "", "content": "x"})
+        hold.store(title="x", content="y")
+        (one,) = hold.interaction_list().interactions
         assert (one.status, one.principal, one.action, one.reason) == ("denied", "ai:reader@here", "store", "FORBIDDEN")
         assert (one.channel, one.input) == ("http", UNSET)
 
 
 def test_every_call_is_recorded_if_that_is_set(tmp_path: Path) -> None:
     settings = load({"db": str(tmp_path / "memory.db"), "audit": "all"})
-    with holdfast.open(settings=settings) as ctx:
-        ctx.store(title="x", content="y")
+    with holdfast.open(settings=settings) as hold:
+        hold.store(title="x", content="y")
         with pytest.raises(NotFound):
-            ctx.get("no-such-memory")
-        assert [(one.action, one.status) for one in ctx.interaction_list().interactions] == [
+            hold.get("no-such-memory")
+        assert [(one.action, one.status) for one in hold.interaction_list().interactions] == [
             ("get", "error"),
             ("store", "ok"),
         ]

@@ -111,35 +111,35 @@ def test_a_keys_namespaces_are_in_every_statement_that_reads_memories(postgres: 
 
 def memory_statements(postgres: Postgres, db: str, op: Operation, folder: Path) -> list[str]:
     """Return the statements that read memories when a confined caller runs an operation."""
-    with holdfast.open(db, agent_id="ai:tester@here") as ctx:
-        needed = prepare(ctx, op, folder)
+    with holdfast.open(db, agent_id="ai:tester@here") as hold:
+        needed = prepare(hold, op, folder)
     with holdfast.open(db) as fresh, listening_in(postgres) as heard:
         fresh.call(op.name, needed, caller=CONFINED)
     return [statement for statement in heard if shows_memories(statement)]
 
 
-def prepare(ctx: holdfast.Holdfast, op: Operation, folder: Path) -> dict[str, Any]:
+def prepare(hold: holdfast.Holdfast, op: Operation, folder: Path) -> dict[str, Any]:
     """Store what an operation reads, and return its arguments."""
-    inside = ctx.call("store", {"title": "in", "content": "deploy", "namespace": "open"})
-    ctx.call("store", {"title": "out", "content": "deploy", "namespace": "closed"})
+    inside = hold.call("store", {"title": "in", "content": "deploy", "namespace": "open"})
+    hold.call("store", {"title": "out", "content": "deploy", "namespace": "closed"})
     words: dict[str, Any] = {**WORDS, "id": inside.id, "source_id": inside.id, "target_id": inside.id}
-    words |= {"skill_id": ctx.call("skill_register", {"inline_skill": SKILL, "namespace": "open"}).id}
+    words |= {"skill_id": hold.call("skill_register", {"inline_skill": SKILL, "namespace": "open"}).id}
     drawn = {"source_ids": [inside.id], "title": "drawn", "content": "deploy"}
-    words |= {"memory_id": ctx.call("reflect", drawn).id, "out_dir": str(folder / "out"), "file": str(folder / "x")}
+    words |= {"memory_id": hold.call("reflect", drawn).id, "out_dir": str(folder / "out"), "file": str(folder / "x")}
     words |= {"id_a": inside.id, "id_b": words["memory_id"], "entity_id": "deploy"}
     needed = {name: words.get(name, "open") for name in asked_for(op)}
-    ctx.call("namespace_set_standard", {"namespace": "open", "id": inside.id})
+    hold.call("namespace_set_standard", {"namespace": "open", "id": inside.id})
     if op.name == "conflicts_show":
-        disagree(ctx, inside.id, "otherwise", owner=ctx.ctx.caller.agent)
-        needed = {"id": ctx.conflicts().conflicts[0].id}
-    ctx.call("fact_set", {"key": "open", "value": "x", "principal": CONFINED.agent})
+        disagree(hold, inside.id, "otherwise", owner=hold.ctx.caller.agent)
+        needed = {"id": hold.conflicts().conflicts[0].id}
+    hold.call("fact_set", {"key": "open", "value": "x", "principal": CONFINED.agent})
     if op.name in ("task_show", "task_runs"):
-        needed = {"id": ctx.call("task_add", {"title": "x", "due_at": "2030-01-01", "namespace": "open"}).task.id}
+        needed = {"id": hold.call("task_add", {"title": "x", "due_at": "2030-01-01", "namespace": "open"}).task.id}
     if op.name == "conversation_show":
         said = {"turns": [{"role": "user", "content": "x"}], "namespace": "open"}
-        needed = {"id": ctx.call("conversation_say", said).conversation_id}
+        needed = {"id": hold.call("conversation_say", said).conversation_id}
     if op.name == "interaction_show":
-        needed = {"id": ctx.call("interaction_record", {"status": "ok", "namespace": "open"}).id}
+        needed = {"id": hold.call("interaction_record", {"status": "ok", "namespace": "open"}).id}
     if op.name == "run_show":
-        needed = {"id": ctx.call("run_open", {"topology": "x", "phases": ["x"], "namespace": "open"}).run.id}
+        needed = {"id": hold.call("run_open", {"topology": "x", "phases": ["x"], "namespace": "open"}).run.id}
     return needed

@@ -168,28 +168,28 @@ def hidden_store(
 def make_hidden_store(address: str, how: str) -> HiddenStore:
     """Create the store: the visible memory has links to hidden ones and a deleted hidden source."""
     owner, moments = Caller("ai:owner@here", has_fixed_agent=True), [LATER, START]
-    with holdfast.open(address, agent_id="ai:tester@here", now=lambda: moments[-1]) as ctx:
+    with holdfast.open(address, agent_id="ai:tester@here", now=lambda: moments[-1]) as hold:
         if how == PRIVATE:
             caller = Caller("ai:snoop@here", right="write", has_fixed_agent=True)
-            hidden = hide_memories(ctx, moments.pop, owner, scope="private", namespace="open")
+            hidden = hide_memories(hold, moments.pop, owner, scope="private", namespace="open")
         else:
             caller = Caller("ai:snoop@here", right="write", has_fixed_agent=True, namespaces=("open",))
-            hidden = hide_memories(ctx, moments.pop, owner, namespace="closed")
-        shown = ctx.store(title="shown", content="plain", namespace="open", tier="long").id
+            hidden = hide_memories(hold, moments.pop, owner, namespace="closed")
+        shown = hold.store(title="shown", content="plain", namespace="open", tier="long").id
         both = [
             {"source_id": source, "target_id": target, "relation": relation, "observed_by": owner.agent}
             for relation in ("derived_from", "related_to")
             for source, target in ((hidden[0], shown), (shown, hidden[0]))
         ]
-        assert ctx.call("import", {"envelope": {"memories": [], "links": both}}).rejected == 0
+        assert hold.call("import", {"envelope": {"memories": [], "links": both}}).rejected == 0
         stands = {"source_id": shown, "target_id": hidden[-1], "relation": "derived_from"}
-        ctx.call("link", stands, caller=owner)
-        ctx.call("link", {"source_id": hidden[0], "target_id": hidden[-1], "relation": "supersedes"}, caller=owner)
-        ctx.call("delete", {"id": hidden[-1]}, caller=owner)
-        ctx.call("notify", {"target_agent_id": "ai:friend@here", "title": CANARY, "payload": CANARY}, caller=owner)
-        changes = [one.seq for one in ctx.call("events", {"limit": 1000}, caller=owner).events]
-        others = [one.id for one in ctx.call("conflicts", {}, caller=owner).conflicts]
-        others += hide_agent_data(ctx, owner, "open" if how == PRIVATE else "closed")
+        hold.call("link", stands, caller=owner)
+        hold.call("link", {"source_id": hidden[0], "target_id": hidden[-1], "relation": "supersedes"}, caller=owner)
+        hold.call("delete", {"id": hidden[-1]}, caller=owner)
+        hold.call("notify", {"target_agent_id": "ai:friend@here", "title": CANARY, "payload": CANARY}, caller=owner)
+        changes = [one.seq for one in hold.call("events", {"limit": 1000}, caller=owner).events]
+        others = [one.id for one in hold.call("conflicts", {}, caller=owner).conflicts]
+        others += hide_agent_data(hold, owner, "open" if how == PRIVATE else "closed")
     return HiddenStore(address, caller, hidden, shown, changes, others)
 
 
@@ -217,8 +217,8 @@ def open_copy(engine: str, hidden_store: HiddenStore, folder: Path, request: pyt
     if server is None:
         address = str(shutil.copytree(Path(address).parent, folder / "copy") / "memory.db")
     try:
-        with holdfast.open(address, agent_id="ai:tester@here", now=lambda: LATER) as ctx:
-            yield World(ctx, *hidden_store[1:])
+        with holdfast.open(address, agent_id="ai:tester@here", now=lambda: LATER) as hold:
+            yield World(hold, *hidden_store[1:])
     finally:
         if server is not None:
             server.put_back(address)
@@ -429,9 +429,9 @@ def test_an_operation_beyond_the_right_of_a_key_is_forbidden_before_anything_els
     assert [op.name for op, key in beyond if code_of(clocked_store, op, {"nonsense": 1}, key) != "FORBIDDEN"] == []
 
 
-def code_of(ctx: holdfast.Holdfast, op: Operation, arguments: dict[str, Any], caller: Caller) -> str | None:
+def code_of(hold: holdfast.Holdfast, op: Operation, arguments: dict[str, Any], caller: Caller) -> str | None:
     try:
-        ctx.call(op.name, arguments, caller=caller)
+        hold.call(op.name, arguments, caller=caller)
     except HoldfastError as error:
         return error.code
     return None

@@ -80,67 +80,67 @@ def child(script: str, db: str) -> Iterator[Child]:
         process.communicate()
 
 
-def titles(ctx: holdfast.Holdfast) -> set[str]:
-    return {row["title"] for row in ctx.export()["memories"]}
+def titles(hold: holdfast.Holdfast) -> set[str]:
+    return {row["title"] for row in hold.export()["memories"]}
 
 
-def content_of(ctx: holdfast.Holdfast) -> dict[str, Any]:
-    return {**ctx.export(), "exported_at": ""}
+def content_of(hold: holdfast.Holdfast) -> dict[str, Any]:
+    return {**hold.export(), "exported_at": ""}
 
 
-def backups_of(ctx: holdfast.Holdfast) -> Path:
-    return ctx.ctx.store.sidecar_path("backups")
+def backups_of(hold: holdfast.Holdfast) -> Path:
+    return hold.ctx.store.sidecar_path("backups")
 
 
-def list_leftovers(ctx: holdfast.Holdfast) -> set[str]:
+def list_leftovers(hold: holdfast.Holdfast) -> set[str]:
     """Return leftover files beside a store."""
-    backups = backups_of(ctx)
+    backups = backups_of(hold)
     name = backups.name.removesuffix(".backups")
     known = {f"{name}{end}" for end in ("", "-wal", "-shm", ".key", ".backups")} | {"config", "data"}
     return {file.name for file in backups.parent.iterdir()} - known
 
 
 def test_a_snapshot_taken_back_into_a_fresh_store_has_everything_up_to_the_last_change(
-    ctx: holdfast.Holdfast, tmp_path: Path
+    hold: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     for number in range(20):
-        ctx.store(title=f"Title {number}", content=f"content {number}", tags=["some"])
-    ctx.store(title="Sentinel", content="written just before")
-    done = ctx.backup()
+        hold.store(title=f"Title {number}", content=f"content {number}", tags=["some"])
+    hold.store(title="Sentinel", content="written just before")
+    done = hold.backup()
     with holdfast.open(str(tmp_path / "elsewhere" / "fresh.db"), agent_id="ai:tester@here") as restored:
         restored.restore(done.path)
-        assert content_of(restored) == content_of(ctx)
+        assert content_of(restored) == content_of(hold)
         assert restored.search(query="sentinel").count == 1
         assert (restored.verify().intact, restored.ctx.store.faults()) == (True, [])
 
 
-def test_a_snapshot_is_private_and_its_manifest_says_what_it_is(ctx: holdfast.Holdfast) -> None:
-    ctx.store(title="One", content="first")
-    done = ctx.backup()
+def test_a_snapshot_is_private_and_its_manifest_says_what_it_is(hold: holdfast.Holdfast) -> None:
+    hold.store(title="One", content="first")
+    done = hold.backup()
     snapshot = Path(done.path)
     manifest = json.loads(backup.manifest_of(snapshot).read_bytes())
     assert manifest == {
         "snapshot": snapshot.name,
         "sha256": sha256(snapshot.read_bytes()).hexdigest(),
         "bytes": snapshot.stat().st_size,
-        "source": ctx.ctx.store.path,
+        "source": hold.ctx.store.path,
         "version": holdfast.__version__,
         "created_at": done.created_at,
         "number": 1,
     }
     assert {stat.S_IMODE(file.stat().st_mode) for file in snapshot.parent.iterdir()} == {0o600}
     assert stat.S_IMODE(snapshot.parent.stat().st_mode) == 0o700
-    assert snapshot.parent == backups_of(ctx)
+    assert snapshot.parent == backups_of(hold)
 
 
 def test_a_snapshot_taken_while_another_process_writes_is_one_moment_of_the_store(
-    ctx: holdfast.Holdfast, db: str, tmp_path: Path
+    hold: holdfast.Holdfast, db: str, tmp_path: Path
 ) -> None:
     with child(WRITER, db) as writer:
         assert writer.process.stdout
         for number in range(3):
             told = [writer.process.stdout.readline().strip() for _ in range(10)]
-            done = ctx.backup()
+            done = hold.backup()
             with holdfast.open(str(tmp_path / f"fresh-{number}.db"), agent_id="ai:tester@here") as restored:
                 restored.restore(done.path)
                 held = {row["id"] for row in restored.export()["memories"]}
@@ -148,13 +148,13 @@ def test_a_snapshot_taken_while_another_process_writes_is_one_moment_of_the_stor
                 assert (restored.verify().intact, restored.ctx.store.faults()) == (True, [])
 
 
-def test_only_the_last_snapshots_are_kept_and_other_files_left_alone(ctx: holdfast.Holdfast) -> None:
-    folder = backups_of(ctx)
-    made = [ctx.backup(keep=3).snapshot for _ in range(5)]
+def test_only_the_last_snapshots_are_kept_and_other_files_left_alone(hold: holdfast.Holdfast) -> None:
+    folder = backups_of(hold)
+    made = [hold.backup(keep=3).snapshot for _ in range(5)]
     (folder / "notes.txt").write_text("mine")
-    ctx.backup(keep=2)
+    hold.backup(keep=2)
     kept = sorted(file.name for file in folder.iterdir())
-    newest = ctx.backup_list().snapshots[0].snapshot
+    newest = hold.backup_list().snapshots[0].snapshot
     assert kept == sorted([made[-1], f"{made[-1]}.json", newest, f"{newest}.json", "notes.txt"])
 
 
@@ -175,8 +175,8 @@ def clock() -> Clock:
 
 @pytest.fixture
 def clock_store(db: str, clock: Clock) -> Iterator[holdfast.Holdfast]:
-    with holdfast.open(db, agent_id="ai:tester@here", now=clock) as ctx:
-        yield ctx
+    with holdfast.open(db, agent_id="ai:tester@here", now=clock) as hold:
+        yield hold
 
 
 def snapshots_in(folder: Path) -> set[str]:
@@ -244,24 +244,24 @@ def test_the_last_snapshot_that_can_be_taken_back_stays_however_many_of_a_damage
     tmp_path: Path,
 ) -> None:
     db = tmp_path / "memory.db"
-    with holdfast.open(str(db), agent_id="ai:tester@here") as ctx:
+    with holdfast.open(str(db), agent_id="ai:tester@here") as hold:
         for number in range(30):
-            ctx.store(title=f"Title {number}", content="some words to index " * 20)
-        good = [ctx.backup().snapshot for _ in range(2)]
+            hold.store(title=f"Title {number}", content="some words to index " * 20)
+        good = [hold.backup().snapshot for _ in range(2)]
     connection = apsw.Connection(str(db))
     rows = connection.execute("select id, block from memory_text_data where id > 10").fetchall()
     connection.execute("update memory_text_data set block = x'00' where id > 10").fetchall()
     connection.close()
-    with holdfast.open(str(db), agent_id="ai:tester@here") as ctx:
+    with holdfast.open(str(db), agent_id="ai:tester@here") as hold:
         for _ in range(3):
-            made = ctx.backup(keep=1)
-            assert snapshots_in(backups_of(ctx)) == {good[-1], made.snapshot}
-        assert ctx.restore(good[-1], dry_run=True).dry_run
+            made = hold.backup(keep=1)
+            assert snapshots_in(backups_of(hold)) == {good[-1], made.snapshot}
+        assert hold.restore(good[-1], dry_run=True).dry_run
     connection = apsw.Connection(str(db))
     connection.executemany("update memory_text_data set block = ? where id = ?", [(block, id) for id, block in rows])
     connection.close()
-    with holdfast.open(str(db), agent_id="ai:tester@here") as ctx:
-        assert good[-1] in ctx.backup(keep=1).pruned
+    with holdfast.open(str(db), agent_id="ai:tester@here") as hold:
+        assert good[-1] in hold.backup(keep=1).pruned
 
 
 def test_what_is_no_snapshot_of_ours_is_never_removed(clock_store: holdfast.Holdfast, clock: Clock) -> None:
@@ -302,160 +302,160 @@ def test_what_a_crash_left_is_removed_after_a_day_and_counts_as_no_snapshot(
 
 
 def test_two_snapshots_of_one_moment_have_two_names(db: str) -> None:
-    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: 1_790_000_000_000_000) as ctx:
-        assert ctx.backup().snapshot != ctx.backup().snapshot
-        assert ctx.backup_list().count == 2
+    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: 1_790_000_000_000_000) as hold:
+        assert hold.backup().snapshot != hold.backup().snapshot
+        assert hold.backup_list().count == 2
 
 
-def test_a_snapshot_goes_where_it_is_told_to(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
-    done = ctx.backup(to=str(tmp_path / "deep" / "backups"))
+def test_a_snapshot_goes_where_it_is_told_to(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+    done = hold.backup(to=str(tmp_path / "deep" / "backups"))
     assert Path(done.path).parent == tmp_path / "deep" / "backups"
-    assert ctx.backup_list().snapshots == []
-    assert ctx.restore(str(tmp_path / "deep" / "backups")).snapshot == done.snapshot
+    assert hold.backup_list().snapshots == []
+    assert hold.restore(str(tmp_path / "deep" / "backups")).snapshot == done.snapshot
 
 
-def test_a_directory_that_cannot_be_written_to_is_a_clear_error(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_to_is_a_clear_error(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for to in (str(tmp_path / "file"), "/dev/full", "/proc/nowhere"):
         with pytest.raises(HoldfastError) as refused:
-            ctx.backup(to=to)
+            hold.backup(to=to)
         assert refused.value.code == "STORE_UNREACHABLE"
 
 
-def test_a_restore_brings_back_everything_and_can_itself_be_taken_back(ctx: holdfast.Holdfast) -> None:
-    kept = ctx.store(title="Kept", content="before")
-    ctx.link(source_id=kept.id, target_id=ctx.store(title="Other", content="too").id)
-    before, done = content_of(ctx), ctx.backup()
-    ctx.update(kept.id, content="after")
-    ctx.delete(kept.id)
-    ctx.store(title="Later", content="later")
-    after = content_of(ctx)
-    restored = ctx.restore(done.snapshot)
-    assert content_of(ctx) == before
-    assert ctx.search(query="before").count == 1
-    ctx.restore(restored.before)
-    assert content_of(ctx) == after
+def test_a_restore_brings_back_everything_and_can_itself_be_taken_back(hold: holdfast.Holdfast) -> None:
+    kept = hold.store(title="Kept", content="before")
+    hold.link(source_id=kept.id, target_id=hold.store(title="Other", content="too").id)
+    before, done = content_of(hold), hold.backup()
+    hold.update(kept.id, content="after")
+    hold.delete(kept.id)
+    hold.store(title="Later", content="later")
+    after = content_of(hold)
+    restored = hold.restore(done.snapshot)
+    assert content_of(hold) == before
+    assert hold.search(query="before").count == 1
+    hold.restore(restored.before)
+    assert content_of(hold) == after
 
 
-def test_a_restored_store_is_a_new_incarnation_whose_chain_is_whole(ctx: holdfast.Holdfast) -> None:
-    ctx.store(title="One", content="first")
-    done = ctx.backup()
-    ctx.store(title="Two", content="second")
-    origins = [change.origin for change in ctx.events(after=0).events]
-    restored = ctx.restore(done.snapshot)
+def test_a_restored_store_is_a_new_incarnation_whose_chain_is_whole(hold: holdfast.Holdfast) -> None:
+    hold.store(title="One", content="first")
+    done = hold.backup()
+    hold.store(title="Two", content="second")
+    origins = [change.origin for change in hold.events(after=0).events]
+    restored = hold.restore(done.snapshot)
     assert restored.origin not in origins
-    assert ctx.verify().intact
-    ctx.store(title="Three", content="third")
-    changes = ctx.events(after=0).events
+    assert hold.verify().intact
+    hold.store(title="Three", content="third")
+    changes = hold.events(after=0).events
     assert [(change.seq, change.origin, change.number) for change in changes] == [
         (1, origins[0], 1),
         (2, restored.origin, 1),
     ]
-    assert (ctx.verify().intact, ctx.ctx.store.faults()) == (True, [])
+    assert (hold.verify().intact, hold.ctx.store.faults()) == (True, [])
 
 
-def test_every_process_that_has_the_store_open_sees_what_was_restored_at_once(ctx: holdfast.Holdfast, db: str) -> None:
-    ctx.store(title="Shared", content="apple")
-    done = ctx.backup()
+def test_every_process_that_has_the_store_open_sees_what_was_restored_at_once(hold: holdfast.Holdfast, db: str) -> None:
+    hold.store(title="Shared", content="apple")
+    done = hold.backup()
     with child(CHILD, db) as other:
         assert other.ask("store Childish")
         assert other.ask("recall apple child") == "Childish,Shared"
-        ctx.restore(done.snapshot)
+        hold.restore(done.snapshot)
         assert other.ask("recall apple child") == "Shared"
         assert other.ask("store Afterwards")
-        assert titles(ctx) == {"Shared", "Afterwards"}
+        assert titles(hold) == {"Shared", "Afterwards"}
         assert other.ask("recall afterwards") == "Afterwards"
-    assert (ctx.verify().intact, ctx.ctx.store.faults()) == (True, [])
+    assert (hold.verify().intact, hold.ctx.store.faults()) == (True, [])
 
 
-def test_a_listener_hears_of_a_restore_and_of_what_comes_after_it(ctx: holdfast.Holdfast, db: str) -> None:
-    done = ctx.backup()
-    ctx.store(title="Later", content="later")
+def test_a_listener_hears_of_a_restore_and_of_what_comes_after_it(hold: holdfast.Holdfast, db: str) -> None:
+    done = hold.backup()
+    hold.store(title="Later", content="later")
     with holdfast.open(db, agent_id="ai:listener@here") as listener:
         while listener.ctx.store.wait_for_commit(0.5):
             pass
-        ctx.restore(done.snapshot)
+        hold.restore(done.snapshot)
         assert listener.ctx.store.wait_for_commit(TIMEOUT)
         assert listener.events(after=0).events == []
         while listener.ctx.store.wait_for_commit(0.5):
             pass
-        ctx.store(title="Afterwards", content="afterwards")
+        hold.store(title="Afterwards", content="afterwards")
         assert listener.ctx.store.wait_for_commit(TIMEOUT)
         assert [event.op for event in listener.events(after=0).events] == ["store"]
 
 
-def test_a_snapshot_of_one_engine_can_be_taken_back_on_another(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_a_snapshot_of_one_engine_can_be_taken_back_on_another(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     with holdfast.open(str(tmp_path / "file.db"), agent_id="ai:tester@here") as other:
         made = other.store(title="Moved", content="some words", embedding={"model": "own", "vector": [0.6, 0.8]})
         other.update(made.id, content="other words")
-        ctx.store(title="Before", content="words that go")
-        ctx.restore(other.backup().path)
-        assert content_of(ctx) == content_of(other)
-    assert [found.id for found in ctx.search(query="other words").results] == [made.id]
-    assert ctx.search(query="go").count == 0
-    assert (ctx.verify().intact, ctx.ctx.store.faults()) == (True, [])
-    ctx.store(title="Next", content="one more")
-    assert (ctx.verify().intact, ctx.ctx.store.faults()) == (True, [])
+        hold.store(title="Before", content="words that go")
+        hold.restore(other.backup().path)
+        assert content_of(hold) == content_of(other)
+    assert [found.id for found in hold.search(query="other words").results] == [made.id]
+    assert hold.search(query="go").count == 0
+    assert (hold.verify().intact, hold.ctx.store.faults()) == (True, [])
+    hold.store(title="Next", content="one more")
+    assert (hold.verify().intact, hold.ctx.store.faults()) == (True, [])
 
 
 def test_nothing_that_was_acknowledged_during_a_restore_is_in_neither_place(
-    ctx: holdfast.Holdfast, db: str, tmp_path: Path
+    hold: holdfast.Holdfast, db: str, tmp_path: Path
 ) -> None:
-    ctx.store(title="First", content="first")
-    done = ctx.backup()
+    hold.store(title="First", content="first")
+    done = hold.backup()
     with child(WRITER, db) as writer:
         assert writer.process.stdout
         told = [writer.process.stdout.readline().strip() for _ in range(20)]
-        before = ctx.restore(done.snapshot).before
+        before = hold.restore(done.snapshot).before
         told += [writer.process.stdout.readline().strip() for _ in range(20)]
     copy = tmp_path / "before.db"
-    shutil.copy(backups_of(ctx) / before, copy)
+    shutil.copy(backups_of(hold) / before, copy)
     with holdfast.open(str(copy), agent_id="ai:tester@here") as kept:
-        held = {row["id"] for row in (*kept.export()["memories"], *ctx.export()["memories"])}
+        held = {row["id"] for row in (*kept.export()["memories"], *hold.export()["memories"])}
     assert held.issuperset(told)
-    assert ctx.verify().intact
+    assert hold.verify().intact
 
 
 def test_a_process_killed_in_the_midst_of_a_restore_leaves_the_store_as_it_was(db: str) -> None:
     times = {"now": 1_790_000_000 * SECOND}
-    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: times["now"]) as ctx:
-        done = ctx.backup()
-        ctx.store(title="Later", content="later")
+    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: times["now"]) as hold:
+        done = hold.backup()
+        hold.store(title="Later", content="later")
         killed = subprocess.run([sys.executable, "-c", KILLED, db, done.snapshot, str(times["now"])], check=False)
         assert killed.returncode == -signal.SIGKILL
-        assert (titles(ctx), ctx.verify().intact) == ({"Later"}, True)
-        ctx.store(title="Afterwards", content="afterwards")
-        folder = backups_of(ctx)
+        assert (titles(hold), hold.verify().intact) == ({"Later"}, True)
+        hold.store(title="Afterwards", content="afterwards")
+        folder = backups_of(hold)
         assert len([file for file in folder.iterdir() if file.name.startswith(".")]) == 1
         times["now"] += 2 * DAY
-        ctx.backup()
+        hold.backup()
         assert [file for file in folder.iterdir() if file.name.startswith(".")] == []
 
 
-def test_a_snapshot_of_another_store_leaves_this_one_its_name(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
-    ctx.store(title="Mine", content="mine")
-    node = ctx.verify().node
+def test_a_snapshot_of_another_store_leaves_this_one_its_name(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+    hold.store(title="Mine", content="mine")
+    node = hold.verify().node
     with holdfast.open(str(tmp_path / "other.db"), agent_id="ai:other@here") as other:
         other.store(title="Theirs", content="theirs")
         snapshot = other.backup().path
-    ctx.restore(snapshot)
-    assert (titles(ctx), ctx.verify().node, ctx.verify().intact) == ({"Theirs"}, node, True)
+    hold.restore(snapshot)
+    assert (titles(hold), hold.verify().node, hold.verify().intact) == ({"Theirs"}, node, True)
 
 
-def test_a_key_that_was_revoked_since_stays_revoked(ctx: holdfast.Holdfast) -> None:
-    key = ctx.key_create(name="laptop", scope="read")
-    done = ctx.backup()
-    ctx.key_revoke(key.id)
-    ctx.restore(done.snapshot)
-    assert [isinstance(one.revoked_at, str) for one in ctx.key_list().keys] == [True]
+def test_a_key_that_was_revoked_since_stays_revoked(hold: holdfast.Holdfast) -> None:
+    key = hold.key_create(name="laptop", scope="read")
+    done = hold.backup()
+    hold.key_revoke(key.id)
+    hold.restore(done.snapshot)
+    assert [isinstance(one.revoked_at, str) for one in hold.key_list().keys] == [True]
 
 
-def test_a_dry_run_verifies_a_snapshot_and_changes_nothing(ctx: holdfast.Holdfast) -> None:
-    done = ctx.backup()
-    ctx.store(title="Later", content="later")
-    answer = ctx.restore(done.snapshot, dry_run=True)
-    assert (answer.restored, answer.dry_run, titles(ctx), list_leftovers(ctx)) == (False, True, {"Later"}, set())
-    assert ctx.backup_list().count == 1
+def test_a_dry_run_verifies_a_snapshot_and_changes_nothing(hold: holdfast.Holdfast) -> None:
+    done = hold.backup()
+    hold.store(title="Later", content="later")
+    answer = hold.restore(done.snapshot, dry_run=True)
+    assert (answer.restored, answer.dry_run, titles(hold), list_leftovers(hold)) == (False, True, {"Later"}, set())
+    assert hold.backup_list().count == 1
 
 
 def write_manifest(snapshot: Path) -> None:
@@ -553,77 +553,77 @@ def of_text(snapshot: Path) -> None:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_snapshot_that_is_not_what_it_should_be_is_refused_and_nothing_changes(
-    ctx: holdfast.Holdfast, spoil: Any, code: str
+    hold: holdfast.Holdfast, spoil: Any, code: str
 ) -> None:
     for number in range(30):
-        ctx.store(title=f"Title {number}", content="some words to index " * 20)
-    done = ctx.backup()
+        hold.store(title=f"Title {number}", content="some words to index " * 20)
+    done = hold.backup()
     spoil(Path(done.path))
     spoilt = Path(done.path).read_bytes()
-    ctx.store(title="Later", content="later")
-    before = content_of(ctx)
+    hold.store(title="Later", content="later")
+    before = content_of(hold)
     with pytest.raises(HoldfastError) as refused:
-        ctx.restore(done.snapshot)
+        hold.restore(done.snapshot)
     assert refused.value.code == code
-    assert content_of(ctx) == before
-    assert (Path(done.path).read_bytes(), list_leftovers(ctx)) == (spoilt, set())
-    assert ctx.ctx.store.faults() == []
+    assert content_of(hold) == before
+    assert (Path(done.path).read_bytes(), list_leftovers(hold)) == (spoilt, set())
+    assert hold.ctx.store.faults() == []
 
 
-def remote(ctx: holdfast.Holdfast, name: str, **arguments: Any) -> Any:
-    return ctx.call(name, arguments, caller=Caller(agent="ai:far@away", source="api"))
+def remote(hold: holdfast.Holdfast, name: str, **arguments: Any) -> Any:
+    return hold.call(name, arguments, caller=Caller(agent="ai:far@away", source="api"))
 
 
-def test_a_remote_caller_names_a_snapshot_and_no_path(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
-    done = ctx.backup()
+def test_a_remote_caller_names_a_snapshot_and_no_path(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+    done = hold.backup()
     for path in (done.path, "../memory.db.backups/" + done.snapshot, "/etc/passwd", ".", "~/x", f"./{done.snapshot}"):
         with pytest.raises(Forbidden):
-            remote(ctx, "restore", **{"from": path})
+            remote(hold, "restore", **{"from": path})
     with pytest.raises(NotFound):
-        remote(ctx, "restore", **{"from": "holdfast-20200101T000000.000000Z.db"})
+        remote(hold, "restore", **{"from": "holdfast-20200101T000000.000000Z.db"})
     with pytest.raises(Forbidden):
-        remote(ctx, "backup", to=str(tmp_path))
-    assert remote(ctx, "restore", **{"from": done.snapshot}).restored
+        remote(hold, "backup", to=str(tmp_path))
+    assert remote(hold, "restore", **{"from": done.snapshot}).restored
 
 
-def test_a_key_that_reaches_only_some_namespaces_has_no_part_in_backups(ctx: holdfast.Holdfast) -> None:
-    done = ctx.backup()
+def test_a_key_that_reaches_only_some_namespaces_has_no_part_in_backups(hold: holdfast.Holdfast) -> None:
+    done = hold.backup()
     confined = Caller(agent="ai:admin@here", namespaces=("team",))
     for name, arguments in (("backup", {}), ("restore", {"from": done.snapshot})):
         with pytest.raises(Forbidden):
-            ctx.call(name, arguments, caller=confined)
+            hold.call(name, arguments, caller=confined)
 
 
-def test_backups_are_an_administrators_business(ctx: holdfast.Holdfast) -> None:
+def test_backups_are_an_administrators_business(hold: holdfast.Holdfast) -> None:
     writer = Caller(agent="ai:writer@here", right="write")
     for name, arguments in (("backup", {}), ("backup_list", {}), ("restore", {"from": "x"}), ("doctor", {})):
         with pytest.raises(Forbidden):
-            ctx.call(name, arguments, caller=writer)
+            hold.call(name, arguments, caller=writer)
 
 
-def test_a_snapshot_without_a_manifest_is_listed_as_unusable(ctx: holdfast.Holdfast) -> None:
-    done = ctx.backup()
+def test_a_snapshot_without_a_manifest_is_listed_as_unusable(hold: holdfast.Holdfast) -> None:
+    done = hold.backup()
     without_manifest(Path(done.path))
-    answer = ctx.backup_list()
+    answer = hold.backup_list()
     assert (answer.snapshots, answer.unusable) == ([], [done.snapshot])
     with pytest.raises(Invalid):
-        ctx.restore(done.snapshot)
+        hold.restore(done.snapshot)
 
 
 def test_a_directory_whose_newest_snapshot_lost_its_manifest_is_not_taken_for_an_older_one(
-    ctx: holdfast.Holdfast,
+    hold: holdfast.Holdfast,
 ) -> None:
-    ctx.backup()
-    newest = ctx.backup()
+    hold.backup()
+    newest = hold.backup()
     without_manifest(Path(newest.path))
     with pytest.raises(Invalid, match=newest.snapshot):
-        ctx.restore(str(backups_of(ctx)))
+        hold.restore(str(backups_of(hold)))
 
 
 def test_snapshots_taken_at_the_same_moment_do_not_take_each_others_place(db: str) -> None:
-    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: 1_790_000_000_000_000) as ctx:
-        ctx.store("One", "first")
+    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: 1_790_000_000_000_000) as hold:
+        hold.store("One", "first")
         with ThreadPoolExecutor(4) as pool:
-            made = list(pool.map(lambda _: ctx.backup().snapshot, range(4)))
-        assert sorted(made) == sorted({one.snapshot for one in ctx.backup_list().snapshots})
+            made = list(pool.map(lambda _: hold.backup().snapshot, range(4)))
+        assert sorted(made) == sorted({one.snapshot for one in hold.backup_list().snapshots})
         assert len(set(made)) == 4

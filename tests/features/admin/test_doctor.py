@@ -20,18 +20,18 @@ from holdfast.settings import Settings
 
 
 @pytest.fixture
-def full_store(ctx: holdfast.Holdfast) -> holdfast.Holdfast:
+def full_store(hold: holdfast.Holdfast) -> holdfast.Holdfast:
     for number in range(40):
-        ctx.store(title=f"Title {number}", content=f"the quick brown fox number {number} " * 20, tags=["fox"])
-    return ctx
+        hold.store(title=f"Title {number}", content=f"the quick brown fox number {number} " * 20, tags=["fox"])
+    return hold
 
 
-def severities(ctx: holdfast.Holdfast) -> dict[str, str]:
-    return {section.name: section.severity for section in ctx.doctor().sections}
+def severities(hold: holdfast.Holdfast) -> dict[str, str]:
+    return {section.name: section.severity for section in hold.doctor().sections}
 
 
-def list_findings(ctx: holdfast.Holdfast) -> str:
-    return " | ".join(finding.what for section in ctx.doctor().sections for finding in section.findings)
+def list_findings(hold: holdfast.Holdfast) -> str:
+    return " | ".join(finding.what for section in hold.doctor().sections for finding in section.findings)
 
 
 def by_hand(db: str, sql: str) -> None:
@@ -53,9 +53,9 @@ def well(engine: str) -> dict[str, str]:
     return sections if engine == "sqlite" else {**sections, "storage": "warn"}
 
 
-def test_a_fresh_store_is_well(engine: str, ctx: holdfast.Holdfast, well: dict[str, str]) -> None:
-    assert severities(ctx) == well
-    assert (ctx.doctor().status, "fsync is off" in list_findings(ctx)) == (("ok", False), ("warn", True))[
+def test_a_fresh_store_is_well(engine: str, hold: holdfast.Holdfast, well: dict[str, str]) -> None:
+    assert severities(hold) == well
+    assert (hold.doctor().status, "fsync is off" in list_findings(hold)) == (("ok", False), ("warn", True))[
         engine == "postgres"
     ]
 
@@ -98,10 +98,10 @@ def test_a_row_edited_by_hand_is_found(full_store: holdfast.Holdfast, db: str, s
 @pytest.mark.parametrize(("behind", "severity"), [(60 * SECOND, "ok"), (DAY, "warn"), (8 * DAY, "critical")])
 def test_a_clock_that_went_back_is_found(db: str, behind: int, severity: str) -> None:
     times = {"now": 1_790_000_000 * SECOND}
-    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: times["now"]) as ctx:
-        ctx.store(title="One", content="first")
+    with holdfast.open(db, agent_id="ai:tester@here", now=lambda: times["now"]) as hold:
+        hold.store(title="One", content="first")
         times["now"] -= behind
-        assert severities(ctx)["clock"] == severity
+        assert severities(hold)["clock"] == severity
 
 
 @pytest.mark.parametrize(

@@ -96,68 +96,68 @@ def pair(engine: str, target_engine: str, new_place: Callable[[str], str]) -> Pa
 
 @pytest.fixture
 def source(pair: Pair) -> Iterator[holdfast.Holdfast]:
-    with open_at(pair.source) as ctx:
-        furnish(ctx)
-        yield ctx
+    with open_at(pair.source) as hold:
+        furnish(hold)
+        yield hold
 
 
 def open_at(address: str, now: Callable[[], int] = NOW) -> holdfast.Holdfast:
     return holdfast.open(address, agent_id="ai:tester@here", now=now)
 
 
-def furnish(ctx: holdfast.Holdfast) -> None:
+def furnish(hold: holdfast.Holdfast) -> None:
     """Add a record of every kind."""
-    kept = [ctx.store(title=f"Odd {number}", content=text, tags=["odd", text[:5]]) for number, text in enumerate(ODD)]
+    kept = [hold.store(title=f"Odd {number}", content=text, tags=["odd", text[:5]]) for number, text in enumerate(ODD)]
     kept += [
-        ctx.store(title=f"Memory {number}", content=f"number {number} of many", tags=["some"], embedding=NEAR)
+        hold.store(title=f"Memory {number}", content=f"number {number} of many", tags=["some"], embedding=NEAR)
         for number in range(20)
     ]
-    with ctx.ctx.store.transaction() as session:
+    with hold.ctx.store.transaction() as session:
         due = embedding_store.filter_due(session, "passages", [one.id for one in kept[:3]])
         embedding_store.put_embeddings(session, [passage for one in due for passage in passages(one)])
         embedding_store.set_watermark(session, "passages", embedding_store.Watermark(due[-1].row, 3))
-    ctx.update(kept[5].id, content="changed", tags=["other"])
-    ctx.update(kept[5].id, content="changed again", priority=9)
-    ctx.link(source_id=kept[10].id, target_id=kept[1].id, relation="derived_from")
-    ctx.link(source_id=kept[0].id, target_id=kept[1].id, relation="supersedes")
-    ctx.link(source_id=kept[2].id, target_id=kept[3].id)
-    ctx.kg_invalidate(source_id=kept[2].id, target_id=kept[3].id, relation="related_to")
-    ctx.entity_register(canonical_name="Ada", namespace="people", aliases=["Countess", "A. L."])
-    private = ctx.store(title="Secret", content="for few", scope="private")
-    ctx.grant(private.id, "ai:friend@here")
-    ctx.namespace_set_standard(namespace="global", id=kept[6].id)
-    ctx.agent_register(agent_id="ai:other@here", agent_type="ai:helper", capabilities=["x"])
-    ctx.notify(target_agent_id="ai:tester@here", title="Hello", payload="read")
-    ctx.inbox_read(ids=[ctx.inbox().messages[0].id])
-    ctx.notify(target_agent_id="ai:tester@here", title="Hello", payload="unread")
+    hold.update(kept[5].id, content="changed", tags=["other"])
+    hold.update(kept[5].id, content="changed again", priority=9)
+    hold.link(source_id=kept[10].id, target_id=kept[1].id, relation="derived_from")
+    hold.link(source_id=kept[0].id, target_id=kept[1].id, relation="supersedes")
+    hold.link(source_id=kept[2].id, target_id=kept[3].id)
+    hold.kg_invalidate(source_id=kept[2].id, target_id=kept[3].id, relation="related_to")
+    hold.entity_register(canonical_name="Ada", namespace="people", aliases=["Countess", "A. L."])
+    private = hold.store(title="Secret", content="for few", scope="private")
+    hold.grant(private.id, "ai:friend@here")
+    hold.namespace_set_standard(namespace="global", id=kept[6].id)
+    hold.agent_register(agent_id="ai:other@here", agent_type="ai:helper", capabilities=["x"])
+    hold.notify(target_agent_id="ai:tester@here", title="Hello", payload="read")
+    hold.inbox_read(ids=[hold.inbox().messages[0].id])
+    hold.notify(target_agent_id="ai:tester@here", title="Hello", payload="unread")
     skill = "---\nname: deploy\ndescription: How.\n---\n"
-    ctx.skill_register(inline_skill=skill, files=[{"path": "odd", "content": text} for text in ODD[:1]])
-    ctx.skill_register(inline_skill=skill + "Differently.\n")
-    ctx.capture_turn(host_session_id="s-1", host_turn_index=0, role="user", content="Mend it.")
-    ctx.ingest(content="# Notes\n\nA paragraph of a document.\n", namespace="docs", source_uri="doc:notes")
-    ctx.key_create(name="laptop", scope="read", namespaces=["team/*"])
-    ctx.key_revoke(ctx.key_create(name="lost").id)
-    furnish_with_conclusions(ctx, [kept[7].id, kept[11].id])
-    ctx.delete(kept[7].id)
-    ctx.archive(ids=[kept[8].id, kept[9].id])
-    ctx.archive_purge(ids=[kept[9].id])
-    ctx.store(title="Short", content="soon over", tier="short", expires_at=format_timestamp(NOW.at + SECOND))
+    hold.skill_register(inline_skill=skill, files=[{"path": "odd", "content": text} for text in ODD[:1]])
+    hold.skill_register(inline_skill=skill + "Differently.\n")
+    hold.capture_turn(host_session_id="s-1", host_turn_index=0, role="user", content="Mend it.")
+    hold.ingest(content="# Notes\n\nA paragraph of a document.\n", namespace="docs", source_uri="doc:notes")
+    hold.key_create(name="laptop", scope="read", namespaces=["team/*"])
+    hold.key_revoke(hold.key_create(name="lost").id)
+    furnish_with_conclusions(hold, [kept[7].id, kept[11].id])
+    hold.delete(kept[7].id)
+    hold.archive(ids=[kept[8].id, kept[9].id])
+    hold.archive_purge(ids=[kept[9].id])
+    hold.store(title="Short", content="soon over", tier="short", expires_at=format_timestamp(NOW.at + SECOND))
     NOW.at += 2 * SECOND
-    ctx.gc()
-    found = ctx.recall(context="number of many")
-    ctx.feedback(found.recall_id, "used", [found.memories[0].id])
-    use.flush_access_log(ctx.ctx)
-    furnish_with_curating(ctx)
-    furnish_for_agents(ctx)
-    ctx.compact(older_than=0)
-    ctx.peer_add(
+    hold.gc()
+    found = hold.recall(context="number of many")
+    hold.feedback(found.recall_id, "used", [found.memories[0].id])
+    use.flush_access_log(hold.ctx)
+    furnish_with_curating(hold)
+    furnish_for_agents(hold)
+    hold.compact(older_than=0)
+    hold.peer_add(
         name="desk", token=format_token(PeerToken("elsewhere", bytes(32))), tell=["team/**"], take=[], admin=True
     )
-    ctx.call("peer_hello", REGISTRY["peer_hello"].examples[0].arguments)
-    disagree(ctx, kept[0].id, "said elsewhere", owner="ai:tester@here")
+    hold.call("peer_hello", REGISTRY["peer_hello"].examples[0].arguments)
+    disagree(hold, kept[0].id, "said elsewhere", owner="ai:tester@here")
     said = "A paragraph that says the same as one that was said before it."
-    assert [ctx.store(title=title, content=said).outcome for title in ("Once", "Again")][1] == "restated"
-    with ctx.ctx.store.transaction() as session:
+    assert [hold.store(title=title, content=said).outcome for title in ("Once", "Again")][1] == "restated"
+    with hold.ctx.store.transaction() as session:
         llm_store.cache_answer(session, "a question", "a model", "an answer", NOW.at)
         asked = {"id": "a call", "agent": "ai:tester@here", "task": "tags", "model": "a model", "tokens": 7}
         llm_store.reserve_tokens(session, **asked, now=NOW.at)
@@ -177,31 +177,31 @@ def furnish(ctx: holdfast.Holdfast) -> None:
         hook_sessions.put_session(session, "a session", hook_sessions.HookSession(1, (kept[0].id,)), NOW.at)
 
 
-def furnish_for_agents(ctx: holdfast.Holdfast) -> None:
+def furnish_for_agents(hold: holdfast.Holdfast) -> None:
     """Add the records that agents keep beside memories."""
-    ctx.principal_merge(alias="slack:U42", principal="ann")
-    ctx.fact_set(key="k", value="v", principal="gone")
-    ctx.principal_purge(name="gone")
-    ctx.task_add(title=ODD[0], due_at="2020-01-01", payload={"odd": ODD[1]}, unique_key="k", repeat="daily")
-    (taken,) = ctx.task_claim().claimed
-    ctx.task_finish(id=taken.task.id, token=taken.token, result=ODD[0])
-    ctx.price_set(model="m", input="3")
-    ctx.budget_set(principal="*", tokens=10)
-    ctx.usage_record(model="m", input_tokens=3, session=ODD[0])
-    ctx.run_open(topology="t", phases=["one"], inputs={"odd": ODD[0]})
-    ctx.session_keep(session_id="s", provider="p")
-    ctx.outcome_record(score=-1, domain="d", what=ODD[0])
-    ctx.conversation_say(turns=[{"role": "user", "content": text} for text in ODD], channel=ODD[0][:9])
-    ctx.interaction_record(status="denied", reason=ODD[0][:9], principal="ann")
-    ctx.onboarding_tell(step="introduce", principal="ann")
-    ctx.conversation_consolidate(force=True)
-    hook = ctx.subscribe(url="https://hooks.example.com/", secret="0123456789abcdef").id
+    hold.principal_merge(alias="slack:U42", principal="ann")
+    hold.fact_set(key="k", value="v", principal="gone")
+    hold.principal_purge(name="gone")
+    hold.task_add(title=ODD[0], due_at="2020-01-01", payload={"odd": ODD[1]}, unique_key="k", repeat="daily")
+    (taken,) = hold.task_claim().claimed
+    hold.task_finish(id=taken.task.id, token=taken.token, result=ODD[0])
+    hold.price_set(model="m", input="3")
+    hold.budget_set(principal="*", tokens=10)
+    hold.usage_record(model="m", input_tokens=3, session=ODD[0])
+    hold.run_open(topology="t", phases=["one"], inputs={"odd": ODD[0]})
+    hold.session_keep(session_id="s", provider="p")
+    hold.outcome_record(score=-1, domain="d", what=ODD[0])
+    hold.conversation_say(turns=[{"role": "user", "content": text} for text in ODD], channel=ODD[0][:9])
+    hold.interaction_record(status="denied", reason=ODD[0][:9], principal="ann")
+    hold.onboarding_tell(step="introduce", principal="ann")
+    hold.conversation_consolidate(force=True)
+    hook = hold.subscribe(url="https://hooks.example.com/", secret="0123456789abcdef").id
     about = {"seq": 1, "event": "memory_store", "record": "a memory", "attempts": 3, "status": 500, "error": ODD[0]}
-    with ctx.ctx.store.transaction() as session:
+    with hold.ctx.store.transaction() as session:
         session.do("delivery_put", subscription=hook, state="dead", at=NOW.at, number=1, **about)
 
 
-def furnish_with_curating(ctx: holdfast.Holdfast) -> None:
+def furnish_with_curating(hold: holdfast.Holdfast) -> None:
     """Add curation runs, notes and proposals."""
     said = "The quokka keeps ten hours for all of its dreams in the trees."
     for title, text in (
@@ -210,32 +210,32 @@ def furnish_with_curating(ctx: holdfast.Holdfast) -> None:
         ("Hours", said.replace("ten", "9")),
     ):
         NOW.at += SECOND
-        ctx.store(title=title, content=text, namespace="zoo")
-    done = ctx.curate(apply=True)
+        hold.store(title=title, content=text, namespace="zoo")
+    done = hold.curate(apply=True)
     assert min(done.changed, done.proposed) > 0
-    ctx.persona_generate("quokka")
-    with ctx.ctx.store.transaction() as session:
+    hold.persona_generate("quokka")
+    with hold.ctx.store.transaction() as session:
         leases.acquire(session, "other", "somebody", NOW.at + SECOND, NOW.at)
 
 
-def furnish_with_conclusions(ctx: holdfast.Holdfast, sources: list[str]) -> None:
+def furnish_with_conclusions(hold: holdfast.Holdfast, sources: list[str]) -> None:
     """Add policies, reflections, approvals in every state, proposals and dismissals."""
-    ctx.policy_set(namespace="*", max_reflection_depth=4, invalidation_hops=3)
-    ctx.policy_set(namespace="global", require_approval_above_depth=1, self_approval=True)
-    ctx.policy_set(namespace="team", skill_promotion_min_depth=2)
-    ctx.policy_clear(namespace="team")
-    first = ctx.reflect(source_ids=sources, title="So", content="It follows.")
+    hold.policy_set(namespace="*", max_reflection_depth=4, invalidation_hops=3)
+    hold.policy_set(namespace="global", require_approval_above_depth=1, self_approval=True)
+    hold.policy_set(namespace="team", skill_promotion_min_depth=2)
+    hold.policy_clear(namespace="team")
+    first = hold.reflect(source_ids=sources, title="So", content="It follows.")
     asked = [
-        ctx.reflect(source_ids=[first.id], title=f"Asked {number}", content=text, metadata={"odd": text})
+        hold.reflect(source_ids=[first.id], title=f"Asked {number}", content=text, metadata={"odd": text})
         for number, text in enumerate(ODD)
     ]
-    ctx.pending_approve(id=asked[0].pending_id)
-    ctx.pending_reject(id=asked[1].pending_id, reason=ODD[0])
+    hold.pending_approve(id=asked[0].pending_id)
+    hold.pending_reject(id=asked[1].pending_id, reason=ODD[0])
     for number in range(3):
-        ctx.store(title=f"Soup {number}", content="Soup is served at noon.", namespace="lunch")
-    offered = {one.namespace: one.offer_id for one in ctx.reflect_suggest().suggestions}
-    ctx.reflect_dismiss(offer_id=offered["lunch"])
-    ctx.invalidations_dismiss(ids=[ctx.invalidations().invalidations[0].id], reason=ODD[0])
+        hold.store(title=f"Soup {number}", content="Soup is served at noon.", namespace="lunch")
+    offered = {one.namespace: one.offer_id for one in hold.reflect_suggest().suggestions}
+    hold.reflect_dismiss(offer_id=offered["lunch"])
+    hold.invalidations_dismiss(ids=[hold.invalidations().invalidations[0].id], reason=ODD[0])
 
 
 def passages(due: embedding_store.DueMemory) -> list[embedding_store.PassageEmbedding]:
@@ -249,36 +249,36 @@ def passages(due: embedding_store.DueMemory) -> list[embedding_store.PassageEmbe
     ]
 
 
-def everything(ctx: holdfast.Holdfast) -> dict[str, list[tuple[Any, ...]]]:
+def everything(hold: holdfast.Holdfast) -> dict[str, list[tuple[Any, ...]]]:
     """Return every row of every table."""
-    with ctx.ctx.store.reading() as session:
+    with hold.ctx.store.reading() as session:
         return {table.name: table.rows(session, None) for table in tables()}
 
 
-def read_views(ctx: holdfast.Holdfast) -> dict[str, Any]:
+def read_views(hold: holdfast.Holdfast) -> dict[str, Any]:
     """Read everything that users see of a store."""
     return {
-        "export": {**ctx.export(), "exported_at": ""},
-        "events": ctx.events(after=0, limit=1000).events,
-        "keys": ctx.key_list().keys,
-        "inbox": ctx.inbox().messages,
-        "archive": ctx.archive_list(),
-        "policies": [ctx.policy_get(namespace=place) for place in ("global", "team", "else")],
-        "waiting": ctx.pending_list().pending,
-        "offers": ctx.reflect_suggest(again=True, dry_run=True).suggestions,
-        "stale": ctx.invalidations().invalidations,
-        "skills": ctx.skill_list(),
-        "found": {found.title for found in ctx.search(query="number many").results},
-        "near": {found.title for found in ctx.recall(context="of", embedding=NEAR, limit=50).memories},
-        "spans": ctx.recall(context="of", embedding={**NEAR, "model": "passages"}, limit=1).memories,
-        "vectors": ctx.stats().embeddings,
+        "export": {**hold.export(), "exported_at": ""},
+        "events": hold.events(after=0, limit=1000).events,
+        "keys": hold.key_list().keys,
+        "inbox": hold.inbox().messages,
+        "archive": hold.archive_list(),
+        "policies": [hold.policy_get(namespace=place) for place in ("global", "team", "else")],
+        "waiting": hold.pending_list().pending,
+        "offers": hold.reflect_suggest(again=True, dry_run=True).suggestions,
+        "stale": hold.invalidations().invalidations,
+        "skills": hold.skill_list(),
+        "found": {found.title for found in hold.search(query="number many").results},
+        "near": {found.title for found in hold.recall(context="of", embedding=NEAR, limit=50).memories},
+        "spans": hold.recall(context="of", embedding={**NEAR, "model": "passages"}, limit=1).memories,
+        "vectors": hold.stats().embeddings,
     }
 
 
-def must_be_well(ctx: holdfast.Holdfast) -> None:
-    assert ctx.verify().intact
-    assert ctx.ctx.store.faults() == []
-    assert [one for one in ctx.doctor().sections if one.severity == "critical"] == []
+def must_be_well(hold: holdfast.Holdfast) -> None:
+    assert hold.verify().intact
+    assert hold.ctx.store.faults() == []
+    assert [one for one in hold.doctor().sections if one.severity == "critical"] == []
 
 
 def stopping(after: int, before: Callable[[], None] = lambda: None) -> Progress:
@@ -369,14 +369,14 @@ def test_an_interrupted_move_is_no_store_and_goes_on_when_it_is_run_again(
         must_be_well(moved)
 
 
-def change(ctx: holdfast.Holdfast) -> None:
+def change(hold: holdfast.Holdfast) -> None:
     """Make changes that an unfinished copy must not keep: moved titles, removed tags and embeddings."""
-    one, other = (ctx.search(query=f"Memory {number}").results[0].id for number in (12, 17))
-    ctx.update(one, title="Aside")
-    ctx.update(other, title="Memory 12", tags=[], content="it has another's title")
-    ctx.update(one, title="Memory 17")
-    ctx.delete(ctx.search(query="Memory 13").results[0].id)
-    ctx.store(title="New", content="came between")
+    one, other = (hold.search(query=f"Memory {number}").results[0].id for number in (12, 17))
+    hold.update(one, title="Aside")
+    hold.update(other, title="Memory 12", tags=[], content="it has another's title")
+    hold.update(one, title="Memory 17")
+    hold.delete(hold.search(query="Memory 13").results[0].id)
+    hold.store(title="New", content="came between")
 
 
 def test_what_is_written_while_a_store_is_moved_is_moved_too(pair: Pair, source: holdfast.Holdfast) -> None:

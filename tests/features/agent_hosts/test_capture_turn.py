@@ -13,7 +13,7 @@ from holdfast.kernel.errors import Invalid, NotFound
 
 
 @pytest.fixture
-def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
@@ -34,9 +34,9 @@ def write_transcript(path: Path, *texts: str) -> Path:
     )
 
 
-def test_a_turn_is_kept_with_who_said_it_when_and_in_which_session(ctx: Any) -> None:
+def test_a_turn_is_kept_with_who_said_it_when_and_in_which_session(hold: Any) -> None:
     done = capture(
-        ctx,
+        hold,
         3,
         "Where is the key?",
         timestamp_iso="2026-01-31T08:00:00Z",
@@ -44,101 +44,101 @@ def test_a_turn_is_kept_with_who_said_it_when_and_in_which_session(ctx: Any) -> 
         tool_calls=[{"tool": "Read", "brief": "a file"}],
     )
     assert (done.outcome, done.dedup_hit, done.layer) == ("stored", False, "L4")
-    memory = ctx.get(done.memory_id)
+    memory = hold.get(done.memory_id)
     assert (memory.content, memory.speaker, memory.thread, memory.place) == ("Where is the key?", "user", "s-1", 3)
     assert (memory.memory_kind, memory.occurred_at) == ("conversation", "2026-01-31T08:00:00.000000Z")
     assert memory.source_uri == "uri:claude-code:s-1#3"
     assert memory.metadata["tool_calls"] == [{"tool": "Read", "brief": "a file"}]
 
 
-def test_a_turn_told_twice_is_kept_once_and_told_otherwise_is_changed(ctx: Any) -> None:
-    first = capture(ctx, 0, "Where is the")
-    again = capture(ctx, 0, "Where is the")
-    longer = capture(ctx, 0, "Where is the key?")
+def test_a_turn_told_twice_is_kept_once_and_told_otherwise_is_changed(hold: Any) -> None:
+    first = capture(hold, 0, "Where is the")
+    again = capture(hold, 0, "Where is the")
+    longer = capture(hold, 0, "Where is the key?")
     assert [one.memory_id for one in (again, longer)] == [first.memory_id] * 2
     assert [(one.outcome, one.dedup_hit) for one in (again, longer)] == [("unchanged", True), ("updated", True)]
-    assert list_captured(ctx) == [(0, "user", "Where is the key?")]
+    assert list_captured(hold) == [(0, "user", "Where is the key?")]
 
 
-def test_the_same_words_in_another_turn_or_session_are_said_again(ctx: Any) -> None:
-    ids = {capture(ctx, 0, "Yes.").memory_id, capture(ctx, 2, "Yes.").memory_id}
-    ids.add(ctx.capture_turn(host_session_id="s-2", host_turn_index=0, role="user", content="Yes.").memory_id)
+def test_the_same_words_in_another_turn_or_session_are_said_again(hold: Any) -> None:
+    ids = {capture(hold, 0, "Yes.").memory_id, capture(hold, 2, "Yes.").memory_id}
+    ids.add(hold.capture_turn(host_session_id="s-2", host_turn_index=0, role="user", content="Yes.").memory_id)
     assert len(ids) == 3
 
 
-def test_a_turn_that_was_deleted_stays_deleted(ctx: Any) -> None:
-    id = capture(ctx, 0, "Forget me.").memory_id
-    ctx.delete(id)
-    assert (capture(ctx, 0, "Forget me.").outcome, capture(ctx, 0, "Again.").outcome) == ("unchanged", "left")
-    assert list_captured(ctx) == []
+def test_a_turn_that_was_deleted_stays_deleted(hold: Any) -> None:
+    id = capture(hold, 0, "Forget me.").memory_id
+    hold.delete(id)
+    assert (capture(hold, 0, "Forget me.").outcome, capture(hold, 0, "Again.").outcome) == ("unchanged", "left")
+    assert list_captured(hold) == []
 
 
-def test_what_our_own_tools_answered_is_not_kept(ctx: Any) -> None:
-    done = capture(ctx, 1, "Old words.", "tool_result", tool_calls=[{"tool": "mcp__holdfast__memory_recall"}])
+def test_what_our_own_tools_answered_is_not_kept(hold: Any) -> None:
+    done = capture(hold, 1, "Old words.", "tool_result", tool_calls=[{"tool": "mcp__holdfast__memory_recall"}])
     assert (done.memory_id, done.outcome, done.dedup_hit) == (None, "left_out", False)
-    ctx.store(title="Deploy day", content="We deploy on Tuesdays.")
-    assert capture(ctx, 2, ctx.context("when do we deploy?").text).outcome == "left_out"
-    assert list_captured(ctx) == []
+    hold.store(title="Deploy day", content="We deploy on Tuesdays.")
+    assert capture(hold, 2, hold.context("when do we deploy?").text).outcome == "left_out"
+    assert list_captured(hold) == []
 
 
-def test_what_is_wrong_with_a_turn_is_told_and_nothing_kept(ctx: Any) -> None:
+def test_what_is_wrong_with_a_turn_is_told_and_nothing_kept(hold: Any) -> None:
     with pytest.raises(Invalid, match="timestamp_iso"):
-        capture(ctx, 0, "x", timestamp_iso="yesterday")
+        capture(hold, 0, "x", timestamp_iso="yesterday")
     with pytest.raises(Invalid, match="NUL"):
-        capture(ctx, 0, "a\x00b")
+        capture(hold, 0, "a\x00b")
     with pytest.raises(Invalid, match="must not be empty"):
-        capture(ctx, 0, " \n ")
-    assert list_captured(ctx) == []
-    future = capture(ctx, 0, "x", timestamp_iso="2999-01-01T00:00:00Z")
+        capture(hold, 0, " \n ")
+    assert list_captured(hold) == []
+    future = capture(hold, 0, "x", timestamp_iso="2999-01-01T00:00:00Z")
     assert future.notes == ["time '2999-01-01T00:00:00Z' is in the future; stored without a time"]
 
 
-def test_a_long_turn_is_kept_in_parts_and_told_by_the_first(ctx: Any) -> None:
-    done = capture(ctx, 0, "word " * 30_000)
-    assert ctx.get(done.memory_id).title.endswith("part 1")
-    assert len(list_captured(ctx)) == 3
+def test_a_long_turn_is_kept_in_parts_and_told_by_the_first(hold: Any) -> None:
+    done = capture(hold, 0, "word " * 30_000)
+    assert hold.get(done.memory_id).title.endswith("part 1")
+    assert len(list_captured(hold)) == 3
 
 
-def test_turns_that_were_captured_are_not_doubled_by_their_transcript(ctx: Any, tmp_path: Path) -> None:
+def test_turns_that_were_captured_are_not_doubled_by_their_transcript(hold: Any, tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "s-1.jsonl", "Mend it.", "Yes.", "More.", "Yes.", "Thanks.")
-    capture(ctx, 0, "Mend it.")
-    capture(ctx, 1, "Yes.", "assistant")
-    capture(ctx, 2, "Yes.", "assistant")
-    planned = ctx.recover(transcript=str(path), dry_run=True)
-    done = ctx.recover(transcript=str(path))
+    capture(hold, 0, "Mend it.")
+    capture(hold, 1, "Yes.", "assistant")
+    capture(hold, 2, "Yes.", "assistant")
+    planned = hold.recover(transcript=str(path), dry_run=True)
+    done = hold.recover(transcript=str(path))
     assert (done.imported, done.joined, done.unchanged) == (planned.imported, planned.joined, 0) == (2, 3, 0)
-    assert list_captured(ctx) == [
+    assert list_captured(hold) == [
         (0, "user", "Mend it."),
         (1, "assistant", "Yes."),
         (2, "user", "More."),
         (3, "assistant", "Yes."),
         (4, "user", "Thanks."),
     ]
-    assert (ctx.recover(transcript=str(path)).unchanged, len(list_captured(ctx))) == (5, 5)
-    assert ctx.mine(str(path)).unchanged == 5
+    assert (hold.recover(transcript=str(path)).unchanged, len(list_captured(hold))) == (5, 5)
+    assert hold.mine(str(path)).unchanged == 5
 
 
-def test_turns_found_in_a_transcript_are_not_doubled_when_a_host_tells_of_them_later(ctx: Any, tmp_path: Path) -> None:
-    ctx.recover(transcript=str(write_transcript(tmp_path / "s-1.jsonl", "Mend it.", "Yes.", "More.", "Yes.")))
-    told = [capture(ctx, 0, "Mend it."), *(capture(ctx, n, "Yes.", "assistant") for n in (1, 2, 3))]
+def test_turns_found_in_a_transcript_are_not_doubled_when_a_host_tells_of_them_later(hold: Any, tmp_path: Path) -> None:
+    hold.recover(transcript=str(write_transcript(tmp_path / "s-1.jsonl", "Mend it.", "Yes.", "More.", "Yes.")))
+    told = [capture(hold, 0, "Mend it."), *(capture(hold, n, "Yes.", "assistant") for n in (1, 2, 3))]
     assert [one.outcome for one in told] == ["joined", "joined", "joined", "stored"]
     assert len({one.memory_id for one in told}) == 4
-    assert [capture(ctx, 1, "Yes.", "assistant").outcome, len(list_captured(ctx))] == ["unchanged", 5]
+    assert [capture(hold, 1, "Yes.", "assistant").outcome, len(list_captured(hold))] == ["unchanged", 5]
 
 
-def test_recover_takes_the_last_turns_since_a_moment(ctx: Any, tmp_path: Path) -> None:
+def test_recover_takes_the_last_turns_since_a_moment(hold: Any, tmp_path: Path) -> None:
     entries = [exports.code_entry("user", f"x-{n}", f"Turn {n}", timestamp=f"2026-01-30T0{n}:00:00Z") for n in range(6)]
     path = exports.write_lines(tmp_path / "s.jsonl", *entries)
-    planned = ctx.recover(transcript=str(path), limit=2, dry_run=True)
-    assert (planned.imported, planned.left_out, list_captured(ctx)) == (2, {"before": 4}, [])
-    ctx.recover(transcript=str(path), limit=2)
-    assert [content for _, _, content in list_captured(ctx)] == ["Turn 4", "Turn 5"]
-    ctx.recover(transcript=str(path), since="2026-01-30T02:30:00Z")
-    assert [content for _, _, content in list_captured(ctx)] == ["Turn 3", "Turn 4", "Turn 5"]
+    planned = hold.recover(transcript=str(path), limit=2, dry_run=True)
+    assert (planned.imported, planned.left_out, list_captured(hold)) == (2, {"before": 4}, [])
+    hold.recover(transcript=str(path), limit=2)
+    assert [content for _, _, content in list_captured(hold)] == ["Turn 4", "Turn 5"]
+    hold.recover(transcript=str(path), since="2026-01-30T02:30:00Z")
+    assert [content for _, _, content in list_captured(hold)] == ["Turn 3", "Turn 4", "Turn 5"]
 
 
 def test_recover_finds_the_newest_transcripts_of_this_folder(
-    ctx: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hold: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = tmp_path / "my shop"
     here.mkdir()
@@ -146,49 +146,49 @@ def test_recover_finds_the_newest_transcripts_of_this_folder(
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
     with pytest.raises(NotFound, match="give one with --transcript"):
-        ctx.recover()
+        hold.recover()
     project = "".join(sign if sign.isalnum() else "-" for sign in str(here))
     one = write_transcript(tmp_path / "claude" / "projects" / project / "s-1.jsonl", "Claude, mend it.")
     other = exports.codex(tmp_path / "codex" / "sessions" / "2025" / "10" / "rollout-1.jsonl", str(here))
     exports.codex(tmp_path / "codex" / "sessions" / "2025" / "11" / "rollout-2.jsonl", "/elsewhere")
     os.utime(one, (1, 1_800_000_000))
     os.utime(other, (1, 1_700_000_000))
-    assert ctx.recover(dry_run=True, sessions=1).transcripts == [str(one)]
-    assert ctx.recover(host="codex", dry_run=True).transcripts == [str(other)]
-    done = ctx.recover()
+    assert hold.recover(dry_run=True, sessions=1).transcripts == [str(one)]
+    assert hold.recover(host="codex", dry_run=True).transcripts == [str(other)]
+    done = hold.recover()
     assert (done.transcripts, done.format, done.imported) == ([str(other), str(one)], "codex/claude-code", 3)
 
 
-def test_recover_refuses_what_is_no_transcript(ctx: Any, tmp_path: Path) -> None:
+def test_recover_refuses_what_is_no_transcript(hold: Any, tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="is not a transcript"):
-        ctx.recover(transcript=str(exports.mbox(tmp_path / "mail")))
+        hold.recover(transcript=str(exports.mbox(tmp_path / "mail")))
     with pytest.raises(Invalid, match="use mine"):
-        ctx.recover(transcript=str(tmp_path))
+        hold.recover(transcript=str(tmp_path))
     with pytest.raises(NotFound):
-        ctx.recover(transcript=str(tmp_path / "nowhere"))
+        hold.recover(transcript=str(tmp_path / "nowhere"))
 
 
-def test_a_transcript_whose_last_line_was_cut_by_the_crash_gives_the_others(ctx: Any, tmp_path: Path) -> None:
+def test_a_transcript_whose_last_line_was_cut_by_the_crash_gives_the_others(hold: Any, tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "s-1.jsonl", "Mend it.", "I do.")
     with path.open("a") as file:
         file.write(json.dumps(exports.code_entry("user", "x-2", "Lost words"))[:-20])
-    done = ctx.recover(transcript=str(path))
+    done = hold.recover(transcript=str(path))
     assert (done.imported, done.rejected, done.problems[0].where) == (2, 1, "s-1.jsonl:3")
 
 
 def test_a_turn_that_is_mined_for_ever_is_kept_for_ever_however_it_came_first(
-    ctx: Any, clock: Any, tmp_path: Path
+    hold: Any, clock: Any, tmp_path: Path
 ) -> None:
     path = str(write_transcript(tmp_path / "s-1.jsonl", "Mend it.", "Yes."))
-    capture(ctx, 0, "Mend it.", tier="mid")
-    ctx.recover(transcript=path, tier="mid")
-    assert {one.tier for one in ctx.list().memories} == {"mid"}
+    capture(hold, 0, "Mend it.", tier="mid")
+    hold.recover(transcript=path, tier="mid")
+    assert {one.tier for one in hold.list().memories} == {"mid"}
     clock.move(days=30)
-    assert list_captured(ctx) == []
-    mined = ctx.mine(path)
+    assert list_captured(hold) == []
+    mined = hold.mine(path)
     assert (mined.updated, mined.unchanged, mined.rejected) == (2, 0, 0)
-    assert [content for _, _, content in list_captured(ctx)] == ["Mend it.", "Yes."]
+    assert [content for _, _, content in list_captured(hold)] == ["Mend it.", "Yes."]
     clock.move(days=3000)
-    assert {one.tier for one in ctx.list().memories} == {"long"}
-    assert ctx.recover(transcript=path).unchanged == 2
-    assert {one.tier for one in ctx.list().memories} == {"long"}
+    assert {one.tier for one in hold.list().memories} == {"long"}
+    assert hold.recover(transcript=path).unchanged == 2
+    assert {one.tier for one in hold.list().memories} == {"long"}

@@ -33,14 +33,14 @@ def web(clocked_store: holdfast.Holdfast, tmp_path: Path) -> Path:
     return folder
 
 
-def list_turns(ctx: holdfast.Holdfast) -> list[Any]:
+def list_turns(hold: holdfast.Holdfast) -> list[Any]:
     """Return the captured turns in order."""
-    found = [one for one in ctx.list(namespace=WEB).memories if one.memory_kind == "conversation"]
+    found = [one for one in hold.list(namespace=WEB).memories if one.memory_kind == "conversation"]
     return sorted(found, key=lambda one: one.place)
 
 
-def ask_prompt(ctx: holdfast.Holdfast, folder: Path, prompt: str = ASK, **said: Any) -> str:
-    return host_hooks.build_prompt_context(ctx.ctx, make_event("prompt", folder, prompt=prompt, **said), 600)
+def ask_prompt(hold: holdfast.Holdfast, folder: Path, prompt: str = ASK, **said: Any) -> str:
+    return host_hooks.build_prompt_context(hold.ctx, make_event("prompt", folder, prompt=prompt, **said), 600)
 
 
 def test_a_prompt_is_told_what_bears_on_it_once_in_a_session(clocked_store: holdfast.Holdfast, web: Path) -> None:

@@ -17,7 +17,7 @@ FIRST = date(2024, 1, 31)
 
 
 @pytest.fixture
-def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
@@ -41,37 +41,37 @@ def test_the_frame_has_the_same_size_whatever_its_marks_are() -> None:
     }
 
 
-def test_a_gap_is_none_if_more_than_was_looked_at_lies_in_it(ctx: Any) -> None:
-    said_on(ctx, range(0, 730, 10))
-    block = ctx.context(QUESTION, budget=4000)
+def test_a_gap_is_none_if_more_than_was_looked_at_lies_in_it(hold: Any) -> None:
+    said_on(hold, range(0, 730, 10))
+    block = hold.context(QUESTION, budget=4000)
     assert (gaps(block), len(block.cited) + block.dropped, block.more) == ([], MAX_HITS, 73 - MAX_HITS)
 
 
-def test_a_gap_that_is_one_is_stated_among_more_than_was_looked_at(ctx: Any) -> None:
-    said_on(ctx, [*range(0, 300, 10), *range(500, 730, 5)])
-    block = ctx.context(QUESTION, budget=4000)
+def test_a_gap_that_is_one_is_stated_among_more_than_was_looked_at(hold: Any) -> None:
+    said_on(hold, [*range(0, 300, 10), *range(500, 730, 5)])
+    block = hold.context(QUESTION, budget=4000)
     assert gaps(block) == ["(nothing between 16 November 2024 and 14 June 2025)"]
 
 
-def test_what_a_filter_or_a_right_keeps_out_fills_no_gap(ctx: Any, seen_by: Callable[..., Any]) -> None:
-    said_on(ctx, [0, 5, 725, 730])
-    said_on(ctx, range(10, 720, 10), "other")
+def test_what_a_filter_or_a_right_keeps_out_fills_no_gap(hold: Any, seen_by: Callable[..., Any]) -> None:
+    said_on(hold, [0, 5, 725, 730])
+    said_on(hold, range(10, 720, 10), "other")
     stated = ["(nothing between 5 February 2024 and 25 January 2026)"]
-    assert gaps(ctx.context(QUESTION, budget=4000)) == []
-    assert gaps(ctx.context(QUESTION, budget=4000, namespace="shop")) == stated
+    assert gaps(hold.context(QUESTION, budget=4000)) == []
+    assert gaps(hold.context(QUESTION, budget=4000, namespace="shop")) == stated
     assert gaps(seen_by("ai:other@here", namespaces=("shop",)).context(QUESTION, budget=4000)) == stated
 
 
-def test_no_gap_is_stated_of_a_past_that_cannot_be_asked(ctx: Any, clock: Any) -> None:
-    said_on(ctx, [0, 730])
-    assert len(gaps(ctx.context(QUESTION))) == 1
+def test_no_gap_is_stated_of_a_past_that_cannot_be_asked(hold: Any, clock: Any) -> None:
+    said_on(hold, [0, 730])
+    assert len(gaps(hold.context(QUESTION))) == 1
     for past in ({"known_at": clock.after(days=1)}, {"as_of": clock.after(days=1)}):
-        block = ctx.context(QUESTION, **past)
+        block = hold.context(QUESTION, **past)
         assert (len(block.cited), "(nothing" in block.text, block.more) == (2, False, UNSET)
 
 
-def test_no_gap_is_stated_if_the_question_names_a_time_for_then_words_are_not_all_that_counts(ctx: Any) -> None:
-    said_on(ctx, [0, 730])
-    said_on(ctx, range(10, 300, 10), "other", text="The market number")
-    assert len(gaps(ctx.context("deploy?"))) == 1
-    assert "(nothing" not in ctx.context("the deploy in 2024?").text
+def test_no_gap_is_stated_if_the_question_names_a_time_for_then_words_are_not_all_that_counts(hold: Any) -> None:
+    said_on(hold, [0, 730])
+    said_on(hold, range(10, 300, 10), "other", text="The market number")
+    assert len(gaps(hold.context("deploy?"))) == 1
+    assert "(nothing" not in hold.context("the deploy in 2024?").text

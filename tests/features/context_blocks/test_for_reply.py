@@ -115,13 +115,13 @@ def test_only_the_parts_that_are_wanted_are_gathered(full_store: holdfast.Holdfa
     assert list(parts(full_store.build_context(parts=["facts"], **WHO))) == ["facts"]
 
 
-def long_talk(ctx: holdfast.Holdfast, turns: int) -> None:
+def long_talk(hold: holdfast.Holdfast, turns: int) -> None:
     """A conversation that exceeds a small budget: one important turn among many unimportant ones."""
     said = ["The till in Hamburg breaks whenever the printer in Hamburg starts."]
     said += [f"{number * 7919}-{number}?" for number in range(1, turns)]
     for begin in range(0, turns, 10):
         some = [{"role": "user", "content": text} for text in said[begin : begin + 10]]
-        ctx.conversation_say(turns=some, **WHO)
+        hold.conversation_say(turns=some, **WHO)
 
 
 def earlier(built: Any) -> list[str]:

@@ -14,10 +14,10 @@ SAID = [
 ]
 
 
-def talk(ctx: holdfast.Holdfast, clock: Any, times: int) -> None:
+def talk(hold: holdfast.Holdfast, clock: Any, times: int) -> None:
     """Store idle conversations."""
     for _ in range(times):
-        ctx.conversation_say(turns=SAID, principal="ann")
+        hold.conversation_say(turns=SAID, principal="ann")
         clock.move(hours=3)
 
 

@@ -21,9 +21,9 @@ def count_findings(answer: object) -> dict[str, int]:
     return {one.trouble: one.count for one in answer.findings if one.count}  # type: ignore[attr-defined]
 
 
-def fill_store(ctx: Holdfast) -> dict[str, str]:
+def fill_store(hold: Holdfast) -> dict[str, str]:
     def remember(title: str, content: str, **more: object) -> str:
-        return str(ctx.store(title=title, content=content, force=True, **more).id)
+        return str(hold.store(title=title, content=content, force=True, **more).id)
 
     kept = {
         "first": remember("Session tokens", SENTENCE),
@@ -36,15 +36,15 @@ def fill_store(ctx: Holdfast) -> dict[str, str]:
     }
     kept["newer"] = remember("Newer", "The market moved to the hall behind the station")
     kept["older"] = remember("Older", "The market is on the square before the church")
-    ctx.link(kept["newer"], kept["older"], relation="supersedes")
+    hold.link(kept["newer"], kept["older"], relation="supersedes")
     return kept
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING, indirect=True)
-def test_every_problem_is_counted_and_listed(ctx: Holdfast) -> None:
-    kept = fill_store(ctx)
-    ctx.get(kept["first"])
-    answer = ctx.audit()
+def test_every_problem_is_counted_and_listed(hold: Holdfast) -> None:
+    kept = fill_store(hold)
+    hold.get(kept["first"])
+    answer = hold.audit()
     assert count_findings(answer) == {
         "duplicates": 1,
         "near_duplicates": 1,
@@ -62,66 +62,66 @@ def test_every_problem_is_counted_and_listed(ctx: Holdfast) -> None:
     assert TOKEN not in str(answer)
 
 
-def test_a_recall_loop_only_repeats_recalled_text(ctx: Holdfast) -> None:
-    first = ctx.store(title="Session tokens", content=SENTENCE)
-    ctx.recall(context="session tokens")
-    loop = ctx.store(title="Answer", content=f"As noted earlier, {SENTENCE.lower()}", force=True)
-    (finding,) = (one for one in ctx.audit().findings if one.trouble == "recall_loops")
+def test_a_recall_loop_only_repeats_recalled_text(hold: Holdfast) -> None:
+    first = hold.store(title="Session tokens", content=SENTENCE)
+    hold.recall(context="session tokens")
+    loop = hold.store(title="Answer", content=f"As noted earlier, {SENTENCE.lower()}", force=True)
+    (finding,) = (one for one in hold.audit().findings if one.trouble == "recall_loops")
     assert (finding.count, finding.examples[0].ids) == (1, [loop.id, first.id])
 
 
-def test_an_empty_store_scores_100(ctx: Holdfast) -> None:
-    assert (ctx.audit().score, ctx.audit().total) == (100, 0)
+def test_an_empty_store_scores_100(hold: Holdfast) -> None:
+    assert (hold.audit().score, hold.audit().total) == (100, 0)
 
 
-def test_only_visible_memories_of_the_namespace_count(ctx: Holdfast) -> None:
+def test_only_visible_memories_of_the_namespace_count(hold: Holdfast) -> None:
     other = Caller(agent="ai:other@here", source="library")
-    ctx.call("store", {"title": "Mine", "content": SENTENCE, "scope": "private"}, caller=other)
-    ctx.store(title="Session tokens", content=SENTENCE)
-    ctx.store(title="Elsewhere", content=f"It is {TOKEN}", namespace="elsewhere")
-    assert (ctx.audit(namespace="global").total, count_findings(ctx.audit(namespace="global"))) == (
+    hold.call("store", {"title": "Mine", "content": SENTENCE, "scope": "private"}, caller=other)
+    hold.store(title="Session tokens", content=SENTENCE)
+    hold.store(title="Elsewhere", content=f"It is {TOKEN}", namespace="elsewhere")
+    assert (hold.audit(namespace="global").total, count_findings(hold.audit(namespace="global"))) == (
         1,
         {"never_read": 1},
     )
-    assert ctx.audit().total == 2
+    assert hold.audit().total == 2
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING, indirect=True)
-def test_very_short_texts_are_duplicates_only_if_equal(ctx: Holdfast) -> None:
+def test_very_short_texts_are_duplicates_only_if_equal(hold: Holdfast) -> None:
     kept = [
-        ctx.store(title=title, content=said).id for title, said in (("A", "Anna likes tea."), ("B", "anna likes tea"))
+        hold.store(title=title, content=said).id for title, said in (("A", "Anna likes tea."), ("B", "anna likes tea"))
     ]
-    ctx.store(title="C", content="Anna likes milk.")
+    hold.store(title="C", content="Anna likes milk.")
     for name in ("Report of Cleo", "Report of Ben"):
-        ctx.store(title=name, content="Nothing so far")
-    answer = ctx.audit()
+        hold.store(title=name, content="Nothing so far")
+    answer = hold.audit()
     assert [tuple(one.ids) for one in answer.findings[0].examples] == [tuple(kept)]
     assert count_findings(answer) == {"duplicates": 1, "never_read": 5}
 
 
-def test_repeated_messages_of_a_conversation_are_no_duplicates(ctx: Holdfast) -> None:
+def test_repeated_messages_of_a_conversation_are_no_duplicates(hold: Holdfast) -> None:
     for place in (1, 2):
-        ctx.store(title=f"Turn {place}", content=SENTENCE, thread="talk", place=place)
-    assert "duplicates" not in count_findings(ctx.audit())
+        hold.store(title=f"Turn {place}", content=SENTENCE, thread="talk", place=place)
+    assert "duplicates" not in count_findings(hold.audit())
 
 
-def write_envelope(ctx: Holdfast, path: Path) -> None:
-    fill_store(ctx)
-    path.write_bytes(encode(ctx.export()))
+def write_envelope(hold: Holdfast, path: Path) -> None:
+    fill_store(hold)
+    path.write_bytes(encode(hold.export()))
 
 
-def write_lines(ctx: Holdfast, path: Path) -> None:
+def write_lines(hold: Holdfast, path: Path) -> None:
     rows = [{"type": "entity", "name": name, "entityType": "x", "observations": [SENTENCE]} for name in ("A", "B")]
     path.write_text("\n".join(map(json.dumps, rows)))
 
 
 @pytest.mark.parametrize("make", [write_envelope, write_lines], ids=["an envelope", "lines of JSON"])
 def test_an_export_is_audited_without_importing_it(
-    ctx: Holdfast, tmp_path: Path, make: Callable[[Holdfast, Path], None]
+    hold: Holdfast, tmp_path: Path, make: Callable[[Holdfast, Path], None]
 ) -> None:
-    make(ctx, tmp_path / "export.json")
-    before = ctx.stats().changes
-    answer = ctx.audit(path=str(tmp_path / "export.json"))
+    make(hold, tmp_path / "export.json")
+    before = hold.stats().changes
+    answer = hold.audit(path=str(tmp_path / "export.json"))
     assert answer.total > 0
     assert count_findings(answer)["duplicates"] == 1
     assert {one.trouble for one in answer.findings if not isinstance(one.count, int)} == {
@@ -129,12 +129,12 @@ def test_an_export_is_audited_without_importing_it(
         "stale",
         "never_read",
     }
-    assert ctx.stats().changes == before
+    assert hold.stats().changes == before
 
 
-def test_unreadable_parts_of_an_export_are_counted_and_fail_the_command(ctx: Holdfast, tmp_path: Path) -> None:
+def test_unreadable_parts_of_an_export_are_counted_and_fail_the_command(hold: Holdfast, tmp_path: Path) -> None:
     path = tmp_path / "memory.jsonl"
     path.write_text('{"type": "entity", "name": "Anna", "observations": ["x"]}\n{"type": "entity", "name": 5}\n')
-    answer = ctx.audit(path=str(path))
+    answer = hold.audit(path=str(path))
     assert (answer.total, answer.rejected, exit_code_of(answer)) == (1, 1, PARTLY_REJECTED_EXIT)
     assert next(render_audit(answer)) == "Score 100 of 100, 1 memory, 1 unreadable."

@@ -35,9 +35,9 @@ def pools(clocked_store: holdfast.Holdfast, clock: Any) -> list[str]:
     return found
 
 
-def read_rows(ctx: holdfast.Holdfast) -> list[tuple[Any, ...]]:
+def read_rows(hold: holdfast.Holdfast) -> list[tuple[Any, ...]]:
     """Read all memory rows without their versions."""
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         return session.query_sql(
             "select id, namespace, title, content, kind, tier, priority, confidence, scope, agent, tags, metadata, "
             "citations, expires_at, state, reason from memory order by id",
@@ -45,8 +45,8 @@ def read_rows(ctx: holdfast.Holdfast) -> list[tuple[Any, ...]]:
         )
 
 
-def list_live(ctx: holdfast.Holdfast) -> dict[str, Any]:
-    return {memory.id: memory for memory in ctx.list(limit=100).memories}
+def list_live(hold: holdfast.Holdfast) -> dict[str, Any]:
+    return {memory.id: memory for memory in hold.list(limit=100).memories}
 
 
 def test_without_apply_nothing_is_changed(clocked_store: holdfast.Holdfast, pools: list[str]) -> None:
@@ -306,8 +306,8 @@ def test_use_changes_a_priority_once_for_the_same_grounds(clocked_store: holdfas
     assert [one.ids for one in clocked_store.curate(apply=True, steps=["priorities"]).done] == [[idle]]
 
 
-def _record_uses(ctx: holdfast.Holdfast, id: str, times: int, at: int) -> None:
-    with ctx.ctx.store.transaction() as session:
+def _record_uses(hold: holdfast.Holdfast, id: str, times: int, at: int) -> None:
+    with hold.ctx.store.transaction() as session:
         session.do("access_add", memory=id, origin="here", uses=times, used_at=at)
 
 
@@ -327,9 +327,9 @@ def test_a_curated_priority_makes_nothing_newer_and_loses_to_a_person(
     assert clocked_store.verify().intact
 
 
-def written_at(ctx: holdfast.Holdfast, id: str, name: str) -> int:
+def written_at(hold: holdfast.Holdfast, id: str, name: str) -> int:
     """Return the timestamp of a memory's field version."""
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         (row,) = session.select(("memory_select", "memory.one"), {"id": id})
         (raw,) = session.row("memory_cells", id=id) or (b"",)
     known = field_versions.unpack(raw, field_versions.flatten(MEMORY.merge_schema, load_memory(row)))

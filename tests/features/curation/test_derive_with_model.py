@@ -28,8 +28,8 @@ def open_store(db: str, server: Provider, **more: Any) -> Iterator[Any]:
         llm_key="k",
         **more,
     )
-    with holdfast.app.open(settings=settings, once=True) as ctx:
-        yield ctx
+    with holdfast.app.open(settings=settings, once=True) as hold:
+        yield hold
 
 
 def test_tags_of_a_model_are_normalized_and_attributed(db: str) -> None:

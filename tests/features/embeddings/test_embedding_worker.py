@@ -72,9 +72,9 @@ def open_with_embedder(db: str) -> Iterator[Callable[..., Holdfast]]:
         one.close()
 
 
-def count_embeddings(ctx: Holdfast, model: str = "letters") -> dict[str, list[tuple[int, int]]]:
+def count_embeddings(hold: Holdfast, model: str = "letters") -> dict[str, list[tuple[int, int]]]:
     """Return the passages with a current embedding, by memory."""
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         said = dict(session.query_sql("select id, content_hash from memory", {}))
         found: dict[str, list[tuple[int, int]]] = {}
         for id, begins, ends, _, made_of in session.vectors(list(said), model):
@@ -83,88 +83,88 @@ def count_embeddings(ctx: Holdfast, model: str = "letters") -> dict[str, list[tu
     return found
 
 
-def fill(ctx: Holdfast, number: int) -> list[str]:
+def fill(hold: Holdfast, number: int) -> list[str]:
     items = [{"title": f"t {at}", "content": f"note number {at} of many"} for at in range(number)]
-    return list(ctx.bulk_store(memories=items).ids)
+    return list(hold.bulk_store(memories=items).ids)
 
 
 def test_a_memory_is_found_by_its_meaning_right_after_it_was_kept(db: str) -> None:
-    with holdfast.open(db, agent_id=ME.agent, once=True) as ctx:
-        ctx.store(title="a", content="The team meets each morning at half past nine in the blue room.")
-        ctx.store(title="b", content="Our database runs on port 5433.")
-        answer = ctx.recall("when is the daily gathering?")
+    with holdfast.open(db, agent_id=ME.agent, once=True) as hold:
+        hold.store(title="a", content="The team meets each morning at half past nine in the blue room.")
+        hold.store(title="b", content="Our database runs on port 5433.")
+        answer = hold.recall("when is the daily gathering?")
         assert ([hit.title for hit in answer.memories][:1], answer.mode) == (["a"], "hybrid")
-        assert count_embeddings(ctx, MODEL) == {}
+        assert count_embeddings(hold, MODEL) == {}
 
 
 def test_another_process_finds_it_by_its_meaning_too(db: str) -> None:
     script = "import sys, holdfast; print([m.title for m in holdfast.open(sys.argv[1]).recall(sys.argv[2]).memories])"
-    with holdfast.open(db, agent_id=ME.agent, once=True) as ctx:
-        ctx.store(title="a", content="The team meets each morning at half past nine in the blue room.")
+    with holdfast.open(db, agent_id=ME.agent, once=True) as hold:
+        hold.store(title="a", content="The team meets each morning at half past nine in the blue room.")
         asked = [sys.executable, "-c", script, db, "the daily gathering"]
         assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == "['a']\n"
-        ctx.reembed()
-        ctx.store(title="b", content="Everybody gathers once a day.")
+        hold.reembed()
+        hold.store(title="b", content="Everybody gathers once a day.")
         found = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
         assert sorted(found) == sorted("['a', 'b']\n")
 
 
 def test_vectors_are_made_on_the_side_after_something_was_kept(db: str) -> None:
-    with holdfast.open(db, agent_id=ME.agent) as ctx:
-        ids = fill(ctx, 40)
-        while set(count_embeddings(ctx, MODEL)) != set(ids):
-            ctx.ctx.store.wait_for_commit(0.1)
-        assert ctx.recall("note").meta.degraded is UNSET
+    with holdfast.open(db, agent_id=ME.agent) as hold:
+        ids = fill(hold, 40)
+        while set(count_embeddings(hold, MODEL)) != set(ids):
+            hold.ctx.store.wait_for_commit(0.1)
+        assert hold.recall("note").meta.degraded is UNSET
 
 
 def test_vectors_wait_as_long_as_something_is_being_kept(db: str) -> None:
-    with holdfast.open(settings=Settings(db=db, agent_id=ME.agent, embedder="minilm")) as ctx:
-        assert ctx.embedding_worker is not None
-        with suppress(OperationCancelled), ctx.ctx.transaction():
+    with holdfast.open(settings=Settings(db=db, agent_id=ME.agent, embedder="minilm")) as hold:
+        assert hold.embedding_worker is not None
+        with suppress(OperationCancelled), hold.ctx.transaction():
             begun = monotonic()
-            assert ctx.embedding_worker.last_write_time() >= begun
+            assert hold.embedding_worker.last_write_time() >= begun
             raise OperationCancelled
-        assert ctx.embedding_worker.last_write_time() < begun
+        assert hold.embedding_worker.last_write_time() < begun
 
 
 def test_every_passage_has_a_vector_and_the_title_if_it_says_more(open_with_embedder: Callable[..., Holdfast]) -> None:
     embedder = Letters()
-    ctx = open_with_embedder(embedder)
+    hold = open_with_embedder(embedder)
     text = "One sentence stands here, and it is short. " * 8
-    long = ctx.store(title="of something else entirely", content=text)
-    short = ctx.store(title="deploy", content="We deploy on Tuesdays.")
-    made = ctx.reembed()
+    long = hold.store(title="of something else entirely", content=text)
+    short = hold.store(title="deploy", content="We deploy on Tuesdays.")
+    made = hold.reembed()
     assert (made.memories, made.passages, made.refused) == (2, 3 + 1, [])
-    assert count_embeddings(ctx)[long.id][0] == (-1, -1)
-    assert [text[begins:ends] for begins, ends in count_embeddings(ctx)[long.id][1:]] == embedder.asked[1:3]
-    assert count_embeddings(ctx)[short.id] == [(0, len("We deploy on Tuesdays."))]
+    assert count_embeddings(hold)[long.id][0] == (-1, -1)
+    assert [text[begins:ends] for begins, ends in count_embeddings(hold)[long.id][1:]] == embedder.asked[1:3]
+    assert count_embeddings(hold)[short.id] == [(0, len("We deploy on Tuesdays."))]
 
 
 def test_what_was_made_is_not_made_again(open_with_embedder: Callable[..., Holdfast]) -> None:
     embedder = Letters()
-    ctx = open_with_embedder(embedder)
-    ids = fill(ctx, 150)
-    assert (ctx.reembed().memories, set(count_embeddings(ctx))) == (150, set(ids))
+    hold = open_with_embedder(embedder)
+    ids = fill(hold, 150)
+    assert (hold.reembed().memories, set(count_embeddings(hold))) == (150, set(ids))
     asked = len(embedder.asked)
-    assert ctx.reembed().memories == 0
-    ctx.update(ids[7], priority=9)
-    assert ctx.reembed().memories == 0
+    assert hold.reembed().memories == 0
+    hold.update(ids[7], priority=9)
+    assert hold.reembed().memories == 0
     assert len(embedder.asked) == asked
-    ctx.update(ids[7], content="something new")
-    assert (ctx.reembed().memories, embedder.asked[asked:]) == (1, ["something new"])
+    hold.update(ids[7], content="something new")
+    assert (hold.reembed().memories, embedder.asked[asked:]) == (1, ["something new"])
 
 
 def test_a_text_that_changed_is_not_found_by_what_it_said(open_with_embedder: Callable[..., Holdfast]) -> None:
-    ctx = open_with_embedder()
-    one = ctx.store(title="x", content="zzzz zzzz zzzz")
-    ctx.reembed()
-    ctx.update(one.id, content="aaaa aaaa aaaa")
+    hold = open_with_embedder()
+    one = hold.store(title="x", content="zzzz zzzz zzzz")
+    hold.reembed()
+    hold.update(one.id, content="aaaa aaaa aaaa")
     (letters,) = Letters().embed(["zzzz"])
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         asked = Embedding("letters", letters)
-        assert vectors.find_nearest(session, ME, asked, EVERYTHING, ctx.ctx.now(), limit=9) == []
-    ctx.reembed()
-    assert list(count_embeddings(ctx)) == [one.id]
+        assert vectors.find_nearest(session, ME, asked, EVERYTHING, hold.ctx.now(), limit=9) == []
+    hold.reembed()
+    assert list(count_embeddings(hold)) == [one.id]
 
 
 def test_making_goes_on_where_it_was_stopped(open_with_embedder: Callable[..., Holdfast]) -> None:
@@ -176,61 +176,61 @@ def test_making_goes_on_where_it_was_stopped(open_with_embedder: Callable[..., H
             raise Enough
 
     embedder = Letters(fails=enough)
-    ctx = open_with_embedder(embedder)
-    ids = fill(ctx, 200)
+    hold = open_with_embedder(embedder)
+    ids = fill(hold, 200)
     with pytest.raises(Enough):
-        ctx.reembed()
-    done = set(count_embeddings(ctx))
+        hold.reembed()
+    done = set(count_embeddings(hold))
     assert 0 < len(done) < 200
     other = Letters()
     assert open_with_embedder(other).reembed().memories == 200 - len(done)
-    assert set(count_embeddings(ctx)) == set(ids)
+    assert set(count_embeddings(hold)) == set(ids)
 
 
 def test_making_stops_when_its_caller_gives_up(open_with_embedder: Callable[..., Holdfast]) -> None:
-    ctx = open_with_embedder()
-    fill(ctx, 10)
+    hold = open_with_embedder()
+    fill(hold, 10)
     stop = threading.Event()
     stop.set()
     with pytest.raises(OperationCancelled):
-        ctx.call("reembed", {}, progress=Progress(stop=stop))
-    assert count_embeddings(ctx) == {}
+        hold.call("reembed", {}, progress=Progress(stop=stop))
+    assert count_embeddings(hold) == {}
 
 
 def test_a_text_that_the_model_refuses_is_named_and_the_others_get_theirs(
     open_with_embedder: Callable[..., Holdfast],
 ) -> None:
-    ctx = open_with_embedder(Letters(refuses="poison"))
-    ids = fill(ctx, 20)
-    bad = ctx.store(title="bad", content="a poison pill")
-    made = ctx.reembed()
+    hold = open_with_embedder(Letters(refuses="poison"))
+    ids = fill(hold, 20)
+    bad = hold.store(title="bad", content="a poison pill")
+    made = hold.reembed()
     assert (made.memories, [(one.id, one.error) for one in made.refused]) == (20, [(bad.id, "It is refused.")])
-    assert set(count_embeddings(ctx)) == set(ids)
-    assert ctx.reembed(everything=True).refused[0].id == bad.id
+    assert set(count_embeddings(hold)) == set(ids)
+    assert hold.reembed(everything=True).refused[0].id == bad.id
 
 
 def test_a_model_that_refuses_everything_fails_as_a_whole(open_with_embedder: Callable[..., Holdfast]) -> None:
-    ctx = open_with_embedder(Letters(refuses="note"))
-    fill(ctx, 5)
+    hold = open_with_embedder(Letters(refuses="note"))
+    fill(hold, 5)
     with pytest.raises(EmbedderFailed, match="It is refused"):
-        ctx.reembed()
-    assert ctx.recall("note").count == 5
+        hold.reembed()
+    assert hold.recall("note").count == 5
 
 
 def test_a_question_whose_vector_cannot_be_made_goes_by_words_and_says_so(
     open_with_embedder: Callable[..., Holdfast],
 ) -> None:
-    ctx = open_with_embedder(Letters(refuses="?"))
-    ctx.store(title="x", content="We deploy on Tuesdays.")
-    answer = ctx.recall("when do we deploy?")
+    hold = open_with_embedder(Letters(refuses="?"))
+    hold.store(title="x", content="We deploy on Tuesdays.")
+    answer = hold.recall("when do we deploy?")
     assert (answer.mode, answer.count) == ("keyword", 1)
     assert answer.meta.degraded == "Keyword search only. It is refused."
 
 
 def test_two_models_never_mix(open_with_embedder: Callable[..., Holdfast]) -> None:
-    ctx = open_with_embedder(Letters("one"))
-    fill(ctx, 40)
-    ctx.reembed()
+    hold = open_with_embedder(Letters("one"))
+    fill(hold, 40)
+    hold.reembed()
     other = open_with_embedder(Letters("two"))
     answer = other.recall("note")
     assert (answer.mode, answer.meta.degraded.startswith("Many new memories")) == ("keyword", True)
@@ -251,10 +251,10 @@ def test_several_make_vectors_at_once_and_each_memory_has_them_once(
 
 
 def test_memories_that_are_gone_need_no_vectors(open_with_embedder: Callable[..., Holdfast]) -> None:
-    ctx = open_with_embedder()
-    ids = fill(ctx, 3)
-    ctx.delete(ids[0])
-    assert (ctx.reembed().memories, set(count_embeddings(ctx))) == (2, set(ids[1:]))
+    hold = open_with_embedder()
+    ids = fill(hold, 3)
+    hold.delete(ids[0])
+    assert (hold.reembed().memories, set(count_embeddings(hold))) == (2, set(ids[1:]))
 
 
 def test_a_process_that_was_killed_while_it_made_vectors_leaves_them_to_the_next(db: str, tmp_path: Path) -> None:
@@ -266,20 +266,20 @@ made = embed.embed_next(hold.ctx, hold.ctx.embedder)
 print(made.memories, flush=True)
 os.kill(os.getpid(), 9)
 """
-    with holdfast.open(db, agent_id=ME.agent, once=True) as ctx:
-        ids = fill(ctx, 100)
+    with holdfast.open(db, agent_id=ME.agent, once=True) as hold:
+        ids = fill(hold, 100)
         told = subprocess.run([sys.executable, "-c", script, db], capture_output=True, text=True, check=False).stdout
-        assert len(count_embeddings(ctx, MODEL)) == int(told) == embed.BATCH
-        assert ctx.reembed().memories == 100 - embed.BATCH
-        assert set(count_embeddings(ctx, MODEL)) == set(ids)
+        assert len(count_embeddings(hold, MODEL)) == int(told) == embed.BATCH
+        assert hold.reembed().memories == 100 - embed.BATCH
+        assert set(count_embeddings(hold, MODEL)) == set(ids)
 
 
 def test_a_model_that_gives_other_numbers_than_before_is_not_used_and_this_is_said(
     open_with_embedder: Callable[..., Holdfast],
 ) -> None:
-    ctx = open_with_embedder()
-    fill(ctx, 3)
-    ctx.reembed()
+    hold = open_with_embedder()
+    fill(hold, 3)
+    hold.reembed()
 
     class Shorter(Letters):
         def embed(self, texts: Sequence[str]) -> list[Vector]:
@@ -292,41 +292,41 @@ def test_a_model_that_gives_other_numbers_than_before_is_not_used_and_this_is_sa
 
 def test_a_model_that_fails_for_every_text_is_not_blamed_on_one(open_with_embedder: Callable[..., Holdfast]) -> None:
     """A single due memory must not be given up because the model was unavailable."""
-    ctx = open_with_embedder(Letters(refuses=""))
-    one = ctx.store(title="x", content="We sold the old automobile.")
+    hold = open_with_embedder(Letters(refuses=""))
+    one = hold.store(title="x", content="We sold the old automobile.")
     with pytest.raises(EmbedderFailed):
-        ctx.reembed()
-    assert (open_with_embedder().reembed().memories, list(count_embeddings(ctx))) == (1, [one.id])
+        hold.reembed()
+    assert (open_with_embedder().reembed().memories, list(count_embeddings(hold))) == (1, [one.id])
 
 
 def test_what_has_no_vectors_is_told_whoever_owns_the_first_of_it(open_with_embedder: Callable[..., Holdfast]) -> None:
-    ctx = open_with_embedder()
-    ctx.store(title="secret", content="of somebody else", scope="private")
-    fill(ctx, 40)
+    hold = open_with_embedder()
+    hold.store(title="secret", content="of somebody else", scope="private")
+    fill(hold, 40)
     other = Caller("ai:other@there", has_fixed_agent=True)
-    answer = ctx.call("recall", {"context": "note"}, caller=other)
+    answer = hold.call("recall", {"context": "note"}, caller=other)
     assert answer.meta.degraded.startswith("Many new memories have no embeddings yet")
 
 
 def test_a_small_namespace_is_found_by_meaning_while_much_else_waits(db: str) -> None:
-    with holdfast.open(db, agent_id=ME.agent, once=True) as ctx:
-        fill(ctx, 60)
-        ctx.store(title="a", content="The team meets each morning in the blue room.", namespace="tiny")
-        answer = ctx.recall("where is the daily gathering?", namespace="tiny")
+    with holdfast.open(db, agent_id=ME.agent, once=True) as hold:
+        fill(hold, 60)
+        hold.store(title="a", content="The team meets each morning in the blue room.", namespace="tiny")
+        answer = hold.recall("where is the daily gathering?", namespace="tiny")
         assert [hit.title for hit in answer.memories] == ["a"]
 
 
 def test_all_vectors_can_be_made_anew(open_with_embedder: Callable[..., Holdfast]) -> None:
-    ctx = open_with_embedder()
-    ids = fill(ctx, 5)
-    ctx.reembed()
+    hold = open_with_embedder()
+    ids = fill(hold, 5)
+    hold.reembed()
 
     class Shorter(Letters):
         def embed(self, texts: Sequence[str]) -> list[Vector]:
             return [unit_vector([1.0, 2.0]) for _ in texts]
 
     other = open_with_embedder(Shorter())
-    ctx.store(title="one more", content="that is due")
+    hold.store(title="one more", content="that is due")
     with pytest.raises(EmbedderFailed, match="returned 2 dimensions; its stored embeddings have 26"):
         other.reembed()
     made = other.reembed(everything=True)
@@ -337,19 +337,19 @@ def test_all_vectors_can_be_made_anew(open_with_embedder: Callable[..., Holdfast
 def test_a_model_that_fails_takes_no_vector_away_that_was_to_be_made_anew(
     open_with_embedder: Callable[..., Holdfast],
 ) -> None:
-    ctx = open_with_embedder()
-    ids = fill(ctx, 5)
+    hold = open_with_embedder()
+    ids = fill(hold, 5)
     own = {"model": "letters", "vector": [1.0] * 26}
-    ids.append(ctx.store(title="brought", content="by its owner", embedding=own).id)
-    ctx.reembed()
-    before = count_embeddings(ctx)
+    ids.append(hold.store(title="brought", content="by its owner", embedding=own).id)
+    hold.reembed()
+    before = count_embeddings(hold)
 
     def away() -> None:
         raise EmbedderFailed("It is away.", retryable=True)
 
     with pytest.raises(EmbedderFailed, match="It is away"):
         open_with_embedder(Letters(fails=away)).reembed(everything=True)
-    assert (count_embeddings(ctx), set(before)) == (before, set(ids))
+    assert (count_embeddings(hold), set(before)) == (before, set(ids))
     assert open_with_embedder().reembed().memories == 0
 
 
@@ -360,13 +360,13 @@ def test_making_all_anew_goes_on_where_it_was_stopped_and_what_was_kept_serves_u
         if len(embedder.asked) > embed.BATCH:
             raise EmbedderFailed("It is away.", retryable=True)
 
-    ctx = open_with_embedder()
-    ids = fill(ctx, 150)
-    ctx.reembed()
+    hold = open_with_embedder()
+    ids = fill(hold, 150)
+    hold.reembed()
     embedder = Letters(fails=enough)
     with pytest.raises(EmbedderFailed):
         open_with_embedder(embedder).reembed(everything=True)
-    assert set(count_embeddings(ctx)) == set(ids)
+    assert set(count_embeddings(hold)) == set(ids)
     answer = open_with_embedder().recall("note number 149")
     assert (answer.mode, answer.meta.degraded) == ("hybrid", UNSET)
     last = Letters()
@@ -380,16 +380,16 @@ def test_making_all_anew_goes_on_where_it_was_stopped_and_what_was_kept_serves_u
 
 @pytest.mark.parametrize("question", ["...", " - ", "%_^", "\u200b", "\U0001f389", "((("], ids=ascii)
 def test_a_question_without_words_finds_nothing(db: str, question: str) -> None:
-    with holdfast.open(db, agent_id=ME.agent, once=True) as ctx:
-        ctx.store(title="a", content="ลูกค้าจ่ายเงินแล้ว")
-        assert ctx.recall(question).count == 0
+    with holdfast.open(db, agent_id=ME.agent, once=True) as hold:
+        hold.store(title="a", content="ลูกค้าจ่ายเงินแล้ว")
+        assert hold.recall(question).count == 0
 
 
 def test_a_question_in_words_that_the_model_does_not_know_goes_by_characters(db: str) -> None:
-    with holdfast.open(db, agent_id=ME.agent, once=True) as ctx:
-        ctx.store(title="thai", content="ลูกค้าจ่ายเงินแล้ว")
-        ctx.store(title="cat", content="我家的猫叫小白，喜欢吃三文鱼。")
-        assert ctx.recall("猫吃什么").memories[0].title == "cat"
+    with holdfast.open(db, agent_id=ME.agent, once=True) as hold:
+        hold.store(title="thai", content="ลูกค้าจ่ายเงินแล้ว")
+        hold.store(title="cat", content="我家的猫叫小白，喜欢吃三文鱼。")
+        assert hold.recall("猫吃什么").memories[0].title == "cat"
 
 
 @pytest.mark.parametrize(
@@ -401,21 +401,21 @@ def test_a_question_in_words_that_the_model_does_not_know_goes_by_characters(db:
     ids=["negation", "number"],
 )
 def test_what_says_something_else_is_not_folded(open_with_embedder: Callable[..., Holdfast], other: str) -> None:
-    ctx = open_with_embedder()
-    ctx.store(title="A1", content="Do take ibuprofen together with the blood thinner after dinner each day")
-    ctx.store(title="A2", content=other)
-    ctx.store(title="A3", content="do take ibuprofen, together with blood thinner, after a dinner each day!")
-    answer = ctx.recall("may I take ibuprofen with the blood thinner?")
+    hold = open_with_embedder()
+    hold.store(title="A1", content="Do take ibuprofen together with the blood thinner after dinner each day")
+    hold.store(title="A2", content=other)
+    hold.store(title="A3", content="do take ibuprofen, together with blood thinner, after a dinner each day!")
+    answer = hold.recall("may I take ibuprofen with the blood thinner?")
     assert sorted(len(hit.like or ()) for hit in answer.memories) == [0, 1]
 
 
 def test_scores_never_rise_even_where_what_was_superseded_fits_better(
     open_with_embedder: Callable[..., Holdfast],
 ) -> None:
-    ctx = open_with_embedder()
-    old = ctx.store(title="Office", content="Our office is in Elm Street, at the corner of Elm Street.")
-    new = ctx.store(title="Moved", content="We moved to Oak Avenue.")
-    ctx.link(source_id=new.id, target_id=old.id, relation="supersedes")
-    answer = ctx.recall("Elm Street office")
+    hold = open_with_embedder()
+    old = hold.store(title="Office", content="Our office is in Elm Street, at the corner of Elm Street.")
+    new = hold.store(title="Moved", content="We moved to Oak Avenue.")
+    hold.link(source_id=new.id, target_id=old.id, relation="supersedes")
+    answer = hold.recall("Elm Street office")
     assert [hit.title for hit in answer.memories] == ["Moved", "Office"]
     assert answer.memories[0].score >= answer.memories[1].score

@@ -16,71 +16,71 @@ def by(*numbers: float, model: str = "own") -> dict[str, Any]:
     return {"model": model, "vector": list(numbers)}
 
 
-def recall_titles(ctx: Holdfast, *numbers: float, context: str = "nothing of these words", **more: Any) -> list[str]:
-    found = ctx.recall(context=context, embedding=by(*numbers), **more)
+def recall_titles(hold: Holdfast, *numbers: float, context: str = "nothing of these words", **more: Any) -> list[str]:
+    found = hold.recall(context=context, embedding=by(*numbers), **more)
     return [memory.title for memory in found.memories]
 
 
-def count_embeddings(ctx: Holdfast) -> list[vectors.PassageEmbedding]:
-    with ctx.ctx.reading() as session:
+def count_embeddings(hold: Holdfast) -> list[vectors.PassageEmbedding]:
+    with hold.ctx.reading() as session:
         return read_embeddings(session)
 
 
 # Given embeddings
 
 
-def test_a_memory_is_found_by_its_vector_alone(ctx: Holdfast) -> None:
-    ctx.store(title="East", content="sunrise", embedding=by(1, 0))
-    ctx.store(title="North", content="cold", embedding=by(0, 1))
-    ctx.store(title="Nowhere", content="no vector")
-    found = ctx.recall(context="quelle direction", embedding=by(1, 0.1))
+def test_a_memory_is_found_by_its_vector_alone(hold: Holdfast) -> None:
+    hold.store(title="East", content="sunrise", embedding=by(1, 0))
+    hold.store(title="North", content="cold", embedding=by(0, 1))
+    hold.store(title="Nowhere", content="no vector")
+    found = hold.recall(context="quelle direction", embedding=by(1, 0.1))
     assert [memory.title for memory in found.memories] == ["East"]
     assert (found.mode, found.meta.recall_mode, bool(found.meta.degraded)) == ("hybrid", "hybrid", False)
 
 
-def test_words_and_nearness_count_together(ctx: Holdfast) -> None:
-    ctx.store(title="Both", content="the harbour at dawn", embedding=by(1, 0.2))
-    ctx.store(title="Words", content="the harbour at night", embedding=by(-1, 0))
-    ctx.store(title="Near", content="ships and tides", embedding=by(1, 0))
-    assert recall_titles(ctx, 1, 0, context="harbour")[0] == "Both"
-    assert set(recall_titles(ctx, 1, 0, context="harbour")) == {"Both", "Words", "Near"}
+def test_words_and_nearness_count_together(hold: Holdfast) -> None:
+    hold.store(title="Both", content="the harbour at dawn", embedding=by(1, 0.2))
+    hold.store(title="Words", content="the harbour at night", embedding=by(-1, 0))
+    hold.store(title="Near", content="ships and tides", embedding=by(1, 0))
+    assert recall_titles(hold, 1, 0, context="harbour")[0] == "Both"
+    assert set(recall_titles(hold, 1, 0, context="harbour")) == {"Both", "Words", "Near"}
 
 
-def test_a_vector_of_all_of_a_text_counts_although_the_passage_begins_behind_a_name(ctx: Holdfast) -> None:
-    ctx.store(title="Said", content="Anna: the harbour at dawn", embedding=by(1, 0))
-    (hit,) = ctx.recall(context="harbour", embedding=by(1, 0), explain=True).memories
+def test_a_vector_of_all_of_a_text_counts_although_the_passage_begins_behind_a_name(hold: Holdfast) -> None:
+    hold.store(title="Said", content="Anna: the harbour at dawn", embedding=by(1, 0))
+    (hit,) = hold.recall(context="harbour", embedding=by(1, 0), explain=True).memories
     assert (hit.why.cosine, hit.why.terms) == (pytest.approx(1), ["harbour"])
 
 
-def test_a_question_without_a_vector_goes_by_words_as_before(ctx: Holdfast) -> None:
-    ctx.store(title="East", content="sunrise", embedding=by(1, 0))
-    found = ctx.recall(context="sunrise")
+def test_a_question_without_a_vector_goes_by_words_as_before(hold: Holdfast) -> None:
+    hold.store(title="East", content="sunrise", embedding=by(1, 0))
+    found = hold.recall(context="sunrise")
     assert (found.mode, found.meta.recall_mode, found.count) == ("keyword", "keyword_only", 1)
     assert not found.meta.degraded
 
 
-def test_an_update_brings_a_vector_of_the_text_after_it(ctx: Holdfast) -> None:
-    id = ctx.store(title="East", content="sunrise").id
-    before = ctx.history(id=id).changes
-    assert ctx.update(id=id, embedding=by(1, 0)).version == 1
-    assert ctx.history(id=id).changes == before, "a vector is no change of the memory"
-    assert recall_titles(ctx, 1, 0) == ["East"]
-    ctx.update(id=id, content="evening", embedding=by(-1, 0))
-    assert recall_titles(ctx, 1, 0) == []
-    assert recall_titles(ctx, -1, 0) == ["East"]
+def test_an_update_brings_a_vector_of_the_text_after_it(hold: Holdfast) -> None:
+    id = hold.store(title="East", content="sunrise").id
+    before = hold.history(id=id).changes
+    assert hold.update(id=id, embedding=by(1, 0)).version == 1
+    assert hold.history(id=id).changes == before, "a vector is no change of the memory"
+    assert recall_titles(hold, 1, 0) == ["East"]
+    hold.update(id=id, content="evening", embedding=by(-1, 0))
+    assert recall_titles(hold, 1, 0) == []
+    assert recall_titles(hold, -1, 0) == ["East"]
 
 
-def test_storing_again_with_a_vector_brings_it_to_the_memory_under_the_title(ctx: Holdfast) -> None:
-    ctx.store(title="East", content="sunrise", tier="long", embedding=by(0, 1))
-    again = ctx.store(title="East", content="sunrise", embedding=by(1, 0))
+def test_storing_again_with_a_vector_brings_it_to_the_memory_under_the_title(hold: Holdfast) -> None:
+    hold.store(title="East", content="sunrise", tier="long", embedding=by(0, 1))
+    again = hold.store(title="East", content="sunrise", embedding=by(1, 0))
     assert again.outcome == "unchanged"
-    assert recall_titles(ctx, 1, 0) == ["East"]
-    ctx.store(title="East", content="more of it", on_conflict="version", embedding=by(-1, 0))
-    assert recall_titles(ctx, -1, 0) == ["East (2)"]
+    assert recall_titles(hold, 1, 0) == ["East"]
+    hold.store(title="East", content="more of it", on_conflict="version", embedding=by(-1, 0))
+    assert recall_titles(hold, -1, 0) == ["East (2)"]
 
 
-def test_many_are_stored_with_their_vectors_and_a_wrong_one_is_refused_alone(ctx: Holdfast) -> None:
-    done = ctx.bulk_store(
+def test_many_are_stored_with_their_vectors_and_a_wrong_one_is_refused_alone(hold: Holdfast) -> None:
+    done = hold.bulk_store(
         memories=[
             {"title": "East", "content": "sunrise", "embedding": by(1, 0)},
             {"title": "Longer", "content": "three numbers", "embedding": by(1, 0, 0)},
@@ -90,49 +90,49 @@ def test_many_are_stored_with_their_vectors_and_a_wrong_one_is_refused_alone(ctx
     )
     assert [one.outcome for one in done.outcomes] == ["created", "rejected", "rejected", "created"]
     assert "embedding.vector" in done.outcomes[1].error
-    assert len(count_embeddings(ctx)) == 2
-    assert ctx.list().count == 2
+    assert len(count_embeddings(hold)) == 2
+    assert hold.list().count == 2
 
 
 # Stale
 
 
-def test_a_changed_text_makes_its_vector_stale_until_there_is_a_new_one(ctx: Holdfast) -> None:
-    id = ctx.store(title="East", content="sunrise", embedding=by(1, 0)).id
-    ctx.store(title="South", content="noon", embedding=by(0.9, 0.4))
-    ctx.update(id=id, priority=9, tags=["x"], namespace="elsewhere")
-    assert recall_titles(ctx, 1, 0) == ["East", "South"]
-    ctx.update(id=id, content="evening")
-    assert recall_titles(ctx, 1, 0) == ["South"]
-    assert [(one.model, one.dim, one.count, one.stale) for one in ctx.stats().embeddings] == [("own", 2, 2, 1)]
-    ctx.undo(change=ctx.history(id=id).changes[-1].seq)
-    assert recall_titles(ctx, 1, 0) == ["East", "South"], "the text is again what was embedded"
+def test_a_changed_text_makes_its_vector_stale_until_there_is_a_new_one(hold: Holdfast) -> None:
+    id = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
+    hold.store(title="South", content="noon", embedding=by(0.9, 0.4))
+    hold.update(id=id, priority=9, tags=["x"], namespace="elsewhere")
+    assert recall_titles(hold, 1, 0) == ["East", "South"]
+    hold.update(id=id, content="evening")
+    assert recall_titles(hold, 1, 0) == ["South"]
+    assert [(one.model, one.dim, one.count, one.stale) for one in hold.stats().embeddings] == [("own", 2, 2, 1)]
+    hold.undo(change=hold.history(id=id).changes[-1].seq)
+    assert recall_titles(hold, 1, 0) == ["East", "South"], "the text is again what was embedded"
 
 
-def test_a_stale_vector_does_not_weigh_on_a_hit_by_words(ctx: Holdfast) -> None:
-    id = ctx.store(title="East", content="sunrise", embedding=by(1, 0)).id
-    ctx.store(title="South", content="sunrise at noon", embedding=by(0.9, 0.4))
-    ctx.update(id=id, content="sunrise and more of it")
-    assert recall_titles(ctx, 1, 0, context="sunrise")[0] == "South"
+def test_a_stale_vector_does_not_weigh_on_a_hit_by_words(hold: Holdfast) -> None:
+    id = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
+    hold.store(title="South", content="sunrise at noon", embedding=by(0.9, 0.4))
+    hold.update(id=id, content="sunrise and more of it")
+    assert recall_titles(hold, 1, 0, context="sunrise")[0] == "South"
 
 
 # Models
 
 
-def test_a_model_that_the_store_does_not_know_is_answered_by_words_and_said(ctx: Holdfast) -> None:
-    ctx.store(title="East", content="sunrise", embedding=by(1, 0))
-    found = ctx.recall(context="sunrise", embedding=by(1, 0, 0, model="another"))
+def test_a_model_that_the_store_does_not_know_is_answered_by_words_and_said(hold: Holdfast) -> None:
+    hold.store(title="East", content="sunrise", embedding=by(1, 0))
+    found = hold.recall(context="sunrise", embedding=by(1, 0, 0, model="another"))
     assert [memory.title for memory in found.memories] == ["East"]
     assert (found.mode, found.meta.recall_mode) == ("keyword", "keyword_only")
     assert "from keywords only" in found.meta.degraded
 
 
-def test_two_models_live_side_by_side(ctx: Holdfast) -> None:
-    id = ctx.store(title="East", content="sunrise", embedding=by(1, 0)).id
-    ctx.update(id=id, embedding=by(0, 0, 1, model="another"))
-    assert [(one.model, one.dim, one.count) for one in ctx.stats().embeddings] == [("another", 3, 1), ("own", 2, 1)]
-    assert recall_titles(ctx, 1, 0) == ["East"]
-    assert recall_titles(ctx, 0, 1) == []
+def test_two_models_live_side_by_side(hold: Holdfast) -> None:
+    id = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
+    hold.update(id=id, embedding=by(0, 0, 1, model="another"))
+    assert [(one.model, one.dim, one.count) for one in hold.stats().embeddings] == [("another", 3, 1), ("own", 2, 1)]
+    assert recall_titles(hold, 1, 0) == ["East"]
+    assert recall_titles(hold, 0, 1) == []
 
 
 REFUSED: dict[str, dict[str, Any]] = {
@@ -166,51 +166,51 @@ REFUSED: dict[str, dict[str, Any]] = {
     ids=["store", "update", "recall"],
 )
 def test_a_vector_that_is_none_is_refused_by_its_field(
-    ctx: Holdfast, ask: Callable[[Holdfast, str, Any], object], what: str
+    hold: Holdfast, ask: Callable[[Holdfast, str, Any], object], what: str
 ) -> None:
-    id = ctx.store(title="East", content="sunrise", embedding=by(1, 0)).id
+    id = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
     with pytest.raises(Invalid) as refused:
-        ask(ctx, id, REFUSED[what])
+        ask(hold, id, REFUSED[what])
     assert "embedding" in refused.value.message
-    assert (ctx.list().count, ctx.get(id=id).content, len(count_embeddings(ctx))) == (1, "sunrise", 1)
+    assert (hold.list().count, hold.get(id=id).content, len(count_embeddings(hold))) == (1, "sunrise", 1)
 
 
-def test_a_refusal_of_another_dimension_says_which_one_is_known(ctx: Holdfast) -> None:
-    ctx.store(title="East", content="sunrise", embedding=by(1, 0))
+def test_a_refusal_of_another_dimension_says_which_one_is_known(hold: Holdfast) -> None:
+    hold.store(title="East", content="sunrise", embedding=by(1, 0))
     with pytest.raises(Invalid, match="'own' in this store have 2 numbers, got 3") as refused:
-        ctx.recall(context="sunrise", embedding=by(1, 0, 0))
+        hold.recall(context="sunrise", embedding=by(1, 0, 0))
     assert refused.value.details["fields"] == ["embedding.vector"]
 
 
 @pytest.mark.parametrize("dim", [1, 2000])
-def test_vectors_of_one_number_and_of_two_thousand_are_taken(ctx: Holdfast, dim: int) -> None:
-    ctx.store(title="East", content="sunrise", embedding=by(*[1.0] * dim))
-    assert recall_titles(ctx, *[1.0] * dim) == ["East"]
+def test_vectors_of_one_number_and_of_two_thousand_are_taken(hold: Holdfast, dim: int) -> None:
+    hold.store(title="East", content="sunrise", embedding=by(*[1.0] * dim))
+    assert recall_titles(hold, *[1.0] * dim) == ["East"]
 
 
 # Deleted
 
 
-def test_a_purged_memory_leaves_no_vector(ctx: Holdfast) -> None:
-    gone = ctx.store(title="East", content="sunrise", embedding=by(1, 0)).id
-    stays = ctx.store(title="North", content="cold", embedding=by(0, 1)).id
-    ctx.archive(ids=[gone])
-    assert len(count_embeddings(ctx)) == 2
-    ctx.archive_purge(ids=[gone])
-    assert [one.memory for one in count_embeddings(ctx)] == [stays]
+def test_a_purged_memory_leaves_no_vector(hold: Holdfast) -> None:
+    gone = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
+    stays = hold.store(title="North", content="cold", embedding=by(0, 1)).id
+    hold.archive(ids=[gone])
+    assert len(count_embeddings(hold)) == 2
+    hold.archive_purge(ids=[gone])
+    assert [one.memory for one in count_embeddings(hold)] == [stays]
 
 
-def test_a_deleted_memory_is_near_again_when_that_is_undone(ctx: Holdfast) -> None:
-    id = ctx.store(title="East", content="sunrise", embedding=by(1, 0)).id
-    ctx.delete(id=id)
-    assert recall_titles(ctx, 1, 0) == []
-    ctx.undo(change=ctx.history(id=id).changes[-1].seq)
-    assert recall_titles(ctx, 1, 0) == ["East"]
+def test_a_deleted_memory_is_near_again_when_that_is_undone(hold: Holdfast) -> None:
+    id = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
+    hold.delete(id=id)
+    assert recall_titles(hold, 1, 0) == []
+    hold.undo(change=hold.history(id=id).changes[-1].seq)
+    assert recall_titles(hold, 1, 0) == ["East"]
 
 
-def test_an_export_has_no_vectors(ctx: Holdfast) -> None:
-    ctx.store(title="East", content="sunrise", embedding=by(8 / 17, 15 / 17))
-    exported = str(ctx.export())
+def test_an_export_has_no_vectors(hold: Holdfast) -> None:
+    hold.store(title="East", content="sunrise", embedding=by(8 / 17, 15 / 17))
+    exported = str(hold.export())
     assert "East" in exported
     assert "0.470588" not in exported  # with fewer digits it could be a part of a time
     assert "0.882352" not in exported
@@ -227,9 +227,9 @@ def test_a_private_memory_is_near_for_its_owner_only(clocked_store: Holdfast, se
     assert [one.count for one in other.stats().embeddings] == [1]
 
 
-def test_filters_hold_for_what_is_near(ctx: Holdfast) -> None:
+def test_filters_hold_for_what_is_near(hold: Holdfast) -> None:
     for number in range(30):
-        ctx.store(title=f"Noise {number}", content="noise", namespace="noise", embedding=by(1, 0))
-    ctx.store(title="Few", content="far off", namespace="few", tags=["rare"], embedding=by(0.5, 0.8))
-    assert recall_titles(ctx, 1, 0, namespace="few", limit=1) == ["Few"]
-    assert recall_titles(ctx, 1, 0, tags=["rare"], limit=1) == ["Few"]
+        hold.store(title=f"Noise {number}", content="noise", namespace="noise", embedding=by(1, 0))
+    hold.store(title="Few", content="far off", namespace="few", tags=["rare"], embedding=by(0.5, 0.8))
+    assert recall_titles(hold, 1, 0, namespace="few", limit=1) == ["Few"]
+    assert recall_titles(hold, 1, 0, tags=["rare"], limit=1) == ["Few"]

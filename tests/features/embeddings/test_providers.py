@@ -356,9 +356,9 @@ def test_a_recall_says_why_it_goes_by_words_alone_and_the_next_one_does_not_wait
     with provider(silent) as server:
         values = {"embedder": "openai", "embedding_url": server.url, "embedding_timeout_secs": 0.2}
         settings = Settings(db=str(tmp_path / "m.db"), **values)
-        with holdfast.app.open(settings=settings, once=True) as ctx:
-            ctx.store(title="a", content="The heron waits.")
-            first, second = (ctx.recall("heron") for _ in range(2))
+        with holdfast.app.open(settings=settings, once=True) as hold:
+            hold.store(title="a", content="The heron waits.")
+            first, second = (hold.recall("heron") for _ in range(2))
     assert [len(answer.memories) for answer in (first, second)] == [1, 1]
     assert "did not answer within 0.2 seconds" in first.meta.degraded
     assert "is skipped for" in second.meta.degraded

@@ -67,26 +67,26 @@ class StoredGraph(NamedTuple):
     asked: Callable[..., Any]
 
 
-def store_graph(ctx: holdfast.Holdfast, drawn: RandomGraph) -> StoredGraph:
+def store_graph(hold: holdfast.Holdfast, drawn: RandomGraph) -> StoredGraph:
     """Store a graph; query it as a caller who may not see the hidden nodes."""
-    with ctx.ctx.transaction() as write:
+    with hold.ctx.transaction() as write:
         place = f"graph/{next(numbers)}"
         drafts = [
             Draft(title=str(n), content="x", tier="long", scope="private" if n in drawn.hidden else "collective",
                   namespace=place)
             for n in NODES
         ]  # fmt: skip
-        ids = [remember.store_draft(ctx.ctx, write, draft, "error").memory.id for draft in drafts]
+        ids = [remember.store_draft(hold.ctx, write, draft, "error").memory.id for draft in drafts]
         for one in drawn.lines:
             until = None if one.ends is None else one.ends * DAY
             ends = ids[one.source], ids[one.target]
-            relate.add_link(ctx.ctx, write, *ends, one.relation, valid_from=one.begins * DAY, valid_until=until)
+            relate.add_link(hold.ctx, write, *ends, one.relation, valid_from=one.begins * DAY, valid_until=until)
 
     def order(one: Line) -> tuple[int, str]:
         return one.begins, relate.link_id(ids[one.source], ids[one.target], one.relation)
 
     when = {} if drawn.day is None else {"valid_at": format_timestamp(drawn.day * DAY)}
-    return StoredGraph(ids, order, lambda name, **more: ctx.call(name, more | when, caller=OTHER))
+    return StoredGraph(ids, order, lambda name, **more: hold.call(name, more | when, caller=OTHER))
 
 
 def again(test: Any) -> Any:
@@ -96,7 +96,7 @@ def again(test: Any) -> Any:
 
 
 @pytest.fixture
-def ctx(clocked_store: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> holdfast.Holdfast:
+def hold(clocked_store: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> holdfast.Holdfast:
     """A store whose first search rounds are often too short, and with a low limit for wide ends."""
     monkeypatch.setattr(relate, "SEARCH_ROUNDS", ((3, 3), (4, 8), (7, relate.MAX_STEP_LINKS)))
     monkeypatch.setattr(relate, "WIDE_END", 3)
@@ -106,9 +106,9 @@ def ctx(clocked_store: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> ho
 @again
 @given(drawn=graphs(), depth=st.integers(1, 5), limit=st.integers(1, 20))
 def test_a_walk_meets_every_link_that_holds_by_the_shortest_way(
-    ctx: holdfast.Holdfast, drawn: RandomGraph, depth: int, limit: int
+    hold: holdfast.Holdfast, drawn: RandomGraph, depth: int, limit: int
 ) -> None:
-    ids, order, asked = store_graph(ctx, drawn)
+    ids, order, asked = store_graph(hold, drawn)
     ways: dict[int, tuple[int, ...]] = {0: (0,)}
     expected, level = [], [0]
     for _ in range(depth):
@@ -126,9 +126,9 @@ def test_a_walk_meets_every_link_that_holds_by_the_shortest_way(
 @again
 @given(drawn=graphs(), depth=st.integers(1, 7), most=st.integers(1, 50))
 def test_paths_are_the_simple_ones_along_links_that_hold_shortest_first(
-    ctx: holdfast.Holdfast, drawn: RandomGraph, depth: int, most: int
+    hold: holdfast.Holdfast, drawn: RandomGraph, depth: int, most: int
 ) -> None:
-    ids, _, asked = store_graph(ctx, drawn)
+    ids, _, asked = store_graph(hold, drawn)
     joined = {frozenset((one.source, one.target)) for one in drawn.valid_links()}
     tried = [(0, *middle, 5) for length in range(min(depth, 5)) for middle in permutations(range(1, 5), length)]
     real = [path for path in tried if all(frozenset(step) in joined for step in pairwise(path))]
@@ -140,9 +140,9 @@ def test_paths_are_the_simple_ones_along_links_that_hold_shortest_first(
 @again
 @given(drawn=graphs(), depth=st.integers(1, 10), direction=st.sampled_from(["ancestors", "descendants"]))
 def test_lineage_is_what_was_made_of_what_nearest_first(
-    ctx: holdfast.Holdfast, drawn: RandomGraph, depth: int, direction: str
+    hold: holdfast.Holdfast, drawn: RandomGraph, depth: int, direction: str
 ) -> None:
-    ids, order, asked = store_graph(ctx, drawn)
+    ids, order, asked = store_graph(hold, drawn)
     near, far = ("source", "target") if direction == "ancestors" else ("target", "source")
     met, level, expected = {0}, {0}, []
     for step in range(1, depth + 1):
@@ -163,9 +163,9 @@ def test_lineage_is_what_was_made_of_what_nearest_first(
 @again
 @given(drawn=graphs(), depth=st.integers(1, 5), limit=st.integers(1, 8))
 def test_surroundings_are_the_nearest_memories_and_every_link_between_them(
-    ctx: holdfast.Holdfast, drawn: RandomGraph, depth: int, limit: int
+    hold: holdfast.Holdfast, drawn: RandomGraph, depth: int, limit: int
 ) -> None:
-    ids, _, asked = store_graph(ctx, drawn)
+    ids, _, asked = store_graph(hold, drawn)
     distance, level = {0: 0}, {0}
     for step in range(1, depth + 1):
         beside = {
@@ -185,8 +185,8 @@ def test_surroundings_are_the_nearest_memories_and_every_link_between_them(
 
 @again
 @given(drawn=graphs())
-def test_a_timeline_lists_the_links_valid_at_a_time(ctx: holdfast.Holdfast, drawn: RandomGraph) -> None:
-    ids, order, asked = store_graph(ctx, drawn)
+def test_a_timeline_lists_the_links_valid_at_a_time(hold: holdfast.Holdfast, drawn: RandomGraph) -> None:
+    ids, order, asked = store_graph(hold, drawn)
     held = [one for one in sorted(drawn.lines, key=order) if one.source == 0 and one.target not in drawn.hidden]
     if drawn.day is not None:
         held = [one for one in held if one in drawn.valid_links()]

@@ -59,8 +59,8 @@ def read_log(log: Path) -> list[dict[str, Any]]:
 
 
 def test_a_hook_is_told_what_is_asked_and_by_whom(open_with: Open, tmp_path: Path) -> None:
-    ctx = open_with(hook_rule("pre_store", hook_command("", tmp_path / "log")))
-    ctx.store(title="Plan", content="x", tags=["a"])
+    hold = open_with(hook_rule("pre_store", hook_command("", tmp_path / "log")))
+    hold.store(title="Plan", content="x", tags=["a"])
     assert read_log(tmp_path / "log") == [
         {
             "version": 1,
@@ -85,9 +85,9 @@ def test_a_hook_is_told_what_is_asked_and_by_whom(open_with: Open, tmp_path: Pat
     ],
 )
 def test_the_strictest_decision_wins_in_whatever_order(open_with: Open, decisions: list[str], code: str | None) -> None:
-    ctx = open_with(*(hook_rule("pre_store", hook_command({"decision": one, "reason": "so"})) for one in decisions))
-    assert refusal(lambda: ctx.store(title="Plan", content="x")) == (code and (code, True))
-    assert ctx.list().count == (0 if code else 1)
+    hold = open_with(*(hook_rule("pre_store", hook_command({"decision": one, "reason": "so"})) for one in decisions))
+    assert refusal(lambda: hold.store(title="Plan", content="x")) == (code and (code, True))
+    assert hold.list().count == (0 if code else 1)
 
 
 def refusal(ask: Callable[[], Any]) -> tuple[str, bool] | None:
@@ -104,8 +104,8 @@ def test_a_hook_changes_what_is_kept_and_what_it_makes_is_held_to_the_same_rules
 ) -> None:
     checks = hook_rule("pre_store", hook_command("", tmp_path / "log"))
     redacts = hook_rule("pre_store", hook_command({"decision": "modify", "arguments": {"content": "redacted"}}))
-    ctx = open_with(checks, redacts)
-    assert ctx.store(title="Plan", content="my password").content == "redacted"
+    hold = open_with(checks, redacts)
+    assert hold.store(title="Plan", content="my password").content == "redacted"
     assert [one["arguments"]["content"] for one in read_log(tmp_path / "log")] == ["my password", "redacted"]
     for made, said in (
         ({"priority": 99}, "made the request invalid"),
@@ -113,39 +113,39 @@ def test_a_hook_changes_what_is_kept_and_what_it_makes_is_held_to_the_same_rules
         ({"namespace": "a//b"}, "made the request invalid"),
         ({"agent_id": "ai:boss@here"}, "the acting agent"),
     ):
-        ctx = open_with(hook_rule("pre_store", hook_command({"decision": "modify", "arguments": made})))
+        hold = open_with(hook_rule("pre_store", hook_command({"decision": "modify", "arguments": made})))
         with pytest.raises(HookDenied, match=said):
-            ctx.store(title="Other", content="x")
+            hold.store(title="Other", content="x")
     with pytest.raises(Invalid, match="priority"):
         open_with(redacts).store(title="Other", content="x", priority=99)
     with pytest.raises(Invalid, match="namespace"):
         open_with(redacts).store(title="Other", content="x", namespace="a//b")
-    assert ctx.list().count == 1
+    assert hold.list().count == 1
 
 
 def test_what_a_hook_moves_elsewhere_is_for_the_hooks_of_that_place(open_with: Open) -> None:
-    ctx = open_with(
+    hold = open_with(
         hook_rule("pre_store", hook_command({"decision": "deny"}), match=["shut"]),
         hook_rule("pre_store", hook_command({"decision": "modify", "arguments": {"namespace": "shut"}})),
     )
     with pytest.raises(HookDenied):
-        ctx.store(title="Plan", content="x")
+        hold.store(title="Plan", content="x")
 
 
 def test_hooks_that_do_not_agree_on_a_change_refuse_it(open_with: Open) -> None:
     changes = [hook_command({"decision": "modify", "arguments": {"content": text}}) for text in ("one", "two")]
-    ctx = open_with(*(hook_rule("pre_store", command) for command in changes))
+    hold = open_with(*(hook_rule("pre_store", command) for command in changes))
     with pytest.raises(HookDenied, match="changes again"):
-        ctx.store(title="Plan", content="x")
+        hold.store(title="Plan", content="x")
 
 
 def test_a_person_at_the_machine_may_say_yes_to_what_a_hook_asks(open_with: Open) -> None:
-    ctx = open_with(hook_rule("pre_delete", hook_command({"decision": "ask", "reason": "Really?"})))
-    id = ctx.store(title="Plan", content="x").id
+    hold = open_with(hook_rule("pre_delete", hook_command({"decision": "ask", "reason": "Really?"})))
+    id = hold.store(title="Plan", content="x").id
     with pytest.raises(HookConfirmationRequired, match=r"Really\?"):
-        ctx.delete(id=id)
-    ctx.ctx = replace(ctx.ctx, is_confirmed=True)
-    assert ctx.delete(id=id).deleted
+        hold.delete(id=id)
+    hold.ctx = replace(hold.ctx, is_confirmed=True)
+    assert hold.delete(id=id).deleted
 
 
 FAILURES = {
@@ -169,9 +169,9 @@ def test_a_hook_that_fails_counts_as_its_rule_says(open_with: Open, command: lis
 def test_a_hook_that_is_late_is_ended_with_all_that_it_started(open_with: Open, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     command = ["/bin/sh", "-c", f"trap '' TERM; sleep 600 & echo $! > '{pid}'; wait"]
-    ctx = open_with(hook_rule("pre_store", command, timeout=0.3))
+    hold = open_with(hook_rule("pre_store", command, timeout=0.3))
     with pytest.raises(HookDenied):
-        ctx.store(title="Plan", content="x")
+        hold.store(title="Plan", content="x")
     with pytest.raises(ProcessLookupError):
         look_for_ever(int(pid.read_text()))
 
@@ -190,29 +190,29 @@ def test_hooks_are_for_the_namespaces_that_they_match_also_if_only_an_id_is_give
     deep, away = (free.store(title=one, content="x", namespace="team/web").id for one in ("Deep", "Away"))
     free.archive(ids=[away])
     deny = hook_command({"decision": "deny"})
-    ctx = open_with(
+    hold = open_with(
         *(hook_rule(event, deny, match=["team/**"]) for event in ("pre_store", "pre_delete", "pre_link", "pre_recall"))
     )
-    assert ctx.update(id=other, content="y").content == "y"
-    assert ctx.recall(context="x", namespace="elsewhere").count >= 0
+    assert hold.update(id=other, content="y").content == "y"
+    assert hold.recall(context="x", namespace="elsewhere").count >= 0
     refused: list[Callable[[], Any]] = [
-        lambda: ctx.update(id=team, content="y"),
-        lambda: ctx.update(id=other, namespace="team"),
-        lambda: ctx.bulk_store(
+        lambda: hold.update(id=team, content="y"),
+        lambda: hold.update(id=other, namespace="team"),
+        lambda: hold.bulk_store(
             memories=[{"title": "A", "content": "x"}, {"title": "B", "content": "x", "namespace": "team"}]
         ),
-        lambda: ctx.promote(id=deep, to_namespace="team"),
-        lambda: ctx.archive_restore(id=away),
-        lambda: ctx.delete(id=team),
-        lambda: ctx.delete(id=team[:13]),
-        lambda: ctx.link(source_id=other, target_id=team),
-        lambda: ctx.recall(context="x"),
-        lambda: ctx.forget(pattern="x"),
+        lambda: hold.promote(id=deep, to_namespace="team"),
+        lambda: hold.archive_restore(id=away),
+        lambda: hold.delete(id=team),
+        lambda: hold.delete(id=team[:13]),
+        lambda: hold.link(source_id=other, target_id=team),
+        lambda: hold.recall(context="x"),
+        lambda: hold.forget(pattern="x"),
     ]
     for ask in refused:
         with pytest.raises(HookDenied):
             ask()
-    assert ctx.delete(id=other).deleted
+    assert hold.delete(id=other).deleted
 
 
 def test_an_undo_asks_the_hooks_of_what_it_does(open_with: Open, tmp_path: Path) -> None:
@@ -224,16 +224,16 @@ def test_an_undo_asks_the_hooks_of_what_it_does(open_with: Open, tmp_path: Path)
     made, deleted, linked = (free.events().events[place].seq for place in (0, 2, -1))
     deny, log = hook_command({"decision": "deny"}), tmp_path / "log"
     for event, change in (("pre_delete", made), ("pre_store", deleted), ("pre_link", linked)):
-        ctx = open_with(hook_rule(event, deny, match=["team"]))
+        hold = open_with(hook_rule(event, deny, match=["team"]))
         for together in (False, True):
             with pytest.raises(HookDenied):
-                ctx.undo(change=change, together=together)
-        assert "undo" in ctx.hooks_list().hooks[0].operations
-    ctx = open_with(
+                hold.undo(change=change, together=together)
+        assert "undo" in hold.hooks_list().hooks[0].operations
+    hold = open_with(
         hook_rule("pre_store", deny), hook_rule("pre_link", deny), hook_rule("post_delete", hook_command("", log))
     )
-    assert ctx.undo(change=made).record == kept
-    ctx.close()
+    assert hold.undo(change=made).record == kept
+    hold.close()
     [told] = read_log(log)
     assert (told["operation"], told["arguments"], told["namespaces"]) == ("undo", {"change": made}, ["team"])
     with pytest.raises(NotFound):
@@ -241,12 +241,12 @@ def test_an_undo_asks_the_hooks_of_what_it_does(open_with: Open, tmp_path: Path)
 
 
 def test_a_hook_cannot_change_what_is_taken_back(open_with: Open) -> None:
-    ctx = open_with(hook_rule("pre_delete", hook_command({"decision": "modify", "arguments": {"change": 1}})))
-    kept = ctx.store(title="Plan", content="x").id
-    other = ctx.store(title="Another plan", content="y").id
+    hold = open_with(hook_rule("pre_delete", hook_command({"decision": "modify", "arguments": {"change": 1}})))
+    kept = hold.store(title="Plan", content="x").id
+    other = hold.store(title="Another plan", content="y").id
     with pytest.raises(HookDenied):
-        ctx.undo(change=ctx.history(id=other).changes[0].seq)
-    assert [ctx.get(id=id).id for id in (kept, other)] == [kept, other]
+        hold.undo(change=hold.history(id=other).changes[0].seq)
+    assert [hold.get(id=id).id for id in (kept, other)] == [kept, other]
 
 
 POOL = "The connection pool keeps ten connections for all of the workers of the server."
@@ -254,9 +254,9 @@ ALIKE = {"Pool": POOL, "Connection pool": POOL.replace("all of the", "all the")}
 DENY = hook_command({"decision": "deny"})
 
 
-def assert_denied(ctx: holdfast.Holdfast, name: str, **arguments: Any) -> None:
+def assert_denied(hold: holdfast.Holdfast, name: str, **arguments: Any) -> None:
     with pytest.raises(HookDenied):
-        ctx.call(name, arguments)
+        hold.call(name, arguments)
 
 
 def test_a_run_of_the_curator_is_asked_about_once_if_it_is_applied(open_with: Open, tmp_path: Path) -> None:
@@ -264,21 +264,21 @@ def test_a_run_of_the_curator_is_asked_about_once_if_it_is_applied(open_with: Op
     for title, text in ALIKE.items():
         free.store(title=title, content=text, namespace="team/web")
     for event in ("pre_store", "pre_link"):
-        ctx = open_with(hook_rule(event, DENY, match=["team/web"]))
-        assert ctx.curate().changed == 1
-        assert ctx.curate(apply=True, include_namespace=["elsewhere"]).changed == 0
-        assert ctx.curate(apply=True, steps=["tags", "contradictions"]).changed == 0
-        assert_denied(ctx, "curate", apply=True, steps=["duplicates"])
-        assert_denied(ctx, "curate", apply=True, include_namespace=["team"])
+        hold = open_with(hook_rule(event, DENY, match=["team/web"]))
+        assert hold.curate().changed == 1
+        assert hold.curate(apply=True, include_namespace=["elsewhere"]).changed == 0
+        assert hold.curate(apply=True, steps=["tags", "contradictions"]).changed == 0
+        assert_denied(hold, "curate", apply=True, steps=["duplicates"])
+        assert_denied(hold, "curate", apply=True, include_namespace=["team"])
     assert free.list().count == 2
-    ctx = open_with(
+    hold = open_with(
         hook_rule("pre_store", hook_command("", log)),
         hook_rule("pre_delete", DENY),
         hook_rule("post_link", hook_command("", log)),
     )
-    run = ctx.curate(apply=True, include_namespace=["team"])
+    run = hold.curate(apply=True, include_namespace=["team"])
     assert run.changed == 1
-    ctx.close()
+    hold.close()
     before, after = read_log(log)
     assert (before["operation"], before["event"], before["namespaces"]) == ("curate", "pre_store", ["team/web"])
     assert (after["event"], after["answer"]["run_id"]) == ("post_link", run.run_id)
@@ -298,8 +298,8 @@ def test_taking_a_run_back_asks_the_hooks_of_what_it_does(open_with: Open) -> No
         assert_denied(open_with(hook_rule(event, DENY, match=["team"])), "curate_rollback", run_id=run.run_id)
     assert free.list().count == 2
     free.update(id=made["team"], content="Somebody says something else by now.")
-    ctx = open_with(hook_rule("pre_delete", DENY, match=["nowhere"]))
-    outcomes = {one.outcome for one in ctx.curate_rollback(run_id=run.run_id).outcomes}
+    hold = open_with(hook_rule("pre_delete", DENY, match=["nowhere"]))
+    outcomes = {one.outcome for one in hold.curate_rollback(run_id=run.run_id).outcomes}
     assert outcomes == {"applied", "rejected"}
     assert free.get(id=made["team"]).content == "Somebody says something else by now."
 
@@ -313,9 +313,9 @@ def test_nobody_is_asked_about_a_step_that_cannot_be_taken_back_any_more(open_wi
     made = {memory.namespace: memory.id for memory in free.list().memories}
     free.archive(ids=[made["team"]])
     free.archive_purge(ids=[made["team"]])
-    ctx = open_with(*(hook_rule(event, DENY, match=["team"]) for event in ("pre_store", "pre_delete", "pre_link")))
-    assert {one.outcome for one in ctx.curate_rollback(run_id=run.run_id).outcomes} == {"applied", "rejected"}
-    assert [memory.namespace for memory in ctx.list().memories] == ["elsewhere", "elsewhere"]
+    hold = open_with(*(hook_rule(event, DENY, match=["team"]) for event in ("pre_store", "pre_delete", "pre_link")))
+    assert {one.outcome for one in hold.curate_rollback(run_id=run.run_id).outcomes} == {"applied", "rejected"}
+    assert [memory.namespace for memory in hold.list().memories] == ["elsewhere", "elsewhere"]
 
 
 def test_what_is_proposed_is_asked_about_by_what_it_would_do(open_with: Open, tmp_path: Path) -> None:
@@ -330,12 +330,12 @@ def test_what_is_proposed_is_asked_about_by_what_it_would_do(open_with: Open, tm
     assert_denied(
         open_with(hook_rule("pre_link", DENY, match=["team"])), "curate_decide", ids=[against], decision="accept"
     )
-    ctx = open_with(hook_rule("pre_store", DENY))
-    assert_denied(ctx, "curate_decide", ids=[against, labels.id], decision="accept")
-    assert ctx.curate_decide(ids=["no-such-proposal"], decision="accept").outcomes[0].code == "NOT_FOUND"
-    assert ctx.curate_decide(ids=[against], decision="accept").outcomes[0].outcome == "applied"
+    hold = open_with(hook_rule("pre_store", DENY))
+    assert_denied(hold, "curate_decide", ids=[against, labels.id], decision="accept")
+    assert hold.curate_decide(ids=["no-such-proposal"], decision="accept").outcomes[0].code == "NOT_FOUND"
+    assert hold.curate_decide(ids=[against], decision="accept").outcomes[0].outcome == "applied"
     rest = [one.id for one in offers if one.id not in (against, labels.id)]
-    assert {one.outcome for one in ctx.curate_decide(ids=rest, decision="dismiss").outcomes} == {"applied"}
+    assert {one.outcome for one in hold.curate_decide(ids=rest, decision="dismiss").outcomes} == {"applied"}
     listens = open_with(hook_rule("pre_store", hook_command("", log)))
     listens.curate_decide(ids=[labels.id], decision="accept")
     [told] = read_log(log)
@@ -360,19 +360,19 @@ def test_who_settles_a_conflict_asks_about_what_will_stand(open_with: Open, tmp_
 
 
 def test_who_lets_a_memory_be_gone_asks_the_hooks_of_deleting(open_with: Open, tmp_path: Path) -> None:
-    ctx = open_with()
-    gone, one, two = (ctx.store(title=title, content="x", namespace="team").id for title in ("Old", "Plan", "Note"))
-    ctx.link(source_id=one, target_id=two)
+    hold = open_with()
+    gone, one, two = (hold.store(title=title, content="x", namespace="team").id for title in ("Old", "Plan", "Note"))
+    hold.link(source_id=one, target_id=two)
     ends = {"source_id": one, "target_id": two, "relation": "related_to"}
     with holdfast.open(str(tmp_path / "other.db")) as other:
-        sync_stores(ctx.ctx, other.ctx, "merge", trust_source=True)
-        ctx.delete(id=gone)
-        ctx.kg_invalidate(**ends, valid_until="2090-01-01T00:00:00Z")
+        sync_stores(hold.ctx, other.ctx, "merge", trust_source=True)
+        hold.delete(id=gone)
+        hold.kg_invalidate(**ends, valid_until="2090-01-01T00:00:00Z")
         other.archive(ids=[gone])
         other.kg_invalidate(**ends, valid_until="2091-01-01T00:00:00Z")
         for _ in range(2):
-            sync_stores(ctx.ctx, other.ctx, "merge", trust_source=True)
-    found = {each.field: each.id for each in ctx.conflicts().conflicts}
+            sync_stores(hold.ctx, other.ctx, "merge", trust_source=True)
+    found = {each.field: each.id for each in hold.conflicts().conflicts}
     assert set(found) == {"state", "valid_until"}
     assert_denied(
         open_with(hook_rule("pre_delete", DENY, match=["team"])), "conflicts_resolve", id=found["state"], keep="other"
@@ -412,31 +412,31 @@ def test_other_ways_to_a_memory_ask_the_same_hooks(open_with: Open) -> None:
         ("pre_delete", "restore", {"from": before}),
     ]
     for event, name, arguments in asked:
-        ctx = open_with(hook_rule(event, DENY, match=["team"]))
-        assert_denied(ctx, name, **arguments)
-        assert name in ctx.hooks_list().hooks[0].operations
-    ctx = open_with(hook_rule("pre_store", DENY, match=["team"]), hook_rule("pre_delete", DENY, match=["team"]))
-    assert ctx.auto_tag(id=kept).applied is False
-    assert ctx.call("sync_push", {**push, "dry_run": True, "deletions": [kept]}).deleted == 1
-    assert ctx.restore(**{"from": before, "dry_run": True}).dry_run
+        hold = open_with(hook_rule(event, DENY, match=["team"]))
+        assert_denied(hold, name, **arguments)
+        assert name in hold.hooks_list().hooks[0].operations
+    hold = open_with(hook_rule("pre_store", DENY, match=["team"]), hook_rule("pre_delete", DENY, match=["team"]))
+    assert hold.auto_tag(id=kept).applied is False
+    assert hold.call("sync_push", {**push, "dry_run": True, "deletions": [kept]}).deleted == 1
+    assert hold.restore(**{"from": before, "dry_run": True}).dry_run
     assert free.get(id=kept).tags == ()
 
 
 def test_no_way_of_writing_a_namespace_leads_past_its_hooks(open_with: Open) -> None:
-    ctx = open_with(*(hook_rule(event, DENY, match=["caf\u00e9/**"]) for event in ("pre_store", "pre_recall")))
-    assert_denied(ctx, "store", title="Plan", content="x", namespace="cafe\u0301/bar")
-    assert_denied(ctx, "recall", context="x", namespace="cafe\u0301")
-    assert_denied(ctx, "recall", context="x", as_agent="elsewhere")
-    assert_denied(ctx, "build_context", message="x", namespace="elsewhere")
+    hold = open_with(*(hook_rule(event, DENY, match=["caf\u00e9/**"]) for event in ("pre_store", "pre_recall")))
+    assert_denied(hold, "store", title="Plan", content="x", namespace="cafe\u0301/bar")
+    assert_denied(hold, "recall", context="x", namespace="cafe\u0301")
+    assert_denied(hold, "recall", context="x", as_agent="elsewhere")
+    assert_denied(hold, "build_context", message="x", namespace="elsewhere")
 
 
 def test_a_hook_after_an_operation_hears_its_answer_and_cannot_spoil_it(open_with: Open, tmp_path: Path) -> None:
     broken = hook_rule("post_store", ["/no/such/program"])
-    ctx = open_with(broken, hook_rule("post_store", hook_command({"decision": "deny"}, tmp_path / "log")))
-    id = ctx.store(title="Plan", content="x").id
+    hold = open_with(broken, hook_rule("post_store", hook_command({"decision": "deny"}, tmp_path / "log")))
+    id = hold.store(title="Plan", content="x").id
     with pytest.raises(NotFound):
-        ctx.update(id="no-such-memory", content="y")
-    ctx.close()
+        hold.update(id="no-such-memory", content="y")
+    hold.close()
     [told] = read_log(tmp_path / "log")
     assert (told["operation"], told["answer"]["id"], told["event"]) == ("store", id, "post_store")
 
@@ -444,11 +444,11 @@ def test_a_hook_after_an_operation_hears_its_answer_and_cannot_spoil_it(open_wit
 def test_an_answer_does_not_wait_for_what_hears_of_it(open_with: Open, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "gate")
     waits = hook_rule("post_store", ["/bin/sh", "-c", f"cat '{tmp_path}/gate' > '{tmp_path}/passed'"], timeout=60)
-    ctx = open_with(waits)
-    ctx.store(title="Plan", content="x")
+    hold = open_with(waits)
+    hold.store(title="Plan", content="x")
     assert not (tmp_path / "passed").exists() or (tmp_path / "passed").read_text() == ""
     (tmp_path / "gate").write_text("open")
-    ctx.close()
+    hold.close()
     assert (tmp_path / "passed").read_text() == "open"
 
 
@@ -493,8 +493,8 @@ def test_what_a_hook_runs_has_no_hooks_and_no_keys(
     open_with: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOLDFAST_API_KEY", "hunter2")
-    ctx = open_with(hook_rule("pre_store", ["/bin/sh", "-c", f"env > '{tmp_path}/env'"]))
-    ctx.store(title="Plan", content="x")
+    hold = open_with(hook_rule("pre_store", ["/bin/sh", "-c", f"env > '{tmp_path}/env'"]))
+    hold.store(title="Plan", content="x")
     said = (tmp_path / "env").read_text()
     assert "HOLDFAST_IN_HOOK=pre_store" in said
     assert "hunter2" not in said
@@ -503,20 +503,20 @@ def test_what_a_hook_runs_has_no_hooks_and_no_keys(
 
 
 def test_what_hooks_would_say_is_shown_without_doing_anything(open_with: Open) -> None:
-    ctx = open_with(
+    hold = open_with(
         hook_rule("pre_store", hook_command({"decision": "modify", "arguments": {"tags": ["seen"]}}), name="tags"),
         hook_rule("pre_store", ["/no/such/program"], name="broken", on_error="allow"),
         hook_rule("pre_store", hook_command(""), name="team", match=["team"]),
     )
-    tested = ctx.hooks_test(event="pre_store", arguments={"title": "Plan", "content": "x"})
+    tested = hold.hooks_test(event="pre_store", arguments={"title": "Plan", "content": "x"})
     assert (tested.decision, tested.passed_over) == ("modify", ["team"])
     assert [(one.name, one.decision, isinstance(one.error, str)) for one in tested.hooks] == [
         ("tags", "modify", False),
         ("broken", "allow", True),
     ]
     assert tested.arguments == {"title": "Plan", "content": "x", "tags": ["seen"]}
-    assert ctx.list().count == 0
-    assert [(one.name, one.event) for one in ctx.hooks_list().hooks][:1] == [("tags", "pre_store")]
+    assert hold.list().count == 0
+    assert [(one.name, one.event) for one in hold.hooks_list().hooks][:1] == [("tags", "pre_store")]
 
 
 @pytest.mark.parametrize(
@@ -539,13 +539,13 @@ def test_a_hook_that_cannot_be_followed_is_refused_at_the_start(open_with: Open,
 
 
 def test_many_threads_are_asked_and_told_at_once(open_with: Open, tmp_path: Path) -> None:
-    ctx = open_with(
+    hold = open_with(
         hook_rule("pre_store", hook_command("")), hook_rule("post_store", hook_command("", tmp_path / "log"))
     )
-    threads = [threading.Thread(target=ctx.store, kwargs={"title": f"T{n}", "content": "x"}) for n in range(8)]
+    threads = [threading.Thread(target=hold.store, kwargs={"title": f"T{n}", "content": "x"}) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    ctx.close()
+    hold.close()
     assert {one["arguments"]["title"] for one in read_log(tmp_path / "log")} == {f"T{n}" for n in range(8)}

@@ -62,7 +62,7 @@ def test_whatever_stands_where_something_else_should_is_told_of(form: Any, tmp_p
         exports.records(path, form)
 
 
-def test_bytes_that_were_changed_lost_or_put_in_anywhere_are_told_of(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_bytes_that_were_changed_lost_or_put_in_anywhere_are_told_of(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     chance, files, path = Random(1), make_exports(tmp_path), tmp_path / "spoilt"
     for number in range(250):
         form = chance.choice(list(files))
@@ -78,17 +78,17 @@ def test_bytes_that_were_changed_lost_or_put_in_anywhere_are_told_of(ctx: holdfa
                     data[at:at] = bytes(chance.choices(b'"{}[],:\\\n\x00\xff', k=3))
         path.write_bytes(data)
         with suppress(HoldfastError):
-            ctx.mine(str(path), format=chance.choice(["auto", form]), include=EVERYTHING, dry_run=number % 2 == 0)
-    assert ctx.stats().total > 0
-    assert ctx.verify().intact
+            hold.mine(str(path), format=chance.choice(["auto", form]), include=EVERYTHING, dry_run=number % 2 == 0)
+    assert hold.stats().total > 0
+    assert hold.verify().intact
 
 
-def test_a_row_of_a_store_that_is_no_text_does_not_stop_the_others(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_a_row_of_a_store_that_is_no_text_does_not_stop_the_others(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     path = exports.ai_memory(tmp_path / "ai.db")
     data = path.read_bytes()
     assert b"Deploy day" in data
     path.write_bytes(data.replace(b"Deploy day", b"Deploy \xffay"))
-    answer = ctx.mine(str(path))
+    answer = hold.mine(str(path))
     assert (answer.imported, answer.problems[0].where, answer.problems[0].what) == (
         1,
         "ai.db memories row 1",
@@ -96,18 +96,18 @@ def test_a_row_of_a_store_that_is_no_text_does_not_stop_the_others(ctx: holdfast
     )
 
 
-def test_what_is_nested_too_deeply_is_refused_for_that(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_what_is_nested_too_deeply_is_refused_for_that(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     path = tmp_path / "deep.json"
     path.write_text("[" * 100_000 + "]" * 100_000)
     with pytest.raises(Invalid, match=r"deep.json byte 1: nested 99999 levels deep; the maximum is 500"):
-        ctx.mine(str(path))
+        hold.mine(str(path))
 
 
-def test_a_damaged_store_is_refused_with_a_word_on_it(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_a_damaged_store_is_refused_with_a_word_on_it(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     path = exports.ai_memory(tmp_path / "ai.db")
     path.write_bytes(path.read_bytes()[:2000])
     with pytest.raises(Invalid, match=r"is not a readable SQLite database|is not an ai-memory store"):
-        ctx.mine(str(path), format="ai-memory")
+        hold.mine(str(path), format="ai-memory")
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_a_damaged_store_is_refused_with_a_word_on_it(ctx: holdfast.Holdfast, tm
     ],
     ids=lambda value: value if len(value) < 20 else "",
 )
-def test_what_is_made_to_take_long_does_not(name: str, content: str, ctx: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_what_is_made_to_take_long_does_not(name: str, content: str, hold: holdfast.Holdfast, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content)
-    answer = ctx.mine(str(tmp_path / name), dry_run=True)
+    answer = hold.mine(str(tmp_path / name), dry_run=True)
     assert answer.imported + answer.rejected + answer.noted > 0
 
 
@@ -138,11 +138,11 @@ FORMATS = ["chatgpt", "claude", "claude-code", "codex", "slack", "mem0", "mcp-me
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_file_of_another_format_than_was_named_is_never_nothing_new(
-    form: str, ctx: holdfast.Holdfast, tmp_path: Path
+    form: str, hold: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     for name, content in {"list": b'[{"a": 1}]', "object": b'{"a": 1}', "text": b'"x"', "lines": b"a\nb\n"}.items():
         (tmp_path / name).write_bytes(content)
-        for read in (ctx.mine, ctx.audit):
+        for read in (hold.mine, hold.audit):
             with suppress(Invalid):
                 assert read(str(tmp_path / name), format=form).rejected
-    assert ctx.stats().total == 0
+    assert hold.stats().total == 0

@@ -50,21 +50,23 @@ def check_segments(ctx: Any, text: str, answer: Any) -> None:
 
 @given(documents, documents)
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_any_document_is_stored_once_and_edits_are_accounted_for(ctx: Any, first: list[str], second: list[str]) -> None:
+def test_any_document_is_stored_once_and_edits_are_accounted_for(
+    hold: Any, first: list[str], second: list[str]
+) -> None:
     where = {"namespace": f"any/{next(numbers)}", "source_uri": "doc:any"}
     kept: set[str] = set()
     for text in ("\n\n".join(first), "\n\n".join([*first[1:], *second])):
         try:
-            answer = ctx.ingest(content=text, **where)
+            answer = hold.ingest(content=text, **where)
         except Invalid:
             continue
-        check_segments(ctx, text, answer)
+        check_segments(hold, text, answer)
         there = {one.memory_id for one in answer.segments} | {one.memory_id for one in answer.vanished}
         assert kept <= there | {one.other_id for one in answer.segments}
         kept = {*answer.ingested_memory_ids}
-        before = ctx.verify().entries
-        again = ctx.ingest(content=text, **where)
-        assert (again.outcome, again.decisions["new"], ctx.verify().entries) == ("unchanged", 0, before)
+        before = hold.verify().entries
+        again = hold.ingest(content=text, **where)
+        assert (again.outcome, again.decisions["new"], hold.verify().entries) == ("unchanged", 0, before)
         assert [one.memory_id for one in again.segments] == [one.memory_id for one in answer.segments]
-    contents = [one.content for one in ctx.list(namespace=where["namespace"], limit=100).memories]
+    contents = [one.content for one in hold.list(namespace=where["namespace"], limit=100).memories]
     assert len(contents) == len({*contents}) or "None." in contents

@@ -38,15 +38,15 @@ def list_contents(ctx: Any, answer: Any) -> list[str]:
     ],
     ids=["utf-8", "utf-8 with a mark", "utf-16 little", "utf-16 big", "utf-32"],
 )
-def test_a_file_is_decoded_by_its_byte_order_mark(ctx: Any, tmp_path: Path, mark: bytes, encoding: str) -> None:
+def test_a_file_is_decoded_by_its_byte_order_mark(hold: Any, tmp_path: Path, mark: bytes, encoding: str) -> None:
     file = tmp_path / "notes.md"
     file.write_bytes(mark + TEXT.encode(encoding))
-    answer = ctx.ingest(str(file), namespace="team")
-    assert list_contents(ctx, answer) == ["Die Brücke über den Fluss ist gesperrt."]
+    answer = hold.ingest(str(file), namespace="team")
+    assert list_contents(hold, answer) == ["Die Brücke über den Fluss ist gesperrt."]
     assert answer.source_uri == file.as_uri()
     (one,) = answer.segments
     if encoding == "utf-8":
-        assert file.read_bytes()[one.span.start : one.span.end].decode() == list_contents(ctx, answer)[0]
+        assert file.read_bytes()[one.span.start : one.span.end].decode() == list_contents(hold, answer)[0]
 
 
 @pytest.mark.parametrize(
@@ -59,16 +59,16 @@ def test_a_file_is_decoded_by_its_byte_order_mark(ctx: Any, tmp_path: Path, mark
     ],
     ids=["latin-1", "half a character", "NUL", "cut"],
 )
-def test_a_binary_file_is_refused_with_the_position(ctx: Any, tmp_path: Path, content: bytes, place: str) -> None:
+def test_a_binary_file_is_refused_with_the_position(hold: Any, tmp_path: Path, content: bytes, place: str) -> None:
     file = tmp_path / "notes.md"
     file.write_bytes(content)
     with pytest.raises(Invalid) as caught:
-        ctx.ingest(str(file), namespace="team")
+        hold.ingest(str(file), namespace="team")
     assert place in caught.value.message
-    assert ctx.list().memories == []
+    assert hold.list().memories == []
 
 
-def test_a_file_truncated_anywhere_is_ingested_or_refused(ctx: Any, tmp_path: Path) -> None:
+def test_a_file_truncated_anywhere_is_ingested_or_refused(hold: Any, tmp_path: Path) -> None:
     whole = (TEXT + "\n```sh\nmake\n```\n\n| a | b |\n|---|---|\n| ü | 2 |\n").encode()
     for size in range(1, len(whole), 7):
         try:
@@ -76,63 +76,63 @@ def test_a_file_truncated_anywhere_is_ingested_or_refused(ctx: Any, tmp_path: Pa
         except Invalid:
             continue
         answer = (
-            ctx.call("ingest", {"content": text, "namespace": f"cut/{size}", "dry_run": True}) if size > 9 else None
+            hold.call("ingest", {"content": text, "namespace": f"cut/{size}", "dry_run": True}) if size > 9 else None
         )
         for one in answer.segments if answer else ():
             assert whole[one.span.start : one.span.end].decode()
 
 
 def test_a_too_large_document_is_refused_without_reading_all_of_it(
-    ctx: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hold: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "long.txt"
     with file.open("wb") as sparse:
         sparse.truncate(1 << 30)
     with pytest.raises(Invalid, match="larger than 16 MiB"):
-        ctx.ingest(str(file))
+        hold.ingest(str(file))
 
 
-def test_standard_input_is_a_document(ctx: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_a_document(hold: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
-    answer = ctx.ingest("-", namespace="team", source_uri="doc:piped")
+    answer = hold.ingest("-", namespace="team", source_uri="doc:piped")
     assert (answer.source_uri, len(answer.ingested_memory_ids)) == ("doc:piped", 1)
 
 
 @pytest.mark.parametrize("name", [".", "no-such-file.md", ""], ids=["a folder", "missing", "no name"])
-def test_unreadable_files_are_refused(ctx: Any, name: str) -> None:
+def test_unreadable_files_are_refused(hold: Any, name: str) -> None:
     with pytest.raises(Invalid):
-        ctx.ingest(name)
+        hold.ingest(name)
 
 
-def test_paths_are_accepted_only_locally(ctx: Any, tmp_path: Path) -> None:
+def test_paths_are_accepted_only_locally(hold: Any, tmp_path: Path) -> None:
     file = tmp_path / "p.toml"
     file.write_text("[[stages]]\ntype = 'segment'\n")
     remote = Caller(agent="ai:far@away", source="api")
     for arguments in ({"file": str(file)}, {"content": "x", "pipeline": str(file)}):
         with pytest.raises(Invalid):
-            ctx.call("ingest", arguments, caller=remote)
+            hold.call("ingest", arguments, caller=remote)
     with pytest.raises(Invalid):
-        ctx.call("pipelines", {"name": str(file)}, caller=remote)
+        hold.call("pipelines", {"name": str(file)}, caller=remote)
 
 
-def test_a_custom_pipeline_is_a_file(ctx: Any, tmp_path: Path) -> None:
+def test_a_custom_pipeline_is_a_file(hold: Any, tmp_path: Path) -> None:
     file = tmp_path / "short.toml"
     file.write_text("description = 'Small pieces'\n[[stages]]\ntype = 'segment'\nlongest = 200\n")
-    (one,) = ctx.pipelines(str(file)).pipelines
+    (one,) = hold.pipelines(str(file)).pipelines
     assert (one.name, one.stages) == ("short", ["segment"])
-    answer = ctx.ingest(content="A sentence of some words. " * 20, pipeline=str(file))
+    answer = hold.ingest(content="A sentence of some words. " * 20, pipeline=str(file))
     assert (answer.pipeline, answer.pipeline_version) == ("short", one.version)
     assert answer.total > 1
     file.write_text("[[stages]]\ntype = 'segment'\nlongest = 1\n")
     with pytest.raises(Invalid, match=r"stages\[0\].longest"):
-        ctx.pipelines(str(file))
+        hold.pipelines(str(file))
 
 
-def test_an_unknown_pipeline_is_refused_with_the_built_in_names(ctx: Any) -> None:
+def test_an_unknown_pipeline_is_refused_with_the_built_in_names(hold: Any) -> None:
     with pytest.raises(
         Invalid, match=r"'nonesuch' is neither a file nor a built-in pipeline \(plain, two_phase, four_step\)"
     ):
-        ctx.ingest(content="A sentence.", pipeline="nonesuch")
+        hold.ingest(content="A sentence.", pipeline="nonesuch")
 
 
 def test_the_command_prints_the_decision_about_every_segment(

@@ -62,8 +62,8 @@ def open_store(db: str, server: Provider) -> Iterator[Any]:
     settings = Settings(
         db=db, agent_id="ai:tester@here", embedder="none", llm="openai", llm_url=server.url, llm_model="m", llm_key="k"
     )
-    with holdfast.app.open(settings=settings, once=True) as ctx:
-        yield ctx
+    with holdfast.app.open(settings=settings, once=True) as hold:
+        yield hold
 
 
 def ingest_text(ctx: Any, text: str = TEXT, **more: Any) -> Any:

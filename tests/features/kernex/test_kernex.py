@@ -30,11 +30,11 @@ def counts(done: Any, *names: str) -> dict[str, Any]:
     return {one.table: tuple(getattr(one, name) for name in names) for one in done.tables}
 
 
-def test_every_table_is_taken_once_and_the_file_is_only_read(ctx: holdfast.Holdfast, path: Path) -> None:
+def test_every_table_is_taken_once_and_the_file_is_only_read(hold: holdfast.Holdfast, path: Path) -> None:
     before = sha256(path.read_bytes()).hexdigest()
-    tried = ctx.import_kernex(path=str(path), dry_run=True)
-    assert (ctx.list().count, ctx.task_list().count, ctx.run_list().count) == (0, 0, 0)
-    done = ctx.import_kernex(path=str(path))
+    tried = hold.import_kernex(path=str(path), dry_run=True)
+    assert (hold.list().count, hold.task_list().count, hold.run_list().count) == (0, 0, 0)
+    done = hold.import_kernex(path=str(path))
     assert tried.tables == done.tables
     assert counts(done, "rows", "stored", "left_out") == {
         "user_aliases": (1, 1, 0),
@@ -53,57 +53,57 @@ def test_every_table_is_taken_once_and_the_file_is_only_read(ctx: holdfast.Holdf
         "audit_log": (1, 1, 0),
     }
     assert (done.rejected, [problem.where for problem in done.problems]) == (0, ["scheduled_tasks row 3"])
-    again = ctx.import_kernex(path=str(path))
+    again = hold.import_kernex(path=str(path))
     assert (again.stored, again.rejected) == (0, 0)
     assert counts(again, "unchanged")["messages"] == (4,)
     assert sha256(path.read_bytes()).hexdigest() == before
-    assert ctx.verify().intact
+    assert hold.verify().intact
 
 
-def test_what_was_there_is_what_is_here(ctx: holdfast.Holdfast, path: Path) -> None:
-    ctx.policy_set(namespace="kernex", interaction_text="keep")
-    ctx.import_kernex(path=str(path))
-    whole = ctx.conversation_show(id="c-1")
+def test_what_was_there_is_what_is_here(hold: holdfast.Holdfast, path: Path) -> None:
+    hold.policy_set(namespace="kernex", interaction_text="keep")
+    hold.import_kernex(path=str(path))
+    whole = hold.conversation_show(id="c-1")
     assert [(turn.place, turn.role, turn.content) for turn in whole.turns] == [
         (1, "user", "The till is broken."),
         (2, "assistant", "Update the driver."),
     ]
     assert (whole.conversation.state, whole.conversation.summary) == ("closed", "The till was repaired.")
     assert (whole.conversation.namespace, whole.turns[0].at) == ("kernex/shop", "2026-03-01T10:00:00.000000Z")
-    other = ctx.conversation_show(id="c-2")
+    other = hold.conversation_show(id="c-2")
     assert (other.conversation.state, [turn.place for turn in other.turns]) == ("closing", [1, 2, 3])
     assert "".join(turn.content for turn in other.turns[:2]) == "Long: " + "word " * 20_000
-    assert ctx.recall("what about the driver?").memories[0].content == "Update the driver."
-    assert [(fact.key, fact.value) for fact in ctx.fact_list(principal="U42").facts] == [("city", "Hamburg")]
-    assert ctx.fact_restore(key="pet", principal="ann").value == "cat"
-    assert [(one.title, one.what, one.where) for one in ctx.observation_search().observations] == [
+    assert hold.recall("what about the driver?").memories[0].content == "Update the driver."
+    assert [(fact.key, fact.value) for fact in hold.fact_list(principal="U42").facts] == [("city", "Hamburg")]
+    assert hold.fact_restore(key="pet", principal="ann").value == "cat"
+    assert [(one.title, one.what, one.where) for one in hold.observation_search().observations] == [
         ("Receipts twice", "Two receipts", "till.py")
     ]
-    assert ctx.limitation_list().limitations[0].title == "No voice"
-    assert [(one.score, one.what) for one in ctx.outcome_list(principal=["ann"]).outcomes] == [(-1, "Too long")]
-    assert [(one.rule, one.confidence) for one in ctx.lesson_list().lessons] == [("Be brief", 0.8)]
-    tasks = {one.id: (one.state, getattr(one, "repeat", None)) for one in ctx.task_list(state=[], limit=10).tasks}
+    assert hold.limitation_list().limitations[0].title == "No voice"
+    assert [(one.score, one.what) for one in hold.outcome_list(principal=["ann"]).outcomes] == [(-1, "Too long")]
+    assert [(one.rule, one.confidence) for one in hold.lesson_list().lessons] == [("Be brief", 0.8)]
+    tasks = {one.id: (one.state, getattr(one, "repeat", None)) for one in hold.task_list(state=[], limit=10).tasks}
     assert tasks["task-0001"] == ("pending", "daily")
     assert tasks["task-0003"] == ("pending", "daily")
-    ran = ctx.task_runs(id="task-0002").runs
+    ran = hold.task_runs(id="task-0002").runs
     assert sorted(run.status for run in ran) == ["completed", "completed", "failed"]
-    assert ctx.task_show(id="task-0002").state == "done"
-    assert ctx.session_get(channel="cli", principal="ann", namespace="kernex/shop").session.session_id == "sess-9"
-    run = ctx.run_show(id="run-1")
+    assert hold.task_show(id="task-0002").state == "done"
+    assert hold.session_get(channel="cli", principal="ann", namespace="kernex/shop").session.session_id == "sess-9"
+    run = hold.run_show(id="run-1")
     assert [(phase.name, phase.state) for phase in run.phases] == [("plan", "completed"), ("code", "in_progress")]
-    used = ctx.usage_report(since="2026-01-01", until="2026-12-31").usage
+    used = hold.usage_report(since="2026-01-01", until="2026-12-31").usage
     assert sorted((one.calls, one.input_tokens, one.output_tokens, one.cost) for one in used) == [
         (1, 40, 20, "0"),
         (1, 100, 0, "0.25"),
     ]
-    (decided,) = ctx.interaction_list(namespace="kernex").interactions
+    (decided,) = hold.interaction_list(namespace="kernex").interactions
     assert (decided.status, decided.principal, decided.input, decided.output) == ("ok", "ann", "hi", "hello")
     assert decided.at == "2026-03-01T10:00:00.000000Z"
-    assert ctx.run_open(id="run-1", topology="build", phases=["plan", "code"], owner="me").resumed
+    assert hold.run_open(id="run-1", topology="build", phases=["plan", "code"], owner="me").resumed
 
 
 def test_decisions_are_taken_as_the_policy_lets_them_be_kept_and_what_is_lost_is_told(
-    ctx: holdfast.Holdfast, path: Path
+    hold: holdfast.Holdfast, path: Path
 ) -> None:
     with closing(sqlite3.connect(path)) as file, file:
         file.execute(
@@ -111,20 +111,20 @@ def test_decisions_are_taken_as_the_policy_lets_them_be_kept_and_what_is_lost_is
             " 'denied', 'not hers')",
             ["word " * 20_000],
         )
-    done = ctx.import_kernex(path=str(path))
+    done = hold.import_kernex(path=str(path))
     (audit,) = (one for one in done.tables if one.table == "audit_log")
     assert (audit.stored, list(audit.reasons.values())) == (2, [2])
     assert ("audit_log row 2", "input_text: too long, only its first part is stored") in [
         (one.where, one.what) for one in done.problems
     ]
-    found = {one.status: one for one in ctx.interaction_list(namespace="kernex").interactions}
+    found = {one.status: one for one in hold.interaction_list(namespace="kernex").interactions}
     assert (found["denied"].reason, found["denied"].took_ms, found["denied"].model) == ("not hers", 7, "m")
     assert (getattr(found["ok"], "input", None) or None, found["ok"].texts) == (None, "hash")
-    assert ctx.import_kernex(path=str(path)).stored == 0
-    assert ctx.verify().intact
+    assert hold.import_kernex(path=str(path)).stored == 0
+    assert hold.verify().intact
 
 
-def test_one_bad_row_is_told_by_its_place_and_stops_no_other(ctx: holdfast.Holdfast, path: Path) -> None:
+def test_one_bad_row_is_told_by_its_place_and_stops_no_other(hold: holdfast.Holdfast, path: Path) -> None:
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("pragma ignore_check_constraints = on")
         for statement in (
@@ -147,7 +147,7 @@ def test_one_bad_row_is_told_by_its_place_and_stops_no_other(ctx: holdfast.Holdf
             "insert into extras values (1)",
         ):
             file.execute(statement)
-    done = ctx.import_kernex(path=str(path))
+    done = hold.import_kernex(path=str(path))
     assert [problem.where for problem in done.problems if problem.rejected] == [
         "user_aliases row 2",
         "messages row 7",
@@ -170,39 +170,39 @@ def test_one_bad_row_is_told_by_its_place_and_stops_no_other(ctx: holdfast.Holdf
     assert counts(done, "left_out")["extras"] == (1,)
 
 
-def test_what_came_since_is_added_and_what_is_known_better_here_stays(ctx: holdfast.Holdfast, path: Path) -> None:
-    ctx.fact_set(key="city", value="Bremen", principal="ann")
-    done = ctx.import_kernex(path=str(path))
+def test_what_came_since_is_added_and_what_is_known_better_here_stays(hold: holdfast.Holdfast, path: Path) -> None:
+    hold.fact_set(key="city", value="Bremen", principal="ann")
+    done = hold.import_kernex(path=str(path))
     assert counts(done, "left")["facts"] == (1,)
-    assert ctx.fact_get(key="city", principal="ann").value == "Bremen"
-    ctx.fact_delete(key="city", principal="ann")
+    assert hold.fact_get(key="city", principal="ann").value == "Bremen"
+    hold.fact_delete(key="city", principal="ann")
     said = {"conversation_id": "c-1", "role": "user", "content": "Thanks.", "timestamp": "2026-03-02 08:00:00"}
     add(path, "messages", {"id": "m-9", **said})
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("update conversations set updated_at = '2026-03-02 08:00:00' where id = 'c-1'")
         file.execute("update lessons set occurrences = 4")
-    again = ctx.import_kernex(path=str(path))
+    again = hold.import_kernex(path=str(path))
     assert (again.stored, counts(again, "left")["lessons"]) == (1, (1,))
-    assert [turn.content for turn in ctx.conversation_show(id="c-1").turns][2:] == ["Thanks."]
-    assert ctx.conversation_show(id="c-1").conversation.turns == 3
+    assert [turn.content for turn in hold.conversation_show(id="c-1").turns][2:] == ["Thanks."]
+    assert hold.conversation_show(id="c-1").conversation.turns == 3
 
 
-def test_only_a_file_of_kernex_is_taken_and_older_ones_are(ctx: holdfast.Holdfast, path: Path, tmp_path: Path) -> None:
+def test_only_a_file_of_kernex_is_taken_and_older_ones_are(hold: holdfast.Holdfast, path: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     other.write_bytes(b"no database at all")
     with pytest.raises(Invalid):
-        ctx.import_kernex(path=str(other))
+        hold.import_kernex(path=str(other))
     with closing(sqlite3.connect(tmp_path / "empty.db")) as file:
         file.execute("create table memories (id)")
     with pytest.raises(Invalid, match="is not a kernex store"):
-        ctx.import_kernex(path=str(tmp_path / "empty.db"))
+        hold.import_kernex(path=str(tmp_path / "empty.db"))
     with pytest.raises(NotFound):
-        ctx.import_kernex(path=str(tmp_path / "none.db"))
+        hold.import_kernex(path=str(tmp_path / "none.db"))
     old = shutil.copy(path, tmp_path / "old.db")
     with closing(sqlite3.connect(old)) as file, file:
         for table in ("observations", "task_runs", "lessons", "phase_checkpoints", "token_usage"):
             file.execute(f"drop table {table}")
         file.execute("alter table facts drop column deleted_at")
         file.execute("alter table conversations drop column project")
-    done = ctx.import_kernex(path=str(old))
+    done = hold.import_kernex(path=str(old))
     assert (done.rejected, counts(done)["facts"]) == (0, (2,))

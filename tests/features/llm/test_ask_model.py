@@ -78,14 +78,14 @@ def open_store(db: str, clock: Clock) -> Iterator[Open]:
         one.close()
 
 
-def usage(ctx: Holdfast) -> list[consulted.UsageRow]:
-    with ctx.ctx.reading() as session:
-        return consulted.list_usage(session, ctx.ctx.now(), 30)
+def usage(hold: Holdfast) -> list[consulted.UsageRow]:
+    with hold.ctx.reading() as session:
+        return consulted.list_usage(session, hold.ctx.now(), 30)
 
 
-def test_without_a_model_there_is_no_help_and_nothing_is_written(ctx: Holdfast) -> None:
-    assert ask_model(ctx.ctx, TASK, TEXT) == NoAnswer("no model is set")
-    assert usage(ctx) == []
+def test_without_a_model_there_is_no_help_and_nothing_is_written(hold: Holdfast) -> None:
+    assert ask_model(hold.ctx, TASK, TEXT) == NoAnswer("no model is set")
+    assert usage(hold) == []
 
 
 def test_an_answer_is_typed_and_names_its_model(open_store: Open) -> None:
@@ -97,11 +97,11 @@ def test_an_answer_is_typed_and_names_its_model(open_store: Open) -> None:
 def test_the_same_question_is_billed_once_across_processes(open_store: Open) -> None:
     with provider(saying(GOOD)) as server:
         for cached in (False, True):
-            ctx = open_store(server)
-            assert ask_model(ctx.ctx, TASK, TEXT) == ModelAnswer(Verdict("event", 0.5), "m-1", cached)
+            hold = open_store(server)
+            assert ask_model(hold.ctx, TASK, TEXT) == ModelAnswer(Verdict("event", 0.5), "m-1", cached)
     assert len(server.asked) == 1
     assert [
-        (one.calls, one.answered, one.input_tokens, one.output_tokens, one.cached_tokens) for one in usage(ctx)
+        (one.calls, one.answered, one.input_tokens, one.output_tokens, one.cached_tokens) for one in usage(hold)
     ] == [(1, 1, 120, 30, 100)]
 
 
@@ -134,10 +134,10 @@ def test_a_cached_answer_is_not_shared_between_callers(open_store: Open) -> None
 
 def test_an_invalid_answer_is_retried_once_with_the_error(open_store: Open) -> None:
     with provider(saying({"kind": 7, "sure": 1}, GOOD)) as server:
-        ctx = open_store(server)
-        assert ask_model(ctx.ctx, TASK, TEXT) == ModelAnswer(Verdict("event", 0.5), "m-1", cached=False)
+        hold = open_store(server)
+        assert ask_model(hold.ctx, TASK, TEXT) == ModelAnswer(Verdict("event", 0.5), "m-1", cached=False)
     assert "Expected `str`, got `int` - at `$.kind`" in prompt_of(server.asked[1])
-    assert [(one.calls, one.answered) for one in usage(ctx)] == [(2, 1)]
+    assert [(one.calls, one.answered) for one in usage(hold)] == [(2, 1)]
 
 
 UNFIT = {
@@ -158,11 +158,11 @@ UNFIT = {
 @pytest.mark.parametrize("text", UNFIT.values(), ids=UNFIT.keys())
 def test_two_invalid_answers_are_not_used_or_cached(open_store: Open, text: str) -> None:
     with provider(saying(text)) as server:
-        ctx = open_store(server)
-        found = [ask_model(ctx.ctx, TASK, TEXT) for _ in range(2)]
+        hold = open_store(server)
+        found = [ask_model(hold.ctx, TASK, TEXT) for _ in range(2)]
     assert all(isinstance(one, NoAnswer) and "two invalid answers" in one.reason for one in found)
     assert len(server.asked) == 4
-    assert [(one.calls, one.answered, one.output_tokens) for one in usage(ctx)] == [(4, 0, 120)]
+    assert [(one.calls, one.answered, one.output_tokens) for one in usage(hold)] == [(4, 0, 120)]
 
 
 @pytest.mark.parametrize(
@@ -211,12 +211,12 @@ def test_others_read_and_write_while_a_model_thinks(open_store: Open) -> None:
         handler.reply(wrap_text(question, msgspec.json.encode(GOOD).decode()))
 
     with provider(thinking) as server, ThreadPoolExecutor() as pool:
-        ctx = open_store(server)
-        found = pool.submit(ask_model, ctx.ctx, TASK, TEXT)
+        hold = open_store(server)
+        found = pool.submit(ask_model, hold.ctx, TASK, TEXT)
         try:
             assert asked.wait(TIMEOUT)
-            memory = ctx.store(title="t", content="Kept meanwhile.")
-            assert ctx.get(memory.id).content == "Kept meanwhile."
+            memory = hold.store(title="t", content="Kept meanwhile.")
+            assert hold.get(memory.id).content == "Kept meanwhile."
             assert not found.done()
         finally:
             go.set()
@@ -237,9 +237,9 @@ def test_a_too_long_text_is_not_sent(open_store: Open) -> None:
 @both
 def test_the_cost_of_a_call_is_exact(open_store: Open) -> None:
     with provider(saying(GOOD)) as server:
-        ctx = open_store(server, llm_price_in=75_000, llm_price_out=300_001)
-        ask_model(ctx.ctx, TASK, TEXT)
-    assert [(one.spent, one.cost) for one in usage(ctx)] == [(150, 120 * 75_000 + 30 * 300_001)]
+        hold = open_store(server, llm_price_in=75_000, llm_price_out=300_001)
+        ask_model(hold.ctx, TASK, TEXT)
+    assert [(one.spent, one.cost) for one in usage(hold)] == [(150, 120 * 75_000 + 30 * 300_001)]
 
 
 @both
@@ -263,30 +263,30 @@ def test_missing_token_counts_are_computed_here(open_store: Open) -> None:
         handler.reply({"choices": wrap_text(asked, msgspec.json.encode(GOOD).decode())["choices"]})
 
     with provider(reply_without_usage) as server:
-        ctx = open_store(server)
-        assert ask_model(ctx.ctx, TASK, TEXT) == ModelAnswer(Verdict("event", 0.5), "m", cached=False)
-    ((given, made),) = [(one.input_tokens, one.output_tokens) for one in usage(ctx)]
+        hold = open_store(server)
+        assert ask_model(hold.ctx, TASK, TEXT) == ModelAnswer(Verdict("event", 0.5), "m", cached=False)
+    ((given, made),) = [(one.input_tokens, one.output_tokens) for one in usage(hold)]
     assert given > 200
     assert made > 5
 
 
 def test_a_refusal_costs_nothing_and_an_aborted_answer_counts_as_the_maximum(open_store: Open) -> None:
     with provider(in_turn(replying({}, 400), replying({}, 400), replying({}, 400), replying(b"{"))) as server:
-        ctx = open_store(server)
-        ask_model(ctx.ctx, TASK, TEXT)
-        assert [(one.spent, one.cost) for one in usage(ctx)] == [(0, 0)]
-        ask_model(ctx.ctx, TASK, TEXT)
-    ((spent, cost, answered),) = [(one.spent, one.cost, one.answered) for one in usage(ctx)]
+        hold = open_store(server)
+        ask_model(hold.ctx, TASK, TEXT)
+        assert [(one.spent, one.cost) for one in usage(hold)] == [(0, 0)]
+        ask_model(hold.ctx, TASK, TEXT)
+    ((spent, cost, answered),) = [(one.spent, one.cost, one.answered) for one in usage(hold)]
     assert spent > 300
     assert (cost, answered) == (0, 0)
 
 
 def test_a_skipped_model_costs_neither_a_row_nor_a_wait(open_store: Open) -> None:
     with provider(lambda handler, _: handler.server.closing.wait()) as server:
-        ctx = open_store(server, llm_timeout_secs=0.2)
-        found = [ask_model(ctx.ctx, TASK, TEXT) for _ in range(3)]
+        hold = open_store(server, llm_timeout_secs=0.2)
+        found = [ask_model(hold.ctx, TASK, TEXT) for _ in range(3)]
     assert all(isinstance(one, NoAnswer) and "is skipped for" in one.reason for one in found[1:])
-    assert [one.calls for one in usage(ctx)] == [1]
+    assert [one.calls for one in usage(hold)] == [1]
 
 
 # How long answers are kept
@@ -295,27 +295,27 @@ def test_a_skipped_model_costs_neither_a_row_nor_a_wait(open_store: Open) -> Non
 @both
 def test_an_answer_is_cached_for_a_week(open_store: Open, clock: Clock) -> None:
     with provider(saying(GOOD)) as server:
-        ctx = open_store(server)
-        ask_model(ctx.ctx, TASK, TEXT)
+        hold = open_store(server)
+        ask_model(hold.ctx, TASK, TEXT)
         clock.now += 7 * DAY + 1
-        found = ask_model(ctx.ctx, TASK, TEXT)
+        found = ask_model(hold.ctx, TASK, TEXT)
         assert isinstance(found, ModelAnswer)
         assert not found.cached
         clock.now += 7 * DAY + 1
-        ctx.gc()
-        with ctx.ctx.reading() as session:
+        hold.gc()
+        with hold.ctx.reading() as session:
             assert session.rows("llm_answer_count") == [(0,)]
 
 
 @both
 def test_a_purge_clears_the_answer_cache(open_store: Open) -> None:
     with provider(saying(GOOD)) as server:
-        ctx = open_store(server)
-        memory = ctx.store(title="t", content=TEXT[0].text)
-        ask_model(ctx.ctx, TASK, TEXT)
-        ctx.archive(ids=[memory.id], reason="gone")
-        ctx.archive_purge(ids=[memory.id])
-        with ctx.ctx.reading() as session:
+        hold = open_store(server)
+        memory = hold.store(title="t", content=TEXT[0].text)
+        ask_model(hold.ctx, TASK, TEXT)
+        hold.archive(ids=[memory.id], reason="gone")
+        hold.archive_purge(ids=[memory.id])
+        with hold.ctx.reading() as session:
             assert session.rows("llm_answer_count") == [(0,)]
 
 

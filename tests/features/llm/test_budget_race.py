@@ -59,8 +59,8 @@ def test_no_more_is_asked_at_once_than_the_day_has_left(db: str) -> None:
                 else:
                     running.remove(ended)
                     finished.append(ended.communicate()[0])
-            with holdfast.open(db) as ctx, ctx.ctx.reading() as session:
-                assert consulted.count_spent(session, ctx.ctx.now()) <= budget
+            with holdfast.open(db) as hold, hold.ctx.reading() as session:
+                assert consulted.count_spent(session, hold.ctx.now()) <= budget
             go.set()
             answered = [one.communicate()[0] for one in running]
         finally:
@@ -71,8 +71,8 @@ def test_no_more_is_asked_at_once_than_the_day_has_left(db: str) -> None:
     assert [said for said in finished if "the daily budget of 42,000 tokens is spent" not in said] == []
     assert all(said.startswith("ModelAnswer(answer=Verdict(x=1)") for said in answered)
     assert len(server.asked) == ENOUGH_FOR
-    with holdfast.open(db) as ctx, ctx.ctx.reading() as session:
-        assert consulted.count_spent(session, ctx.ctx.now()) == ENOUGH_FOR * 150
+    with holdfast.open(db) as hold, hold.ctx.reading() as session:
+        assert consulted.count_spent(session, hold.ctx.now()) == ENOUGH_FOR * 150
 
 
 def test_what_a_process_had_set_aside_stays_counted_when_it_is_killed_in_a_call(db: str) -> None:
@@ -90,5 +90,5 @@ def test_what_a_process_had_set_aside_stays_counted_when_it_is_killed_in_a_call(
         finally:
             running.kill()
             running.wait()
-    with holdfast.open(db) as ctx, ctx.ctx.reading() as session:
-        assert 10_000 <= consulted.count_spent(session, ctx.ctx.now()) <= 11_000
+    with holdfast.open(db) as hold, hold.ctx.reading() as session:
+        assert 10_000 <= consulted.count_spent(session, hold.ctx.now()) <= 11_000

@@ -10,15 +10,15 @@ TEXT = "The database password is rotated monthly and kept in the vault under ops
 REWORDED = "The database password rotates monthly and is kept in the vault under ops/db."
 
 
-def test_nothing_is_like_anything_in_an_empty_store(ctx: holdfast.Holdfast) -> None:
-    assert ctx.check_duplicate(title="Any", content="thing") == DuplicateCheck(
+def test_nothing_is_like_anything_in_an_empty_store(hold: holdfast.Holdfast) -> None:
+    assert hold.check_duplicate(title="Any", content="thing") == DuplicateCheck(
         is_duplicate=False, threshold=0.85, nearest=None, suggested_merge=None, candidates_scanned=0
     )
 
 
-def test_the_same_text_is_found_by_its_hash_however_its_title_is_padded(ctx: holdfast.Holdfast) -> None:
-    kept = ctx.store(title="Password", content=TEXT, namespace="ops")
-    assert ctx.check_duplicate(title=" Password ", content=TEXT, threshold=1.0) == DuplicateCheck(
+def test_the_same_text_is_found_by_its_hash_however_its_title_is_padded(hold: holdfast.Holdfast) -> None:
+    kept = hold.store(title="Password", content=TEXT, namespace="ops")
+    assert hold.check_duplicate(title=" Password ", content=TEXT, threshold=1.0) == DuplicateCheck(
         is_duplicate=True,
         threshold=1.0,
         nearest=Neighbour(id=kept.id, title="Password", namespace="ops", similarity=1.0),
@@ -27,54 +27,54 @@ def test_the_same_text_is_found_by_its_hash_however_its_title_is_padded(ctx: hol
     )
 
 
-def test_a_text_without_words_is_found_by_its_hash(ctx: holdfast.Holdfast) -> None:
-    kept = ctx.store(title="!!!", content="???")
-    assert ctx.check_duplicate(title="!!!", content="???").suggested_merge == kept.id
-    assert ctx.check_duplicate(title="!!!", content="...").nearest is None
+def test_a_text_without_words_is_found_by_its_hash(hold: holdfast.Holdfast) -> None:
+    kept = hold.store(title="!!!", content="???")
+    assert hold.check_duplicate(title="!!!", content="???").suggested_merge == kept.id
+    assert hold.check_duplicate(title="!!!", content="...").nearest is None
 
 
-def test_a_reworded_text_is_a_duplicate_above_the_threshold(ctx: holdfast.Holdfast) -> None:
-    kept = ctx.store(title="Password", content=TEXT)
-    ctx.store(title="Lunch", content="Lunch is at noon, and the vault of the database is closed.")
-    near = ctx.check_duplicate(title="Password", content=REWORDED)
+def test_a_reworded_text_is_a_duplicate_above_the_threshold(hold: holdfast.Holdfast) -> None:
+    kept = hold.store(title="Password", content=TEXT)
+    hold.store(title="Lunch", content="Lunch is at noon, and the vault of the database is closed.")
+    near = hold.check_duplicate(title="Password", content=REWORDED)
     assert (near.is_duplicate, near.suggested_merge, near.candidates_scanned) == (True, kept.id, 2)
     assert near.nearest is not None
-    strict = ctx.check_duplicate(title="Password", content=REWORDED, threshold=0.99)
+    strict = hold.check_duplicate(title="Password", content=REWORDED, threshold=0.99)
     assert (strict.is_duplicate, strict.suggested_merge, strict.nearest) == (False, None, near.nearest)
 
 
-def test_another_fact_in_the_same_form_is_no_duplicate(ctx: holdfast.Holdfast) -> None:
-    ctx.store(title="Ports", content="Postgres runs on port 5432.")
-    assert not ctx.check_duplicate(title="Ports", content="Redis listens on 6379 instead.").is_duplicate
+def test_another_fact_in_the_same_form_is_no_duplicate(hold: holdfast.Holdfast) -> None:
+    hold.store(title="Ports", content="Postgres runs on port 5432.")
+    assert not hold.check_duplicate(title="Ports", content="Redis listens on 6379 instead.").is_duplicate
 
 
-def test_a_given_namespace_limits_the_check(ctx: holdfast.Holdfast) -> None:
-    ctx.store(title="Password", content=TEXT, namespace="ops")
-    assert ctx.check_duplicate(title="Password", content=TEXT, namespace="elsewhere").nearest is None
-    assert ctx.check_duplicate(title="Password", content=REWORDED, namespace="ops").is_duplicate
+def test_a_given_namespace_limits_the_check(hold: holdfast.Holdfast) -> None:
+    hold.store(title="Password", content=TEXT, namespace="ops")
+    assert hold.check_duplicate(title="Password", content=TEXT, namespace="elsewhere").nearest is None
+    assert hold.check_duplicate(title="Password", content=REWORDED, namespace="ops").is_duplicate
 
 
 @pytest.mark.parametrize("content", [TEXT, REWORDED], ids=["exactly", "nearly"])
-def test_what_the_caller_may_not_see_is_like_nothing(ctx: holdfast.Holdfast, content: str) -> None:
-    ctx.store(title="Password", content=TEXT, scope="private")
-    archived = ctx.store(title="Password", content=TEXT, namespace="old")
-    ctx.archive(ids=[archived.id])
+def test_what_the_caller_may_not_see_is_like_nothing(hold: holdfast.Holdfast, content: str) -> None:
+    hold.store(title="Password", content=TEXT, scope="private")
+    archived = hold.store(title="Password", content=TEXT, namespace="old")
+    hold.archive(ids=[archived.id])
     asked = {"title": "Password", "content": content}
-    assert ctx.check_duplicate(**asked).is_duplicate
-    assert ctx.call("check_duplicate", asked, caller=Caller(agent="ai:other@here")).nearest is None
+    assert hold.check_duplicate(**asked).is_duplicate
+    assert hold.call("check_duplicate", asked, caller=Caller(agent="ai:other@here")).nearest is None
     confined = Caller(agent="ai:tester@here", namespaces=("team",))
-    assert ctx.call("check_duplicate", asked, caller=confined).nearest is None
+    assert hold.call("check_duplicate", asked, caller=confined).nearest is None
 
 
-def test_a_look_for_duplicates_writes_nothing(ctx: holdfast.Holdfast) -> None:
-    kept = ctx.store(title="Password", content=TEXT)
-    ctx.check_duplicate(title="Password", content=TEXT)
-    ctx.check_duplicate(title="Password", content=REWORDED)
-    assert (ctx.stats().changes, ctx.get(kept.id).access_count) == (1, 0)
+def test_a_look_for_duplicates_writes_nothing(hold: holdfast.Holdfast) -> None:
+    kept = hold.store(title="Password", content=TEXT)
+    hold.check_duplicate(title="Password", content=TEXT)
+    hold.check_duplicate(title="Password", content=REWORDED)
+    assert (hold.stats().changes, hold.get(kept.id).access_count) == (1, 0)
 
 
-def test_no_more_than_a_bounded_number_is_compared(ctx: holdfast.Holdfast) -> None:
+def test_no_more_than_a_bounded_number_is_compared(hold: holdfast.Holdfast) -> None:
     rows = [{"title": f"Title {number}", "content": f"{TEXT} {number}"} for number in range(80)]
-    ctx.bulk_store(memories=rows)
-    answer = ctx.check_duplicate(title="Title", content=TEXT)
+    hold.bulk_store(memories=rows)
+    answer = hold.check_duplicate(title="Title", content=TEXT)
     assert (answer.is_duplicate, answer.candidates_scanned) == (True, 50)

@@ -55,8 +55,8 @@ def test_a_memory_without_a_tier_stays(
 def test_the_setting_is_the_tier_of_a_memory_without_one(
     db: str, clock: Clock, tmp_path: Path, way: Callable[[Any, Path], str]
 ) -> None:
-    with holdfast.open(settings=Settings(db=db, default_tier="short"), now=clock) as ctx:
-        kept = ctx.call("get", {"id": way(ctx, tmp_path)})
+    with holdfast.open(settings=Settings(db=db, default_tier="short"), now=clock) as hold:
+        kept = hold.call("get", {"id": way(hold, tmp_path)})
     assert (kept.tier, kept.expires_at) == ("short", clock.after(hours=6))
 
 

@@ -9,7 +9,7 @@ from holdfast.kernel.errors import AmbiguousId, FilterRequired, Invalid, NotFoun
 
 
 @pytest.fixture
-def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
@@ -17,62 +17,62 @@ def titles(found: Any) -> list[str]:
     return [one.title for one in found]
 
 
-def test_an_id_or_an_unambiguous_beginning_of_it_finds_a_memory(ctx: Any) -> None:
-    stored = ctx.store(title="Plan", content="x")
-    assert ctx.get(stored.id) == ctx.get(stored.id[:-1]) == ctx.get(stored.id[:8])
+def test_an_id_or_an_unambiguous_beginning_of_it_finds_a_memory(hold: Any) -> None:
+    stored = hold.store(title="Plan", content="x")
+    assert hold.get(stored.id) == hold.get(stored.id[:-1]) == hold.get(stored.id[:8])
 
 
-def test_an_ambiguous_beginning_is_refused_with_the_candidates(ctx: Any) -> None:
-    ids = sorted(ctx.store(title=f"{n}", content="x").id for n in range(2))
-    for use in (ctx.get, ctx.delete, ctx.update, ctx.history, ctx.promote):
+def test_an_ambiguous_beginning_is_refused_with_the_candidates(hold: Any) -> None:
+    ids = sorted(hold.store(title=f"{n}", content="x").id for n in range(2))
+    for use in (hold.get, hold.delete, hold.update, hold.history, hold.promote):
         with pytest.raises(AmbiguousId) as refused:
             use(ids[0][:8])
         assert sorted(refused.value.details["candidates"]) == ids
-    assert ctx.list().count == 2
+    assert hold.list().count == 2
 
 
-def test_what_the_caller_does_not_see_makes_no_beginning_ambiguous(ctx: Any, seen_by: Any) -> None:
-    ctx.store(title="Hidden", content="x", scope="private")
-    shown = ctx.store(title="Shown", content="x")
+def test_what_the_caller_does_not_see_makes_no_beginning_ambiguous(hold: Any, seen_by: Any) -> None:
+    hold.store(title="Hidden", content="x", scope="private")
+    shown = hold.store(title="Shown", content="x")
     assert seen_by("ai:other@here").get(shown.id[:8]).id == shown.id
 
 
 @pytest.mark.parametrize("id", ["no-such-memory", "%", "_" * 36, "' or 1=1 --", "~", "\U0010ffff", "../x"])
-def test_an_id_that_is_none_finds_nothing(ctx: Any, id: str) -> None:
-    ctx.store(title="Plan", content="x")
+def test_an_id_that_is_none_finds_nothing(hold: Any, id: str) -> None:
+    hold.store(title="Plan", content="x")
     with pytest.raises(NotFound):
-        ctx.get(id)
+        hold.get(id)
 
 
-def test_an_id_that_no_store_can_look_up_is_refused(ctx: Any) -> None:
+def test_an_id_that_no_store_can_look_up_is_refused(hold: Any) -> None:
     with pytest.raises(Invalid, match="id: must not contain NUL"):
-        ctx.get("a\x00b")
+        hold.get("a\x00b")
 
 
-def test_the_most_important_and_then_the_newest_come_first(ctx: Any, clock: Any) -> None:
+def test_the_most_important_and_then_the_newest_come_first(hold: Any, clock: Any) -> None:
     for title, priority in (("old low", 1), ("old high", 9), ("new high", 9), ("new low", 1)):
-        ctx.store(title=title, content="x", priority=priority)
+        hold.store(title=title, content="x", priority=priority)
         clock.move(seconds=1)
-    assert titles(ctx.list().memories) == ["new high", "old high", "new low", "old low"]
+    assert titles(hold.list().memories) == ["new high", "old high", "new low", "old low"]
 
 
-def test_pages_follow_one_another_without_gap_or_overlap(ctx: Any) -> None:
+def test_pages_follow_one_another_without_gap_or_overlap(hold: Any) -> None:
     for number in range(7):
-        ctx.store(title=f"{number}", content="x", priority=1 + number % 3)
-    pages = [titles(ctx.list(limit=3, offset=skip).memories) for skip in (0, 3, 6, 9)]
+        hold.store(title=f"{number}", content="x", priority=1 + number % 3)
+    pages = [titles(hold.list(limit=3, offset=skip).memories) for skip in (0, 3, 6, 9)]
     assert [len(page) for page in pages] == [3, 3, 1, 0]
-    assert [title for page in pages for title in page] == titles(ctx.list(limit=1000).memories)
+    assert [title for page in pages for title in page] == titles(hold.list(limit=1000).memories)
 
 
 @pytest.fixture
-def shelf(ctx: Any, clock: Any, seen_by: Any) -> Any:
-    ctx.store(title="ops", content="deploy fast", namespace="team", tags=["a", "b"], priority=9, tier="long")
+def shelf(hold: Any, clock: Any, seen_by: Any) -> Any:
+    hold.store(title="ops", content="deploy fast", namespace="team", tags=["a", "b"], priority=9, tier="long")
     clock.move(days=1)
-    ctx.store(title="sub", content="deploy slowly", namespace="team/sub", tags=["b"], source_uri="doc:x")
+    hold.store(title="sub", content="deploy slowly", namespace="team/sub", tags=["b"], source_uri="doc:x")
     clock.move(days=1)
     other = seen_by("ai:other@here")
     other.store(title="else", content="deploy never", namespace="teams", priority=2, tags=["A"], tier="short")
-    return ctx
+    return hold
 
 
 FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
@@ -104,31 +104,31 @@ def test_a_filter_means_the_same_in_list_and_search(shelf: Any, filter: dict[str
     assert sorted(titles(shelf.search("deploy", **filter).results)) == left
 
 
-def test_a_filter_is_applied_before_the_limit(ctx: Any) -> None:
+def test_a_filter_is_applied_before_the_limit(hold: Any) -> None:
     for number in range(30):
-        ctx.store(title=f"{number}", content="deploy " * 5, namespace="big", priority=9)
-    ctx.store(title="needle", content="one deploy among many words in a small place", namespace="small")
-    assert titles(ctx.list(namespace="small", limit=1).memories) == ["needle"]
-    assert titles(ctx.search("deploy", namespace="small", limit=1).results) == ["needle"]
-    assert titles(ctx.recall("deploy", namespace="small", limit=1).memories) == ["needle"]
+        hold.store(title=f"{number}", content="deploy " * 5, namespace="big", priority=9)
+    hold.store(title="needle", content="one deploy among many words in a small place", namespace="small")
+    assert titles(hold.list(namespace="small", limit=1).memories) == ["needle"]
+    assert titles(hold.search("deploy", namespace="small", limit=1).results) == ["needle"]
+    assert titles(hold.recall("deploy", namespace="small", limit=1).memories) == ["needle"]
 
 
-def test_a_namespace_is_found_however_its_letters_are_composed(ctx: Any) -> None:
-    ctx.store(title="Plan", content="deploy", namespace="caf\u00e9/menu")
+def test_a_namespace_is_found_however_its_letters_are_composed(hold: Any) -> None:
+    hold.store(title="Plan", content="deploy", namespace="caf\u00e9/menu")
     for answer in (
-        ctx.list(namespace="cafe\u0301/menu").memories,
-        ctx.search("deploy", namespace="cafe\u0301/menu").results,
-        ctx.recall("deploy", namespace="cafe\u0301/menu/today").memories,
+        hold.list(namespace="cafe\u0301/menu").memories,
+        hold.search("deploy", namespace="cafe\u0301/menu").results,
+        hold.recall("deploy", namespace="cafe\u0301/menu/today").memories,
     ):
         assert titles(answer) == ["Plan"]
 
 
-def test_search_wants_all_words_in_any_order_form_and_case(ctx: Any) -> None:
-    ctx.store(title="Release plan", content="We are deploying to Zürich on Tuesdays.", tags=["ops-team"])
-    ctx.store(title="Lunch", content="Tuesdays at noon.")
+def test_search_wants_all_words_in_any_order_form_and_case(hold: Any) -> None:
+    hold.store(title="Release plan", content="We are deploying to Zürich on Tuesdays.", tags=["ops-team"])
+    hold.store(title="Lunch", content="Tuesdays at noon.")
     for query in ("deploy tuesday", "TUESDAYS deployed", "zurich plan", "ops tuesdays", 'deploy "tuesdays"', "plan"):
-        assert titles(ctx.search(query).results) == ["Release plan"], query
-    assert ctx.search("deploy noon").count == 0
+        assert titles(hold.search(query).results) == ["Release plan"], query
+    assert hold.search("deploy noon").count == 0
 
 
 STRANGE = [
@@ -160,25 +160,25 @@ STRANGE = [
 
 
 @pytest.mark.parametrize("text", STRANGE, ids=lambda text: ascii(text[:20]))
-def test_any_text_can_be_searched_and_recalled_for(ctx: Any, text: str) -> None:
-    ctx.store(title="Plan", content="deploy near and or not a c")
+def test_any_text_can_be_searched_and_recalled_for(hold: Any, text: str) -> None:
+    hold.store(title="Plan", content="deploy near and or not a c")
     if text:
-        assert ctx.search(text).count in (0, 1)
-        assert ctx.recall(text).count in (0, 1)
-        assert ctx.forget(pattern=text[:4096], dry_run=True).archived == 0
+        assert hold.search(text).count in (0, 1)
+        assert hold.recall(text).count in (0, 1)
+        assert hold.forget(pattern=text[:4096], dry_run=True).archived == 0
 
 
-def test_an_emoji_is_a_word_like_others(ctx: Any) -> None:
-    ctx.store(title="Party", content="We had cake 🎉, and 👩🏽‍💻 came from 🇫🇷.")
-    ctx.store(title="Break", content="Ten minutes, as always.", tags=["☕"])
+def test_an_emoji_is_a_word_like_others(hold: Any) -> None:
+    hold.store(title="Party", content="We had cake 🎉, and 👩🏽‍💻 came from 🇫🇷.")
+    hold.store(title="Break", content="Ten minutes, as always.", tags=["☕"])
     for text, title in (("🎉", "Party"), ("💻", "Party"), ("🇫🇷", "Party"), ("☕️", "Break")):
-        assert titles(ctx.search(text).results) == [title]
-        (hit,) = ctx.recall(text, explain=True).memories
+        assert titles(hold.search(text).results) == [title]
+        (hit,) = hold.recall(text, explain=True).memories
         assert (hit.title, len(hit.why.terms)) == (title, 1)
         assert hit.why.terms[0] in text
     for text in ("🤷", "🇩🇪"):
-        assert (ctx.search(text).count, ctx.recall(text).count) == (0, 0)
-    assert ctx.verify().intact
+        assert (hold.search(text).count, hold.recall(text).count) == (0, 0)
+    assert hold.verify().intact
 
 
 @pytest.mark.parametrize(
@@ -195,40 +195,40 @@ def test_an_emoji_is_a_word_like_others(ctx: Any) -> None:
     ],
 )
 def test_why_names_the_words_of_the_memory_and_not_their_stems(
-    ctx: Any, content: str, question: str, held: list[str]
+    hold: Any, content: str, question: str, held: list[str]
 ) -> None:
-    id = ctx.store(title="Note", content=content).id
-    (hit,) = ctx.recall(question, explain=True).memories
-    assert hit.why.terms == ctx.why_not(id, question).why.terms == held
+    id = hold.store(title="Note", content=content).id
+    (hit,) = hold.recall(question, explain=True).memories
+    assert hit.why.terms == hold.why_not(id, question).why.terms == held
 
 
 @pytest.mark.parametrize("text", ["?!", "\x00", "…", "\u202e", "->"])
-def test_a_query_without_words_is_an_error(ctx: Any, text: str) -> None:
-    ctx.store(title="Plan", content="deploy?!")
-    found = ctx.recall(text)
+def test_a_query_without_words_is_an_error(hold: Any, text: str) -> None:
+    hold.store(title="Plan", content="deploy?!")
+    found = hold.recall(text)
     assert (found.count, found.meta.degraded) == (0, "The query has no words to search for.")
 
 
-def test_operators_are_words_and_columns_are_no_filters(ctx: Any) -> None:
-    ctx.store(title="Logic", content="cats and dogs near home, not or")
-    ctx.store(title="x", content="only the title")
-    assert titles(ctx.search("near AND not").results) == ["Logic"]
-    assert ctx.search("title:x").count == 1
-    assert titles(ctx.search("title:x").results) == ["x"]
+def test_operators_are_words_and_columns_are_no_filters(hold: Any) -> None:
+    hold.store(title="Logic", content="cats and dogs near home, not or")
+    hold.store(title="x", content="only the title")
+    assert titles(hold.search("near AND not").results) == ["Logic"]
+    assert hold.search("title:x").count == 1
+    assert titles(hold.search("title:x").results) == ["x"]
 
 
-def test_search_by_source_gives_what_came_from_it_oldest_first(ctx: Any, clock: Any) -> None:
+def test_search_by_source_gives_what_came_from_it_oldest_first(hold: Any, clock: Any) -> None:
     for number in range(3):
-        ctx.store(title=f"{number}", content="x", source_uri="doc:a" if number != 1 else "doc:b", priority=number + 1)
+        hold.store(title=f"{number}", content="x", source_uri="doc:a" if number != 1 else "doc:b", priority=number + 1)
         clock.move(seconds=1)
-    answer = ctx.search(source_uri="doc:a")
+    answer = hold.search(source_uri="doc:a")
     assert (titles(answer.results), answer.source_uri) == (["0", "2"], "doc:a")
 
 
 @pytest.mark.parametrize("nothing", [{}, {"query": None}, {"query": ""}, {"tags": ["a"]}], ids=str)
-def test_search_wants_words_or_a_source(ctx: Any, nothing: dict[str, Any]) -> None:
+def test_search_wants_words_or_a_source(hold: Any, nothing: dict[str, Any]) -> None:
     with pytest.raises(FilterRequired):
-        ctx.search(**nothing)
+        hold.search(**nothing)
 
 
 @pytest.mark.parametrize(
@@ -253,9 +253,9 @@ def test_search_wants_words_or_a_source(ctx: Any, nothing: dict[str, Any]) -> No
     ],
     ids=str,
 )
-def test_a_filter_that_means_nothing_is_refused_and_named(ctx: Any, field: str, filter: dict[str, Any]) -> None:
+def test_a_filter_that_means_nothing_is_refused_and_named(hold: Any, field: str, filter: dict[str, Any]) -> None:
     with pytest.raises(Invalid) as refused:
-        ctx.list(**filter)
+        hold.list(**filter)
     assert refused.value.details == {"fields": [field]}
     assert field in refused.value.message
 
@@ -272,9 +272,9 @@ def test_a_filter_that_means_nothing_is_refused_and_named(ctx: Any, field: str, 
     ],
 )
 def test_an_agent_placed_somewhere_sees_what_its_team_unit_and_organisation_share(
-    ctx: Any, place: str, seen: list[str]
+    hold: Any, place: str, seen: list[str]
 ) -> None:
     for scope in ("private", "team", "unit", "org", "collective"):
-        ctx.store(title=scope, content="deploy", namespace="o/u/t/a", scope=scope)
-    assert sorted(titles(ctx.search("deploy", as_agent=place).results)) == seen
-    assert sorted(titles(ctx.recall("deploy", as_agent=place).memories)) == seen
+        hold.store(title=scope, content="deploy", namespace="o/u/t/a", scope=scope)
+    assert sorted(titles(hold.search("deploy", as_agent=place).results)) == seen
+    assert sorted(titles(hold.recall("deploy", as_agent=place).memories)) == seen

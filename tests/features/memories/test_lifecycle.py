@@ -14,49 +14,49 @@ from holdfast.kernel.errors import FilterRequired, Invalid, NotFound, OperationC
 
 
 @pytest.fixture
-def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
 @pytest.fixture
-def plan(ctx: Any) -> Any:
-    return ctx.store(title="Plan", content="We deploy on Tuesdays.", namespace="team", tags=["ops"], tier="mid")
+def plan(hold: Any) -> Any:
+    return hold.store(title="Plan", content="We deploy on Tuesdays.", namespace="team", tags=["ops"], tier="mid")
 
 
 def titles(page: Any) -> list[str]:
     return sorted(one.title for one in getattr(page, page.__struct_fields__[0]))
 
 
-def test_a_deleted_memory_is_in_no_view_but_its_history(ctx: Any, plan: Any) -> None:
-    deleted = ctx.delete(plan.id)
+def test_a_deleted_memory_is_in_no_view_but_its_history(hold: Any, plan: Any) -> None:
+    deleted = hold.delete(plan.id)
     assert (deleted.deleted, deleted.id, deleted.version) == (True, plan.id, 2)
-    for gone in (ctx.list(), ctx.search("deploy"), ctx.recall("deploy"), ctx.archive_list()):
+    for gone in (hold.list(), hold.search("deploy"), hold.recall("deploy"), hold.archive_list()):
         assert gone.count == 0
     with pytest.raises(NotFound):
-        ctx.get(plan.id)
+        hold.get(plan.id)
     with pytest.raises(NotFound):
-        ctx.delete(plan.id)
-    assert [one.op for one in ctx.history(plan.id).changes] == ["store", "delete"]
+        hold.delete(plan.id)
+    assert [one.op for one in hold.history(plan.id).changes] == ["store", "delete"]
 
 
-def test_a_delete_that_expects_another_version_deletes_nothing(ctx: Any, plan: Any) -> None:
+def test_a_delete_that_expects_another_version_deletes_nothing(hold: Any, plan: Any) -> None:
     with pytest.raises(VersionConflict):
-        ctx.delete(plan.id, expected_version=2)
-    assert ctx.delete(plan.id, expected_version=1).version == 2
+        hold.delete(plan.id, expected_version=2)
+    assert hold.delete(plan.id, expected_version=1).version == 2
 
 
-def test_an_archived_memory_is_out_of_the_way_and_still_found_by_its_id(ctx: Any, plan: Any) -> None:
-    answer = ctx.archive(ids=[plan.id], reason="done with it")
+def test_an_archived_memory_is_out_of_the_way_and_still_found_by_its_id(hold: Any, plan: Any) -> None:
+    answer = hold.archive(ids=[plan.id], reason="done with it")
     assert (answer.archived, answer.missing, answer.count) == ([plan.id], [], 1)
-    assert ctx.list().count == ctx.search("deploy").count == ctx.recall("deploy").count == 0
-    [kept] = ctx.archive_list().archived
+    assert hold.list().count == hold.search("deploy").count == hold.recall("deploy").count == 0
+    [kept] = hold.archive_list().archived
     assert (kept.id, kept.state, kept.archive_reason, kept.version) == (plan.id, "archived", "done with it", 2)
-    assert ctx.get(plan.id).state == "archived"
+    assert hold.get(plan.id).state == "archived"
 
 
-def test_archiving_several_gives_each_its_outcome(ctx: Any, plan: Any, seen_by: Any) -> None:
+def test_archiving_several_gives_each_its_outcome(hold: Any, plan: Any, seen_by: Any) -> None:
     hidden = seen_by("ai:other@here").store(title="Hidden", content="x", scope="private")
-    answer = ctx.archive(ids=[plan.id, "no-such-memory", hidden.id])
+    answer = hold.archive(ids=[plan.id, "no-such-memory", hidden.id])
     assert [(one.outcome, one.code) for one in answer.outcomes] == [
         ("applied", UNSET),
         ("rejected", "NOT_FOUND"),
@@ -66,81 +66,81 @@ def test_archiving_several_gives_each_its_outcome(ctx: Any, plan: Any, seen_by: 
 
 
 @pytest.mark.parametrize("reason", ["a\x00b", "\x1b[2J", "   "], ids=ascii)
-def test_a_reason_is_clean_text(ctx: Any, plan: Any, reason: str) -> None:
+def test_a_reason_is_clean_text(hold: Any, plan: Any, reason: str) -> None:
     with pytest.raises(Invalid) as refused:
-        ctx.archive(ids=[plan.id], reason=reason)
+        hold.archive(ids=[plan.id], reason=reason)
     assert refused.value.details == {"fields": ["reason"]}
-    assert ctx.list().count == 1
+    assert hold.list().count == 1
 
 
-def test_restoring_makes_a_memory_live_and_restarts_its_lifetime(ctx: Any, plan: Any, clock: Any) -> None:
-    ctx.archive(ids=[plan.id])
+def test_restoring_makes_a_memory_live_and_restarts_its_lifetime(hold: Any, plan: Any, clock: Any) -> None:
+    hold.archive(ids=[plan.id])
     clock.move(days=30)
-    restored = ctx.archive_restore(plan.id)
+    restored = hold.archive_restore(plan.id)
     assert (restored.state, restored.expires_at, restored.version) == ("live", clock.after(days=7), 3)
     assert restored.archive_reason is UNSET
-    assert [one.id for one in ctx.recall("deploy").memories] == [plan.id]
+    assert [one.id for one in hold.recall("deploy").memories] == [plan.id]
 
 
 def test_restoring_what_has_expired_gives_a_live_row_that_is_not_collected_again(
-    ctx: Any, plan: Any, clock: Any
+    hold: Any, plan: Any, clock: Any
 ) -> None:
     clock.move(days=8)
-    ctx.gc()
-    assert ctx.archive_restore(plan.id).expires_at == clock.after(days=7)
-    assert ctx.gc().collected == 0
-    assert titles(ctx.list()) == ["Plan"]
+    hold.gc()
+    assert hold.archive_restore(plan.id).expires_at == clock.after(days=7)
+    assert hold.gc().collected == 0
+    assert titles(hold.list()) == ["Plan"]
 
 
-def test_restoring_an_expired_long_term_memory_restarts_its_lifetime(ctx: Any, clock: Any) -> None:
-    kept = ctx.store(title="Plan", content="first", tier="long", ttl_secs=3600)
-    ctx.archive(ids=[kept.id])
-    assert ctx.archive_restore(kept.id).expires_at == kept.expires_at
+def test_restoring_an_expired_long_term_memory_restarts_its_lifetime(hold: Any, clock: Any) -> None:
+    kept = hold.store(title="Plan", content="first", tier="long", ttl_secs=3600)
+    hold.archive(ids=[kept.id])
+    assert hold.archive_restore(kept.id).expires_at == kept.expires_at
     clock.move(hours=2)
-    assert ctx.archive_restore(kept.id).expires_at is UNSET
+    assert hold.archive_restore(kept.id).expires_at is UNSET
 
 
-def test_restoring_leaves_a_later_end_and_an_endless_life_alone(ctx: Any, clock: Any) -> None:
-    later = ctx.store(title="later", content="x", expires_at="2027-01-01")
-    endless = ctx.store(title="endless", content="x", tier="long")
-    ctx.archive(ids=[later.id, endless.id])
+def test_restoring_leaves_a_later_end_and_an_endless_life_alone(hold: Any, clock: Any) -> None:
+    later = hold.store(title="later", content="x", expires_at="2027-01-01")
+    endless = hold.store(title="endless", content="x", tier="long")
+    hold.archive(ids=[later.id, endless.id])
     clock.move(days=30)
-    assert ctx.archive_restore(later.id).expires_at == later.expires_at
-    assert ctx.archive_restore(endless.id).expires_at is UNSET
+    assert hold.archive_restore(later.id).expires_at == later.expires_at
+    assert hold.archive_restore(endless.id).expires_at is UNSET
 
 
-def test_restoring_onto_a_taken_title_is_refused_and_the_error_names_its_memory(ctx: Any, plan: Any) -> None:
-    ctx.archive(ids=[plan.id])
-    other = ctx.store(title="Plan", content="x", namespace="team")
+def test_restoring_onto_a_taken_title_is_refused_and_the_error_names_its_memory(hold: Any, plan: Any) -> None:
+    hold.archive(ids=[plan.id])
+    other = hold.store(title="Plan", content="x", namespace="team")
     with pytest.raises(TitleTaken) as refused:
-        ctx.archive_restore(plan.id)
+        hold.archive_restore(plan.id)
     assert refused.value.details == {"existing_id": other.id}
-    assert ctx.get(plan.id).state == "archived"
+    assert hold.get(plan.id).state == "archived"
 
 
 @pytest.mark.parametrize("which", ["live", "deleted", "unknown"])
-def test_only_what_is_in_the_archive_can_be_restored(ctx: Any, plan: Any, which: str) -> None:
+def test_only_what_is_in_the_archive_can_be_restored(hold: Any, plan: Any, which: str) -> None:
     if which == "deleted":
-        ctx.delete(plan.id)
+        hold.delete(plan.id)
     with pytest.raises(NotFound):
-        ctx.archive_restore("no-such-memory" if which == "unknown" else plan.id)
+        hold.archive_restore("no-such-memory" if which == "unknown" else plan.id)
 
 
-def test_links_survive_archive_and_restore(ctx: Any, plan: Any) -> None:
-    other = ctx.store(title="Other", content="x")
-    ctx.link(source_id=plan.id, target_id=other.id, relation="supersedes")
-    before = ctx.get(plan.id).links
-    ctx.archive(ids=[plan.id])
-    ctx.archive_restore(plan.id)
-    assert ctx.get(plan.id).links == before
+def test_links_survive_archive_and_restore(hold: Any, plan: Any) -> None:
+    other = hold.store(title="Other", content="x")
+    hold.link(source_id=plan.id, target_id=other.id, relation="supersedes")
+    before = hold.get(plan.id).links
+    hold.archive(ids=[plan.id])
+    hold.archive_restore(plan.id)
+    assert hold.get(plan.id).links == before
     assert [link.relation for link in before] == ["supersedes"]
 
 
-def test_forgetting_without_a_filter_is_refused(ctx: Any, plan: Any) -> None:
+def test_forgetting_without_a_filter_is_refused(hold: Any, plan: Any) -> None:
     for nothing in ({}, {"namespace": None}, {"pattern": ""}, {"dry_run": True}, {"dry_run": False, "tier": None}):
         with pytest.raises(FilterRequired):
-            ctx.forget(**nothing)
-    assert ctx.list().count == 1
+            hold.forget(**nothing)
+    assert hold.list().count == 1
 
 
 @pytest.mark.parametrize(
@@ -159,81 +159,81 @@ def test_forgetting_without_a_filter_is_refused(ctx: Any, plan: Any) -> None:
     ids=["namespace", "pattern", "words", "tier", "both", "neither", "no-match", "operators", "prefix"],
 )
 def test_forgetting_archives_what_the_filter_names_and_nothing_else(
-    ctx: Any, plan: Any, filter: dict[str, str], left: list[str]
+    hold: Any, plan: Any, filter: dict[str, str], left: list[str]
 ) -> None:
-    ctx.store(title="Elsewhere", content="We deploy here too.", namespace="other", tier="mid")
-    ctx.store(title="Lunch", content="at noon", namespace="other", tier="mid")
-    ctx.store(title="Sub", content="x", namespace="team/sub", tier="long")
-    would = ctx.forget(**filter, dry_run=True)
-    assert (ctx.list().count, would.deleted, would.would_delete) == (4, 0, 4 - len(left))
-    gone = ctx.forget(**filter)
-    assert titles(ctx.list()) == left
+    hold.store(title="Elsewhere", content="We deploy here too.", namespace="other", tier="mid")
+    hold.store(title="Lunch", content="at noon", namespace="other", tier="mid")
+    hold.store(title="Sub", content="x", namespace="team/sub", tier="long")
+    would = hold.forget(**filter, dry_run=True)
+    assert (hold.list().count, would.deleted, would.would_delete) == (4, 0, 4 - len(left))
+    gone = hold.forget(**filter)
+    assert titles(hold.list()) == left
     assert (gone.archived, sorted(gone.ids)) == (4 - len(left), sorted(would.ids))
-    assert ctx.archive_list().count == 4 - len(left)
+    assert hold.archive_list().count == 4 - len(left)
 
 
-def test_what_was_forgotten_can_be_restored(ctx: Any, plan: Any) -> None:
-    ctx.forget(namespace="team")
-    assert ctx.archive_list().archived[0].archive_reason == "forget"
-    assert ctx.archive_restore(plan.id).content == "We deploy on Tuesdays."
+def test_what_was_forgotten_can_be_restored(hold: Any, plan: Any) -> None:
+    hold.forget(namespace="team")
+    assert hold.archive_list().archived[0].archive_reason == "forget"
+    assert hold.archive_restore(plan.id).content == "We deploy on Tuesdays."
 
 
-def test_forgetting_leaves_what_another_has_not_granted_and_names_it(ctx: Any, plan: Any, seen_by: Any) -> None:
+def test_forgetting_leaves_what_another_has_not_granted_and_names_it(hold: Any, plan: Any, seen_by: Any) -> None:
     other = seen_by("ai:other@here")
     theirs = other.store(title="Theirs", content="We deploy.", namespace="team", scope="private")
     other.grant(theirs.id, agent_id="ai:tester@here", permission="read")
     for dry_run in (True, False):
-        answer = ctx.forget(namespace="team", dry_run=dry_run)
+        answer = hold.forget(namespace="team", dry_run=dry_run)
         assert (answer.ids, answer.kept) == ([plan.id], [theirs.id])
-    assert titles(ctx.list()) == ["Theirs"]
+    assert titles(hold.list()) == ["Theirs"]
 
 
-def test_forgetting_is_all_or_nothing(ctx: Any) -> None:
+def test_forgetting_is_all_or_nothing(hold: Any) -> None:
     """A cancelled forget changes nothing."""
-    ctx.bulk_store(memories=[{"title": f"{n}", "content": "deploy"} for n in range(5)])
+    hold.bulk_store(memories=[{"title": f"{n}", "content": "deploy"} for n in range(5)])
     stop = threading.Event()
     progress = Progress(lambda done, total, what: stop.set() if done == 3 else None, stop)
     with pytest.raises(OperationCancelled):
-        ctx.call("forget", {"pattern": "deploy"}, progress=progress)
-    assert (ctx.list().count, ctx.events().next) == (5, 5)
+        hold.call("forget", {"pattern": "deploy"}, progress=progress)
+    assert (hold.list().count, hold.events().next) == (5, 5)
 
 
-def test_forgetting_does_not_reach_what_the_caller_does_not_see(ctx: Any, plan: Any, seen_by: Any) -> None:
+def test_forgetting_does_not_reach_what_the_caller_does_not_see(hold: Any, plan: Any, seen_by: Any) -> None:
     hidden = seen_by("ai:other@here").store(title="Hidden", content="deploy", namespace="team", scope="private")
-    assert ctx.forget(namespace="team").ids == [plan.id]
+    assert hold.forget(namespace="team").ids == [plan.id]
     assert seen_by("ai:other@here").get(hidden.id).state == "live"
 
 
-def test_what_has_expired_is_seen_no_more_collected_or_not(ctx: Any, plan: Any, clock: Any) -> None:
+def test_what_has_expired_is_seen_no_more_collected_or_not(hold: Any, plan: Any, clock: Any) -> None:
     clock.move(days=7, seconds=-1)
-    assert ctx.list().count == 1
+    assert hold.list().count == 1
     clock.move(seconds=1)
     for collected in (False, True):
-        assert ctx.list().count == ctx.search("deploy").count == ctx.recall("deploy").count == 0, collected
-        assert ctx.archive_list().archived[0].id == plan.id
-        assert ctx.stats().total == 0
-        ctx.gc()
+        assert hold.list().count == hold.search("deploy").count == hold.recall("deploy").count == 0, collected
+        assert hold.archive_list().archived[0].id == plan.id
+        assert hold.stats().total == 0
+        hold.gc()
 
 
-def test_collecting_returns_a_count_and_is_not_replicated(ctx: Any, plan: Any, clock: Any) -> None:
+def test_collecting_returns_a_count_and_is_not_replicated(hold: Any, plan: Any, clock: Any) -> None:
     clock.move(days=8)
-    before = ctx.events().next
-    assert (ctx.gc(dry_run=True).collected, ctx.gc().collected, ctx.gc().collected) == (1, 1, 0)
-    assert ctx.events().next == before
-    assert ctx.get(plan.id).version == 1
-    assert ctx.verify().intact
+    before = hold.events().next
+    assert (hold.gc(dry_run=True).collected, hold.gc().collected, hold.gc().collected) == (1, 1, 0)
+    assert hold.events().next == before
+    assert hold.get(plan.id).version == 1
+    assert hold.verify().intact
 
 
-def test_the_archive_is_counted_by_namespace(ctx: Any, plan: Any) -> None:
-    other = ctx.store(title="Other", content="x")
-    ctx.archive(ids=[plan.id, other.id])
-    stats = ctx.archive_stats()
+def test_the_archive_is_counted_by_namespace(hold: Any, plan: Any) -> None:
+    other = hold.store(title="Other", content="x")
+    hold.archive(ids=[plan.id, other.id])
+    stats = hold.archive_stats()
     assert stats.archived_total == 2
     assert {(one.namespace, one.count) for one in stats.by_namespace} == {("team", 1), ("global", 1)}
 
 
-def test_purging_erases_the_content_and_the_journal_still_verifies(ctx: Any, db: str) -> None:
-    secret = ctx.store(
+def test_purging_erases_the_content_and_the_journal_still_verifies(hold: Any, db: str) -> None:
+    secret = hold.store(
         title="CANARY title",
         content="CANARY content",
         metadata={"k": "CANARY value"},
@@ -242,29 +242,29 @@ def test_purging_erases_the_content_and_the_journal_still_verifies(ctx: Any, db:
         speaker="CANARY",
         thread="CANARY",
     )
-    ctx.update(secret.id, content="CANARY again")
-    other = ctx.store(title="Other", content="stays")
-    ctx.archive(ids=[secret.id])
-    assert ctx.archive_purge(ids=[secret.id]).purged == 1
-    assert ctx.archive_list().count == 0
-    assert [(one.op, one.memory is UNSET) for one in ctx.history(secret.id).changes] == [
+    hold.update(secret.id, content="CANARY again")
+    other = hold.store(title="Other", content="stays")
+    hold.archive(ids=[secret.id])
+    assert hold.archive_purge(ids=[secret.id]).purged == 1
+    assert hold.archive_list().count == 0
+    assert [(one.op, one.memory is UNSET) for one in hold.history(secret.id).changes] == [
         ("store", True),
         ("update", True),
         ("archive", True),
         ("purge", False),
     ]
-    assert "CANARY" not in str(ctx.history(secret.id)) + str(ctx.events())
-    assert ctx.get(other.id).content == "stays"
-    assert ctx.verify().intact
+    assert "CANARY" not in str(hold.history(secret.id)) + str(hold.events())
+    assert hold.get(other.id).content == "stays"
+    assert hold.verify().intact
     assert "canar" not in everything_in(db).lower()
 
 
-def test_a_store_that_was_read_before_a_purge_is_found_sound_after_it(ctx: Any, plan: Any) -> None:
+def test_a_store_that_was_read_before_a_purge_is_found_sound_after_it(hold: Any, plan: Any) -> None:
     """FTS5 caches the structure of its index per connection."""
-    assert ctx.recall("deploy").count == 1
-    ctx.archive(ids=[plan.id])
-    ctx.archive_purge(ids=[plan.id])
-    assert ctx.ctx.store.faults() == []
+    assert hold.recall("deploy").count == 1
+    hold.archive(ids=[plan.id])
+    hold.archive_purge(ids=[plan.id])
+    assert hold.ctx.store.faults() == []
 
 
 def everything_in(db: str) -> str:
@@ -283,69 +283,69 @@ def values_in(connection: Any, tables: list[str]) -> str:
     return " ".join(str(row) for table in tables for row in connection.execute(f'select * from "{table}"'))
 
 
-def test_a_purged_memory_cannot_be_restored(ctx: Any, plan: Any) -> None:
-    ctx.archive(ids=[plan.id])
-    ctx.archive_purge(ids=[plan.id])
-    for change in ctx.history(plan.id).changes:
+def test_a_purged_memory_cannot_be_restored(hold: Any, plan: Any) -> None:
+    hold.archive(ids=[plan.id])
+    hold.archive_purge(ids=[plan.id])
+    for change in hold.history(plan.id).changes:
         with pytest.raises(NotFound):
-            ctx.undo(change.seq)
+            hold.undo(change.seq)
     with pytest.raises(NotFound):
-        ctx.archive_restore(plan.id)
+        hold.archive_restore(plan.id)
 
 
-def test_purging_reaches_only_what_is_in_the_archive(ctx: Any, plan: Any) -> None:
+def test_purging_reaches_only_what_is_in_the_archive(hold: Any, plan: Any) -> None:
     with pytest.raises(NotFound):
-        ctx.archive_purge(ids=[plan.id])
-    assert ctx.archive_purge(older_than_days=0).purged == 0
-    assert ctx.list().count == 1
+        hold.archive_purge(ids=[plan.id])
+    assert hold.archive_purge(older_than_days=0).purged == 0
+    assert hold.list().count == 1
 
 
 @pytest.mark.parametrize("nothing", [{}, {"ids": []}, {"ids": None}], ids=str)
-def test_purging_without_a_filter_is_refused(ctx: Any, plan: Any, nothing: dict[str, Any]) -> None:
-    ctx.archive(ids=[plan.id])
+def test_purging_without_a_filter_is_refused(hold: Any, plan: Any, nothing: dict[str, Any]) -> None:
+    hold.archive(ids=[plan.id])
     with pytest.raises(FilterRequired):
-        ctx.archive_purge(**nothing)
-    assert ctx.archive_list().count == 1
+        hold.archive_purge(**nothing)
+    assert hold.archive_list().count == 1
 
 
-def test_purging_by_age_counts_from_archival(ctx: Any, clock: Any) -> None:
+def test_purging_by_age_counts_from_archival(hold: Any, clock: Any) -> None:
     """A memory written long ago that expired yesterday has been archived for one day."""
-    ctx.store(title="expires in 60 days", content="x", expires_at=clock.after(days=60))
-    archived = ctx.store(title="archived today", content="x", tier="long")
-    ctx.archive(ids=[archived.id])
+    hold.store(title="expires in 60 days", content="x", expires_at=clock.after(days=60))
+    archived = hold.store(title="archived today", content="x", tier="long")
+    hold.archive(ids=[archived.id])
     clock.move(days=61)
-    ctx.gc()
-    assert titles(ctx.archive_list()) == ["archived today", "expires in 60 days"]
-    assert ctx.archive_purge(older_than_days=30).purged == 1
-    assert titles(ctx.archive_list()) == ["expires in 60 days"]
+    hold.gc()
+    assert titles(hold.archive_list()) == ["archived today", "expires in 60 days"]
+    assert hold.archive_purge(older_than_days=30).purged == 1
+    assert titles(hold.archive_list()) == ["expires in 60 days"]
     clock.move(days=30)
-    assert ctx.archive_purge(older_than_days=30).purged == 1
+    assert hold.archive_purge(older_than_days=30).purged == 1
 
 
-def test_purging_some_is_all_or_nothing(ctx: Any, plan: Any) -> None:
-    ctx.archive(ids=[plan.id])
+def test_purging_some_is_all_or_nothing(hold: Any, plan: Any) -> None:
+    hold.archive(ids=[plan.id])
     with pytest.raises(NotFound):
-        ctx.archive_purge(ids=[plan.id, "no-such-memory"])
-    assert ctx.archive_list().count == 1
+        hold.archive_purge(ids=[plan.id, "no-such-memory"])
+    assert hold.archive_list().count == 1
 
 
-def test_purging_does_not_reach_what_the_caller_does_not_see(ctx: Any, plan: Any, seen_by: Any) -> None:
+def test_purging_does_not_reach_what_the_caller_does_not_see(hold: Any, plan: Any, seen_by: Any) -> None:
     other = seen_by("ai:other@here")
     hidden = other.store(title="Hidden", content="x", scope="private")
     other.archive(ids=[hidden.id])
-    ctx.archive(ids=[plan.id])
-    assert ctx.archive_purge(older_than_days=0).purged == 1
+    hold.archive(ids=[plan.id])
+    assert hold.archive_purge(older_than_days=0).purged == 1
     assert other.archive_list().archived[0].id == hidden.id
 
 
-def test_every_way_out_and_back_bumps_the_version(ctx: Any, plan: Any) -> None:
+def test_every_way_out_and_back_bumps_the_version(hold: Any, plan: Any) -> None:
     versions = [plan.version]
-    ctx.archive(ids=[plan.id])
-    versions.append(ctx.get(plan.id).version)
-    versions.append(ctx.archive_restore(plan.id).version)
-    ctx.forget(namespace="team")
-    versions.append(ctx.get(plan.id).version)
-    versions.append(ctx.archive_restore(plan.id).version)
-    versions.append(ctx.promote(plan.id).version)
-    versions.append(ctx.delete(plan.id).version)
+    hold.archive(ids=[plan.id])
+    versions.append(hold.get(plan.id).version)
+    versions.append(hold.archive_restore(plan.id).version)
+    hold.forget(namespace="team")
+    versions.append(hold.get(plan.id).version)
+    versions.append(hold.archive_restore(plan.id).version)
+    versions.append(hold.promote(plan.id).version)
+    versions.append(hold.delete(plan.id).version)
     assert versions == [1, 2, 3, 4, 5, 6, 7]

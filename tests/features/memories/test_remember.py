@@ -14,7 +14,7 @@ from holdfast.kernel.errors import Forbidden, HoldfastError, TitleTaken
 
 
 @pytest.fixture
-def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
@@ -22,61 +22,61 @@ def fields(answer: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(answer, name) for name in names}
 
 
-def test_a_stored_memory_can_be_read_at_once_by_id_list_search_and_recall(ctx: Any) -> None:
-    stored = ctx.store(title="Deploy day", content="We deploy on Tuesdays.", tags=["ops"])
-    assert ctx.get(stored.id).content == "We deploy on Tuesdays."
-    assert [one.id for one in ctx.list().memories] == [stored.id]
-    assert [one.id for one in ctx.search("deploy tuesdays").results] == [stored.id]
-    assert [one.id for one in ctx.recall("when do we deploy?").memories] == [stored.id]
+def test_a_stored_memory_can_be_read_at_once_by_id_list_search_and_recall(hold: Any) -> None:
+    stored = hold.store(title="Deploy day", content="We deploy on Tuesdays.", tags=["ops"])
+    assert hold.get(stored.id).content == "We deploy on Tuesdays."
+    assert [one.id for one in hold.list().memories] == [stored.id]
+    assert [one.id for one in hold.search("deploy tuesdays").results] == [stored.id]
+    assert [one.id for one in hold.recall("when do we deploy?").memories] == [stored.id]
 
 
-def test_what_was_stored_is_there_after_reopening(db: str, ctx: Any) -> None:
-    stored = ctx.store(title="Deploy day", content="We deploy on Tuesdays.")
-    ctx.close()
+def test_what_was_stored_is_there_after_reopening(db: str, hold: Any) -> None:
+    stored = hold.store(title="Deploy day", content="We deploy on Tuesdays.")
+    hold.close()
     with holdfast.open(db) as again:
         assert again.get(stored.id).content == "We deploy on Tuesdays."
 
 
-def test_what_one_handle_stored_another_finds_at_once(db: str, ctx: Any, clock: Any) -> None:
+def test_what_one_handle_stored_another_finds_at_once(db: str, hold: Any, clock: Any) -> None:
     with holdfast.open(db, now=clock) as other:
-        stored = ctx.store(title="Deploy day", content="We deploy on Tuesdays.")
+        stored = hold.store(title="Deploy day", content="We deploy on Tuesdays.")
         assert [one.id for one in other.recall("deploy").memories] == [stored.id]
 
 
-def test_a_title_is_trimmed_and_normalised_before_it_is_compared(ctx: Any) -> None:
-    first = ctx.store(title="Café", content="one")
-    assert ctx.store(title=" Cafe\u0301 ", content="two").id == first.id
-    assert ctx.list().count == 1
+def test_a_title_is_trimmed_and_normalised_before_it_is_compared(hold: Any) -> None:
+    first = hold.store(title="Café", content="one")
+    assert hold.store(title=" Cafe\u0301 ", content="two").id == first.id
+    assert hold.list().count == 1
 
 
-def test_the_same_title_in_another_namespace_is_another_memory(ctx: Any) -> None:
-    here, there = (ctx.store(title="Plan", content="x", namespace=name) for name in ("a", "a/b"))
+def test_the_same_title_in_another_namespace_is_another_memory(hold: Any) -> None:
+    here, there = (hold.store(title="Plan", content="x", namespace=name) for name in ("a", "a/b"))
     assert here.id != there.id
 
 
-def test_on_conflict_error_refuses_a_taken_title_and_names_its_memory(ctx: Any) -> None:
-    held = ctx.store(title="Plan", content="first")
+def test_on_conflict_error_refuses_a_taken_title_and_names_its_memory(hold: Any) -> None:
+    held = hold.store(title="Plan", content="first")
     with pytest.raises(TitleTaken) as refused:
-        ctx.store(title="Plan", content="second", on_conflict="error")
+        hold.store(title="Plan", content="second", on_conflict="error")
     assert refused.value.details == {"existing_id": held.id}
-    assert ctx.get(held.id).content == "first"
+    assert hold.get(held.id).content == "first"
 
 
-def test_on_conflict_version_numbers_a_taken_title(ctx: Any) -> None:
-    titles = [ctx.store(title="Plan", content=f"{n}", on_conflict="version").title for n in range(3)]
+def test_on_conflict_version_numbers_a_taken_title(hold: Any) -> None:
+    titles = [hold.store(title="Plan", content=f"{n}", on_conflict="version").title for n in range(3)]
     assert titles == ["Plan", "Plan (2)", "Plan (3)"]
 
 
 @pytest.mark.parametrize("title", ["x" * 512, "é" * 256], ids=["ascii", "two-bytes"])
-def test_a_number_does_not_make_a_title_too_long(ctx: Any, title: str) -> None:
-    titles = [ctx.store(title=title, content=f"{n}", on_conflict="version").title for n in range(3)]
+def test_a_number_does_not_make_a_title_too_long(hold: Any, title: str) -> None:
+    titles = [hold.store(title=title, content=f"{n}", on_conflict="version").title for n in range(3)]
     assert [len(made.encode()) for made in titles] == [512, 512, 512]
     assert [made[-4:] for made in titles[1:]] == [" (2)", " (3)"]
     assert title.startswith(titles[1][:-4])
 
 
-def test_merging_replaces_the_content_unites_tags_and_raises_but_never_lowers(ctx: Any) -> None:
-    held = ctx.store(
+def test_merging_replaces_the_content_unites_tags_and_raises_but_never_lowers(hold: Any) -> None:
+    held = hold.store(
         title="Plan",
         content="first",
         tags=["a", "b"],
@@ -85,7 +85,7 @@ def test_merging_replaces_the_content_unites_tags_and_raises_but_never_lowers(ct
         tier="long",
         speaker="Ada",
     )
-    merged = ctx.store(
+    merged = hold.store(
         title="Plan",
         content="second",
         tags=["b", "c"],
@@ -95,7 +95,7 @@ def test_merging_replaces_the_content_unites_tags_and_raises_but_never_lowers(ct
         confidence=0.5,
     )
     assert (merged.id, merged.outcome, merged.version) == (held.id, "merged", 2)
-    assert fields(ctx.get(held.id), "content", "tags", "metadata", "priority", "tier", "confidence", "speaker") == {
+    assert fields(hold.get(held.id), "content", "tags", "metadata", "priority", "tier", "confidence", "speaker") == {
         "content": "second",
         "tags": ("a", "b", "c"),
         "metadata": {"k": 1, "l": 2, "m": 3},
@@ -106,75 +106,75 @@ def test_merging_replaces_the_content_unites_tags_and_raises_but_never_lowers(ct
     }
 
 
-def test_merging_never_changes_the_owner_or_the_source(ctx: Any, seen_by: Any) -> None:
-    held = ctx.store(title="Plan", content="first", source="user")
+def test_merging_never_changes_the_owner_or_the_source(hold: Any, seen_by: Any) -> None:
+    held = hold.store(title="Plan", content="first", source="user")
     merged = seen_by("ai:other@here").store(title="Plan", content="second", source="hook")
     assert (merged.id, merged.agent_id, merged.source) == (held.id, "ai:tester@here", "user")
 
 
-def test_every_merge_that_changes_something_bumps_the_version(ctx: Any) -> None:
-    versions = [ctx.store(title="Plan", content=text).version for text in ("a", "b", "b", "c")]
+def test_every_merge_that_changes_something_bumps_the_version(hold: Any) -> None:
+    versions = [hold.store(title="Plan", content=text).version for text in ("a", "b", "b", "c")]
     assert versions == [1, 2, 2, 3]
 
 
-def test_storing_the_same_again_is_unchanged(ctx: Any) -> None:
-    first = ctx.store(title="Plan", content="same", tags=["a"])
-    again = ctx.store(title="Plan", content="same", tags=["a"])
+def test_storing_the_same_again_is_unchanged(hold: Any) -> None:
+    first = hold.store(title="Plan", content="same", tags=["a"])
+    again = hold.store(title="Plan", content="same", tags=["a"])
     assert (again.id, again.outcome, again.version) == (first.id, "unchanged", 1)
-    assert ctx.history(first.id).count == 1
+    assert hold.history(first.id).count == 1
 
 
 @pytest.mark.parametrize(
     ("tier", "days_later", "lives"), [("short", 0, {"hours": 6}), ("mid", 3, {"days": 7})], ids=["short", "mid"]
 )
 def test_merging_without_a_tier_renews_the_life_of_the_tier_it_is_in(
-    ctx: Any, clock: Any, tier: str, days_later: int, lives: dict[str, int]
+    hold: Any, clock: Any, tier: str, days_later: int, lives: dict[str, int]
 ) -> None:
-    ctx.store(title="Plan", content="first", tier=tier)
+    hold.store(title="Plan", content="first", tier=tier)
     clock.move(days=days_later, hours=1)
-    merged = ctx.store(title="Plan", content="second")
+    merged = hold.store(title="Plan", content="second")
     assert (merged.tier, merged.expires_at) == (tier, clock.after(**lives))
 
 
-def test_merging_never_shortens_a_life(ctx: Any, clock: Any) -> None:
-    held = ctx.store(title="Plan", content="first", expires_at="2026-12-31")
-    assert ctx.store(title="Plan", content="second", ttl_secs=60).expires_at == held.expires_at
+def test_merging_never_shortens_a_life(hold: Any, clock: Any) -> None:
+    held = hold.store(title="Plan", content="first", expires_at="2026-12-31")
+    assert hold.store(title="Plan", content="second", ttl_secs=60).expires_at == held.expires_at
 
 
 def test_storing_a_long_term_memory_again_with_a_given_end_moves_the_end_and_does_not_take_it_away(
-    ctx: Any, clock: Any
+    hold: Any, clock: Any
 ) -> None:
-    ctx.store(title="Plan", content="first", tier="long", ttl_secs=3600)
-    assert ctx.store(title="Plan", content="second", ttl_secs=60).expires_at == clock.after(hours=1)
-    assert ctx.store(title="Plan", content="third", ttl_secs=7200).expires_at == clock.after(hours=2)
-    assert ctx.store(title="Plan", content="fourth").expires_at is UNSET
+    hold.store(title="Plan", content="first", tier="long", ttl_secs=3600)
+    assert hold.store(title="Plan", content="second", ttl_secs=60).expires_at == clock.after(hours=1)
+    assert hold.store(title="Plan", content="third", ttl_secs=7200).expires_at == clock.after(hours=2)
+    assert hold.store(title="Plan", content="fourth").expires_at is UNSET
 
 
-def test_merging_to_long_ends_the_end(ctx: Any) -> None:
-    ctx.store(title="Plan", content="first", tier="short")
-    merged = ctx.store(title="Plan", content="second", tier="long")
+def test_merging_to_long_ends_the_end(hold: Any) -> None:
+    hold.store(title="Plan", content="first", tier="short")
+    merged = hold.store(title="Plan", content="second", tier="long")
     assert (merged.tier, merged.expires_at) == ("long", UNSET)
 
 
-def test_the_title_of_an_expired_memory_can_be_stored_again(ctx: Any, clock: Any) -> None:
-    old = ctx.store(title="Plan", content="first", tier="short")
+def test_the_title_of_an_expired_memory_can_be_stored_again(hold: Any, clock: Any) -> None:
+    old = hold.store(title="Plan", content="first", tier="short")
     clock.move(hours=7)
-    new = ctx.store(title="Plan", content="second", on_conflict="error")
+    new = hold.store(title="Plan", content="second", on_conflict="error")
     assert (new.outcome, new.id != old.id) == ("created", True)
-    assert [one.id for one in ctx.list().memories] == [new.id]
-    assert [one.id for one in ctx.archive_list().archived] == [old.id]
+    assert [one.id for one in hold.list().memories] == [new.id]
+    assert [one.id for one in hold.archive_list().archived] == [old.id]
 
 
 @pytest.mark.parametrize("away", ["delete", "archive"])
-def test_the_title_of_a_memory_that_is_gone_can_be_stored_again(ctx: Any, away: str) -> None:
-    old = ctx.store(title="Plan", content="first")
-    ctx.delete(old.id) if away == "delete" else ctx.archive(ids=[old.id])
-    assert ctx.store(title="Plan", content="second", on_conflict="error").id != old.id
+def test_the_title_of_a_memory_that_is_gone_can_be_stored_again(hold: Any, away: str) -> None:
+    old = hold.store(title="Plan", content="first")
+    hold.delete(old.id) if away == "delete" else hold.archive(ids=[old.id])
+    assert hold.store(title="Plan", content="second", on_conflict="error").id != old.id
 
 
-def test_bulk_gives_each_item_its_outcome_and_keeps_the_good_ones(ctx: Any) -> None:
-    ctx.store(title="Taken", content="old")
-    answer = ctx.bulk_store(
+def test_bulk_gives_each_item_its_outcome_and_keeps_the_good_ones(hold: Any) -> None:
+    hold.store(title="Taken", content="old")
+    answer = hold.bulk_store(
         memories=[
             {"title": "New", "content": "x"},
             {"title": "Taken", "content": "new"},
@@ -185,59 +185,59 @@ def test_bulk_gives_each_item_its_outcome_and_keeps_the_good_ones(ctx: Any) -> N
     )
     assert [one.outcome for one in answer.outcomes] == ["created", "merged", "rejected", "rejected", "rejected"]
     assert [one.code for one in answer.errors] == ["TITLE_TAKEN", "VALIDATION_FAILED", "VALIDATION_FAILED"]
-    assert sorted(one.title for one in ctx.list().memories) == ["New", "Taken"]
-    assert ctx.search("new").count == 2
+    assert sorted(one.title for one in hold.list().memories) == ["New", "Taken"]
+    assert hold.search("new").count == 2
 
 
-def test_bulk_merges_exactly_as_a_single_store_does(ctx: Any) -> None:
+def test_bulk_merges_exactly_as_a_single_store_does(hold: Any) -> None:
     item = {"content": "second", "tags": ["b"], "metadata": {"l": 2}, "priority": 3, "tier": "short"}
     for title in ("Single", "Bulk"):
-        ctx.store(title=title, content="first", tags=["a"], metadata={"k": 1}, priority=7)
-    ctx.store(title="Single", **item)
-    ctx.bulk_store(memories=[{"title": "Bulk", **item}])
-    single, bulk = sorted(ctx.list().memories, key=lambda one: one.title, reverse=True)
+        hold.store(title=title, content="first", tags=["a"], metadata={"k": 1}, priority=7)
+    hold.store(title="Single", **item)
+    hold.bulk_store(memories=[{"title": "Bulk", **item}])
+    single, bulk = sorted(hold.list().memories, key=lambda one: one.title, reverse=True)
     names = ("content", "tags", "metadata", "priority", "tier", "expires_at", "version", "source", "agent_id")
     assert fields(single, *names) == fields(bulk, *names)
 
 
-def test_a_bulk_item_can_ask_for_something_else_than_the_whole(ctx: Any) -> None:
-    ctx.store(title="Plan", content="first")
+def test_a_bulk_item_can_ask_for_something_else_than_the_whole(hold: Any) -> None:
+    hold.store(title="Plan", content="first")
     items = [{"title": "Plan", "content": "second", "on_conflict": "merge"}, {"title": "Plan", "content": "third"}]
-    answer = ctx.bulk_store(memories=items, on_conflict="version")
+    answer = hold.bulk_store(memories=items, on_conflict="version")
     assert [one.outcome for one in answer.outcomes] == ["merged", "created"]
-    assert sorted(one.title for one in ctx.list().memories) == ["Plan", "Plan (2)"]
+    assert sorted(one.title for one in hold.list().memories) == ["Plan", "Plan (2)"]
 
 
-def test_a_bulk_store_is_by_one_agent(ctx: Any) -> None:
+def test_a_bulk_store_is_by_one_agent(hold: Any) -> None:
     mine, other = {"title": "a", "content": "x"}, {"title": "b", "content": "x", "agent_id": "ai:other@here"}
-    answer = ctx.bulk_store(memories=[mine, other])
+    answer = hold.bulk_store(memories=[mine, other])
     assert [one.outcome for one in answer.outcomes] == ["created", "rejected"]
-    ctx.bulk_store(memories=[other], agent_id="ai:other@here")
-    assert {one.title: one.agent_id for one in ctx.list().memories} == {"a": "ai:tester@here", "b": "ai:other@here"}
+    hold.bulk_store(memories=[other], agent_id="ai:other@here")
+    assert {one.title: one.agent_id for one in hold.list().memories} == {"a": "ai:tester@here", "b": "ai:other@here"}
 
 
-def test_what_a_caller_claims_in_metadata_about_the_owner_does_not_count(ctx: Any) -> None:
+def test_what_a_caller_claims_in_metadata_about_the_owner_does_not_count(hold: Any) -> None:
     forged = {"agent_id": "ai:boss@here", "imported_from_agent_id": "ai:king@here"}
-    stored = ctx.store(title="Plan", content="x", metadata={**forged, "created_at": "1999-01-01"})
+    stored = hold.store(title="Plan", content="x", metadata={**forged, "created_at": "1999-01-01"})
     assert (stored.agent_id, stored.metadata) == ("ai:tester@here", {"created_at": "1999-01-01"})
     assert stored.created_at == "2026-01-31T09:00:00.000000Z"
 
 
-def test_a_title_taken_by_a_private_memory_does_not_reveal_it(ctx: Any, seen_by: Any) -> None:
-    secret = ctx.store(title="Plan", content="CANARY", scope="private")
+def test_a_title_taken_by_a_private_memory_does_not_reveal_it(hold: Any, seen_by: Any) -> None:
+    secret = hold.store(title="Plan", content="CANARY", scope="private")
     for mode in ("merge", "error"):
         with pytest.raises(TitleTaken) as refused:
             seen_by("ai:other@here").store(title="Plan", content="mine", on_conflict=mode)
         assert secret.id not in str(refused.value.to_json())
-    assert ctx.get(secret.id).content == "CANARY"
+    assert hold.get(secret.id).content == "CANARY"
 
 
-def test_a_number_is_given_also_beside_a_private_title_of_another(ctx: Any, seen_by: Any) -> None:
-    ctx.store(title="Plan", content="CANARY", scope="private")
+def test_a_number_is_given_also_beside_a_private_title_of_another(hold: Any, seen_by: Any) -> None:
+    hold.store(title="Plan", content="CANARY", scope="private")
     assert seen_by("ai:other@here").store(title="Plan", content="mine", on_conflict="version").title == "Plan (2)"
 
 
-def test_a_key_stores_only_where_it_reaches_and_the_default_namespace_is_no_way_around(ctx: Any, seen_by: Any) -> None:
+def test_a_key_stores_only_where_it_reaches_and_the_default_namespace_is_no_way_around(hold: Any, seen_by: Any) -> None:
     team = seen_by("ai:key@here", right="write", namespaces=("team",))
     assert team.store(title="a", content="x", namespace="team/sub").namespace == "team/sub"
     for where in ({}, {"namespace": "teams"}, {"namespace": "global"}):
@@ -245,10 +245,10 @@ def test_a_key_stores_only_where_it_reaches_and_the_default_namespace_is_no_way_
             team.store(title="b", content="x", **where)
         refused = team.bulk_store(memories=[{"title": "b", "content": "x", **where}])
         assert [one.code for one in refused.errors] == ["FORBIDDEN"]
-    assert ctx.list().count == 1
+    assert hold.list().count == 1
 
 
-def test_each_item_of_a_batch_has_its_own_outcome_whatever_is_wrong_with_it(ctx: Any) -> None:
+def test_each_item_of_a_batch_has_its_own_outcome_whatever_is_wrong_with_it(hold: Any) -> None:
     given: list[dict[str, Any]] = [
         {"title": "Good", "content": "kept"},
         {"title": "", "content": "no title"},
@@ -258,20 +258,20 @@ def test_each_item_of_a_batch_has_its_own_outcome_whatever_is_wrong_with_it(ctx:
         {"title": "Blank", "content": "  "},
         {"title": "Also good", "content": "kept", "priority": 9.0},
     ]
-    answer = ctx.bulk_store(memories=given)
+    answer = hold.bulk_store(memories=given)
     assert [one.outcome for one in answer.outcomes] == ["created", *["rejected"] * 5, "created"]
     assert [one.code for one in answer.errors] == ["VALIDATION_FAILED"] * 5
     assert ["colour" in str(one.error) for one in answer.errors] == [False, False, True, False, False]
-    assert sorted(memory.title for memory in ctx.list().memories) == ["Also good", "Good"]
+    assert sorted(memory.title for memory in hold.list().memories) == ["Also good", "Good"]
 
 
-def test_the_same_title_stored_by_many_threads_is_one_memory(ctx: Any) -> None:
+def test_the_same_title_stored_by_many_threads_is_one_memory(hold: Any) -> None:
     start = threading.Barrier(64)
     outcomes: list[str] = []
 
     def store(number: int) -> None:
         start.wait()
-        outcomes.append(ctx.store(title="Plan", content=f"by {number}").outcome)
+        outcomes.append(hold.store(title="Plan", content=f"by {number}").outcome)
 
     threads = [threading.Thread(target=store, args=(number,)) for number in range(64)]
     for thread in threads:
@@ -279,19 +279,19 @@ def test_the_same_title_stored_by_many_threads_is_one_memory(ctx: Any) -> None:
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == ["created"] + ["merged"] * 63
-    [only] = ctx.list().memories
+    [only] = hold.list().memories
     assert only.version == 64
-    assert ctx.verify().intact
+    assert hold.verify().intact
 
 
-def test_a_race_for_a_title_has_one_winner_and_the_others_fail(ctx: Any) -> None:
+def test_a_race_for_a_title_has_one_winner_and_the_others_fail(hold: Any) -> None:
     start = threading.Barrier(16)
     results: list[str] = []
 
     def store(number: int) -> None:
         start.wait()
         try:
-            results.append(ctx.store(title="Plan", content=f"by {number}", on_conflict="error").outcome)
+            results.append(hold.store(title="Plan", content=f"by {number}", on_conflict="error").outcome)
         except HoldfastError as error:
             results.append(error.code)
 
@@ -323,13 +323,13 @@ def test_the_same_title_stored_by_eight_processes_is_one_memory(db: str) -> None
         process.stdin.close()
         process.stdin = None
     assert [process.communicate() for process in racing] == [(b"", b"")] * 8
-    with holdfast.open(db) as ctx:
-        [only] = ctx.list().memories
+    with holdfast.open(db) as hold:
+        [only] = hold.list().memories
         assert only.version == 64
-        assert ctx.verify().intact
+        assert hold.verify().intact
 
 
-def test_a_caller_that_only_reads_stores_nothing(ctx: Any) -> None:
+def test_a_caller_that_only_reads_stores_nothing(hold: Any) -> None:
     with pytest.raises(Forbidden):
-        ctx.call("store", {"title": "Plan", "content": "x"}, caller=Caller("ai:reader@here", right="read"))
-    assert ctx.list().count == 0
+        hold.call("store", {"title": "Plan", "content": "x"}, caller=Caller("ai:reader@here", right="read"))
+    assert hold.list().count == 0

@@ -14,17 +14,17 @@ from holdfast.settings import Settings
 def short(db: str, clock: Any) -> Iterator[holdfast.Holdfast]:
     """A store with a retention of one day for everything."""
     settings = Settings(db=db, keep_usage=1, keep_task_runs=1, keep_runs=1, embedder="none")
-    with holdfast.open(settings=settings, now=clock) as ctx:
-        yield ctx
+    with holdfast.open(settings=settings, now=clock) as hold:
+        yield hold
 
 
-def collect_counts(ctx: holdfast.Holdfast, **asked: Any) -> tuple[int, int, int]:
-    done = ctx.gc(**asked)
+def collect_counts(hold: holdfast.Holdfast, **asked: Any) -> tuple[int, int, int]:
+    done = hold.gc(**asked)
     return done.usage_dropped, done.task_runs_dropped, done.runs_dropped
 
 
-def count_calls(ctx: holdfast.Holdfast) -> int:
-    return sum(one.calls for one in ctx.usage_report(since="2000-01-01").usage)
+def count_calls(hold: holdfast.Holdfast) -> int:
+    return sum(one.calls for one in hold.usage_report(since="2000-01-01").usage)
 
 
 def test_nothing_is_pruned_by_default(clocked_store: holdfast.Holdfast, clock: Any) -> None:

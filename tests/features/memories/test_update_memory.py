@@ -12,13 +12,13 @@ from holdfast.kernel.errors import Forbidden, HoldfastError, Invalid, NotFound, 
 
 
 @pytest.fixture
-def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
 @pytest.fixture
-def plan(ctx: Any) -> Any:
-    return ctx.store(title="Plan", content="first", tags=["a"], metadata={"k": 1}, namespace="team", tier="mid")
+def plan(hold: Any) -> Any:
+    return hold.store(title="Plan", content="first", tags=["a"], metadata={"k": 1}, namespace="team", tier="mid")
 
 
 def plain(answer: Any) -> Any:
@@ -50,66 +50,66 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_a_change_shows_bumps_the_version_and_leaves_everything_else(
-    ctx: Any, plan: Any, clock: Any, change: dict[str, Any]
+    hold: Any, plan: Any, clock: Any, change: dict[str, Any]
 ) -> None:
     at = clock.move(seconds=5)
-    before = plain(ctx.get(plan.id))
-    changed = plain(ctx.update(plan.id, **change))
+    before = plain(hold.get(plan.id))
+    changed = plain(hold.update(plan.id, **change))
     expected = before | change | {"version": 2, "updated_at": at}
     if "kind" in change:
         expected["memory_kind"] = expected.pop("kind")
     if "tier" in change:
         del expected["expires_at"]
-    assert plain(ctx.get(plan.id)) == changed | {"links": []} == expected
+    assert plain(hold.get(plan.id)) == changed | {"links": []} == expected
 
 
-def test_nothing_to_change_changes_nothing(ctx: Any, plan: Any, clock: Any) -> None:
+def test_nothing_to_change_changes_nothing(hold: Any, plan: Any, clock: Any) -> None:
     clock.move(seconds=5)
-    same = ctx.update(plan.id, content="first", priority=5, tags=["a"])
+    same = hold.update(plan.id, content="first", priority=5, tags=["a"])
     assert (same.version, same.updated_at) == (1, plan.updated_at)
-    assert ctx.update(plan.id).version == 1
-    assert ctx.history(plan.id).count == 1
+    assert hold.update(plan.id).version == 1
+    assert hold.history(plan.id).count == 1
 
 
 @pytest.mark.parametrize("wrong", [2, 99], ids=["next", "far"])
-def test_a_stale_expected_version_is_a_conflict_that_names_both(ctx: Any, plan: Any, wrong: int) -> None:
+def test_a_stale_expected_version_is_a_conflict_that_names_both(hold: Any, plan: Any, wrong: int) -> None:
     with pytest.raises(VersionConflict) as refused:
-        ctx.update(plan.id, content="second", expected_version=wrong)
+        hold.update(plan.id, content="second", expected_version=wrong)
     assert refused.value.details == {
         "id": plan.id,
         "expected_version": wrong,
         "current_version": 1,
         "status": "conflict",
     }
-    assert ctx.get(plan.id).content == "first"
+    assert hold.get(plan.id).content == "first"
 
 
-def test_recall_search_list_and_get_return_the_version_to_expect(ctx: Any, plan: Any) -> None:
-    ctx.update(plan.id, content="second deploy")
+def test_recall_search_list_and_get_return_the_version_to_expect(hold: Any, plan: Any) -> None:
+    hold.update(plan.id, content="second deploy")
     told = [
-        ctx.get(plan.id).version,
-        ctx.list().memories[0].version,
-        ctx.search("deploy").results[0].version,
-        ctx.recall("deploy").memories[0].version,
+        hold.get(plan.id).version,
+        hold.list().memories[0].version,
+        hold.search("deploy").results[0].version,
+        hold.recall("deploy").memories[0].version,
     ]
     assert told == [2, 2, 2, 2]
-    assert ctx.update(plan.id, content="third", expected_version=told[-1]).version == 3
+    assert hold.update(plan.id, content="third", expected_version=told[-1]).version == 3
 
 
-def test_a_merge_is_a_write_that_the_optimistic_lock_sees(ctx: Any, plan: Any) -> None:
-    ctx.store(title="Plan", content="merged", namespace="team")
+def test_a_merge_is_a_write_that_the_optimistic_lock_sees(hold: Any, plan: Any) -> None:
+    hold.store(title="Plan", content="merged", namespace="team")
     with pytest.raises(VersionConflict):
-        ctx.update(plan.id, content="second", expected_version=plan.version)
+        hold.update(plan.id, content="second", expected_version=plan.version)
 
 
-def test_of_eight_changes_that_expect_the_same_version_one_wins(ctx: Any, plan: Any) -> None:
+def test_of_eight_changes_that_expect_the_same_version_one_wins(hold: Any, plan: Any) -> None:
     start = threading.Barrier(8)
     results: list[str] = []
 
     def change(number: int) -> None:
         start.wait()
         try:
-            results.append(ctx.update(plan.id, content=f"by {number}", expected_version=1).content)
+            results.append(hold.update(plan.id, content=f"by {number}", expected_version=1).content)
         except HoldfastError as error:
             results.append(error.code)
 
@@ -118,81 +118,81 @@ def test_of_eight_changes_that_expect_the_same_version_one_wins(ctx: Any, plan: 
         thread.start()
     for thread in threads:
         thread.join()
-    winner = ctx.get(plan.id)
+    winner = hold.get(plan.id)
     assert (winner.version, sorted(results)) == (2, sorted([winner.content] + ["VERSION_CONFLICT"] * 7))
 
 
-def test_a_taken_title_is_refused_and_the_error_names_its_memory(ctx: Any, plan: Any) -> None:
-    other = ctx.store(title="Other", content="x", namespace="team")
+def test_a_taken_title_is_refused_and_the_error_names_its_memory(hold: Any, plan: Any) -> None:
+    other = hold.store(title="Other", content="x", namespace="team")
     for change in ({"title": "Plan"}, {"title": " Plan "}):
         with pytest.raises(TitleTaken) as refused:
-            ctx.update(other.id, **change)
+            hold.update(other.id, **change)
         assert refused.value.details == {"existing_id": plan.id}
-    elsewhere = ctx.store(title="Plan", content="x", namespace="other")
+    elsewhere = hold.store(title="Plan", content="x", namespace="other")
     with pytest.raises(TitleTaken):
-        ctx.update(elsewhere.id, namespace="team")
+        hold.update(elsewhere.id, namespace="team")
 
 
-def test_a_title_that_is_free_again_can_be_taken(ctx: Any, plan: Any) -> None:
-    other = ctx.store(title="Other", content="x", namespace="team")
-    ctx.update(plan.id, title="Moved")
-    assert ctx.update(other.id, title="Plan").title == "Plan"
+def test_a_title_that_is_free_again_can_be_taken(hold: Any, plan: Any) -> None:
+    other = hold.store(title="Other", content="x", namespace="team")
+    hold.update(plan.id, title="Moved")
+    assert hold.update(other.id, title="Plan").title == "Plan"
 
 
-def test_raising_a_tier_by_update_gives_the_life_of_that_tier(ctx: Any, clock: Any) -> None:
-    short = ctx.store(title="s", content="x", tier="short")
-    assert ctx.update(short.id, tier="mid").expires_at == clock.after(days=7)
-    assert ctx.update(short.id, tier="long").expires_at is UNSET
+def test_raising_a_tier_by_update_gives_the_life_of_that_tier(hold: Any, clock: Any) -> None:
+    short = hold.store(title="s", content="x", tier="short")
+    assert hold.update(short.id, tier="mid").expires_at == clock.after(days=7)
+    assert hold.update(short.id, tier="long").expires_at is UNSET
 
 
-def test_raising_a_tier_never_brings_the_end_nearer(ctx: Any) -> None:
-    short = ctx.store(title="s", content="x", tier="short", expires_at="2027-01-01")
-    assert ctx.update(short.id, tier="mid").expires_at == short.expires_at
+def test_raising_a_tier_never_brings_the_end_nearer(hold: Any) -> None:
+    short = hold.store(title="s", content="x", tier="short", expires_at="2027-01-01")
+    assert hold.update(short.id, tier="mid").expires_at == short.expires_at
 
 
-def test_a_tier_is_never_lowered(ctx: Any, plan: Any) -> None:
+def test_a_tier_is_never_lowered(hold: Any, plan: Any) -> None:
     with pytest.raises(Invalid) as refused:
-        ctx.update(plan.id, tier="short")
+        hold.update(plan.id, tier="short")
     assert refused.value.details == {"fields": ["tier"]}
 
 
-def test_promoting_to_long_clears_the_end_and_survives_every_collection(ctx: Any, plan: Any, clock: Any) -> None:
-    promoted = ctx.promote(plan.id)
+def test_promoting_to_long_clears_the_end_and_survives_every_collection(hold: Any, plan: Any, clock: Any) -> None:
+    promoted = hold.promote(plan.id)
     assert (promoted.tier, promoted.expires_at, promoted.version) == ("long", UNSET, 2)
     clock.move(days=4000)
-    assert ctx.gc().collected == 0
-    assert ctx.list().count == 1
+    assert hold.gc().collected == 0
+    assert hold.list().count == 1
 
 
-def test_promoting_a_long_term_memory_removes_its_expiry(ctx: Any) -> None:
-    kept = ctx.store(title="Plan", content="first", tier="long", ttl_secs=3600)
-    promoted = ctx.promote(kept.id)
+def test_promoting_a_long_term_memory_removes_its_expiry(hold: Any) -> None:
+    kept = hold.store(title="Plan", content="first", tier="long", ttl_secs=3600)
+    promoted = hold.promote(kept.id)
     assert (promoted.tier, promoted.expires_at, promoted.version) == ("long", UNSET, 2)
-    assert ctx.promote(kept.id).version == 2
+    assert hold.promote(kept.id).version == 2
 
 
-def test_promoting_to_mid_is_possible_and_to_a_lower_tier_is_not(ctx: Any, plan: Any, clock: Any) -> None:
-    short = ctx.store(title="s", content="x", tier="short")
-    assert ctx.promote(short.id, target_tier="mid").expires_at == clock.after(days=7)
-    ctx.promote(plan.id)
+def test_promoting_to_mid_is_possible_and_to_a_lower_tier_is_not(hold: Any, plan: Any, clock: Any) -> None:
+    short = hold.store(title="s", content="x", tier="short")
+    assert hold.promote(short.id, target_tier="mid").expires_at == clock.after(days=7)
+    hold.promote(plan.id)
     with pytest.raises(Invalid):
-        ctx.promote(plan.id, target_tier="mid")
+        hold.promote(plan.id, target_tier="mid")
 
 
-def test_a_key_copies_a_memory_only_to_where_it_reaches(ctx: Any, seen_by: Any) -> None:
-    local = ctx.store(title="Rule", content="x", namespace="org/team")
+def test_a_key_copies_a_memory_only_to_where_it_reaches(hold: Any, seen_by: Any) -> None:
+    local = hold.store(title="Rule", content="x", namespace="org/team")
     with pytest.raises(Forbidden):
         seen_by("ai:key@here", right="write", namespaces=("org/team",)).promote(local.id, to_namespace="org")
 
 
 @pytest.mark.parametrize("never", [None, ""], ids=["null", "empty"])
-def test_an_expiry_can_be_removed(ctx: Any, plan: Any, never: str | None) -> None:
-    assert ctx.update(plan.id, expires_at=never).expires_at is UNSET
+def test_an_expiry_can_be_removed(hold: Any, plan: Any, never: str | None) -> None:
+    assert hold.update(plan.id, expires_at=never).expires_at is UNSET
 
 
-def test_an_end_in_the_past_is_refused(ctx: Any, plan: Any) -> None:
+def test_an_end_in_the_past_is_refused(hold: Any, plan: Any) -> None:
     with pytest.raises(Invalid) as refused:
-        ctx.update(plan.id, expires_at="2026-01-31T08:59:59Z")
+        hold.update(plan.id, expires_at="2026-01-31T08:59:59Z")
     assert refused.value.details == {"fields": ["expires_at"]}
 
 
@@ -214,77 +214,77 @@ def test_an_end_in_the_past_is_refused(ctx: Any, plan: Any) -> None:
         ("expires_at", {"expires_at": "soon"}),
     ],
 )
-def test_a_patch_is_validated_like_a_store(ctx: Any, plan: Any, field: str, change: dict[str, Any]) -> None:
-    before = ctx.get(plan.id)
+def test_a_patch_is_validated_like_a_store(hold: Any, plan: Any, field: str, change: dict[str, Any]) -> None:
+    before = hold.get(plan.id)
     with pytest.raises(Invalid) as refused:
-        ctx.update(plan.id, **change)
+        hold.update(plan.id, **change)
     assert refused.value.details == {"fields": [field]}
-    assert ctx.get(plan.id) == before
+    assert hold.get(plan.id) == before
 
 
-def test_a_scope_in_the_metadata_of_a_patch_is_honoured(ctx: Any, plan: Any) -> None:
+def test_a_scope_in_the_metadata_of_a_patch_is_honoured(hold: Any, plan: Any) -> None:
     forged = {"scope": "private", "agent_id": "ai:other@here", "imported_from_agent_id": "ai:king@here"}
-    changed = ctx.update(plan.id, metadata={**forged, "mine": 1})
+    changed = hold.update(plan.id, metadata={**forged, "mine": 1})
     assert (changed.scope, changed.agent_id, changed.metadata) == ("private", "ai:tester@here", {"mine": 1})
 
 
 @pytest.mark.parametrize("away", ["delete", "archive", "expire"])
-def test_what_is_not_live_cannot_be_changed(ctx: Any, plan: Any, clock: Any, away: str) -> None:
+def test_what_is_not_live_cannot_be_changed(hold: Any, plan: Any, clock: Any, away: str) -> None:
     match away:
         case "delete":
-            ctx.delete(plan.id)
+            hold.delete(plan.id)
         case "archive":
-            ctx.archive(ids=[plan.id])
+            hold.archive(ids=[plan.id])
         case "expire":
             clock.move(days=8)
     with pytest.raises(NotFound):
-        ctx.update(plan.id, content="second")
+        hold.update(plan.id, content="second")
     with pytest.raises(NotFound):
-        ctx.promote(plan.id)
+        hold.promote(plan.id)
 
 
-def test_anybody_may_change_a_shared_memory_and_its_owner_stays(ctx: Any, plan: Any, seen_by: Any) -> None:
+def test_anybody_may_change_a_shared_memory_and_its_owner_stays(hold: Any, plan: Any, seen_by: Any) -> None:
     changed = seen_by("ai:other@here").update(plan.id, content="second")
-    assert (changed.agent_id, ctx.history(plan.id).changes[-1].actor) == ("ai:tester@here", "ai:other@here")
+    assert (changed.agent_id, hold.history(plan.id).changes[-1].actor) == ("ai:tester@here", "ai:other@here")
 
 
 @pytest.mark.parametrize("grant", [None, "read"])
 def test_a_private_memory_of_another_is_not_found_or_forbidden(
-    ctx: Any, plan: Any, seen_by: Any, grant: str | None
+    hold: Any, plan: Any, seen_by: Any, grant: str | None
 ) -> None:
-    ctx.update(plan.id, scope="private")
+    hold.update(plan.id, scope="private")
     if grant:
-        ctx.grant(plan.id, agent_id="ai:other@here", permission=grant)
+        hold.grant(plan.id, agent_id="ai:other@here", permission=grant)
     with pytest.raises(Forbidden if grant else NotFound):
         seen_by("ai:other@here").update(plan.id, content="second")
-    assert ctx.get(plan.id).content == "first"
+    assert hold.get(plan.id).content == "first"
 
 
-def test_only_the_owner_and_who_decides_for_it_changes_who_may_see_a_memory(ctx: Any, plan: Any, seen_by: Any) -> None:
+def test_only_the_owner_and_who_decides_for_it_changes_who_may_see_a_memory(hold: Any, plan: Any, seen_by: Any) -> None:
     """A write grant does not allow publishing."""
-    ctx.update(plan.id, scope="private")
+    hold.update(plan.id, scope="private")
     other = seen_by("ai:other@here")
-    ctx.grant(plan.id, agent_id="ai:other@here", permission="write")
+    hold.grant(plan.id, agent_id="ai:other@here", permission="write")
     assert other.update(plan.id, content="second").content == "second"
     for publish in ({"scope": "collective"}, {"metadata": {"scope": "team"}}):
         with pytest.raises(Forbidden):
             other.update(plan.id, **publish)
     with pytest.raises(Forbidden):
         other.store(title="Plan", content="third", namespace="team", scope="collective")
-    ctx.grant(plan.id, agent_id="ai:other@here", permission="admin")
+    hold.grant(plan.id, agent_id="ai:other@here", permission="admin")
     assert other.update(plan.id, scope="collective").scope == "collective"
 
 
-def test_nobody_else_hides_a_shared_memory(ctx: Any, plan: Any, seen_by: Any) -> None:
+def test_nobody_else_hides_a_shared_memory(hold: Any, plan: Any, seen_by: Any) -> None:
     with pytest.raises(Forbidden):
         seen_by("ai:other@here").update(plan.id, scope="private")
 
 
-def test_a_key_moves_a_memory_only_to_where_it_reaches(ctx: Any, plan: Any, seen_by: Any) -> None:
+def test_a_key_moves_a_memory_only_to_where_it_reaches(hold: Any, plan: Any, seen_by: Any) -> None:
     team = seen_by("ai:key@here", right="write", namespaces=("team",))
     assert team.update(plan.id, namespace="team/sub").namespace == "team/sub"
     with pytest.raises(Forbidden):
         team.update(plan.id, namespace="teams")
-    elsewhere = ctx.store(title="x", content="x", namespace="teams")
+    elsewhere = hold.store(title="x", content="x", namespace="teams")
     with pytest.raises(NotFound):
         team.update(elsewhere.id, content="y")

@@ -16,28 +16,28 @@ from holdfast.kernel.timestamps import SECOND
 OTHER = Caller("ai:other@here")
 
 
-def rule(ctx: holdfast.Holdfast, title: str, **more: Any) -> str:
-    return str(ctx.store(title=title, content=f"Always {title}.", namespace="rules", tier="long", **more).id)
+def rule(hold: holdfast.Holdfast, title: str, **more: Any) -> str:
+    return str(hold.store(title=title, content=f"Always {title}.", namespace="rules", tier="long", **more).id)
 
 
-def test_namespaces_are_counted_largest_first(ctx: holdfast.Holdfast) -> None:
+def test_namespaces_are_counted_largest_first(hold: holdfast.Holdfast) -> None:
     for title, namespace in (("a", "team"), ("b", "home"), ("c", "team"), ("d", "gone")):
-        made = ctx.store(title=title, content=title, namespace=namespace)
-    ctx.delete(id=made.id)
-    assert [(one.namespace, one.count) for one in ctx.namespaces().namespaces] == [("team", 2), ("home", 1)]
+        made = hold.store(title=title, content=title, namespace=namespace)
+    hold.delete(id=made.id)
+    assert [(one.namespace, one.count) for one in hold.namespaces().namespaces] == [("team", 2), ("home", 1)]
 
 
-def test_namespaces_count_only_what_the_caller_may_see(ctx: holdfast.Holdfast) -> None:
-    ctx.store(title="a", content="a", namespace="team")
-    ctx.store(title="b", content="b", namespace="diary", scope="private")
-    assert [one.namespace for one in ctx.call("namespaces", {}, caller=OTHER).namespaces] == ["team"]
-    assert ctx.call("get_taxonomy", {}, caller=OTHER).total_count == 1
+def test_namespaces_count_only_what_the_caller_may_see(hold: holdfast.Holdfast) -> None:
+    hold.store(title="a", content="a", namespace="team")
+    hold.store(title="b", content="b", namespace="diary", scope="private")
+    assert [one.namespace for one in hold.call("namespaces", {}, caller=OTHER).namespaces] == ["team"]
+    assert hold.call("get_taxonomy", {}, caller=OTHER).total_count == 1
 
 
-def test_the_taxonomy_of_a_prefix_excludes_its_neighbours(ctx: holdfast.Holdfast) -> None:
+def test_the_taxonomy_of_a_prefix_excludes_its_neighbours(hold: holdfast.Holdfast) -> None:
     for namespace in ("a_b", "a_b/c", "axb", "a_bc", "a_b0"):
-        ctx.store(title="t", content="x", namespace=namespace)
-    found = ctx.get_taxonomy(namespace_prefix="a_b")
+        hold.store(title="t", content="x", namespace=namespace)
+    found = hold.get_taxonomy(namespace_prefix="a_b")
     assert (found.total_count, found.tree.count, [child.namespace for child in found.tree.children]) == (
         2,
         1,
@@ -45,108 +45,108 @@ def test_the_taxonomy_of_a_prefix_excludes_its_neighbours(ctx: holdfast.Holdfast
     )
 
 
-def test_a_namespace_returns_its_standard(ctx: holdfast.Holdfast) -> None:
-    tests = rule(ctx, "test first", priority=8)
-    assert ctx.namespace_set_standard(namespace="team", id=tests[:18]) == SetStandardResult(
+def test_a_namespace_returns_its_standard(hold: holdfast.Holdfast) -> None:
+    tests = rule(hold, "test first", priority=8)
+    assert hold.namespace_set_standard(namespace="team", id=tests[:18]) == SetStandardResult(
         set=True, namespace="team", standard_id=tests
     )
-    assert ctx.namespace_get_standard(namespace="team") == GetStandardResult(
+    assert hold.namespace_get_standard(namespace="team") == GetStandardResult(
         namespace="team", standard_id=tests, title="test first", content="Always test first.", priority=8
     )
 
 
-def test_a_namespace_without_a_standard_returns_null(ctx: holdfast.Holdfast) -> None:
-    assert ctx.namespace_get_standard(namespace="team") == GetStandardResult(namespace="team", standard_id=None)
-    assert ctx.namespace_clear_standard(namespace="team").cleared is False
+def test_a_namespace_without_a_standard_returns_null(hold: holdfast.Holdfast) -> None:
+    assert hold.namespace_get_standard(namespace="team") == GetStandardResult(namespace="team", standard_id=None)
+    assert hold.namespace_clear_standard(namespace="team").cleared is False
 
 
-def test_a_standard_is_replaced_cleared_and_set_again(ctx: holdfast.Holdfast) -> None:
-    one, other = rule(ctx, "one"), rule(ctx, "other")
-    ctx.namespace_set_standard(namespace="team", id=one)
-    ctx.namespace_set_standard(namespace="team", id=other)
-    assert ctx.namespace_get_standard(namespace="team").standard_id == other
-    assert ctx.namespace_clear_standard(namespace="team").cleared is True
-    assert ctx.namespace_get_standard(namespace="team").standard_id is None
-    ctx.namespace_set_standard(namespace="team", id=one)
-    assert ctx.namespace_get_standard(namespace="team").standard_id == one
-    assert ctx.verify().intact
+def test_a_standard_is_replaced_cleared_and_set_again(hold: holdfast.Holdfast) -> None:
+    one, other = rule(hold, "one"), rule(hold, "other")
+    hold.namespace_set_standard(namespace="team", id=one)
+    hold.namespace_set_standard(namespace="team", id=other)
+    assert hold.namespace_get_standard(namespace="team").standard_id == other
+    assert hold.namespace_clear_standard(namespace="team").cleared is True
+    assert hold.namespace_get_standard(namespace="team").standard_id is None
+    hold.namespace_set_standard(namespace="team", id=one)
+    assert hold.namespace_get_standard(namespace="team").standard_id == one
+    assert hold.verify().intact
 
 
-def test_the_standards_of_a_namespace_are_listed_most_general_first(ctx: holdfast.Holdfast) -> None:
+def test_the_standards_of_a_namespace_are_listed_most_general_first(hold: holdfast.Holdfast) -> None:
     places = ("*", "org", "base", "team", "team/project/part")
-    rules = {place: rule(ctx, f"obey {place}") for place in places}
-    ctx.namespace_set_standard(namespace="*", id=rules["*"])
-    ctx.namespace_set_standard(namespace="org", id=rules["org"])
-    ctx.namespace_set_standard(namespace="base", id=rules["base"], parent="org")
-    ctx.namespace_set_standard(namespace="team", id=rules["team"], parent="base")
-    ctx.namespace_set_standard(namespace="team/project/part", id=rules["team/project/part"])
-    found = ctx.namespace_get_standard(namespace="team/project/part", inherit=True)
+    rules = {place: rule(hold, f"obey {place}") for place in places}
+    hold.namespace_set_standard(namespace="*", id=rules["*"])
+    hold.namespace_set_standard(namespace="org", id=rules["org"])
+    hold.namespace_set_standard(namespace="base", id=rules["base"], parent="org")
+    hold.namespace_set_standard(namespace="team", id=rules["team"], parent="base")
+    hold.namespace_set_standard(namespace="team/project/part", id=rules["team/project/part"])
+    found = hold.namespace_get_standard(namespace="team/project/part", inherit=True)
     assert found.chain == ["*", "org", "base", "team", "team/project", "team/project/part"]
     assert [one.standard_id for one in found.standards] == [rules[place] for place in places]
-    with ctx.ctx.reading() as session:
-        holding = standards.list_standards(ctx.ctx, session, "team/project/part")
+    with hold.ctx.reading() as session:
+        holding = standards.list_standards(hold.ctx, session, "team/project/part")
     assert [memory.id for memory in holding] == [rules[place] for place in places]
 
 
-def test_a_memory_that_is_the_standard_twice_is_listed_once(ctx: holdfast.Holdfast) -> None:
-    only = rule(ctx, "be kind")
+def test_a_memory_that_is_the_standard_twice_is_listed_once(hold: holdfast.Holdfast) -> None:
+    only = rule(hold, "be kind")
     for place in ("*", "team"):
-        ctx.namespace_set_standard(namespace=place, id=only)
-    with ctx.ctx.reading() as session:
-        assert [memory.id for memory in standards.list_standards(ctx.ctx, session, "team")] == [only]
+        hold.namespace_set_standard(namespace=place, id=only)
+    with hold.ctx.reading() as session:
+        assert [memory.id for memory in standards.list_standards(hold.ctx, session, "team")] == [only]
 
 
-def test_parents_in_a_cycle_are_listed_once(ctx: holdfast.Holdfast) -> None:
-    only = rule(ctx, "x")
+def test_parents_in_a_cycle_are_listed_once(hold: holdfast.Holdfast) -> None:
+    only = rule(hold, "x")
     for place, parent in (("a", "b"), ("b", "c"), ("c", "a")):
-        ctx.namespace_set_standard(namespace=place, id=only, parent=parent)
-    assert ctx.namespace_get_standard(namespace="a", inherit=True).chain == ["*", "c", "b", "a"]
+        hold.namespace_set_standard(namespace=place, id=only, parent=parent)
+    assert hold.namespace_get_standard(namespace="a", inherit=True).chain == ["*", "c", "b", "a"]
 
 
-def test_a_chain_of_parents_is_followed_up_to_eight(ctx: holdfast.Holdfast) -> None:
-    only = rule(ctx, "x")
+def test_a_chain_of_parents_is_followed_up_to_eight(hold: holdfast.Holdfast) -> None:
+    only = rule(hold, "x")
     for number in range(12):
-        ctx.namespace_set_standard(namespace=f"n{number}", id=only, parent=f"n{number + 1}")
-    chain = ctx.namespace_get_standard(namespace="n0", inherit=True).chain
+        hold.namespace_set_standard(namespace=f"n{number}", id=only, parent=f"n{number + 1}")
+    chain = hold.namespace_get_standard(namespace="n0", inherit=True).chain
     assert chain == ["*", *(f"n{number}" for number in range(8, -1, -1))]
 
 
 @pytest.mark.parametrize("end", ["archive", "delete"])
-def test_a_standard_whose_memory_is_not_live_does_not_show(ctx: holdfast.Holdfast, end: str) -> None:
-    only = rule(ctx, "x")
-    ctx.namespace_set_standard(namespace="team", id=only)
-    ctx.call(end, {"archive": {"ids": [only]}, "delete": {"id": only}}[end])
-    assert ctx.namespace_get_standard(namespace="team") == GetStandardResult(namespace="team", standard_id=None)
-    assert ctx.namespace_get_standard(namespace="team", inherit=True).standards == []
+def test_a_standard_whose_memory_is_not_live_does_not_show(hold: holdfast.Holdfast, end: str) -> None:
+    only = rule(hold, "x")
+    hold.namespace_set_standard(namespace="team", id=only)
+    hold.call(end, {"archive": {"ids": [only]}, "delete": {"id": only}}[end])
+    assert hold.namespace_get_standard(namespace="team") == GetStandardResult(namespace="team", standard_id=None)
+    assert hold.namespace_get_standard(namespace="team", inherit=True).standards == []
 
 
 def test_a_standard_whose_memory_has_expired_does_not_show(db: str) -> None:
     clock = [1_800_000_000 * SECOND]
-    with holdfast.open(db, now=lambda: clock[0]) as ctx:
-        short = ctx.store(title="x", content="for an hour", ttl_secs=3600)
-        ctx.namespace_set_standard(namespace="team", id=short.id)
-        assert ctx.namespace_get_standard(namespace="team").standard_id == short.id
+    with holdfast.open(db, now=lambda: clock[0]) as hold:
+        short = hold.store(title="x", content="for an hour", ttl_secs=3600)
+        hold.namespace_set_standard(namespace="team", id=short.id)
+        assert hold.namespace_get_standard(namespace="team").standard_id == short.id
         clock[0] += 3600 * SECOND
-        assert ctx.namespace_get_standard(namespace="team").standard_id is None
+        assert hold.namespace_get_standard(namespace="team").standard_id is None
 
 
-def test_a_private_standard_is_visible_to_its_owner_only_and_others_cannot_change_it(ctx: holdfast.Holdfast) -> None:
-    mine, theirs = rule(ctx, "mine", scope="private"), rule(ctx, "theirs")
-    ctx.namespace_set_standard(namespace="team", id=mine)
-    assert ctx.call("namespace_get_standard", {"namespace": "team"}, caller=OTHER).standard_id is None
+def test_a_private_standard_is_visible_to_its_owner_only_and_others_cannot_change_it(hold: holdfast.Holdfast) -> None:
+    mine, theirs = rule(hold, "mine", scope="private"), rule(hold, "theirs")
+    hold.namespace_set_standard(namespace="team", id=mine)
+    assert hold.call("namespace_get_standard", {"namespace": "team"}, caller=OTHER).standard_id is None
     for name, more in (("namespace_set_standard", {"id": theirs}), ("namespace_clear_standard", {})):
         with pytest.raises(Forbidden):
-            ctx.call(name, {"namespace": "team"} | more, caller=OTHER)
-    assert ctx.namespace_get_standard(namespace="team").standard_id == mine
+            hold.call(name, {"namespace": "team"} | more, caller=OTHER)
+    assert hold.namespace_get_standard(namespace="team").standard_id == mine
 
 
-def test_a_key_sets_standards_only_within_its_namespaces(ctx: holdfast.Holdfast) -> None:
-    own = ctx.store(title="x", content="x", namespace="team").id
+def test_a_key_sets_standards_only_within_its_namespaces(hold: holdfast.Holdfast) -> None:
+    own = hold.store(title="x", content="x", namespace="team").id
     key = Caller("ai:tester@here", namespaces=("team",))
     for place, parent in (("*", None), ("other", None), ("team", "other")):
         with pytest.raises(Forbidden):
-            ctx.call("namespace_set_standard", {"namespace": place, "id": own, "parent": parent}, caller=key)
-    assert ctx.call("namespace_set_standard", {"namespace": "team/a", "id": own}, caller=key).set
+            hold.call("namespace_set_standard", {"namespace": place, "id": own, "parent": parent}, caller=key)
+    assert hold.call("namespace_set_standard", {"namespace": "team/a", "id": own}, caller=key).set
 
 
 @pytest.mark.parametrize(
@@ -162,34 +162,34 @@ def test_a_key_sets_standards_only_within_its_namespaces(ctx: holdfast.Holdfast)
     ids=["no memory", "own parent", "parent of all", "above all", "empty segment", "blank"],
 )
 def test_an_invalid_standard_is_refused(
-    ctx: holdfast.Holdfast, given: dict[str, str], error: type[HoldfastError]
+    hold: holdfast.Holdfast, given: dict[str, str], error: type[HoldfastError]
 ) -> None:
-    arguments = {"namespace": "team", "id": rule(ctx, "x")} | given
+    arguments = {"namespace": "team", "id": rule(hold, "x")} | given
     with pytest.raises(error):
-        ctx.call("namespace_set_standard", arguments)
+        hold.call("namespace_set_standard", arguments)
 
 
 @pytest.mark.parametrize("format", ["json", "toon"])
-def test_standards_count_against_the_recall_budget_before_hits(ctx: holdfast.Holdfast, format: str) -> None:
+def test_standards_count_against_the_recall_budget_before_hits(hold: holdfast.Holdfast, format: str) -> None:
     for number in range(8):
-        ctx.store(title=f"d{number}", content=f"We deploy at {number}.", namespace="team")
-    ctx.namespace_set_standard("team", rule(ctx, "test and measure before it goes out " * 12))
+        hold.store(title=f"d{number}", content=f"We deploy at {number}.", namespace="team")
+    hold.namespace_set_standard("team", rule(hold, "test and measure before it goes out " * 12))
     asked: dict[str, Any] = {"namespace": "team", "format": format}
-    every = ctx.recall("deploy", budget_tokens=9000, **asked)
+    every = hold.recall("deploy", budget_tokens=9000, **asked)
     stated = count_tokens(msgspec.json.encode(every.standards).decode())
     hits = every.toon if format == "toon" else msgspec.json.encode(every.memories).decode()
     assert 0 <= every.tokens_used - stated - count_tokens(hits) <= 40 + 25 * every.count
-    some = ctx.recall("deploy", budget_tokens=stated + 500, **asked)
+    some = hold.recall("deploy", budget_tokens=stated + 500, **asked)
     assert stated < some.tokens_used <= stated + 500
     assert (0 < some.count < every.count, some.meta.budget_overflow) == (True, False)
-    least = ctx.recall("deploy", budget_tokens=100, **asked)
+    least = hold.recall("deploy", budget_tokens=100, **asked)
     assert (least.count, least.meta.budget_overflow, least.meta.budget_tokens_remaining) == (1, True, 0)
     assert least.tokens_used > stated
 
 
-def test_a_zero_budget_shows_no_standards(ctx: holdfast.Holdfast) -> None:
-    ctx.store(title="d", content="We deploy at noon.", namespace="team")
-    ctx.namespace_set_standard("team", rule(ctx, "test first"))
-    answer = ctx.recall("deploy", namespace="team", budget_tokens=0)
+def test_a_zero_budget_shows_no_standards(hold: holdfast.Holdfast) -> None:
+    hold.store(title="d", content="We deploy at noon.", namespace="team")
+    hold.namespace_set_standard("team", rule(hold, "test first"))
+    answer = hold.recall("deploy", namespace="team", budget_tokens=0)
     told = (answer.count, answer.standards, answer.tokens_used, answer.meta.memories_dropped)
     assert (told, answer.meta.budget_overflow) == ((0, msgspec.UNSET, 0, 1), False)

@@ -29,9 +29,9 @@ def people_store(clocked_store: holdfast.Holdfast, clock: Any) -> holdfast.Holdf
     return clocked_store
 
 
-def dump(ctx: holdfast.Holdfast) -> str:
+def dump(hold: holdfast.Holdfast) -> str:
     """Return the contents of all tables as text."""
-    with ctx.ctx.store.reading() as session:
+    with hold.ctx.store.reading() as session:
         return "\n".join(str(row).lower() for name in TABLES for row in session.query_sql(f"select * from {name}", {}))
 
 
@@ -98,10 +98,10 @@ def test_that_somebody_was_forgotten_can_be_shown_to_who_knows_the_name(people_s
 
 def test_the_file_holds_no_word_of_them(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
-    with holdfast.open(str(path)) as ctx:
-        ctx.fact_set(key="city", value="tlaloc", principal="xochitl")
-        ctx.principal_merge(alias="slack:xochitl", principal="xochitl")
-        ctx.principal_purge(name="xochitl")
+    with holdfast.open(str(path)) as hold:
+        hold.fact_set(key="city", value="tlaloc", principal="xochitl")
+        hold.principal_merge(alias="slack:xochitl", principal="xochitl")
+        hold.principal_purge(name="xochitl")
     content = path.read_bytes().lower()
     assert b"tlaloc" not in content
     assert b"xochitl" not in content

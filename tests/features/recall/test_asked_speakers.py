@@ -8,7 +8,7 @@ import holdfast
 
 
 @pytest.fixture
-def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
@@ -16,19 +16,19 @@ def titles(answer: Any) -> list[str]:
     return [one.title for one in answer.memories]
 
 
-def test_you_are_the_assistant_and_i_am_its_user(ctx: Any) -> None:
+def test_you_are_the_assistant_and_i_am_its_user(hold: Any) -> None:
     for place, speaker in enumerate(("user", "assistant", "user", "assistant")):
         said = "A roof of copper lasts longest." if place < 2 else "It rains again."
-        ctx.store(title=f"{speaker} {place}", content=said, speaker=speaker, thread="roof", place=place)
-    assert titles(ctx.recall("What did you say about a copper roof?"))[0] == "assistant 1"
-    assert titles(ctx.recall("What did I find out about a copper roof?"))[0] == "user 0"
+        hold.store(title=f"{speaker} {place}", content=said, speaker=speaker, thread="roof", place=place)
+    assert titles(hold.recall("What did you say about a copper roof?"))[0] == "assistant 1"
+    assert titles(hold.recall("What did I find out about a copper roof?"))[0] == "user 0"
 
 
-def test_an_event_in_a_question_is_a_date_that_the_memories_know(ctx: Any) -> None:
+def test_an_event_in_a_question_is_a_date_that_the_memories_know(hold: Any) -> None:
     happened = {"Broken early": 3, "The migration": 10, "Broken late": 17}
     for title, day in happened.items():
         what = "The migration to Postgres is done." if title == "The migration" else "The nightly export broke."
-        ctx.store(title=title, content=what, occurred_at=f"2026-01-{day:02}T10:00:00Z")
-    after, before = (titles(ctx.recall(f"Which export broke {side} the migration?")) for side in ("after", "before"))
+        hold.store(title=title, content=what, occurred_at=f"2026-01-{day:02}T10:00:00Z")
+    after, before = (titles(hold.recall(f"Which export broke {side} the migration?")) for side in ("after", "before"))
     assert after.index("Broken late") < after.index("Broken early")
     assert before.index("Broken early") < before.index("Broken late")

@@ -60,11 +60,11 @@ def filled_store(
         if request.param == "postgres":
             address = stack.enter_context(request.getfixturevalue("postgres").new_store())
         settings = Settings(db=address, agent_id="ai:tester@here", embedder="none")
-        ctx = stack.enter_context(holdfast.open(settings=settings))
-        ids = ctx.bulk_store(memories=list(turns())).ids
-        ctx.link(source_id=ids[3], target_id=ids[40], relation="supersedes")
-        ctx.link(source_id=ids[10], target_id=ids[20])
-        yield ctx
+        hold = stack.enter_context(holdfast.open(settings=settings))
+        ids = hold.bulk_store(memories=list(turns())).ids
+        hold.link(source_id=ids[3], target_id=ids[40], relation="supersedes")
+        hold.link(source_id=ids[10], target_id=ids[20])
+        yield hold
 
 
 QUESTIONS = [
@@ -81,10 +81,10 @@ QUESTIONS = [
 ]
 
 
-def put_in_order(ctx: holdfast.Holdfast, ask: RecallRequest, also: Sequence[str] = ()) -> Ranking:
-    ready = prepare_query(ctx.ctx, ask)
-    with ctx.ctx.reading() as session:
-        look = Reader(ctx.ctx, session, ready.request.filter, ready.now)
+def put_in_order(hold: holdfast.Holdfast, ask: RecallRequest, also: Sequence[str] = ()) -> Ranking:
+    ready = prepare_query(hold.ctx, ask)
+    with hold.ctx.reading() as session:
+        look = Reader(hold.ctx, session, ready.request.filter, ready.now)
         return build_ranking(look, ready, every=True, also=also)
 
 

@@ -31,7 +31,7 @@ REPEATS = (
 
 
 @pytest.fixture
-def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
@@ -48,29 +48,29 @@ def captures(ctx: Any) -> Capture:
 
 
 @pytest.fixture
-def capture(ctx: Any) -> Capture:
-    return captures(ctx)
+def capture(hold: Any) -> Capture:
+    return captures(hold)
 
 
 def find_ids(ctx: Any, query: str = ASK, **filters: Any) -> list[str]:
     return [hit.id for hit in ctx.recall(query, **filters).memories]
 
 
-def test_the_prompts_that_repeat_a_question_leave_their_places_to_what_answers_it(ctx: Any, capture: Capture) -> None:
-    fact = ctx.store(title="Deploy day", content=FACT).id
-    other = ctx.store(title="Freeze", content="The freeze ends in January.").id
+def test_the_prompts_that_repeat_a_question_leave_their_places_to_what_answers_it(hold: Any, capture: Capture) -> None:
+    fact = hold.store(title="Deploy day", content=FACT).id
+    other = hold.store(title="Freeze", content="The freeze ends in January.").id
     for prompt in REPEATS:
         capture(prompt)
-    assert find_ids(ctx, limit=1) == [fact]
-    assert find_ids(ctx) == [fact]
-    assert set(find_ids(ctx, "may we deploy to production on a Friday after the freeze?", limit=2)) == {fact, other}
-    assert ctx.recall(ASK).meta.candidates == 1
+    assert find_ids(hold, limit=1) == [fact]
+    assert find_ids(hold) == [fact]
+    assert set(find_ids(hold, "may we deploy to production on a Friday after the freeze?", limit=2)) == {fact, other}
+    assert hold.recall(ASK).meta.candidates == 1
 
 
 @pytest.mark.parametrize("prompt", REPEATS)
-def test_a_prompt_that_adds_nothing_is_left_out_however_it_is_written(ctx: Any, capture: Capture, prompt: str) -> None:
+def test_a_prompt_that_adds_nothing_is_left_out_however_it_is_written(hold: Any, capture: Capture, prompt: str) -> None:
     capture(prompt)
-    assert find_ids(ctx) == []
+    assert find_ids(hold) == []
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ def test_a_prompt_that_adds_nothing_is_left_out_however_it_is_written(ctx: Any, 
     ],
 )
 def test_orders_keywords_and_other_languages_are_compared_too(
-    ctx: Any, capture: Capture, prompt: str, query: str
+    hold: Any, capture: Capture, prompt: str, query: str
 ) -> None:
     capture(prompt)
-    assert find_ids(ctx, query) == []
+    assert find_ids(hold, query) == []
 
 
 @pytest.mark.parametrize(
@@ -115,30 +115,30 @@ def test_orders_keywords_and_other_languages_are_compared_too(
     ],
 )
 def test_a_prompt_that_says_more_than_the_question_or_states_what_is_asked_is_a_hit(
-    ctx: Any, capture: Capture, prompt: str, query: str
+    hold: Any, capture: Capture, prompt: str, query: str
 ) -> None:
     id = capture(prompt)
-    assert find_ids(ctx, query) == [id]
+    assert find_ids(hold, query) == [id]
 
 
-def test_an_answer_is_a_hit_though_it_repeats_the_question_or_none_of_its_words(ctx: Any, capture: Capture) -> None:
+def test_an_answer_is_a_hit_though_it_repeats_the_question_or_none_of_its_words(hold: Any, capture: Capture) -> None:
     capture(ASK)
     short = capture("Tuesdays only.", "assistant")
     capture(ASK, session="s-2")
     long = capture("May we deploy to production on a Friday?", "assistant", session="s-2")
-    assert set(find_ids(ctx)) == {short, long}
+    assert set(find_ids(hold)) == {short, long}
 
 
 def test_empty_answers_to_a_prompt_that_is_asked_again_and_again_come_after_what_answers_it(
-    ctx: Any, capture: Capture
+    hold: Any, capture: Capture
 ) -> None:
-    fact = ctx.store(title="Deploy day", content="To production on Tuesdays.").id
+    fact = hold.store(title="Deploy day", content="To production on Tuesdays.").id
     capture(ASK, session="s-2")
     capture("Hm.", "assistant", session="s-2")
     for _ in range(4):
         capture(ASK)
         capture("Let me see about this Friday.", "assistant")
-    first, *others = ctx.recall(ASK, explain=True).memories
+    first, *others = hold.recall(ASK, explain=True).memories
     assert first.id == fact
     assert len(others) == 5
     for other in others:
@@ -146,103 +146,103 @@ def test_empty_answers_to_a_prompt_that_is_asked_again_and_again_come_after_what
         assert "after" not in other.why.parts
 
 
-def test_what_somebody_stored_or_a_person_said_is_never_taken_for_a_prompt(ctx: Any) -> None:
+def test_what_somebody_stored_or_a_person_said_is_never_taken_for_a_prompt(hold: Any) -> None:
     about = {"kind": "conversation", "thread": "t"}
     ids = {
-        ctx.store(title="Question", content=ASK).id,
-        ctx.store(title="Question of a user", content=ASK, speaker="user", thread="t", force=True).id,
-        ctx.store(title="Question of Ann", content=ASK, speaker="Ann", force=True, **about).id,
+        hold.store(title="Question", content=ASK).id,
+        hold.store(title="Question of a user", content=ASK, speaker="user", thread="t", force=True).id,
+        hold.store(title="Question of Ann", content=ASK, speaker="Ann", force=True, **about).id,
     }
-    prompt = ctx.store(title="Turn", content=ASK, speaker="user", force=True, **about).id
-    hits = ctx.recall(ASK).memories
+    prompt = hold.store(title="Turn", content=ASK, speaker="user", force=True, **about).id
+    hits = hold.recall(ASK).memories
     assert {hit.id for hit in hits} | {id for hit in hits for id in hit.like or ()} == ids
     assert prompt not in ids
 
 
-def test_a_prompt_that_repeats_the_question_is_there_for_whoever_asks_for_it(ctx: Any, capture: Capture) -> None:
+def test_a_prompt_that_repeats_the_question_is_there_for_whoever_asks_for_it(hold: Any, capture: Capture) -> None:
     id = capture(ASK)
-    assert find_ids(ctx, kinds=["conversation"]) == [id]
-    assert find_ids(ctx, source_uri_prefix="uri:claude-code:s-1") == [id]
-    assert ctx.get(id).content == ASK
-    assert [one.id for one in ctx.list().memories] == [id]
-    assert [one.id for one in ctx.search("deploy friday").results] == [id]
+    assert find_ids(hold, kinds=["conversation"]) == [id]
+    assert find_ids(hold, source_uri_prefix="uri:claude-code:s-1") == [id]
+    assert hold.get(id).content == ASK
+    assert [one.id for one in hold.list().memories] == [id]
+    assert [one.id for one in hold.search("deploy friday").results] == [id]
 
 
 def test_why_not_says_that_a_prompt_only_repeats_the_question(
-    ctx: Any, capture: Capture, monkeypatch: pytest.MonkeyPatch
+    hold: Any, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fact, prompt = ctx.store(title="Deploy day", content=FACT).id, capture(ASK)
-    told = ctx.why_not(prompt, ASK)
+    fact, prompt = hold.store(title="Deploy day", content=FACT).id, capture(ASK)
+    told = hold.why_not(prompt, ASK)
     assert (told.returned, [one.code for one in told.reasons]) == (False, ["repeats_question"])
-    assert ctx.why_not(fact, ASK).place == 1
-    assert ctx.why_not(prompt, ASK, kinds=["conversation"]).returned
+    assert hold.why_not(fact, ASK).place == 1
+    assert hold.why_not(prompt, ASK, kinds=["conversation"]).returned
     monkeypatch.setattr(gather, "WIDE", gather.Breadth(1, 1, 1))
     for number in range(3):
         capture(ASK, session=f"t-{number}")
-    assert [one.code for one in ctx.why_not(prompt, ASK).reasons] == ["repeats_question"]
+    assert [one.code for one in hold.why_not(prompt, ASK).reasons] == ["repeats_question"]
 
 
-def test_prompts_are_left_out_of_what_was_known_at_another_time(ctx: Any, capture: Capture, clock: Any) -> None:
-    fact = ctx.store(title="Deploy day", content=FACT, tier="long").id
+def test_prompts_are_left_out_of_what_was_known_at_another_time(hold: Any, capture: Capture, clock: Any) -> None:
+    fact = hold.store(title="Deploy day", content=FACT, tier="long").id
     prompt = capture(ASK, tier="long")
     at = clock.move(hours=1)
     clock.move(hours=1)
-    ctx.update(fact, content="Never again.")
-    ctx.update(prompt, content="Never again, they said.")
-    assert find_ids(ctx, known_at=at) == [fact]
+    hold.update(fact, content="Never again.")
+    hold.update(prompt, content="Never again, they said.")
+    assert find_ids(hold, known_at=at) == [fact]
 
 
 def test_prompts_do_not_crowd_the_answer_out_of_what_is_looked_at(
-    ctx: Any, capture: Capture, monkeypatch: pytest.MonkeyPatch
+    hold: Any, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each channel returns at most four."""
     monkeypatch.setattr(gather, "WIDE", gather.Breadth(4, 4, 4))
     vector = {"model": "own", "vector": [1, 0]}
-    fact = ctx.store(
+    fact = hold.store(
         title="Deploy day", content="To production on Tuesdays.", embedding={"model": "own", "vector": [3, 1]}
     )
     for number in range(20):
         turn = {"kind": "conversation", "speaker": "user", "thread": f"t {number}", "force": True}
-        ctx.store(title=f"Turn {number}", content=ASK, embedding=vector, **turn)
-    assert find_ids(ctx) == [fact.id]
-    assert find_ids(ctx, embedding=vector) == [fact.id]
+        hold.store(title=f"Turn {number}", content=ASK, embedding=vector, **turn)
+    assert find_ids(hold) == [fact.id]
+    assert find_ids(hold, embedding=vector) == [fact.id]
 
 
 def test_prompts_of_the_time_that_is_asked_about_do_not_stand_for_what_was_said_then(
-    ctx: Any, capture: Capture, clock: Any
+    hold: Any, capture: Capture, clock: Any
 ) -> None:
     ask = "what happened on 31 January?"
     for number in range(12):
         capture(ask, session=f"s-{number}")
-    happened = ctx.store(title="Till", content="The till broke.", tier="long").id
+    happened = hold.store(title="Till", content="The till broke.", tier="long").id
     clock.move(days=3)
-    assert find_ids(ctx, ask) == [happened]
+    assert find_ids(hold, ask) == [happened]
 
 
-def test_prompts_that_ask_the_same_beyond_the_question_are_one_hit(ctx: Any, capture: Capture, clock: Any) -> None:
+def test_prompts_that_ask_the_same_beyond_the_question_are_one_hit(hold: Any, capture: Capture, clock: Any) -> None:
     for number in range(30):
         capture(f"{'Hey, ' * (number % 2)}may we deploy the shop to production on a Friday?", session=f"s-{number}")
         clock.move(seconds=1)
-    fact = ctx.store(title="Deploy day", content="To production on Tuesdays.").id
-    hits = ctx.recall("who may deploy to production?", limit=2).memories
+    fact = hold.store(title="Deploy day", content="To production on Tuesdays.").id
+    hits = hold.recall("who may deploy to production?", limit=2).memories
     assert len(hits) == 2
     assert [hit.id for hit in hits if not hit.like] == [fact]
     assert [len(hit.like) for hit in hits if hit.like] == [29]
-    assert ctx.why_not(fact, "who may deploy to production?", limit=2).returned
+    assert hold.why_not(fact, "who may deploy to production?", limit=2).returned
 
 
 # Every operation that agents call
 
 
-def test_no_context_gives_a_prompt_for_its_own_question(ctx: Any, capture: Capture) -> None:
-    fact = ctx.store(title="Deploy day", content=FACT).id
+def test_no_context_gives_a_prompt_for_its_own_question(hold: Any, capture: Capture) -> None:
+    fact = hold.store(title="Deploy day", content=FACT).id
     for prompt in REPEATS:
         capture(prompt)
-    ctx.conversation_say(turns=[{"role": "user", "content": ASK}])
-    assert ctx.context(query=ASK).cited == [fact]
+    hold.conversation_say(turns=[{"role": "user", "content": ASK}])
+    assert hold.context(query=ASK).cited == [fact]
     for channel in ("", "elsewhere"):
         (recalled,) = [
-            part for part in ctx.build_context(message=ASK, parts=["recalled"], channel=channel).parts if part.items
+            part for part in hold.build_context(message=ASK, parts=["recalled"], channel=channel).parts if part.items
         ]
         assert [item.id for item in recalled.items] == [fact]
 
@@ -300,8 +300,8 @@ def same_places(ctx: Any, sessions: int, *, answered: bool) -> int:
     return sum(before[query] == after[query] for query in asked)
 
 
-def test_an_answer_has_the_place_that_it_has_without_hooks(ctx: Any) -> None:
-    assert same_places(ctx, 30, answered=False) == 30
+def test_an_answer_has_the_place_that_it_has_without_hooks(hold: Any) -> None:
+    assert same_places(hold, 30, answered=False) == 30
 
 
 def test_an_answer_has_the_place_that_it_has_without_hooks_beside_vectors(vectors_made: None, db: str) -> None:
@@ -310,8 +310,8 @@ def test_an_answer_has_the_place_that_it_has_without_hooks_beside_vectors(vector
 
 
 @pytest.mark.full
-def test_an_answer_has_the_place_that_it_has_without_hooks_in_a_hundred_answered_sessions(ctx: Any) -> None:
-    assert same_places(ctx, 100, answered=True) >= 99
+def test_an_answer_has_the_place_that_it_has_without_hooks_in_a_hundred_answered_sessions(hold: Any) -> None:
+    assert same_places(hold, 100, answered=True) >= 99
 
 
 # Context from hooks
@@ -330,38 +330,38 @@ def web(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_prompt_is_told_what_answers_it_and_not_what_was_asked_before(ctx: Any, web: Path) -> None:
-    ctx.store(title="Deploy day", content=FACT, namespace="team/web")
+def test_a_prompt_is_told_what_answers_it_and_not_what_was_asked_before(hold: Any, web: Path) -> None:
+    hold.store(title="Deploy day", content=FACT, namespace="team/web")
     for number, prompt in enumerate((*REPEATS, "we moved the staging deploy to Thursday")):
-        host_hooks.capture_event(ctx.ctx, tell("prompt", web, f"s-{number}", prompt=prompt), ctx.call)
-    said = host_hooks.build_prompt_context(ctx.ctx, tell("prompt", web, "s-11", prompt=ASK), 600)
+        host_hooks.capture_event(hold.ctx, tell("prompt", web, f"s-{number}", prompt=prompt), hold.call)
+    said = host_hooks.build_prompt_context(hold.ctx, tell("prompt", web, "s-11", prompt=ASK), 600)
     assert FACT in said
     assert ASK.lower() not in said.lower()
-    host_hooks.capture_event(ctx.ctx, tell("prompt", web, "s-11", prompt=ASK), ctx.call)
-    hits = [hit.content for hit in ctx.recall(ASK, namespace="team/web").memories]
+    host_hooks.capture_event(hold.ctx, tell("prompt", web, "s-11", prompt=ASK), hold.call)
+    hits = [hit.content for hit in hold.recall(ASK, namespace="team/web").memories]
     assert hits[0] == FACT
     assert not {*hits} & {*REPEATS}
 
 
-def test_what_a_session_said_earlier_is_found_in_it(ctx: Any, web: Path) -> None:
+def test_what_a_session_said_earlier_is_found_in_it(hold: Any, web: Path) -> None:
     for prompt in ("we moved the deploy to Thursday", "when is the deploy?"):
-        host_hooks.capture_event(ctx.ctx, tell("prompt", web, prompt=prompt), ctx.call)
-    (hit,) = ctx.recall("when is the deploy?", namespace="team/web").memories
+        host_hooks.capture_event(hold.ctx, tell("prompt", web, prompt=prompt), hold.call)
+    (hit,) = hold.recall("when is the deploy?", namespace="team/web").memories
     assert hit.content == "we moved the deploy to Thursday"
 
 
-def test_many_prompts_that_hooks_never_give_leave_room_for_what_they_do(ctx: Any, web: Path) -> None:
+def test_many_prompts_that_hooks_never_give_leave_room_for_what_they_do(hold: Any, web: Path) -> None:
     for number in range(40):
         text = f"deploy to production on a Friday, after plan {number} of the shop was signed by friend {number}"
-        host_hooks.capture_event(ctx.ctx, tell("prompt", web, f"s-{number % 2}", prompt=text), ctx.call)
-    ctx.store(title="Deploy day", content=FACT, namespace="team/web")
-    assert FACT in host_hooks.build_prompt_context(ctx.ctx, tell("prompt", web, prompt=ASK), 600)
+        host_hooks.capture_event(hold.ctx, tell("prompt", web, f"s-{number % 2}", prompt=text), hold.call)
+    hold.store(title="Deploy day", content=FACT, namespace="team/web")
+    assert FACT in host_hooks.build_prompt_context(hold.ctx, tell("prompt", web, prompt=ASK), 600)
 
 
-def test_a_long_conversation_leaves_room_for_what_others_know(ctx: Any) -> None:
+def test_a_long_conversation_leaves_room_for_what_others_know(hold: Any) -> None:
     for number in range(4):
         said = [f"we deploy plan {number} {turn} to production on a Friday" for turn in range(10)]
-        ctx.conversation_say(turns=[{"role": "user", "content": text} for text in said])
-    fact = ctx.store(title="Deploy day", content=FACT).id
-    (recalled,) = ctx.build_context(message=ASK, parts=["recalled"]).parts
+        hold.conversation_say(turns=[{"role": "user", "content": text} for text in said])
+    fact = hold.store(title="Deploy day", content=FACT).id
+    (recalled,) = hold.build_context(message=ASK, parts=["recalled"]).parts
     assert [item.id for item in recalled.items] == [fact]

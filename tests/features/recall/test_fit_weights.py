@@ -12,14 +12,14 @@ SCRIPT = Path(__file__).parents[3] / "tools" / "fit_weights.py"
 
 
 def test_recalls_of_which_somebody_said_what_was_of_use_are_replayed(tmp_path: Path) -> None:
-    with holdfast.open(str(tmp_path / "store.db")) as ctx:
+    with holdfast.open(str(tmp_path / "store.db")) as hold:
         used, wrong = (
-            ctx.store(title=day, content=f"We deploy on {day}.").id for day in ("Tuesday mornings", "Friday nights")
+            hold.store(title=day, content=f"We deploy on {day}.").id for day in ("Tuesday mornings", "Friday nights")
         )
         for question in ("when do we deploy?", "on which days do we deploy?", "deploy?"):
-            ctx.feedback(ctx.recall(question).recall_id, "used", [used])
-        ctx.feedback(ctx.recall("on which nights do we deploy?").recall_id, "wrong", [wrong])
-        (tmp_path / "recalls.json").write_bytes(msgspec.json.encode(ctx.recalls()))
+            hold.feedback(hold.recall(question).recall_id, "used", [used])
+        hold.feedback(hold.recall("on which nights do we deploy?").recall_id, "wrong", [wrong])
+        (tmp_path / "recalls.json").write_bytes(msgspec.json.encode(hold.recalls()))
     done = subprocess.run(
         [sys.executable, SCRIPT, "--recalls", tmp_path / "recalls.json"], capture_output=True, text=True, check=True
     )

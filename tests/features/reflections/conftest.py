@@ -11,37 +11,37 @@ from holdfast.features.graph.store import LinkFilter
 
 
 @pytest.fixture
-def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
 @pytest.fixture
-def observe(ctx: holdfast.Holdfast) -> Callable[..., str]:
+def observe(hold: holdfast.Holdfast) -> Callable[..., str]:
     """Store an observation; return its id."""
 
     def observe(title: str, **more: Any) -> str:
-        return str(ctx.store(title=title, content=f"{title} is so.", **more).id)
+        return str(hold.store(title=title, content=f"{title} is so.", **more).id)
 
     return observe
 
 
 @pytest.fixture
-def reflect(ctx: holdfast.Holdfast) -> Callable[..., str]:
+def reflect(hold: holdfast.Holdfast) -> Callable[..., str]:
     """Store a reflection; return its id."""
 
     def reflect(title: str, *sources: str, **more: Any) -> str:
-        answer = ctx.reflect(source_ids=list(sources), title=title, content=f"{title} follows.", **more)
+        answer = hold.reflect(source_ids=list(sources), title=title, content=f"{title} follows.", **more)
         return str(answer.id)
 
     return reflect
 
 
 @pytest.fixture
-def depth(ctx: holdfast.Holdfast) -> Callable[[str], int]:
+def depth(hold: holdfast.Holdfast) -> Callable[[str], int]:
     """The depth of a memory in any state."""
 
     def depth(id: str) -> int:
-        with ctx.ctx.reading() as session:
+        with hold.ctx.reading() as session:
             rows = session.select(("memory_select", "memory.one"), {"id": id})
         return int(rows[0][17])
 
@@ -49,14 +49,14 @@ def depth(ctx: holdfast.Holdfast) -> Callable[[str], int]:
 
 
 @pytest.fixture
-def ground(ctx: holdfast.Holdfast) -> Callable[[str], set[str]]:
+def ground(hold: holdfast.Holdfast) -> Callable[[str], set[str]]:
     """The current sources of a reflection."""
 
     def ground(id: str) -> set[str]:
-        with ctx.ctx.reading() as session:
+        with hold.ctx.reading() as session:
             which = LinkFilter(view=None, relations=("reflects_on",))
             return {
-                edge.id for edge in links.list_outgoing(session, ctx.ctx.caller, [id], which, ctx.ctx.now(), limit=99)
+                edge.id for edge in links.list_outgoing(session, hold.ctx.caller, [id], which, hold.ctx.now(), limit=99)
             }
 
     return ground

@@ -12,10 +12,10 @@ Make = Callable[..., str]
 
 
 @pytest.fixture
-def first(ctx: holdfast.Holdfast, observe: Make, reflect: Make) -> str:
+def first(hold: holdfast.Holdfast, observe: Make, reflect: Make) -> str:
     """A reflection; deeper ones require approval."""
     made = reflect("first", observe("ground"))
-    ctx.policy_set(namespace="global", require_approval_above_depth=1)
+    hold.policy_set(namespace="global", require_approval_above_depth=1)
     return made
 
 
@@ -29,41 +29,41 @@ def ask(ctx: Any, source: str, **more: Any) -> Any:
     return ctx.reflect(**{"source_ids": [source], "title": "second", "content": "It follows.", **more})
 
 
-def test_what_needs_approval_waits_and_is_not_there(ctx: holdfast.Holdfast, first: str) -> None:
-    before = ctx.stats().total
-    answer = ask(ctx, first, depth=2)
+def test_what_needs_approval_waits_and_is_not_there(hold: holdfast.Holdfast, first: str) -> None:
+    before = hold.stats().total
+    answer = ask(hold, first, depth=2)
     assert (answer.status, answer.proposed_depth, answer.require_approval_above_depth) == ("pending", 2, 1)
-    assert ctx.stats().total == before
-    (waits,) = ctx.pending_list(status="pending").pending
+    assert hold.stats().total == before
+    (waits,) = hold.pending_list(status="pending").pending
     assert (waits.id, waits.action_type, waits.requested_by) == (answer.pending_id, "reflect", "ai:tester@here")
     assert waits.payload["source_ids"] == [first]
 
 
 def test_what_is_approved_is_made_as_who_asked_and_the_journal_names_who_allowed_it(
-    ctx: holdfast.Holdfast, first: str, other: Any
+    hold: holdfast.Holdfast, first: str, other: Any
 ) -> None:
-    asked = ask(ctx, first)
+    asked = ask(hold, first)
     answer = other.pending_approve(id=asked.pending_id)
-    made = ctx.get(answer.memory_id)
+    made = hold.get(answer.memory_id)
     assert (made.title, made.reflection_depth, made.agent_id) == ("second", 2, "ai:tester@here")
-    entry = next(one for one in ctx.events(limit=1000).events if one.record == made.id)
+    entry = next(one for one in hold.events(limit=1000).events if one.record == made.id)
     assert (entry.op, entry.actor) == ("reflect", "ai:other@here")
-    (decided,) = ctx.pending_list().pending
+    (decided,) = hold.pending_list().pending
     assert (decided.status, decided.decided_by, decided.payload["content"]) == ("approved", "ai:other@here", "")
 
 
-def test_self_approval_requires_the_policy(ctx: holdfast.Holdfast, first: str) -> None:
-    asked = ask(ctx, first)
+def test_self_approval_requires_the_policy(hold: holdfast.Holdfast, first: str) -> None:
+    asked = ask(hold, first)
     with pytest.raises(Forbidden):
-        ctx.pending_approve(id=asked.pending_id)
-    ctx.policy_set(namespace="global", self_approval=True)
-    assert ctx.pending_approve(id=asked.pending_id).approved
+        hold.pending_approve(id=asked.pending_id)
+    hold.policy_set(namespace="global", self_approval=True)
+    assert hold.pending_approve(id=asked.pending_id).approved
 
 
-def test_what_was_rejected_is_not_made_and_not_decided_again(ctx: holdfast.Holdfast, first: str, other: Any) -> None:
-    asked = ask(ctx, first)
+def test_what_was_rejected_is_not_made_and_not_decided_again(hold: holdfast.Holdfast, first: str, other: Any) -> None:
+    asked = ask(hold, first)
     assert other.pending_reject(id=asked.pending_id, reason="too bold").rejected
-    (decided,) = ctx.pending_list(status="rejected").pending
+    (decided,) = hold.pending_list(status="rejected").pending
     assert (decided.reason, decided.payload["content"]) == ("too bold", "")
     for decide in (other.pending_approve, other.pending_reject):
         with pytest.raises(Conflict):
@@ -71,49 +71,49 @@ def test_what_was_rejected_is_not_made_and_not_decided_again(ctx: holdfast.Holdf
 
 
 def test_an_approval_goes_by_what_is_there_when_it_is_given(
-    ctx: holdfast.Holdfast, observe: Make, first: str, other: Any, reflect: Make
+    hold: holdfast.Holdfast, observe: Make, first: str, other: Any, reflect: Make
 ) -> None:
     """The approved depth is the stored one: it is computed once, in the same transaction."""
-    asked, stated = ask(ctx, first), ask(ctx, first, title="stated", depth=2)
-    ctx.policy_set(namespace="global", inherit=["require_approval_above_depth"])
-    ctx.link(source_id=first, target_id=reflect("other first", observe("more")), relation="reflects_on")
-    ctx.policy_set(namespace="global", require_approval_above_depth=1)
+    asked, stated = ask(hold, first), ask(hold, first, title="stated", depth=2)
+    hold.policy_set(namespace="global", inherit=["require_approval_above_depth"])
+    hold.link(source_id=first, target_id=reflect("other first", observe("more")), relation="reflects_on")
+    hold.policy_set(namespace="global", require_approval_above_depth=1)
     with pytest.raises(DepthMismatch):
         other.pending_approve(id=stated.pending_id)
-    assert ctx.get(other.pending_approve(id=asked.pending_id).memory_id).reflection_depth == 3
-    assert [one.id for one in ctx.pending_list(status="pending").pending] == [stated.pending_id]
+    assert hold.get(other.pending_approve(id=asked.pending_id).memory_id).reflection_depth == 3
+    assert [one.id for one in hold.pending_list(status="pending").pending] == [stated.pending_id]
 
 
 def test_an_approval_is_refused_by_the_rules_that_hold_when_it_is_given(
-    ctx: holdfast.Holdfast, observe: Make, first: str, other: Any
+    hold: holdfast.Holdfast, observe: Make, first: str, other: Any
 ) -> None:
-    capped, taken, gone = (ask(ctx, first, title=title) for title in ("capped", "taken", "gone"))
+    capped, taken, gone = (ask(hold, first, title=title) for title in ("capped", "taken", "gone"))
     observe("taken")
     with pytest.raises(TitleTaken):
         other.pending_approve(id=taken.pending_id)
-    ctx.policy_set(namespace="global", max_reflection_depth=1)
+    hold.policy_set(namespace="global", max_reflection_depth=1)
     with pytest.raises(DepthExceeded):
         other.pending_approve(id=capped.pending_id)
-    ctx.policy_set(namespace="global", max_reflection_depth=3)
-    ctx.delete(first)
+    hold.policy_set(namespace="global", max_reflection_depth=3)
+    hold.delete(first)
     with pytest.raises(NotFound):
         other.pending_approve(id=gone.pending_id)
 
 
 def test_what_is_too_deep_is_refused_rather_than_asked_for(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make
+    hold: holdfast.Holdfast, observe: Make, reflect: Make
 ) -> None:
     third = reflect("third", reflect("second", reflect("first", observe("a"))))
-    ctx.policy_set(namespace="global", require_approval_above_depth=0)
+    hold.policy_set(namespace="global", require_approval_above_depth=0)
     with pytest.raises(DepthExceeded):
         reflect("fourth", third)
-    assert ctx.pending_list().count == 0
+    assert hold.pending_list().count == 0
 
 
 def test_a_request_is_there_only_for_those_who_reach_its_namespace(
-    ctx: holdfast.Holdfast, first: str, seen_by: Callable[..., Any]
+    hold: holdfast.Holdfast, first: str, seen_by: Callable[..., Any]
 ) -> None:
-    asked = ask(ctx, first)
+    asked = ask(hold, first)
     far = seen_by("ai:far@here", right="write", namespaces=("elsewhere",))
     assert far.pending_list().count == 0
     for decide in (far.pending_approve, far.pending_reject):
@@ -122,22 +122,22 @@ def test_a_request_is_there_only_for_those_who_reach_its_namespace(
 
 
 def test_sources_that_an_approver_may_not_see_are_counted_and_not_named(
-    ctx: holdfast.Holdfast, observe: Make, first: str, other: Any
+    hold: holdfast.Holdfast, observe: Make, first: str, other: Any
 ) -> None:
     secret = observe("secret", scope="private")
-    ask(ctx, first, source_ids=[first, secret], scope="collective")
+    ask(hold, first, source_ids=[first, secret], scope="collective")
     (waits,) = other.pending_list().pending
     assert (waits.payload["source_ids"], waits.payload["hidden_sources"]) == ([first], 1)
 
 
 def test_a_missing_source_is_named_only_to_an_approver_who_may_see_it(
-    ctx: holdfast.Holdfast, observe: Make, first: str, other: Any
+    hold: holdfast.Holdfast, observe: Make, first: str, other: Any
 ) -> None:
     secret, open_one = observe("secret", scope="private"), observe("open")
-    hidden = ask(ctx, first, source_ids=[first, secret], scope="collective")
-    shown = ask(ctx, first, source_ids=[first, open_one], title="third")
-    ctx.delete(secret)
-    ctx.delete(open_one)
+    hidden = ask(hold, first, source_ids=[first, secret], scope="collective")
+    shown = ask(hold, first, source_ids=[first, open_one], title="third")
+    hold.delete(secret)
+    hold.delete(open_one)
     with pytest.raises(NotFound, match="may not see is gone") as refused:
         other.pending_approve(id=hidden.pending_id)
     assert secret not in str(refused.value.to_json())
@@ -146,11 +146,11 @@ def test_a_missing_source_is_named_only_to_an_approver_who_may_see_it(
 
 
 def test_who_asked_gains_no_sight_by_an_approval(
-    ctx: holdfast.Holdfast, observe: Make, first: str, seen_by: Callable[..., Any]
+    hold: holdfast.Holdfast, observe: Make, first: str, seen_by: Callable[..., Any]
 ) -> None:
     """Sources that the requester may no longer see are not used, whoever approves."""
     mine = observe("mine")
     asked = seen_by("ai:other@here").reflect(source_ids=[first, mine], title="so", content="It follows.")
-    ctx.update(mine, scope="private")
+    hold.update(mine, scope="private")
     with pytest.raises(NotFound):
-        ctx.pending_approve(id=asked.pending_id)
+        hold.pending_approve(id=asked.pending_id)

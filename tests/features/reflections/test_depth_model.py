@@ -60,11 +60,11 @@ class State(NamedTuple):
 class World:
     """A namespace of a store, and the steps applied to it."""
 
-    def __init__(self, ctx: holdfast.Holdfast, clock: Any) -> None:
-        self.ctx, self.clock = ctx, clock
+    def __init__(self, hold: holdfast.Holdfast, clock: Any) -> None:
+        self.ctx, self.clock = hold, clock
         self.namespace = f"world-{next(_numbers)}"
         for _ in range(6):
-            ctx.store(title=f"m {next(_numbers)}", content="It is so.", namespace=self.namespace)
+            hold.store(title=f"m {next(_numbers)}", content="It is so.", namespace=self.namespace)
 
     def state(self) -> State:
         at = {"at": self.namespace}

@@ -13,12 +13,12 @@ OTHERS = ["Soup is served at noon.", "The printer on the third floor hums.", "An
 
 
 @pytest.fixture
-def store_observations(ctx: holdfast.Holdfast) -> Callable[..., list[str]]:
+def store_observations(hold: holdfast.Holdfast) -> Callable[..., list[str]]:
     """Store texts as observations of a namespace; return their ids."""
 
     def store_observations(texts: list[str], namespace: str = "team", **more: Any) -> list[str]:
         rows = [{"title": text, "content": text, "namespace": namespace, **more} for text in texts]
-        return list(ctx.bulk_store(memories=rows).ids)
+        return list(hold.bulk_store(memories=rows).ids)
 
     return store_observations
 
@@ -28,113 +28,115 @@ def source_sets(answer: Any) -> list[list[str]]:
 
 
 def test_observations_that_share_their_words_are_proposed_together(
-    ctx: holdfast.Holdfast, store_observations: Callable[..., list[str]]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
     alike = store_observations(DEPLOYS)
     store_observations(OTHERS)
-    (one,) = ctx.reflect_suggest().suggestions
+    (one,) = hold.reflect_suggest().suggestions
     assert (one.source_ids, one.namespace, one.method) == (sorted(alike), "team", "heuristic")
     assert {"deploy", "friday", "rollback"} & set(one.shared)
     assert one.reason.startswith("4 recent observations share: ")
 
 
 def test_without_a_model_a_draft_is_made_of_sentences_of_the_sources(
-    ctx: holdfast.Holdfast, store_observations: Callable[..., list[str]]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
     store_observations(DEPLOYS)
-    (one,) = ctx.reflect_suggest(dry_run=True).suggestions
+    (one,) = hold.reflect_suggest(dry_run=True).suggestions
     assert all(sentence in DEPLOYS for sentence in one.draft.content.replace(". ", ".|").split("|"))
     assert (one.draft.title, one.draft.method) == (", ".join(one.shared), "heuristic")
 
 
 def test_all_namespaces_are_searched_by_default(
-    ctx: holdfast.Holdfast, store_observations: Callable[..., list[str]]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
     first, second, third = (store_observations(DEPLOYS, namespace) for namespace in ("a", "b/c", "b"))
-    assert sorted(source_sets(ctx.reflect_suggest(dry_run=True))) == sorted(map(sorted, (first, second, third)))
-    assert sorted(source_sets(ctx.reflect_suggest(namespace="b", dry_run=True))) == sorted(map(sorted, (second, third)))
+    assert sorted(source_sets(hold.reflect_suggest(dry_run=True))) == sorted(map(sorted, (first, second, third)))
+    assert sorted(source_sets(hold.reflect_suggest(namespace="b", dry_run=True))) == sorted(
+        map(sorted, (second, third))
+    )
 
 
 def test_the_same_observations_make_the_same_proposals(
-    ctx: holdfast.Holdfast, store_observations: Callable[..., list[str]]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
     store_observations([*DEPLOYS, *OTHERS, *(f"Rain at noon over the harbour in week {n}." for n in range(5))])
-    first = ctx.reflect_suggest(dry_run=True)
+    first = hold.reflect_suggest(dry_run=True)
     assert first.count == 2
-    assert all(ctx.reflect_suggest(dry_run=True) == first for _ in range(3))
+    assert all(hold.reflect_suggest(dry_run=True) == first for _ in range(3))
 
 
 def test_a_look_notes_nothing_and_an_offer_is_made_once(
-    ctx: holdfast.Holdfast, store_observations: Callable[..., list[str]]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
     store_observations(DEPLOYS)
-    before = ctx.events(limit=100).events
-    looked = ctx.reflect_suggest(dry_run=True)
-    offered = ctx.reflect_suggest()
+    before = hold.events(limit=100).events
+    looked = hold.reflect_suggest(dry_run=True)
+    offered = hold.reflect_suggest()
     assert source_sets(looked) == source_sets(offered)
-    assert ctx.reflect_suggest().count == 0
-    assert source_sets(ctx.reflect_suggest(again=True)) == source_sets(offered)
-    assert ctx.events(limit=100).events == before
+    assert hold.reflect_suggest().count == 0
+    assert source_sets(hold.reflect_suggest(again=True)) == source_sets(offered)
+    assert hold.events(limit=100).events == before
 
 
 def test_a_dismissed_group_is_never_proposed_again(
-    ctx: holdfast.Holdfast, store_observations: Callable[..., list[str]]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
     store_observations(DEPLOYS)
-    (one,) = ctx.reflect_suggest().suggestions
-    ctx.reflect_dismiss(offer_id=one.offer_id)
-    assert ctx.reflect_suggest(again=True).count == 0
+    (one,) = hold.reflect_suggest().suggestions
+    hold.reflect_dismiss(offer_id=one.offer_id)
+    assert hold.reflect_suggest(again=True).count == 0
 
 
 def test_sources_of_a_reflection_are_not_proposed_until_it_is_deleted(
-    ctx: holdfast.Holdfast, store_observations: Callable[..., list[str]]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
     store_observations(DEPLOYS)
-    (one,) = ctx.reflect_suggest().suggestions
-    made = ctx.reflect(source_ids=one.source_ids, title="Fridays", content="Deploy on other days.")
-    assert ctx.reflect_suggest(again=True).count == 0
-    with ctx.ctx.reading() as session:
+    (one,) = hold.reflect_suggest().suggestions
+    made = hold.reflect(source_ids=one.source_ids, title="Fridays", content="Deploy on other days.")
+    assert hold.reflect_suggest(again=True).count == 0
+    with hold.ctx.reading() as session:
         assert session.row("offer_get", id=one.offer_id)[-1] == "accepted"  # type: ignore[index]
-    ctx.delete(made.id)
+    hold.delete(made.id)
     store_observations(["The deploy on Friday failed: the rollback script of service z broke."], title="z")
-    assert ctx.reflect_suggest().count == 1
+    assert hold.reflect_suggest().count == 1
 
 
 def test_only_recent_observations_are_proposed(
-    ctx: holdfast.Holdfast, store_observations: Callable[..., list[str]], clock: Any
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]], clock: Any
 ) -> None:
     store_observations(DEPLOYS, tier="long")
     clock.move(days=31)
-    assert ctx.reflect_suggest(dry_run=True).count == 0
-    assert ctx.reflect_suggest(days=40, dry_run=True).count == 1
+    assert hold.reflect_suggest(dry_run=True).count == 0
+    assert hold.reflect_suggest(days=40, dry_run=True).count == 1
 
 
 def test_what_is_no_observation_or_not_to_be_seen_is_left_out(
-    ctx: holdfast.Holdfast, store_observations: Callable[..., list[str]], seen_by: Callable[..., Any]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]], seen_by: Callable[..., Any]
 ) -> None:
     store_observations(DEPLOYS[:2])
     store_observations(DEPLOYS[2:], scope="private")
     assert seen_by("ai:other@here").reflect_suggest(dry_run=True).count == 0
     assert seen_by("ai:other@here").reflect_suggest(min_size=2, dry_run=True).count == 1
     store_observations(DEPLOYS, "decided", kind="decision")
-    assert ctx.reflect_suggest(namespace="decided").count == 0
+    assert hold.reflect_suggest(namespace="decided").count == 0
 
 
 def test_a_proposal_has_as_many_sources_as_were_asked_for(
-    ctx: holdfast.Holdfast, store_observations: Callable[..., list[str]]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
     store_observations(DEPLOYS)
-    assert [len(one) for one in source_sets(ctx.reflect_suggest(max_size=3, dry_run=True))] == [3]
-    assert ctx.reflect_suggest(min_size=5, dry_run=True).count == 0
+    assert [len(one) for one in source_sets(hold.reflect_suggest(max_size=3, dry_run=True))] == [3]
+    assert hold.reflect_suggest(min_size=5, dry_run=True).count == 0
     with pytest.raises(Invalid):
-        ctx.reflect_suggest(min_size=5, max_size=4)
+        hold.reflect_suggest(min_size=5, max_size=4)
 
 
 def test_an_offer_that_was_not_made_is_not_dismissed(
-    ctx: holdfast.Holdfast, store_observations: Callable[..., list[str]], seen_by: Callable[..., Any]
+    hold: holdfast.Holdfast, store_observations: Callable[..., list[str]], seen_by: Callable[..., Any]
 ) -> None:
     store_observations(DEPLOYS)
-    (one,) = ctx.reflect_suggest().suggestions
-    for caller, id in ((ctx, "no-such-offer"), (seen_by("ai:far@here", namespaces=("far",)), one.offer_id)):
+    (one,) = hold.reflect_suggest().suggestions
+    for caller, id in ((hold, "no-such-offer"), (seen_by("ai:far@here", namespaces=("far",)), one.offer_id)):
         with pytest.raises(NotFound):
             caller.reflect_dismiss(offer_id=id)

@@ -12,100 +12,100 @@ from holdfast.kernel.errors import NotFound
 Make = Callable[..., str]
 
 
-def copy_store(ctx: holdfast.Holdfast, to: Path) -> holdfast.Holdfast:
+def copy_store(hold: holdfast.Holdfast, to: Path) -> holdfast.Holdfast:
     """Copy everything into another store."""
-    other = holdfast.open(str(to), agent_id="ai:importer@there", now=ctx.ctx.now)
-    assert other.call("import", {"envelope": ctx.export()}).rejected == 0
+    other = holdfast.open(str(to), agent_id="ai:importer@there", now=hold.ctx.now)
+    assert other.call("import", {"envelope": hold.export()}).rejected == 0
     return other
 
 
-def node(ctx: holdfast.Holdfast) -> str:
-    return str(ctx.verify().node)
+def node(hold: holdfast.Holdfast) -> str:
+    return str(hold.verify().node)
 
 
-def test_what_was_made_here_has_no_other_origin(ctx: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
+def test_what_was_made_here_has_no_other_origin(hold: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
     so = reflect("so", observe("a"))
-    found = ctx.reflection_origin(memory_id=so)
+    found = hold.reflection_origin(memory_id=so)
     assert (found.peer_origin, found.signing_agent, found.original_depth) == (None, "ai:tester@here", 1)
     assert (found.local_depth_at_arrival, found.is_reflection) == (None, True)
-    plain = ctx.reflection_origin(memory_id=observe("b"))
+    plain = hold.reflection_origin(memory_id=observe("b"))
     assert (plain.original_depth, plain.is_reflection) == (0, False)
 
 
 def test_depth_and_kind_survive_the_way_to_another_store(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make, tmp_path: Path
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, tmp_path: Path
 ) -> None:
     second = reflect("second", reflect("first", observe("a")))
-    with copy_store(ctx, tmp_path / "other.db") as other:
+    with copy_store(hold, tmp_path / "other.db") as other:
         came = other.get(second)
         assert (came.memory_kind, came.reflection_depth) == ("reflection", 2)
         found = other.reflection_origin(memory_id=second)
         assert found.peer_origin is not None
-        assert found.peer_origin.startswith(node(ctx))
+        assert found.peer_origin.startswith(node(hold))
         assert (found.signing_agent, found.original_depth, found.local_depth_at_arrival) == ("ai:tester@here", 2, 2)
 
 
 def test_the_origin_and_the_depth_on_arrival_are_known_of_what_was_synchronised(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make, tmp_path: Path
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, tmp_path: Path
 ) -> None:
     so, low = reflect("so", observe("a")), observe("low")
-    ctx.link(source_id=low, target_id=so, relation="reflects_on")
+    hold.link(source_id=low, target_id=so, relation="reflects_on")
     with holdfast.open(str(tmp_path / "other.db"), agent_id="ai:puller@there") as other:
-        other.sync(remote=ctx.settings.db, direction="pull")
+        other.sync(remote=hold.settings.db, direction="pull")
         came, rose = (other.reflection_origin(memory_id=id) for id in (so, low))
     assert (came.signing_agent, came.original_depth, came.local_depth_at_arrival) == ("ai:tester@here", 1, 1)
     assert (rose.original_depth, rose.local_depth_at_arrival, rose.reflection_depth) == (0, 2, 2)
     assert came.peer_origin is not None
-    assert came.peer_origin.startswith(node(ctx))
-    assert ctx.reflection_origin(memory_id=so).local_depth_at_arrival is None
+    assert came.peer_origin.startswith(node(hold))
+    assert hold.reflection_origin(memory_id=so).local_depth_at_arrival is None
 
 
 def test_the_origin_is_who_made_it_and_not_who_passed_it_on(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make, tmp_path: Path
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, tmp_path: Path
 ) -> None:
     so = reflect("so", observe("a"))
-    with copy_store(ctx, tmp_path / "second.db") as second, copy_store(second, tmp_path / "third.db") as third:
+    with copy_store(hold, tmp_path / "second.db") as second, copy_store(second, tmp_path / "third.db") as third:
         origin = third.reflection_origin(memory_id=so).peer_origin
         assert origin is not None
-        assert origin.startswith(node(ctx))
+        assert origin.startswith(node(hold))
 
 
 def test_the_original_depth_is_kept_apart_from_a_later_depth_at_the_origin(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make, tmp_path: Path
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, tmp_path: Path
 ) -> None:
     low, high = observe("low"), reflect("first", observe("a"))
-    ctx.link(source_id=low, target_id=high, relation="reflects_on")
-    with copy_store(ctx, tmp_path / "other.db") as other:
+    hold.link(source_id=low, target_id=high, relation="reflects_on")
+    with copy_store(hold, tmp_path / "other.db") as other:
         extra = other.reflect(source_ids=[other.store(title="b", content="x").id], title="there", content="x").id
         other.link(source_id=high, target_id=extra, relation="reflects_on")
         found = other.reflection_origin(memory_id=low)
         assert (found.original_depth, found.local_depth_at_arrival, found.reflection_depth) == (0, 2, 3)
 
 
-def test_what_another_program_wrote_of_an_origin_is_understood(ctx: holdfast.Holdfast) -> None:
+def test_what_another_program_wrote_of_an_origin_is_understood(hold: holdfast.Holdfast) -> None:
     told = {"peer_origin": "ai:far@away", "original_depth": 2, "local_depth_at_arrival": 3}
     row = {"id": "m", "title": "m", "content": "x", "reflection_depth": 2, "tier": "long", "memory_kind": "reflection"}
-    ctx.call("import", {"envelope": {"memories": [row | {"metadata": {"reflection_origin": told}}]}})
-    found = ctx.reflection_origin(memory_id="m")
+    hold.call("import", {"envelope": {"memories": [row | {"metadata": {"reflection_origin": told}}]}})
+    found = hold.reflection_origin(memory_id="m")
     assert (found.peer_origin, found.original_depth, found.local_depth_at_arrival) == ("ai:far@away", 2, 2)
 
 
 @pytest.mark.parametrize(
     "told", [7, {}, {"original_depth": "deep"}, {"original_depth": -1}, {"original_depth": 1 << 60}]
 )
-def test_an_origin_that_cannot_be_read_is_not_believed(ctx: holdfast.Holdfast, told: Any) -> None:
+def test_an_origin_that_cannot_be_read_is_not_believed(hold: holdfast.Holdfast, told: Any) -> None:
     row = {"id": "m", "title": "m", "content": "x", "reflection_depth": 2, "tier": "long", "reflection_origin": told}
-    ctx.call("import", {"envelope": {"memories": [row]}})
-    assert ctx.reflection_origin(memory_id="m").original_depth == 2
+    hold.call("import", {"envelope": {"memories": [row]}})
+    assert hold.reflection_origin(memory_id="m").original_depth == 2
 
 
-def test_an_edit_does_not_touch_the_origin(ctx: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
+def test_an_edit_does_not_touch_the_origin(hold: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
     so = reflect("so", observe("a"))
-    ctx.update(so, metadata={"reflection_origin": {"peer_origin": "forged", "original_depth": 9}}, content="New.")
-    found = ctx.reflection_origin(memory_id=so)
+    hold.update(so, metadata={"reflection_origin": {"peer_origin": "forged", "original_depth": 9}}, content="New.")
+    found = hold.reflection_origin(memory_id=so)
     assert (found.peer_origin, found.original_depth) == (None, 1)
 
 
-def test_the_origin_of_what_is_not_there_is_not_found(ctx: holdfast.Holdfast) -> None:
+def test_the_origin_of_what_is_not_there_is_not_found(hold: holdfast.Holdfast) -> None:
     with pytest.raises(NotFound):
-        ctx.reflection_origin(memory_id="no-such-memory")
+        hold.reflection_origin(memory_id="no-such-memory")

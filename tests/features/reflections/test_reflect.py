@@ -11,39 +11,39 @@ from holdfast.kernel.errors import DepthExceeded, DepthMismatch, Forbidden, Hold
 Make = Callable[..., str]
 
 
-def entries(ctx: holdfast.Holdfast) -> list[Any]:
-    return list(ctx.events(limit=1000).events)
+def entries(hold: holdfast.Holdfast) -> list[Any]:
+    return list(hold.events(limit=1000).events)
 
 
 def test_a_reflection_is_one_deeper_than_the_deepest_of_its_sources(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make
+    hold: holdfast.Holdfast, observe: Make, reflect: Make
 ) -> None:
     a, b = observe("a"), observe("b", namespace="elsewhere")
     first = reflect("first", a)
-    answer = ctx.reflect(source_ids=[b, first], title="second", content="It follows.")
+    answer = hold.reflect(source_ids=[b, first], title="second", content="It follows.")
     assert (answer.reflection_depth, answer.reflects_on, answer.namespace) == (2, [b, first], "elsewhere")
-    assert (ctx.get(answer.id).memory_kind, ctx.get(answer.id).reflection_depth) == ("reflection", 2)
+    assert (hold.get(answer.id).memory_kind, hold.get(answer.id).reflection_depth) == ("reflection", 2)
 
 
 def test_a_reflection_its_links_and_their_journal_entries_are_one_transaction(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make
+    hold: holdfast.Holdfast, observe: Make, reflect: Make
 ) -> None:
     a, b = observe("a"), observe("b")
-    before = len(entries(ctx))
+    before = len(entries(hold))
     made = reflect("so", a, b)
-    told = entries(ctx)[before:]
+    told = entries(hold)[before:]
     assert [(entry.kind, entry.op) for entry in told] == [("memory", "reflect"), ("link", "link"), ("link", "link")]
     assert told[0].record == made
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         batches = session.query_sql("select distinct batch from journal where seq >= :first", {"first": told[0].seq})
     assert len(batches) == 1
-    assert ctx.verify().intact
+    assert hold.verify().intact
 
 
-def test_what_is_refused_leaves_nothing_behind(ctx: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
+def test_what_is_refused_leaves_nothing_behind(hold: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
     a = observe("a")
     deep = reflect("third", reflect("second", reflect("first", a)))
-    before = entries(ctx)
+    before = entries(hold)
     for wrong in (
         {"source_ids": [deep], "title": "fourth"},
         {"source_ids": [a], "title": "first"},
@@ -54,46 +54,46 @@ def test_what_is_refused_leaves_nothing_behind(ctx: holdfast.Holdfast, observe: 
         {"source_ids": [a], "title": " "},
     ):
         with pytest.raises(HoldfastError):
-            ctx.reflect(content="It follows.", **wrong)
-    assert entries(ctx) == before
+            hold.reflect(content="It follows.", **wrong)
+    assert entries(hold) == before
 
 
 def test_the_default_depth_limit_is_three_and_a_policy_can_forbid_reflections(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make
+    hold: holdfast.Holdfast, observe: Make, reflect: Make
 ) -> None:
     a = observe("a")
     third = reflect("third", reflect("second", reflect("first", a)))
     with pytest.raises(DepthExceeded) as refused:
         reflect("fourth", third)
     assert refused.value.details == {"depth": 4, "max_reflection_depth": 3, "namespace": "global"}
-    ctx.policy_set(namespace="quiet", max_reflection_depth=0)
+    hold.policy_set(namespace="quiet", max_reflection_depth=0)
     with pytest.raises(DepthExceeded):
         reflect("none", a, namespace="quiet")
 
 
 def test_it_is_the_cap_of_the_namespace_that_it_goes_to_which_counts(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make
+    hold: holdfast.Holdfast, observe: Make, reflect: Make
 ) -> None:
-    ctx.policy_set(namespace="deep", max_reflection_depth=4)
+    hold.policy_set(namespace="deep", max_reflection_depth=4)
     third = reflect("third", reflect("second", reflect("first", observe("a"))))
-    assert ctx.get(reflect("fourth", third, namespace="deep/er")).reflection_depth == 4
+    assert hold.get(reflect("fourth", third, namespace="deep/er")).reflection_depth == 4
 
 
-def test_a_taken_title_is_refused_not_merged(ctx: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
+def test_a_taken_title_is_refused_not_merged(hold: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
     a, taken = observe("a"), observe("taken")
     with pytest.raises(TitleTaken):
         reflect("taken", a)
-    assert ctx.get(taken).content == "taken is so."
+    assert hold.get(taken).content == "taken is so."
 
 
 @pytest.mark.parametrize("stated", [1, 3, 9])
 def test_a_stated_depth_must_be_the_one_that_follows(
-    observe: Make, reflect: Make, ctx: holdfast.Holdfast, stated: int
+    observe: Make, reflect: Make, hold: holdfast.Holdfast, stated: int
 ) -> None:
     first = reflect("first", observe("a"))
     with pytest.raises(DepthMismatch):
         reflect("second", first, depth=stated)
-    assert ctx.get(reflect("second", first, depth=2)).reflection_depth == 2
+    assert hold.get(reflect("second", first, depth=2)).reflection_depth == 2
 
 
 def test_a_source_that_is_named_twice_is_refused_by_its_place(observe: Make, reflect: Make) -> None:
@@ -119,23 +119,25 @@ def test_there_is_at_least_one_source_and_not_too_many(reflect: Make, number: in
 
 
 def test_as_many_sources_as_are_allowed_are_reflected_on(
-    ctx: holdfast.Holdfast, ground: Callable[[str], set[str]], reflect: Make
+    hold: holdfast.Holdfast, ground: Callable[[str], set[str]], reflect: Make
 ) -> None:
-    stored = ctx.bulk_store(memories=[{"title": f"m {n}", "content": "It is so."} for n in range(256)])
+    stored = hold.bulk_store(memories=[{"title": f"m {n}", "content": "It is so."} for n in range(256)])
     assert len(ground(reflect("so", *stored.ids))) == 99
 
 
-def test_what_was_deleted_or_archived_is_not_reflected_on(ctx: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
+def test_what_was_deleted_or_archived_is_not_reflected_on(
+    hold: holdfast.Holdfast, observe: Make, reflect: Make
+) -> None:
     gone, away = observe("gone"), observe("away")
-    ctx.delete(gone)
-    ctx.archive(ids=[away])
+    hold.delete(gone)
+    hold.archive(ids=[away])
     for source in (gone, away):
         with pytest.raises(NotFound):
             reflect("so", source)
 
 
 def test_sources_that_a_caller_may_not_see_are_not_there_for_it(
-    ctx: holdfast.Holdfast, observe: Make, seen_by: Callable[..., Any]
+    hold: holdfast.Holdfast, observe: Make, seen_by: Callable[..., Any]
 ) -> None:
     far, secret = observe("far", namespace="theirs"), observe("secret", namespace="ours", scope="private")
     key = seen_by("ai:other@here", namespaces=("ours",))
@@ -156,9 +158,9 @@ def test_a_key_reflects_only_into_namespaces_that_it_reaches(observe: Make, seen
 
 
 def test_a_reflection_on_a_private_source_is_private_by_default(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make
+    hold: holdfast.Holdfast, observe: Make, reflect: Make
 ) -> None:
     secret, known = observe("secret", scope="private"), observe("known")
-    assert ctx.get(reflect("quiet", known, secret)).scope == "private"
-    assert ctx.get(reflect("loud", known, secret, scope="team")).scope == "team"
-    assert ctx.get(reflect("open", known)).scope == "collective"
+    assert hold.get(reflect("quiet", known, secret)).scope == "private"
+    assert hold.get(reflect("loud", known, secret, scope="team")).scope == "team"
+    assert hold.get(reflect("open", known)).scope == "collective"

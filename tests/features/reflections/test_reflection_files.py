@@ -22,8 +22,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def other(ctx: holdfast.Holdfast, tmp_path: Path) -> Any:
-    with holdfast.open(str(tmp_path / "other.db"), agent_id="ai:reader@there", now=ctx.ctx.now) as opened:
+def other(hold: holdfast.Holdfast, tmp_path: Path) -> Any:
+    with holdfast.open(str(tmp_path / "other.db"), agent_id="ai:reader@there", now=hold.ctx.now) as opened:
         yield opened
 
 
@@ -32,11 +32,11 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_each_reflection_is_a_file_below_its_namespace(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
 ) -> None:
     a = observe("a")
     here, there = reflect("here", a, namespace="team"), reflect("there", a, namespace="team/b")
-    done = ctx.export_reflections(out_dir=str(folder))
+    done = hold.export_reflections(out_dir=str(folder))
     assert sorted(done.written) == sorted([f"team/{here}.md", f"team/b/{there}.md"])
     assert sorted(files(folder)) == sorted(done.written)
     text = (folder / f"team/{here}.md").read_text()
@@ -46,94 +46,94 @@ def test_each_reflection_is_a_file_below_its_namespace(
 
 
 def test_what_did_not_change_is_not_written_again(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
 ) -> None:
     so, other = reflect("so", a := observe("a")), reflect("other", a)
-    ctx.export_reflections(out_dir=str(folder))
-    ctx.recall(context="so follows")
-    ctx.update(other, content="Another thing follows.")
-    again = ctx.export_reflections(out_dir=str(folder))
+    hold.export_reflections(out_dir=str(folder))
+    hold.recall(context="so follows")
+    hold.update(other, content="Another thing follows.")
+    again = hold.export_reflections(out_dir=str(folder))
     assert (again.written, again.unchanged) == ([f"global/{other}.md"], [f"global/{so}.md"])
 
 
-def test_a_file_is_replaced_as_a_whole(ctx: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path) -> None:
+def test_a_file_is_replaced_as_a_whole(hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path) -> None:
     """An open file keeps its old content; leftovers of an interrupted export are removed."""
     so = reflect("so", observe("a"))
-    ctx.export_reflections(out_dir=str(folder))
+    hold.export_reflections(out_dir=str(folder))
     file = folder / "global" / f"{so}.md"
     before = file.read_bytes()
     (file.parent / f".{so}.md.1.holdfast-partial").write_bytes(before[:10])
     with file.open("rb") as reader:
-        ctx.update(so, content="Something quite different follows.")
-        ctx.export_reflections(out_dir=str(folder))
+        hold.update(so, content="Something quite different follows.")
+        hold.export_reflections(out_dir=str(folder))
         assert reader.read() == before
     assert file.read_bytes() != before
     assert sorted(files(folder)) == [f"global/{so}.md"]
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_an_export_that_is_refused_makes_no_folder(ctx: holdfast.Holdfast, folder: Path) -> None:
+def test_an_export_that_is_refused_makes_no_folder(hold: holdfast.Holdfast, folder: Path) -> None:
     with pytest.raises(Invalid):
-        ctx.export_reflections(out_dir=str(folder), namespace="no blanks")
+        hold.export_reflections(out_dir=str(folder), namespace="no blanks")
     assert not folder.exists()
 
 
 def test_files_of_what_is_not_live_any_more_are_removed_and_others_left(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
 ) -> None:
     gone, away, moved, kept = (reflect(title, observe(f"for {title}")) for title in ("gone", "away", "moved", "kept"))
-    ctx.export_reflections(out_dir=str(folder))
-    ctx.delete(gone)
-    ctx.archive(ids=[away])
-    ctx.update(moved, namespace="elsewhere")
+    hold.export_reflections(out_dir=str(folder))
+    hold.delete(gone)
+    hold.archive(ids=[away])
+    hold.update(moved, namespace="elsewhere")
     foreign = (folder / f"global/{kept}.md").read_text().replace(kept, "unknown-here")
     (folder / "global/unknown-here.md").write_text(foreign)
     (folder / "notes.md").write_text("My own notes.")
-    done = ctx.export_reflections(out_dir=str(folder))
+    done = hold.export_reflections(out_dir=str(folder))
     assert sorted(done.removed) == sorted(f"global/{id}.md" for id in (gone, away, moved))
     assert sorted(done.left) == ["global/unknown-here.md", "notes.md"]
     assert sorted(files(folder)) == sorted([f"global/{kept}.md", f"elsewhere/{moved}.md", *done.left])
 
 
 def test_a_link_among_the_files_is_left_and_named_whatever_it_points_to(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, tmp_path: Path
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, tmp_path: Path
 ) -> None:
     so = reflect("so", observe("a"))
-    ctx.export_reflections(out_dir=str(folder))
+    hold.export_reflections(out_dir=str(folder))
     mine = tmp_path / "mine.md"
     mine.write_text("My own notes.")
     for name, target in (("notes.md", mine), ("copy.md", folder / f"global/{so}.md"), ("lost.md", tmp_path / "lost")):
         (folder / name).symlink_to(target)
-    done = ctx.export_reflections(out_dir=str(folder))
+    done = hold.export_reflections(out_dir=str(folder))
     assert (sorted(done.left), done.removed) == (["copy.md", "lost.md", "notes.md"], [])
     assert mine.read_text() == "My own notes."
     assert (folder / "notes.md").is_symlink()
 
 
 def test_an_export_of_one_namespace_leaves_the_files_of_others(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
 ) -> None:
     a = observe("a")
     one, two = reflect("one", a, namespace="one"), reflect("two", a, namespace="two")
-    ctx.export_reflections(out_dir=str(folder))
-    ctx.delete(one)
-    ctx.delete(two)
-    assert ctx.export_reflections(out_dir=str(folder), namespace="one").removed == [f"one/{one}.md"]
+    hold.export_reflections(out_dir=str(folder))
+    hold.delete(one)
+    hold.delete(two)
+    assert hold.export_reflections(out_dir=str(folder), namespace="one").removed == [f"one/{one}.md"]
     assert sorted(files(folder)) == [f"two/{two}.md"]
 
 
 @pytest.mark.parametrize("namespace", ["Team", "a:b", "команда", "x" * 300, "con.", "a/..b/c", "-"])
 def test_every_namespace_has_its_own_path_in_the_folder(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, namespace: str
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, namespace: str
 ) -> None:
     reflect("so", observe("a"), namespace=namespace)
-    (name,) = ctx.export_reflections(out_dir=str(folder)).written
+    (name,) = hold.export_reflections(out_dir=str(folder)).written
     assert (folder / name).resolve().is_relative_to(folder.resolve())
     assert file_path(namespace, "a") != file_path(namespace.swapcase(), "a") or namespace == namespace.swapcase()
 
 
 def test_no_link_leads_an_export_out_of_its_folder(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, tmp_path: Path
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, tmp_path: Path
 ) -> None:
     so = reflect("so", observe("a"), namespace="team")
     outside = tmp_path / "outside"
@@ -141,18 +141,18 @@ def test_no_link_leads_an_export_out_of_its_folder(
     folder.mkdir()
     (folder / "team").symlink_to(outside)
     with pytest.raises(Invalid):
-        ctx.export_reflections(out_dir=str(folder))
+        hold.export_reflections(out_dir=str(folder))
     assert list(outside.iterdir()) == []
     (folder / "team").unlink()
     (folder / "team").mkdir()
     (outside / "file").write_text("Mine.")
     (folder / "team" / f"{so}.md").symlink_to(outside / "file")
-    ctx.export_reflections(out_dir=str(folder))
+    hold.export_reflections(out_dir=str(folder))
     assert (outside / "file").read_text() == "Mine."
 
 
 def test_only_what_the_caller_may_see_is_written(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, seen_by: Callable[..., Any]
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, seen_by: Callable[..., Any]
 ) -> None:
     a = observe("a")
     reflect("mine", a, scope="private")
@@ -170,12 +170,12 @@ def test_paths_are_for_the_command_line_and_the_library(seen_by: Callable[..., A
 
 
 def test_imported_reflections_keep_their_sources(
-    ctx: holdfast.Holdfast, other: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
+    hold: holdfast.Holdfast, other: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
 ) -> None:
     a = observe("a")
     second = reflect("second", first := reflect("first", a))
-    ctx.link(source_id=second, target_id=first, relation="contradicts")
-    ctx.export_reflections(out_dir=str(folder))
+    hold.link(source_id=second, target_id=first, relation="contradicts")
+    hold.export_reflections(out_dir=str(folder))
     done = other.import_reflections(path=str(folder))
     assert (done.files, done.imported, done.links, done.rejected, done.missing_sources) == (2, 2, 2, 0, [a])
     assert (other.get(second).reflection_depth, other.get(second).agent_id) == (2, "ai:tester@here")
@@ -187,12 +187,12 @@ def test_imported_reflections_keep_their_sources(
 
 
 def test_a_source_that_comes_later_is_linked_by_the_next_import(
-    ctx: holdfast.Holdfast, other: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, tmp_path: Path
+    hold: holdfast.Holdfast, other: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, tmp_path: Path
 ) -> None:
     so = reflect("so", a := observe("a"))
-    ctx.export_reflections(out_dir=str(folder))
+    hold.export_reflections(out_dir=str(folder))
     other.import_reflections(path=str(folder))
-    plain = [row for row in ctx.export()["memories"] if row["id"] == a]
+    plain = [row for row in hold.export()["memories"] if row["id"] == a]
     other.call("import", {"envelope": {"memories": plain}})
     assert other.import_reflections(path=str(folder)).links == 1
     assert [link.target_id for link in other.get_links(id=so).links] == [a]
@@ -242,10 +242,10 @@ def test_nothing_is_lost_on_the_way_through_files(
 
 
 def test_an_invalid_file_is_reported_and_the_others_are_imported(
-    ctx: holdfast.Holdfast, other: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, tmp_path: Path
+    hold: holdfast.Holdfast, other: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, tmp_path: Path
 ) -> None:
     so = reflect("so", observe("a"))
-    ctx.export_reflections(out_dir=str(folder))
+    hold.export_reflections(out_dir=str(folder))
     good = (folder / f"global/{so}.md").read_text()
     bad = {
         "a.md": "No fence.",
@@ -271,41 +271,41 @@ def test_an_invalid_file_is_reported_and_the_others_are_imported(
 
 
 @pytest.mark.parametrize("told", [7, "x", [7], [{"target_id": 7}], [{}]])
-def test_sources_of_which_nothing_can_be_read_are_left_out(ctx: holdfast.Holdfast, folder: Path, told: object) -> None:
+def test_sources_of_which_nothing_can_be_read_are_left_out(hold: holdfast.Holdfast, folder: Path, told: object) -> None:
     row = {"id": "m", "title": "m", "content": "x", "tier": "long", "memory_kind": "reflection", "reflection_depth": 1}
-    ctx.call("import", {"envelope": {"memories": [row | {"reflects_on_missing": told}]}})
-    assert ctx.export_reflections(out_dir=str(folder)).count == 1
+    hold.call("import", {"envelope": {"memories": [row | {"reflects_on_missing": told}]}})
+    assert hold.export_reflections(out_dir=str(folder)).count == 1
     assert "reflects_on: []" in (folder / "global/m.md").read_text()
 
 
 def test_a_dry_run_imports_nothing(
-    ctx: holdfast.Holdfast, other: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
+    hold: holdfast.Holdfast, other: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
 ) -> None:
     so = reflect("so", observe("a"))
-    ctx.export_reflections(out_dir=str(folder))
+    hold.export_reflections(out_dir=str(folder))
     assert other.import_reflections(path=str(folder), dry_run=True).imported == 1
     with pytest.raises(NotFound):
         other.get(so)
 
 
 def test_one_reflection_is_written_as_markdown_or_as_json(
-    ctx: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
+    hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
 ) -> None:
     so = reflect("so", a := observe("a"))
-    ctx.export_reflections(out_dir=str(folder))
-    one = ctx.export_reflection(memory_id=so)
+    hold.export_reflections(out_dir=str(folder))
+    one = hold.export_reflection(memory_id=so)
     assert one.content == (folder / one.suggested_filename).read_text()
-    as_json = ctx.export_reflection(memory_id=so, format="json")
+    as_json = hold.export_reflection(memory_id=so, format="json")
     assert as_json.suggested_filename == f"global/{so}.json"
     assert f'"target_id": "{a}"' in as_json.content
 
 
-def test_only_a_reflection_is_exported_as_one(ctx: holdfast.Holdfast, observe: Make) -> None:
+def test_only_a_reflection_is_exported_as_one(hold: holdfast.Holdfast, observe: Make) -> None:
     with pytest.raises(Invalid):
-        ctx.export_reflection(memory_id=observe("a"))
+        hold.export_reflection(memory_id=observe("a"))
 
 
-def test_an_invalid_folder_is_reported_as_the_field_out_dir(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_an_invalid_folder_is_reported_as_the_field_out_dir(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("here")
     with pytest.raises(Invalid, match=r"out_dir: cannot create .*file: "):
-        ctx.export_reflections(out_dir=str(tmp_path / "file"))
+        hold.export_reflections(out_dir=str(tmp_path / "file"))

@@ -10,7 +10,7 @@ QUESTION = "where is the office?"
 
 
 @pytest.fixture
-def ctx(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
+def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
@@ -23,47 +23,47 @@ def ring(ctx: Any, *cities: str) -> list[str]:
 
 
 @pytest.mark.parametrize("cities", [("Bonn", "Rome"), ("Bonn", "Rome", "Oslo")], ids=["of two", "of three"])
-def test_every_memory_of_a_ring_is_recalled_with_what_supersedes_it(ctx: Any, cities: tuple[str, ...]) -> None:
-    ids = ring(ctx, *cities)
-    found = ctx.recall(QUESTION).memories
+def test_every_memory_of_a_ring_is_recalled_with_what_supersedes_it(hold: Any, cities: tuple[str, ...]) -> None:
+    ids = ring(hold, *cities)
+    found = hold.recall(QUESTION).memories
     assert {hit.id: hit.superseded_by for hit in found} == dict(zip(ids, [*ids[1:], ids[0]], strict=True))
 
 
-def test_a_block_shows_each_of_a_ring_and_that_none_is_the_last_word(ctx: Any) -> None:
-    ids = ring(ctx, "Bonn", "Rome", "Oslo")
-    block = ctx.context(QUESTION)
+def test_a_block_shows_each_of_a_ring_and_that_none_is_the_last_word(hold: Any) -> None:
+    ids = ring(hold, "Bonn", "Rome", "Oslo")
+    block = hold.context(QUESTION)
     told = [line for line in block.text.splitlines() if line.startswith("[")]
     assert sorted(block.cited) == sorted(ids)
     assert [line.count("supersede each other: unclear which is current") for line in told] == [1, 1, 1]
     assert "now:" not in block.text
 
 
-def test_a_ring_of_more_than_are_packed_comes_to_an_end(ctx: Any) -> None:
-    ring(ctx, *(f"town {n}" for n in range(60)))
-    assert ctx.context(QUESTION, budget=100_000).text
-    assert ctx.recall(QUESTION, limit=50).count == 50
+def test_a_ring_of_more_than_are_packed_comes_to_an_end(hold: Any) -> None:
+    ring(hold, *(f"town {n}" for n in range(60)))
+    assert hold.context(QUESTION, budget=100_000).text
+    assert hold.recall(QUESTION, limit=50).count == 50
 
 
-def test_why_not_comes_to_an_end_on_a_ring_too(ctx: Any) -> None:
-    one, _ = ring(ctx, "Bonn", "Rome")
-    assert ctx.why_not(one, QUESTION).returned
+def test_why_not_comes_to_an_end_on_a_ring_too(hold: Any) -> None:
+    one, _ = ring(hold, "Bonn", "Rome")
+    assert hold.why_not(one, QUESTION).returned
 
 
-def test_a_ring_is_opened_by_saying_that_one_of_its_links_holds_no_more(ctx: Any, clock: Any) -> None:
-    bonn, rome = ring(ctx, "Bonn", "Rome")
+def test_a_ring_is_opened_by_saying_that_one_of_its_links_holds_no_more(hold: Any, clock: Any) -> None:
+    bonn, rome = ring(hold, "Bonn", "Rome")
     clock.move(seconds=1)
-    ctx.kg_invalidate(source_id=bonn, target_id=rome, relation="supersedes")
-    text = ctx.context(QUESTION).text
+    hold.kg_invalidate(source_id=bonn, target_id=rome, relation="supersedes")
+    text = hold.context(QUESTION).text
     assert "was: Bonn: The office is in Bonn. -> " in text
     assert "now: Rome: The office is in Rome." in text
 
 
-def test_what_was_only_linked_to_comes_with_what_took_its_place(ctx: Any) -> None:
-    engine = ctx.store(title="Engine", content="The locomotive of platform nine is serviced on Mondays.").id
-    green = ctx.store(title="Colour", content="It is painted green.").id
-    blue = ctx.store(title="Colour now", content="It has been blue since spring.").id
-    ctx.link(engine, green)
-    ctx.link(blue, green, relation="supersedes")
-    found = {hit.id: hit.superseded_by for hit in ctx.recall("locomotive of platform nine").memories}
+def test_what_was_only_linked_to_comes_with_what_took_its_place(hold: Any) -> None:
+    engine = hold.store(title="Engine", content="The locomotive of platform nine is serviced on Mondays.").id
+    green = hold.store(title="Colour", content="It is painted green.").id
+    blue = hold.store(title="Colour now", content="It has been blue since spring.").id
+    hold.link(engine, green)
+    hold.link(blue, green, relation="supersedes")
+    found = {hit.id: hit.superseded_by for hit in hold.recall("locomotive of platform nine").memories}
     assert found[green] == blue
-    assert "was: Colour: It is painted green." in ctx.context("locomotive of platform nine").text
+    assert "was: Colour: It is painted green." in hold.context("locomotive of platform nine").text

@@ -14,13 +14,13 @@ def skill_text(body: str, name: str = "deploy", description: str = "How we deplo
     return f"---\nname: {name}\ndescription: {description}\n{more}---\n{body}\n"
 
 
-def count_entries(ctx: holdfast.Holdfast) -> int:
-    return int(ctx.verify().entries)
+def count_entries(hold: holdfast.Holdfast) -> int:
+    return int(hold.verify().entries)
 
 
 def confine(seen_by: Callable[..., Any], *namespaces: str, right: str = "admin") -> Any:
     return seen_by("ai:other@here", namespaces=namespaces, right=right)
 
 
-def export_store(ctx: holdfast.Holdfast, **asked: Any) -> dict[str, Any]:
-    return dict(ctx.export(**asked))
+def export_store(hold: holdfast.Holdfast, **asked: Any) -> dict[str, Any]:
+    return dict(hold.export(**asked))

@@ -7,35 +7,35 @@ import holdfast
 from holdfast.kernel.errors import AmbiguousId, NotFound
 
 
-def test_a_query_ranks_skills_by_what_they_are_about(ctx: holdfast.Holdfast) -> None:
+def test_a_query_ranks_skills_by_what_they_are_about(hold: holdfast.Holdfast) -> None:
     for name, about in (
         ("release-notes", "Writes the notes of a release."),
         ("deploy", "Deploys the web application to production, and rolls it back."),
         ("cook", "Cooks soup for the whole team."),
     ):
-        ctx.skill_register(inline_skill=skill_text("x", name=name, description=about))
-    assert [one.name for one in ctx.skill_list(query="rolling back a production deploy").skills] == ["deploy"]
-    assert [one.name for one in ctx.skill_list(query="RELEASES").skills] == ["release-notes"]
-    found = ctx.skill_list(query="nothing of the kind")
+        hold.skill_register(inline_skill=skill_text("x", name=name, description=about))
+    assert [one.name for one in hold.skill_list(query="rolling back a production deploy").skills] == ["deploy"]
+    assert [one.name for one in hold.skill_list(query="RELEASES").skills] == ["release-notes"]
+    found = hold.skill_list(query="nothing of the kind")
     assert (found.count, found.total) == (0, 3)
-    assert [one.name for one in ctx.skill_list().skills] == ["cook", "deploy", "release-notes"]
+    assert [one.name for one in hold.skill_list().skills] == ["cook", "deploy", "release-notes"]
 
 
-def test_a_list_is_of_a_namespace_and_what_lies_below(ctx: holdfast.Holdfast) -> None:
+def test_a_list_is_of_a_namespace_and_what_lies_below(hold: holdfast.Holdfast) -> None:
     for namespace in ("team", "team/ops", "teams"):
-        ctx.skill_register(inline_skill=TEXT, namespace=namespace)
-    assert {one.namespace for one in ctx.skill_list(namespace="team").skills} == {"team", "team/ops"}
-    assert ctx.skill_list(namespace="team", limit=1).count == 1
+        hold.skill_register(inline_skill=TEXT, namespace=namespace)
+    assert {one.namespace for one in hold.skill_list(namespace="team").skills} == {"team", "team/ops"}
+    assert hold.skill_list(namespace="team", limit=1).count == 1
 
 
-def test_a_skill_is_found_by_id_by_its_beginning_and_by_name(ctx: holdfast.Holdfast) -> None:
-    made = ctx.skill_register(inline_skill=TEXT, namespace="team/ops")
+def test_a_skill_is_found_by_id_by_its_beginning_and_by_name(hold: holdfast.Holdfast) -> None:
+    made = hold.skill_register(inline_skill=TEXT, namespace="team/ops")
     for id in (made.id, made.id[:10], "team/ops/deploy", "deploy"):
-        assert ctx.skill_get(id).id == made.id
-    ctx.skill_register(inline_skill=TEXT, namespace="home")
+        assert hold.skill_get(id).id == made.id
+    hold.skill_register(inline_skill=TEXT, namespace="home")
     with pytest.raises(AmbiguousId):
-        ctx.skill_get("deploy")
+        hold.skill_get("deploy")
     with pytest.raises(NotFound):
-        ctx.skill_get("team/deploy")
+        hold.skill_get("team/deploy")
     with pytest.raises(NotFound):
-        ctx.skill_resource(made.id, "scripts/none.sh")
+        hold.skill_resource(made.id, "scripts/none.sh")

@@ -14,8 +14,8 @@ from holdfast.kernel.context import Progress
 from holdfast.kernel.errors import HoldfastError, Invalid
 
 
-def test_a_skill_is_there_whole_once_it_is_registered(ctx: holdfast.Holdfast) -> None:
-    made = ctx.skill_register(inline_skill=TEXT, files=FILES, namespace="team")
+def test_a_skill_is_there_whole_once_it_is_registered(hold: holdfast.Holdfast) -> None:
+    made = hold.skill_register(inline_skill=TEXT, files=FILES, namespace="team")
     assert (made.registered, made.outcome, made.namespace, made.name, made.signed) == (
         True,
         "registered",
@@ -23,13 +23,13 @@ def test_a_skill_is_there_whole_once_it_is_registered(ctx: holdfast.Holdfast) ->
         "deploy",
         True,
     )
-    got = ctx.skill_get(made.id)
+    got = hold.skill_get(made.id)
     assert (got.body, got.current, got.signed, got.digest) == ("# Deploy", True, True, made.digest)
     assert [(file.path, file.kind) for file in got.resources] == [
         ("references/why.md", "reference"),
         ("scripts/run.sh", "script"),
     ]
-    read = ctx.skill_resource(made.id, "scripts/run.sh")
+    read = hold.skill_resource(made.id, "scripts/run.sh")
     assert (read.content, read.encoding, read.digest) == (
         "make deploy\n",
         "utf-8",
@@ -37,22 +37,22 @@ def test_a_skill_is_there_whole_once_it_is_registered(ctx: holdfast.Holdfast) ->
     )
 
 
-def test_registering_the_same_again_writes_nothing_and_gives_the_same_id(ctx: holdfast.Holdfast) -> None:
-    first = ctx.skill_register(inline_skill=TEXT, files=FILES, namespace="team")
-    before = count_entries(ctx)
-    again = ctx.skill_register(inline_skill=TEXT, files=FILES[::-1], namespace="team")
+def test_registering_the_same_again_writes_nothing_and_gives_the_same_id(hold: holdfast.Holdfast) -> None:
+    first = hold.skill_register(inline_skill=TEXT, files=FILES, namespace="team")
+    before = count_entries(hold)
+    again = hold.skill_register(inline_skill=TEXT, files=FILES[::-1], namespace="team")
     assert (again.id, again.registered, again.outcome) == (first.id, False, "unchanged")
-    assert count_entries(ctx) == before
+    assert count_entries(hold) == before
 
 
-def test_another_text_is_another_version_and_the_old_one_stays_addressable(ctx: holdfast.Holdfast) -> None:
-    first = ctx.skill_register(inline_skill=skill_text("One"), namespace="team")
-    second = ctx.skill_register(inline_skill=skill_text("Two"), namespace="team")
+def test_another_text_is_another_version_and_the_old_one_stays_addressable(hold: holdfast.Holdfast) -> None:
+    first = hold.skill_register(inline_skill=skill_text("One"), namespace="team")
+    second = hold.skill_register(inline_skill=skill_text("Two"), namespace="team")
     assert (second.outcome, second.superseded_id) == ("superseded", first.id)
-    old = ctx.skill_get(first.id)
+    old = hold.skill_get(first.id)
     assert (old.body, old.current, old.superseded_by) == ("One", False, second.id)
-    assert ctx.skill_get("team/deploy").id == second.id
-    assert [one.id for one in ctx.skill_list().skills] == [second.id]
+    assert hold.skill_get("team/deploy").id == second.id
+    assert [one.id for one in hold.skill_list().skills] == [second.id]
 
 
 @pytest.mark.parametrize(
@@ -75,25 +75,25 @@ def test_another_text_is_another_version_and_the_old_one_stays_addressable(ctx: 
     ids=["metadata", "composition", "swapped files", "namespace"],
 )
 def test_what_differs_in_anything_has_another_digest(
-    ctx: holdfast.Holdfast, one: dict[str, Any], other: dict[str, Any]
+    hold: holdfast.Holdfast, one: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    assert ctx.skill_register(**one).digest != ctx.skill_register(**other).digest
+    assert hold.skill_register(**one).digest != hold.skill_register(**other).digest
 
 
-def test_an_earlier_version_registered_again_is_in_use_again_under_its_id(ctx: holdfast.Holdfast) -> None:
-    first = ctx.skill_register(inline_skill=skill_text("One"), namespace="team")
-    ctx.skill_register(inline_skill=skill_text("Two"), namespace="team")
-    again = ctx.skill_register(inline_skill=skill_text("One"), namespace="team")
+def test_an_earlier_version_registered_again_is_in_use_again_under_its_id(hold: holdfast.Holdfast) -> None:
+    first = hold.skill_register(inline_skill=skill_text("One"), namespace="team")
+    hold.skill_register(inline_skill=skill_text("Two"), namespace="team")
+    again = hold.skill_register(inline_skill=skill_text("One"), namespace="team")
     assert (again.id, again.outcome) == (first.id, "restored")
-    assert len(ctx.skill_history("deploy").versions) == 2
+    assert len(hold.skill_history("deploy").versions) == 2
 
 
-def test_a_skill_goes_where_it_says(ctx: holdfast.Holdfast) -> None:
+def test_a_skill_goes_where_it_says(hold: holdfast.Holdfast) -> None:
     own = skill_text("x", more="namespace: team/ops\n")
-    assert ctx.skill_register(inline_skill=own).namespace == "team/ops"
-    assert ctx.skill_register(inline_skill=skill_text("x")).namespace == "global"
+    assert hold.skill_register(inline_skill=own).namespace == "team/ops"
+    assert hold.skill_register(inline_skill=skill_text("x")).namespace == "global"
     with pytest.raises(Invalid, match=r"SKILL\.md has"):
-        ctx.skill_register(inline_skill=own, namespace="elsewhere")
+        hold.skill_register(inline_skill=own, namespace="elsewhere")
 
 
 @pytest.mark.parametrize(
@@ -116,61 +116,61 @@ def test_a_skill_goes_where_it_says(ctx: holdfast.Holdfast) -> None:
         {"inline_skill": skill_text("x", more="namespace: a//b\n")},
     ],
 )
-def test_what_cannot_be_kept_leaves_nothing_behind(ctx: holdfast.Holdfast, wrong: dict[str, Any]) -> None:
-    before = count_entries(ctx)
+def test_what_cannot_be_kept_leaves_nothing_behind(hold: holdfast.Holdfast, wrong: dict[str, Any]) -> None:
+    before = count_entries(hold)
     with pytest.raises(Invalid):
-        ctx.skill_register(**wrong)
-    assert (count_entries(ctx), ctx.skill_list().total) == (before, 0)
-    assert ctx.verify().intact
+        hold.skill_register(**wrong)
+    assert (count_entries(hold), hold.skill_list().total) == (before, 0)
+    assert hold.verify().intact
 
 
-def test_a_register_that_breaks_off_leaves_the_version_before(ctx: holdfast.Holdfast) -> None:
-    first = ctx.skill_register(inline_skill=skill_text("One"), namespace="team")
+def test_a_register_that_breaks_off_leaves_the_version_before(hold: holdfast.Holdfast) -> None:
+    first = hold.skill_register(inline_skill=skill_text("One"), namespace="team")
     draft = Draft({"SKILL.md": skill_text("Two").encode(), "a.bin": bytes(200_000)})
     stop = threading.Event()
     progress = Progress(stop=stop)
     stop.set()
     with pytest.raises(HoldfastError):
-        skills.register(ctx.ctx.for_caller(ctx.ctx.caller, progress), draft, "team")
-    assert ctx.skill_get("deploy").id == first.id
-    assert len(ctx.skill_history("deploy").versions) == 1
-    assert ctx.verify().intact
+        skills.register(hold.ctx.for_caller(hold.ctx.caller, progress), draft, "team")
+    assert hold.skill_get("deploy").id == first.id
+    assert len(hold.skill_history("deploy").versions) == 1
+    assert hold.verify().intact
 
 
-def test_many_at_once_leave_one_version_in_use(ctx: holdfast.Holdfast) -> None:
+def test_many_at_once_leave_one_version_in_use(hold: holdfast.Holdfast) -> None:
     barrier = threading.Barrier(4)
     made: list[str] = []
 
     def register(number: int) -> None:
         barrier.wait()
-        made.append(ctx.skill_register(inline_skill=skill_text(f"Body {number % 2}"), namespace="team").id)
+        made.append(hold.skill_register(inline_skill=skill_text(f"Body {number % 2}"), namespace="team").id)
 
     threads = [threading.Thread(target=register, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    past = ctx.skill_history("team/deploy")
+    past = hold.skill_history("team/deploy")
     assert (len(made), len(set(made)), len(past.versions)) == (4, 2, 2)
     assert [one.current for one in past.versions].count(True) == 1
-    assert ctx.skill_list().total == 1
+    assert hold.skill_list().total == 1
 
 
-def test_files_that_versions_share_are_kept_once(ctx: holdfast.Holdfast) -> None:
+def test_files_that_versions_share_are_kept_once(hold: holdfast.Holdfast) -> None:
     draft = {"a.bin": bytes(range(256)) * 1000}
     for body in ("One", "Two"):
-        skills.register(ctx.ctx, Draft({"SKILL.md": skill_text(body).encode(), **draft}))
-    with ctx.ctx.reading() as session:
+        skills.register(hold.ctx, Draft({"SKILL.md": skill_text(body).encode(), **draft}))
+    with hold.ctx.reading() as session:
         kept = session.query_sql("select distinct digest from skill_piece", {})
     assert len(kept) == 3
 
 
-def test_contents_are_kept_compressed_and_in_pieces(ctx: holdfast.Holdfast) -> None:
+def test_contents_are_kept_compressed_and_in_pieces(hold: holdfast.Holdfast) -> None:
     from random import Random
 
     noise, zeros = Random(1).randbytes(300_000), bytes(1 << 20)
-    made = skills.register(ctx.ctx, Draft({"SKILL.md": TEXT.encode(), "noise": noise, "zeros": zeros}))
-    with ctx.ctx.reading() as session:
+    made = skills.register(hold.ctx, Draft({"SKILL.md": TEXT.encode(), "noise": noise, "zeros": zeros}))
+    with hold.ctx.reading() as session:
         sizes = [len(bytes(row[0])) for row in session.query_sql("select content from skill_piece", {})]
         assert skills.read_files(session, made.entry.version) == {
             "SKILL.md": TEXT.encode(),

@@ -29,8 +29,8 @@ def test_a_file_of_a_skill_is_written_to_a_pipe_byte_by_byte(db: str, tmp_path: 
     folder.mkdir()
     (folder / "SKILL.md").write_bytes(TEXT)
     (folder / "file").write_bytes(content)
-    with holdfast.open(db) as ctx:
-        ctx.skill_register(str(folder))
+    with holdfast.open(db) as hold:
+        hold.skill_register(str(folder))
     command = [HOLDFAST, "--db", db, "skill", "resource", "deploy", "file"]
     done = subprocess.run(command, capture_output=True, check=True, timeout=TIMEOUT)
     assert done.stdout == content

@@ -309,12 +309,12 @@ def test_a_query_finds_what_age_and_use_would_not(clocked_store: holdfast.Holdfa
 
 @pytest.mark.usefixtures("vectors_made")
 def test_a_query_finds_by_meaning_where_there_are_vectors(db: str) -> None:
-    with holdfast.open(db, agent_id="ai:tester@here") as ctx:
-        store_lesson(ctx, "Animals", content="The cat sleeps on the sofa all afternoon.")
-        store_lesson(ctx, "Money", content="Invoices are paid within thirty days.")
-        id = register_skill(ctx, ("team", 0))
-        ctx.reembed()
-        answer = ctx.skill_compositional_context(id, query="a kitten napping")
+    with holdfast.open(db, agent_id="ai:tester@here") as hold:
+        store_lesson(hold, "Animals", content="The cat sleeps on the sofa all afternoon.")
+        store_lesson(hold, "Money", content="Invoices are paid within thirty days.")
+        id = register_skill(hold, ("team", 0))
+        hold.reembed()
+        answer = hold.skill_compositional_context(id, query="a kitten napping")
         assert (answer.reflections[0].title, answer.degraded) == ("Animals", msgspec.UNSET)
 
 

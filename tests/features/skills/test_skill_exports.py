@@ -9,7 +9,7 @@ import holdfast
 from holdfast.kernel.errors import Conflict
 
 
-def test_what_is_exported_is_what_was_registered(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_what_is_exported_is_what_was_registered(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     folder = tmp_path / "deploy"
     (folder / "assets").mkdir(parents=True)
     raw = (
@@ -18,41 +18,43 @@ def test_what_is_exported_is_what_was_registered(ctx: holdfast.Holdfast, tmp_pat
     )
     (folder / "SKILL.md").write_bytes(raw)
     (folder / "assets" / "x.bin").write_bytes(bytes(range(256)))
-    made = ctx.skill_register(str(folder))
+    made = hold.skill_register(str(folder))
     out = tmp_path / "out" / "deploy"
-    told = ctx.skill_export(made.id, str(out))
+    told = hold.skill_export(made.id, str(out))
     assert (out / "SKILL.md").read_bytes() == raw
     assert (out / "assets" / "x.bin").read_bytes() == bytes(range(256))
     assert (told.resources_exported, told.target_folder) == (1, str(out))
-    assert ctx.skill_register(str(out)).outcome == "unchanged"
-    sent = {file.path: (file.content, file.encoding) for file in ctx.skill_export(made.id).files}
+    assert hold.skill_register(str(out)).outcome == "unchanged"
+    sent = {file.path: (file.content, file.encoding) for file in hold.skill_export(made.id).files}
     assert sent["SKILL.md"] == (raw.decode(), "utf-8")
     assert sent["assets/x.bin"][1] == "base64"
 
 
-def test_an_export_replaces_an_older_export_and_nothing_else(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
-    ctx.skill_register(inline_skill=skill_text("One"), files=FILES)
-    ctx.skill_export("deploy", str(tmp_path / "deploy"))
-    second = ctx.skill_register(inline_skill=skill_text("Two"))
-    ctx.skill_export("deploy", str(tmp_path / "deploy"))
+def test_an_export_replaces_an_older_export_and_nothing_else(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+    hold.skill_register(inline_skill=skill_text("One"), files=FILES)
+    hold.skill_export("deploy", str(tmp_path / "deploy"))
+    second = hold.skill_register(inline_skill=skill_text("Two"))
+    hold.skill_export("deploy", str(tmp_path / "deploy"))
     assert [place.name for place in (tmp_path / "deploy").iterdir()] == ["SKILL.md"]
     (tmp_path / "deploy" / "SKILL.md").write_text(skill_text("Edited, not registered"))
     with pytest.raises(Conflict, match=r"'SKILL\.md', which is in no version"):
-        ctx.skill_export(second.id, str(tmp_path / "deploy"))
+        hold.skill_export(second.id, str(tmp_path / "deploy"))
     assert "Edited" in (tmp_path / "deploy" / "SKILL.md").read_text()
-    ctx.skill_register(inline_skill=skill_text("x", name="cook"))
-    ctx.skill_export("cook", str(tmp_path / "cook"))
+    hold.skill_register(inline_skill=skill_text("x", name="cook"))
+    hold.skill_export("cook", str(tmp_path / "cook"))
     with pytest.raises(Conflict):
-        ctx.skill_export(second.id, str(tmp_path / "cook"))
+        hold.skill_export(second.id, str(tmp_path / "cook"))
 
 
-def test_files_that_were_sent_can_be_sent_back(ctx: holdfast.Holdfast) -> None:
-    made = ctx.skill_register(inline_skill=TEXT, files=[*FILES, {"path": "b", "content": "/w==", "encoding": "base64"}])
-    sent = ctx.skill_export(made.id).files
+def test_files_that_were_sent_can_be_sent_back(hold: holdfast.Holdfast) -> None:
+    made = hold.skill_register(
+        inline_skill=TEXT, files=[*FILES, {"path": "b", "content": "/w==", "encoding": "base64"}]
+    )
+    sent = hold.skill_export(made.id).files
     inline = next(file.content for file in sent if file.path == "SKILL.md")
     beside = [
         {"path": file.path, "content": file.content, "encoding": file.encoding}
         for file in sent
         if file.path != "SKILL.md"
     ]
-    assert ctx.skill_register(inline_skill=inline, files=beside).outcome == "unchanged"
+    assert hold.skill_register(inline_skill=inline, files=beside).outcome == "unchanged"

@@ -21,57 +21,57 @@ def store_reflection(ctx: Any, sources: list[str], title: str = "We deploy too l
     return str(ctx.reflect(source_ids=sources, title=title, content="Deploy before noon.", tier="long", **more).id)
 
 
-def test_a_reflection_becomes_a_skill_with_its_sources(ctx: holdfast.Holdfast) -> None:
-    sources = sorted(store_observation(ctx, title) for title in ("A late deploy", "Another late deploy"))
-    reflection = store_reflection(ctx, sources)
-    made = ctx.skill_promote_from_reflection(
+def test_a_reflection_becomes_a_skill_with_its_sources(hold: holdfast.Holdfast) -> None:
+    sources = sorted(store_observation(hold, title) for title in ("A late deploy", "Another late deploy"))
+    reflection = store_reflection(hold, sources)
+    made = hold.skill_promote_from_reflection(
         reflection, "deploy-early", 'Say "when" --- and how: yes', parameters_schema={"type": "object"}
     )
     assert (made.promoted, made.namespace, made.sources_attached, made.sources_left_out) == (True, "team", 2, 0)
-    got = ctx.skill_get(made.skill_id)
+    got = hold.skill_get(made.skill_id)
     assert got.description == 'Say "when" --- and how: yes'
     assert got.frontmatter["metadata"] == {"derived_from_reflection_id": reflection, "original_reflection_depth": "1"}
     assert "Deploy before noon." in got.body
     assert '{"type":"object"}' in got.body
-    assert "happened." in ctx.skill_resource(made.skill_id, "references/source_1.md").content
-    assert not ctx.skill_promote_from_reflection(
+    assert "happened." in hold.skill_resource(made.skill_id, "references/source_1.md").content
+    assert not hold.skill_promote_from_reflection(
         reflection, "deploy-early", 'Say "when" --- and how: yes', parameters_schema={"type": "object"}
     ).promoted
 
 
-def test_a_promoted_skill_is_valid_everywhere(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_a_promoted_skill_is_valid_everywhere(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     from skills_ref import validate
 
-    reflection = store_reflection(ctx, [store_observation(ctx, "Seen --- once")])
-    made = ctx.skill_promote_from_reflection(reflection, "early", "a --- b: 'c' \"d\" # e\\ \u2028 ü")
-    ctx.skill_export(made.skill_id, str(tmp_path / "early"))
+    reflection = store_reflection(hold, [store_observation(hold, "Seen --- once")])
+    made = hold.skill_promote_from_reflection(reflection, "early", "a --- b: 'c' \"d\" # e\\ \u2028 ü")
+    hold.skill_export(made.skill_id, str(tmp_path / "early"))
     assert validate(tmp_path / "early") == []
 
 
-def test_only_a_reflection_that_is_deep_enough_becomes_a_skill(ctx: holdfast.Holdfast) -> None:
-    source = store_observation(ctx, "A late deploy")
-    shallow = store_reflection(ctx, [source])
-    ctx.policy_set(namespace="team", skill_promotion_min_depth=2)
+def test_only_a_reflection_that_is_deep_enough_becomes_a_skill(hold: holdfast.Holdfast) -> None:
+    source = store_observation(hold, "A late deploy")
+    shallow = store_reflection(hold, [source])
+    hold.policy_set(namespace="team", skill_promotion_min_depth=2)
     with pytest.raises(Conflict, match="depth 2"):
-        ctx.skill_promote_from_reflection(shallow, "early", "How.")
-    deep = store_reflection(ctx, [shallow], "Always too late")
-    assert ctx.skill_promote_from_reflection(deep, "early", "How.").original_reflection_depth == 2
+        hold.skill_promote_from_reflection(shallow, "early", "How.")
+    deep = store_reflection(hold, [shallow], "Always too late")
+    assert hold.skill_promote_from_reflection(deep, "early", "How.").original_reflection_depth == 2
     with pytest.raises(Invalid, match="not a reflection"):
-        ctx.skill_promote_from_reflection(source, "early", "How.")
+        hold.skill_promote_from_reflection(source, "early", "How.")
     with pytest.raises(Invalid, match="name"):
-        ctx.skill_promote_from_reflection(deep, "Too Early", "How.")
+        hold.skill_promote_from_reflection(deep, "Too Early", "How.")
 
 
-def test_what_is_private_becomes_no_part_of_a_skill(ctx: holdfast.Holdfast) -> None:
-    secret = store_observation(ctx, "A secret", scope="private")
-    shared = store_observation(ctx, "A late deploy")
+def test_what_is_private_becomes_no_part_of_a_skill(hold: holdfast.Holdfast) -> None:
+    secret = store_observation(hold, "A secret", scope="private")
+    shared = store_observation(hold, "A late deploy")
     with pytest.raises(Forbidden):
-        ctx.skill_promote_from_reflection(store_reflection(ctx, [secret], "Mine", scope="private"), "early", "How.")
-    made = ctx.skill_promote_from_reflection(
-        store_reflection(ctx, [secret, shared], "Ours", scope="collective"), "early", "How."
+        hold.skill_promote_from_reflection(store_reflection(hold, [secret], "Mine", scope="private"), "early", "How.")
+    made = hold.skill_promote_from_reflection(
+        store_reflection(hold, [secret, shared], "Ours", scope="collective"), "early", "How."
     )
     assert (made.sources_attached, made.sources_left_out) == (1, 1)
-    whole = ctx.skill_export(made.skill_id)
+    whole = hold.skill_export(made.skill_id)
     assert all("secret" not in str(file.content) for file in whole.files)
 
 

@@ -10,25 +10,25 @@ import holdfast
 from holdfast.kernel.errors import NotFound
 
 
-def test_a_purge_erases_what_a_skill_said_out_of_its_history_too(ctx: holdfast.Holdfast) -> None:
+def test_a_purge_erases_what_a_skill_said_out_of_its_history_too(hold: holdfast.Holdfast) -> None:
     secret = {"path": "a.txt", "content": "hunter2"}
-    made = ctx.skill_register(inline_skill=skill_text("Hunter2"), files=[secret, FILES[0]])
-    ctx.skill_register(inline_skill=skill_text("Two", description="hunter2"), files=[secret])
-    kept = ctx.skill_register(inline_skill=skill_text("x", name="other"), files=[FILES[0]])
-    assert ctx.skill_delete("deploy", purge=True).purged
-    with ctx.ctx.reading() as session:
+    made = hold.skill_register(inline_skill=skill_text("Hunter2"), files=[secret, FILES[0]])
+    hold.skill_register(inline_skill=skill_text("Two", description="hunter2"), files=[secret])
+    kept = hold.skill_register(inline_skill=skill_text("x", name="other"), files=[FILES[0]])
+    assert hold.skill_delete("deploy", purge=True).purged
+    with hold.ctx.reading() as session:
         rows = [str(session.query_sql(f"select * from {table}", {})) for table in ("journal", "skill_version", "skill")]
         digests = {row[0] for row in session.query_sql("select digest from skill_piece", {})}
     assert "unter2" not in "".join(rows)
     assert sha256(b"hunter2").hexdigest() not in digests
-    assert ctx.skill_resource(kept.id, "scripts/run.sh").content == "make deploy\n"
-    assert {one.description for one in ctx.skill_history("global/deploy").versions} == {"purged"}
-    assert ctx.verify().intact
-    again = ctx.skill_register(inline_skill=skill_text("Hunter2"), files=[secret, FILES[0]])
+    assert hold.skill_resource(kept.id, "scripts/run.sh").content == "make deploy\n"
+    assert {one.description for one in hold.skill_history("global/deploy").versions} == {"purged"}
+    assert hold.verify().intact
+    again = hold.skill_register(inline_skill=skill_text("Hunter2"), files=[secret, FILES[0]])
     assert (again.id, again.outcome) == (made.id, "registered")
-    got = ctx.skill_get("deploy")
+    got = hold.skill_get("deploy")
     assert (got.body, got.signed) == ("Hunter2", True)
-    assert ctx.verify().intact
+    assert hold.verify().intact
 
 
 def test_a_purged_version_cannot_be_used_again(clocked_store: holdfast.Holdfast, clock: Any) -> None:
@@ -46,13 +46,13 @@ def test_a_purged_version_cannot_be_used_again(clocked_store: holdfast.Holdfast,
     assert clocked_store.verify().intact
 
 
-def test_a_purged_skill_comes_back_whole_by_an_import(ctx: holdfast.Holdfast) -> None:
-    made = ctx.skill_register(inline_skill=TEXT, files=FILES)
-    before, whole = ctx.skill_export(made.id), export_store(ctx)
-    ctx.skill_delete("deploy", purge=True)
-    undone = ctx.skill_history("global/deploy").changes[0].change
-    ctx.undo(undone)
-    assert ctx.skill_list().total == 0
-    assert ctx.call("import", {"envelope": whole}).rejected == 0
-    assert ctx.skill_export("deploy") == before
-    assert ctx.verify().intact
+def test_a_purged_skill_comes_back_whole_by_an_import(hold: holdfast.Holdfast) -> None:
+    made = hold.skill_register(inline_skill=TEXT, files=FILES)
+    before, whole = hold.skill_export(made.id), export_store(hold)
+    hold.skill_delete("deploy", purge=True)
+    undone = hold.skill_history("global/deploy").changes[0].change
+    hold.undo(undone)
+    assert hold.skill_list().total == 0
+    assert hold.call("import", {"envelope": whole}).rejected == 0
+    assert hold.skill_export("deploy") == before
+    assert hold.verify().intact

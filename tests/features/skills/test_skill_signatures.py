@@ -14,9 +14,9 @@ class Rollback(Exception):
     """Rolls a transaction back."""
 
 
-def test_verify_finds_what_was_done_to_a_skill_behind_its_back(ctx: holdfast.Holdfast) -> None:
-    ctx.skill_register(inline_skill=TEXT, files=FILES)
-    assert ctx.verify().intact
+def test_verify_finds_what_was_done_to_a_skill_behind_its_back(hold: holdfast.Holdfast) -> None:
+    hold.skill_register(inline_skill=TEXT, files=FILES)
+    assert hold.verify().intact
     edits = [
         "update skill_piece set content = (select max(content) from skill_piece)",
         "delete from skill_piece where digest = (select min(digest) from skill_piece)",
@@ -27,16 +27,16 @@ def test_verify_finds_what_was_done_to_a_skill_behind_its_back(ctx: holdfast.Hol
         "insert into skill_piece (digest, piece, content) select 'x', 0, content from skill_piece limit 1",
     ]
     for edit in edits:
-        with suppress(Rollback), ctx.ctx.store.transaction() as session:
+        with suppress(Rollback), hold.ctx.store.transaction() as session:
             session.execute_sql(edit, [{}])
-            assert history.verify(ctx.ctx, session), edit
+            assert history.verify(hold.ctx, session), edit
             raise Rollback
-    assert ctx.verify().intact
+    assert hold.verify().intact
 
 
-def test_a_file_that_is_not_what_was_kept_is_an_error(ctx: holdfast.Holdfast) -> None:
-    made = ctx.skill_register(inline_skill=TEXT, files=FILES)
-    with ctx.ctx.store.transaction() as session:
+def test_a_file_that_is_not_what_was_kept_is_an_error(hold: holdfast.Holdfast) -> None:
+    made = hold.skill_register(inline_skill=TEXT, files=FILES)
+    with hold.ctx.store.transaction() as session:
         session.execute_sql("update skill_piece set content = (select max(content) from skill_piece)", [{}])
     with pytest.raises(StoreDamaged):
-        ctx.skill_export(made.id)
+        hold.skill_export(made.id)

@@ -10,22 +10,22 @@ from skill_samples import FILES, TEXT, confine, count_entries, export_store, ski
 import holdfast
 
 
-def test_an_export_takes_skills_along_without_loss(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
-    ctx.skill_register(inline_skill=skill_text("One"), namespace="team")
-    made = ctx.skill_register(
+def test_an_export_takes_skills_along_without_loss(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+    hold.skill_register(inline_skill=skill_text("One"), namespace="team")
+    made = hold.skill_register(
         inline_skill=skill_text("Two", more="composes_with_reflections:\n  - namespace: team\n"),
         files=[*FILES, {"path": "b", "content": "/w==", "encoding": "base64"}],
         namespace="team",
     )
-    ctx.skill_register(inline_skill=skill_text("x", name="gone"))
-    ctx.skill_delete("gone")
-    whole = export_store(ctx)
+    hold.skill_register(inline_skill=skill_text("x", name="gone"))
+    hold.skill_delete("gone")
+    whole = export_store(hold)
     with holdfast.open(str(tmp_path / "other.db"), agent_id="ai:other@there") as other:
         taken = other.call("import", {"envelope": whole})
         assert (taken.rejected, taken.arrays["skill_versions"].imported, taken.arrays["skills"].imported) == (0, 2, 1)
-        assert other.skill_export(made.id) == ctx.skill_export(made.id)
+        assert other.skill_export(made.id) == hold.skill_export(made.id)
         assert [one.id for one in other.skill_history("deploy").versions] == [
-            one.id for one in ctx.skill_history("deploy").versions
+            one.id for one in hold.skill_history("deploy").versions
         ]
         again = other.call("import", {"envelope": whole})
         assert (again.rejected, again.arrays["skill_versions"].unchanged, again.arrays["skills"].unchanged) == (0, 2, 1)
@@ -37,10 +37,10 @@ def test_an_export_takes_skills_along_without_loss(ctx: holdfast.Holdfast, tmp_p
         assert not other.skill_get("deploy").signed
 
 
-def test_an_export_of_a_namespace_takes_its_skills_alone(ctx: holdfast.Holdfast) -> None:
+def test_an_export_of_a_namespace_takes_its_skills_alone(hold: holdfast.Holdfast) -> None:
     for namespace in ("team", "team/ops", "home"):
-        ctx.skill_register(inline_skill=TEXT, namespace=namespace)
-    assert {row["namespace"] for row in export_store(ctx, namespace="team")["skills"]} == {"team", "team/ops"}
+        hold.skill_register(inline_skill=TEXT, namespace=namespace)
+    assert {row["namespace"] for row in export_store(hold, namespace="team")["skills"]} == {"team", "team/ops"}
 
 
 @pytest.mark.parametrize(
@@ -56,16 +56,16 @@ def test_an_export_of_a_namespace_takes_its_skills_alone(ctx: holdfast.Holdfast)
     ],
     ids=["digest", "content", "path", "no files", "name", "namespace", "signature"],
 )
-def test_a_skill_that_is_not_what_it_says_is_not_taken_in(ctx: holdfast.Holdfast, change: dict[str, Any]) -> None:
-    ctx.skill_register(inline_skill=TEXT, namespace="team")
-    whole = export_store(ctx)
-    ctx.skill_delete("deploy")
+def test_a_skill_that_is_not_what_it_says_is_not_taken_in(hold: holdfast.Holdfast, change: dict[str, Any]) -> None:
+    hold.skill_register(inline_skill=TEXT, namespace="team")
+    whole = export_store(hold)
+    hold.skill_delete("deploy")
     whole["skill_versions"] = [{**whole["skill_versions"][0], **change}]
     whole["skills"] = []
-    before = count_entries(ctx)
-    assert ctx.call("import", {"envelope": whole}).rejected == 1
-    assert count_entries(ctx) == before
-    assert ctx.verify().intact
+    before = count_entries(hold)
+    assert hold.call("import", {"envelope": whole}).rejected == 1
+    assert count_entries(hold) == before
+    assert hold.verify().intact
 
 
 def test_a_confined_key_imports_no_skill_elsewhere(
@@ -77,17 +77,17 @@ def test_a_confined_key_imports_no_skill_elsewhere(
     assert [fault.code for fault in taken.errors if fault.array.startswith("skill")] == ["FORBIDDEN", "FORBIDDEN"]
 
 
-def test_a_backup_brings_a_skill_back(ctx: holdfast.Holdfast) -> None:
-    made = ctx.skill_register(inline_skill=TEXT, files=FILES)
-    before = ctx.skill_export(made.id)
-    copy = ctx.backup()
-    ctx.skill_register(inline_skill=skill_text("Two"))
-    ctx.restore(**{"from": copy.snapshot})
-    assert ctx.skill_export("deploy") == before
-    assert ctx.verify().intact
+def test_a_backup_brings_a_skill_back(hold: holdfast.Holdfast) -> None:
+    made = hold.skill_register(inline_skill=TEXT, files=FILES)
+    before = hold.skill_export(made.id)
+    copy = hold.backup()
+    hold.skill_register(inline_skill=skill_text("Two"))
+    hold.restore(**{"from": copy.snapshot})
+    assert hold.skill_export("deploy") == before
+    assert hold.verify().intact
 
 
-def test_doctor_counts_skills(ctx: holdfast.Holdfast) -> None:
-    ctx.skill_register(inline_skill=TEXT)
-    counts = next(section.facts for section in ctx.doctor().sections if section.name == "counts")
+def test_doctor_counts_skills(hold: holdfast.Holdfast) -> None:
+    hold.skill_register(inline_skill=TEXT)
+    counts = next(section.facts for section in hold.doctor().sections if section.name == "counts")
     assert counts["skills"] == 1

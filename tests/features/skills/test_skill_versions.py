@@ -28,59 +28,59 @@ def test_a_rollback_uses_the_version_before_again(clocked_store: holdfast.Holdfa
     assert clocked_store.skill_get("deploy").body == "Three"
 
 
-def test_a_rollback_goes_to_what_was_in_use_before_not_to_what_was_made_before(ctx: holdfast.Holdfast) -> None:
-    one = ctx.skill_register(inline_skill=skill_text("One")).id
-    two = ctx.skill_register(inline_skill=skill_text("Two")).id
-    ctx.skill_register(inline_skill=skill_text("One"))
-    assert ctx.skill_rollback("deploy").id == two
-    assert ctx.skill_rollback("global/deploy").id == one
+def test_a_rollback_goes_to_what_was_in_use_before_not_to_what_was_made_before(hold: holdfast.Holdfast) -> None:
+    one = hold.skill_register(inline_skill=skill_text("One")).id
+    two = hold.skill_register(inline_skill=skill_text("Two")).id
+    hold.skill_register(inline_skill=skill_text("One"))
+    assert hold.skill_rollback("deploy").id == two
+    assert hold.skill_rollback("global/deploy").id == one
     with pytest.raises(NotFound, match="skill rollback VERSION_ID"):
-        ctx.skill_rollback("deploy")
-    three = ctx.skill_register(inline_skill=skill_text("Three")).id
-    ctx.skill_rollback("deploy", version=two)
-    assert ctx.skill_rollback("deploy").id == three
-    ctx.skill_delete("deploy")
-    ctx.undo(change=count_entries(ctx))
-    assert ctx.skill_rollback("deploy").id == one
+        hold.skill_rollback("deploy")
+    three = hold.skill_register(inline_skill=skill_text("Three")).id
+    hold.skill_rollback("deploy", version=two)
+    assert hold.skill_rollback("deploy").id == three
+    hold.skill_delete("deploy")
+    hold.undo(change=count_entries(hold))
+    assert hold.skill_rollback("deploy").id == one
 
 
-def test_a_rollback_to_the_id_of_a_version_uses_that_version(ctx: holdfast.Holdfast) -> None:
-    ids = [ctx.skill_register(inline_skill=skill_text(body)).id for body in ("One", "Two", "Three")]
-    turned = ctx.skill_rollback(ids[0])
+def test_a_rollback_to_the_id_of_a_version_uses_that_version(hold: holdfast.Holdfast) -> None:
+    ids = [hold.skill_register(inline_skill=skill_text(body)).id for body in ("One", "Two", "Three")]
+    turned = hold.skill_rollback(ids[0])
     assert (turned.id, turned.before) == (ids[0], ids[2])
     with pytest.raises(Conflict, match="already the current version of global/deploy"):
-        ctx.skill_rollback(ids[0])
-    assert ctx.skill_get("deploy").body == "One"
+        hold.skill_rollback(ids[0])
+    assert hold.skill_get("deploy").body == "One"
 
 
-def test_a_deleted_skill_is_in_no_list_and_its_history_stays(ctx: holdfast.Holdfast) -> None:
-    made = ctx.skill_register(inline_skill=TEXT, namespace="team")
-    assert ctx.skill_delete("deploy").deleted
-    assert ctx.skill_list().total == 0
+def test_a_deleted_skill_is_in_no_list_and_its_history_stays(hold: holdfast.Holdfast) -> None:
+    made = hold.skill_register(inline_skill=TEXT, namespace="team")
+    assert hold.skill_delete("deploy").deleted
+    assert hold.skill_list().total == 0
     for id in (made.id, "team/deploy", "deploy"):
         with pytest.raises(NotFound):
-            ctx.skill_get(id)
+            hold.skill_get(id)
     for id in (made.id, "team/deploy", "deploy"):
-        past = ctx.skill_history(id)
+        past = hold.skill_history(id)
         assert [change.op for change in past.changes] == ["delete", "register"]
         assert past.changes[0].state == "deleted"
-    again = ctx.skill_register(inline_skill=TEXT, namespace="team")
+    again = hold.skill_register(inline_skill=TEXT, namespace="team")
     assert (again.id, again.outcome) == (made.id, "restored")
-    assert ctx.skill_get("deploy").current
+    assert hold.skill_get("deploy").current
 
 
-def test_what_became_of_a_skill_can_be_taken_back(ctx: holdfast.Holdfast) -> None:
-    first = ctx.skill_register(inline_skill=skill_text("One"))
-    ctx.skill_register(inline_skill=skill_text("Two"))
-    ctx.undo(ctx.skill_history("deploy").changes[0].change)
-    assert ctx.skill_get("deploy").id == first.id
-    ctx.skill_delete("deploy")
-    ctx.undo(ctx.skill_history(first.id).changes[0].change)
-    assert ctx.skill_get("deploy").id == first.id
+def test_what_became_of_a_skill_can_be_taken_back(hold: holdfast.Holdfast) -> None:
+    first = hold.skill_register(inline_skill=skill_text("One"))
+    hold.skill_register(inline_skill=skill_text("Two"))
+    hold.undo(hold.skill_history("deploy").changes[0].change)
+    assert hold.skill_get("deploy").id == first.id
+    hold.skill_delete("deploy")
+    hold.undo(hold.skill_history(first.id).changes[0].change)
+    assert hold.skill_get("deploy").id == first.id
 
 
-def test_a_version_itself_is_not_taken_back(ctx: holdfast.Holdfast) -> None:
-    ctx.skill_register(inline_skill=TEXT)
-    made = next(change for change in ctx.events(after=0, limit=10).events if change.kind == "skill_version")
+def test_a_version_itself_is_not_taken_back(hold: holdfast.Holdfast) -> None:
+    hold.skill_register(inline_skill=TEXT)
+    made = next(change for change in hold.events(after=0, limit=10).events if change.kind == "skill_version")
     with pytest.raises(Conflict):
-        ctx.undo(made.seq)
+        hold.undo(made.seq)

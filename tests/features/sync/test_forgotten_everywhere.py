@@ -39,14 +39,14 @@ def time() -> Time:
     return Time()
 
 
-def tell_of(ctx: holdfast.Holdfast, who: str, word: str) -> None:
-    people.tell_of(ctx, who, word)
-    ctx.onboarding_tell(step="introduce", principal=who)
+def tell_of(hold: holdfast.Holdfast, who: str, word: str) -> None:
+    people.tell_of(hold, who, word)
+    hold.onboarding_tell(step="introduce", principal=who)
 
 
-def left_of(ctx: holdfast.Holdfast, words: tuple[str, ...] = WORDS) -> set[tuple[str, str]]:
+def left_of(hold: holdfast.Holdfast, words: tuple[str, ...] = WORDS) -> set[tuple[str, str]]:
     """Return the tables that still contain a word."""
-    with ctx.ctx.store.reading() as session:
+    with hold.ctx.store.reading() as session:
         rows = [(table.name, str(row).lower()) for table in tables() for row in table.rows(session, None)]
     return {(name, word) for name, row in rows for word in words if word in row}
 
@@ -82,7 +82,7 @@ def test_a_store_that_hears_of_it_forgets_all_that_only_it_knew(make: Any, time:
     tell_of(other, "bob", "sunflower")
     theirs = left_of(other, ("sunflower",))
     first.principal_purge(name=WHO)
-    sync_stores(first.hold, other.hold, "push")
+    sync_stores(first.ctx, other.ctx, "push")
     assert left_of(other) == set()
     assert left_of(other, ("sunflower",)) == theirs
     assert other.recall("tlaloc").count == 0
@@ -101,7 +101,7 @@ def test_names_that_only_the_other_store_knows_are_forgotten_with_the_person(mak
         tell_of(store, who, "tlaloc")
     other.principal_merge(alias=ALIAS, principal=WHO)
     first.principal_purge(name=WHO)
-    sync_stores(first.hold, other.hold, "push")
+    sync_stores(first.ctx, other.ctx, "push")
     assert left_of(other) == set()
     meet(first, other, third, other, first)
     assert [left_of(store) for store in (first, other, third)] == [set()] * 3
@@ -113,10 +113,10 @@ def test_turns_are_forgotten_where_nobody_keeps_whose_conversation_it_was(make: 
     other, first, talks = (make(now=time.clock()) for _ in range(3))
     say = {"principal": WHO, "channel": "cli", "namespace": "support"}
     talks.conversation_say(turns=[{"role": "user", "content": "I am from tlaloc."}], **say)
-    sync_stores(talks.hold, other.hold, "push")
+    sync_stores(talks.ctx, other.ctx, "push")
     first.task_add(title="Call", due_at="2020-01-01", principal=WHO)
     first.principal_purge(name=WHO)
-    sync_stores(first.hold, other.hold, "push")
+    sync_stores(first.ctx, other.ctx, "push")
     assert left_of(other) == set()
     assert other.principal_forgotten(name=WHO).counts["memories"] == 1
 
@@ -131,10 +131,10 @@ def test_what_somebody_away_changed_is_erased_as_it_comes_out_of_the_history_too
     orders.principal_purge(name=WHO)
     away.update(city, content="moved to tlaloc", tags=["tlaloc"])
     away.fact_set(key="tea", value="green", principal=WHO)
-    sync_stores(away.hold, orders.hold, "push")
+    sync_stores(away.ctx, orders.ctx, "push")
     assert left_of(orders, ("tlaloc",)) == set()
     assert orders.fact_get(key="tea", principal=WHO).value == "green"
-    sync_stores(orders.hold, third.hold, "push")
+    sync_stores(orders.ctx, third.ctx, "push")
     assert left_of(third, ("tlaloc",)) == set()
 
 
@@ -143,13 +143,13 @@ def test_what_is_erased_as_it_comes_is_counted_as_deleted(make: Any, time: Time)
     here.fact_set(key="city", value="Rome", principal=WHO)
     away.fact_set(key="food", value="figs", principal=WHO)
     here.principal_purge(name=WHO)
-    done = sync_stores(here.hold, away.hold, "pull", trust_source=True)
+    done = sync_stores(here.ctx, away.ctx, "pull", trust_source=True)
     assert (done.pulled.memory_count, len(done.pulled.deleted_ids)) == (0, 1)
 
 
-def get_counts(ctx: holdfast.Holdfast, who: str = WHO) -> tuple[int, ...]:
+def get_counts(hold: holdfast.Holdfast, who: str = WHO) -> tuple[int, ...]:
     """Return the counts in a tombstone."""
-    counts = ctx.principal_forgotten(name=who).counts
+    counts = hold.principal_forgotten(name=who).counts
     return tuple(counts[what] for what in ("memories", "interactions", "names", "tasks"))
 
 
@@ -164,7 +164,7 @@ def test_each_tombstone_says_how_much_its_own_store_held(make: Any, time: Time, 
         store.principal_merge(alias=ALIAS, principal=WHO)
         tell_of(store, "bob", "sunflower")
     here.principal_purge(name=WHO)
-    sync_stores(here.hold, there.hold, direction, trust_source=True)
+    sync_stores(here.ctx, there.ctx, direction, trust_source=True)
     assert get_counts(here) == (1, 0, 0, 0)
     assert [get_counts(there, who) for who in (WHO, ALIAS)] == [(4, 1, 1, 1)] * 2
     meet(here, there, third, there, here, times=2)
@@ -288,7 +288,7 @@ def test_a_store_that_was_filled_from_a_file_keeps_out_what_is_older_too(make: A
     orders.principal_purge(name=WHO)
     file = orders.export()
     filled.call("import", {"envelope": file})
-    sync_stores(away.hold, filled.hold, "push")
+    sync_stores(away.ctx, filled.ctx, "push")
     assert left_of(filled) == set()
     assert filled.principal_forgotten(name=WHO).at == orders.principal_forgotten(name=WHO).at
 
@@ -301,7 +301,7 @@ def test_a_peer_that_is_not_admin_orders_nothing_until_it_is(make: Any, time: Ti
     there.principal_purge(name=WHO)
     here.peer_add(name="there", token=there.peer_token().token, tell=["**"], take=["**"])
     everything = PeerScope(("**",), ("**",))
-    done = sync_endpoints(LocalEndpoint(here.hold, scope=everything), LocalEndpoint(there.hold), "pull")
+    done = sync_endpoints(LocalEndpoint(here.ctx, scope=everything), LocalEndpoint(there.ctx), "pull")
     assert [one.reason for one in done.pulled.list_rejected] == ["governance"]
     assert here.fact_list(principal=WHO).count == 0
     assert here.task_list(principal=[WHO]).count == 1
@@ -323,7 +323,7 @@ def test_a_bundle_orders_it_too_and_a_dry_run_erases_nothing(make: Any, time: Ti
     there.sync_export_bundle(file=file)
     before = left_of(here)
     here.sync_import_bundle(file=file, trust_sender=True, dry_run=True)
-    sync_stores(here.hold, there.hold, "merge", dry_run=True)
+    sync_stores(here.ctx, there.ctx, "merge", dry_run=True)
     assert left_of(here) == before
     here.sync_import_bundle(file=file, trust_sender=True)
     assert left_of(here) == set()

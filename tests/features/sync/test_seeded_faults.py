@@ -72,7 +72,7 @@ def keep_one_context_for_a_whole_row(patch: Patch) -> None:
 def let_vectors_pass_gaps(patch: Patch) -> None:
     def advance(session: Any, origins: Any, *more: Any) -> None:
         for origin in origins:
-            ((n,),) = session.ask("select max(n) from journal where origin = :origin", {"origin": origin})
+            ((n,),) = session.query_sql("select max(n) from journal where origin = :origin", {"origin": origin})
             session.do("version_vector_put", origin=origin, n=n or 0)
 
     patch.setattr(listener, "advance_vector", advance)

@@ -11,6 +11,7 @@ from holdfast.features.sync import endpoint, exchange, read_changes, receive_cha
 from holdfast.features.sync.exchange import sync_stores
 from holdfast.kernel.errors import Conflict, NotAStore, NotFound
 from holdfast.kernel.records.change import Change
+from holdfast.kernel.storage.port import Session
 
 DAY = 86_400 * 10**6
 
@@ -252,5 +253,5 @@ def key(store: holdfast.Holdfast) -> bytes:
     return found
 
 
-def _body(session: object) -> str:
-    return str(session.ask("select body from journal where seq = 1", {})[0][0])  # type: ignore[attr-defined]
+def _body(session: Session) -> str:
+    return str(session.query_sql("select body from journal where seq = 1", {})[0][0])

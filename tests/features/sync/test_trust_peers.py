@@ -39,18 +39,18 @@ def laptop(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
 
 
 def test_a_store_is_enrolled_by_its_token_changed_and_removed(
-    ctx: holdfast.Holdfast, laptop: holdfast.Holdfast
+    hold: holdfast.Holdfast, laptop: holdfast.Holdfast
 ) -> None:
     token = laptop.peer_token()
-    added = ctx.peer_add(name="laptop", token=token.token, url="https://laptop.example:9077/", tell=["team/**"])
+    added = hold.peer_add(name="laptop", token=token.token, url="https://laptop.example:9077/", tell=["team/**"])
     assert (added.node, added.public_key, added.url) == (token.node, token.public_key, "https://laptop.example:9077")
     assert (added.tell, added.take, added.admin) == (["team/**"], ["**"], False)
-    changed = ctx.peer_set(name="laptop", take=[""], admin=True, url="", fingerprint="AB:" * 31 + "AB")
+    changed = hold.peer_set(name="laptop", take=[""], admin=True, url="", fingerprint="AB:" * 31 + "AB")
     assert (changed.tell, changed.take, changed.admin, changed.fingerprint) == (["team/**"], [], True, "ab" * 32)
     assert changed.url is not added.url
-    assert ctx.peer_list().peers == [changed]
-    assert ctx.peer_remove(name="laptop") == changed
-    assert ctx.peer_list().count == 0
+    assert hold.peer_list().peers == [changed]
+    assert hold.peer_remove(name="laptop") == changed
+    assert hold.peer_list().count == 0
 
 
 @pytest.mark.parametrize(
@@ -69,49 +69,49 @@ def test_a_store_is_enrolled_by_its_token_changed_and_removed(
     ],
 )
 def test_what_cannot_be_enrolled_is_refused_and_nothing_is_kept(
-    ctx: holdfast.Holdfast, arguments: dict[str, object], error: type[HoldfastError]
+    hold: holdfast.Holdfast, arguments: dict[str, object], error: type[HoldfastError]
 ) -> None:
-    ctx.peer_add(name="desk", token=DESK)
-    before = ctx.peer_list()
+    hold.peer_add(name="desk", token=DESK)
+    before = hold.peer_list()
     with pytest.raises(error) as refused:
-        ctx.peer_add(**{"token": DESK, **arguments})
+        hold.peer_add(**{"token": DESK, **arguments})
     assert "secret" not in refused.value.message
-    assert ctx.peer_list() == before
+    assert hold.peer_list() == before
 
 
-def test_a_store_does_not_enrol_itself_and_takes_a_new_key_for_no_other(ctx: holdfast.Holdfast) -> None:
+def test_a_store_does_not_enrol_itself_and_takes_a_new_key_for_no_other(hold: holdfast.Holdfast) -> None:
     with pytest.raises(Conflict, match="token of this store"):
-        ctx.peer_add(name="me", token=ctx.peer_token().token)
-    ctx.peer_add(name="desk", token=DESK)
+        hold.peer_add(name="me", token=hold.peer_token().token)
+    hold.peer_add(name="desk", token=DESK)
     with pytest.raises(Conflict, match="a different store"):
-        ctx.peer_set(name="desk", token=format_token(PeerToken("another", bytes(32))))
-    renewed = ctx.peer_set(name="desk", token=format_token(PeerToken("0123456789ab", bytes(32))))
+        hold.peer_set(name="desk", token=format_token(PeerToken("another", bytes(32))))
+    renewed = hold.peer_set(name="desk", token=format_token(PeerToken("0123456789ab", bytes(32))))
     assert renewed.public_key == "00" * 32
 
 
-def test_who_reaches_some_namespaces_only_enrols_nobody(ctx: holdfast.Holdfast) -> None:
+def test_who_reaches_some_namespaces_only_enrols_nobody(hold: holdfast.Holdfast) -> None:
     confined = Caller(agent="ai:x@y", right="admin", namespaces=("team",))
     for name, arguments in (("peer_add", {"name": "desk", "token": DESK}), ("peer_list", {}), ("peer_token", {})):
         with pytest.raises(Forbidden):
-            ctx.call(name, arguments, caller=confined)
+            hold.call(name, arguments, caller=confined)
 
 
-def test_a_nonce_counts_once_and_is_forgotten_when_its_time_is_over(ctx: holdfast.Holdfast) -> None:
-    with ctx.ctx.store.transaction() as session:
+def test_a_nonce_counts_once_and_is_forgotten_when_its_time_is_over(hold: holdfast.Holdfast) -> None:
+    with hold.ctx.store.transaction() as session:
         used = [peers.use_nonce(session, "desk", "n" * 20, at, floor) for at, floor in ((5, 0), (5, 0), (20, 10))]
     assert used == [True, False, True]
 
 
-def test_a_backup_brings_no_removed_peer_back_and_loses_no_new_one(ctx: holdfast.Holdfast) -> None:
-    ctx.peer_add(name="desk", token=DESK)
-    made = ctx.backup()
-    ctx.peer_remove(name="desk")
-    ctx.peer_add(name="phone", token=format_token(PeerToken("phone", bytes(32))), tell=["team/**"])
-    with ctx.ctx.store.transaction() as session:
+def test_a_backup_brings_no_removed_peer_back_and_loses_no_new_one(hold: holdfast.Holdfast) -> None:
+    hold.peer_add(name="desk", token=DESK)
+    made = hold.backup()
+    hold.peer_remove(name="desk")
+    hold.peer_add(name="phone", token=format_token(PeerToken("phone", bytes(32))), tell=["team/**"])
+    with hold.ctx.store.transaction() as session:
         peers.use_nonce(session, "phone", "n" * 20, 5, 0)
-    ctx.restore(made.snapshot)
-    assert [(peer.name, peer.tell) for peer in ctx.peer_list().peers] == [("phone", ["team/**"])]
-    with ctx.ctx.store.transaction() as session:
+    hold.restore(made.snapshot)
+    assert [(peer.name, peer.tell) for peer in hold.peer_list().peers] == [("phone", ["team/**"])]
+    with hold.ctx.store.transaction() as session:
         assert not peers.use_nonce(session, "phone", "n" * 20, 5, 0)
 
 
@@ -141,10 +141,10 @@ def test_the_headers_of_a_signature_are_read_as_they_are_written() -> None:
     assert [is_in_time(0, now) for now in (-edge - 1, -edge, edge, edge + 1)] == [False, True, True, False]
 
 
-def test_certificates_are_made_by_one_signer_and_believed_by_it(ctx: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_certificates_are_made_by_one_signer_and_believed_by_it(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     folder = tmp_path / "certificates"
-    desk = ctx.peer_certificate(name="desk", host=["127.0.0.1", "desk.example"], folder=str(folder))
-    laptop = ctx.peer_certificate(name="laptop", folder=str(folder))
+    desk = hold.peer_certificate(name="desk", host=["127.0.0.1", "desk.example"], folder=str(folder))
+    laptop = hold.peer_certificate(name="laptop", folder=str(folder))
     assert desk.ca == laptop.ca
     assert {stat.S_IMODE(file.stat().st_mode) for file in folder.glob("*.key")} == {0o600}
     ends = [ssl.MemoryBIO() for _ in range(2)]
@@ -155,9 +155,9 @@ def test_certificates_are_made_by_one_signer_and_believed_by_it(ctx: holdfast.Ho
     shake(client, server)
     assert (server.getpeercert() or {})["subject"] == ((("commonName", "laptop"),),)
     with pytest.raises(Conflict, match="exists already"):
-        ctx.peer_certificate(name="desk", folder=str(folder))
+        hold.peer_certificate(name="desk", folder=str(folder))
     with pytest.raises(Invalid, match="neither a host name nor an IP address"):
-        ctx.peer_certificate(name="other", host=["a b..c"], folder=str(folder))
+        hold.peer_certificate(name="other", host=["a b..c"], folder=str(folder))
 
 
 def shake(*sides: ssl.SSLObject) -> None:

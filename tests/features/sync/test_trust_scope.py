@@ -43,8 +43,8 @@ def there(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
         yield opened
 
 
-def read_page_for(ctx: holdfast.Holdfast, scope: PeerScope = TEAM) -> Page:
-    return LocalEndpoint(ctx.ctx, scope=scope).read_changes(0, {}, 1000)
+def read_page_for(hold: holdfast.Holdfast, scope: PeerScope = TEAM) -> Page:
+    return LocalEndpoint(hold.ctx, scope=scope).read_changes(0, {}, 1000)
 
 
 def words(page: Page) -> str:
@@ -56,32 +56,32 @@ def meet(here: holdfast.Holdfast, there: holdfast.Holdfast, scope: PeerScope = T
     return sync_endpoints(LocalEndpoint(here.ctx, scope=scope), LocalEndpoint(there.ctx), "merge")
 
 
-def titles(ctx: holdfast.Holdfast) -> set[str]:
-    return {memory.title for memory in ctx.list(limit=100).memories}
+def titles(hold: holdfast.Holdfast) -> set[str]:
+    return {memory.title for memory in hold.list(limit=100).memories}
 
 
 def reasons(taken: SyncResult) -> list[str]:
     return [one.reason for one in taken.list_rejected]
 
 
-def furnish(ctx: holdfast.Holdfast, namespace: str, word: str) -> list[str]:
+def furnish(hold: holdfast.Holdfast, namespace: str, word: str) -> list[str]:
     """Add a record of every kind to a namespace, each containing a word."""
     kept = [
-        ctx.store(title=f"{word} {number}", content=f"{word} said {number}.", namespace=namespace, tags=[word])
+        hold.store(title=f"{word} {number}", content=f"{word} said {number}.", namespace=namespace, tags=[word])
         for number in range(3)
     ]
-    ctx.reflect(source_ids=[kept[0].id], title=f"{word} drawn", content=f"So {word}.", namespace=namespace)
-    ctx.link(source_id=kept[1].id, target_id=kept[0].id, relation="supersedes")
-    ctx.entity_register(canonical_name=f"{word} Ltd", namespace=namespace, aliases=[f"{word} Inc"])
-    private = ctx.store(title=f"{word} own", content=word, namespace=namespace, scope="private")
-    ctx.grant(private.id, f"ai:{word}@x")
-    ctx.namespace_set_standard(namespace=namespace, id=kept[2].id)
-    ctx.policy_set(namespace=namespace, max_reflection_depth=5)
-    ctx.skill_register(
+    hold.reflect(source_ids=[kept[0].id], title=f"{word} drawn", content=f"So {word}.", namespace=namespace)
+    hold.link(source_id=kept[1].id, target_id=kept[0].id, relation="supersedes")
+    hold.entity_register(canonical_name=f"{word} Ltd", namespace=namespace, aliases=[f"{word} Inc"])
+    private = hold.store(title=f"{word} own", content=word, namespace=namespace, scope="private")
+    hold.grant(private.id, f"ai:{word}@x")
+    hold.namespace_set_standard(namespace=namespace, id=kept[2].id)
+    hold.policy_set(namespace=namespace, max_reflection_depth=5)
+    hold.skill_register(
         inline_skill=f"---\nname: {word.lower()}\ndescription: {word}.\nnamespace: {namespace}\n---\nDo {word}.\n",
         files=[{"path": f"{word}.txt", "content": word}],
     )
-    ctx.interaction_record(status="denied", principal=word, input=f"Is it {word}?", reason=word, namespace=namespace)
+    hold.interaction_record(status="denied", principal=word, input=f"Is it {word}?", reason=word, namespace=namespace)
     return [memory.id for memory in kept]
 
 

@@ -85,13 +85,13 @@ class Wandering:
     def meet(self) -> None:
         sync_endpoints(LocalEndpoint(self.here.ctx, scope=TEAM), LocalEndpoint(self.there.ctx), "merge")
 
-    def _one(self, ctx: holdfast.Holdfast) -> Any:
-        found = sorted(ctx.list(limit=200).memories, key=lambda memory: memory.title)
+    def _one(self, hold: holdfast.Holdfast) -> Any:
+        found = sorted(hold.list(limit=200).memories, key=lambda memory: memory.title)
         return self._random.choice(found) if found else None
 
 
-def read_visible(ctx: holdfast.Holdfast, ids: set[str]) -> dict[str, Any]:
-    found = {memory.id: memory for memory in ctx.list(limit=200).memories}
+def read_visible(hold: holdfast.Holdfast, ids: set[str]) -> dict[str, Any]:
+    found = {memory.id: memory for memory in hold.list(limit=200).memories}
     return {id: (found[id].namespace, found[id].content, sorted(found[id].tags)) for id in ids if id in found}
 
 

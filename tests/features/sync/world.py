@@ -47,7 +47,7 @@ WEIGHTS = {
     "supersede": 1,
     "reflect": 2,
     "unlink": 1,
-    "settle_stale": 1,
+    "resolve_notice": 1,
     "undo": 1,
     "purge": 1,
     "expire": 1,

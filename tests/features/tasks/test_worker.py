@@ -25,60 +25,60 @@ def engine() -> str:
     return "sqlite"
 
 
-def work(ctx: holdfast.Holdfast, db: str, **more: Any) -> list[str]:
+def work(hold: holdfast.Holdfast, db: str, **more: Any) -> list[str]:
     """Run a worker until nothing is due; returns its log lines."""
     told: list[str] = []
-    Worker(ctx.ctx, WorkerOptions("w", db, handlers=("webhook", "command", "python", "job"), **more), told.append).run(
+    Worker(hold.ctx, WorkerOptions("w", db, handlers=("webhook", "command", "python", "job"), **more), told.append).run(
         once=True
     )
     return told
 
 
-def run_command(ctx: holdfast.Holdfast, db: str, command: str, **more: Any) -> Any:
+def run_command(hold: holdfast.Holdfast, db: str, command: str, **more: Any) -> Any:
     """Run a command task; returns its only run."""
-    task = ctx.task_add(title=command[:50], due_at=PAST, handler="command", target=command, **more).task
-    work(ctx, db)
-    (run,) = ctx.task_runs(id=task.id).runs
+    task = hold.task_add(title=command[:50], due_at=PAST, handler="command", target=command, **more).task
+    work(hold, db)
+    (run,) = hold.task_runs(id=task.id).runs
     return run
 
 
-def test_a_command_is_told_of_its_task_and_what_it_prints_is_the_result(ctx: holdfast.Holdfast, db: str) -> None:
-    run = run_command(ctx, db, "cat", payload={"to": "ann"})
+def test_a_command_is_told_of_its_task_and_what_it_prints_is_the_result(hold: holdfast.Holdfast, db: str) -> None:
+    run = run_command(hold, db, "cat", payload={"to": "ann"})
     assert run.status == "completed"
     said = msgspec.json.decode(run.result)
     assert (said["title"], said["payload"], said["attempt"]) == ("cat", {"to": "ann"}, 1)
     assert said["occurrence"].startswith(said["id"])
 
 
-def test_a_command_that_fails_says_why(ctx: holdfast.Holdfast, db: str) -> None:
-    run = run_command(ctx, db, "echo begun; echo 'no such account' >&2; exit 3")
+def test_a_command_that_fails_says_why(hold: holdfast.Holdfast, db: str) -> None:
+    run = run_command(hold, db, "echo begun; echo 'no such account' >&2; exit 3")
     assert (run.status, run.error, run.result) == ("failed", "no such account", "begun\n")
-    assert run_command(ctx, db, "exit 4").error == "Exit code 4."
-    assert run_command(ctx, db, "kill -9 $$").error == "Exit code -9."
+    assert run_command(hold, db, "exit 4").error == "Exit code 4."
+    assert run_command(hold, db, "kill -9 $$").error == "Exit code -9."
 
 
 def test_a_command_that_does_not_return_is_ended_with_all_it_started(
-    ctx: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hold: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subprocess_runner, "GRACE_SECONDS", 0.3)
     pids = tmp_path / "pids"
-    run = run_command(ctx, db, f"trap '' TERM; sleep 300 & echo $! $$ > {pids}; wait; sleep 300", timeout=1)
+    run = run_command(hold, db, f"trap '' TERM; sleep 300 & echo $! $$ > {pids}; wait; sleep 300", timeout=1)
     assert run.error == "It took longer than 1 seconds."
     for pid in pids.read_text().split():
         wait_until(partial(has_ended, int(pid)))
 
 
-def test_what_a_command_leaves_behind_is_ended_when_it_ends(ctx: holdfast.Holdfast, db: str, tmp_path: Path) -> None:
+def test_what_a_command_leaves_behind_is_ended_when_it_ends(hold: holdfast.Holdfast, db: str, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
-    run = run_command(ctx, db, f"(trap '' HUP TERM; sleep 300) & echo $! > {pids}; echo done")
+    run = run_command(hold, db, f"(trap '' HUP TERM; sleep 300) & echo $! > {pids}; echo done")
     assert (run.status, run.result) == ("completed", "done\n")
     wait_until(lambda: has_ended(int(pids.read_text())))
 
 
-def test_what_leaves_the_group_of_a_command_is_ended_too(ctx: holdfast.Holdfast, db: str, tmp_path: Path) -> None:
+def test_what_leaves_the_group_of_a_command_is_ended_too(hold: holdfast.Holdfast, db: str, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     run = run_command(
-        ctx, db, f"setsid sh -c 'echo $$ > {pid}; exec sleep 300' & while [ ! -s {pid} ]; do :; done; exit 3"
+        hold, db, f"setsid sh -c 'echo $$ > {pid}; exec sleep 300' & while [ ! -s {pid} ]; do :; done; exit 3"
     )
     assert run.error == "Exit code 3."
     wait_until(lambda: has_ended(int(pid.read_text())))
@@ -92,33 +92,33 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-def test_of_what_a_command_prints_only_the_beginning_is_kept(ctx: holdfast.Holdfast, db: str) -> None:
-    run = run_command(ctx, db, "head -c 50000000 /dev/zero | tr '\\0' x")
+def test_of_what_a_command_prints_only_the_beginning_is_kept(hold: holdfast.Holdfast, db: str) -> None:
+    run = run_command(hold, db, "head -c 50000000 /dev/zero | tr '\\0' x")
     assert run.result == "x" * subprocess_runner.MAX_OUTPUT_BYTES
 
 
 def test_a_command_does_not_learn_the_keys_of_the_worker(
-    ctx: holdfast.Holdfast, db: str, monkeypatch: pytest.MonkeyPatch
+    hold: holdfast.Holdfast, db: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_API_KEY", "secret-of-the-worker")
-    assert "secret-of-the-worker" not in run_command(ctx, db, "env").result
+    assert "secret-of-the-worker" not in run_command(hold, db, "env").result
 
 
 def test_a_job_is_a_command_of_our_own(
-    ctx: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hold: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "holdfast.py").write_text("raise SystemExit('of the folder that a worker was started in')")
     monkeypatch.chdir(tmp_path)
-    task = ctx.task_add(
+    task = hold.task_add(
         title="Collect", due_at=PAST, handler="job", target="gc", payload={"arguments": ["--json"]}, repeat="daily"
     ).task
-    work(ctx, db)
-    (run,) = ctx.task_runs(id=task.id).runs
+    work(hold, db)
+    (run,) = hold.task_runs(id=task.id).runs
     assert (run.status, run.error) == ("completed", msgspec.UNSET)
     assert isinstance(msgspec.json.decode(run.result), dict)
-    other = ctx.task_add(title="Harm", due_at=PAST, handler="job", target="delete").task
-    work(ctx, db)
-    assert "must be one of" in ctx.task_runs(id=other.id).runs[0].error
+    other = hold.task_add(title="Harm", due_at=PAST, handler="job", target="delete").task
+    work(hold, db)
+    assert "must be one of" in hold.task_runs(id=other.id).runs[0].error
 
 
 def test_who_is_interrupted_leaves_nothing_behind_that_it_ran(tmp_path: Path) -> None:
@@ -136,19 +136,19 @@ def test_who_is_interrupted_leaves_nothing_behind_that_it_ran(tmp_path: Path) ->
 
 
 def test_a_job_asks_the_hooks_of_the_machine(
-    ctx: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hold: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hook = 'event = "pre_store"\ncommand = ["echo", \'{"decision": "deny", "reason": "not now"}\']\non_error = "deny"\n'
     (tmp_path / "config.toml").write_text(f"[[hooks]]\n{hook}")
     monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "config.toml"))
-    task = ctx.task_add(title="Tidy", due_at=PAST, handler="job", target="curate").task
-    work(ctx, db)
-    assert "refuses this: not now [HOOK_DENIED]" in ctx.task_runs(id=task.id).runs[0].error
-    assert ctx.curate_runs().count == 0
+    task = hold.task_add(title="Tidy", due_at=PAST, handler="job", target="curate").task
+    work(hold, db)
+    assert "refuses this: not now [HOOK_DENIED]" in hold.task_runs(id=task.id).runs[0].error
+    assert hold.curate_runs().count == 0
 
 
 def test_a_handler_in_python_is_found_by_its_name(
-    ctx: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hold: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = tmp_path / "handlers-1.dist-info"
     info.mkdir()
@@ -160,11 +160,11 @@ def test_a_handler_in_python_is_found_by_its_name(
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     made = {
-        name: ctx.task_add(title=name, due_at=PAST, handler="python", target=name, payload={"name": "ann"}).task.id
+        name: hold.task_add(title=name, due_at=PAST, handler="python", target=name, payload={"name": "ann"}).task.id
         for name in ("greet", "leave", "nobody")
     }
-    work(ctx, db)
-    ended = {name: ctx.task_runs(id=id).runs[0] for name, id in made.items()}
+    work(hold, db)
+    ended = {name: hold.task_runs(id=id).runs[0] for name, id in made.items()}
     assert ended["greet"].result == "hello ann"
     assert ended["leave"].error == "Exit code 7."
     assert "No handler 'nobody'" in ended["nobody"].error
@@ -194,40 +194,40 @@ def serve_hook(status: int) -> Iterator[tuple[str, list[tuple[str, dict[str, Any
 
 
 @pytest.mark.parametrize(("status", "ends"), [(204, "completed"), (500, "failed"), (302, "failed")])
-def test_a_webhook_is_told_once_for_each_try(ctx: holdfast.Holdfast, db: str, status: int, ends: str) -> None:
+def test_a_webhook_is_told_once_for_each_try(hold: holdfast.Holdfast, db: str, status: int, ends: str) -> None:
     with serve_hook(status) as (url, heard):
-        task = ctx.task_add(title="Tell", due_at=PAST, handler="webhook", target=url).task
-        work(ctx, db)
-    (run,) = ctx.task_runs(id=task.id).runs
+        task = hold.task_add(title="Tell", due_at=PAST, handler="webhook", target=url).task
+        work(hold, db)
+    (run,) = hold.task_runs(id=task.id).runs
     assert run.status == ends
     assert [(key.split(":")[0], said["title"]) for key, said in heard] == [(task.id, "Tell")]
 
 
 def test_a_worker_that_stops_gives_back_what_it_cannot_end(
-    ctx: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hold: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subprocess_runner, "GRACE_SECONDS", 0.3)
     mark = tmp_path / "begun"
-    task = ctx.task_add(title="Long", due_at=PAST, handler="command", target=f"touch {mark}; sleep 300").task
-    worker = Worker(ctx.ctx, WorkerOptions("w", db, handlers=("command",)))
+    task = hold.task_add(title="Long", due_at=PAST, handler="command", target=f"touch {mark}; sleep 300").task
+    worker = Worker(hold.ctx, WorkerOptions("w", db, handlers=("command",)))
     thread = threading.Thread(target=worker.run)
     thread.start()
     wait_until(mark.exists)
     worker.stop()
     thread.join(TIMEOUT)
-    left = ctx.task_show(id=task.id)
+    left = hold.task_show(id=task.id)
     assert (left.state, left.attempts) == ("pending", 0)
-    assert ctx.task_runs(id=task.id).count == 0
+    assert hold.task_runs(id=task.id).count == 0
 
 
-def test_one_that_is_cancelled_while_it_is_done_ends_soon(ctx: holdfast.Holdfast, db: str, tmp_path: Path) -> None:
+def test_one_that_is_cancelled_while_it_is_done_ends_soon(hold: holdfast.Holdfast, db: str, tmp_path: Path) -> None:
     mark = tmp_path / "begun"
-    task = ctx.task_add(title="Long", due_at=PAST, handler="command", target=f"touch {mark}; sleep 300").task
-    worker = Worker(ctx.ctx, WorkerOptions("w", db, lease=3, handlers=("command",)))
+    task = hold.task_add(title="Long", due_at=PAST, handler="command", target=f"touch {mark}; sleep 300").task
+    worker = Worker(hold.ctx, WorkerOptions("w", db, lease=3, handlers=("command",)))
     thread = threading.Thread(target=lambda: worker.run(once=True))
     thread.start()
     wait_until(mark.exists)
-    ctx.task_cancel(id=task.id)
+    hold.task_cancel(id=task.id)
     thread.join(TIMEOUT)
-    assert ctx.task_show(id=task.id).state == "cancelled"
-    assert ctx.task_runs(id=task.id).runs[0].error == "The task was cancelled."
+    assert hold.task_show(id=task.id).state == "cancelled"
+    assert hold.task_runs(id=task.id).runs[0].error == "The task was cancelled."

@@ -26,9 +26,9 @@ def open_store(tmp_path: Path, clock: Clock) -> Open:
 @pytest.fixture
 def rich(open_store: Open, clock: Clock) -> holdfast.Holdfast:
     """A store with records of every kind."""
-    ctx = open_store("rich")
-    short = ctx.store(title="Standup", content="At nine.", tier="short", namespace="team/a")
-    deploy = ctx.store(
+    hold = open_store("rich")
+    short = hold.store(title="Standup", content="At nine.", tier="short", namespace="team/a")
+    deploy = hold.store(
         title="Deploy day",
         content="[2026-01-02 10:00] Ann: We deploy on Tuesdays.",
         namespace="team/a",
@@ -43,25 +43,25 @@ def rich(open_store: Open, clock: Clock) -> holdfast.Holdfast:
         valid_from="2026-01-01",
         category="learning",
     )
-    secret = ctx.store(title="Secret", content="Only mine.", scope="private", tier="long")
-    ctx.store(title="Theirs", content="Not mine.", scope="private", agent_id="ai:other@here", thread="t", place=3)
-    ctx.update(deploy.id, content="We deploy on Wednesdays.", expires_at=None)
-    ctx.link(source_id=deploy.id, target_id=secret.id, relation="derived_from")
-    ctx.link(source_id=secret.id, target_id=deploy.id, relation="contradicts")
-    ctx.kg_invalidate(source_id=secret.id, target_id=deploy.id, relation="contradicts")
-    ctx.entity_register(canonical_name="Ann Lee", namespace="people", aliases=["Annie", "A. Lee"])
-    ctx.agent_register(agent_id="ai:scout@here", agent_type="ai:scout", capabilities=["search", "read"])
-    ctx.grant(id=secret.id, agent_id="ai:other@here", permission="read")
-    ctx.notify(target_agent_id="ai:other@here", title="Hello", payload="Are you there?", metadata={"n": 1})
-    ctx.namespace_set_standard(namespace="team", id=deploy.id)
-    away = ctx.store(title="Old news", content="No longer so.", tags=["old"])
-    ctx.link(source_id=deploy.id, target_id=away.id, relation="supersedes")
-    ctx.archive(ids=[away.id], reason="stale")
-    gone = ctx.store(title="Gone", content="Deleted again.")
-    ctx.delete(gone.id)
-    ctx.recall(context="deploy wednesdays")
-    flush_access.flush_access_log(ctx.ctx)
+    secret = hold.store(title="Secret", content="Only mine.", scope="private", tier="long")
+    hold.store(title="Theirs", content="Not mine.", scope="private", agent_id="ai:other@here", thread="t", place=3)
+    hold.update(deploy.id, content="We deploy on Wednesdays.", expires_at=None)
+    hold.link(source_id=deploy.id, target_id=secret.id, relation="derived_from")
+    hold.link(source_id=secret.id, target_id=deploy.id, relation="contradicts")
+    hold.kg_invalidate(source_id=secret.id, target_id=deploy.id, relation="contradicts")
+    hold.entity_register(canonical_name="Ann Lee", namespace="people", aliases=["Annie", "A. Lee"])
+    hold.agent_register(agent_id="ai:scout@here", agent_type="ai:scout", capabilities=["search", "read"])
+    hold.grant(id=secret.id, agent_id="ai:other@here", permission="read")
+    hold.notify(target_agent_id="ai:other@here", title="Hello", payload="Are you there?", metadata={"n": 1})
+    hold.namespace_set_standard(namespace="team", id=deploy.id)
+    away = hold.store(title="Old news", content="No longer so.", tags=["old"])
+    hold.link(source_id=deploy.id, target_id=away.id, relation="supersedes")
+    hold.archive(ids=[away.id], reason="stale")
+    gone = hold.store(title="Gone", content="Deleted again.")
+    hold.delete(gone.id)
+    hold.recall(context="deploy wednesdays")
+    flush_access.flush_access_log(hold.ctx)
     clock.at += DAY
-    ctx.store(title="Standup", content="At ten now.", tier="short", namespace="team/a")
-    assert ctx.get(short.id).content == "At nine."
-    return ctx
+    hold.store(title="Standup", content="At ten now.", tier="short", namespace="team/a")
+    assert hold.get(short.id).content == "At nine."
+    return hold

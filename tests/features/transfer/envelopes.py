@@ -29,8 +29,8 @@ def text_of(exported: dict[str, Any]) -> bytes:
     return error_responses.encode({**exported, "exported_at": ""})
 
 
-def import_envelope(ctx: holdfast.Holdfast, envelope: Any, **options: Any) -> Any:
-    return ctx.call("import", {"envelope": envelope, **options})
+def import_envelope(hold: holdfast.Holdfast, envelope: Any, **options: Any) -> Any:
+    return hold.call("import", {"envelope": envelope, **options})
 
 
 def memory(**more: Any) -> dict[str, Any]:

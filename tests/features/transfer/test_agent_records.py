@@ -22,58 +22,60 @@ TURNS = [{"role": "user", "content": "When do we deploy?"}, {"role": "assistant"
 @pytest.fixture
 def busy(db: str, clock: Clock) -> Iterator[holdfast.Holdfast]:
     """A store with records of every local table."""
-    with holdfast.open(db, agent_id="ai:tester@here", now=clock) as ctx:
-        _talk(ctx)
-        _plan(ctx, clock)
-        _spend(ctx)
-        _work(ctx)
-        yield ctx
+    with holdfast.open(db, agent_id="ai:tester@here", now=clock) as hold:
+        _talk(hold)
+        _plan(hold, clock)
+        _spend(hold)
+        _work(hold)
+        yield hold
 
 
-def _talk(ctx: holdfast.Holdfast) -> None:
-    ctx.principal_merge(alias="slack:U1", principal="ann")
-    said = ctx.conversation_say(turns=TURNS, principal="ann", channel="cli", namespace="team/a")
-    ctx.conversation_close(id=said.conversation_id, summary="They deploy on Tuesdays.")
-    ctx.conversation_say(turns=TURNS, principal="slack:U1", channel="slack")
-    learned = ctx.lesson_add(rule="Run the migration on a copy first.", domain="databases", namespace="team/a")
-    ctx.outcome_record(what="It failed.", domain="databases", score=-1, lesson_id=learned.lesson.id, namespace="team/a")
-    ctx.outcome_record(what="Smaller steps went well.", domain="planning", score=1, principal="ann")
-    ctx.onboarding_tell(principal="ann", step="introduce")
-    ctx.interaction_record(status="denied", principal="ann", action="shell", reason="Not allowed.", input="rm -rf /")
-    ctx.conversation_say(turns=TURNS, principal="bob", channel="cli")
-    ctx.principal_purge(name="bob")
+def _talk(hold: holdfast.Holdfast) -> None:
+    hold.principal_merge(alias="slack:U1", principal="ann")
+    said = hold.conversation_say(turns=TURNS, principal="ann", channel="cli", namespace="team/a")
+    hold.conversation_close(id=said.conversation_id, summary="They deploy on Tuesdays.")
+    hold.conversation_say(turns=TURNS, principal="slack:U1", channel="slack")
+    learned = hold.lesson_add(rule="Run the migration on a copy first.", domain="databases", namespace="team/a")
+    hold.outcome_record(
+        what="It failed.", domain="databases", score=-1, lesson_id=learned.lesson.id, namespace="team/a"
+    )
+    hold.outcome_record(what="Smaller steps went well.", domain="planning", score=1, principal="ann")
+    hold.onboarding_tell(principal="ann", step="introduce")
+    hold.interaction_record(status="denied", principal="ann", action="shell", reason="Not allowed.", input="rm -rf /")
+    hold.conversation_say(turns=TURNS, principal="bob", channel="cli")
+    hold.principal_purge(name="bob")
 
 
-def _plan(ctx: holdfast.Holdfast, clock: Clock) -> None:
+def _plan(hold: holdfast.Holdfast, clock: Clock) -> None:
     due = {"due_at": "2026-01-31T09:00", "zone": "Europe/Berlin"}
-    ctx.task_add(title="Pay the rent", repeat="monthly", payload={"b": [1, None], "a": "ü"}, **due)
-    ctx.task_add(title="Ask Ann", due_at="2026-02-01", namespace="team/a", principal="ann", unique_key="k")
-    ctx.task_add(title="Back up", handler="job", target="backup", **due)
-    (claimed,) = ctx.task_claim(limit=1, seconds=3600).claimed
-    ctx.task_finish(id=claimed.task.id, token=claimed.token, result="Paid.", tokens_used=12)
-    (failed, *_) = ctx.task_claim(limit=1, seconds=3600).claimed
-    ctx.task_finish(id=failed.task.id, token=failed.token, error="Nobody there.")
+    hold.task_add(title="Pay the rent", repeat="monthly", payload={"b": [1, None], "a": "ü"}, **due)
+    hold.task_add(title="Ask Ann", due_at="2026-02-01", namespace="team/a", principal="ann", unique_key="k")
+    hold.task_add(title="Back up", handler="job", target="backup", **due)
+    (claimed,) = hold.task_claim(limit=1, seconds=3600).claimed
+    hold.task_finish(id=claimed.task.id, token=claimed.token, result="Paid.", tokens_used=12)
+    (failed, *_) = hold.task_claim(limit=1, seconds=3600).claimed
+    hold.task_finish(id=failed.task.id, token=failed.token, error="Nobody there.")
     clock.at += DAY
-    assert ctx.task_claim(limit=5, seconds=3600).claimed
+    assert hold.task_claim(limit=5, seconds=3600).claimed
 
 
-def _spend(ctx: holdfast.Holdfast) -> None:
-    ctx.price_set(model="sonnet-*", input="3", output="15", cache_read="0.30")
-    ctx.budget_set(principal="ann", cost="2.5", period="month")
-    ctx.budget_set(principal="*", model="sonnet-4", tokens=10**12)
-    ctx.usage_record(model="sonnet-4", input_tokens=999_999_999, cache_read_tokens=1, principal="ann", unique_key="u")
-    ctx.usage_record(model="unknown", output_tokens=5, session="s", at="2026-01-01T10:00:00Z")
-    ctx.usage_reserve(model="sonnet-4", output_tokens=10)
+def _spend(hold: holdfast.Holdfast) -> None:
+    hold.price_set(model="sonnet-*", input="3", output="15", cache_read="0.30")
+    hold.budget_set(principal="ann", cost="2.5", period="month")
+    hold.budget_set(principal="*", model="sonnet-4", tokens=10**12)
+    hold.usage_record(model="sonnet-4", input_tokens=999_999_999, cache_read_tokens=1, principal="ann", unique_key="u")
+    hold.usage_record(model="unknown", output_tokens=5, session="s", at="2026-01-01T10:00:00Z")
+    hold.usage_reserve(model="sonnet-4", output_tokens=10)
 
 
-def _work(ctx: holdfast.Holdfast) -> None:
-    opened = ctx.run_open(topology="release", phases=["build", "test"], id="r-1", inputs={"tag": "v2"}, seconds=3600)
-    ctx.run_step(id="r-1", token=opened.token, phase="build", state="in_progress")
-    ctx.run_step(id="r-1", token=opened.token, phase="build", state="completed", output="wheel")
-    ctx.session_keep(session_id="abc", provider="one", channel="cli", principal="ann", namespace="team/a")
-    found = ctx.recall(context="migration copy")
-    ctx.feedback(recall_id=found.recall_id, verdict="used", ids=[found.memories[0].id])
-    ctx.capture_turn(host_session_id="c", host_turn_index=0, role="user", content="Remember the milk.")
+def _work(hold: holdfast.Holdfast) -> None:
+    opened = hold.run_open(topology="release", phases=["build", "test"], id="r-1", inputs={"tag": "v2"}, seconds=3600)
+    hold.run_step(id="r-1", token=opened.token, phase="build", state="in_progress")
+    hold.run_step(id="r-1", token=opened.token, phase="build", state="completed", output="wheel")
+    hold.session_keep(session_id="abc", provider="one", channel="cli", principal="ann", namespace="team/a")
+    found = hold.recall(context="migration copy")
+    hold.feedback(recall_id=found.recall_id, verdict="used", ids=[found.memories[0].id])
+    hold.capture_turn(host_session_id="c", host_turn_index=0, role="user", content="Remember the milk.")
 
 
 @pytest.fixture
@@ -81,8 +83,8 @@ def fresh(engine: str, tmp_path: Path, clock: Clock, request: pytest.FixtureRequ
     """An empty store on the other engine."""
     file = str(tmp_path / "fresh.db")
     place = nullcontext(file) if engine == "postgres" else request.getfixturevalue("postgres").empty_store()
-    with place as address, holdfast.open(address, agent_id="ai:other@there", now=clock) as ctx:
-        yield ctx
+    with place as address, holdfast.open(address, agent_id="ai:other@there", now=clock) as hold:
+        yield hold
 
 
 def test_every_array_of_agents_is_the_same_byte_for_byte_after_a_trip_to_the_other_engine(

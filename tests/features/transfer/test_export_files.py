@@ -81,15 +81,15 @@ def test_an_import_by_file_that_is_given_up_goes_on_the_next_time(
 
 
 def test_what_was_settled_about_a_fall_is_settled_where_it_comes_in(open_store: Open, tmp_path: Path) -> None:
-    ctx, fresh, file = open_store("hold"), open_store("fresh"), str(tmp_path / "fell.json")
-    ground, heir = (ctx.store(title=title, content=f"{title} it is.", tier="long") for title in ("Old", "New"))
-    ctx.reflect(source_ids=[ground.id], title="So", content="Therefore.")
-    ctx.link(source_id=heir.id, target_id=ground.id, relation="supersedes")
-    (told,) = ctx.invalidations().invalidations
-    ctx.invalidations_dismiss(ids=[told.id], reason="Seen.")
-    ctx.export_file(file=file)
+    hold, fresh, file = open_store("hold"), open_store("fresh"), str(tmp_path / "fell.json")
+    ground, heir = (hold.store(title=title, content=f"{title} it is.", tier="long") for title in ("Old", "New"))
+    hold.reflect(source_ids=[ground.id], title="So", content="Therefore.")
+    hold.link(source_id=heir.id, target_id=ground.id, relation="supersedes")
+    (told,) = hold.invalidations().invalidations
+    hold.invalidations_dismiss(ids=[told.id], reason="Seen.")
+    hold.export_file(file=file)
     assert fresh.import_file(file=file).errors == []
-    assert text_of(fresh.export()) == text_of(ctx.export())
+    assert text_of(fresh.export()) == text_of(hold.export())
     assert [row["status"] for row in fresh.export()["invalidations"]] == ["dismissed"]
 
 
@@ -114,31 +114,31 @@ WHOLE = b'{"memories": [{"id": "m-1", "title": "One", "content": "first", "tier"
     ],
 )
 def test_a_file_that_is_no_whole_export_changes_nothing(open_store: Open, tmp_path: Path, content: bytes) -> None:
-    ctx, file = open_store("hold"), tmp_path / "broken.json"
+    hold, file = open_store("hold"), tmp_path / "broken.json"
     file.write_bytes(content)
     with pytest.raises(Invalid):
-        ctx.import_file(file=str(file))
-    assert ctx.stats().changes == 0
+        hold.import_file(file=str(file))
+    assert hold.stats().changes == 0
 
 
 def test_a_number_is_whole_wherever_the_file_is_read_on(open_store: Open, tmp_path: Path) -> None:
-    ctx, file = open_store("hold"), tmp_path / "numbers.json"
+    hold, file = open_store("hold"), tmp_path / "numbers.json"
     begin = '{"memories": [], "boards": ['
     file.write_text(begin + " " * (CHUNK_CHARS - len(begin) - 2) + "12345]}")
-    assert ctx.import_file(file=str(file)).kept == ["boards"]
-    assert ctx.export()["boards"] == [12345]
+    assert hold.import_file(file=str(file)).kept == ["boards"]
+    assert hold.export()["boards"] == [12345]
 
 
 def test_a_row_that_is_refused_is_named_by_its_place_in_the_file(open_store: Open, tmp_path: Path) -> None:
-    ctx, file = open_store("hold"), tmp_path / "some.json"
+    hold, file = open_store("hold"), tmp_path / "some.json"
     rows = [memory(), memory(id="m-2", content=" "), memory(id="m-3", title="Three")]
     odd = '{"id": "m-4", "title": "\\ud800", "content": "x"}'
     text = json.dumps({"memories": rows, "links": [], "boards": [1], "flag": {"a": 1}}).replace("}],", f"}}, {odd}],")
     file.write_text(text)
-    answer = ctx.import_file(file=str(file))
+    answer = hold.import_file(file=str(file))
     assert [(one.array, one.index, one.code) for one in answer.errors] == [
         ("memories", 1, "VALIDATION_FAILED"),
         ("memories", 3, "VALIDATION_FAILED"),
     ]
     assert (answer.imported, answer.rejected, answer.kept) == (2, 2, ["boards", "flag"])
-    assert (ctx.export()["boards"], ctx.export()["flag"]) == ([1], {"a": 1})
+    assert (hold.export()["boards"], hold.export()["flag"]) == ([1], {"a": 1})

@@ -91,11 +91,11 @@ FOREIGN: dict[str, Any] = {
 
 
 def test_another_programs_export_is_read_and_what_we_do_not_know_of_it_is_written_again(open_store: Open) -> None:
-    ctx = open_store("foreign")
-    answer = import_envelope(ctx, FOREIGN)
+    hold = open_store("foreign")
+    answer = import_envelope(hold, FOREIGN)
     assert (counts(answer), answer.errors) == ((3, 0, 0, 0, 0), [])
     assert answer.kept == ["channels", "future_flag"]
-    exported = ctx.export()
+    exported = hold.export()
     assert {name: exported[name] for name in answer.kept} == {name: FOREIGN[name] for name in answer.kept}
     mined = next(row for row in exported["memories"] if row["id"] == "m-1")
     given = FOREIGN["memories"][0]
@@ -139,16 +139,16 @@ def test_another_programs_export_makes_the_whole_trip_unchanged_from_then_on(ope
 
 
 def test_a_foreign_memory_is_an_ordinary_one_here(open_store: Open) -> None:
-    ctx = open_store("foreign")
-    import_envelope(ctx, FOREIGN)
-    mined = ctx.get("m-1")
+    hold = open_store("foreign")
+    import_envelope(hold, FOREIGN)
+    mined = hold.get("m-1")
     assert (mined.source, mined.memory_kind, mined.agent_id, mined.scope) == (
         "import",
         "observation",
         "host:box:pid-1",
         "team",
     )
-    put_away = ctx.archive_list().archived[0]
+    put_away = hold.archive_list().archived[0]
     assert (put_away.id, put_away.tier, put_away.archive_reason, put_away.updated_at) == (
         "m-3",
         "short",
@@ -159,8 +159,8 @@ def test_a_foreign_memory_is_an_ordinary_one_here(open_store: Open) -> None:
 
 
 def test_a_first_form_is_not_written_any_more_once_we_know_better(open_store: Open) -> None:
-    ctx = open_store("foreign")
-    import_envelope(ctx, FOREIGN)
-    ctx.update("m-1", kind="lesson", citations=[])
-    row = next(row for row in ctx.export()["memories"] if row["id"] == "m-1")
+    hold = open_store("foreign")
+    import_envelope(hold, FOREIGN)
+    hold.update("m-1", kind="lesson", citations=[])
+    row = next(row for row in hold.export()["memories"] if row["id"] == "m-1")
     assert (row["memory_kind"], row["citations"], row["source"]) == ("lesson", [], "mine-slack")

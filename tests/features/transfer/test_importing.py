@@ -29,9 +29,9 @@ from holdfast.surfaces import error_responses
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_no_envelope_that_we_read_is_refused(ctx: holdfast.Holdfast, envelope: Any, field: str) -> None:
+def test_what_is_no_envelope_that_we_read_is_refused(hold: holdfast.Holdfast, envelope: Any, field: str) -> None:
     with pytest.raises(Invalid) as refused:
-        import_envelope(ctx, envelope)
+        import_envelope(hold, envelope)
     assert refused.value.details == {"fields": [field]}
 
 
@@ -54,25 +54,25 @@ def test_what_is_no_envelope_that_we_read_is_refused(ctx: holdfast.Holdfast, env
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_a_rejected_row_is_named_and_all_others_go_in(ctx: holdfast.Holdfast, wrong: Any, said: str) -> None:
+def test_a_rejected_row_is_named_and_all_others_go_in(hold: holdfast.Holdfast, wrong: Any, said: str) -> None:
     rows = [memory(id=f"m-{number}", title=f"Title {number}") for number in range(20)]
     rows[7] |= wrong
-    answer = import_envelope(ctx, {"memories": rows})
+    answer = import_envelope(hold, {"memories": rows})
     assert counts(answer) == (19, 0, 0, 0, 1)
     (error,) = answer.errors
     assert (error.array, error.index, error.code) == ("memories", 7, "VALIDATION_FAILED")
     assert error.error.startswith(said)
-    assert ctx.stats().total == 19
+    assert hold.stats().total == 19
 
 
 @pytest.mark.parametrize("row", [None, 5, "text", [], {}], ids=repr)
-def test_a_row_that_is_no_row_is_named(ctx: holdfast.Holdfast, row: Any) -> None:
+def test_a_row_that_is_no_row_is_named(hold: holdfast.Holdfast, row: Any) -> None:
     arrays = ("memories", "archived", "agents", "entities", "links", "namespaces", "grants", "notices")
-    answer = import_envelope(ctx, {name: [row] for name in arrays})
+    answer = import_envelope(hold, {name: [row] for name in arrays})
     assert [(error.array, error.code) for error in answer.errors] == [(name, "VALIDATION_FAILED") for name in arrays]
 
 
-def test_links_to_themselves_or_to_nothing_are_named(ctx: holdfast.Holdfast) -> None:
+def test_links_to_themselves_or_to_nothing_are_named(hold: holdfast.Holdfast) -> None:
     links = [
         ("m-1", "m-1", "related_to"),
         ("m-1", "m-9", "related_to"),
@@ -80,7 +80,7 @@ def test_links_to_themselves_or_to_nothing_are_named(ctx: holdfast.Holdfast) -> 
         ("m-1", "m-2", "x"),
     ]
     rows = [{"source_id": source, "target_id": target, "relation": relation} for source, target, relation in links]
-    answer = import_envelope(ctx, {"memories": [memory(), memory(id="m-2", title="Two")], "links": rows})
+    answer = import_envelope(hold, {"memories": [memory(), memory(id="m-2", title="Two")], "links": rows})
     assert [(error.index, error.code, error.error) for error in answer.errors] == [
         (0, "VALIDATION_FAILED", "target_id: must differ from source_id"),
         (1, "NOT_FOUND", "target_id: there is no memory 'm-9'."),
@@ -89,22 +89,22 @@ def test_links_to_themselves_or_to_nothing_are_named(ctx: holdfast.Holdfast) -> 
     ]
 
 
-def test_links_that_run_in_a_circle_are_taken_in(ctx: holdfast.Holdfast) -> None:
+def test_links_that_run_in_a_circle_are_taken_in(hold: holdfast.Holdfast) -> None:
     rows = [memory(id=f"m-{number}", title=f"Title {number}") for number in range(3)]
     circle = [
         {"source_id": f"m-{number}", "target_id": f"m-{(number + 1) % 3}", "relation": "related_to"}
         for number in range(3)
     ]
-    assert import_envelope(ctx, {"memories": rows, "links": circle}).arrays["links"].imported == 3
+    assert import_envelope(hold, {"memories": rows, "links": circle}).arrays["links"].imported == 3
 
 
-def test_nothing_that_is_taken_in_reflects_on_itself(ctx: holdfast.Holdfast) -> None:
+def test_nothing_that_is_taken_in_reflects_on_itself(hold: holdfast.Holdfast) -> None:
     rows = [memory(id=f"m-{number}", title=f"Title {number}") for number in range(3)]
     circle = [
         {"source_id": f"m-{number}", "target_id": f"m-{(number + 1) % 3}", "relation": "reflects_on"}
         for number in range(3)
     ]
-    answer = import_envelope(ctx, {"memories": rows, "links": circle})
+    answer = import_envelope(hold, {"memories": rows, "links": circle})
     assert [(error.array, error.index, error.code) for error in answer.errors] == [
         ("links", 2, "REFLECTION_CYCLE_DETECTED")
     ]
@@ -129,20 +129,20 @@ def test_memories_of_an_untrusted_source_become_the_importers(rich: holdfast.Hol
 
 
 def test_an_expired_memory_is_taken_in_without_its_title(open_store: Open, clock: Clock) -> None:
-    ctx = open_store("expiry")
-    ctx.store(title="One", content="live", namespace="elsewhere")
-    answer = import_envelope(ctx, {"memories": [memory(tier="short", expires_at="2026-01-01T00:00:00Z")]})
+    hold = open_store("expiry")
+    hold.store(title="One", content="live", namespace="elsewhere")
+    answer = import_envelope(hold, {"memories": [memory(tier="short", expires_at="2026-01-01T00:00:00Z")]})
     assert counts(answer) == (1, 0, 0, 0, 0)
-    assert [(row.title, row.content) for row in ctx.list().memories] == [("One", "live")]
-    assert [row.content for row in ctx.archive_list().archived] == ["first"]
+    assert [(row.title, row.content) for row in hold.list().memories] == [("One", "live")]
+    assert [row.content for row in hold.archive_list().archived] == ["first"]
 
 
 def test_times_begin_anew_unless_they_are_to_be_kept(open_store: Open, clock: Clock) -> None:
-    ctx = open_store("times")
+    hold = open_store("times")
     import_envelope(
-        ctx, {"memories": [memory(created_at="2020-01-01T00:00:00Z", version=9)]}, preserve_timestamps=False
+        hold, {"memories": [memory(created_at="2020-01-01T00:00:00Z", version=9)]}, preserve_timestamps=False
     )
-    row = ctx.get("m-1")
+    row = hold.get("m-1")
     assert (row.created_at[:4], row.version) == ("2026", 1)
 
 
@@ -155,19 +155,19 @@ def test_a_dry_run_says_the_same_and_leaves_nothing(rich: holdfast.Holdfast, ope
     assert msgspec.structs.replace(rehearsed, dry_run=False) == done
 
 
-def test_an_import_that_is_given_up_leaves_nothing(ctx: holdfast.Holdfast) -> None:
+def test_an_import_that_is_given_up_leaves_nothing(hold: holdfast.Holdfast) -> None:
     def stop(done: int, total: int, what: str) -> None:
         if done >= 100:
             raise OperationCancelled
 
     rows = [memory(id=f"m-{number}", title=f"Title {number}") for number in range(150)]
     with pytest.raises(OperationCancelled):
-        ctx.call("import", {"envelope": {"memories": rows}}, progress=Progress(stop))
-    assert ctx.stats().total == 0
+        hold.call("import", {"envelope": {"memories": rows}}, progress=Progress(stop))
+    assert hold.stats().total == 0
 
 
-def test_a_body_that_is_an_envelope_needs_no_name_and_keeps_its_options_beside_it(ctx: holdfast.Holdfast) -> None:
-    answer = ctx.call("import", {"memories": [memory()], "links": [], "mood": "good", "dry_run": True})
+def test_a_body_that_is_an_envelope_needs_no_name_and_keeps_its_options_beside_it(hold: holdfast.Holdfast) -> None:
+    answer = hold.call("import", {"memories": [memory()], "links": [], "mood": "good", "dry_run": True})
     assert (answer.imported, answer.kept, answer.dry_run) == (1, ["mood"], True)
 
 
@@ -180,22 +180,22 @@ def test_a_file_cut_off_anywhere_is_refused_and_nothing_changes(rich: holdfast.H
     assert fresh.stats().changes == 0
 
 
-def test_a_confined_key_takes_in_only_its_own_namespaces(ctx: holdfast.Holdfast) -> None:
-    ctx.store(title="Held", content="outside", namespace="outside")
-    outside = ctx.export()["memories"][0]
+def test_a_confined_key_takes_in_only_its_own_namespaces(hold: holdfast.Holdfast) -> None:
+    hold.store(title="Held", content="outside", namespace="outside")
+    outside = hold.export()["memories"][0]
     rows = [
         memory(namespace="team/a"),
         memory(id="m-2", title="Two"),
         {**outside, "namespace": "team", "content": "taken"},
     ]
     caller = Caller(agent="ai:admin@here", namespaces=("team",))
-    answer = ctx.call("import", {"envelope": {"memories": rows, "mood": 1}}, caller=caller)
+    answer = hold.call("import", {"envelope": {"memories": rows, "mood": 1}}, caller=caller)
     assert [(error.array, error.index, error.code) for error in answer.errors] == [
         ("memories", 1, "FORBIDDEN"),
         ("memories", 2, "FORBIDDEN"),
         ("mood", 0, "FORBIDDEN"),
     ]
-    assert ctx.get(outside["id"]).content == "outside"
+    assert hold.get(outside["id"]).content == "outside"
 
 
 @pytest.mark.parametrize("rule", ["flag", "redact", "refuse"])

@@ -90,10 +90,10 @@ def test_an_export_of_a_namespace_has_what_lies_below_it(rich: holdfast.Holdfast
     assert {row["title"] for row in rich.export(namespace="team")["memories"]} == {"Standup", "Deploy day"}
 
 
-def test_export_and_import_need_an_administrator(ctx: holdfast.Holdfast) -> None:
+def test_export_and_import_need_an_administrator(hold: holdfast.Holdfast) -> None:
     for name, arguments in (("export", {}), ("import", {"envelope": {"memories": []}})):
         with pytest.raises(holdfast.HoldfastError) as refused:
-            ctx.call(name, arguments, caller=Caller(agent="ai:writer@here", right="write"))
+            hold.call(name, arguments, caller=Caller(agent="ai:writer@here", right="write"))
         assert refused.value.code == "FORBIDDEN"
 
 

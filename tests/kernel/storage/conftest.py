@@ -42,8 +42,8 @@ def full_database(postgres: Postgres) -> str:
     """Database with a filled store, to be copied: filling costs six times as much as copying."""
     database = postgres.new_database()
     url = postgres.url(database)
-    with holdfast.open(settings=Settings(db=url, agent_id=ME.agent, embedder="none")) as ctx:
-        fill(ctx, url)
+    with holdfast.open(settings=Settings(db=url, agent_id=ME.agent, embedder="none")) as hold:
+        fill(hold, url)
     return database
 
 
@@ -86,7 +86,7 @@ def holdfast_over() -> Callable[..., Holdfast]:
 
 
 @pytest.fixture
-def ctx(store: Store, holdfast_over: Callable[..., Holdfast]) -> Holdfast:
+def hold(store: Store, holdfast_over: Callable[..., Holdfast]) -> Holdfast:
     return holdfast_over(store)
 
 

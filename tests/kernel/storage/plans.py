@@ -166,19 +166,21 @@ def one_store(engine: str, paths: pytest.TempPathFactory, request: pytest.Fixtur
         yield OpenStore(stack.enter_context(holdfast.open(settings=settings)), address)
 
 
-def ran(plans: Plans, ctx: Holdfast, parts: Sequence[SqlPart], params: dict[str, Any]) -> list[Statement]:
+def ran(plans: Plans, hold: Holdfast, parts: Sequence[SqlPart], params: dict[str, Any]) -> list[Statement]:
     """Return the statements that the engine runs for a statement joined from parts."""
-    with plans.record_statements() as seen, ctx.ctx.store.reading() as session:
+    with plans.record_statements() as seen, hold.ctx.store.reading() as session:
         session.select(parts, params)
     return [statement for statement in seen if ASKS.match(statement[0])][-1:]
 
 
-def fill(ctx: Holdfast, address: str) -> None:
+def fill(hold: Holdfast, address: str) -> None:
     """Insert enough memories for realistic PostgreSQL plans."""
-    if isinstance(ctx.ctx.store, PostgresStore):
+    if isinstance(hold.ctx.store, PostgresStore):
         for batch in range(10):
             places = [f"n{number}/{batch}" for number in range(60)]
-            ctx.bulk_store(memories=[{"title": place, "content": "some thing", "namespace": place} for place in places])
+            hold.bulk_store(
+                memories=[{"title": place, "content": "some thing", "namespace": place} for place in places]
+            )
         with raw_connection(address) as raw:
             raw.execute(LINKED)
             raw.execute(TOLD)

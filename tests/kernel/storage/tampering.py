@@ -17,17 +17,18 @@ KEPT_OUTSIDE_THE_JOURNAL = {("memory", "rowno"), ("chain", "identity")}
 JOURNALLED = ("memory", "memory_tag", "link", "alias", "memory_grant", "standard", "agent", "invalidation", "policy")
 
 
-def live_through_everything(ctx: Holdfast) -> None:
+def live_through_everything(hold: Holdfast) -> None:
     """Create journal entries of every kind."""
     first, second, third = (
-        ctx.store(title=f"Memory {n}", content=f"It says {n}.", tags=["x", "y"], metadata={"n": n}).id for n in range(3)
+        hold.store(title=f"Memory {n}", content=f"It says {n}.", tags=["x", "y"], metadata={"n": n}).id
+        for n in range(3)
     )
-    ctx.update(id=first, content="It says more.", tags=["y", "z"], priority=9)
-    ctx.update(id=first, tier="long")
-    ctx.store(title="Memory 1", content="It says something else.", metadata={"more": True})
-    ctx.bulk_store(memories=[{"title": f"Batch {n}", "content": "One of a batch."} for n in range(3)])
-    ctx.delete(id=third)
-    with ctx.ctx.transaction() as write:
+    hold.update(id=first, content="It says more.", tags=["y", "z"], priority=9)
+    hold.update(id=first, tier="long")
+    hold.store(title="Memory 1", content="It says something else.", metadata={"more": True})
+    hold.bulk_store(memories=[{"title": f"Batch {n}", "content": "One of a batch."} for n in range(3)])
+    hold.delete(id=third)
+    with hold.ctx.transaction() as write:
         now, origin = write.now, write.origin
         write.add(LINK, Link("l", first, second, "related_to", now, None, "a", now, now, origin, 1), "link")
         write.add(ALIAS, Alias("a", first, "Name", "name", now, now, origin, 1), "alias")
@@ -35,15 +36,15 @@ def live_through_everything(ctx: Holdfast) -> None:
         write.add(STANDARD, Standard("ns", first, None, now, now, origin, 1), "standard")
         write.add(AGENT, Agent("ns", "human", ("x",), now, now, origin, 1), "register")
         write.add(POLICY, Policy("ns", {"max_reflection_depth": 2}, "a", now, now, origin, 1), "policy")
-    purged = ctx.store(title="Soon purged", content="A secret.").id
-    ctx.forget(namespace="global", pattern="secret")
-    ctx.archive_purge(ids=[purged])
-    ctx.undo(change=4)
-    stands = ctx.store(title="Stands on it", content="It follows.").id
-    ctx.link(stands, second, relation="derived_from")
-    ctx.archive(ids=[second])
-    (told,) = ctx.invalidations().invalidations
-    ctx.invalidations_dismiss(ids=[told.id], reason="it holds")
+    purged = hold.store(title="Soon purged", content="A secret.").id
+    hold.forget(namespace="global", pattern="secret")
+    hold.archive_purge(ids=[purged])
+    hold.undo(change=4)
+    stands = hold.store(title="Stands on it", content="It follows.").id
+    hold.link(stands, second, relation="derived_from")
+    hold.archive(ids=[second])
+    (told,) = hold.invalidations().invalidations
+    hold.invalidations_dismiss(ids=[told.id], reason="it holds")
 
 
 def smallest_changes(value: Any) -> list[Any]:

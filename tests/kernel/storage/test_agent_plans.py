@@ -7,11 +7,11 @@ from holdfast.app import Holdfast
 
 
 @pytest.fixture
-def used_store(ctx: Holdfast) -> Holdfast:
-    ctx.conversation_say(turns=[{"role": "user", "content": "Is it on?"}], namespace="shop", principal="ann")
-    ctx.lesson_add(rule="Look before you leap, always.", domain="life", namespace="shop")
-    ctx.interaction_record(status="ok", principal="ann")
-    return ctx
+def used_store(hold: Holdfast) -> Holdfast:
+    hold.conversation_say(turns=[{"role": "user", "content": "Is it on?"}], namespace="shop", principal="ann")
+    hold.lesson_add(rule="Look before you leap, always.", domain="life", namespace="shop")
+    hold.interaction_record(status="ok", principal="ann")
+    return hold
 
 
 def test_turns_and_lessons_are_found_among_however_many_memories(plans: Plans, used_store: Holdfast) -> None:

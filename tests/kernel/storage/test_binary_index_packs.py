@@ -25,15 +25,15 @@ def open_file(file: Path) -> Holdfast:
     return holdfast.open(settings=Settings(db=str(file), agent_id="ai:tester@here", embedder="none"))
 
 
-def store_numbered(ctx: Holdfast, many: int) -> list[str]:
+def store_numbered(hold: Holdfast, many: int) -> list[str]:
     told = [{"title": f"Number {n}", "content": f"number {n}"} for n in range(many)]
-    return [id for first in range(0, many, 1000) for id in ctx.bulk_store(memories=told[first : first + 1000]).ids]
+    return [id for first in range(0, many, 1000) for id in hold.bulk_store(memories=told[first : first + 1000]).ids]
 
 
-def keep(ctx: Holdfast, ids: list[str], model: str = "one") -> None:
+def keep(hold: Holdfast, ids: list[str], model: str = "one") -> None:
     """Replace the vectors of memories."""
     table = numpy.random.default_rng(len(ids)).standard_normal((len(ids), 64)).astype("<f4")
-    with ctx.ctx.store.transaction() as session:
+    with hold.ctx.store.transaction() as session:
         hashes = {one.id: one.text_hash for one in vectors.filter_due(session, "none yet", ids)}
         rows = [Vector(row.tobytes()) for row in table / numpy.linalg.norm(table, axis=1, keepdims=True)]
         made = zip(ids, rows, strict=True)
@@ -42,46 +42,46 @@ def keep(ctx: Holdfast, ids: list[str], model: str = "one") -> None:
         )
 
 
-def drop(ctx: Holdfast, ids: list[str]) -> None:
-    with ctx.ctx.store.transaction() as session:
+def drop(hold: Holdfast, ids: list[str]) -> None:
+    with hold.ctx.store.transaction() as session:
         for id in ids:
             vectors.drop_embeddings(session, id)
 
 
-def read(ctx: Holdfast, signs: BinaryIndex, model: str = "one") -> Read:
-    with ctx.ctx.reading() as session:
+def read(hold: Holdfast, signs: BinaryIndex, model: str = "one") -> Read:
+    with hold.ctx.reading() as session:
         assert isinstance(session, SqliteSession)
         table = signs.current(session, model, 8)
     columns = (table.numbers[: table.used], table.rows[: table.used], table.words[:, : table.used].T)
     return [(int(number), int(row), words.tobytes()) for number, row, words in zip(*columns, strict=True)]
 
 
-def rows(ctx: Holdfast, model: str = "one") -> Read:
+def rows(hold: Holdfast, model: str = "one") -> Read:
     sql = "select number, rowno, signs from embedding_sign where model = :model order by number"
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         return [tuple(row) for row in session.query_sql(sql, {"model": model})]
 
 
-def packs(ctx: Holdfast) -> dict[int, bytes]:
-    with ctx.ctx.reading() as session:
+def packs(hold: Holdfast) -> dict[int, bytes]:
+    with hold.ctx.reading() as session:
         return dict(session.query_sql("select block, packed from embedding_pack where model = 'one'", {}))
 
 
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     file = tmp_path_factory.mktemp("crowd") / "memory.db"
-    with open_file(file) as ctx:
-        ids = store_numbered(ctx, MANY)
-        keep(ctx, ids)
+    with open_file(file) as hold:
+        ids = store_numbered(hold, MANY)
+        keep(hold, ids)
     return file, ids
 
 
 @pytest.fixture
 def many(crowd: tuple[Path, list[str]], tmp_path: Path) -> Iterator[Holdfast]:
-    with open_file(crowd[0]) as ctx:
-        ctx.ctx.store.snapshot(tmp_path / "memory.db")
-    with open_file(tmp_path / "memory.db") as ctx:
-        yield ctx
+    with open_file(crowd[0]) as hold:
+        hold.ctx.store.snapshot(tmp_path / "memory.db")
+    with open_file(tmp_path / "memory.db") as hold:
+        yield hold
 
 
 @pytest.fixture

@@ -42,9 +42,9 @@ def mixture(seed: int, many: int, dim: int, clusters: int) -> "numpy.ndarray[Any
     return (found / numpy.linalg.norm(found, axis=1, keepdims=True)).astype("<f4")
 
 
-def put_vectors(ctx: Holdfast, ids: list[str], table: "numpy.ndarray[Any, Any]", model: str = "one") -> None:
+def put_vectors(hold: Holdfast, ids: list[str], table: "numpy.ndarray[Any, Any]", model: str = "one") -> None:
     """Store the vectors of memories."""
-    with ctx.ctx.store.transaction() as session:
+    with hold.ctx.store.transaction() as session:
         due = {one.id: one for one in vectors.filter_due(session, model, ids)}
         vectors.put_embeddings(
             session,
@@ -55,22 +55,22 @@ def put_vectors(ctx: Holdfast, ids: list[str], table: "numpy.ndarray[Any, Any]",
         )
 
 
-def store_numbered(ctx: Holdfast, many: int, **more: Any) -> list[str]:
+def store_numbered(hold: Holdfast, many: int, **more: Any) -> list[str]:
     ids: list[str] = []
     for first in range(len(ids), many, 500):
         told = [
             {"title": f"{more.get('namespace', '')} {n}", "content": f"number {n}", **more}
             for n in range(first, min(first + 500, many))
         ]
-        ids += ctx.bulk_store(memories=told).ids
+        ids += hold.bulk_store(memories=told).ids
     return ids
 
 
 def near(
-    ctx: Holdfast, vector: Vector, which: Filter = EVERYTHING, *, limit: int = 10, model: str = "one"
+    hold: Holdfast, vector: Vector, which: Filter = EVERYTHING, *, limit: int = 10, model: str = "one"
 ) -> list[str]:
-    with ctx.ctx.reading() as session:
-        found = vectors.find_nearest(session, ME, Embedding(model, vector), which, ctx.ctx.now(), limit=limit)
+    with hold.ctx.reading() as session:
+        found = vectors.find_nearest(session, ME, Embedding(model, vector), which, hold.ctx.now(), limit=limit)
     return [id for id, _ in found]
 
 
@@ -108,14 +108,14 @@ def crowd(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Holdfast, list[str], "numpy.ndarray[Any, Any]"]]:
     """Many memories, the first few apart from the others. 100 is not a multiple of the word size."""
-    with open_address(str(tmp_path_factory.mktemp("crowd") / "memory.db")) as ctx:
-        ids = store_numbered(ctx, FEW, namespace="few", tags=["rare"]) + store_numbered(
-            ctx, MANY - FEW, namespace="many"
+    with open_address(str(tmp_path_factory.mktemp("crowd") / "memory.db")) as hold:
+        ids = store_numbered(hold, FEW, namespace="few", tags=["rare"]) + store_numbered(
+            hold, MANY - FEW, namespace="many"
         )
         table = mixture(request.param, MANY, request.param, 20)
-        put_vectors(ctx, ids, table)
-        put_vectors(ctx, ids[::2], mixture(1, MANY // 2, 256, 20), "other")
-        yield ctx, ids, table
+        put_vectors(hold, ids, table)
+        put_vectors(hold, ids[::2], mixture(1, MANY // 2, 256, 20), "other")
+        yield hold, ids, table
 
 
 def questions(table: "numpy.ndarray[Any, Any]", many: int) -> Iterator["numpy.ndarray[Any, Any]"]:
@@ -133,10 +133,10 @@ Crowd = tuple[Holdfast, list[str], "numpy.ndarray[Any, Any]"]
 
 
 def test_of_the_ten_nearest_at_least_nine_are_found_and_the_nearest_first(crowd: Crowd) -> None:
-    ctx, ids, table = crowd
+    hold, ids, table = crowd
     shares = []
     for asked in questions(table, 20):
-        found, expected = near(ctx, unit_vector(asked.tolist())), [ids[at] for at in best_of(table, asked, 10)]
+        found, expected = near(hold, unit_vector(asked.tolist())), [ids[at] for at in best_of(table, asked, 10)]
         assert found[0] == expected[0]
         shares.append(len(set(found) & set(expected)))
     assert sum(shares) >= 9 * len(shares)
@@ -146,48 +146,48 @@ def test_of_the_ten_nearest_at_least_nine_are_found_and_the_nearest_first(crowd:
 @pytest.mark.parametrize("which", [Filter(namespace="few"), Filter(under="few"), Filter(tags=("rare",))], ids=str)
 def test_a_filter_that_leaves_few_finds_what_an_exhaustive_search_finds(crowd: Crowd, which: Filter) -> None:
     assert FEW < MIN_MEASURED
-    ctx, ids, table = crowd
+    hold, ids, table = crowd
     for asked in questions(table, 10):
         expected = [ids[at] for at in best_of(table[:FEW], asked, FEW)]
-        assert near(ctx, unit_vector(asked.tolist()), which, limit=5) == expected[:5]
-        assert near(ctx, unit_vector(asked.tolist()), which, limit=100) == expected
+        assert near(hold, unit_vector(asked.tolist()), which, limit=5) == expected[:5]
+        assert near(hold, unit_vector(asked.tolist()), which, limit=100) == expected
 
 
 def test_all_that_is_there_is_found_if_it_is_asked_for(crowd: Crowd) -> None:
-    ctx, ids, table = crowd
+    hold, ids, table = crowd
     asked = next(questions(table, 1))
-    assert near(ctx, unit_vector(asked.tolist()), limit=2 * MANY) == [ids[at] for at in best_of(table, asked, MANY)]
+    assert near(hold, unit_vector(asked.tolist()), limit=2 * MANY) == [ids[at] for at in best_of(table, asked, MANY)]
 
 
 def test_the_vectors_of_another_model_are_not_among_them(crowd: Crowd) -> None:
-    ctx, ids, table = crowd
+    hold, ids, table = crowd
     other = mixture(1, MANY // 2, 256, 20)
     for asked in questions(other, 5):
-        found = near(ctx, unit_vector(asked.tolist()), model="other")
+        found = near(hold, unit_vector(asked.tolist()), model="other")
         assert found[0] == ids[::2][best_of(other, asked, 1)[0]]
         assert set(found) <= set(ids[::2])
-    assert near(ctx, unit_vector([1.0] * table.shape[1]), model="nobody's") == []
+    assert near(hold, unit_vector([1.0] * table.shape[1]), model="nobody's") == []
 
 
-def test_what_another_model_adds_is_read_once_and_not_for_each_question(ctx: Holdfast) -> None:
-    ids = store_numbered(ctx, 20)
-    put_vectors(ctx, ids, mixture(1, 20, 64, 2))
-    put_vectors(ctx, ids, mixture(2, 20, 64, 2), "other")
-    store = ctx.ctx.store
+def test_what_another_model_adds_is_read_once_and_not_for_each_question(hold: Holdfast) -> None:
+    ids = store_numbered(hold, 20)
+    put_vectors(hold, ids, mixture(1, 20, 64, 2))
+    put_vectors(hold, ids, mixture(2, 20, 64, 2), "other")
+    store = hold.ctx.store
     assert isinstance(store, SqliteStore)
     asked = unit_vector([1.0] * 64)
-    before = near(ctx, asked)
+    before = near(hold, asked)
     with SqlitePlans(store).record_statements() as seen:
-        assert near(ctx, asked) == before
+        assert near(hold, asked) == before
     assert [sql for sql, _ in seen if "number > :after" in sql] == []
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 63, 64, 65, 127, 129])
-def test_vectors_of_any_number_of_dimensions_are_found_in_their_order(ctx: Holdfast, dim: int) -> None:
-    ids, table = store_numbered(ctx, 30), mixture(dim, 30, dim, 3)
-    put_vectors(ctx, ids, table)
+def test_vectors_of_any_number_of_dimensions_are_found_in_their_order(hold: Holdfast, dim: int) -> None:
+    ids, table = store_numbered(hold, 30), mixture(dim, 30, dim, 3)
+    put_vectors(hold, ids, table)
     for asked in mixture(9, 3, dim, 3):
-        found = near(ctx, Vector(asked.tobytes()), limit=30)
+        found = near(hold, Vector(asked.tobytes()), limit=30)
         cosines = {id: float(row @ asked) for id, row in zip(ids, table, strict=True)}
         assert [cosines[id] for id in found] == pytest.approx(sorted(cosines.values(), reverse=True), abs=1e-6)
 
@@ -221,25 +221,25 @@ def other_process(address: str) -> Callable[..., str]:
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"], indirect=True)
 def test_what_another_process_just_stored_changed_or_deleted_is_known_to_the_next_question(
-    ctx: Holdfast, other_process: Callable[..., str]
+    hold: Holdfast, other_process: Callable[..., str]
 ) -> None:
-    ids = store_numbered(ctx, 3)
-    put_vectors(ctx, ids, numpy.array([[0.9, 0.4, 0], [0, 1, 0], [-0.9, 0.4, 0]], "<f4"))
+    ids = store_numbered(hold, 3)
+    put_vectors(hold, ids, numpy.array([[0.9, 0.4, 0], [0, 1, 0], [-0.9, 0.4, 0]], "<f4"))
     asked = unit_vector([1, 0, 0])
-    assert near(ctx, asked, limit=1) == ids[:1]
+    assert near(hold, asked, limit=1) == ids[:1]
     new = other_process("store")
-    assert near(ctx, asked, limit=1) == [new]
+    assert near(hold, asked, limit=1) == [new]
     other_process("turn", new)
-    assert near(ctx, asked) == [ids[0], ids[1], ids[2], new]
+    assert near(hold, asked) == [ids[0], ids[1], ids[2], new]
     other_process("change", new)
-    assert near(ctx, asked) == ids
+    assert near(hold, asked) == ids
     other_process("delete", ids[0])
-    assert near(ctx, asked) == ids[1:]
+    assert near(hold, asked) == ids[1:]
 
 
-def read_binary_index(ctx: Holdfast) -> dict[int, bytes]:
+def read_binary_index(hold: Holdfast) -> dict[int, bytes]:
     """Return the bits in memory by number."""
-    store = ctx.ctx.store
+    store = hold.ctx.store
     assert isinstance(store, SqliteStore)
     return {
         int(number): column.tobytes()
@@ -248,48 +248,48 @@ def read_binary_index(ctx: Holdfast) -> dict[int, bytes]:
     }
 
 
-def in_the_file(ctx: Holdfast) -> dict[int, bytes]:
-    with ctx.ctx.reading() as session:
+def in_the_file(hold: Holdfast) -> dict[int, bytes]:
+    with hold.ctx.reading() as session:
         return dict(session.query_sql("select number, signs from embedding_sign", {}))
 
 
-def test_memory_lets_go_of_the_signs_of_what_is_gone(ctx: Holdfast) -> None:
-    ids, table = store_numbered(ctx, 300), mixture(3, 300, 64, 3)
-    put_vectors(ctx, ids, table)
-    near(ctx, Vector(table[0].tobytes()))
-    assert len(read_binary_index(ctx)) == 300
-    with ctx.ctx.store.transaction() as session:
+def test_memory_lets_go_of_the_signs_of_what_is_gone(hold: Holdfast) -> None:
+    ids, table = store_numbered(hold, 300), mixture(3, 300, 64, 3)
+    put_vectors(hold, ids, table)
+    near(hold, Vector(table[0].tobytes()))
+    assert len(read_binary_index(hold)) == 300
+    with hold.ctx.store.transaction() as session:
         for id in ids[20:]:
             vectors.drop_embeddings(session, id)
-    assert set(near(ctx, Vector(table[0].tobytes()), limit=20)) == set(ids[:20])
-    assert read_binary_index(ctx) == in_the_file(ctx)
-    put_vectors(ctx, ids[20:40], table[20:40])
-    assert near(ctx, Vector(table[30].tobytes()), limit=1) == [ids[30]]
-    assert read_binary_index(ctx) == in_the_file(ctx)
+    assert set(near(hold, Vector(table[0].tobytes()), limit=20)) == set(ids[:20])
+    assert read_binary_index(hold) == in_the_file(hold)
+    put_vectors(hold, ids[20:40], table[20:40])
+    assert near(hold, Vector(table[30].tobytes()), limit=1) == [ids[30]]
+    assert read_binary_index(hold) == in_the_file(hold)
 
 
-def test_a_vector_that_was_made_anew_is_found_by_the_new_one_only(ctx: Holdfast) -> None:
-    ids, table = store_numbered(ctx, 200), mixture(4, 200, 64, 4)
-    put_vectors(ctx, ids, table)
-    near(ctx, Vector(table[0].tobytes()))
-    with ctx.ctx.store.transaction() as session:
+def test_a_vector_that_was_made_anew_is_found_by_the_new_one_only(hold: Holdfast) -> None:
+    ids, table = store_numbered(hold, 200), mixture(4, 200, 64, 4)
+    put_vectors(hold, ids, table)
+    near(hold, Vector(table[0].tobytes()))
+    with hold.ctx.store.transaction() as session:
         (one,) = vectors.filter_due(session, "none yet", [ids[7]])
         vectors.put_embeddings(
             session, [vectors.PassageEmbedding(one.id, "one", 0, 5, 64, one.text_hash, 0, unit_vector([1.0] * 64))]
         )
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         asked = Embedding("one", unit_vector([1.0] * 64))
-        ((first, cosine), *_) = vectors.find_nearest(session, ME, asked, EVERYTHING, ctx.ctx.now(), limit=1)
+        ((first, cosine), *_) = vectors.find_nearest(session, ME, asked, EVERYTHING, hold.ctx.now(), limit=1)
         assert (first, cosine) == (ids[7], pytest.approx(1))
         ((_, before),) = vectors.find_nearest(
-            session, ME, Embedding("one", Vector(table[7].tobytes())), EVERYTHING, ctx.ctx.now(), limit=1
+            session, ME, Embedding("one", Vector(table[7].tobytes())), EVERYTHING, hold.ctx.now(), limit=1
         )
     assert before < 0.999
 
 
-def test_what_a_writer_finds_and_takes_back_is_not_remembered(ctx: Holdfast) -> None:
-    (one, other) = store_numbered(ctx, 2)
-    put_vectors(ctx, [other], numpy.array([[0, 1, 0]], "<f4"))
+def test_what_a_writer_finds_and_takes_back_is_not_remembered(hold: Holdfast) -> None:
+    (one, other) = store_numbered(hold, 2)
+    put_vectors(hold, [other], numpy.array([[0, 1, 0]], "<f4"))
 
     def put(session: Any, numbers: list[float]) -> None:
         (due,) = vectors.filter_due(session, "one", [one])
@@ -297,60 +297,60 @@ def test_what_a_writer_finds_and_takes_back_is_not_remembered(ctx: Holdfast) -> 
             session, [vectors.PassageEmbedding(one, "one", 0, 5, 3, due.text_hash, 0, unit_vector(numbers))]
         )
 
-    with suppress(ZeroDivisionError), ctx.ctx.store.transaction() as session:
+    with suppress(ZeroDivisionError), hold.ctx.store.transaction() as session:
         put(session, [1, 0, 0])
         asked = Embedding("one", unit_vector([1, 0, 0]))
-        assert vectors.find_nearest(session, ME, asked, EVERYTHING, ctx.ctx.now(), limit=1)[0][0] == one
+        assert vectors.find_nearest(session, ME, asked, EVERYTHING, hold.ctx.now(), limit=1)[0][0] == one
         raise ZeroDivisionError
-    assert near(ctx, unit_vector([1, 0, 0])) == [other]
-    with ctx.ctx.store.transaction() as session:
+    assert near(hold, unit_vector([1, 0, 0])) == [other]
+    with hold.ctx.store.transaction() as session:
         put(session, [-1, 0, 0])
-    near(ctx, unit_vector([-1, 0, 0]))
-    assert read_binary_index(ctx) == in_the_file(ctx)
+    near(hold, unit_vector([-1, 0, 0]))
+    assert read_binary_index(hold) == in_the_file(hold)
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"], indirect=True)
-def test_a_restored_store_gives_no_vectors_of_the_one_before_it(ctx: Holdfast, address: str) -> None:
-    ids, table = store_numbered(ctx, 160), mixture(6, 160, 64, 8)
-    put_vectors(ctx, ids[:80], table[:80])
+def test_a_restored_store_gives_no_vectors_of_the_one_before_it(hold: Holdfast, address: str) -> None:
+    ids, table = store_numbered(hold, 160), mixture(6, 160, 64, 8)
+    put_vectors(hold, ids[:80], table[:80])
     with open_address(address) as other:
-        snapshot = ctx.backup().snapshot
-        with ctx.ctx.store.transaction() as session:
+        snapshot = hold.backup().snapshot
+        with hold.ctx.store.transaction() as session:
             for id in ids[:80]:
                 vectors.drop_embeddings(session, id)
-        put_vectors(ctx, ids[80:], table[80:])
-        for one in (ctx, other):
+        put_vectors(hold, ids[80:], table[80:])
+        for one in (hold, other):
             assert near(one, Vector(table[100].tobytes()), limit=1) == [ids[100]]
             assert set(near(one, Vector(table[0].tobytes()), limit=200)) == set(ids[80:])
-        ctx.restore(snapshot)
-        for one in (ctx, other):
+        hold.restore(snapshot)
+        for one in (hold, other):
             assert set(near(one, Vector(table[100].tobytes()), limit=200)) == set(ids[:80])
             assert near(one, Vector(table[7].tobytes()), limit=1) == [ids[7]]
-        put_vectors(ctx, ids[80:], table[:79:-1])
-        for one in (ctx, other):
+        put_vectors(hold, ids[80:], table[:79:-1])
+        for one in (hold, other):
             assert near(one, Vector(table[100].tobytes()), limit=1) == [ids[80 + 159 - 100]]
 
 
-def test_a_file_that_was_put_in_the_place_of_another_is_read_anew(ctx: Holdfast, db: str, tmp_path: Path) -> None:
-    ids, table = store_numbered(ctx, 160), mixture(7, 160, 64, 8)
-    put_vectors(ctx, ids[:80], table[:80])
-    near(ctx, Vector(table[0].tobytes()))
+def test_a_file_that_was_put_in_the_place_of_another_is_read_anew(hold: Holdfast, db: str, tmp_path: Path) -> None:
+    ids, table = store_numbered(hold, 160), mixture(7, 160, 64, 8)
+    put_vectors(hold, ids[:80], table[:80])
+    near(hold, Vector(table[0].tobytes()))
     copy = tmp_path / "copy.db"
-    ctx.ctx.store.snapshot(copy)
-    put_vectors(ctx, ids[80:], table[80:])
-    assert near(ctx, Vector(table[100].tobytes()), limit=1) == [ids[100]]
+    hold.ctx.store.snapshot(copy)
+    put_vectors(hold, ids[80:], table[80:])
+    assert near(hold, Vector(table[100].tobytes()), limit=1) == [ids[100]]
     with open_address(str(copy)) as aside:
         put_vectors(aside, ids[80:], table[:79:-1])
     for left in ("-wal", "-shm"):
         Path(f"{db}{left}").unlink(missing_ok=True)
     copy.rename(db)
-    assert near(ctx, Vector(table[100].tobytes()), limit=1) == [ids[80 + 159 - 100]]
-    assert read_binary_index(ctx) == in_the_file(ctx)
+    assert near(hold, Vector(table[100].tobytes()), limit=1) == [ids[80 + 159 - 100]]
+    assert read_binary_index(hold) == in_the_file(hold)
 
 
-def test_many_threads_search_while_one_writes(ctx: Holdfast) -> None:
-    ids, table = store_numbered(ctx, 400), mixture(8, 400, 64, 8)
-    put_vectors(ctx, ids[:100], table[:100])
+def test_many_threads_search_while_one_writes(hold: Holdfast) -> None:
+    ids, table = store_numbered(hold, 400), mixture(8, 400, 64, 8)
+    put_vectors(hold, ids[:100], table[:100])
     begin, done = threading.Barrier(5), threading.Event()
 
     def search(number: int) -> int:
@@ -358,7 +358,7 @@ def test_many_threads_search_while_one_writes(ctx: Holdfast) -> None:
         asked = 0
         while not done.is_set() or asked < 3:
             at = (number + 4 * asked) % 100
-            assert near(ctx, Vector(table[at].tobytes()), limit=3)[0] == ids[at]
+            assert near(hold, Vector(table[at].tobytes()), limit=3)[0] == ids[at]
             asked += 1
         return asked
 
@@ -367,12 +367,12 @@ def test_many_threads_search_while_one_writes(ctx: Holdfast) -> None:
         begin.wait()
         try:
             for first in range(100, 400, 20):
-                put_vectors(ctx, ids[first : first + 20], table[first : first + 20])
-                with ctx.ctx.store.transaction() as session:
+                put_vectors(hold, ids[first : first + 20], table[first : first + 20])
+                with hold.ctx.store.transaction() as session:
                     for id in ids[first : first + 10]:
                         vectors.drop_embeddings(session, id)
         finally:
             done.set()
         assert all(one.result() >= 3 for one in searching)
     live = set(ids[:100]) | {id for first in range(110, 400, 20) for id in ids[first : first + 10]}
-    assert set(near(ctx, Vector(table[0].tobytes()), limit=400)) == live
+    assert set(near(hold, Vector(table[0].tobytes()), limit=400)) == live

@@ -32,9 +32,9 @@ def given_up() -> threading.Event:
     return stop
 
 
-def breaks(ctx: Holdfast) -> list[journal.JournalFault]:
-    with ctx.ctx.reading() as session:
-        return history.verify(ctx.ctx, session)
+def breaks(hold: Holdfast) -> list[journal.JournalFault]:
+    with hold.ctx.reading() as session:
+        return history.verify(hold.ctx, session)
 
 
 @pytest.fixture
@@ -56,10 +56,10 @@ def key(engine: str, store: Store, address: str) -> Callable[[bytes | None], Non
     return put
 
 
-def test_entries_are_numbered_without_gaps_in_the_order_of_commits(ctx: Holdfast, store: Store) -> None:
-    one = ctx.store(title="One", content="first").id
-    ctx.bulk_store(memories=[{"title": "Two", "content": "second"}, {"title": "Three", "content": "third"}])
-    ctx.update(id=one, content="again")
+def test_entries_are_numbered_without_gaps_in_the_order_of_commits(hold: Holdfast, store: Store) -> None:
+    one = hold.store(title="One", content="first").id
+    hold.bulk_store(memories=[{"title": "Two", "content": "second"}, {"title": "Three", "content": "third"}])
+    hold.update(id=one, content="again")
     found = entries(store)
     assert [(entry.seq, entry.n, entry.batch, entry.op) for entry in found] == [
         (1, 1, 1, "store"),
@@ -70,33 +70,33 @@ def test_entries_are_numbered_without_gaps_in_the_order_of_commits(ctx: Holdfast
     assert {entry.origin for entry in found} == {found[0].origin}
 
 
-def test_what_was_rolled_back_leaves_no_gap(ctx: Holdfast, store: Store) -> None:
-    ctx.store(title="One", content="first")
+def test_what_was_rolled_back_leaves_no_gap(hold: Holdfast, store: Store) -> None:
+    hold.store(title="One", content="first")
     with pytest.raises(OperationCancelled):
-        ctx.call("store", {"title": "Not kept", "content": "given up"}, progress=Progress(stop=given_up()))
-    ctx.store(title="Two", content="second")
+        hold.call("store", {"title": "Not kept", "content": "given up"}, progress=Progress(stop=given_up()))
+    hold.store(title="Two", content="second")
     assert [(entry.seq, entry.n) for entry in entries(store)] == [(1, 1), (2, 2)]
 
 
 def test_kept_at_never_decreases_though_the_clock_does(store: Store, holdfast_over: Callable[..., Holdfast]) -> None:
     clock = [10 * HOUR]
-    ctx = holdfast_over(store, now=lambda: clock[0])
+    hold = holdfast_over(store, now=lambda: clock[0])
     for clock[0] in (10 * HOUR, 9 * HOUR, 11 * HOUR):
-        ctx.store(title=f"At {clock[0]}", content="x")
+        hold.store(title=f"At {clock[0]}", content="x")
     assert [entry.kept_at // HOUR for entry in entries(store)] == [10, 10, 11]
 
 
-def test_an_untouched_journal_verifies(ctx: Holdfast) -> None:
-    assert breaks(ctx) == []
+def test_an_untouched_journal_verifies(hold: Holdfast) -> None:
+    assert breaks(hold) == []
     for number in range(5):
-        ctx.store(title=f"Title {number}", content="something")
-    assert breaks(ctx) == []
+        hold.store(title=f"Title {number}", content="something")
+    assert breaks(hold) == []
 
 
 def test_two_copies_of_a_store_go_on_as_two_new_incarnations_of_its_node(
-    ctx: Holdfast, store: Store, holdfast_over: Callable[..., Holdfast], tmp_path: Path
+    hold: Holdfast, store: Store, holdfast_over: Callable[..., Holdfast], tmp_path: Path
 ) -> None:
-    ctx.store(title="Before", content="the copy")
+    hold.store(title="Before", content="the copy")
     origins = {entries(store)[0].origin}
     for name in ("one.db", "other.db"):
         store.snapshot(tmp_path / name)
@@ -110,9 +110,9 @@ def test_two_copies_of_a_store_go_on_as_two_new_incarnations_of_its_node(
 
 
 def test_a_copy_that_has_written_nothing_of_its_own_verifies(
-    ctx: Holdfast, store: Store, holdfast_over: Callable[..., Holdfast], tmp_path: Path
+    hold: Holdfast, store: Store, holdfast_over: Callable[..., Holdfast], tmp_path: Path
 ) -> None:
-    ctx.store(title="Before", content="the copy")
+    hold.store(title="Before", content="the copy")
     store.snapshot(tmp_path / "copy.db")
     with closing(open_store(str(tmp_path / "copy.db"))) as copy:
         with holdfast_over(copy).ctx.transaction():
@@ -121,34 +121,34 @@ def test_a_copy_that_has_written_nothing_of_its_own_verifies(
 
 
 def test_a_store_that_lost_its_key_goes_on_as_a_new_incarnation(
-    ctx: Holdfast, store: Store, key: Callable[[bytes | None], None]
+    hold: Holdfast, store: Store, key: Callable[[bytes | None], None]
 ) -> None:
-    ctx.store(title="Before", content="the key was lost")
+    hold.store(title="Before", content="the key was lost")
     key(None)
-    ctx.store(title="After", content="the key was lost")
-    assert breaks(ctx) == []
+    hold.store(title="After", content="the key was lost")
+    assert breaks(hold) == []
     assert len({entry.origin for entry in entries(store)}) == 2
 
 
 def test_a_damaged_key_is_told_and_nothing_is_written(
-    ctx: Holdfast, store: Store, key: Callable[[bytes | None], None]
+    hold: Holdfast, store: Store, key: Callable[[bytes | None], None]
 ) -> None:
-    ctx.store(title="Before", content="the key was damaged")
+    hold.store(title="Before", content="the key was damaged")
     key(b"short")
     with pytest.raises(StoreDamaged):
-        ctx.store(title="After", content="the key was damaged")
+        hold.store(title="After", content="the key was damaged")
     assert len(entries(store)) == 1
 
 
-def test_undo_goes_back_to_what_the_same_kind_of_record_was_before(ctx: Holdfast) -> None:
+def test_undo_goes_back_to_what_the_same_kind_of_record_was_before(hold: Holdfast) -> None:
     """An agent and a namespace's standard may have the same id."""
-    memory = ctx.store(title="How we work", content="Carefully.").id
-    ctx.agent_register(agent_id="alice", agent_type="human")
-    with ctx.ctx.transaction() as write:
+    memory = hold.store(title="How we work", content="Carefully.").id
+    hold.agent_register(agent_id="alice", agent_type="human")
+    with hold.ctx.transaction() as write:
         write.add(STANDARD, Standard("alice", memory, None, write.now, write.now, write.origin, 1), "standard")
-    ctx.agent_register(agent_id="alice", agent_type="ai:alice")
-    ctx.undo(change=4)
-    with ctx.ctx.transaction() as write:
+    hold.agent_register(agent_id="alice", agent_type="ai:alice")
+    hold.undo(change=4)
+    with hold.ctx.transaction() as write:
         agent = write.get(AGENT, "alice")
     assert agent is not None
     assert agent.agent_type == "human"

@@ -24,13 +24,13 @@ def move_vector(vector: list[float], by: float, chance: random.Random) -> list[f
 
 
 @pytest.fixture
-def stored_vectors(ctx: Any) -> list[tuple[str, list[float]]]:
+def stored_vectors(hold: Any) -> list[tuple[str, list[float]]]:
     """Store forty memories with random vectors."""
     chance = random.Random(4)
     found = []
     for number in range(40):
         vector = [chance.gauss(0, 1) for _ in range(DIM)]
-        id = ctx.store(
+        id = hold.store(
             title=f"Note {number}",
             content=f"This is what note number {number} has to say.",
             namespace=f"n/{number % 2}",
@@ -47,31 +47,31 @@ def close(ctx: Any, *many: Vector, which: Filter | None = None) -> list[list[str
 
 
 def test_what_is_very_near_is_found_and_hardly_anything_else(
-    ctx: Any, stored_vectors: list[tuple[str, list[float]]]
+    hold: Any, stored_vectors: list[tuple[str, list[float]]]
 ) -> None:
     import numpy  # noqa: F401 - what is loaded is used; without it the nearest are asked for
 
     chance = random.Random(5)
     near = [unit_vector(move_vector(vector, 0.3, chance)) for _, vector in stored_vectors]
     far = unit_vector([chance.gauss(0, 1) for _ in range(DIM)])
-    assert close(ctx, *near, far) == [*([id] for id, _ in stored_vectors), []]
+    assert close(hold, *near, far) == [*([id] for id, _ in stored_vectors), []]
 
 
-def test_filters_and_visibility_hold(ctx: Any, stored_vectors: list[tuple[str, list[float]]]) -> None:
+def test_filters_and_visibility_hold(hold: Any, stored_vectors: list[tuple[str, list[float]]]) -> None:
     id, vector = stored_vectors[0]
-    assert close(ctx, unit_vector(vector), which=Filter(namespace="n/0")) == [[id]]
-    assert close(ctx, unit_vector(vector), which=Filter(namespace="n/1")) == [[]]
-    ctx.delete(id)
-    assert close(ctx, unit_vector(vector)) == [[]]
+    assert close(hold, unit_vector(vector), which=Filter(namespace="n/0")) == [[id]]
+    assert close(hold, unit_vector(vector), which=Filter(namespace="n/1")) == [[]]
+    hold.delete(id)
+    assert close(hold, unit_vector(vector)) == [[]]
 
 
-def test_of_many_that_are_very_near_the_nearest_are_found_however_many_were_kept_before(ctx: Any) -> None:
+def test_of_many_that_are_very_near_the_nearest_are_found_however_many_were_kept_before(hold: Any) -> None:
     import numpy  # noqa: F401 - as above
 
     chance = random.Random(6)
     asked = [chance.gauss(0, 1) for _ in range(DIM)]
     ids = [
-        ctx.store(
+        hold.store(
             title=f"Note {number}",
             content=f"This is what note number {number} has to say.",
             namespace="later" if number > 19 else "earlier",
@@ -79,6 +79,6 @@ def test_of_many_that_are_very_near_the_nearest_are_found_however_many_were_kept
         ).id
         for number in range(30)
     ]
-    assert close(ctx, unit_vector(asked)) == [ids[:24:-1]]
-    assert close(ctx, unit_vector(asked), which=Filter(namespace="later")) == [ids[:24:-1]]
-    assert close(ctx, unit_vector(asked), which=Filter(namespace="earlier")) == [ids[19:14:-1]]
+    assert close(hold, unit_vector(asked)) == [ids[:24:-1]]
+    assert close(hold, unit_vector(asked), which=Filter(namespace="later")) == [ids[:24:-1]]
+    assert close(hold, unit_vector(asked), which=Filter(namespace="earlier")) == [ids[19:14:-1]]

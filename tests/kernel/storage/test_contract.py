@@ -115,13 +115,13 @@ def test_what_is_raised_just_before_the_commit_leaves_nothing(store: Store) -> N
     assert read(store) == {}
 
 
-def test_a_cancelled_operation_has_written_nothing(ctx: Holdfast, store: Store) -> None:
+def test_a_cancelled_operation_has_written_nothing(hold: Holdfast, store: Store) -> None:
     stop = threading.Event()
     stop.set()
     with pytest.raises(OperationCancelled):
-        ctx.call("store", {"title": "Cancelled", "content": "in time"}, progress=Progress(stop=stop))
-    assert ctx.list().memories == []
-    assert ctx.events(after=0).events == []
+        hold.call("store", {"title": "Cancelled", "content": "in time"}, progress=Progress(stop=stop))
+    assert hold.list().memories == []
+    assert hold.events(after=0).events == []
 
 
 def test_a_failed_statement_ends_its_transaction_whoever_catches_the_error(store: Store) -> None:
@@ -178,16 +178,16 @@ def test_a_list_is_bound_as_a_list(store: Store, ids: list[str]) -> None:
 # Versions
 
 
-def test_a_change_of_an_older_version_is_refused_whole(ctx: Holdfast, store: Store) -> None:
-    id = ctx.store(title="One", content="first").id
-    with ctx.ctx.transaction() as write:
+def test_a_change_of_an_older_version_is_refused_whole(hold: Holdfast, store: Store) -> None:
+    id = hold.store(title="One", content="first").id
+    with hold.ctx.transaction() as write:
         stale = write.get(MEMORY, id)
     assert isinstance(stale, Memory)
-    ctx.update(id=id, content="second")
-    with pytest.raises(VersionConflict), ctx.ctx.transaction() as write:
+    hold.update(id=id, content="second")
+    with pytest.raises(VersionConflict), hold.ctx.transaction() as write:
         change_too_late(write, stale)
-    assert (ctx.get(id=id).content, ctx.get(id=id).version) == ("second", 2)
-    assert len(ctx.history(id=id).changes) == 2
+    assert (hold.get(id=id).content, hold.get(id=id).version) == ("second", 2)
+    assert len(hold.history(id=id).changes) == 2
     assert read(store) == {}
 
 
@@ -196,27 +196,27 @@ def change_too_late(write: Transaction, stale: Memory) -> None:
     write.change(MEMORY, stale, replace(stale, content="third"), "update")
 
 
-def test_an_id_is_given_once(ctx: Holdfast) -> None:
-    id = ctx.store(title="One", content="first").id
-    with ctx.ctx.transaction() as write:
+def test_an_id_is_given_once(hold: Holdfast) -> None:
+    id = hold.store(title="One", content="first").id
+    with hold.ctx.transaction() as write:
         memory = write.get(MEMORY, id)
     assert isinstance(memory, Memory)
-    with pytest.raises(VersionConflict), ctx.ctx.transaction() as write:
+    with pytest.raises(VersionConflict), hold.ctx.transaction() as write:
         write.add(MEMORY, replace(memory, title="Another"), "store")
-    assert ctx.get(id=id).title == "One"
+    assert hold.get(id=id).title == "One"
 
 
 def test_a_use_that_is_written_down_late_does_not_bring_back_what_was_collected(
     store: Store, holdfast_over: Callable[..., Holdfast]
 ) -> None:
     clock = [1_800_000_000_000_000]
-    ctx = holdfast_over(store, now=lambda: clock[0])
-    old = ctx.store(title="Short", content="lived", ttl_secs=60).id
-    ctx.recall(context="lived")
+    hold = holdfast_over(store, now=lambda: clock[0])
+    old = hold.store(title="Short", content="lived", ttl_secs=60).id
+    hold.recall(context="lived")
     clock[0] += 61_000_000
-    new = ctx.store(title="Short", content="lives now").id
-    ctx.close()
-    assert [memory.id for memory in ctx.list().memories] == [new]
+    new = hold.store(title="Short", content="lives now").id
+    hold.close()
+    assert [memory.id for memory in hold.list().memories] == [new]
     assert old != new
 
 

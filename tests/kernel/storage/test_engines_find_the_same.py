@@ -71,26 +71,26 @@ _places = count(1)
 def keep(both: tuple[Holdfast, Holdfast], texts: Sequence[dict[str, Any]]) -> str:
     """Store the same memories in both stores; return their namespace."""
     place = f"place{next(_places)}"
-    for ctx in both:
-        outcomes = ctx.bulk_store(
+    for hold in both:
+        outcomes = hold.bulk_store(
             memories=[{"title": str(n), "namespace": place, **each} for n, each in enumerate(texts)]
         )
         assert len(outcomes.ids) == len(texts)
     return place
 
 
-def find_titles(ctx: Holdfast, place: str, words: Sequence[str], *, every: bool) -> set[str]:
+def find_titles(hold: Holdfast, place: str, words: Sequence[str], *, every: bool) -> set[str]:
     """Return the titles of the hits."""
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         hits = memories.search_words(
-            session, ME, words, Filter(namespace=place), ctx.ctx.now(), limit=1000, match_all=every
+            session, ME, words, Filter(namespace=place), hold.ctx.now(), limit=1000, match_all=every
         )
-        read = memories.by_ids(session, ME, [hit.id for hit in hits], ctx.ctx.now())
+        read = memories.by_ids(session, ME, [hit.id for hit in hits], hold.ctx.now())
     return {memory.title for memory in read.values()}
 
 
 def find_on_both(both: tuple[Holdfast, Holdfast], place: str, words: Sequence[str], *, every: bool = False) -> set[str]:
-    one, other = (find_titles(ctx, place, words, every=every) for ctx in both)
+    one, other = (find_titles(hold, place, words, every=every) for hold in both)
     assert one == other, words
     return one
 
@@ -155,6 +155,6 @@ def test_every_word_of_the_longest_content_is_found(both: tuple[Holdfast, Holdfa
 
 def test_of_memories_that_fit_alike_those_kept_first_are_found_first_on_both(both: tuple[Holdfast, Holdfast]) -> None:
     place = keep(both, [{"content": f"soup day{number}"} for number in range(100)])
-    for ctx in both:
-        found = ctx.search(query="soup", namespace=place, limit=5).results
+    for hold in both:
+        found = hold.search(query="soup", namespace=place, limit=5).results
         assert [memory.title for memory in found] == ["0", "1", "2", "3", "4"]

@@ -15,71 +15,71 @@ def little_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fts_query, "ROW_BUDGET", 4)
 
 
-def fill(ctx: Holdfast, *contents: str, namespace: str = "global") -> None:
+def fill(hold: Holdfast, *contents: str, namespace: str = "global") -> None:
     for number, content in enumerate(contents):
-        ctx.store(title=f"{content} {number}", content=content, namespace=namespace)
+        hold.store(title=f"{content} {number}", content=content, namespace=namespace)
 
 
-def build_query(ctx: Holdfast, *words: str) -> FtsPlan:
-    with ctx.ctx.reading() as session:
+def build_query(hold: Holdfast, *words: str) -> FtsPlan:
+    with hold.ctx.reading() as session:
         return fts_query.plan_query(session, words)
 
 
-def recall_contents(ctx: Holdfast, question: str, **more: object) -> list[str]:
-    return [memory.content for memory in ctx.recall(context=question, **more).memories]
+def recall_contents(hold: Holdfast, question: str, **more: object) -> list[str]:
+    return [memory.content for memory in hold.recall(context=question, **more).memories]
 
 
-def test_a_small_memory_is_asked_for_every_word(ctx: Holdfast) -> None:
-    fill(ctx, "apple pie", "apple cake")
-    assert build_query(ctx, "apple", "pie", "nowhere") == FtsPlan(("apple", "pie", "nowhere"))
+def test_a_small_memory_is_asked_for_every_word(hold: Holdfast) -> None:
+    fill(hold, "apple pie", "apple cake")
+    assert build_query(hold, "apple", "pie", "nowhere") == FtsPlan(("apple", "pie", "nowhere"))
 
 
 @pytest.mark.usefixtures("little_budget")
-def test_the_commonest_words_are_left_out_once_enough_rows_match(ctx: Holdfast) -> None:
-    fill(ctx, *["apple"] * 8, "apple pie", "apple cake")
+def test_the_commonest_words_are_left_out_once_enough_rows_match(hold: Holdfast) -> None:
+    fill(hold, *["apple"] * 8, "apple pie", "apple cake")
     held = {"appl": 10, "cake": 1, "pie": 1}
-    assert build_query(ctx, "apple", "cake", "pie", "nowhere") == FtsPlan(("cake", "pie"), document_counts=held)
+    assert build_query(hold, "apple", "cake", "pie", "nowhere") == FtsPlan(("cake", "pie"), document_counts=held)
 
 
 @pytest.mark.usefixtures("little_budget")
-def test_beside_vectors_fewer_words_are_enough(ctx: Holdfast) -> None:
-    fill(ctx, "apple pie", *["apple tart"] * 3, *["cherry"] * 5)
-    with ctx.ctx.reading() as session:
+def test_beside_vectors_fewer_words_are_enough(hold: Holdfast) -> None:
+    fill(hold, "apple pie", *["apple tart"] * 3, *["cherry"] * 5)
+    with hold.ctx.reading() as session:
         assert fts_query.plan_query(session, ("pie", "tart")).rare == ("pie", "tart")
         beside = fts_query.plan_query(session, ("pie", "tart"), beside_vectors=True)
     assert (beside.rare, beside.common) == (("pie",), ("tart",))
 
 
 @pytest.mark.usefixtures("little_budget")
-def test_a_common_word_is_looked_up_among_the_newest_if_there_are_no_two_rarer_ones(ctx: Holdfast) -> None:
-    fill(ctx, "pie", *["apple"] * 9)
+def test_a_common_word_is_looked_up_among_the_newest_if_there_are_no_two_rarer_ones(hold: Holdfast) -> None:
+    fill(hold, "pie", *["apple"] * 9)
     held = {"appl": 9, "pie": 1}
-    assert build_query(ctx, "apple", "pie") == FtsPlan(("pie",), ("apple",), since_row=5, document_counts=held)
-    assert recall_contents(ctx, "apple pie", limit=1) == ["pie"]
+    assert build_query(hold, "apple", "pie") == FtsPlan(("pie",), ("apple",), since_row=5, document_counts=held)
+    assert recall_contents(hold, "apple pie", limit=1) == ["pie"]
 
 
 @pytest.mark.usefixtures("little_budget")
-def test_a_question_of_common_words_alone_is_answered(ctx: Holdfast) -> None:
-    fill(ctx, *["apple"] * 10)
-    assert recall_contents(ctx, "apple", limit=3) == ["apple"] * 3
+def test_a_question_of_common_words_alone_is_answered(hold: Holdfast) -> None:
+    fill(hold, *["apple"] * 10)
+    assert recall_contents(hold, "apple", limit=3) == ["apple"] * 3
 
 
 @pytest.mark.usefixtures("little_budget")
-def test_an_old_memory_is_found_though_newer_ones_elsewhere_hold_the_same_words(ctx: Holdfast) -> None:
-    fill(ctx, "apple tree", namespace="garden")
-    fill(ctx, *["apple"] * 99, namespace="kitchen")
-    assert recall_contents(ctx, "apple", namespace="garden") == ["apple tree"]
+def test_an_old_memory_is_found_though_newer_ones_elsewhere_hold_the_same_words(hold: Holdfast) -> None:
+    fill(hold, "apple tree", namespace="garden")
+    fill(hold, *["apple"] * 99, namespace="kitchen")
+    assert recall_contents(hold, "apple", namespace="garden") == ["apple tree"]
 
 
-def test_how_common_a_word_is_follows_the_store_as_it_grows(ctx: Holdfast, store: Store) -> None:
+def test_how_common_a_word_is_follows_the_store_as_it_grows(hold: Holdfast, store: Store) -> None:
     store._counts.min_count = 2  # type: ignore[attr-defined]
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         assert session.document_frequencies(["appl"], 8) == {}
-    fill(ctx, *["apple"] * 8)
-    with ctx.ctx.reading() as session:
+    fill(hold, *["apple"] * 8)
+    with hold.ctx.reading() as session:
         assert session.document_frequencies(["appl"], 8) == {"appl": 8}
-    fill(ctx, "apple x", "apple y")
-    with ctx.ctx.reading() as session:
+    fill(hold, "apple x", "apple y")
+    with hold.ctx.reading() as session:
         assert (session.document_frequencies(["appl"], 9), session.document_frequencies(["appl"], 10)) == (
             {"appl": 8},
             {"appl": 10},
@@ -88,11 +88,11 @@ def test_how_common_a_word_is_follows_the_store_as_it_grows(ctx: Holdfast, store
 
 @pytest.mark.usefixtures("little_budget")
 def test_a_question_asks_the_store_nothing_twice_in_one_view_of_it(
-    ctx: Holdfast, store: Store, monkeypatch: pytest.MonkeyPatch
+    hold: Holdfast, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill(ctx, "pie", *["apple"] * 9)
+    fill(hold, "pie", *["apple"] * 9)
     with plans_of(store, monkeypatch).record_statements() as seen:
-        ctx.recall(context="apple pie", limit=1)
+        hold.recall(context="apple pie", limit=1)
     views: list[list[tuple[str, str]]] = []
     for sql, params in seen:
         if sql.startswith("begin"):
@@ -104,16 +104,18 @@ def test_a_question_asks_the_store_nothing_twice_in_one_view_of_it(
     assert [view for view in views if len(view) != len(set(view))] == []
 
 
-def test_that_a_filter_leaves_very_many_is_believed_for_a_while(ctx: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_that_a_filter_leaves_very_many_is_believed_for_a_while(
+    hold: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(candidates, "MAX_COUNTED", 2)
     monkeypatch.setattr(candidates, "RECOUNT_AFTER", 2)
     usual, which = candidates.CorpusStats(), candidates.Filter(namespace="kitchen")
 
     def count_rows() -> int | None:
-        with ctx.ctx.reading() as session:
-            return usual.count_filtered(session, ctx.ctx.caller, which, ctx.ctx.now())
+        with hold.ctx.reading() as session:
+            return usual.count_filtered(session, hold.ctx.caller, which, hold.ctx.now())
 
-    fill(ctx, "apple", "pear", "plum", namespace="kitchen")
+    fill(hold, "apple", "pear", "plum", namespace="kitchen")
     assert count_rows() is None
-    ctx.forget(namespace="kitchen", pattern="apple")
+    hold.forget(namespace="kitchen", pattern="apple")
     assert [count_rows() for _ in range(4)] == [None, None, 2, 2]

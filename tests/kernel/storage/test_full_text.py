@@ -153,20 +153,20 @@ CANARIES = {"titlecanary", "contentcanary", "valuecanary", "oldcanary", "uricana
 
 def purge_canaries(address: str) -> None:
     """Store a memory with a history, then purge it."""
-    with holdfast.open(address, agent_id="ai:tester@here") as ctx:
+    with holdfast.open(address, agent_id="ai:tester@here") as hold:
         for number in range(40):
-            ctx.store(title=f"Ordinary {number}", content="ordinary words " * 20)
-        id = ctx.store(
+            hold.store(title=f"Ordinary {number}", content="ordinary words " * 20)
+        id = hold.store(
             title="titlecanary",
             content="oldcanary " * 300,
             tags=["tagcanary"],
             metadata={"keycanary": "valuecanary"},
             source_uri="doc:uricanary",
         ).id
-        ctx.update(id=id, content="contentcanary " * 300)
-        ctx.recall(context="contentcanary")
-        ctx.archive(ids=[id], reason="no longer true")
-        ctx.archive_purge(ids=[id])
+        hold.update(id=id, content="contentcanary " * 300)
+        hold.recall(context="contentcanary")
+        hold.archive(ids=[id], reason="no longer true")
+        hold.archive_purge(ids=[id])
 
 
 def test_nothing_of_a_purged_memory_is_left_in_the_file(tmp_path: Path) -> None:
@@ -195,13 +195,13 @@ def test_nothing_of_a_purged_memory_is_left_in_the_tables(postgres: Postgres) ->
 def test_a_log_that_a_long_reader_let_grow_shrinks_when_it_ends(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     log = Path(f"{path}-wal")
-    with holdfast.open(str(path)) as ctx, holdfast.open(str(path)) as reader:
+    with holdfast.open(str(path)) as hold, holdfast.open(str(path)) as reader:
         with reader.ctx.reading() as session:
             session.rows("meta_list")
             while log.stat().st_size < 2 * MAX_WAL_BYTES:
-                ctx.bulk_store(
+                hold.bulk_store(
                     memories=[{"title": f"{log.stat().st_size}-{n}", "content": "x" * 60_000} for n in range(20)]
                 )
         for number in range(3):
-            ctx.store(title=f"After {number}", content="The reader ended.")
+            hold.store(title=f"After {number}", content="The reader ended.")
         assert log.stat().st_size <= MAX_WAL_BYTES

@@ -8,8 +8,8 @@ from holdfast.features.importers import store as mined
 INDEXES = ("sqlite_autoindex_mined_1", "mined_pkey", "mined_said", "sqlite_autoindex_memory_1", "memory_id_key")
 
 
-def test_what_was_mined_is_looked_up_by_its_indexes(plans: Plans, ctx: holdfast.Holdfast) -> None:
-    with plans.record_statements() as seen, ctx.ctx.store.reading() as session:
+def test_what_was_mined_is_looked_up_by_its_indexes(plans: Plans, hold: holdfast.Holdfast) -> None:
+    with plans.record_statements() as seen, hold.ctx.store.reading() as session:
         mined.find_records(session, ["a", "b"])
         mined.find_same_utterance(session, "x")
         mined.find_existing_memories(session, ["a", "b"])

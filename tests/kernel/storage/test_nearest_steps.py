@@ -28,11 +28,11 @@ def test_every_step_but_the_last_is_as_long_as_all_before_it(distances: list[int
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("many", [3, 4, 5], ids=["less than two pages", "two pages", "more than two pages"])
 def test_signs_that_are_read_page_by_page_are_all_looked_at(
-    ctx: Holdfast, monkeypatch: pytest.MonkeyPatch, many: int
+    hold: Holdfast, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
     monkeypatch.setattr(vectors, "PAGE_SIZE", 2)
     for number in range(many):
         embedding = {"model": "own", "vector": [1.0, 1.0 + number]}
-        ctx.call("store", {"title": f"{number}", "content": f"Number {number}.", "embedding": embedding})
-    found = ctx.call("recall", {"context": "?", "embedding": {"model": "own", "vector": [1.0, 1.0]}})
+        hold.call("store", {"title": f"{number}", "content": f"Number {number}.", "embedding": embedding})
+    found = hold.call("recall", {"context": "?", "embedding": {"model": "own", "vector": [1.0, 1.0]}})
     assert [memory.title for memory in found.memories] == [f"{number}" for number in range(many)]

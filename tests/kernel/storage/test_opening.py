@@ -59,8 +59,8 @@ def test_the_file_is_private_before_its_first_byte(tmp_path: Path, monkeypatch: 
 
 
 def test_every_file_of_a_store_is_private_whatever_the_umask(tmp_path: Path, any_umask: None) -> None:
-    with holdfast.open(str(tmp_path / "memory.db")) as ctx:
-        ctx.store(title="One", content="first")
+    with holdfast.open(str(tmp_path / "memory.db")) as hold:
+        hold.store(title="One", content="first")
         assert {file.name: oct(mode(file)) for file in tmp_path.glob("memory*")} == dict.fromkeys(
             ("memory.db", "memory.db-wal", "memory.db-shm", "memory.db.key"), "0o600"
         )
@@ -147,8 +147,8 @@ def test_a_store_that_was_migrated_otherwise_is_refused_untouched(tmp_path: Path
 @pytest.mark.parametrize("lost", [4096, 3 * 4096], ids=["one page", "three pages"])
 def test_a_store_that_lost_its_end_is_told_and_left(tmp_path: Path, lost: int) -> None:
     path = tmp_path / "memory.db"
-    with holdfast.open(str(path)) as ctx:
-        ctx.bulk_store(memories=[{"title": f"Title {n}", "content": "text " * 200} for n in range(50)])
+    with holdfast.open(str(path)) as hold:
+        hold.bulk_store(memories=[{"title": f"Title {n}", "content": "text " * 200} for n in range(50)])
     os.truncate(path, path.stat().st_size - lost)
     before = path.read_bytes()
     with pytest.raises(errors.StoreDamaged):
@@ -190,10 +190,10 @@ def test_a_link_to_nothing_makes_the_store_where_it_points(tmp_path: Path) -> No
 def test_a_store_has_one_key_by_whatever_link_it_is_opened(tmp_path: Path) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "memory.db")
     for name in ("memory.db", "link.db", "memory.db"):
-        with holdfast.open(str(tmp_path / name)) as ctx:
-            ctx.store(title=name, content="stored")
-    with holdfast.open(str(tmp_path / "memory.db")) as ctx:
-        assert len({change.origin for change in ctx.events(after=0).events}) == 1
+        with holdfast.open(str(tmp_path / name)) as hold:
+            hold.store(title=name, content="stored")
+    with holdfast.open(str(tmp_path / "memory.db")) as hold:
+        assert len({change.origin for change in hold.events(after=0).events}) == 1
     assert sorted(file.name for file in tmp_path.glob("*.key")) == ["memory.db.key"]
 
 
@@ -249,12 +249,12 @@ def test_a_new_store_has_every_migration_and_no_backup(tmp_path: Path, next_rele
 
 def test_a_later_migration_is_applied_once_after_a_backup(tmp_path: Path, next_release: Callable[[str], None]) -> None:
     path = tmp_path / "memory.db"
-    with holdfast.open(str(path)) as ctx:
-        kept = ctx.store(title="Before", content="the migration").id
+    with holdfast.open(str(path)) as hold:
+        kept = hold.store(title="Before", content="the migration").id
     next_release("create table later (\n  x text not null\n);\n")
     for _ in range(2):
-        with holdfast.open(str(path)) as ctx:
-            assert ctx.get(id=kept).content == "the migration"
+        with holdfast.open(str(path)) as hold:
+            assert hold.get(id=kept).content == "the migration"
     (backup,) = tmp_path.glob(f"memory.db.before-v{NEXT}-*")
     assert version(path) == (NEXT, {"memory", "later"})
     assert version(backup) == (LATEST, {"memory"})

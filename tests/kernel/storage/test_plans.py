@@ -43,16 +43,16 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
-def test_what_is_asked_often_is_found_by_index(plans: Plans, ctx: Holdfast) -> None:
+def test_what_is_asked_often_is_found_by_index(plans: Plans, hold: Holdfast) -> None:
     unplanned, walking = [], {}
     for what, asked in ASKED.items():
         deploys = {"content": "We deploy on Tuesdays.", "namespace": "team", "source_uri": "doc:x", "tier": "mid"}
-        one = ctx.store(title=f"Day of {what}", **deploys)
-        other = ctx.store(title=f"Lunch of {what}", content="We eat at noon.", namespace="team")
-        ctx.link(one.id, other.id, relation="derived_from")
+        one = hold.store(title=f"Day of {what}", **deploys)
+        other = hold.store(title=f"Lunch of {what}", content="We eat at noon.", namespace="team")
+        hold.link(one.id, other.id, relation="derived_from")
         words = {"ID": one.id, "PREFIX": one.id[:20], "OTHER": other.id}
         with plans.record_statements() as seen:
-            ctx.call(what.split(" ")[0], {name: words.get(value, value) for name, value in asked.items()})
+            hold.call(what.split(" ")[0], {name: words.get(value, value) for name, value in asked.items()})
         if not plans.steps(seen):
             unplanned.append(what)
         if walks := plans.walks(seen):
@@ -60,44 +60,44 @@ def test_what_is_asked_often_is_found_by_index(plans: Plans, ctx: Holdfast) -> N
     assert (unplanned, walking) == ([], {})
 
 
-def test_a_page_of_all_memories_follows_the_index_of_its_order(plans: Plans, ctx: Holdfast) -> None:
+def test_a_page_of_all_memories_follows_the_index_of_its_order(plans: Plans, hold: Holdfast) -> None:
     with plans.record_statements() as seen:
-        ctx.list(limit=20)
+        hold.list(limit=20)
     steps = plans.steps(seen)
     assert [step for step in steps if "memory_order" in step]
     assert [step for step in steps if "Sort" in step or "TEMP B-TREE" in step] == []
 
 
 @pytest.mark.parametrize("what", ["recall", "search"])
-def test_words_are_looked_up_in_the_index_of_words(plans: Plans, ctx: Holdfast, engine: str, what: str) -> None:
+def test_words_are_looked_up_in_the_index_of_words(plans: Plans, hold: Holdfast, engine: str, what: str) -> None:
     with plans.record_statements() as seen:
-        ctx.call(what, ASKED[what])
+        hold.call(what, ASKED[what])
     index = "SCAN t VIRTUAL TABLE INDEX" if engine == "sqlite" else "Bitmap Index Scan memory_text_words"
     assert [step for step in plans.steps(seen) if step.startswith(index)]
 
 
-def test_what_makes_nothing_fall_pays_nothing_for_what_could(plans: Plans, ctx: Holdfast) -> None:
+def test_what_makes_nothing_fall_pays_nothing_for_what_could(plans: Plans, hold: Holdfast) -> None:
     with plans.record_statements() as seen:
-        one = ctx.store(title="Deploy day", content="We deploy on Tuesdays.").id
-        other = ctx.store(title="Lunch", content="We eat at noon.").id
-        ctx.update(one, content="We deploy on Mondays.")
-        ctx.link(one, other, relation="related_to")
+        one = hold.store(title="Deploy day", content="We deploy on Tuesdays.").id
+        other = hold.store(title="Lunch", content="We eat at noon.").id
+        hold.update(one, content="We deploy on Mondays.")
+        hold.link(one, other, relation="related_to")
     asked = [sql for sql, _ in seen if "invalidation" in sql or "recursive" in sql]
     assert asked == []
     with plans.record_statements() as seen:
-        ctx.link(one, other, relation="derived_from")
+        hold.link(one, other, relation="derived_from")
     circle, told = [sql for sql, _ in seen if "invalidation" in sql or "recursive" in sql]
     assert "recursive" in circle
     assert "recursive" not in told
 
 
 @pytest.mark.parametrize("what", ["kg_query", "find_paths", "lineage"])
-def test_links_are_followed_by_one_recursive_statement(plans: Plans, ctx: Holdfast, what: str) -> None:
-    ids = [ctx.store(title=title, content="x").id for title in "abcd"]
+def test_links_are_followed_by_one_recursive_statement(plans: Plans, hold: Holdfast, what: str) -> None:
+    ids = [hold.store(title=title, content="x").id for title in "abcd"]
     for one, other in pairwise(ids):
-        ctx.link(one, other, relation="derived_from")
+        hold.link(one, other, relation="derived_from")
     asked = {"kg_query": {"source_id": ids[0]}, "find_paths": {"source_id": ids[0], "target_id": ids[3]}}
     with plans.record_statements() as seen:
-        ctx.call(what, {"max_depth": 4, **asked.get(what, {"id": ids[0]})})
+        hold.call(what, {"max_depth": 4, **asked.get(what, {"id": ids[0]})})
     assert len([sql for sql, _ in seen if "recursive" in sql]) == 1
     assert len([sql for sql, _ in seen if "link l" in sql]) == 1

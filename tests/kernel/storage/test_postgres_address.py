@@ -68,12 +68,12 @@ def by_socket(postgres: Postgres, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     ],
 )
 def test_an_address_that_psql_takes_opens_the_same_database(url: str, by_socket: dict[str, Any], db: str) -> None:
-    with holdfast.open(db) as ctx:
-        id = ctx.store(title="One", content="first").id
+    with holdfast.open(db) as hold:
+        id = hold.store(title="One", content="first").id
     own = f"schema={schema_of(db)}"
     told = url.format(**by_socket)
-    with holdfast.open(f"{told}{'&' if '?' in told else '?'}{own}") as ctx:
-        assert ctx.get(id=id).content == "first"
+    with holdfast.open(f"{told}{'&' if '?' in told else '?'}{own}") as hold:
+        assert hold.get(id=id).content == "first"
 
 
 def test_a_service_is_shown_by_its_name() -> None:
@@ -147,8 +147,8 @@ def beside(url: str) -> Path:
 def test_snapshots_are_in_one_folder_for_everybody_and_on_every_way_to_the_store(
     db: str, user: str, by_socket: dict[str, Any], tmp_path: Path
 ) -> None:
-    with holdfast.open(db) as ctx:
-        kept = ctx.backup().snapshot
+    with holdfast.open(db) as hold:
+        kept = hold.backup().snapshot
     other_name = tmp_path / "socket"
     other_name.symlink_to(by_socket["host"])
     own = f"schema={schema_of(db)}"
@@ -162,8 +162,8 @@ def test_snapshots_are_in_one_folder_for_everybody_and_on_every_way_to_the_store
     assert len({beside(way) for way in ways}) == 1
     assert beside(db).name.startswith(f"{by_socket['dbname']}.{schema_of(db)}-")
     for way in ways:
-        with holdfast.open(way) as ctx:
-            assert [one.snapshot for one in ctx.backup_list().snapshots] == [kept]
+        with holdfast.open(way) as hold:
+            assert [one.snapshot for one in hold.backup_list().snapshots] == [kept]
 
 
 def test_stores_whose_names_are_alike_have_a_folder_each(

@@ -54,12 +54,12 @@ LATER = "create table later (\n  x text not null\n);\n"
 
 
 def test_a_later_migration_is_applied_once(db: str, release: Callable[[str], Path]) -> None:
-    with holdfast.open(db) as ctx:
-        kept = ctx.store(title="Before", content="the migration").id
+    with holdfast.open(db) as hold:
+        kept = hold.store(title="Before", content="the migration").id
     release(LATER)
     for _ in range(2):
-        with holdfast.open(db) as ctx:
-            assert ctx.get(id=kept).content == "the migration"
+        with holdfast.open(db) as hold:
+            assert hold.get(id=kept).content == "the migration"
     assert migration_state(db) == (True, {"memory", "later"})
 
 

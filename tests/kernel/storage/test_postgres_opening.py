@@ -23,10 +23,10 @@ def engine() -> str:
 def test_an_empty_schema_becomes_a_store(db: str) -> None:
     with raw_connection(db) as raw:
         raw.execute(f"create schema {schema_of(db)}")
-    with holdfast.open(db) as ctx:
-        id = ctx.store(title="One", content="first").id
-    with holdfast.open(db) as ctx:
-        assert ctx.get(id=id).content == "first"
+    with holdfast.open(db) as hold:
+        id = hold.store(title="One", content="first").id
+    with holdfast.open(db) as hold:
+        assert hold.get(id=id).content == "first"
 
 
 def test_a_store_is_the_sum_of_its_migrations(db: str, postgres: Postgres) -> None:
@@ -72,11 +72,11 @@ def test_a_table_that_was_altered_is_told(db: str, edit: str) -> None:
 
 
 def test_words_that_were_altered_are_told(db: str) -> None:
-    with holdfast.open(db) as ctx, raw_connection(db) as raw:
-        ctx.store(title="One", content="first")
+    with holdfast.open(db) as hold, raw_connection(db) as raw:
+        hold.store(title="One", content="first")
         for edit in ("update memory_text set words = '''other''' ", "delete from memory_text"):
             raw.execute(edit)
-            assert [fault.part for fault in ctx.ctx.store.faults()] == ["full_text"]
+            assert [fault.part for fault in hold.ctx.store.faults()] == ["full_text"]
 
 
 @pytest.mark.parametrize("theirs", ["create table t (x int)", "create view v as select 1", "create sequence s"])
@@ -121,14 +121,14 @@ def test_a_store_that_was_migrated_otherwise_is_refused_untouched(db: str) -> No
 
 
 def test_a_store_whose_schema_is_dropped_acknowledges_nothing(db: str) -> None:
-    with holdfast.open(db) as ctx:
-        ctx.store(title="One", content="first")
+    with holdfast.open(db) as hold:
+        hold.store(title="One", content="first")
         with raw_connection(db) as raw:
             raw.execute(f"drop schema {schema_of(db)} cascade")
         with pytest.raises(errors.StoreDamaged):
-            ctx.store(title="Two", content="second")
+            hold.store(title="Two", content="second")
         with pytest.raises(errors.StoreDamaged):
-            ctx.recall(context="first")
+            hold.recall(context="first")
 
 
 def test_two_stores_in_one_database_know_nothing_of_each_other(db: str, postgres: Postgres) -> None:
@@ -142,9 +142,9 @@ def test_a_table_of_migrations_where_pgvector_is_stays_another_programs(postgres
     with postgres.admin(database := postgres.new_database()) as raw:
         raw.execute("create table public.migration (number bigint, checksum text)")
         raw.execute("insert into public.migration values (99, 'theirs')")
-        with holdfast.open(postgres.url(database)) as ctx:
-            ctx.store(title="One", content="first")
-            assert ctx.verify().intact
+        with holdfast.open(postgres.url(database)) as hold:
+            hold.store(title="One", content="first")
+            assert hold.verify().intact
         assert raw.execute("select * from public.migration").fetchall() == [(99, "theirs")]
 
 
@@ -154,8 +154,8 @@ def test_no_store_is_made_where_pgvector_is(postgres: Postgres, tmp_path: Path) 
     holdfast.open(url).close()
     with pytest.raises(errors.InvalidSetting, match="schema=NAME"):
         holdfast.open(f"{url}&schema=public")
-    with holdfast.open(str(tmp_path / "memory.db")) as ctx, pytest.raises(errors.InvalidSetting, match="schema=NAME"):
-        ctx.migrate(to=f"{url}&schema=public")
+    with holdfast.open(str(tmp_path / "memory.db")) as hold, pytest.raises(errors.InvalidSetting, match="schema=NAME"):
+        hold.migrate(to=f"{url}&schema=public")
 
 
 def test_a_user_that_may_not_switch_pgvector_on_is_told_how(postgres: Postgres, user: str) -> None:
@@ -182,10 +182,10 @@ def test_pgvector_may_be_in_a_schema_of_its_own(postgres: Postgres, name: str) -
         with postgres.admin(database) as admin:
             own = psycopg.sql.Identifier(name)
             admin.execute(psycopg.sql.SQL("create schema {0}; create extension vector schema {0}").format(own))
-        with holdfast.open(postgres.url(database)) as ctx:
-            ctx.store(title="One", content="first")
-            assert len(ctx.recall(context="first").memories) == 1
-            assert ctx.ctx.store.faults() == []
+        with holdfast.open(postgres.url(database)) as hold:
+            hold.store(title="One", content="first")
+            assert len(hold.recall(context="first").memories) == 1
+            assert hold.ctx.store.faults() == []
 
 
 def test_a_database_that_is_not_encoded_in_utf8_is_refused_untouched(postgres: Postgres) -> None:

@@ -28,17 +28,17 @@ def engine() -> str:
 @pytest.fixture(scope="module")
 def journalled_store(postgres: Postgres) -> Iterator[tuple[Holdfast, Raw]]:
     """Yield a store with journal entries of every kind, and a direct connection to it."""
-    with postgres.new_store() as url, holdfast.open(url, agent_id="ai:tester@here") as ctx, raw_connection(url) as raw:
-        live_through_everything(ctx)
-        yield ctx, raw
+    with postgres.new_store() as url, holdfast.open(url, agent_id="ai:tester@here") as hold, raw_connection(url) as raw:
+        live_through_everything(hold)
+        yield hold, raw
 
 
 @pytest.fixture
 def spoilt(db: str) -> Iterator[tuple[Holdfast, Raw]]:
     """Yield another one, to be damaged permanently."""
-    with holdfast.open(db, agent_id="ai:tester@here") as ctx, raw_connection(db) as raw:
-        live_through_everything(ctx)
-        yield ctx, raw
+    with holdfast.open(db, agent_id="ai:tester@here") as hold, raw_connection(db) as raw:
+        live_through_everything(hold)
+        yield hold, raw
 
 
 @contextmanager
@@ -48,8 +48,8 @@ def tamper(raw: Raw, sql: str, *values: Any) -> Iterator[None]:
         yield
 
 
-def findings(ctx: Holdfast, raw: Raw) -> list[str]:
-    return [found.message for found in history.verify(ctx.ctx, PostgresSession(raw))]
+def findings(hold: Holdfast, raw: Raw) -> list[str]:
+    return [found.message for found in history.verify(hold.ctx, PostgresSession(raw))]
 
 
 def columns_of(raw: Raw, table: str) -> list[str]:
@@ -74,13 +74,13 @@ def test_an_untouched_store_has_no_findings(journalled_store: tuple[Holdfast, Ra
 
 @pytest.mark.parametrize("table", ["journal", "chain", *JOURNALLED])
 def test_every_column_is_guarded(journalled_store: tuple[Holdfast, Raw], table: str) -> None:
-    ctx, raw = journalled_store
+    hold, raw = journalled_store
     missed, tried = [], set()
     for column, ctid, value in edits(raw, table):
         try:
             with tamper(raw, f"update {table} set {column} = %s where ctid = %s::tid", value, ctid):
                 tried.add(column)
-                if not findings(ctx, raw):
+                if not findings(hold, raw):
                     missed.append((column, value))
         except (psycopg.IntegrityError, psycopg.DataError, psycopg.ProgrammingError):
             continue  # the tables do not take it
@@ -99,12 +99,12 @@ def test_the_record_of_who_signs_is_guarded(journalled_store: tuple[Holdfast, Ra
 
 @pytest.mark.parametrize("table", ["journal", *JOURNALLED])
 def test_every_dropped_row_is_found(journalled_store: tuple[Holdfast, Raw], table: str) -> None:
-    ctx, raw = journalled_store
+    hold, raw = journalled_store
     for (ctid,) in raw.execute(f"select ctid::text from {table}").fetchall():
         unchecked = "set local session_replication_role = replica"
         with tamper(raw, unchecked):
             raw.execute(f"delete from {table} where ctid = %s::tid", (ctid,))
-            assert findings(ctx, raw), f"{ctid} of {table}"
+            assert findings(hold, raw), f"{ctid} of {table}"
 
 
 def test_a_row_put_past_the_journal_is_found(journalled_store: tuple[Holdfast, Raw]) -> None:
@@ -152,29 +152,29 @@ def test_a_chain_rebuilt_without_the_key_is_found(journalled_store: tuple[Holdfa
 
 
 def test_a_tail_cut_behind_its_back_stays_found_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
-    ctx, raw = spoilt
-    kept = ctx.store(title="Kept", content="Before the cut.").id
-    ctx.store(title="Cut", content="Nobody is to know.")
+    hold, raw = spoilt
+    kept = hold.store(title="Kept", content="Before the cut.").id
+    hold.store(title="Cut", content="Nobody is to know.")
     raw.execute("delete from journal where seq = (select max(seq) from journal)")
     raw.execute("delete from memory_text where rowno = (select rowno from memory where title = 'Cut')")
     raw.execute("delete from memory where title = 'Cut'")
     put_head_right(raw)
-    ctx.update(id=kept, priority=7)
-    ctx.store(title="Later", content="As if nothing had happened.")
-    assert findings(ctx, raw) == [UNSIGNED]
+    hold.update(id=kept, priority=7)
+    hold.store(title="Later", content="As if nothing had happened.")
+    assert findings(hold, raw) == [UNSIGNED]
 
 
 def test_a_store_emptied_behind_its_back_is_found_also_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
-    ctx, raw = spoilt
+    hold, raw = spoilt
     emptied = [f"delete from {table}" for table in (*JOURNALLED, "memory_text", "access", "journal", "signer")]
     zero = "seq = 0, n = 0, hash = '', kept_at = 0, signature = '', public_key = '', identity = ''"
     with raw.transaction():
         raw.execute("set local session_replication_role = replica")
         for statement in (*emptied, f"update chain set {zero}"):
             raw.execute(statement)
-    assert findings(ctx, raw)
-    ctx.store(title="Later", content="As if nothing had happened.")
-    assert findings(ctx, raw)
+    assert findings(hold, raw)
+    hold.store(title="Later", content="As if nothing had happened.")
+    assert findings(hold, raw)
 
 
 def test_a_key_that_was_taken_away_is_told(spoilt: tuple[Holdfast, Raw]) -> None:
@@ -183,8 +183,8 @@ def test_a_key_that_was_taken_away_is_told(spoilt: tuple[Holdfast, Raw]) -> None
 
 
 def test_a_key_that_was_replaced_is_told_also_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
-    ctx, raw = spoilt
+    hold, raw = spoilt
     raw.execute("update node_key set secret = %s", (signer.new_key(),))
-    assert findings(ctx, raw) == ["the head's key differs from the store's key"]
-    ctx.store(title="Later", content="As if nothing had happened.")
-    assert findings(ctx, raw) == [UNSIGNED]
+    assert findings(hold, raw) == ["the head's key differs from the store's key"]
+    hold.store(title="Later", content="As if nothing had happened.")
+    assert findings(hold, raw) == [UNSIGNED]

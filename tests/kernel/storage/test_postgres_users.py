@@ -57,54 +57,54 @@ def test_a_password_opens_the_store_and_is_shown_nowhere(db: str, user: str) -> 
     with raw_connection(db) as raw:
         raw.execute(f"create schema {schema_of(db)} authorization {user}")
     address = as_user(db, user, SECRET)
-    with holdfast.open(address) as ctx:
-        ctx.store(title="One", content="first")
-        store: Any = ctx.ctx.store
-        shown = [store.path, repr(store), repr(vars(store)), str(store.beside("x")), ctx.stats(), ctx.doctor()]
+    with holdfast.open(address) as hold:
+        hold.store(title="One", content="first")
+        store: Any = hold.ctx.store
+        shown = [store.path, repr(store), repr(vars(store)), str(store.beside("x")), hold.stats(), hold.doctor()]
         assert not [text for text in map(repr, shown) if SECRET in text]
         assert user in store.path
 
 
 def test_a_user_that_may_only_work_with_the_rows_can_do_everything(db: str, user: str) -> None:
     open_store(db).close()
-    with holdfast.open(grant(db, user, WORKS), agent_id="ai:tester@here") as ctx:
-        one = ctx.store(title="One", content="first", tags=["a"]).id
-        other = ctx.store(title="Two", content="second").id
-        ctx.link(source_id=one, target_id=other, relation="related_to")
-        ctx.update(id=one, content="first of all", tags=["b"])
-        ctx.archive(ids=[other])
-        ctx.archive_purge(ids=[other])
-        assert [memory.id for memory in ctx.recall(context="first").memories] == [one]
-        ctx.undo(change=4)
-        ctx.delete(id=one)
-        ctx.gc()
-        assert ctx.verify().intact
-        assert ctx.ctx.store.faults() == []
+    with holdfast.open(grant(db, user, WORKS), agent_id="ai:tester@here") as hold:
+        one = hold.store(title="One", content="first", tags=["a"]).id
+        other = hold.store(title="Two", content="second").id
+        hold.link(source_id=one, target_id=other, relation="related_to")
+        hold.update(id=one, content="first of all", tags=["b"])
+        hold.archive(ids=[other])
+        hold.archive_purge(ids=[other])
+        assert [memory.id for memory in hold.recall(context="first").memories] == [one]
+        hold.undo(change=4)
+        hold.delete(id=one)
+        hold.gc()
+        assert hold.verify().intact
+        assert hold.ctx.store.faults() == []
 
 
 def test_a_user_that_may_only_read_reads_and_is_told_when_it_writes(db: str, user: str) -> None:
-    with holdfast.open(db) as ctx:
-        id = ctx.store(title="One", content="first").id
-    with holdfast.open(grant(db, user, READS)) as ctx:
-        assert [memory.id for memory in ctx.recall(context="first").memories] == [id]
-        assert ctx.get(id=id).title == "One"
-        assert len(ctx.events(after=0).events) == 1
-        for write in (lambda: ctx.store(title="Two", content="x"), lambda: ctx.delete(id=id)):
+    with holdfast.open(db) as hold:
+        id = hold.store(title="One", content="first").id
+    with holdfast.open(grant(db, user, READS)) as hold:
+        assert [memory.id for memory in hold.recall(context="first").memories] == [id]
+        assert hold.get(id=id).title == "One"
+        assert len(hold.events(after=0).events) == 1
+        for write in (lambda: hold.store(title="Two", content="x"), lambda: hold.delete(id=id)):
             with pytest.raises(errors.StoreUnreachable, match="may not"):
                 write()
-    with holdfast.open(db) as ctx:
-        assert ctx.stats().total == 1
+    with holdfast.open(db) as hold:
+        assert hold.stats().total == 1
 
 
 def test_a_replica_reads_and_is_told_when_it_writes(db: str, user: str) -> None:
     """For a writer, a database configured as read-only behaves the same."""
-    with holdfast.open(db) as ctx:
-        id = ctx.store(title="One", content="first").id
+    with holdfast.open(db) as hold:
+        id = hold.store(title="One", content="first").id
     reads_only = f"{grant(db, user, WORKS)}&options=-c%20default_transaction_read_only%3Don"
-    with holdfast.open(reads_only) as ctx:
-        assert ctx.get(id=id).title == "One"
+    with holdfast.open(reads_only) as hold:
+        assert hold.get(id=id).title == "One"
         with pytest.raises(errors.StoreUnreachable, match="is read-only"):
-            ctx.store(title="Two", content="x")
+            hold.store(title="Two", content="x")
 
 
 def test_a_user_that_may_not_make_the_tables_is_told_who_may(db: str, user: str) -> None:

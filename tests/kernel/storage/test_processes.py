@@ -47,17 +47,17 @@ def test_the_journal_of_many_processes_is_one_dense_chain(
 ) -> None:
     def write(number: int) -> list[str]:
         with closing(open_store(address)) as own:
-            ctx = holdfast_over(own)
-            kept = [ctx.store(title=f"{number}-{each}", content="word").id for each in range(10)]
-            ctx.bulk_store(memories=[{"title": f"{number}-b{each}", "content": "word"} for each in range(5)])
+            hold = holdfast_over(own)
+            kept = [hold.store(title=f"{number}-{each}", content="word").id for each in range(10)]
+            hold.bulk_store(memories=[{"title": f"{number}-b{each}", "content": "word"} for each in range(5)])
             return kept
 
     answers = at_once(6, write)
     ids = {id for answer in answers for id in answer["answer"]}
-    ctx = holdfast_over(store)
+    hold = holdfast_over(store)
     with store.reading() as session:
         entries = list(journal.iter_entries(session))
-        assert history.verify(ctx.ctx, session) == []
+        assert history.verify(hold.ctx, session) == []
     assert [entry.seq for entry in entries] == list(range(1, 91))
     assert [entry.n for entry in entries] == list(range(1, 91))
     assert len({entry.batch for entry in entries}) == 66
@@ -67,23 +67,23 @@ def test_the_journal_of_many_processes_is_one_dense_chain(
 
 
 def test_what_one_process_kept_another_finds_at_once(
-    address: str, ctx: Holdfast, holdfast_over: Callable[..., Holdfast]
+    address: str, hold: Holdfast, holdfast_over: Callable[..., Holdfast]
 ) -> None:
-    ctx.recall(context="anything")
+    hold.recall(context="anything")
 
     def keep(number: int) -> str:
         with closing(open_store(address)) as own:
             return str(holdfast_over(own).store(title="From another process", content="Found at once.").id)
 
     for answer in at_once(1, keep):
-        assert [memory.id for memory in ctx.recall(context="found at once").memories] == [answer["answer"]]
-        assert ctx.get(id=answer["answer"]).title == "From another process"
+        assert [memory.id for memory in hold.recall(context="found at once").memories] == [answer["answer"]]
+        assert hold.get(id=answer["answer"]).title == "From another process"
 
 
 def test_two_changes_of_one_version_in_two_processes_are_one_change_and_one_conflict(
-    address: str, ctx: Holdfast, holdfast_over: Callable[..., Holdfast]
+    address: str, hold: Holdfast, holdfast_over: Callable[..., Holdfast]
 ) -> None:
-    id = ctx.store(title="Contended", content="first").id
+    id = hold.store(title="Contended", content="first").id
 
     def change(number: int) -> int:
         with closing(open_store(address)) as own:
@@ -92,11 +92,11 @@ def test_two_changes_of_one_version_in_two_processes_are_one_change_and_one_conf
     answers = at_once(8, change)
     assert [answer for answer in answers if "answer" in answer] == [{"answer": 2}]
     assert all("VersionConflict" in answer["error"] for answer in answers if "error" in answer)
-    assert ctx.get(id=id).version == 2
+    assert hold.get(id=id).version == 2
 
 
 def test_a_title_that_many_processes_want_is_held_by_one_memory(
-    address: str, ctx: Holdfast, holdfast_over: Callable[..., Holdfast]
+    address: str, hold: Holdfast, holdfast_over: Callable[..., Holdfast]
 ) -> None:
     def take(number: int) -> int:
         taken = 0
@@ -111,9 +111,9 @@ def test_a_title_that_many_processes_want_is_held_by_one_memory(
 
     answers = at_once(8, take)
     assert sum(answer["answer"] for answer in answers) == 10
-    assert sorted(memory.title for memory in ctx.list().memories) == [f"Title {title}" for title in range(10)]
-    with ctx.ctx.reading() as session:
-        assert history.verify(ctx.ctx, session) == []
+    assert sorted(memory.title for memory in hold.list().memories) == [f"Title {title}" for title in range(10)]
+    with hold.ctx.reading() as session:
+        assert history.verify(hold.ctx, session) == []
 
 
 @pytest.mark.full
@@ -125,11 +125,11 @@ def test_who_follows_the_journal_sees_no_change_before_an_earlier_one(
 
     def write(number: int) -> None:
         with closing(open_store(address)) as own:
-            ctx = holdfast_over(own)
+            hold = holdfast_over(own)
             try:
                 for change in range(0, each, 2):
-                    ctx.store(title=f"{number}-{change}", content="word")
-                    ctx.bulk_store(memories=[{"title": f"{number}-{change + 1}", "content": "word"}])
+                    hold.store(title=f"{number}-{change}", content="word")
+                    hold.bulk_store(memories=[{"title": f"{number}-{change + 1}", "content": "word"}])
             finally:
                 with own.transaction() as session:
                     session.do("meta_put", name=f"writer {number} is done", body="")

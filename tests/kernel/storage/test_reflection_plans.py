@@ -20,15 +20,15 @@ ASKED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("what", ASKED)
-def test_what_stands_on_what_is_found_by_index(plans: Plans, ctx: Holdfast, what: str) -> None:
-    ids = {"GROUND": ctx.store(title="Ground", content="It is so.", namespace="team").id}
-    ids["OTHER"] = ctx.store(title="Other", content="It is so, too.", namespace="team").id
-    ids["FIRST"] = ctx.reflect(source_ids=[ids["GROUND"]], title="First", content="It follows.").id
+def test_what_stands_on_what_is_found_by_index(plans: Plans, hold: Holdfast, what: str) -> None:
+    ids = {"GROUND": hold.store(title="Ground", content="It is so.", namespace="team").id}
+    ids["OTHER"] = hold.store(title="Other", content="It is so, too.", namespace="team").id
+    ids["FIRST"] = hold.reflect(source_ids=[ids["GROUND"]], title="First", content="It follows.").id
     arguments = {
         name: [ids[one] for one in value] if isinstance(value, list) else ids.get(value, value)
         for name, value in ASKED[what].items()
     }
     with plans.record_statements() as seen:
-        ctx.call(what, arguments)
+        hold.call(what, arguments)
     assert plans.steps(seen)
     assert plans.walks(seen) == []

@@ -49,8 +49,8 @@ def test_a_store_whose_file_is_gone_acknowledges_nothing(store: Store, address: 
         read(store)
 
 
-def test_the_key_is_the_owners_alone(ctx: Holdfast, address: str) -> None:
-    ctx.store(title="One", content="first")
+def test_the_key_is_the_owners_alone(hold: Holdfast, address: str) -> None:
+    hold.store(title="One", content="first")
     assert Path(f"{address}.key").stat().st_mode & 0o777 == 0o600
 
 

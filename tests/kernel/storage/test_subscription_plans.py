@@ -8,8 +8,8 @@ from holdfast.features.webhooks import store as subscriptions
 INDEXES = ("subscription_ready", "delivery_waiting", "delivery_number")
 
 
-def test_deliveries_are_found_by_their_indexes(plans: Plans, ctx: holdfast.Holdfast) -> None:
-    with plans.record_statements() as seen, ctx.ctx.store.transaction() as session:
+def test_deliveries_are_found_by_their_indexes(plans: Plans, hold: holdfast.Holdfast) -> None:
+    with plans.record_statements() as seen, hold.ctx.store.transaction() as session:
         subscriptions.list_due(session, "somebody", 1)
         subscriptions.next_waiting(session, "a")
         session.do("delivery_prune", subscription="a", number=1)

@@ -22,13 +22,13 @@ from holdfast.kernel.storage.sqlite.engine import SqliteSession
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with journal entries of every kind."""
     path = tmp_path_factory.mktemp("tampering") / "memory.db"
-    with holdfast.open(str(path), agent_id="ai:tester@here") as ctx:
-        live_through_everything(ctx)
+    with holdfast.open(str(path), agent_id="ai:tester@here") as hold:
+        live_through_everything(hold)
     return path
 
 
 @pytest.fixture
-def ctx(path: Path) -> Iterator[holdfast.Holdfast]:
+def hold(path: Path) -> Iterator[holdfast.Holdfast]:
     with holdfast.open(str(path), agent_id="ai:tester@here") as opened:
         yield opened
 
@@ -55,14 +55,14 @@ def edit(table: str, rowid: int, column: str, value: Any) -> tuple[str, tuple[An
     return f"update {table} set {column} = ? where rowid = ?", (value, rowid)
 
 
-def findings(ctx: holdfast.Holdfast, raw: apsw.Connection) -> list[journal.JournalFault]:
-    return history.verify(ctx.ctx, SqliteSession(raw))
+def findings(hold: holdfast.Holdfast, raw: apsw.Connection) -> list[journal.JournalFault]:
+    return history.verify(hold.ctx, SqliteSession(raw))
 
 
-def chain_breaks(ctx: holdfast.Holdfast, raw: apsw.Connection) -> list[journal.JournalFault]:
+def chain_breaks(hold: holdfast.Holdfast, raw: apsw.Connection) -> list[journal.JournalFault]:
     """Return the faults of the journal alone, without the rows."""
     session = SqliteSession(raw)
-    key = ctx.ctx.store.signing_key(session)
+    key = hold.ctx.store.signing_key(session)
     return list(journal.verify_chain(session, signer.public_key_of(key) if key else None))
 
 
@@ -83,49 +83,49 @@ def mutations(raw: apsw.Connection, table: str) -> list[tuple[str, int, str, Any
     ]
 
 
-def find_unnoticed(ctx: holdfast.Holdfast, raw: apsw.Connection, tables: tuple[str, ...]) -> tuple[list[Any], int]:
+def find_unnoticed(hold: holdfast.Holdfast, raw: apsw.Connection, tables: tuple[str, ...]) -> tuple[list[Any], int]:
     """Return edits that the tables accept and `verify` misses, and the number of edits tried."""
     missed, tried = [], 0
     for table, rowid, column, value in [each for name in tables for each in mutations(raw, name)]:
         try:
             with tamper(raw, edit(table, rowid, column, value)):
                 tried += 1
-                if not findings(ctx, raw):
+                if not findings(hold, raw):
                     missed.append((table, rowid, column, value))
         except (apsw.ConstraintError, apsw.MismatchError):
             continue
     return missed, tried
 
 
-def test_an_untouched_store_has_no_findings(ctx: holdfast.Holdfast, raw: apsw.Connection) -> None:
-    assert findings(ctx, raw) == []
+def test_an_untouched_store_has_no_findings(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+    assert findings(hold, raw) == []
 
 
-def test_every_column_of_every_journal_entry_is_guarded(ctx: holdfast.Holdfast, raw: apsw.Connection) -> None:
-    missed, tried = find_unnoticed(ctx, raw, ("journal",))
+def test_every_column_of_every_journal_entry_is_guarded(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+    missed, tried = find_unnoticed(hold, raw, ("journal",))
     assert missed == []
     assert tried > 700
 
 
-def test_every_column_of_the_head_is_guarded(ctx: holdfast.Holdfast, raw: apsw.Connection) -> None:
-    assert find_unnoticed(ctx, raw, ("chain",))[0] == []
+def test_every_column_of_the_head_is_guarded(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+    assert find_unnoticed(hold, raw, ("chain",))[0] == []
 
 
-def test_every_column_of_every_journalled_row_is_guarded(ctx: holdfast.Holdfast, raw: apsw.Connection) -> None:
-    missed, tried = find_unnoticed(ctx, raw, JOURNALLED)
+def test_every_column_of_every_journalled_row_is_guarded(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+    missed, tried = find_unnoticed(hold, raw, JOURNALLED)
     assert missed == []
     assert tried > 700
 
 
 @pytest.mark.parametrize("table", ["journal", *JOURNALLED])
-def test_every_dropped_row_is_found(ctx: holdfast.Holdfast, raw: apsw.Connection, table: str) -> None:
+def test_every_dropped_row_is_found(hold: holdfast.Holdfast, raw: apsw.Connection, table: str) -> None:
     for (rowid,) in raw.execute(f"select rowid from {table}").fetchall():
         with tamper(raw, (f"delete from {table} where rowid = ?", (rowid,))):
-            assert findings(ctx, raw), f"row {rowid} of {table}"
+            assert findings(hold, raw), f"row {rowid} of {table}"
 
 
 @pytest.mark.parametrize("table", ["journal", "chain"])
-def test_what_no_table_of_ours_would_hold_is_found(ctx: holdfast.Holdfast, raw: apsw.Connection, table: str) -> None:
+def test_what_no_table_of_ours_would_hold_is_found(hold: holdfast.Holdfast, raw: apsw.Connection, table: str) -> None:
     """As after file damage, or in tables recreated without constraints."""
     columns = {name for _, name, _ in cells_of(raw, table)} - {name for _, name in KEPT_OUTSIDE_THE_JOURNAL}
     lax = [(f"create table lax as select * from {table}", ()), (f"drop table {table}", ())]
@@ -134,21 +134,21 @@ def test_what_no_table_of_ours_would_hold_is_found(ctx: holdfast.Holdfast, raw: 
         for value in (None, "x", b"x", 1.5):
             wrong = (f"update {table} set {column} = ? where {column} is not null", (value,))
             with tamper(raw, *lax, wrong):
-                assert findings(ctx, raw), f"{table}.{column} = {value!r}"
+                assert findings(hold, raw), f"{table}.{column} = {value!r}"
 
 
-def test_a_row_put_past_the_journal_is_found(ctx: holdfast.Holdfast, raw: apsw.Connection) -> None:
+def test_a_row_put_past_the_journal_is_found(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
     columns = ", ".join(row[1] for row in raw.execute("pragma table_info(memory)") if row[1] not in ("rowno", "id"))
     forged = (
         f"insert into memory (id, {columns}) select 'forged', {columns} from memory where state = 'deleted' limit 1"
     )
     with tamper(raw, (forged, ())):
-        assert findings(ctx, raw) == [
+        assert findings(hold, raw) == [
             journal.JournalFault(0, "the memory forged was added to its table without a journal entry")
         ]
 
 
-def test_two_swapped_entries_are_found_wherever_they_are(ctx: holdfast.Holdfast, raw: apsw.Connection) -> None:
+def test_two_swapped_entries_are_found_wherever_they_are(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
     last = raw.execute("select max(seq) from journal").fetchall()[0][0]
     for one in range(1, last):
         swap = [
@@ -157,16 +157,16 @@ def test_two_swapped_entries_are_found_wherever_they_are(ctx: holdfast.Holdfast,
             ("update journal set seq = ? where seq = -1", (one + 1,)),
         ]
         with tamper(raw, *swap):
-            assert chain_breaks(ctx, raw), f"entries {one} and {one + 1}"
+            assert chain_breaks(hold, raw), f"entries {one} and {one + 1}"
 
 
 @pytest.mark.parametrize("head", ["as it was", "put right without the key"])
-def test_a_cut_tail_is_found_wherever_it_is_cut(ctx: holdfast.Holdfast, raw: apsw.Connection, head: str) -> None:
+def test_a_cut_tail_is_found_wherever_it_is_cut(hold: holdfast.Holdfast, raw: apsw.Connection, head: str) -> None:
     for last in range(raw.execute("select max(seq) from journal").fetchall()[0][0]):
         with tamper(raw, ("delete from journal where seq > ?", (last,))):
             if head != "as it was":
                 put_head_right(raw)
-            assert chain_breaks(ctx, raw), f"cut after {last}"
+            assert chain_breaks(hold, raw), f"cut after {last}"
 
 
 def put_head_right(raw: apsw.Connection) -> None:
@@ -193,21 +193,21 @@ def rebuild(raw: apsw.Connection, start: int) -> None:
 
 
 def test_a_chain_rebuilt_without_the_key_is_found_from_whichever_entry(
-    ctx: holdfast.Holdfast, raw: apsw.Connection
+    hold: holdfast.Holdfast, raw: apsw.Connection
 ) -> None:
     for start in range(1, raw.execute("select max(seq) from journal").fetchall()[0][0] + 1):
         with tamper(raw, ("update journal set actor = 'mallory' where seq = ?", (start,))):
             rebuild(raw, start)
-            assert [found.message for found in findings(ctx, raw)] == [
+            assert [found.message for found in findings(hold, raw)] == [
                 "the head is not signed by this node's key: the journal was edited or rebuilt"
             ]
 
 
-def test_a_chain_rebuilt_under_another_key_is_found(ctx: holdfast.Holdfast, raw: apsw.Connection) -> None:
+def test_a_chain_rebuilt_under_another_key_is_found(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
     with tamper(raw, ("update journal set actor = 'mallory' where seq = 1", ())):
         rebuild(raw, 1)
         sign_head(raw, signer.new_key())
-        assert "the head's key differs from the store's key" in [found.message for found in findings(ctx, raw)]
+        assert "the head's key differs from the store's key" in [found.message for found in findings(hold, raw)]
 
 
 def test_a_chain_rebuilt_under_another_key_stays_found_after_later_writes(copy: Path) -> None:
@@ -217,10 +217,10 @@ def test_a_chain_rebuilt_under_another_key_stays_found_after_later_writes(copy: 
         other = signer.new_key()
         sign_head(raw, other)
         raw.execute("update signer set public_key = ?", (signer.public_key_of(other),))
-        with holdfast.open(str(copy), agent_id="ai:tester@here") as ctx:
-            ctx.store(title="Later", content="As if nothing had happened.")
+        with holdfast.open(str(copy), agent_id="ai:tester@here") as hold:
+            hold.store(title="Later", content="As if nothing had happened.")
             assert "the head is not signed by this node's key: the journal was edited or rebuilt" in [
-                found.message for found in findings(ctx, raw)
+                found.message for found in findings(hold, raw)
             ]
 
 
@@ -230,21 +230,21 @@ def test_a_store_emptied_behind_its_back_is_found_also_after_later_writes(copy: 
         *(f"delete from {table}" for table in (*JOURNALLED, "access", "journal", "signer")),
         "update chain set seq = 0, n = 0, hash = x'', kept_at = 0, signature = x'', public_key = x'', identity = ''",
     )
-    with holdfast.open(str(copy), agent_id="ai:tester@here") as ctx, closing(apsw.Connection(str(copy))) as raw:
+    with holdfast.open(str(copy), agent_id="ai:tester@here") as hold, closing(apsw.Connection(str(copy))) as raw:
         for statement in emptied:
             raw.execute(statement)
-        assert findings(ctx, raw)
-        ctx.store(title="Later", content="As if nothing had happened.")
-        assert findings(ctx, raw)
+        assert findings(hold, raw)
+        hold.store(title="Later", content="As if nothing had happened.")
+        assert findings(hold, raw)
 
 
 @pytest.mark.parametrize("column", ["public_key", "since", "origin"])
-def test_the_record_of_who_signs_is_guarded(ctx: holdfast.Holdfast, raw: apsw.Connection, column: str) -> None:
+def test_the_record_of_who_signs_is_guarded(hold: holdfast.Holdfast, raw: apsw.Connection, column: str) -> None:
     changed: Any = 99 if column == "since" else b"x" * 32 if column == "public_key" else "elsewhere"
     with tamper(raw, (f"update signer set {column} = ?", (changed,))):
-        assert findings(ctx, raw)
+        assert findings(hold, raw)
     with tamper(raw, ("delete from signer", ())):
-        assert findings(ctx, raw)
+        assert findings(hold, raw)
 
 
 def sign_head(raw: apsw.Connection, key: bytes) -> None:
@@ -253,14 +253,14 @@ def sign_head(raw: apsw.Connection, key: bytes) -> None:
     raw.execute("update chain set signature = ?", (signer.sign(key, journal.signed_bytes(head)),))
 
 
-def test_an_erased_entry_is_found_unless_a_purge_tells_of_it(ctx: holdfast.Holdfast, raw: apsw.Connection) -> None:
+def test_an_erased_entry_is_found_unless_a_purge_tells_of_it(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
     for seq, body in raw.execute("select seq, body from journal").fetchall():
         with tamper(raw, ("update journal set body = null, delta = null where seq = ?", (seq,))):
-            assert bool(findings(ctx, raw)) == (body is not None), f"entry {seq}"
+            assert bool(findings(hold, raw)) == (body is not None), f"entry {seq}"
 
 
 @pytest.mark.full
-def test_thousands_of_single_flipped_bits_are_all_found(ctx: holdfast.Holdfast, raw: apsw.Connection) -> None:
+def test_thousands_of_single_flipped_bits_are_all_found(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
     bits, missed, tried = random.Random(20260728), [], 0
     values = [
         (table, rowid, column, value)
@@ -277,7 +277,7 @@ def test_thousands_of_single_flipped_bits_are_all_found(ctx: holdfast.Holdfast, 
             changed = value[:at] + bytes([value[at] ^ bit]) + value[at + 1 :]
         with suppress(apsw.ConstraintError), tamper(raw, edit(table, rowid, column, changed)):
             tried += 1
-            if not same(value, changed) and not findings(ctx, raw):
+            if not same(value, changed) and not findings(hold, raw):
                 missed.append((table, rowid, column, value, changed))
     assert missed == []
     assert tried > 2400
@@ -292,16 +292,16 @@ def copy(path: Path, tmp_path: Path) -> Path:
 
 
 def test_a_tail_cut_behind_its_back_stays_found_after_later_writes(copy: Path) -> None:
-    with holdfast.open(str(copy), agent_id="ai:tester@here") as ctx, closing(apsw.Connection(str(copy))) as raw:
-        kept = ctx.store(title="Kept", content="Before the cut.").id
-        ctx.store(title="Cut", content="Nobody is to know.")
+    with holdfast.open(str(copy), agent_id="ai:tester@here") as hold, closing(apsw.Connection(str(copy))) as raw:
+        kept = hold.store(title="Kept", content="Before the cut.").id
+        hold.store(title="Cut", content="Nobody is to know.")
         raw.execute("delete from journal where seq = (select max(seq) from journal)")
         raw.execute("delete from memory_tag where memory = (select id from memory where title = 'Cut')")
         raw.execute("delete from memory where title = 'Cut'")
         put_head_right(raw)
-        ctx.update(id=kept, priority=7)
-        ctx.store(title="Later", content="As if nothing had happened.")
-        assert [found.message for found in findings(ctx, raw)] == [
+        hold.update(id=kept, priority=7)
+        hold.store(title="Later", content="As if nothing had happened.")
+        assert [found.message for found in findings(hold, raw)] == [
             "the head is not signed by this node's key: the journal was edited or rebuilt"
         ]
 
@@ -312,26 +312,26 @@ def test_a_tail_cut_behind_its_back_stays_found_in_a_copy_that_goes_on(copy: Pat
         put_head_right(raw)
     shutil.copy(copy, tmp_path / "elsewhere.db")
     elsewhere = str(tmp_path / "elsewhere.db")
-    with holdfast.open(elsewhere, agent_id="ai:tester@here") as ctx, closing(apsw.Connection(elsewhere)) as raw:
-        ctx.store(title="Later", content="As if nothing had happened.")
+    with holdfast.open(elsewhere, agent_id="ai:tester@here") as hold, closing(apsw.Connection(elsewhere)) as raw:
+        hold.store(title="Later", content="As if nothing had happened.")
         assert "the head is not signed by this node's key: the journal was edited or rebuilt" in [
-            found.message for found in findings(ctx, raw)
+            found.message for found in findings(hold, raw)
         ]
 
 
 def test_a_key_that_was_taken_away_is_told(copy: Path) -> None:
-    with holdfast.open(str(copy), agent_id="ai:tester@here") as ctx, closing(apsw.Connection(str(copy))) as raw:
+    with holdfast.open(str(copy), agent_id="ai:tester@here") as hold, closing(apsw.Connection(str(copy))) as raw:
         copy.with_name(f"{copy.name}.key").unlink()
-        assert [found.message for found in findings(ctx, raw)] == [
+        assert [found.message for found in findings(hold, raw)] == [
             "the node's key is missing: the signature of the head cannot be checked"
         ]
 
 
 @pytest.mark.parametrize("table", ["journal", "memory"])
-def test_bytes_that_are_no_text_are_found(ctx: holdfast.Holdfast, raw: apsw.Connection, table: str) -> None:
+def test_bytes_that_are_no_text_are_found(hold: holdfast.Holdfast, raw: apsw.Connection, table: str) -> None:
     column = "actor" if table == "journal" else "content"
     with (
         tamper(raw, (f"update {table} set {column} = cast(x'ff' as text) where rowid = 1", ())),
         pytest.raises(errors.StoreDamaged),
     ):
-        findings(ctx, raw)
+        findings(hold, raw)

@@ -58,15 +58,15 @@ SAID: list[dict[str, Any]] = [
 ]
 
 
-def furnish(ctx: Holdfast, more: int = 0) -> None:
+def furnish(hold: Holdfast, more: int = 0) -> None:
     """Store memories of every sort, with vectors of whole texts, as older versions did."""
-    kept = [ctx.store(**said, tier="long", embedding=by(1, number)).id for number, said in enumerate(SAID)]
-    ctx.archive(ids=[kept[3]])
-    ctx.delete(id=kept[4])
-    ctx.link(source_id=kept[0], target_id=kept[1])
-    ctx.store(title="Without a vector", content="of its own")
+    kept = [hold.store(**said, tier="long", embedding=by(1, number)).id for number, said in enumerate(SAID)]
+    hold.archive(ids=[kept[3]])
+    hold.delete(id=kept[4])
+    hold.link(source_id=kept[0], target_id=kept[1])
+    hold.store(title="Without a vector", content="of its own")
     for first in range(0, more, 250):
-        ctx.bulk_store(
+        hold.bulk_store(
             memories=[
                 {"title": f"Turn {number} of many", "content": "Ada: so it went on, 日本語. " * 20, "thread": "long"}
                 for number in range(first, first + 250)
@@ -158,10 +158,10 @@ def test_a_store_of_an_older_release_becomes_what_this_one_would_have_written(
     if last == 1:
         expected["embedding"] = []
     for _ in range(2):
-        with open_address(address) as ctx:
-            assert everything(ctx.ctx.store) == expected
-            assert ctx.ctx.store.faults() == []
-            assert ctx.verify().intact
+        with open_address(address) as hold:
+            assert everything(hold.ctx.store) == expected
+            assert hold.ctx.store.faults() == []
+            assert hold.verify().intact
 
 
 def test_a_store_of_the_second_release_is_found_by_all_that_came_since(
@@ -171,19 +171,19 @@ def test_a_store_of_the_second_release_is_found_by_all_that_came_since(
     with open_address(new_place()) as new:
         furnish(new)
         taken_back(new.ctx.store, address, 2, tmp_path)
-    with open_address(address) as ctx:
-        assert [hit.title for hit in ctx.recall(context="日本の首都").memories][:1] == ["東京"]
-        assert "Turn 2" in [hit.title for hit in ctx.recall(context="where do we put the plums?").memories]
-        with ctx.ctx.reading() as session:
-            asked, now = Embedding("own", unit_vector([1, 7])), ctx.ctx.now()
-            nearest = vectors.find_nearest(session, ctx.ctx.caller, asked, EVERYTHING, now, limit=2)
+    with open_address(address) as hold:
+        assert [hit.title for hit in hold.recall(context="日本の首都").memories][:1] == ["東京"]
+        assert "Turn 2" in [hit.title for hit in hold.recall(context="where do we put the plums?").memories]
+        with hold.ctx.reading() as session:
+            asked, now = Embedding("own", unit_vector([1, 7])), hold.ctx.now()
+            nearest = vectors.find_nearest(session, hold.ctx.caller, asked, EVERYTHING, now, limit=2)
             said = dict(session.query_sql("select id, content_hash from memory", {}))
             near = vectors.compute_nearness(session, asked, {id: said[id] for id, _ in nearest})
             assert [len(many) for many in near.values()] == [1, 1]
-        assert [ctx.get(id=id).title for id, _ in nearest] == ["Odd", "Long"]
-        ctx.store(title="Afterwards", content="Ada: And then?", thread="kitchen", place=3, embedding=by(1, 0))
-        assert ctx.verify().intact
-        assert ctx.ctx.store.faults() == []
+        assert [hold.get(id=id).title for id, _ in nearest] == ["Odd", "Long"]
+        hold.store(title="Afterwards", content="Ada: And then?", thread="kitchen", place=3, embedding=by(1, 0))
+        assert hold.verify().intact
+        assert hold.ctx.store.faults() == []
 
 
 def test_emoji_that_were_kept_before_they_were_words_are_found_afterwards(
@@ -191,8 +191,8 @@ def test_emoji_that_were_kept_before_they_were_words_are_found_afterwards(
 ) -> None:
     said = [{"title": f"Party {sign}", "content": f"We had cake and tea and {sign} until late"} for sign in "🎉☕x"]
 
-    def read_terms_and_bands(ctx: Holdfast) -> list[Any]:
-        with ctx.ctx.reading() as session:
+    def read_terms_and_bands(hold: Holdfast) -> list[Any]:
+        with hold.ctx.reading() as session:
             texts = session.query_sql("select title, spelled, parsed from memory order by title", {})
             return [*texts, *session.query_sql("select band, exact from memory_gist order by band", {})]
 
@@ -294,10 +294,10 @@ def test_an_upgrade_that_is_killed_leaves_the_old_store_or_the_new_one(
             killed += killed_within(lasts * random.uniform(0.05, 0.7), second)
             assert state_of(second) in (2, LATEST)
     assert killed >= 3
-    with open_address(second) as ctx:
-        assert everything(ctx.ctx.store) == expected
-        assert ctx.ctx.store.faults() == []
-        assert ctx.verify().intact
+    with open_address(second) as hold:
+        assert everything(hold.ctx.store) == expected
+        assert hold.ctx.store.faults() == []
+        assert hold.verify().intact
 
 
 @contextmanager

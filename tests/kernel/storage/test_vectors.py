@@ -43,24 +43,24 @@ def cosine(one: Vector, other: Vector) -> float:
     return float(numpy.frombuffer(one, "<f4").astype(float) @ numpy.frombuffer(other, "<f4").astype(float))
 
 
-def put(ctx: Holdfast, id: str, vector: Vector, model: str = "one") -> None:
-    with ctx.ctx.transaction() as write:
+def put(hold: Holdfast, id: str, vector: Vector, model: str = "one") -> None:
+    with hold.ctx.transaction() as write:
         memory = write.get(MEMORY, id)
         assert memory is not None
         vectors.put_embedding(write.session, memory, Embedding(model, vector), write.now)
 
 
-def store_with_vector(ctx: Holdfast, title: str, vector: Vector, model: str = "one", **more: Any) -> str:
-    id = str(ctx.store(title=title, content=f"about {title}", **more).id)
-    put(ctx, id, vector, model)
+def store_with_vector(hold: Holdfast, title: str, vector: Vector, model: str = "one", **more: Any) -> str:
+    id = str(hold.store(title=title, content=f"about {title}", **more).id)
+    put(hold, id, vector, model)
     return id
 
 
 def near(
-    ctx: Holdfast, vector: Vector, which: Filter = EVERYTHING, *, model: str = "one", limit: int = 10, by: Caller = ME
+    hold: Holdfast, vector: Vector, which: Filter = EVERYTHING, *, model: str = "one", limit: int = 10, by: Caller = ME
 ) -> list[str]:
-    with ctx.ctx.reading() as session:
-        found = vectors.find_nearest(session, by, Embedding(model, vector), which, ctx.ctx.now(), limit=limit)
+    with hold.ctx.reading() as session:
+        found = vectors.find_nearest(session, by, Embedding(model, vector), which, hold.ctx.now(), limit=limit)
     return [id for id, _ in found]
 
 
@@ -68,10 +68,10 @@ def near(
 
 
 @pytest.mark.parametrize("dim", [1, 2, 384, 2000])
-def test_a_vector_is_kept_to_the_bit(ctx: Holdfast, dim: int) -> None:
+def test_a_vector_is_kept_to_the_bit(hold: Holdfast, dim: int) -> None:
     (vector,) = directions(1, 1, dim)
-    id = store_with_vector(ctx, "One", vector)
-    with ctx.ctx.reading() as session:
+    id = store_with_vector(hold, "One", vector)
+    with hold.ctx.reading() as session:
         (kept,) = read_embeddings(session)
     assert kept == vectors.PassageEmbedding(id, "one", 0, len("about One"), dim, kept.text_hash, kept.made_at, vector)
 
@@ -81,54 +81,54 @@ def test_a_vector_is_kept_to_the_bit(ctx: Holdfast, dim: int) -> None:
     [[1e308, 1e308, -1e308], [5e-324, 5e-324], [1.0, 1e-30, -1e-45], [-0.0, 3.0], [10**300, 1]],
     ids=["huge", "tiny", "of all sizes", "with a negative zero", "whole numbers"],
 )
-def test_numbers_of_every_size_are_kept_as_a_direction(ctx: Holdfast, numbers: list[float]) -> None:
-    id = store_with_vector(ctx, "One", unit_vector(numbers))
-    with ctx.ctx.reading() as session:
+def test_numbers_of_every_size_are_kept_as_a_direction(hold: Holdfast, numbers: list[float]) -> None:
+    id = store_with_vector(hold, "One", unit_vector(numbers))
+    with hold.ctx.reading() as session:
         (kept,) = read_embeddings(session)
         asked = Embedding("one", unit_vector(numbers))
-        (found,) = vectors.find_nearest(session, ME, asked, EVERYTHING, ctx.ctx.now(), limit=1)
+        (found,) = vectors.find_nearest(session, ME, asked, EVERYTHING, hold.ctx.now(), limit=1)
     assert kept.vector == unit_vector(numbers)
     assert found == (id, pytest.approx(1))
 
 
-def test_a_new_vector_takes_the_place_of_the_old_one_of_its_model_only(ctx: Holdfast) -> None:
-    id = store_with_vector(ctx, "One", unit_vector([1, 0]))
-    put(ctx, id, unit_vector([1, 1, 1]), "other")
-    put(ctx, id, unit_vector([0, 1]))
-    with ctx.ctx.reading() as session:
+def test_a_new_vector_takes_the_place_of_the_old_one_of_its_model_only(hold: Holdfast) -> None:
+    id = store_with_vector(hold, "One", unit_vector([1, 0]))
+    put(hold, id, unit_vector([1, 1, 1]), "other")
+    put(hold, id, unit_vector([0, 1]))
+    with hold.ctx.reading() as session:
         kept = {one.model: one.vector for one in read_embeddings(session)}
     assert kept == {"one": unit_vector([0, 1]), "other": unit_vector([1, 1, 1])}
 
 
-def test_what_is_kept_elsewhere_can_be_kept_here(ctx: Holdfast) -> None:
-    id = ctx.store(title="One", content="first").id
+def test_what_is_kept_elsewhere_can_be_kept_here(hold: Holdfast) -> None:
+    id = hold.store(title="One", content="first").id
     kept = vectors.PassageEmbedding(id, "one", 0, 5, 2, "of an older text", 7, unit_vector([3, 4]))
-    with ctx.ctx.transaction() as write:
+    with hold.ctx.transaction() as write:
         vectors.put_embeddings(write.session, [kept._replace(vector=bytes(kept.vector))])  # type: ignore[arg-type]
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         assert read_embeddings(session) == [kept]
 
 
-def test_the_vectors_of_a_memory_are_dropped_together(ctx: Holdfast) -> None:
-    one, other = (store_with_vector(ctx, title, unit_vector([1, 0])) for title in ("One", "Other"))
-    put(ctx, one, unit_vector([1]), "second")
-    with ctx.ctx.transaction() as write:
+def test_the_vectors_of_a_memory_are_dropped_together(hold: Holdfast) -> None:
+    one, other = (store_with_vector(hold, title, unit_vector([1, 0])) for title in ("One", "Other"))
+    put(hold, one, unit_vector([1]), "second")
+    with hold.ctx.transaction() as write:
         vectors.drop_embeddings(write.session, one)
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         assert [kept.memory for kept in read_embeddings(session)] == [other]
 
 
-def test_vectors_are_counted_by_model_among_what_a_caller_sees(ctx: Holdfast) -> None:
+def test_vectors_are_counted_by_model_among_what_a_caller_sees(hold: Holdfast) -> None:
     ids = [
-        store_with_vector(ctx, f"Number {number}", unit_vector([1, number]), namespace="team") for number in range(3)
+        store_with_vector(hold, f"Number {number}", unit_vector([1, number]), namespace="team") for number in range(3)
     ]
-    store_with_vector(ctx, "Private", unit_vector([1, 0]), scope="private")
-    put(ctx, ids[0], unit_vector([1, 2, 3]), "other")
-    ctx.update(id=ids[0], content="something else")
-    ctx.delete(id=ids[1])
+    store_with_vector(hold, "Private", unit_vector([1, 0]), scope="private")
+    put(hold, ids[0], unit_vector([1, 2, 3]), "other")
+    hold.update(id=ids[0], content="something else")
+    hold.delete(id=ids[1])
     other, narrow = Caller("ai:other@here"), Caller("ai:tester@here", namespaces=("elsewhere",))
-    with ctx.ctx.reading() as session:
-        now = ctx.ctx.now()
+    with hold.ctx.reading() as session:
+        now = hold.ctx.now()
         assert vectors.count_by_model(session, ME, now) == [("one", 2, 3, 3, 1), ("other", 3, 1, 1, 1)]
         assert vectors.count_by_model(session, other, now) == [("one", 2, 2, 2, 1), ("other", 3, 1, 1, 1)]
         assert vectors.count_by_model(session, narrow, now) == []
@@ -138,57 +138,57 @@ def test_vectors_are_counted_by_model_among_what_a_caller_sees(ctx: Holdfast) ->
 
 
 @pytest.mark.parametrize("dim", [3, 384])
-def test_the_nearest_are_those_of_an_exhaustive_search_in_its_order(ctx: Holdfast, dim: int) -> None:
+def test_the_nearest_are_those_of_an_exhaustive_search_in_its_order(hold: Holdfast, dim: int) -> None:
     kept = {
-        store_with_vector(ctx, f"Number {number}", vector): vector
+        store_with_vector(hold, f"Number {number}", vector): vector
         for number, vector in enumerate(directions(3, 60, dim))
     }
     for asked in directions(4, 5, dim):
         expected = sorted(kept, key=lambda id: -cosine(kept[id], asked))
-        assert near(ctx, asked, limit=20) == expected[:20]
-        with ctx.ctx.reading() as session:
-            now = ctx.ctx.now()
+        assert near(hold, asked, limit=20) == expected[:20]
+        with hold.ctx.reading() as session:
+            now = hold.ctx.now()
             found = vectors.find_nearest(session, ME, Embedding("one", asked), EVERYTHING, now, limit=100)
         assert dict(found) == pytest.approx({id: cosine(vector, asked) for id, vector in kept.items()}, abs=1e-6)
 
 
-def test_of_equally_near_ones_the_lesser_id_comes_first(ctx: Holdfast) -> None:
-    ids = sorted(str(ctx.store(title=f"Number {n}", content="equal", tier="long").id) for n in range(30))
+def test_of_equally_near_ones_the_lesser_id_comes_first(hold: Holdfast) -> None:
+    ids = sorted(str(hold.store(title=f"Number {n}", content="equal", tier="long").id) for n in range(30))
     for id in Random(10).sample(ids, 30):
-        ctx.update(id=id, tags=["moved"])
-        put(ctx, id, unit_vector([2, 1]))
-    assert near(ctx, unit_vector([1, 1]), limit=20) == ids[:20]
+        hold.update(id=id, tags=["moved"])
+        put(hold, id, unit_vector([2, 1]))
+    assert near(hold, unit_vector([1, 1]), limit=20) == ids[:20]
 
 
-def test_the_vectors_of_two_models_are_never_compared(ctx: Holdfast) -> None:
-    one = store_with_vector(ctx, "One", unit_vector([1, 0]))
-    store_with_vector(ctx, "Other", unit_vector([1, 0]), "other")
-    store_with_vector(ctx, "Third", unit_vector([1, 0, 0]), "third")
-    assert near(ctx, unit_vector([1, 0])) == [one]
-    assert near(ctx, unit_vector([1, 0]), model="unknown") == []
+def test_the_vectors_of_two_models_are_never_compared(hold: Holdfast) -> None:
+    one = store_with_vector(hold, "One", unit_vector([1, 0]))
+    store_with_vector(hold, "Other", unit_vector([1, 0]), "other")
+    store_with_vector(hold, "Third", unit_vector([1, 0, 0]), "third")
+    assert near(hold, unit_vector([1, 0])) == [one]
+    assert near(hold, unit_vector([1, 0]), model="unknown") == []
 
 
-def test_a_vector_of_what_a_memory_said_before_does_not_count(ctx: Holdfast) -> None:
-    id = store_with_vector(ctx, "One", unit_vector([1, 0]))
-    ctx.update(id=id, priority=9, tags=["x"])
-    assert near(ctx, unit_vector([1, 0])) == [id]
-    ctx.update(id=id, content="something else")
-    assert near(ctx, unit_vector([1, 0])) == []
-    ctx.update(id=id, content="about One")
-    assert near(ctx, unit_vector([1, 0])) == [id]
-    ctx.update(id=id, title="Another title")
-    assert near(ctx, unit_vector([1, 0])) == []
-    put(ctx, id, unit_vector([1, 1]))
-    assert near(ctx, unit_vector([1, 0])) == [id]
+def test_a_vector_of_what_a_memory_said_before_does_not_count(hold: Holdfast) -> None:
+    id = store_with_vector(hold, "One", unit_vector([1, 0]))
+    hold.update(id=id, priority=9, tags=["x"])
+    assert near(hold, unit_vector([1, 0])) == [id]
+    hold.update(id=id, content="something else")
+    assert near(hold, unit_vector([1, 0])) == []
+    hold.update(id=id, content="about One")
+    assert near(hold, unit_vector([1, 0])) == [id]
+    hold.update(id=id, title="Another title")
+    assert near(hold, unit_vector([1, 0])) == []
+    put(hold, id, unit_vector([1, 1]))
+    assert near(hold, unit_vector([1, 0])) == [id]
 
 
 @pytest.mark.parametrize("dim", [3, 384])
-def test_filters_apply_before_the_limit(ctx: Holdfast, dim: int) -> None:
+def test_filters_apply_before_the_limit(hold: Holdfast, dim: int) -> None:
     asked, *noise = directions(5, 41, dim)
     for number in range(40):
-        store_with_vector(ctx, f"Noise {number}", asked, namespace="noise")
+        store_with_vector(hold, f"Noise {number}", asked, namespace="noise")
     few = {
-        store_with_vector(ctx, f"Few {number}", noise[number], namespace="few", tags=["rare"]) for number in range(5)
+        store_with_vector(hold, f"Few {number}", noise[number], namespace="few", tags=["rare"]) for number in range(5)
     }
     for which in (
         Filter(namespace="few"),
@@ -196,31 +196,31 @@ def test_filters_apply_before_the_limit(ctx: Holdfast, dim: int) -> None:
         Filter(tags=("rare",)),
         Filter(namespaces=("few", "x")),
     ):
-        assert set(near(ctx, asked, which, limit=10)) == few
-        assert set(near(ctx, asked, which, limit=3)) < few
-    assert set(near(ctx, asked, by=Caller("ai:tester@here", namespaces=("few",)))) == few
+        assert set(near(hold, asked, which, limit=10)) == few
+        assert set(near(hold, asked, which, limit=3)) < few
+    assert set(near(hold, asked, by=Caller("ai:tester@here", namespaces=("few",)))) == few
 
 
-def test_what_a_caller_may_not_see_is_not_near(ctx: Holdfast) -> None:
-    secret = store_with_vector(ctx, "Secret", unit_vector([1, 0]), scope="private")
-    shared = store_with_vector(ctx, "Shared", unit_vector([0, 1]))
-    assert near(ctx, unit_vector([1, 0])) == [secret, shared]
-    assert near(ctx, unit_vector([1, 0]), by=Caller("ai:other@here")) == [shared]
+def test_what_a_caller_may_not_see_is_not_near(hold: Holdfast) -> None:
+    secret = store_with_vector(hold, "Secret", unit_vector([1, 0]), scope="private")
+    shared = store_with_vector(hold, "Shared", unit_vector([0, 1]))
+    assert near(hold, unit_vector([1, 0])) == [secret, shared]
+    assert near(hold, unit_vector([1, 0]), by=Caller("ai:other@here")) == [shared]
 
 
-def test_what_is_archived_deleted_or_over_is_not_near(ctx: Holdfast) -> None:
+def test_what_is_archived_deleted_or_over_is_not_near(hold: Holdfast) -> None:
     live, archived, deleted = (
-        store_with_vector(ctx, title, unit_vector([1, 0])) for title in ("Live", "Archived", "Deleted")
+        store_with_vector(hold, title, unit_vector([1, 0])) for title in ("Live", "Archived", "Deleted")
     )
-    short = store_with_vector(ctx, "Short", unit_vector([1, 0]), ttl_secs=60)
-    ctx.archive(ids=[archived])
-    ctx.delete(id=deleted)
-    later = ctx.ctx.now() + 61_000_000
-    with ctx.ctx.reading() as session:
+    short = store_with_vector(hold, "Short", unit_vector([1, 0]), ttl_secs=60)
+    hold.archive(ids=[archived])
+    hold.delete(id=deleted)
+    later = hold.ctx.now() + 61_000_000
+    with hold.ctx.reading() as session:
         found = vectors.find_nearest(session, ME, Embedding("one", unit_vector([1, 0])), EVERYTHING, later, limit=9)
     assert found == [(live, pytest.approx(1))]
-    assert near(ctx, unit_vector([1, 0])) == sorted([live, short])
-    assert near(ctx, unit_vector([1, 0]), Filter(archived=True)) == sorted([live, short, archived])
+    assert near(hold, unit_vector([1, 0])) == sorted([live, short])
+    assert near(hold, unit_vector([1, 0]), Filter(archived=True)) == sorted([live, short, archived])
 
 
 def content_hashes(session: Session, ids: Sequence[str]) -> dict[str, str]:
@@ -229,15 +229,15 @@ def content_hashes(session: Session, ids: Sequence[str]) -> dict[str, str]:
     return {id: known[id] for id in ids}
 
 
-def test_how_near_named_memories_are_is_told_of_those_with_a_current_vector(ctx: Holdfast) -> None:
+def test_how_near_named_memories_are_is_told_of_those_with_a_current_vector(hold: Holdfast) -> None:
     ids = [
-        store_with_vector(ctx, title, unit_vector(vector))
+        store_with_vector(hold, title, unit_vector(vector))
         for title, vector in (("A", [1, 0]), ("B", [1, 1]), ("C", [0, 1]))
     ]
-    bare = str(ctx.store(title="Bare", content="without").id)
-    ctx.update(id=ids[2], content="something else")
+    bare = str(hold.store(title="Bare", content="without").id)
+    hold.update(id=ids[2], content="something else")
     asked = Embedding("one", unit_vector([1, 0]))
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         found = vectors.compute_nearness(session, asked, content_hashes(session, [*ids, bare]))
         assert vectors.compute_nearness(session, asked, {}) == {}
         assert vectors.compute_nearness(session, asked._replace(model="other"), content_hashes(session, ids)) == {}
@@ -252,9 +252,9 @@ def test_how_near_named_memories_are_is_told_of_those_with_a_current_vector(ctx:
 # Passages
 
 
-def cut(ctx: Holdfast, id: str, *given: tuple[int, int, list[float]], model: str = "one") -> None:
+def cut(hold: Holdfast, id: str, *given: tuple[int, int, list[float]], model: str = "one") -> None:
     """Store the vectors of a memory's passages."""
-    with ctx.ctx.transaction() as write:
+    with hold.ctx.transaction() as write:
         memory = write.get(MEMORY, id)
         assert memory is not None
         text_hash = content_hash(memory.title, memory.content)
@@ -265,72 +265,72 @@ def cut(ctx: Holdfast, id: str, *given: tuple[int, int, list[float]], model: str
         vectors.put_embeddings(write.session, kept)
 
 
-def test_a_memory_is_as_near_as_its_nearest_passage_and_found_once(ctx: Holdfast) -> None:
-    ids = [str(ctx.store(title=f"Long {number}", content="of many passages", tier="long").id) for number in range(3)]
-    cut(ctx, ids[0], (vectors.TITLE, vectors.TITLE, [0, 1]), (0, 7, [1, 1]), (8, 16, [1, 2]))
-    cut(ctx, ids[1], (0, 7, [-1, 0]), (8, 16, [1, 0]))
-    cut(ctx, ids[2], (0, 7, [1, 3]))
-    with ctx.ctx.reading() as session:
+def test_a_memory_is_as_near_as_its_nearest_passage_and_found_once(hold: Holdfast) -> None:
+    ids = [str(hold.store(title=f"Long {number}", content="of many passages", tier="long").id) for number in range(3)]
+    cut(hold, ids[0], (vectors.TITLE, vectors.TITLE, [0, 1]), (0, 7, [1, 1]), (8, 16, [1, 2]))
+    cut(hold, ids[1], (0, 7, [-1, 0]), (8, 16, [1, 0]))
+    cut(hold, ids[2], (0, 7, [1, 3]))
+    with hold.ctx.reading() as session:
         asked = Embedding("one", unit_vector([1, 0]))
-        found = vectors.find_nearest(session, ME, asked, EVERYTHING, ctx.ctx.now(), limit=10)
+        found = vectors.find_nearest(session, ME, asked, EVERYTHING, hold.ctx.now(), limit=10)
         spans = vectors.compute_nearness(session, asked, content_hashes(session, ids[:1]))
     assert found == [(ids[1], pytest.approx(1)), (ids[0], pytest.approx(0.5**0.5)), (ids[2], pytest.approx(0.1**0.5))]
     assert list(spans[ids[0]]) == [(-1, -1), (0, 7), (8, 16)]
-    assert near(ctx, unit_vector([1, 0]), limit=2) == [ids[1], ids[0]]
+    assert near(hold, unit_vector([1, 0]), limit=2) == [ids[1], ids[0]]
 
 
 @pytest.mark.parametrize("dim", [3, 384])
-def test_a_memory_of_many_passages_does_not_push_others_out(ctx: Holdfast, dim: int) -> None:
-    long = str(ctx.store(title="Long", content="x" * 200, tier="long").id)
-    cut(ctx, long, *((at, at + 1, [1.0, at / 1e4, *[0.0] * (dim - 2)]) for at in range(100)))
+def test_a_memory_of_many_passages_does_not_push_others_out(hold: Holdfast, dim: int) -> None:
+    long = str(hold.store(title="Long", content="x" * 200, tier="long").id)
+    cut(hold, long, *((at, at + 1, [1.0, at / 1e4, *[0.0] * (dim - 2)]) for at in range(100)))
     others = {
-        store_with_vector(ctx, f"Other {n}", vector, namespace="b") for n, vector in enumerate(directions(11, 4, dim))
+        store_with_vector(hold, f"Other {n}", vector, namespace="b") for n, vector in enumerate(directions(11, 4, dim))
     }
-    found = near(ctx, unit_vector([1.0, *[0.0] * (dim - 1)]), limit=5)
+    found = near(hold, unit_vector([1.0, *[0.0] * (dim - 1)]), limit=5)
     assert (found[0], set(found)) == (long, {long, *others})
 
 
-def test_new_passages_take_the_place_of_all_old_ones_of_their_model(ctx: Holdfast) -> None:
-    id = str(ctx.store(title="Long", content="of many passages").id)
-    cut(ctx, id, (vectors.TITLE, vectors.TITLE, [1, 0]), (0, 7, [0, 1]), (8, 16, [1, 1]))
-    cut(ctx, id, (0, 16, [1, 0, 0]), model="other")
-    cut(ctx, id, (0, 16, [1, 3]))
-    with ctx.ctx.reading() as session:
+def test_new_passages_take_the_place_of_all_old_ones_of_their_model(hold: Holdfast) -> None:
+    id = str(hold.store(title="Long", content="of many passages").id)
+    cut(hold, id, (vectors.TITLE, vectors.TITLE, [1, 0]), (0, 7, [0, 1]), (8, 16, [1, 1]))
+    cut(hold, id, (0, 16, [1, 0, 0]), model="other")
+    cut(hold, id, (0, 16, [1, 3]))
+    with hold.ctx.reading() as session:
         kept = [(one.model, one.begins, one.ends, one.vector) for one in read_embeddings(session)]
         assert [
-            (one.model, one.memories, one.passages) for one in vectors.count_by_model(session, ME, ctx.ctx.now())
+            (one.model, one.memories, one.passages) for one in vectors.count_by_model(session, ME, hold.ctx.now())
         ] == [("one", 1, 1), ("other", 1, 1)]
     assert kept == [("one", 0, 16, unit_vector([1, 3])), ("other", 0, 16, unit_vector([1, 0, 0]))]
 
 
-def test_a_vector_of_another_number_of_dimensions_is_refused_for_its_model(ctx: Holdfast) -> None:
-    store_with_vector(ctx, "One", unit_vector([1, 0]))
-    with ctx.ctx.reading() as session:
+def test_a_vector_of_another_number_of_dimensions_is_refused_for_its_model(hold: Holdfast) -> None:
+    store_with_vector(hold, "One", unit_vector([1, 0]))
+    with hold.ctx.reading() as session:
         vectors.check_model_dimension(session, Embedding("one", unit_vector([0, 1])))
         vectors.check_model_dimension(session, Embedding("other", unit_vector([0, 1, 1])))
         with pytest.raises(Invalid, match="have 2 numbers, got 3"):
             vectors.check_model_dimension(session, Embedding("one", unit_vector([0, 1, 1])))
 
 
-def test_vectors_of_another_number_of_dimensions_are_not_kept_beside_those_of_their_model(ctx: Holdfast) -> None:
-    first = store_with_vector(ctx, "First", unit_vector([1, 0]))
-    id = str(ctx.store(title="Long", content="of many passages").id)
+def test_vectors_of_another_number_of_dimensions_are_not_kept_beside_those_of_their_model(hold: Holdfast) -> None:
+    first = store_with_vector(hold, "First", unit_vector([1, 0]))
+    id = str(hold.store(title="Long", content="of many passages").id)
     with pytest.raises(Invalid, match="'one' in this store have 2 numbers, got 3"):
-        cut(ctx, id, (0, 7, [1, 0]), (8, 16, [1, 0, 0]))
-    with ctx.ctx.reading() as session:
+        cut(hold, id, (0, 7, [1, 0]), (8, 16, [1, 0, 0]))
+    with hold.ctx.reading() as session:
         assert [(one.memory, one.dim) for one in read_embeddings(session)] == [(first, 2)]
 
 
 # Missing vectors
 
 
-def test_what_has_no_current_vector_is_due_in_the_order_of_its_rows(ctx: Holdfast) -> None:
-    bare = [str(ctx.store(title=f"Bare {number}", content="of it", tier="long").id) for number in range(4)]
-    store_with_vector(ctx, "Done", unit_vector([1, 0]))
-    changed = store_with_vector(ctx, "Changed", unit_vector([1, 0]))
-    ctx.update(id=changed, content="since then")
-    ctx.delete(id=bare[0])
-    with ctx.ctx.reading() as session:
+def test_what_has_no_current_vector_is_due_in_the_order_of_its_rows(hold: Holdfast) -> None:
+    bare = [str(hold.store(title=f"Bare {number}", content="of it", tier="long").id) for number in range(4)]
+    store_with_vector(hold, "Done", unit_vector([1, 0]))
+    changed = store_with_vector(hold, "Changed", unit_vector([1, 0]))
+    hold.update(id=changed, content="since then")
+    hold.delete(id=bare[0])
+    with hold.ctx.reading() as session:
         due = vectors.list_due_after(session, "one", 0, 10)
         assert [one.id for one in due] == [*bare[1:], changed]
         assert vectors.list_due_after(session, "one", 0, 2) == due[:2]
@@ -341,23 +341,23 @@ def test_what_has_no_current_vector_is_due_in_the_order_of_its_rows(ctx: Holdfas
     assert (due[-1].title, due[-1].content) == ("Changed", "since then")
 
 
-def test_how_far_vectors_are_made_is_kept_by_model(ctx: Holdfast) -> None:
-    with ctx.ctx.transaction() as write:
+def test_how_far_vectors_are_made_is_kept_by_model(hold: Holdfast) -> None:
+    with hold.ctx.transaction() as write:
         assert vectors.get_watermark(write.session, "one") is None
         vectors.set_watermark(write.session, "one", vectors.Watermark(7, 3))
         vectors.set_watermark(write.session, "other", vectors.Watermark(1, 2, whole=True))
         vectors.set_watermark(write.session, "one", vectors.Watermark(9, 3))
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         assert vectors.get_watermark(session, "one") == vectors.Watermark(9, 3)
         assert vectors.get_watermark(session, "other") == vectors.Watermark(1, 2, whole=True)
 
 
-def test_what_was_changed_behind_a_place_in_the_journal_is_told_once(ctx: Holdfast) -> None:
-    one, other = (str(ctx.store(title=title, content="of it").id) for title in ("One", "Other"))
-    ctx.link(source_id=one, target_id=other)
-    ctx.update(id=one, content="since then")
-    ctx.update(id=one, content="and again")
-    with ctx.ctx.reading() as session:
+def test_what_was_changed_behind_a_place_in_the_journal_is_told_once(hold: Holdfast) -> None:
+    one, other = (str(hold.store(title=title, content="of it").id) for title in ("One", "Other"))
+    hold.link(source_id=one, target_id=other)
+    hold.update(id=one, content="since then")
+    hold.update(id=one, content="and again")
+    with hold.ctx.reading() as session:
         assert sorted(vectors.list_changed(session, 0, 100)) == sorted([one, other])
         assert vectors.list_changed(session, 2, 100) == [one]
         assert vectors.list_changed(session, 1, 1) == [other]
@@ -385,25 +385,25 @@ DIM = 384
 @pytest.fixture(scope="module", params=ENGINES)
 def crowd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
     if request.param == "sqlite":
-        with open_address(str(tmp_path_factory.mktemp("crowd") / "memory.db")) as ctx:
-            yield fill_store(ctx, request.param)
+        with open_address(str(tmp_path_factory.mktemp("crowd") / "memory.db")) as hold:
+            yield fill_store(hold, request.param)
         return
     server: Postgres = request.getfixturevalue("postgres")
-    with server.new_store() as url, open_address(url) as ctx:
-        yield fill_store(ctx, request.param)
+    with server.new_store() as url, open_address(url) as hold:
+        yield fill_store(hold, request.param)
 
 
 def open_address(address: str) -> Holdfast:
     return holdfast.open(settings=Settings(db=address, agent_id=ME.agent, embedder="none"))
 
 
-def fill_store(ctx: Holdfast, engine: str) -> Crowd:
+def fill_store(hold: Holdfast, engine: str) -> Crowd:
     few = {
-        store_with_vector(ctx, f"Few {n}", vector, namespace="few") for n, vector in enumerate(directions(6, 5, DIM))
+        store_with_vector(hold, f"Few {n}", vector, namespace="few") for n, vector in enumerate(directions(6, 5, DIM))
     }
-    template = ctx.store(title="Template", content="noise", namespace="noise").id
+    template = hold.store(title="Template", content="noise", namespace="noise").id
     noise = {f"noise-{n:05}": vector for n, vector in enumerate(directions(7, MANY, DIM, clusters=200))}
-    with ctx.ctx.store.transaction() as session:
+    with hold.ctx.store.transaction() as session:
         clone_rows(session, template, MANY)
         if engine == "postgres":
             ((made,),) = direct(session, "select pg_get_indexdef(cast('embedding_384' as regclass))")
@@ -416,7 +416,7 @@ def fill_store(ctx: Holdfast, engine: str) -> Crowd:
             direct(session, made)
             direct(session, "analyze memory")
             direct(session, "analyze embedding")
-    return Crowd(ctx, engine, noise, few)
+    return Crowd(hold, engine, noise, few)
 
 
 def clone_rows(session: Session, template: str, many: int) -> None:
@@ -502,10 +502,10 @@ def test_a_filter_that_leaves_few_leaves_the_index_alone(crowd: Crowd, namespace
         assert setting == walks or (walks is None and setting in ("", "off"))
 
 
-def plan(ctx: Holdfast, which: Filter, then: str, dim: int, *, limit: int = 50) -> str:
-    parts, params = memories.filter_clauses(ME, which, ctx.ctx.now())
+def plan(hold: Holdfast, which: Filter, then: str, dim: int, *, limit: int = 50) -> str:
+    parts, params = memories.filter_clauses(ME, which, hold.ctx.now())
     params |= {"model": "one", "vector": unit_vector([1.0] * dim), "limit": limit}
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         assert isinstance(session, PostgresSession)
         direct(session, "set local enable_seqscan = off")
         rows = session._connection.execute(
@@ -525,11 +525,11 @@ def test_without_a_filter_the_index_of_the_dimension_is_walked(crowd: Crowd) -> 
 
 @pytest.mark.parametrize("engine", ["postgres"])
 @pytest.mark.parametrize("dim", INDEXED)
-def test_every_dimension_that_is_said_to_have_an_index_has_one(ctx: Holdfast, dim: int) -> None:
-    with ctx.ctx.transaction() as write:
+def test_every_dimension_that_is_said_to_have_an_index_has_one(hold: Holdfast, dim: int) -> None:
+    with hold.ctx.transaction() as write:
         rows = direct(write.session, f"select indexdef from pg_indexes where indexname = 'embedding_{dim}'")
         ((made,), *_) = rows
     assert f"vector({dim})" in made
     assert f"(dim = {dim})" in made
-    ids = sorted(store_with_vector(ctx, f"Number {n}", vector) for n, vector in enumerate(directions(9, 3, dim)))
-    assert sorted(near(ctx, unit_vector([1.0] * dim), limit=3)) == ids
+    ids = sorted(store_with_vector(hold, f"Number {n}", vector) for n, vector in enumerate(directions(9, 3, dim)))
+    assert sorted(near(hold, unit_vector([1.0] * dim), limit=3)) == ids

@@ -15,7 +15,7 @@ from timeouts import TIMEOUT
 
 
 @pytest.fixture
-def other(ctx: Holdfast, address: str) -> Iterator[Holdfast]:
+def other(hold: Holdfast, address: str) -> Iterator[Holdfast]:
     with holdfast.open(address, agent_id="ai:other@here") as opened:
         yield opened
 
@@ -26,19 +26,19 @@ def wait_until_quiet(wait: Callable[[float], bool]) -> None:
         pass
 
 
-def test_the_first_wait_ends_at_once_and_the_next_when_its_time_has_passed(ctx: Holdfast) -> None:
-    assert ctx.ctx.store.wait_for_commit(TIMEOUT)
-    wait_until_quiet(ctx.ctx.store.wait_for_commit)
-    assert not ctx.ctx.store.wait_for_commit(0.01)
+def test_the_first_wait_ends_at_once_and_the_next_when_its_time_has_passed(hold: Holdfast) -> None:
+    assert hold.ctx.store.wait_for_commit(TIMEOUT)
+    wait_until_quiet(hold.ctx.store.wait_for_commit)
+    assert not hold.ctx.store.wait_for_commit(0.01)
 
 
-def test_a_commit_of_another_process_wakes_who_waits(ctx: Holdfast, other: Holdfast) -> None:
+def test_a_commit_of_another_process_wakes_who_waits(hold: Holdfast, other: Holdfast) -> None:
     ready = threading.Event()
 
     def waits() -> bool:
-        wait_until_quiet(ctx.ctx.store.wait_for_commit)
+        wait_until_quiet(hold.ctx.store.wait_for_commit)
         ready.set()
-        return ctx.ctx.store.wait_for_commit(TIMEOUT)
+        return hold.ctx.store.wait_for_commit(TIMEOUT)
 
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(waits)
@@ -47,25 +47,25 @@ def test_a_commit_of_another_process_wakes_who_waits(ctx: Holdfast, other: Holdf
         assert waiting.result(timeout=TIMEOUT)
 
 
-def test_what_was_committed_between_two_waits_is_told_at_once(ctx: Holdfast, other: Holdfast) -> None:
-    wait_until_quiet(ctx.ctx.store.wait_for_commit)
+def test_what_was_committed_between_two_waits_is_told_at_once(hold: Holdfast, other: Holdfast) -> None:
+    wait_until_quiet(hold.ctx.store.wait_for_commit)
     other.store(title="Elsewhere", content="x")
-    assert ctx.ctx.store.wait_for_commit(TIMEOUT)
+    assert hold.ctx.store.wait_for_commit(TIMEOUT)
 
 
-def test_what_is_no_change_of_a_record_is_told_too(ctx: Holdfast, other: Holdfast) -> None:
-    wait_until_quiet(ctx.ctx.store.wait_for_commit)
+def test_what_is_no_change_of_a_record_is_told_too(hold: Holdfast, other: Holdfast) -> None:
+    wait_until_quiet(hold.ctx.store.wait_for_commit)
     other.key_create(name="laptop")
-    assert ctx.ctx.store.wait_for_commit(TIMEOUT)
+    assert hold.ctx.store.wait_for_commit(TIMEOUT)
 
 
-def test_all_who_wait_are_woken_by_one_commit(ctx: Holdfast, other: Holdfast) -> None:
+def test_all_who_wait_are_woken_by_one_commit(hold: Holdfast, other: Holdfast) -> None:
     ready = threading.Barrier(5)
 
     def waits() -> bool:
-        wait_until_quiet(ctx.ctx.store.wait_for_commit)
+        wait_until_quiet(hold.ctx.store.wait_for_commit)
         ready.wait()
-        return ctx.ctx.store.wait_for_commit(TIMEOUT)
+        return hold.ctx.store.wait_for_commit(TIMEOUT)
 
     with ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(waits) for _ in range(4)]
@@ -74,7 +74,7 @@ def test_all_who_wait_are_woken_by_one_commit(ctx: Holdfast, other: Holdfast) ->
         assert [one.result(timeout=TIMEOUT) for one in waiting] == [True] * 4
 
 
-def test_a_closed_store_lets_go_of_who_waits(ctx: Holdfast, address: str) -> None:
+def test_a_closed_store_lets_go_of_who_waits(hold: Holdfast, address: str) -> None:
     other = holdfast.open(address)
     other.ctx.store.wait_for_commit(0)
     other.close()
@@ -88,29 +88,29 @@ class TestOnPostgres:
     def engine(self) -> str:
         return "postgres"
 
-    def test_one_connection_listens_for_all_who_wait(self, ctx: Holdfast, postgres: Postgres) -> None:
+    def test_one_connection_listens_for_all_who_wait(self, hold: Holdfast, postgres: Postgres) -> None:
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda _: ctx.ctx.store.wait_for_commit(1), range(4)))
+            list(pool.map(lambda _: hold.ctx.store.wait_for_commit(1), range(4)))
         with postgres.admin() as admin:
             listeners = admin.execute(
                 "select count(*) from pg_stat_activity where application_name = 'holdfast' and query like '%snapshot%'"
             ).fetchone()
         assert listeners == (1,)
 
-    def test_a_listener_that_was_cut_listens_again(self, ctx: Holdfast, other: Holdfast, postgres: Postgres) -> None:
-        wait_until_quiet(ctx.ctx.store.wait_for_commit)
+    def test_a_listener_that_was_cut_listens_again(self, hold: Holdfast, other: Holdfast, postgres: Postgres) -> None:
+        wait_until_quiet(hold.ctx.store.wait_for_commit)
         with postgres.admin() as admin:
             admin.execute(
                 "select pg_terminate_backend(pid, 10000) from pg_stat_activity where application_name = 'holdfast'"
             ).fetchall()
-        assert ctx.ctx.store.wait_for_commit(TIMEOUT)
-        wait_until_quiet(ctx.ctx.store.wait_for_commit)
+        assert hold.ctx.store.wait_for_commit(TIMEOUT)
+        wait_until_quiet(hold.ctx.store.wait_for_commit)
         other.store(title="Elsewhere", content="x")
-        assert ctx.ctx.store.wait_for_commit(TIMEOUT)
+        assert hold.ctx.store.wait_for_commit(TIMEOUT)
 
-    def test_where_no_word_comes_through_the_clock_wakes(self, ctx: Holdfast, other: Holdfast) -> None:
+    def test_where_no_word_comes_through_the_clock_wakes(self, hold: Holdfast, other: Holdfast) -> None:
         """Like a pooler that uses another connection for each transaction."""
-        deaf = notifications.CommitListener(lambda: connect(ctx.ctx.store._address), "nobody_speaks_here")  # type: ignore[attr-defined]
+        deaf = notifications.CommitListener(lambda: connect(hold.ctx.store._address), "nobody_speaks_here")  # type: ignore[attr-defined]
         try:
             wait_until_quiet(deaf.wait)
             other.store(title="Elsewhere", content="x")

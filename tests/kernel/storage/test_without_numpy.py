@@ -26,13 +26,13 @@ with holdfast.open(settings=load({"db": sys.argv[1], "embedder": "none"})) as ho
 """
 
 
-def keep(ctx: Holdfast, many: int) -> list[float]:
+def keep(hold: Holdfast, many: int) -> list[float]:
     """Memories with vectors, and a query vector."""
     random = Random(1)
     vectors = [[random.gauss(1, 1) for _ in range(24)] for _ in range(many + 1)]
     for number, vector in enumerate(vectors[:-1]):
         given = {"model": "own", "vector": vector}
-        ctx.call("store", {"title": f"{number}", "content": f"Number {number}.", "embedding": given})
+        hold.call("store", {"title": f"{number}", "content": f"Number {number}.", "embedding": given})
     return vectors[-1]
 
 
@@ -43,8 +43,8 @@ def search_in_process(db: str, vector: Sequence[float], times: int) -> list[obje
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-def test_who_asks_once_finds_the_same_without_numpy(ctx: Holdfast, db: str) -> None:
-    vector = keep(ctx, 60)
+def test_who_asks_once_finds_the_same_without_numpy(hold: Holdfast, db: str) -> None:
+    vector = keep(hold, 60)
     *once, loaded = search_in_process(db, vector, 1)
     *twice, loaded_then = search_in_process(db, vector, 2)
     assert (loaded, loaded_then) == (False, True)
@@ -54,9 +54,9 @@ def test_who_asks_once_finds_the_same_without_numpy(ctx: Holdfast, db: str) -> N
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("rows", [None, [3, 5, 8, 40, 999], []], ids=["all", "some", "none"])
-def test_both_ways_go_through_the_vectors_in_the_same_steps(ctx: Holdfast, rows: list[int] | None) -> None:
-    vector = unit_vector(keep(ctx, 45))
-    with ctx.ctx.reading() as session:
+def test_both_ways_go_through_the_vectors_in_the_same_steps(hold: Holdfast, rows: list[int] | None) -> None:
+    vector = unit_vector(keep(hold, 45))
+    with hold.ctx.reading() as session:
         search = Search(session, "own", signs_of(vector), rows)  # type: ignore[arg-type]
         scanned = [step for step in search.scan(BinaryIndex(), 4) if step]
         assert list(search.scan_without_numpy(4)) == scanned

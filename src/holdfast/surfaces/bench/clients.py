@@ -33,8 +33,8 @@ def open_client(surface: Surface, db: str) -> Iterator[Client]:
     """Open a store through one of the surfaces, with the caller's settings."""
     match surface:
         case "library":
-            with app.open(db, agent_id=AGENT) as ctx:
-                yield ctx
+            with app.open(db, agent_id=AGENT) as hold:
+                yield hold
         case "http":
             with serve(db) as server:
                 yield server

@@ -64,16 +64,16 @@ def load_fixture() -> Fixture:
     return msgspec.json.decode(PROMPTS.read_bytes(), type=Fixture)
 
 
-def fill(ctx: Holdfast, given: Fixture, *, background: bool) -> None:
+def fill(hold: Holdfast, given: Fixture, *, background: bool) -> None:
     """Store the fixture's memories and answers; with `background`, also the bundled conversations and notes."""
     place = given.project
-    ctx.call("bulk_store", {"memories": [{**one, "namespace": place} for one in given.memories]})
+    hold.call("bulk_store", {"memories": [{**one, "namespace": place} for one in given.memories]})
     for number, text in enumerate(given.turns):
         turn = {"host_session_id": "old", "host_turn_index": number, "role": "assistant", "content": text}
-        ctx.call("capture_turn", {**turn, "namespace": place, "host_kind": "claude-code"})
+        hold.call("capture_turn", {**turn, "namespace": place, "host_kind": "claude-code"})
     if background:
         for begin in range(0, len(others := _background_memories(place)), 500):
-            ctx.call("bulk_store", {"memories": others[begin : begin + 500]})
+            hold.call("bulk_store", {"memories": others[begin : begin + 500]})
 
 
 def _background_memories(place: str) -> list[dict[str, str]]:
@@ -85,13 +85,13 @@ def _background_memories(place: str) -> list[dict[str, str]]:
     return found
 
 
-def measure_prompts(ctx: Holdfast, given: Fixture, prompts: Prompts) -> FiringResult:
+def measure_prompts(hold: Holdfast, given: Fixture, prompts: Prompts) -> FiringResult:
     """Run every prompt as the hook does, each in its own session."""
     which = Filter(namespaces=(given.project,))
-    ids = {one["title"]: one["id"] for one in _list_stored(ctx, given.project)}
+    ids = {one["title"]: one["id"] for one in _list_stored(hold, given.project)}
 
     def cited_for(prompt: str) -> Sequence[str]:
-        return host_hooks.pack_relevant(ctx.ctx, RecallRequest(prompt, which, host_hooks.MAX_HITS), "", BUDGET).cited
+        return host_hooks.pack_relevant(hold.ctx, RecallRequest(prompt, which, host_hooks.MAX_HITS), "", BUDGET).cited
 
     relevant = [(cited_for(one.prompt), ids[one.title]) for one in prompts.relevant]
     irrelevant = [cited_for(prompt) for prompt in prompts.irrelevant]
@@ -104,8 +104,8 @@ def measure_prompts(ctx: Holdfast, given: Fixture, prompts: Prompts) -> FiringRe
     )
 
 
-def _list_stored(ctx: Holdfast, place: str) -> list[dict[str, str]]:
-    found = ctx.call("list", {"namespace": place, "limit": 1000}).memories
+def _list_stored(hold: Holdfast, place: str) -> list[dict[str, str]]:
+    found = hold.call("list", {"namespace": place, "limit": 1000}).memories
     return [{"title": one.title, "id": one.id} for one in found]
 
 
@@ -114,9 +114,9 @@ def measure_firing(*, background: bool = True) -> FiringResult:
     given = load_fixture()
     with (
         TemporaryDirectory() as place,
-        app.open(settings=load({"db": f"{place}/prompts.db", "agent_id": AGENT})) as ctx,
+        app.open(settings=load({"db": f"{place}/prompts.db", "agent_id": AGENT})) as hold,
     ):
-        fill(ctx, given, background=background)
-        if ctx.ctx.embedder is not None:
-            ctx.call("reembed", {})
-        return measure_prompts(ctx, given, given.held_out)
+        fill(hold, given, background=background)
+        if hold.ctx.embedder is not None:
+            hold.call("reembed", {})
+        return measure_prompts(hold, given, given.held_out)

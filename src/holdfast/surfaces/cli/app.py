@@ -279,15 +279,15 @@ def _callback(op: Operation) -> Callable[..., None]:
         arguments = parse_arguments(op, words)
         if op.irreversible and not yes and not arguments.get("dry_run"):
             confirm(op, wanted)
-        with open_store(wanted, create=op.makes_store or op.effect is not Effect.READ, later=op.opens_nothing) as ctx:
+        with open_store(wanted, create=op.makes_store or op.effect is not Effect.READ, later=op.opens_nothing) as hold:
             if follow:
-                return follow_feed(op, ctx, arguments, wanted)
+                return follow_feed(op, hold, arguments, wanted)
             if daemon:
-                return run_repeatedly(op, ctx, arguments, wanted, given["interval_secs"])
+                return run_repeatedly(op, hold, arguments, wanted, given["interval_secs"])
             with progress_of(op.name, wanted) as progress:
-                answer = call_with_confirmation(op, ctx, arguments, wanted, progress)
+                answer = call_with_confirmation(op, hold, arguments, wanted, progress)
             print_answer(op, answer, wanted)
-            flush_embeddings(op, ctx, wanted)
+            flush_embeddings(op, hold, wanted)
             exit_with(exit_code_of(answer))
         return None
 
@@ -295,27 +295,27 @@ def _callback(op: Operation) -> Callable[..., None]:
 
 
 def call_with_confirmation(
-    op: Operation, ctx: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any], progress: Progress
+    op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any], progress: Progress
 ) -> Any:
     """Call an operation. If a hook requires confirmation and there is a terminal, ask and call again."""
     try:
-        return ctx.call(op.name, arguments, progress=progress)
+        return hold.call(op.name, arguments, progress=progress)
     except HookConfirmationRequired as asks:
         if wanted["json"] or not (sys.stdin and sys.stdin.isatty()) or not click.confirm(asks.message, err=True):
             raise
     from dataclasses import replace
 
-    ctx.ctx = replace(ctx.ctx, is_confirmed=True)
-    return ctx.call(op.name, arguments, progress=progress)
+    hold.ctx = replace(hold.ctx, is_confirmed=True)
+    return hold.call(op.name, arguments, progress=progress)
 
 
-def flush_embeddings(op: Operation, ctx: Holdfast, wanted: dict[str, Any]) -> None:
+def flush_embeddings(op: Operation, hold: Holdfast, wanted: dict[str, Any]) -> None:
     """Compute the embeddings of a large write. A failure is printed; a later run computes what is missing."""
     if op.effect is Effect.READ or op.opens_nothing or op.name == "reembed":
         return
     try:
         with progress_of("vectors", wanted) as progress:
-            ctx.flush_embeddings(progress, wholly=op.reports or op.bulk is not None)
+            hold.flush_embeddings(progress, wholly=op.reports or op.bulk is not None)
     except HoldfastError as error:
         click.echo(f"Embeddings were not computed. {error.message}", err=True)
 
@@ -396,8 +396,8 @@ def open_store(wanted: dict[str, Any], *, create: bool = True, later: bool = Fal
         opening = open_memory(settings=settings_of(wanted), source="cli", make=create, later=later, once=True)
     except StoreNotFound as error:
         raise StoreNotFound(f"{error.message} {CREATE_HINT}") from None
-    with opening as ctx:
-        yield ctx
+    with opening as hold:
+        yield hold
 
 
 def settings_of(wanted: dict[str, Any], **flags: Any) -> setting.Settings:
@@ -447,12 +447,12 @@ def exit_with(code: int) -> None:
         click.get_current_context().exit(code)
 
 
-def follow_feed(op: Operation, ctx: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any]) -> None:
+def follow_feed(op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Print new pages until interrupted. If the store becomes unreachable, wait and try again."""
     came = False
     while True:
         try:
-            answer, came = ctx.call(op.name, arguments), True
+            answer, came = hold.call(op.name, arguments), True
         except HoldfastError as error:
             if not (came and error.retryable):
                 raise
@@ -467,17 +467,19 @@ def follow_feed(op: Operation, ctx: Holdfast, arguments: dict[str, Any], wanted:
         moved = answer.next > arguments.get("after", 0)
         arguments = {**arguments, "after": answer.next}
         if not (answer.events or moved):
-            ctx.ctx.store.wait_for_commit(FOLLOW_SECONDS)
+            hold.ctx.store.wait_for_commit(FOLLOW_SECONDS)
 
 
-def run_repeatedly(op: Operation, ctx: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any], pause: int) -> None:
+def run_repeatedly(
+    op: Operation, hold: Holdfast, arguments: dict[str, Any], wanted: dict[str, Any], pause: int
+) -> None:
     """Run and print an operation repeatedly, until interrupted."""
     from holdfast.surfaces.cli.repeat import repeat_until_stopped
 
     def once(progress: Progress) -> None:
-        print_answer(op, ctx.call(op.name, arguments, progress=progress), wanted)
+        print_answer(op, hold.call(op.name, arguments, progress=progress), wanted)
         sys.stdout.flush()
-        flush_embeddings(op, ctx, wanted)
+        flush_embeddings(op, hold, wanted)
 
     repeat_until_stopped(once, pause, lambda error: print_error(error, wanted["json"]))
 
@@ -510,8 +512,8 @@ def serve(host: str | None, port: int | None, **given: Any) -> None:
     from holdfast.app import open as open_memory
     from holdfast.surfaces.serve import serve as run
 
-    with open_memory(settings=settings, source="api") as ctx:
-        exit_with(run(settings, ctx) or 0)
+    with open_memory(settings=settings, source="api") as hold:
+        exit_with(run(settings, hold) or 0)
 
 
 @cli.command("sync-daemon", params=global_options())
@@ -538,8 +540,8 @@ def sync_daemon(peers: str | None, interval: float | None, **given: Any) -> None
     from holdfast.app import open as open_memory
     from holdfast.surfaces.cli.sync_daemon import run_sync_daemon
 
-    with open_memory(settings=settings, source="cli") as ctx:
-        exit_with(run_sync_daemon(ctx))
+    with open_memory(settings=settings, source="cli") as hold:
+        exit_with(run_sync_daemon(hold))
 
 
 @cli.command(params=global_options())
@@ -554,8 +556,8 @@ def mcp(profile: str | None, **given: Any) -> None:
     from holdfast.app import open as open_memory
     from holdfast.surfaces.mcp.stdio import serve as run
 
-    with open_memory(settings=settings, source="nhi") as ctx:
-        exit_with(run(ctx, settings.profile))
+    with open_memory(settings=settings, source="nhi") as hold:
+        exit_with(run(hold, settings.profile))
 
 
 @cli.command(params=global_options())
@@ -574,8 +576,8 @@ def worker(slots: int, lease: int, allow: str, *, once: bool, **given: Any) -> N
     from holdfast.app import open as open_memory
     from holdfast.surfaces.cli.worker import run_worker
 
-    with open_memory(settings=settings, source="system") as ctx:
-        exit_with(run_worker(ctx, settings, slots=slots, lease=lease, allow=allow, once=once))
+    with open_memory(settings=settings, source="system") as hold:
+        exit_with(run_worker(hold, settings, slots=slots, lease=lease, allow=allow, once=once))
 
 
 @cli.command(cls=NonFailingCommand, params=global_options())
@@ -605,11 +607,11 @@ def read_boot_context(settings: setting.Settings, path: str | None, namespace: s
     from holdfast.features.admin.backup import local_path
     from holdfast.features.agent_hosts import projects
 
-    with open_memory(settings=settings, source="cli", once=True) as ctx:
+    with open_memory(settings=settings, source="cli", once=True) as hold:
         if namespace is None:
-            found = projects.find_project(ctx.ctx, local_path(path or "."))
+            found = projects.find_project(hold.ctx, local_path(path or "."))
             namespace, budget = found.namespace, budget or found.budget
-        return ctx.call("boot", {"namespace": namespace, "budget": budget or ctx.settings.boot_budget})
+        return hold.call("boot", {"namespace": namespace, "budget": budget or hold.settings.boot_budget})
 
 
 @cli.command(params=global_options(), context_settings={"ignore_unknown_options": True})
@@ -811,8 +813,8 @@ def setup(*, yes: bool, hooks: bool, **given: Any) -> None:
         return yes or click.confirm(text, err=True)
 
     outcomes = connect_found(wanted["db"], hooks=hooks, yes=yes, ask=ask, say=say)
-    with open_store(wanted) as ctx:
-        answer = first_memory(ctx, outcomes)
+    with open_store(wanted) as hold:
+        answer = first_memory(hold, outcomes)
     for line in [wire.encode(answer)] if wanted["json"] else render_setup(answer):
         click.echo(line)
     exit_with(exit_code_of(answer))

@@ -163,13 +163,13 @@ def _connect_if_confirmed(name: str, wish: InstallRequest, ask: Ask, say: Say) -
     yield outcome
 
 
-def first_memory(ctx: Holdfast, outcomes: Sequence[Outcome]) -> SetupResult:
+def first_memory(hold: Holdfast, outcomes: Sequence[Outcome]) -> SetupResult:
     """Store a memory and recall it, to prove that the setup works."""
     titles = [one.title for one in outcomes if one.outcome == "applied"]
     agents = f" and connected to {', '.join(titles)}" if titles else ""
     content = f"Holdfast was set up on {platform.node()} on {datetime.now(UTC):%Y-%m-%d}{agents}."
-    stored: Any = ctx.call("store", {"title": TITLE, "content": content, "tags": ["holdfast"]})
-    recalled: Any = ctx.call("recall", {"context": "When was Holdfast set up?", "limit": 5})
+    stored: Any = hold.call("store", {"title": TITLE, "content": content, "tags": ["holdfast"]})
+    recalled: Any = hold.call("recall", {"context": "When was Holdfast set up?", "limit": 5})
     back = next((one.content for one in recalled.memories if one.id == stored.id), None)
     if back is None:
         raise HoldfastError("The first memory was stored but not found: run `holdfast doctor`.")

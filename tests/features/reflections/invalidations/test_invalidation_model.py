@@ -135,12 +135,12 @@ _worlds = count()
 class World:
     """A store and the model."""
 
-    def __init__(self, ctx: holdfast.Holdfast) -> None:
-        self.ctx, self.model = ctx, Model()
-        ctx.call("policy_set", {"namespace": "deep", "max_reflection_depth": 32})
+    def __init__(self, hold: holdfast.Holdfast) -> None:
+        self.ctx, self.model = hold, Model()
+        hold.call("policy_set", {"namespace": "deep", "max_reflection_depth": 32})
         place = f"deep/{next(_worlds)}"
         self.ids = [
-            ctx.store(title=f"memory {number}", content=f"about {number}", tier="long", namespace=place).id
+            hold.store(title=f"memory {number}", content=f"about {number}", tier="long", namespace=place).id
             for number in range(NODES)
         ]
 
@@ -236,8 +236,8 @@ def address(engine: str, request: pytest.FixtureRequest) -> Iterator[str]:
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(taken=steps())
 def test_the_notified_dependents_match_the_model(address: str, taken: list[Step]) -> None:
-    with holdfast.open(address, agent_id="ai:tester@here") as ctx:
-        world = World(ctx)
+    with holdfast.open(address, agent_id="ai:tester@here") as hold:
+        world = World(hold)
         for step in taken:
             world.take(step)
             assert world.read_notices() == world.model.told
@@ -247,13 +247,13 @@ def test_the_notified_dependents_match_the_model(address: str, taken: list[Step]
 def test_a_store_of_many_random_steps_verifies(address: str, seed: int) -> None:
     pick = random.Random(seed)
     verbs = ["link"] * 5 + ["unlink", "unlink", "relink", *LIFE, *SAID]
-    with holdfast.open(address, agent_id="ai:tester@here") as ctx:
-        world = World(ctx)
+    with holdfast.open(address, agent_id="ai:tester@here") as hold:
+        world = World(hold)
         for _ in range(200):
             relation = pick.choice([*GROUNDS, "supersedes"])
             verb = pick.choice(verbs)
             other = pick.randrange(NODES if verb == "link" else 20)
             world.take(Step(verb, pick.randrange(NODES), other, relation))
             assert world.read_notices() == world.model.told
-        with ctx.ctx.reading() as session:
-            assert history.verify(ctx.ctx, session) == []
+        with hold.ctx.reading() as session:
+            assert history.verify(hold.ctx, session) == []

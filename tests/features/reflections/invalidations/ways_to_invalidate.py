@@ -12,9 +12,9 @@ NoticeRow = tuple[str, str, str, int, str, str]
 """Source, replacement, dependent, distance, cause and status."""
 
 
-def read_notices(ctx: holdfast.Holdfast) -> set[NoticeRow]:
+def read_notices(hold: holdfast.Holdfast) -> set[NoticeRow]:
     """Read all live invalidations."""
-    with ctx.ctx.reading() as session:
+    with hold.ctx.reading() as session:
         rows = [INVALIDATION.load(row) for row in session.rows("invalidation_all", after="", limit=10_000)]
     return {
         (one.invalidated, one.invalidating, one.dependent, one.hop, one.cause, one.status)
@@ -23,34 +23,34 @@ def read_notices(ctx: holdfast.Holdfast) -> set[NoticeRow]:
     }
 
 
-def entries(ctx: holdfast.Holdfast) -> list[journal.Entry]:
-    with ctx.ctx.reading() as session:
+def entries(hold: holdfast.Holdfast) -> list[journal.Entry]:
+    with hold.ctx.reading() as session:
         return [entry for entry in journal.iter_entries(session) if entry.kind == "invalidation"]
 
 
-def supersede_memory(ctx: holdfast.Holdfast, fallen: str, heir: str) -> Any:
-    return ctx.link(heir, fallen, relation="supersedes")
+def supersede_memory(hold: holdfast.Holdfast, fallen: str, heir: str) -> Any:
+    return hold.link(heir, fallen, relation="supersedes")
 
 
-def delete_memory(ctx: holdfast.Holdfast, fallen: str, heir: str) -> Any:
-    return ctx.delete(fallen)
+def delete_memory(hold: holdfast.Holdfast, fallen: str, heir: str) -> Any:
+    return hold.delete(fallen)
 
 
-def archive_memory(ctx: holdfast.Holdfast, fallen: str, heir: str) -> Any:
-    return ctx.archive(ids=[fallen])
+def archive_memory(hold: holdfast.Holdfast, fallen: str, heir: str) -> Any:
+    return hold.archive(ids=[fallen])
 
 
-def forget_namespace(ctx: holdfast.Holdfast, fallen: str, heir: str) -> Any:
-    return ctx.forget(namespace="fallen")
+def forget_namespace(hold: holdfast.Holdfast, fallen: str, heir: str) -> Any:
+    return hold.forget(namespace="fallen")
 
 
-def end_validity(ctx: holdfast.Holdfast, fallen: str, heir: str) -> Any:
-    return ctx.update(fallen, valid_until="2020-01-01")
+def end_validity(hold: holdfast.Holdfast, fallen: str, heir: str) -> Any:
+    return hold.update(fallen, valid_until="2020-01-01")
 
 
-def import_link(ctx: holdfast.Holdfast, fallen: str, heir: str) -> Any:
+def import_link(hold: holdfast.Holdfast, fallen: str, heir: str) -> Any:
     link = {"source_id": heir, "target_id": fallen, "relation": "supersedes"}
-    assert ctx.call("import", {"envelope": {"memories": [], "links": [link]}}).rejected == 0
+    assert hold.call("import", {"envelope": {"memories": [], "links": [link]}}).rejected == 0
 
 
 CAUSES: dict[str, tuple[Callable[..., Any], str]] = {

@@ -21,12 +21,12 @@ def empty(engine: str, tmp_path_factory: pytest.TempPathFactory, request: pytest
 
 
 @pytest.fixture(scope="module")
-def ctx(empty: OpenStore) -> holdfast.Holdfast:
+def hold(empty: OpenStore) -> holdfast.Holdfast:
     """A filled store; files that need other content override it."""
     fill(empty.hold, empty.address)
     return empty.hold
 
 
 @pytest.fixture
-def plans(ctx: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> Plans:
-    return plans_of(ctx.ctx.store, monkeypatch)
+def plans(hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> Plans:
+    return plans_of(hold.ctx.store, monkeypatch)

@@ -34,10 +34,10 @@ Ask = Callable[[Sequence[SqlPart], dict[str, Any]], list[Statement]]
 
 
 @pytest.fixture
-def ask(ctx: holdfast.Holdfast, plans: Plans) -> Ask:
+def ask(hold: holdfast.Holdfast, plans: Plans) -> Ask:
     """Run a statement joined from parts and return what the engine ran."""
 
-    return partial(ran, plans, ctx)
+    return partial(ran, plans, hold)
 
 
 def selecting(which: Filter, view: View, then: str, **params: Any) -> tuple[Sequence[SqlPart], dict[str, Any]]:
@@ -54,10 +54,10 @@ def over_memories(steps: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("which", FILTERS, ids=str)
 def test_recall_asks_the_full_text_once_whatever_the_filter(
-    ctx: holdfast.Holdfast, plans: Plans, ask: Ask, which: Filter
+    hold: holdfast.Holdfast, plans: Plans, ask: Ask, which: Filter
 ) -> None:
     parts, params = memories.filter_clauses(ME, which, now=1)
-    with ctx.ctx.store.reading() as session:
+    with hold.ctx.store.reading() as session:
         asking, asked = session.full_text_query(["thing"], match_all=False)
     params |= asked | {"limit": 10, "since_row": 1}
     run = ask((*asking, *parts, "full_text_hits.since_row", "full_text_hits.best"), params)

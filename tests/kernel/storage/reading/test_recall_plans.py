@@ -20,7 +20,7 @@ MANY = 600
 
 
 @pytest.fixture(scope="module")
-def ctx(empty: OpenStore) -> holdfast.Holdfast:
+def hold(empty: OpenStore) -> holdfast.Holdfast:
     """Many threads, with vectors for half of their turns."""
     opened, address = empty
     opened.bulk_store(memories=[spoken_turn(number) for number in range(MANY)])
@@ -63,9 +63,9 @@ def read(steps: list[str], table: str) -> list[str]:
 
 
 def test_what_was_said_around_a_memory_is_read_from_its_place_in_the_strand(
-    plans: Plans, ctx: holdfast.Holdfast
+    plans: Plans, hold: holdfast.Holdfast
 ) -> None:
-    run = ran(plans, ctx, ["thread_neighbours"], {"rows": [3, 300]})
+    run = ran(plans, hold, ["thread_neighbours"], {"rows": [3, 300]})
     steps = [step for step in plans.steps(run) if "memory_strand" in step]
     if isinstance(plans, SqlitePlans):
         seeks = [f"spot=? AND rowno{sign}?" for sign in "<>"] + [f"spot{sign}?" for sign in "<>"]
@@ -77,8 +77,8 @@ def test_what_was_said_around_a_memory_is_read_from_its_place_in_the_strand(
     assert plans.walks(run) == []
 
 
-def test_the_two_before_and_after_each_memory_are_those_of_its_strand_in_order(ctx: holdfast.Holdfast) -> None:
-    with ctx.ctx.reading() as session:
+def test_the_two_before_and_after_each_memory_are_those_of_its_strand_in_order(hold: holdfast.Holdfast) -> None:
+    with hold.ctx.reading() as session:
         kept = session.query_sql("select strand, spot, rowno from memory where strand is not null order by 1, 2, 3", {})
         found = candidates.find_adjacent(session, [row for *_, row in kept])
     for at, (strand, _, row) in enumerate(kept):
@@ -92,9 +92,9 @@ WHICH = [EVERYTHING, Filter(namespace="n1"), Filter(under="n1"), Filter(tags=("x
 @pytest.mark.parametrize("select", ["candidate_select.numbered", "neighbour_select", "candidate_select"])
 @pytest.mark.parametrize("which", WHICH, ids=str)
 def test_candidates_are_read_by_their_numbers_or_their_ids_whatever_the_filter(
-    plans: Plans, ctx: holdfast.Holdfast, which: Filter, select: str
+    plans: Plans, hold: holdfast.Holdfast, which: Filter, select: str
 ) -> None:
-    run = ran(plans, ctx, *filter_parts(which, select, rows=[3, 300], ids=["a", "b"]))
+    run = ran(plans, hold, *filter_parts(which, select, rows=[3, 300], ids=["a", "b"]))
     (step,) = read(plans.steps(run), "memory")
     by_id = select == "candidate_select"
     if isinstance(plans, SqlitePlans):
@@ -105,16 +105,16 @@ def test_candidates_are_read_by_their_numbers_or_their_ids_whatever_the_filter(
 
 
 @pytest.mark.parametrize("which", WHICH, ids=str)
-def test_who_speaks_is_looked_up_in_the_index_of_speakers(plans: Plans, ctx: holdfast.Holdfast, which: Filter) -> None:
-    run = ran(plans, ctx, *filter_parts(which, "speaker_select", "memory.first", name="Name7", limit=1))
+def test_who_speaks_is_looked_up_in_the_index_of_speakers(plans: Plans, hold: holdfast.Holdfast, which: Filter) -> None:
+    run = ran(plans, hold, *filter_parts(which, "speaker_select", "memory.first", name="Name7", limit=1))
     assert plans.walks(run) == []
     assert sum("memory_speaker" in step for step in plans.steps(run)) == 2
 
 
 def test_what_was_changed_is_read_from_one_place_of_the_journal_to_another(
-    plans: Plans, ctx: holdfast.Holdfast
+    plans: Plans, hold: holdfast.Holdfast
 ) -> None:
-    (step,) = read(plans.steps(ran(plans, ctx, ["memory_changed"], {"after": 500, "upto": 520})), "journal")
+    (step,) = read(plans.steps(ran(plans, hold, ["memory_changed"], {"after": 500, "upto": 520})), "journal")
     if isinstance(plans, SqlitePlans):
         assert step == "SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
     else:
@@ -123,12 +123,12 @@ def test_what_was_changed_is_read_from_one_place_of_the_journal_to_another(
 
 
 def test_what_has_no_vectors_is_looked_for_behind_what_was_passed_and_in_its_order(
-    plans: Plans, ctx: holdfast.Holdfast
+    plans: Plans, hold: holdfast.Holdfast
 ) -> None:
     steps = plans.steps(
         ran(
             plans,
-            ctx,
+            hold,
             ["embedding_due", "embedding_due.first"],
             {"model": "one", "after": 500, "limit": 5, "renewed": -1},
         )
@@ -157,9 +157,9 @@ def test_what_has_no_vectors_is_looked_for_behind_what_was_passed_and_in_its_ord
     ids=lambda given: given[0] if isinstance(given, list) else "",
 )
 def test_the_vectors_of_some_memories_are_found_by_index(
-    plans: Plans, ctx: holdfast.Holdfast, parts: Sequence[SqlPart], params: dict[str, Any]
+    plans: Plans, hold: holdfast.Holdfast, parts: Sequence[SqlPart], params: dict[str, Any]
 ) -> None:
-    run = ran(plans, ctx, parts, params)
+    run = ran(plans, hold, parts, params)
     assert plans.steps(run)
     assert plans.walks(run) == []
 
@@ -167,9 +167,9 @@ def test_the_vectors_of_some_memories_are_found_by_index(
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("which", [EVERYTHING, Filter(namespace="n1"), Filter(tags=("x",))], ids=str)
 def test_the_vectors_of_a_file_are_read_by_their_numbers_whatever_the_filter(
-    plans: Plans, ctx: holdfast.Holdfast, which: Filter
+    plans: Plans, hold: holdfast.Holdfast, which: Filter
 ) -> None:
-    run = ran(plans, ctx, *filter_parts(which, "embedding_nearest", numbers=[3, 300]))
+    run = ran(plans, hold, *filter_parts(which, "embedding_nearest", numbers=[3, 300]))
     assert [step for step in plans.steps(run) if re.match("SEARCH [sem] ", step)] == [
         "SEARCH s USING INTEGER PRIMARY KEY (rowid=?)",
         "SEARCH e USING INDEX sqlite_autoindex_embedding_1 (memory=? AND model=? AND begins=?)",
@@ -178,15 +178,15 @@ def test_the_vectors_of_a_file_are_read_by_their_numbers_whatever_the_filter(
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-def test_new_signs_of_a_file_are_read_behind_those_that_are_known(plans: Plans, ctx: holdfast.Holdfast) -> None:
-    run = ran(plans, ctx, ["embedding_signs"], {"model": "one", "after": 250, "last": 300, "size": 8, "limit": 9})
+def test_new_signs_of_a_file_are_read_behind_those_that_are_known(plans: Plans, hold: holdfast.Holdfast) -> None:
+    run = ran(plans, hold, ["embedding_signs"], {"model": "one", "after": 250, "last": 300, "size": 8, "limit": 9})
     assert plans.steps(run) == ["SEARCH embedding_sign USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]
 
 
 @pytest.mark.parametrize("order", ["memory_by_time.forward", "memory_by_time.backward"])
 def test_what_was_said_in_a_span_of_time_is_read_from_one_end_of_it_to_the_other(
-    plans: Plans, ctx: holdfast.Holdfast, order: str
+    plans: Plans, hold: holdfast.Holdfast, order: str
 ) -> None:
-    run = ran(plans, ctx, *filter_parts(Filter(said_since=1, said_until=2), "memory_by_time", order, limit=10))
+    run = ran(plans, hold, *filter_parts(Filter(said_since=1, said_until=2), "memory_by_time", order, limit=10))
     assert any("memory_said" in step for step in plans.steps(run))
     assert plans.walks(run) == []

@@ -22,8 +22,8 @@ READING: dict[str, Callable[[Session], Any]] = {
 
 
 @pytest.mark.parametrize("what", READING)
-def test_reflections_are_read_from_one_range_of_their_index(plans: Plans, ctx: holdfast.Holdfast, what: str) -> None:
-    with plans.record_statements() as seen, ctx.ctx.store.reading() as session:
+def test_reflections_are_read_from_one_range_of_their_index(plans: Plans, hold: holdfast.Holdfast, what: str) -> None:
+    with plans.record_statements() as seen, hold.ctx.store.reading() as session:
         READING[what](session)
     run = [one for one in seen if "kind = 'reflection'" in one[0]]
     assert plans.walks(run) == []
@@ -33,8 +33,8 @@ def test_reflections_are_read_from_one_range_of_their_index(plans: Plans, ctx: h
         assert steps == ["SEARCH m USING COVERING INDEX memory_reflection (namespace>? AND namespace<?)"]
 
 
-def test_a_skill_is_looked_up_by_an_index_whatever_it_is_asked_by(plans: Plans, ctx: holdfast.Holdfast) -> None:
-    with plans.record_statements() as seen, ctx.ctx.store.reading() as session:
+def test_a_skill_is_looked_up_by_an_index_whatever_it_is_asked_by(plans: Plans, hold: holdfast.Holdfast) -> None:
+    with plans.record_statements() as seen, hold.ctx.store.reading() as session:
         for parts, params in (
             (("skill.by_id",), {"id": "x"}),
             (("skill.current", "skill.by_path"), {"namespace": "a", "name": "b"}),

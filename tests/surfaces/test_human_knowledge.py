@@ -43,7 +43,7 @@ def test_an_exported_reflection_is_the_file_and_nothing_else(db: str) -> None:
 def test_what_is_one_is_not_counted_as_many(db: str, tmp_path: Path) -> None:
     with holdfast.open(db) as hold:
         hold.skill_register(inline_skill="---\nname: deploy\ndescription: How.\n---\nx")
-    assert "1 file of deploy is in" in run_ok(db, "skill", "export", "deploy", str(tmp_path / "deploy"))
+    assert "Exported 1 file of deploy" in run_ok(db, "skill", "export", "deploy", str(tmp_path / "deploy"))
     assert "  1 file  sha256" in run_ok(db, "skill", "register", str(tmp_path / "deploy"))
 
 
@@ -61,7 +61,7 @@ def test_where_no_reflection_is_allowed_nothing_lower_is_proposed(db: str) -> No
     with holdfast.open(db) as hold:
         one = hold.store(title="A", content="Seen.", namespace="team").id
         hold.policy_set("team", max_reflection_depth=0)
-        with pytest.raises(holdfast.HoldfastError, match="allows no reflections: raise max_reflection_depth by policy"):
+        with pytest.raises(holdfast.HoldfastError, match="allows no reflections: raise max_reflection_depth with policy"):
             hold.reflect([one], "Why", "So.")
 
 

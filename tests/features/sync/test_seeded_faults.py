@@ -62,7 +62,7 @@ def keep_one_context_for_a_whole_row(patch: Patch) -> None:
         seen = {held.base.origin: held.base.time}
         for cell in held.own.values():
             seen |= {origin: max(time, seen.get(origin, 0)) for origin, time in cell.seen.items()}
-        whole = {name: FieldState(held.cell(name, old).values, seen) for name, (old, _) in edits.items()}
+        whole = {name: FieldState(held.state_of(name, old).values, seen) for name, (old, _) in edits.items()}
         return original(shape, cells.FieldVersions(held.base, {**held.own, **whole}), edits, stamp)
 
     original = cells.apply_edits
@@ -137,7 +137,9 @@ def leave_titles_unsettled(patch: Patch) -> None:
 def show_the_greatest_id(patch: Patch) -> None:
     share = titles.show_as_one
     patch.setattr(
-        titles, "load_members", lambda write, ids: list(reversed(titles.read_members(write.session, ids, write.said)))
+        titles,
+        "load_members",
+        lambda write, ids: list(reversed(titles.read_members(write.session, ids, write.written_memories))),
     )
     patch.setattr(titles, "show_as_one", share)
 

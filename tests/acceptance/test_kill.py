@@ -226,7 +226,7 @@ def test_a_writer_that_stands_still_delays_others_and_loses_nothing(db: str, tmp
     holding = """
 import sys, holdfast
 hold = holdfast.open(sys.argv[1])
-with hold.hold.writing() as write:
+with hold.ctx.transaction() as write:
     print("holding", flush=True)
     sys.stdin.readline()
 """

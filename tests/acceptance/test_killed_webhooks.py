@@ -19,10 +19,10 @@ KILLED_AT = (3, 8, 13)
 DISPATCHER = """
 import sys, holdfast
 from dataclasses import replace
-from holdfast.kernel.net.outbound import Outbound
+from holdfast.kernel.net.outbound import WebhookLimits
 from holdfast.features.webhooks.deliver import Dispatcher
 with holdfast.open(sys.argv[1]) as hold:
-    dispatcher = Dispatcher(replace(hold.hold, outbound=Outbound(("127.0.0.0/8",), timeout=1.0)), spare=0.5)
+    dispatcher = Dispatcher(replace(hold.ctx, webhook_limits=WebhookLimits(("127.0.0.0/8",), timeout=1.0)), spare=0.5)
     dispatcher.start()
     sys.stdin.read()
     dispatcher.stop()

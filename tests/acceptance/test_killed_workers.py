@@ -35,25 +35,25 @@ POISON = "Poison"
 
 CLAIMANT = """
 import os, sys, time, holdfast
-from holdfast.kernel import timestamps as moment
+from holdfast.kernel import timestamps
 from holdfast.kernel.errors import LeaseLost, StoreBusy
-owner, lease, skew = sys.argv[2], int(sys.argv[3]), int(sys.argv[5]) * 3600 * moment.SECOND
+owner, lease, skew = sys.argv[2], int(sys.argv[3]), int(sys.argv[5]) * 3600 * timestamps.SECOND
 def patiently(work, **said):
     while True:
         try:
             return work(**said)
-        except StoreBusy:  # who was paused in the middle of a write keeps a file from all others
+        except StoreBusy:  # a paused writer locks the file
             pass
-clock = lambda: moment.now() + skew
+clock = lambda: timestamps.now() + skew
 with (
     holdfast.open(sys.argv[1], agent_id="ai:tester@here", now=clock) as hold,
     open(sys.argv[4], "a", buffering=1) as book,
 ):
     parent = os.getppid()
-    while os.getppid() == parent:  # nobody works on for a test that was ended
+    while os.getppid() == parent:  # stop when the test has ended
         found = patiently(hold.task_claim, owner=owner, limit=10, seconds=lease).claimed
         if not found:
-            time.sleep(0.05)  # what others hold comes free in its own time
+            time.sleep(0.05)  # other leases end in time
         for one in found:
             if one.task.title == "Poison":
                 os.kill(os.getpid(), 9)

@@ -98,16 +98,16 @@ LOUD = """
 import os, subprocess, sys
 import holdfast
 import holdfast.operations
-from holdfast.kernel.registry.operation import REGISTRY, Effect, Nothing, operation
-from holdfast.kernel.context import Hold
+from holdfast.kernel.registry.operation import REGISTRY, Effect, EmptyRequest, operation
+from holdfast.kernel.context import Context
 from msgspec import Struct
 from holdfast.surfaces.mcp.stdio import serve
 
-class Shouted(Struct):
+class ShoutResult(Struct):
     done: bool
 
 @operation(Effect.READ, "GET /api/v1/shout", family="core")
-def shout(hold: Hold, request: Nothing) -> Shouted:
+def shout(ctx: Context, request: EmptyRequest) -> ShoutResult:
     "Print on every way out."
     print("printed")
     sys.stdout.write("written")
@@ -116,7 +116,7 @@ def shout(hold: Hold, request: Nothing) -> Shouted:
     subprocess.run(["echo", "from a child"], check=True)
     subprocess.run(["cat"], check=True)
     assert sys.stdin.read() == ""
-    return Shouted(True)
+    return ShoutResult(True)
 
 with holdfast.open(sys.argv[1]) as hold:
     sys.exit(serve(hold, "core"))

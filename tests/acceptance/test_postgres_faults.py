@@ -324,12 +324,12 @@ def fill_a_disk(server: Cluster, small: Path) -> None:
 HOLDS = """
 import sys, holdfast
 from holdfast.kernel.storage.postgres import engine
-engine.IDLE_SECONDS = 1
+engine.WRITE_IDLE_SECONDS = 1
 hold = holdfast.open(sys.argv[1])
 try:
-    with hold.hold.writing() as write:
-        write.session.do("kept_put", name="half", body="{}")
-        write.session.rows("kept_all")
+    with hold.ctx.transaction() as write:
+        write.session.do("meta_put", name="half", body="{}")
+        write.session.rows("meta_list")
         print("holding", flush=True)
         sys.stdin.readline()
 except holdfast.HoldfastError as error:
@@ -462,6 +462,6 @@ def test_a_child_is_told_to_open_the_store_itself_and_the_parents_connections_st
 
 
 def test_a_program_that_never_closes_the_store_ends_all_the_same(db: str) -> None:
-    script = "import sys, holdfast; h = holdfast.open(sys.argv[1]); h.store('T', 'x'); h.hold.store.wait(5)"
+    script = "import sys, holdfast; h = holdfast.open(sys.argv[1]); h.store('T', 'x'); h.ctx.store.wait_for_commit(5)"
     ended = subprocess.run([sys.executable, "-c", script, db], capture_output=True, text=True, timeout=TIMEOUT)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

@@ -41,8 +41,8 @@ def stored_vectors(hold: Any) -> list[tuple[str, list[float]]]:
 
 
 def close(ctx: Any, *many: Vector, which: Filter | None = None) -> list[list[str]]:
-    with ctx.hold.reading() as session:
-        caller, now = ctx.hold.caller, ctx.hold.now()
+    with ctx.ctx.reading() as session:
+        caller, now = ctx.ctx.caller, ctx.ctx.now()
         return vectors.find_close(session, caller, MODEL, many, which or Filter(), now, limit=5)
 
 

@@ -98,8 +98,8 @@ import sys
 from pathlib import Path
 from holdfast.kernel.storage.open_by_address import open_store
 from holdfast.kernel.storage.postgres import engine
-from holdfast.kernel.storage.postgres import open_store as opening
-opening.FOLDERS = (*engine.FOLDERS, Path(sys.argv[2]))
+from holdfast.kernel.storage.postgres import open_store as postgres_open_store
+postgres_open_store.FOLDERS = (*engine.FOLDERS, Path(sys.argv[2]))
 open_store(sys.argv[1]).close()
 """
 

@@ -60,7 +60,7 @@ def test_a_password_opens_the_store_and_is_shown_nowhere(db: str, user: str) -> 
     with holdfast.open(address) as hold:
         hold.store(title="One", content="first")
         store: Any = hold.ctx.store
-        shown = [store.path, repr(store), repr(vars(store)), str(store.beside("x")), hold.stats(), hold.doctor()]
+        shown = [store.path, repr(store), repr(vars(store)), str(store.sidecar_path("x")), hold.stats(), hold.doctor()]
         assert not [text for text in map(repr, shown) if SECRET in text]
         assert user in store.path
 
@@ -90,7 +90,7 @@ def test_a_user_that_may_only_read_reads_and_is_told_when_it_writes(db: str, use
         assert hold.get(id=id).title == "One"
         assert len(hold.events(after=0).events) == 1
         for write in (lambda: hold.store(title="Two", content="x"), lambda: hold.delete(id=id)):
-            with pytest.raises(errors.StoreUnreachable, match="may not"):
+            with pytest.raises(errors.StoreUnreachable, match="has no right"):
                 write()
     with holdfast.open(db) as hold:
         assert hold.stats().total == 1
@@ -116,5 +116,5 @@ def test_a_user_that_may_not_make_the_tables_is_told_who_may(db: str, user: str)
 
 def test_a_user_without_any_right_is_told(db: str, user: str) -> None:
     open_store(db).close()
-    with pytest.raises(errors.StoreUnreachable, match="may not"):
+    with pytest.raises(errors.StoreUnreachable, match="has no right"):
         open_store(as_user(db, user))

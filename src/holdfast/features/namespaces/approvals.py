@@ -42,8 +42,8 @@ def reject_pending(ctx: Context, id: str, reason: str | None = None) -> PendingR
         return _write_decision(ctx, write, _get_pending(ctx, write.session, id), "rejected", reason)
 
 
-def decode_request(asking: PendingRequest) -> ReflectionRequest:
-    return json.decode(asking.request, type=ReflectionRequest)
+def decode_request(pending: PendingRequest) -> ReflectionRequest:
+    return json.decode(pending.request, type=ReflectionRequest)
 
 
 def approval_parts(ctx: Context, id: str) -> StageEffects:
@@ -63,27 +63,27 @@ def _get_pending(ctx: Context, session: Session, id: str) -> PendingRequest:
     return pending
 
 
-def _check_not_requester(ctx: Context, write: Transaction, asking: PendingRequest) -> None:
-    allowed = policy_store.resolve_rules(write.session, asking.namespace).self_approval
-    if asking.agent == ctx.caller.agent and not allowed:
+def _check_not_requester(ctx: Context, write: Transaction, pending: PendingRequest) -> None:
+    allowed = policy_store.resolve_rules(write.session, pending.namespace).self_approval
+    if pending.agent == ctx.caller.agent and not allowed:
         raise Forbidden(
             f"You requested this yourself: another agent must approve it, or set self_approval in the policy of "
-            f"{asking.namespace!r}."
+            f"{pending.namespace!r}."
         )
 
 
-def _requester_context(ctx: Context, asking: PendingRequest, asked: ReflectionRequest) -> Context:
+def _requester_context(ctx: Context, pending: PendingRequest, request: ReflectionRequest) -> Context:
     """Build a context for the requester, with the namespaces it had when it asked."""
-    caller = Caller(agent=asking.agent, right="write", namespaces=asked.reach, source=ctx.caller.source)
+    caller = Caller(agent=pending.agent, right="write", namespaces=request.reach, source=ctx.caller.source)
     return ctx.for_caller(caller, ctx.progress)
 
 
-def _plan_request(ctx: Context, requester: Context, write: Transaction, asked: ReflectionRequest) -> ReflectionPlan:
+def _plan_request(ctx: Context, requester: Context, write: Transaction, request: ReflectionRequest) -> ReflectionPlan:
     """Plan the request again. Errors do not reveal sources that the approver may not see."""
     try:
-        return plan_reflection(requester, write, asked)
+        return plan_reflection(requester, write, request)
     except NotFound as error:
-        visible = memories.by_ids(write.session, ctx.caller, asked.source_ids, write.now, view="any")
+        visible = memories.by_ids(write.session, ctx.caller, request.source_ids, write.now, view="any")
         if error.details.get("id") in visible:
             raise
     raise NotFound(
@@ -92,11 +92,11 @@ def _plan_request(ctx: Context, requester: Context, write: Transaction, asked: R
 
 
 def _write_decision(
-    ctx: Context, write: Transaction, asking: PendingRequest, status: approvals_store.Status, reason: str | None
+    ctx: Context, write: Transaction, pending: PendingRequest, status: approvals_store.Status, reason: str | None
 ) -> PendingRequest:
     """Record the decision and erase the requested content."""
-    request = replace(decode_request(asking), content="", metadata={}, tags=())
-    decided = asking._replace(
+    request = replace(decode_request(pending), content="", metadata={}, tags=())
+    decided = pending._replace(
         request=json.encode(request).decode(),
         status=status,
         decided_by=ctx.caller.agent,

@@ -45,13 +45,13 @@ class InvalidatedSource(NamedTuple):
 
 def propagate(write: Transaction, changes: ChangeSet) -> list[Invalidation]:
     """Write notices for the dependents of invalidated sources; resolve those that no longer apply. Idempotent."""
-    settled = frozenset(changes.written_notices)
-    written = _write_notices(
-        write, [*_invalidated_sources(write, changes), *_inherited_sources(write, changes)], settled
+    protected = frozenset(changes.written_notices)
+    notices = _write_notices(
+        write, [*_invalidated_sources(write, changes), *_inherited_sources(write, changes)], protected
     )
     if changes.restored:
-        _resolve_restored(write, sorted(changes.restored), settled)
-    return written
+        _resolve_restored(write, sorted(changes.restored), protected)
+    return notices
 
 
 def _invalidated_sources(write: Transaction, changes: ChangeSet) -> Iterable[InvalidatedSource]:
@@ -73,19 +73,19 @@ def _invalidated_sources(write: Transaction, changes: ChangeSet) -> Iterable[Inv
     for id in sorted(changes.changed):
         yield _build_source(statuses[id], id, "changed")
     for target, source in sorted(changes.ended_links):
-        yield _build_source(statuses[target], target, "invalidated", only=source)
+        yield _build_source(statuses[target], target, "invalidated", only_dependent=source)
 
 
 def _build_source(
-    of: SourceStatus,
-    by: str,
+    source: SourceStatus,
+    replacement: str,
     cause: Cause,
-    heirs: frozenset[str] = frozenset(),
+    replacements: frozenset[str] = frozenset(),
     *,
-    only: str | None = None,
+    only_dependent: str | None = None,
     hop: int = 1,
 ) -> InvalidatedSource:
-    return InvalidatedSource(of.id, of.namespace, by, cause, heirs, only, hop)
+    return InvalidatedSource(source.id, source.namespace, replacement, cause, replacements, only_dependent, hop)
 
 
 def _inherited_sources(write: Transaction, changes: ChangeSet) -> Iterable[InvalidatedSource]:
@@ -107,7 +107,7 @@ def _inherited_sources(write: Transaction, changes: ChangeSet) -> Iterable[Inval
                     why.replacement,
                     cause,
                     frozenset({why.replacement} - {why.source}),
-                    only=source,
+                    only_dependent=source,
                     hop=why.hop + 1,
                 )
 
@@ -169,40 +169,44 @@ def _reopen(write: Transaction, known: Invalidation, wanted: Invalidation) -> In
 def _build_notices(write: Transaction, sources: Sequence[InvalidatedSource]) -> list[Invalidation]:
     """Build the notices that must exist, nearest first."""
     hops: dict[str, int] = {}
-    for fall in sources:
-        namespace = fall.namespace
+    for invalidated in sources:
+        namespace = invalidated.namespace
         if namespace not in hops:
             hops[namespace] = policy_store.resolve_rules(write.session, namespace).invalidation_hops
     found = []
-    for replacements in dict.fromkeys(fall.replacements for fall in sources):
-        together = [fall for fall in sources if fall.replacements == replacements]
-        roots = [fall.only_dependent or fall.source for fall in together]
+    for replacements in dict.fromkeys(invalidated.replacements for invalidated in sources):
+        together = [invalidated for invalidated in sources if invalidated.replacements == replacements]
+        roots = [invalidated.only_dependent or invalidated.source for invalidated in together]
         dependents = find_dependents(write.session, roots, write.now, without=replacements, hops=max(hops.values()))
-        for fall in together:
+        for invalidated in together:
             found += [
-                _build_notice(write, fall, dependent, hop)
-                for dependent, hop in _list_dependents(fall, dependents)
-                if hop <= hops[fall.namespace]
+                _build_notice(write, invalidated, dependent, hop)
+                for dependent, hop in _list_dependents(invalidated, dependents)
+                if hop <= hops[invalidated.namespace]
             ]
     return sorted(found, key=lambda one: one.hop)
 
 
-def _list_dependents(fall: InvalidatedSource, reached: dict[str, dict[str, int]]) -> list[tuple[str, int]]:
+def _list_dependents(invalidated: InvalidatedSource, reached: dict[str, dict[str, int]]) -> list[tuple[str, int]]:
     """List the dependents to notify with their distances."""
-    if fall.only_dependent is None:
-        return list(reached.get(fall.source, {}).items())
-    beyond = [(id, hop + fall.hop) for id, hop in reached.get(fall.only_dependent, {}).items() if id != fall.source]
-    return [(fall.only_dependent, fall.hop), *beyond]
+    if invalidated.only_dependent is None:
+        return list(reached.get(invalidated.source, {}).items())
+    beyond = [
+        (id, hop + invalidated.hop)
+        for id, hop in reached.get(invalidated.only_dependent, {}).items()
+        if id != invalidated.source
+    ]
+    return [(invalidated.only_dependent, invalidated.hop), *beyond]
 
 
-def _build_notice(write: Transaction, fall: InvalidatedSource, dependent: str, hop: int) -> Invalidation:
+def _build_notice(write: Transaction, invalidated: InvalidatedSource, dependent: str, hop: int) -> Invalidation:
     return Invalidation(
-        id=invalidation_id(fall.source, fall.replacement, dependent),
-        invalidated=fall.source,
-        invalidating=fall.replacement,
+        id=invalidation_id(invalidated.source, invalidated.replacement, dependent),
+        invalidated=invalidated.source,
+        invalidating=invalidated.replacement,
         dependent=dependent,
         hop=hop,
-        cause=fall.cause,
+        cause=invalidated.cause,
         status="open",
         reason=None,
         resolver=None,

@@ -49,10 +49,10 @@ def read_origin(memory: Memory) -> Origin | None:
     return _parse_origin(memory.extra.get(ORIGIN_KEY)) or _parse_origin(memory.metadata.get(ORIGIN_KEY))
 
 
-def _parse_origin(told: Any) -> Origin | None:
-    if not isinstance(told, dict):
+def _parse_origin(value: Any) -> Origin | None:
+    if not isinstance(value, dict):
         return None
-    peer, depth = told.get("peer_origin"), told.get("original_depth")
+    peer, depth = value.get("peer_origin"), value.get("original_depth")
     if not isinstance(depth, int) or isinstance(depth, bool) or not 0 <= depth <= MAX_IMPORT_DEPTH:
         return None
     return Origin(peer if isinstance(peer, str) else None, depth)

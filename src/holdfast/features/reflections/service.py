@@ -64,24 +64,26 @@ class Reflection(NamedTuple):
     sources: list[str]
 
 
-def reflect(ctx: Context, asked: ReflectionRequest) -> Reflection | tuple[PendingRequest, ReflectionPlan]:
+def reflect(ctx: Context, request: ReflectionRequest) -> Reflection | tuple[PendingRequest, ReflectionPlan]:
     """Write a reflection, or queue its request if the policy requires approval."""
     with ctx.transaction() as write:
-        planned = plan_reflection(ctx, write, asked)
+        planned = plan_reflection(ctx, write, request)
         return (
-            (_queue_approval(ctx, write, asked, planned), planned)
+            (_queue_approval(ctx, write, request, planned), planned)
             if planned.needs_approval
             else write_reflection(ctx, write, planned)
         )
 
 
-def plan_reflection(ctx: Context, write: Transaction, asked: ReflectionRequest) -> ReflectionPlan:
+def plan_reflection(ctx: Context, write: Transaction, request: ReflectionRequest) -> ReflectionPlan:
     """Build the reflection from the current sources; raise if it is not allowed."""
-    sources = _resolve_sources(ctx, write, asked.source_ids)
-    memory = _build_memory(ctx, write, asked, sources)
+    sources = _resolve_sources(ctx, write, request.source_ids)
+    memory = _build_memory(ctx, write, request, sources)
     ctx.caller.require_access(memory.namespace)
-    if asked.depth is not None and asked.depth != memory.reflection_depth:
-        raise DepthMismatch(f"depth: these sources give {memory.reflection_depth}, not {asked.depth}", fields=["depth"])
+    if request.depth is not None and request.depth != memory.reflection_depth:
+        raise DepthMismatch(
+            f"depth: these sources give {memory.reflection_depth}, not {request.depth}", fields=["depth"]
+        )
     rules = policy_store.resolve_rules(write.session, memory.namespace)
     check_max_depth(rules, memory.reflection_depth, memory.namespace)
     require_free_title(ctx, write, memory)
@@ -126,20 +128,20 @@ def _resolve_source(ctx: Context, write: Transaction, id: str, index: int) -> Me
         raise NotFound(f"{field}: there is no memory {id!r}.", id=id, fields=[field]) from None
 
 
-def _build_memory(ctx: Context, write: Transaction, asked: ReflectionRequest, sources: list[Memory]) -> Memory:
+def _build_memory(ctx: Context, write: Transaction, request: ReflectionRequest, sources: list[Memory]) -> Memory:
     """Build the memory. Its scope defaults to the narrowest of its sources."""
     draft = Draft(
-        title=asked.title,
-        content=asked.content,
-        namespace=asked.namespace or sources[0].namespace,
-        tier=asked.tier,
+        title=request.title,
+        content=request.content,
+        namespace=request.namespace or sources[0].namespace,
+        tier=request.tier,
         kind="reflection",
-        priority=asked.priority,
-        confidence=asked.confidence,
-        source=asked.source,
-        scope=_pick_scope(asked, sources),
-        tags=asked.tags,
-        metadata=asked.metadata,
+        priority=request.priority,
+        confidence=request.confidence,
+        source=request.source,
+        scope=_pick_scope(request, sources),
+        tags=request.tags,
+        metadata=request.metadata,
     )
     draft, _ = dedup.filter_draft_secrets(write.session, draft)
     fresh = memory_from_draft(
@@ -149,41 +151,41 @@ def _build_memory(ctx: Context, write: Transaction, asked: ReflectionRequest, so
     return with_origin(replace(fresh, reflection_depth=depth), depth)
 
 
-def _pick_scope(asked: ReflectionRequest, sources: list[Memory]) -> Scope | UnsetType:
-    if asked.scope is not None:
-        return asked.scope
-    if "scope" in asked.metadata:
+def _pick_scope(request: ReflectionRequest, sources: list[Memory]) -> Scope | UnsetType:
+    if request.scope is not None:
+        return request.scope
+    if "scope" in request.metadata:
         return UNSET
     return min((source.scope for source in sources), key=get_args(Scope).index)
 
 
-def _filter_metadata(write: Transaction, planned: ReflectionPlan, asked: ReflectionRequest) -> dict[str, Any]:
+def _filter_metadata(write: Transaction, planned: ReflectionPlan, request: ReflectionRequest) -> dict[str, Any]:
     """Apply the secret policy to the metadata of a queued request."""
-    given = {"metadata": asked.metadata}
+    given = {"metadata": request.metadata}
     return dict(dedup.filter_secrets(write.session, planned.memory.namespace, given)[0]["metadata"])
 
 
 def _queue_approval(
-    ctx: Context, write: Transaction, asked: ReflectionRequest, planned: ReflectionPlan
+    ctx: Context, write: Transaction, request: ReflectionRequest, planned: ReflectionPlan
 ) -> PendingRequest:
     """Queue the request for approval with full ids and the resolved namespace."""
     complete = replace(
-        asked,
+        request,
         title=planned.memory.title,
         content=planned.memory.content,
         tags=planned.memory.tags,
-        metadata=_filter_metadata(write, planned, asked),
+        metadata=_filter_metadata(write, planned, request),
         source_ids=tuple(source.id for source in planned.sources),
         namespace=planned.memory.namespace,
         reach=ctx.caller.namespaces,
     )
-    request = msgspec.json.encode(complete).decode()
+    encoded = msgspec.json.encode(complete).decode()
     pending = PendingRequest(
         id=planned.memory.id,
         operation=OPERATION,
         namespace=planned.memory.namespace,
         scope=planned.memory.scope,
-        request=request,
+        request=encoded,
         agent=ctx.caller.agent,
         asked_at=write.now,
         status="pending",

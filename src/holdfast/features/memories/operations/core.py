@@ -192,13 +192,13 @@ def store(ctx: Context, request: Store) -> StoreResult:
     return memory_view(result.memory, used, type=StoreResult, outcome=result.outcome, **_dedup_fields(ctx, result))
 
 
-def _dedup_fields(ctx: Context, kept: store_memory.RememberResult) -> dict[str, Any]:
+def _dedup_fields(ctx: Context, result: store_memory.RememberResult) -> dict[str, Any]:
     """Response fields for duplicates, similar memories and secrets."""
-    again = kept.outcome in ("restated", "recalled")
+    again = result.outcome in ("restated", "recalled")
     return {
-        "restated": dedup.get_duplicate_count(ctx, kept.memory.id) if again else UNSET,
-        "similar": [_similar_view(one) for one in kept.similar] or UNSET,
-        **_secret_fields(kept.secrets),
+        "restated": dedup.get_duplicate_count(ctx, result.memory.id) if again else UNSET,
+        "similar": [_similar_view(one) for one in result.similar] or UNSET,
+        **_secret_fields(result.secrets),
     }
 
 

@@ -211,11 +211,11 @@ def test_forget_by_the_query_alone(client: Any) -> None:
     client.store(title="One", content="tmp", namespace="scratch")
     client.store(title="Two", content="stays", namespace="work")
 
-    assert client.remove(namespace="scratch")["deleted"] == 1
-    assert client.remove(pattern="nothing-like-it")["deleted"] == 0
+    assert client.forget(namespace="scratch")["deleted"] == 1
+    assert client.forget(pattern="nothing-like-it")["deleted"] == 0
     assert [memory.title for memory in client.list()] == ["Two"]
     with pytest.raises(ValidationError):
-        client.remove()
+        client.forget()
 
 
 def test_links_and_lineage(client: Any) -> None:

@@ -55,7 +55,7 @@ def test_the_schemas_name_the_tiers_in_the_order_of_their_lifetimes() -> None:
             assert input_schema(operation)["properties"]["tier"]["enum"] == ORDER, name
     described = openapi.build_document(REGISTRY)["components"]["schemas"]
     assert enum_of(described["Store"]["properties"]["tier"]) == ORDER
-    assert enum_of(described["Mine"]["properties"]["tier"]) == ORDER
+    assert enum_of(described["MineRequest"]["properties"]["tier"]) == ORDER
     assert described["CaptureTurn"]["properties"]["tier"]["anyOf"][0]["description"] == SAID
 
 

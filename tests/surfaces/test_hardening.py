@@ -18,7 +18,7 @@ def confined_caller(right: str = "write", agent: str = "key:confined") -> Caller
 def test_a_store_that_had_a_key_stays_closed_when_its_last_key_is_revoked(hold: holdfast.Holdfast) -> None:
     made = hold.key_create(name="only")
     hold.key_revoke(made.id)
-    with pytest.raises(holdfast.HoldfastError, match="valid key is needed"):
+    with pytest.raises(holdfast.HoldfastError, match="valid key is required"):
         authenticate(hold, [])
 
 

@@ -61,7 +61,9 @@ def test_where_no_reflection_is_allowed_nothing_lower_is_proposed(db: str) -> No
     with holdfast.open(db) as hold:
         one = hold.store(title="A", content="Seen.", namespace="team").id
         hold.policy_set("team", max_reflection_depth=0)
-        with pytest.raises(holdfast.HoldfastError, match="allows no reflections: raise max_reflection_depth with policy"):
+        with pytest.raises(
+            holdfast.HoldfastError, match="allows no reflections: raise max_reflection_depth with policy"
+        ):
             hold.reflect([one], "Why", "So.")
 
 

@@ -286,7 +286,7 @@ def test_arguments_by_place_fill_the_required_fields_first() -> None:
 
 def test_a_call_checks_the_right_before_it_looks_at_anything_else(hold: Any) -> None:
     with pytest.raises(Forbidden):
-        REGISTRY["store"].call(hold.hold, Caller("ai:a", right="read"), {"nonsense": 1})
+        REGISTRY["store"].call(hold.ctx, Caller("ai:a", right="read"), {"nonsense": 1})
 
 
 def test_a_call_that_is_not_wanted_any_more_has_written_nothing(hold: Any) -> None:

@@ -7,10 +7,10 @@ from timeouts import TIMEOUT
 
 HELD = """
 import os, signal, threading
-from holdfast.surfaces.cli.stop_signal import when_told
+from holdfast.surfaces.cli.stop_signal import on_stop_signal
 
 stop = threading.Event()
-when_told(stop.set)
+on_stop_signal(stop.set)
 with stop._cond:
     os.kill(os.getpid(), signal.SIGTERM)
 stop.wait()

@@ -191,7 +191,7 @@ def test_a_good_peer_is_let_in(
 ) -> None:
     laptop.store(title="Mine", content="From the road.", namespace="team/b")
     done = meet(laptop, url, certificates.client_access("laptop"))
-    assert (done.pulled.memories, done.pushed.memories, done.pushed.rejected) == (1, 1, [])
+    assert (done.pulled.memory_count, done.pushed.memory_count, done.pushed.list_rejected) == (1, 1, [])
     assert {one.title for one in desk.list(namespace="team/b").memories} == {"Mine"}
     assert {one.title for one in laptop.list().memories} == {"Known", "Mine"}
 

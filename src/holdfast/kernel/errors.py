@@ -1,53 +1,53 @@
 """All errors that callers can get.
 
     HoldfastError
-    ├── Invalid              the request is not valid
-    │   ├── AmbiguousId      an id prefix matches several memories
-    │   ├── FilterRequired   a bulk change without a filter
-    │   ├── DepthMismatch    the given reflection depth is wrong
-    │   └── SecretRefused    a secret in a namespace that rejects secrets
-    ├── NotFound             no such record, or not visible to the caller
-    │   ├── Folded           the history was compacted
-    │   └── StoreNotFound    no store at this path or URL
-    ├── Conflict             conflicts with existing data
-    │   ├── TitleTaken       another memory has this title in this namespace
-    │   ├── VersionConflict  the record changed since it was read
-    │   ├── ChangedSince     a later change blocks the undo
-    │   ├── DepthExceeded    deeper than the namespace allows
-    │   ├── CycleDetected    a memory would be derived from itself
-    │   ├── AlreadyAtomised  the memory was split before
-    │   ├── SourceTooSmall   the memory is too short to split
-    │   ├── CuratorBusy      another curator is running
-    │   └── LeaseLost        the lease of a task has ended
-    ├── Unauthenticated      missing or invalid key
-    ├── Forbidden            the key or agent has no right to do this
-    │   ├── Unconfirmed      an irreversible command without confirmation
-    │   ├── ApprovalRequired another agent must approve it first
-    │   ├── HookDenied       a lifecycle hook denied it
-    │   └── HookAsks         a lifecycle hook requires confirmation
-    ├── BudgetExceeded       the model budget is used up
-    ├── Misaddressed         Host or Origin is not this server
-    ├── NotAllowed           the path does not support the method
-    ├── WrongMediaType       the body is not declared as JSON
-    ├── TooLarge             the body exceeds the limit
-    ├── Cancelled            the caller cancelled; nothing was written
-    │   └── TimedOut         the time limit passed; nothing was written
-    ├── Misconfigured        a setting is not valid
-    ├── EmbedderFailed       computing an embedding failed
-    ├── ModelFailed          the model gave no usable answer
-    ├── PeerFailed           the peer gave no usable answer
-    ├── FileRefused          another program's file cannot be changed safely
-    │   ├── FileMalformed    it is not well-formed
-    │   └── FileUnsafe       other users can write to it
-    ├── QuorumNotMet         saved here, but too few peers have it yet
-    └── StoreError           the store failed
-        ├── StoreBusy        waiting for another writer took too long
-        ├── StoreFull        no space left; nothing was written
-        ├── StoreUnreachable the file or database cannot be opened
-        ├── OutcomeUnknown   the connection broke during a commit
-        ├── NotAStore        the file is not a Holdfast store
-        ├── NewerStore       written by a later release
-        └── StoreDamaged     the store is corrupt or was modified
+    ├── Invalid                      the request is not valid
+    │   ├── AmbiguousId              an id prefix matches several memories
+    │   ├── FilterRequired           a bulk change without a filter
+    │   ├── DepthMismatch            the given reflection depth is wrong
+    │   └── SecretRefused            a secret in a namespace that rejects secrets
+    ├── NotFound                     no such record, or not visible to the caller
+    │   ├── HistoryCompacted         the history was compacted
+    │   └── StoreNotFound            no store at this path or URL
+    ├── Conflict                     conflicts with existing data
+    │   ├── TitleTaken               another memory has this title in this namespace
+    │   ├── VersionConflict          the record changed since it was read
+    │   ├── ChangedSince             a later change blocks the undo
+    │   ├── DepthExceeded            deeper than the namespace allows
+    │   ├── CycleDetected            a memory would be derived from itself
+    │   ├── AlreadyAtomised          the memory was split before
+    │   ├── SourceTooSmall           the memory is too short to split
+    │   ├── CuratorBusy              another curator is running
+    │   └── LeaseLost                the lease of a task has ended
+    ├── AuthenticationRequired       missing or invalid key
+    ├── Forbidden                    the key or agent has no right to do this
+    │   ├── ConfirmationRequired     an irreversible command without confirmation
+    │   ├── ApprovalRequired         another agent must approve it first
+    │   ├── HookDenied               a lifecycle hook denied it
+    │   └── HookConfirmationRequired a lifecycle hook requires confirmation
+    ├── BudgetExceeded               the model budget is used up
+    ├── WrongHost                    Host or Origin is not this server
+    ├── MethodNotAllowed             the path does not support the method
+    ├── WrongMediaType               the body is not declared as JSON
+    ├── TooLarge                     the body exceeds the limit
+    ├── OperationCancelled           the caller cancelled; nothing was written
+    │   └── TimedOut                 the time limit passed; nothing was written
+    ├── InvalidSetting               a setting is not valid
+    ├── EmbedderFailed               computing an embedding failed
+    ├── ModelFailed                  the model gave no usable answer
+    ├── PeerFailed                   the peer gave no usable answer
+    ├── FileRefused                  another program's file cannot be changed safely
+    │   ├── FileMalformed            it is not well-formed
+    │   └── FileUnsafe               other users can write to it
+    ├── QuorumNotMet                 saved here, but too few peers have it yet
+    └── StoreError                   the store failed
+        ├── StoreBusy                waiting for another writer took too long
+        ├── StoreFull                no space left; nothing was written
+        ├── StoreUnreachable         the file or database cannot be opened
+        ├── OutcomeUnknown           the connection broke during a commit
+        ├── NotAStore                the file is not a Holdfast store
+        ├── NewerStore               written by a later release
+        └── StoreDamaged             the store is corrupt or was modified
 
 Each class has a stable `code`; its docstring is the default message. If `retryable` is true, nothing was written and
 the same request may succeed later.

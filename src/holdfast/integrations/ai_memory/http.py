@@ -255,7 +255,7 @@ ANSWER_SHAPES: dict[str, Callable[[Any, CompatRequest], Any]] = {
 """Functions that shape the answers, by operation."""
 
 SCHEMAS: dict[str, Json] = {
-    "BulkStored": {
+    "BulkStoreResult": {
         "created": {
             "anyOf": [{"type": "integer"}, {"type": "array", "items": {"$ref": "#/components/schemas/MemoryView"}}],
             "description": "The count if an array was sent, else the memories.",

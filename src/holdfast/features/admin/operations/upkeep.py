@@ -81,9 +81,11 @@ class Snapshots(Struct, frozen=True, kw_only=True):
 )
 def backup_list(ctx: Context, request: EmptyRequest) -> Snapshots:
     """List the snapshots in the backup directory, newest first."""
-    found, unusable = backup_service.list_snapshots(ctx)
+    manifests, unusable = backup_service.list_snapshots(ctx)
     return Snapshots(
-        snapshots=[Snapshot(**snapshot_fields(manifest)) for manifest in found], unusable=unusable, count=len(found)
+        snapshots=[Snapshot(**snapshot_fields(manifest)) for manifest in manifests],
+        unusable=unusable,
+        count=len(manifests),
     )
 
 
@@ -99,7 +101,7 @@ class Restore(Request, frozen=True):
     dry_run: Annotated[bool, Meta(description="Verify the snapshot; change nothing.")] = False
 
 
-class RestoreResult(Struct, frozen=True, kw_only=True):
+class StoreRestoreResult(Struct, frozen=True, kw_only=True):
     restored: bool
     snapshot: str
     sha256: str
@@ -129,13 +131,13 @@ def _parts(ctx: Context, request: Restore) -> StageEffects:
         Example({}, error="VALIDATION_FAILED"),
     ),
 )
-def restore(ctx: Context, request: Restore) -> RestoreResult:
+def restore(ctx: Context, request: Restore) -> StoreRestoreResult:
     """Replace the whole store with a verified snapshot, for every process.
 
     The current state is saved as a snapshot first. If the snapshot is invalid, nothing changes.
     """
     done = backup_service.restore(ctx, request.source, dry_run=request.dry_run)
-    return RestoreResult(
+    return StoreRestoreResult(
         restored=done.before is not None,
         snapshot=done.manifest.snapshot,
         sha256=done.manifest.sha256,

@@ -136,7 +136,7 @@ class CurateRuns(Request, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of results, newest first.")] = 20
 
 
-class RunView(Struct, frozen=True, kw_only=True):
+class CurationRunView(Struct, frozen=True, kw_only=True):
     run_id: str
     agent_id: str
     began_at: str
@@ -146,8 +146,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     ended_at: str | UnsetType = UNSET
 
 
-class RunList(Struct, frozen=True, kw_only=True):
-    runs: list[RunView]
+class CurationRunList(Struct, frozen=True, kw_only=True):
+    runs: list[CurationRunView]
     count: int
 
 
@@ -157,12 +157,12 @@ class RunList(Struct, frozen=True, kw_only=True):
     family="power",
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
-def curate_runs(ctx: Context, request: CurateRuns) -> RunList:
+def curate_runs(ctx: Context, request: CurateRuns) -> CurationRunList:
     """List your curator runs; admins see all runs."""
     with ctx.reading() as session:
         found = curation.list_runs(session, ctx.caller, limit=request.limit)
     views = [
-        RunView(
+        CurationRunView(
             run_id=run.id,
             agent_id=run.agent,
             began_at=str(format_time(run.began_at)),
@@ -172,7 +172,7 @@ def curate_runs(ctx: Context, request: CurateRuns) -> RunList:
         )
         for run in found
     ]
-    return RunList(runs=views, count=len(views))
+    return CurationRunList(runs=views, count=len(views))
 
 
 class CurateRollback(Request, frozen=True):
@@ -235,7 +235,7 @@ class CurateProposals(Request, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of results, newest first.")] = 100
 
 
-class ProposalView(Struct, frozen=True, kw_only=True):
+class CurationProposalView(Struct, frozen=True, kw_only=True):
     id: str
     kind: str
     """tags, contradiction, update (the memory supersedes the other), or duplicate (both are merged)."""
@@ -250,7 +250,7 @@ class ProposalView(Struct, frozen=True, kw_only=True):
 
 
 class ProposalList(Struct, frozen=True, kw_only=True):
-    proposals: list[ProposalView]
+    proposals: list[CurationProposalView]
     count: int
 
 
@@ -266,7 +266,7 @@ def curate_proposals(ctx: Context, request: CurateProposals) -> ProposalList:
     with ctx.reading() as session:
         found = curation.list_proposals(session, ctx.caller, request.status, ctx.now(), limit=request.limit)
     views = [
-        ProposalView(
+        CurationProposalView(
             id=one.id,
             kind=one.step,
             memory_id=one.memory,

@@ -208,7 +208,7 @@ def test_an_answer_that_cannot_be_written_is_an_error(run: Run, large_store: str
     with open("/dev/full", "wb") as full:
         done = run("list", "--db", large_store, "--limit", "100", *form, stdout=full)
     assert done.returncode == 1
-    assert b"could not be written" in done.stderr
+    assert b"Cannot write the output" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -42,4 +42,4 @@ class Model(Protocol):
         """Raise ModelFailed if a request would certainly fail now."""
 
     def complete(self, prompt: Prompt, *, max_tokens: int) -> Completion:
-        """Answer a prompt in at most `most_tokens` tokens. Raises ModelFailed."""
+        """Answer a prompt in at most `max_tokens` tokens. Raises ModelFailed."""

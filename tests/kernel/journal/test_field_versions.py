@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.kernel.clock import Stamp
 from holdfast.kernel.records.field_versions import (
     FieldVersions,
     MergeSchema,
+    Stamp,
     apply_edits,
     decode_states,
     diff_fields,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.clock import Stamp, tick
+from holdfast.kernel.records.field_versions import Stamp, tick
 from holdfast.kernel.records.merge import (
     AWAITED,
     FieldState,

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.kernel import ids
-from holdfast.kernel.clock import Stamp
 from holdfast.kernel.journal.kinds import MEMORY, Kind, R
 from holdfast.kernel.records import field_versions
+from holdfast.kernel.records.field_versions import Stamp
 from holdfast.kernel.records.memory import MEMORY_MERGE_SCHEMA
 from holdfast.kernel.records.merge import FieldState
 from holdfast.kernel.storage.port import Session

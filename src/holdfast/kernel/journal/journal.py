@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.kernel.clock import RECORD_SNAPSHOT
 from holdfast.kernel.errors import StoreDamaged
 from holdfast.kernel.journal import checkpoint, signer
+from holdfast.kernel.records.field_versions import RECORD_SNAPSHOT
 from holdfast.kernel.storage.port import Session, Store
 
 GENESIS = b""

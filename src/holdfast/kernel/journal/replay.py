@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.kernel.clock import RECORD_SNAPSHOT, Stamp
 from holdfast.kernel.journal import checkpoint
 from holdfast.kernel.journal.journal import Entry
 from holdfast.kernel.journal.kinds import Kind
 from holdfast.kernel.journal.transaction import body_of
 from holdfast.kernel.records import field_versions
+from holdfast.kernel.records.field_versions import RECORD_SNAPSHOT, Stamp
 from holdfast.kernel.records.merge import FieldState, drop_empty, join
 from holdfast.kernel.storage.port import Session
 

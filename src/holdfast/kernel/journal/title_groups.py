@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.kernel.clock import Stamp
 from holdfast.kernel.journal import conflicts, journal
 from holdfast.kernel.journal.kinds import MEMORY, load_memory
 from holdfast.kernel.journal.record_writer import RecordWriter, body_of
 from holdfast.kernel.records import field_versions
-from holdfast.kernel.records.field_versions import FieldVersions
+from holdfast.kernel.records.field_versions import FieldVersions, Stamp
 from holdfast.kernel.records.memory import MEMORY_MERGE_SCHEMA, Memory, audience
 from holdfast.kernel.records.merge import FieldState
 from holdfast.kernel.storage.port import Session, SqlPart
@@ -46,7 +45,7 @@ class Member(NamedTuple):
 
 
 def regroup(write: RecordWriter, ids: Iterable[str], vacated: Iterable[TitleKey] = ()) -> None:
-    """Recompute the title groups of some memories, and of the titles they had before (`left`)."""
+    """Recompute the title groups of some memories, and of the titles they had before (`vacated`)."""
     session, wanted = write.session, sorted(set(ids))
     slots: dict[TitleKey, list[tuple[str, str | None]]] = {}
     for id, *slot, shown in session.rows("title_members", ids=wanted) if wanted else ():
@@ -168,7 +167,7 @@ def read_members(
     written: Mapping[str, Memory] | None = None,
     visibility: tuple[list[SqlPart], dict[str, Any]] = ([], {}),
 ) -> list[Member]:
-    """Load memories with their own state, ordered by id; `seen` restricts them to those the caller can see."""
+    """Load memories with their own state, ordered by id; `visibility` restricts them to those the caller can see."""
     parts, params = visibility
     rows = session.select(("memory_select", *parts, "memory.some"), params | {"ids": list(ids)})
     found = []

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.kernel.clock import Stamp
 from holdfast.kernel.journal import title_groups
 from holdfast.kernel.journal.checkpoint import cells_digest, get_compacted_record, iter_compacted_records
 from holdfast.kernel.journal.columns import content_hash, search_columns
@@ -15,6 +14,7 @@ from holdfast.kernel.journal.kinds import KINDS, Kind
 from holdfast.kernel.journal.replay import list_changes, replay
 from holdfast.kernel.journal.transaction import body_of
 from holdfast.kernel.records import field_versions
+from holdfast.kernel.records.field_versions import Stamp
 from holdfast.kernel.records.memory import Memory, audience
 from holdfast.kernel.records.merge import drop_empty, join
 from holdfast.kernel.storage.port import Row, Session

@@ -12,7 +12,7 @@ def compress(content: bytes) -> bytes:
 
 
 def decompress(packed: bytes, max_bytes: int) -> bytes:
-    """Decompress a message; ValueError if it is not one complete gzip stream or exceeds `most` bytes."""
+    """Decompress a message; ValueError if it is not one complete gzip stream or exceeds `max_bytes`."""
     opened = zlib.decompressobj(_GZIP)
     try:
         said = opened.decompress(packed, max_bytes + 1)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from holdfast.kernel.clock import RECORD_SNAPSHOT, Stamp, is_too_far_ahead
 from holdfast.kernel.errors import Invalid
+from holdfast.kernel.records.field_versions import RECORD_SNAPSHOT, Stamp, is_too_far_ahead
 from holdfast.kernel.records.merge import AWAITED, FieldState
 
 SIGNATURE_VERSION = 1

@@ -138,7 +138,7 @@ class CopyDestination(Protocol):
         """Return what exists there, without side effects; raises if it belongs to another program."""
 
     def begin(self, head: journal.Head, check: Callable[[TargetState], None]) -> Target:
-        """Create an unfinished store with this head, or resume the existing one, unless `admit` raises."""
+        """Create an unfinished store with this head, or resume the existing one, unless `check` raises."""
 
 
 class TableCopy(NamedTuple):

@@ -216,7 +216,7 @@ _LABELS = frozenset(
 def have_distinct_subjects(old: str, new: str, content: str, *, strict: bool = True) -> bool:
     """Whether titles indicate different subjects: by a different value or name, or altogether.
 
-    Not `surely`: also by any other word, or by a name that is not in the text.
+    Not `strict`: also by any other word, or by a name that is not in the text.
     """
     known = {term.meaning for measured in (True, False) for term in read_terms(content, measured=measured)}
     ours, theirs = _title_terms(old), _title_terms(new)

@@ -49,7 +49,7 @@ class _Tokens(NamedTuple):
 
 
 def count_tokens(text: str, limit: int | None = None) -> int:
-    """Count the tokens of a text. With `most`, stop above it: the result is then only a lower bound."""
+    """Count the tokens of a text. With `limit`, stop above it: the result is then only a lower bound."""
     if limit is not None and len(text) > limit * MAX_TOKEN_BYTES:
         return limit + 1
     found, pieces = 0, _pieces(text)

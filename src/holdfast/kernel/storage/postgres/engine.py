@@ -125,7 +125,7 @@ class PostgresSession:
     def query_sql(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
         if self._queued:
             self.send_queued()
-        with self._checked():
+        with self._guard():
             return self._connection.cursor(binary=True).execute(statements.for_psycopg(sql), params).fetchall()
 
     def execute_sql(self, sql: str, params: Iterable[Mapping[str, Any]]) -> None:
@@ -143,7 +143,7 @@ class PostgresSession:
         return self._run(join_sql(tuple(parts)), params)
 
     def _run(self, text: str, params: Mapping[str, Any]) -> list[Row]:
-        with self._checked():
+        with self._guard():
             if self._queued:
                 # Rows are fetched after the end of the pipeline; a fetch inside it would wait for each statement.
                 with self._connection.pipeline():
@@ -163,13 +163,13 @@ class PostgresSession:
 
     def send_queued(self, last: str = "") -> None:
         """Send queued statements and optionally one more."""
-        with self._checked(), self._connection.pipeline():
+        with self._guard(), self._connection.pipeline():
             self._send_queued()
             if last:
                 self._connection.execute(last)
 
     @contextmanager
-    def _checked(self) -> Iterator[None]:
+    def _guard(self) -> Iterator[None]:
         self.check_not_failed()
         try:
             yield
@@ -254,7 +254,7 @@ class PostgresSession:
         return None
 
     def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
-        with self._checked():
+        with self._guard():
             cursor = self._connection.cursor(binary=True)
             return cursor.execute(sql_of("embedding_of"), {"ids": list(ids), "model": model}).fetchall()
 

@@ -57,7 +57,7 @@ class Pool:
         """First and last failure of the current outage."""
 
     def acquire(self, seconds: float = inf) -> Connection:
-        """Acquire a connection within `seconds`; release it with `give_back`."""
+        """Acquire a connection within `seconds`; give it back with `release`."""
         until = monotonic() + min(seconds, self._wait_seconds)
         if not self._slots.acquire(timeout=min(seconds, self._wait_seconds)):
             raise errors.StoreBusy(

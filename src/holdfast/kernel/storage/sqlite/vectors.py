@@ -241,7 +241,7 @@ def find_close(
     params: Mapping[str, Any],
     limit: int,
 ) -> list[list[Row]] | None:
-    """Like `nearest` for each vector, but only among those with nearly identical bits, narrowed word by word.
+    """Like `find_nearest` for each vector, but only among those with nearly identical bits, narrowed word by word.
 
     Returns None if loading numpy would take longer than searching without it.
     """

@@ -242,7 +242,8 @@ from holdfast.features.tasks import subprocess_runner as child
 from holdfast.surfaces.cli.hook_command import Deadline
 
 pid, argv = Path(sys.argv[1]), ["/bin/sh", "-c", "echo $$ > pid.new; mv pid.new pid; sleep 600"]
-threading.Thread(target=child.run_program, args=(argv,), kwargs={"stdin": b"", "environment": {}, "timeout": 600}).start()
+options = {"stdin": b"", "environment": {}, "timeout": 600}
+threading.Thread(target=child.run_program, args=(argv,), kwargs=options).start()
 while not pid.exists():
     pass
 with Deadline("hook prompt", 0.1):

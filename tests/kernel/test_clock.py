@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.records.field_versions import MAX_FUTURE_MS, Stamp, is_too_far_ahead, max_stamp_time, tick
+from holdfast.kernel.timestamps import MAX_FUTURE_MS, Stamp, is_too_far_ahead, max_stamp_time, tick
 
 TIMES = st.integers(0, 1 << 62)
 

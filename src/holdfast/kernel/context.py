@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from time import monotonic, sleep
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -22,25 +22,7 @@ from holdfast.kernel.model_allowance import Allowance
 from holdfast.kernel.net.outbound import PeerCredentials, WebhookLimits
 from holdfast.kernel.records.lifetime import Lifetimes, Retention
 from holdfast.kernel.records.memory import Tier
-from holdfast.kernel.storage.port import Session, Store
-
-T = TypeVar("T")
-
-
-class TypedLocals:
-    """Holds one instance per type, created on first use."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._instances: dict[type, object] = {}
-
-    def __call__(self, kind: type[T]) -> T:
-        with self._lock:
-            found = self._instances.get(kind)
-            if found is None:
-                found = self._instances[kind] = kind()
-        return cast(T, found)
-
+from holdfast.kernel.storage.port import Session, Store, TypedLocals
 
 NO_CREDENTIALS = PeerCredentials()
 DEFAULT_WEBHOOK_LIMITS = WebhookLimits()

@@ -8,12 +8,12 @@ from world import World
 
 import holdfast
 from holdfast.features.sync import read_changes
-from holdfast.kernel.clock import Stamp
 from holdfast.kernel.journal import title_groups
 from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.change import Change
 from holdfast.kernel.records.memory import MEMORY_MERGE_SCHEMA, Memory
 from holdfast.kernel.records.merge import AWAITED, FieldState, canonical_json
+from holdfast.kernel.timestamps import Stamp
 
 
 class CellWrite(NamedTuple):

@@ -11,7 +11,6 @@ from holdfast.features.sync import read_changes as exchange
 from holdfast.features.sync.apply_changes import ChangeMerger
 from holdfast.features.sync.endpoint import LocalEndpoint
 from holdfast.features.sync.retry_quarantined import QuarantineRetry
-from holdfast.kernel.clock import Stamp, tick
 from holdfast.kernel.journal import conflicts
 from holdfast.kernel.journal import title_groups as titles
 from holdfast.kernel.journal.transaction import Transaction, body_text
@@ -19,6 +18,7 @@ from holdfast.kernel.records import field_versions as cells
 from holdfast.kernel.records import merge
 from holdfast.kernel.records.memory import MEMORY_MERGE_SCHEMA
 from holdfast.kernel.records.merge import FieldState, canonical_json
+from holdfast.kernel.timestamps import Stamp, tick
 
 RUNS = 120
 STEPS = 20

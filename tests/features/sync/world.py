@@ -9,11 +9,10 @@ from holdfast.features.sync import conflict_store
 from holdfast.features.sync.endpoint import LocalEndpoint
 from holdfast.features.sync.exchange import transfer_changes
 from holdfast.features.sync.receive_changes import SyncResult
-from holdfast.kernel.clock import Stamp
 from holdfast.kernel.context import Progress
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.journal import title_groups
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import Stamp, format_timestamp
 
 DAY = 86_400 * 10**6
 START = 1_790_000_000_000_000

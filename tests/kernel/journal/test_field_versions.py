@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from holdfast.kernel.records.field_versions import (
     FieldVersions,
     MergeSchema,
-    Stamp,
     apply_edits,
     decode_states,
     diff_fields,
@@ -22,6 +21,7 @@ from holdfast.kernel.records.field_versions import (
     unpack,
 )
 from holdfast.kernel.records.merge import AWAITED, FieldState, canonical_json, join, pick_visible
+from holdfast.kernel.timestamps import Stamp
 
 BASE = Stamp(10, "a.1")
 LATER = Stamp(20, "a.1")

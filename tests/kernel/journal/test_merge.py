@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.records.field_versions import Stamp, tick
 from holdfast.kernel.records.merge import (
     AWAITED,
     FieldState,
@@ -19,6 +18,7 @@ from holdfast.kernel.records.merge import (
     to_delta,
     write_value,
 )
+from holdfast.kernel.timestamps import Stamp, tick
 
 EMPTY = FieldState({}, {})
 

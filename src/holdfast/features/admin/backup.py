@@ -181,15 +181,15 @@ def _prune(folder: Path, made: Manifest, keep: int, now: int) -> list[str]:
     if outdated and not any(_can_be_restored(folder, one, now) for one in reversed(kept)):
         spared = next((one for one in reversed(outdated) if _can_be_restored(folder, one, now)), None)
         outdated = [one for one in outdated if one is not spared]
-    gone = [manifest.snapshot for manifest in outdated]
-    for name in gone:
+    removed_names = [manifest.snapshot for manifest in outdated]
+    for name in removed_names:
         (folder / name).unlink(missing_ok=True)
         manifest_of(folder / name).unlink(missing_ok=True)
-    for left in folder.iterdir():
-        named = _LEFTOVER.fullmatch(left.name)
-        if named and named[1] < name_of(now - DAY):
-            _remove_leftover(left)
-    return gone
+    for leftover in folder.iterdir():
+        match = _LEFTOVER.fullmatch(leftover.name)
+        if match and match[1] < name_of(now - DAY):
+            _remove_leftover(leftover)
+    return removed_names
 
 
 def _split_outdated(folder: Path, made: Manifest, keep: int) -> tuple[list[Manifest], list[Manifest]]:
@@ -237,21 +237,21 @@ def names_in(folder: Path) -> list[str]:
 
 def read_manifests(folder: Path) -> tuple[list[Manifest], list[str]]:
     """Return the manifests in a directory in order of creation, and the snapshots without a readable manifest."""
-    found, broken = list[Manifest](), list[str]()
+    manifests, broken = list[Manifest](), list[str]()
     for name in names_in(folder):
         try:
-            found.append(read_manifest(folder / name))
+            manifests.append(read_manifest(folder / name))
         except Invalid:
             broken.append(name)
-    return sorted(found, key=_number_of), broken
+    return sorted(manifests, key=_number_of), broken
 
 
 def list_snapshots(ctx: Context) -> tuple[list[Manifest], list[str]]:
     """List the snapshots beside the store, newest first, and those without a readable manifest."""
     folder = get_backup_folder(ctx)
     with translate_os_errors(folder):
-        found, broken = read_manifests(folder)
-    return found[::-1], broken[::-1]
+        manifests, broken = read_manifests(folder)
+    return manifests[::-1], broken[::-1]
 
 
 def read_manifest(snapshot: Path) -> Manifest:
@@ -283,15 +283,15 @@ def restore(ctx: Context, source: str, *, dry_run: bool = False) -> RestoreOutco
             return RestoreOutcome(manifest, None, None)
         with ctx.store.transaction() as session:
             owner = journal.get_or_create_owner(session, ctx.store)
-        kept: list[Manifest] = []
+        snapshots: list[Manifest] = []
         origins: list[str] = []
 
         def prepare() -> None:
-            kept.append(back_up(ctx, keep=len(names_in(folder)) + 1, reason="before restore").manifest)
+            snapshots.append(back_up(ctx, keep=len(names_in(folder)) + 1, reason="before restore").manifest)
             origins.append(_begin_incarnation(ctx, fresh, owner))
 
         ctx.store.replace(copy, prepare)
-    return RestoreOutcome(manifest, kept[0], origins[0])
+    return RestoreOutcome(manifest, snapshots[0], origins[0])
 
 
 @contextmanager
@@ -308,9 +308,9 @@ def _open_verified_copy(snapshot: Path, manifest: Manifest, folder: Path, now: i
 
 def find_snapshot(ctx: Context, source: str) -> Path:
     """Find a snapshot by name or, for local callers, by its path or a directory of snapshots."""
-    named = get_backup_folder(ctx) / source
-    if _NAME.fullmatch(source) and named.is_file():
-        return named
+    default_path = get_backup_folder(ctx) / source
+    if _NAME.fullmatch(source) and default_path.is_file():
+        return default_path
     if not _NAME.fullmatch(source):
         must_be_local(ctx, "from")
     path = local_path(source)
@@ -323,8 +323,8 @@ def find_snapshot(ctx: Context, source: str) -> Path:
 
 def _find_newest(folder: Path) -> str:
     """Return the newest snapshot in a directory, including those without a manifest."""
-    found, broken = read_manifests(folder)
-    return max([*(one.snapshot for one in found[-1:]), *broken])
+    manifests, broken = read_manifests(folder)
+    return max([*(one.snapshot for one in manifests[-1:]), *broken])
 
 
 def _copy_and_verify(snapshot: Path, copy: Path, manifest: Manifest) -> None:

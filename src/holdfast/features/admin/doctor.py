@@ -202,14 +202,14 @@ def _check_replication(ctx: Context) -> SectionContent:
 def _check_subscriptions(ctx: Context) -> SectionContent:
     """Check for ended subscriptions and dead letters."""
     with ctx.reading() as session:
-        found = webhook_store.list_statuses(session, None)
+        statuses = webhook_store.list_statuses(session, None)
     facts = {
-        "active": sum(one.state == "active" for one in found),
-        "ended": sum(one.state == "ended" for one in found),
-        "waiting": sum(one.waiting for one in found),
-        "dead_letters": sum(one.dead for one in found),
+        "active": sum(one.state == "active" for one in statuses),
+        "ended": sum(one.state == "ended" for one in statuses),
+        "waiting": sum(one.waiting for one in statuses),
+        "dead_letters": sum(one.dead for one in statuses),
     }
-    return facts, [finding for one in found for finding in _check_deliveries(one)]
+    return facts, [finding for one in statuses for finding in _check_deliveries(one)]
 
 
 def _check_deliveries(one: "SubscriptionStatus") -> Iterator[Finding]:
@@ -224,6 +224,6 @@ def _check_deliveries(one: "SubscriptionStatus") -> Iterator[Finding]:
 
 
 def _check_backups(ctx: Context) -> SectionContent:
-    found, unusable = backup.list_snapshots(ctx)
-    facts = {"snapshots": len(found), "newest": found[0].created_at if found else None}
+    manifests, unusable = backup.list_snapshots(ctx)
+    facts = {"snapshots": len(manifests), "newest": manifests[0].created_at if manifests else None}
     return facts, [Finding("warn", f"Snapshot {name} has no manifest and cannot be restored.") for name in unusable]

@@ -52,10 +52,10 @@ def _open_source(ctx: Context, address: str | None) -> Iterator[Store]:
 
 def _preview_move(store: Store, place: copy_tables.CopyDestination) -> copy_tables.CopyResult:
     """Check that the migration is possible and count its rows."""
-    found = place.inspect()
+    target_state = place.inspect()
     with store.reading() as session:
-        copy_tables.check_destination(found, place, store, session)
+        copy_tables.check_destination(target_state, place, store, session)
         counted = copy_tables.count_rows(session, tables())
     return copy_tables.CopyResult(
-        [TableCopy(name, rows, "") for name, rows in counted.items()], found.state == "unfinished"
+        [TableCopy(name, rows, "") for name, rows in counted.items()], target_state.state == "unfinished"
     )

@@ -25,7 +25,6 @@ from holdfast.features.people.erasure_order import ERASURE, ErasureOrder
 from holdfast.features.people.person_namespace import ERASED_NAMESPACE
 from holdfast.features.people.principal import PRINCIPAL, Principal, principal_id
 from holdfast.features.sync.apply_changes import ChangeMerger, list_people_of
-from holdfast.kernel.clock import RECORD_SNAPSHOT
 from holdfast.kernel.journal import title_groups
 from holdfast.kernel.journal.kinds import KINDS, Kind, tombstone_of
 from holdfast.kernel.journal.transaction import Transaction
@@ -33,6 +32,7 @@ from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.merge import AWAITED, canonical_json
 from holdfast.kernel.records.tombstone import has_content
+from holdfast.kernel.timestamps import RECORD_SNAPSHOT
 
 
 def apply_remote_erasures(write: Transaction, applier: ChangeMerger) -> None:

@@ -25,7 +25,6 @@ from holdfast.features.sync.snapshot import RecordSnapshot, must_be_whole
 from holdfast.features.sync.snapshot import decode_fields as decode_snapshot
 from holdfast.features.sync.snapshot import is_ahead as is_snapshot_ahead
 from holdfast.features.sync.validate_peer_record import must_be_storable, must_be_typed, must_be_unknown
-from holdfast.kernel.clock import RECORD_SNAPSHOT, is_too_far_ahead
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.journal import conflicts as merge_conflicts
 from holdfast.kernel.journal import journal, title_groups
@@ -39,6 +38,7 @@ from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
 from holdfast.kernel.records.merge import AWAITED, FieldState, join
 from holdfast.kernel.records.namespace_patterns import EVERYTHING, FULL_SCOPE, PeerScope
 from holdfast.kernel.records.tombstone import has_content
+from holdfast.kernel.timestamps import RECORD_SNAPSHOT, is_too_far_ahead
 
 Outcome = Literal["new", "updated", "noop", "conflict"]
 Reason = Literal[
@@ -224,11 +224,11 @@ class ChangeMerger:
     ) -> Outcome:
         before = held.cells.all_states(field_versions.flatten(kind.merge_schema, held.own))
         purged = field_versions.PURGED in written and field_versions.PURGED not in before
-        after, said = _join_fields(kind, held, written, theirs if purged else held.own)
+        after, joined = _join_fields(kind, held, written, theirs if purged else held.own)
         if after.own == before:
             return "noop"
         newest = max(held.own.updated_at, theirs.updated_at)
-        record = replace(said, version=held.own.version + 1, updated_at=newest)
+        record = replace(joined, version=held.own.version + 1, updated_at=newest)
         changed = self._update_record(kind, held, record, after, written[field_versions.PURGED] if purged else None)
         self._append_snapshot(state, record, written, "purge" if purged else None)
         return self._outcome(kind, held, record, after, changed=changed)
@@ -240,8 +240,8 @@ class ChangeMerger:
         author = journal.Author(RECORD_SNAPSHOT, 0, self._write.actor, 0)
         at = max((stamp.time for cell in written.values() for stamp in cell.values), default=state.at)
         op = op or (RECORD_SNAPSHOT if state.covered else "moved")
-        said = (body_text(record), state.cells, author)
-        self._write.add_entry(journal.PendingEntry(at, op, state.kind, state.record, state.about, *said))
+        contents = (body_text(record), state.cells, author)
+        self._write.add_entry(journal.PendingEntry(at, op, state.kind, state.record, state.about, *contents))
 
     def finish(self) -> None:
         """Recompute the touched title groups and remove every trace of purged text from indexes and caches."""
@@ -289,7 +289,7 @@ class ChangeMerger:
         if created is not None and (created.id != change.record or kind.about(created) != change.about):
             raise Refusal("invalid", WRONG_RECORD)
         if (change.op == "purge") != (field_versions.PURGED in written):
-            raise Refusal("invalid", "A purge says what it leaves, and nothing else does.")
+            raise Refusal("invalid", "A purge must contain its tombstone, and no other change may.")
         _must_leave_record(kind, change.record, change.about, written)
         return created, written
 
@@ -318,10 +318,11 @@ class ChangeMerger:
     def _add_tombstone(self, kind: Kind[Any], change: Change, written: dict[str, FieldState]) -> Outcome:
         """Store the tombstone of a record that was purged before it arrived; other records may point to it."""
         try:
-            (left,) = written[field_versions.PURGED].values.values()
+            (remainder,) = written[field_versions.PURGED].values.values()
             values = field_versions.visible_values(kind.merge_schema, {name: [cell] for name, cell in written.items()})
             record = replace(
-                field_versions.rebuild_record(kind.merge_schema, msgspec.convert(left, kind.type), values), version=1
+                field_versions.rebuild_record(kind.merge_schema, msgspec.convert(remainder, kind.type), values),
+                version=1,
             )
         except DECODE_ERRORS as error:
             raise Refusal("invalid", f"It cannot be read: {error}") from None
@@ -340,18 +341,18 @@ class ChangeMerger:
         """Assign a new memory to the configured owner; its first author is kept in `extra`."""
         if self._owner is None or not isinstance(record, Memory) or record.agent == self._owner:
             return record
-        named = (record.extra.get(IMPORTED_FROM), record.metadata.get(IMPORTED_FROM))
-        first = next((name for name in named if name and isinstance(name, str)), record.agent)
+        authors = (record.extra.get(IMPORTED_FROM), record.metadata.get(IMPORTED_FROM))
+        first = next((name for name in authors if name and isinstance(name, str)), record.agent)
         return replace(record, agent=self._owner, extra={**record.extra, IMPORTED_FROM: first})
 
     def _join_change(
         self, kind: Kind[Any], change: Change, held: LocalRecord, written: dict[str, FieldState]
     ) -> Outcome:
-        after, said = _join_fields(kind, held, written, held.own)
-        if change.op == "purge" and said.state == "deleted":
-            said = tombstone_of(said)
+        after, joined = _join_fields(kind, held, written, held.own)
+        if change.op == "purge" and joined.state == "deleted":
+            joined = tombstone_of(joined)
         newest = max(held.own.updated_at, (change.at >> 16) * 1000)
-        record = replace(said, version=held.own.version + 1, updated_at=newest)
+        record = replace(joined, version=held.own.version + 1, updated_at=newest)
         _must_be_about(kind, change, record)
         changed = self._update_record(kind, held, record, after, written.get(field_versions.PURGED))
         if field_versions.PURGED in written:
@@ -420,8 +421,8 @@ class ChangeMerger:
 
     def _validate_files(self, version: SkillVersion) -> None:
         """Verify the digest of a skill version and of each of its files."""
-        named = compute_digest(version.namespace, version.frontmatter, version.files)
-        if (named, version_id(named)) != (version.digest, version.id):
+        digest = compute_digest(version.namespace, version.frontmatter, version.files)
+        if (digest, version_id(digest)) != (version.digest, version.id):
             raise Refusal("invalid", "Its content does not match its digest.")
         contents = {}
         for file in version.files:
@@ -496,14 +497,14 @@ class ChangeMerger:
                 change.at, change.op, change.kind, change.record, change.about, body, change.delta, author
             )
         )
-        said = change.body if change.body != body else None
+        exact_body = change.body if change.body != body else None
         self._write.session.do(
             "remote_change_add",
             origin=change.origin,
             n=change.n,
             signature=change.signature,
             digest=change.erased or digest(change.body, change.delta),
-            said=said,
+            said=exact_body,
         )
 
 
@@ -520,12 +521,12 @@ def list_people_of(record: PersonalRecord) -> set[str]:
 
 def _unpack_file(packed: bytes, file: File) -> bytes:
     try:
-        said = skills.decompress(packed, file.size)
+        content = skills.decompress(packed, file.size)
     except HoldfastError as error:
         raise Refusal("invalid", error.message) from None
-    if sha256(said).hexdigest() != file.digest:
+    if sha256(content).hexdigest() != file.digest:
         raise Refusal("forged", f"The content of {file.path} does not match its digest.")
-    return said
+    return content
 
 
 def _must_be_storable(record: Struct) -> None:
@@ -556,8 +557,8 @@ def _must_be_about(kind: Kind[Any], change: Change, record: Any) -> None:
 def _must_leave_record(kind: Kind[Any], record: str, about: str | None, written: Mapping[str, FieldState]) -> None:
     """Raise Refusal if the tombstone in a purge belongs to another record."""
     purges = written[field_versions.PURGED].values.values() if field_versions.PURGED in written else ()
-    for left in [msgspec.convert(value, kind.type) for value in purges if value is not AWAITED]:
-        if left.id != record or kind.about(left) != about:
+    for remainder in [msgspec.convert(value, kind.type) for value in purges if value is not AWAITED]:
+        if remainder.id != record or kind.about(remainder) != about:
             raise Refusal("invalid", WRONG_RECORD)
 
 

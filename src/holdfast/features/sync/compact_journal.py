@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 from holdfast.features.sync import read_changes, record_snapshots, status_store
 from holdfast.features.sync.peers.store import list_peers
 from holdfast.features.webhooks import store as webhook_store
-from holdfast.kernel.clock import RECORD_SNAPSHOT
 from holdfast.kernel.journal import checkpoint
 from holdfast.kernel.journal.checkpoint import Baseline, CompactionPoint
 from holdfast.kernel.journal.journal import BODY_INDEX, GENESIS, Entry
@@ -15,6 +14,7 @@ from holdfast.kernel.journal.replay import ReplayChange, list_changes, pack_comp
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.merge import FieldState
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.timestamps import RECORD_SNAPSHOT
 
 WINDOW_ENTRIES = 500
 """Entries compacted in one transaction; limits how long other writers wait."""
@@ -37,8 +37,8 @@ class CompactStep(NamedTuple):
 
 def find_acknowledged(session: Session, head: int) -> AcknowledgedUpto:
     """Find how much of the journal every enrolled peer has and every subscription has delivered."""
-    heard = status_store.list_peer_info(session)
-    waits = [(heard[one.node].followed if one.node in heard else 0, one.name) for one in list_peers(session)]
+    peer_info = status_store.list_peer_info(session)
+    waits = [(peer_info[one.node].followed if one.node in peer_info else 0, one.name) for one in list_peers(session)]
     if (place := webhook_store.slowest_position(session)) is not None:
         waits.append((place, "a subscription"))
     least = min(waits, default=(head, None))
@@ -127,22 +127,22 @@ class _WindowCompactor:
 
     def _compact_record(self, kind: str, record: str, reached: dict[str, int]) -> None:
         """Compact one record if all its changes are here and none is above a gap."""
-        below = [said for said in list_changes(self._session, kind, record) if said.entry.seq <= self._upto]
-        if len(below) < 2 or kind not in KINDS or not all(_is_contiguous(said.entry, reached) for said in below):
+        below = [change for change in list_changes(self._session, kind, record) if change.entry.seq <= self._upto]
+        if len(below) < 2 or kind not in KINDS or not all(_is_contiguous(change.entry, reached) for change in below):
             return
-        made = self._replay_fields(kind, record, below)
-        if made is None or below[-1].entry.body is None:
+        states = self._replay_fields(kind, record, below)
+        if states is None or below[-1].entry.body is None:
             return
-        self._put_final_state(KINDS[kind], below[-1].entry, made)
+        self._put_final_state(KINDS[kind], below[-1].entry, states)
         self._drop_entries(below)
         self._records.add((kind, record))
 
     def _replay_fields(self, kind: str, record: str, below: Sequence[ReplayChange]) -> dict[str, FieldState] | None:
         """Replay the field versions at the compaction point; None if a purge erased its changes."""
-        made, whole = replay(self._session, KINDS[kind], below)
-        if not whole or any((said.entry.body, said.entry.delta) == (None, None) for said in below):
+        states, whole = replay(self._session, KINDS[kind], below)
+        if not whole or any((change.entry.body, change.entry.delta) == (None, None) for change in below):
             return self._current_fields(kind, record, below[-1].entry.seq)
-        return made
+        return states
 
     def _current_fields(self, kind: str, record: str, newest: int) -> dict[str, FieldState] | None:
         """Return the current field versions of a purged record, if it has no change after the compaction point."""
@@ -153,23 +153,23 @@ class _WindowCompactor:
     def _put_final_state(self, kind: Kind[Any], stays: Entry, made: dict[str, FieldState]) -> None:
         if before := checkpoint.get_compacted_record(self._session, kind.name, stays.record):
             self._less.append(checkpoint.encode_compacted_record(before))
-        said = pack_compacted(kind, stays, made)
-        after = checkpoint.CompactedRecord(stays.record, kind.name, stays.seq, said, checkpoint.cells_digest(said))
+        cells = pack_compacted(kind, stays, made)
+        after = checkpoint.CompactedRecord(stays.record, kind.name, stays.seq, cells, checkpoint.cells_digest(cells))
         self._session.do("compacted_record_put", **after._asdict())
         self._more.append(checkpoint.encode_compacted_record(after))
 
     def _drop_entries(self, below: Sequence[ReplayChange]) -> None:
         """Delete all entries of a record but the newest, and their stored signatures."""
         newest = below[-1].entry
-        gone = [said.entry for said in below[:-1]]
-        self._less += [_entry_item(entry) for entry in gone]
+        dropped = [change.entry for change in below[:-1]]
+        self._less += [_entry_item(entry) for entry in dropped]
         self._session.do("compaction_drop_entries", record=newest.record, kind=newest.kind, newest=newest.seq)
         numbers: dict[str, list[int]] = {}
-        for entry in (*gone, newest):
+        for entry in (*dropped, newest):
             numbers.setdefault(entry.origin, []).append(entry.n)
         for origin, many in numbers.items():
             self._session.do("compaction_drop_signatures", origin=origin, numbers=many)
-        self._dropped += len(gone)
+        self._dropped += len(dropped)
 
 
 def _entry_item(entry: Entry) -> bytes:

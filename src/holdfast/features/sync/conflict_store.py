@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from holdfast.features.memories.store import visibility_clauses
 from holdfast.kernel.caller import Caller
-from holdfast.kernel.clock import Stamp
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.journal.conflicts import EMPTY_STATE, put_record_conflicts
 from holdfast.kernel.journal.kinds import KINDS, MEMORY, Kind
@@ -16,6 +15,7 @@ from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import field_versions, merge
 from holdfast.kernel.records.merge import AWAITED, MAX_CONFLICTS_PER_FIELD, canonical_json
 from holdfast.kernel.storage.port import Row, Session, SqlPart
+from holdfast.kernel.timestamps import Stamp
 
 if TYPE_CHECKING:
     pass
@@ -57,16 +57,18 @@ class LostContent(NamedTuple):
 def list_lost_contents(session: Session, caller: Caller) -> list[LostContent]:
     """List the newest lost contents visible to the caller, so that search finds them too."""
     parts, params = _filter_visible(caller)
-    asked = ("conflict_select", *parts, "conflict_select.contents", "conflict_select.page")
-    found = [_to_conflict(row) for row in session.select(asked, params | {"limit": MAX_SEARCHED, "skip": 0})]
-    ids = sorted({conflict.record for conflict in found})
-    held = (
+    query = ("conflict_select", *parts, "conflict_select.contents", "conflict_select.page")
+    conflicts = [_to_conflict(row) for row in session.select(query, params | {"limit": MAX_SEARCHED, "skip": 0})]
+    ids = sorted({conflict.record for conflict in conflicts})
+    values = (
         {member.own_record.id: member.all_states["content"].values for member in read_members(session, ids)}
         if ids
         else {}
     )
-    shown: dict[str, str] = dict(session.rows("title_visible_as", ids=ids)) if ids else {}
-    texts = [(shown.get(conflict.record), held[conflict.record].get(conflict.stamp)) for conflict in found]
+    representatives: dict[str, str] = dict(session.rows("title_visible_as", ids=ids)) if ids else {}
+    texts = [
+        (representatives.get(conflict.record), values[conflict.record].get(conflict.stamp)) for conflict in conflicts
+    ]
     return [LostContent(memory, text) for memory, text in texts if memory and isinstance(text, str)]
 
 
@@ -106,7 +108,7 @@ def get_sides(session: Session, caller: Caller, conflict: Conflict) -> ConflictS
     kind = KINDS[conflict.kind]
     if kind is MEMORY:
         others = [row[0] for row in session.rows("title_group_with_self", id=conflict.record)]
-        held = {
+        states = {
             member.own_record.id: member.all_states.get(conflict.cell)
             for member in read_members(session, others, visibility=_filter_visible(caller))
         }
@@ -115,10 +117,10 @@ def get_sides(session: Session, caller: Caller, conflict: Conflict) -> ConflictS
         assert row is not None
         assert raw is not None
         shows = field_versions.flatten(kind.merge_schema, kind.load(row))
-        held = {conflict.record: field_versions.unpack(raw[0], shows).all_states(shows).get(conflict.cell)}
+        states = {conflict.record: field_versions.unpack(raw[0], shows).all_states(shows).get(conflict.cell)}
     values = [
         ConflictSide(id, stamp, value, None)
-        for id, cell in held.items()
+        for id, cell in states.items()
         if cell
         for stamp, value in cell.values.items()
     ]
@@ -145,23 +147,23 @@ def resolve_conflict(write: Transaction, conflict: Conflict, value: Any) -> None
         record: Any = write.get(kind, conflict.record)
         _overwrite_field(write, kind, record, record, write.get_field_versions(kind, record), conflict.cell, value)
         return
-    held = load_members(write, list_title_group(write, conflict))
-    for member in held:
+    group = load_members(write, list_title_group(write, conflict))
+    for member in group:
         _overwrite_field(write, kind, member.row, member.own_record, member.versions, conflict.cell, value)
-    regroup(write, [member.own_record.id for member in held], [title_key(member.own_record) for member in held])
+    regroup(write, [member.own_record.id for member in group], [title_key(member.own_record) for member in group])
 
 
 def drop_value(write: Transaction, ids: Sequence[str], cell: str, lost: Any) -> None:
     """Remove one lost value of a field from memories; other concurrent values stay in conflict."""
-    held = load_members(write, ids)
-    for member in held:
+    group = load_members(write, ids)
+    for member in group:
         mine = getattr(member.own_record, cell)
         values = member.all_states[cell].values.values()
         if canonical_json(mine) != canonical_json(lost) and any(
             canonical_json(value) == canonical_json(lost) for value in values
         ):
             _overwrite_field(write, MEMORY, member.row, member.own_record, member.versions, cell, mine, [mine, lost])
-    regroup(write, ids, [title_key(member.own_record) for member in held])
+    regroup(write, ids, [title_key(member.own_record) for member in group])
 
 
 def drop_excess_values(write: Transaction, record: str, cell: str) -> None:
@@ -193,8 +195,8 @@ def _overwrite_field(
             all_cells.get("state", EMPTY_STATE), stamp, shows["state"], [shows["state"]]
         )
     new = field_versions.FieldVersions(held.base, {**all_cells, **written})
-    said = field_versions.visible_values(kind.merge_schema, {cell: [one] for cell, one in new.own.items()})
-    after = replace(field_versions.rebuild_record(kind.merge_schema, own, said), **write.next_version(own))
+    visible = field_versions.visible_values(kind.merge_schema, {cell: [one] for cell, one in new.own.items()})
+    after = replace(field_versions.rebuild_record(kind.merge_schema, own, visible), **write.next_version(own))
     now_shows = field_versions.flatten(kind.merge_schema, after)
     write.put_hidden(kind, row, after, field_versions.pack(field_versions.minimize(new, now_shows), now_shows))
     delta = field_versions.encode_states({cell: merge.to_delta(one, stamp) for cell, one in written.items()})

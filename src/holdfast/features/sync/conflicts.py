@@ -33,8 +33,8 @@ class ConflictDetails(NamedTuple):
 
 
 def list_conflicts(ctx: Context, session: Session, *, limit: int, skip: int) -> tuple[list[ConflictDetails], int]:
-    found, total = conflict_store.list_conflicts(session, ctx.caller, limit=limit, skip=skip)
-    return [_load_details(ctx, session, one) for one in found], total
+    page, total = conflict_store.list_conflicts(session, ctx.caller, limit=limit, skip=skip)
+    return [_load_details(ctx, session, one) for one in page], total
 
 
 def get_conflict(ctx: Context, session: Session, id: str) -> ConflictDetails:
@@ -53,21 +53,21 @@ def resolve_conflict(ctx: Context, id: str, keep: Resolution, value: Any = None)
     if value is not None and keep != "edited":
         raise Invalid("value: only allowed with keep edited", fields=["keep", "value"])
     with ctx.transaction() as write:
-        shown = _load_details(ctx, write.session, conflict_store.get_conflict(write.session, ctx.caller, id))
-        memory = write.get(MEMORY, shown.conflict.about)
+        details = _load_details(ctx, write.session, conflict_store.get_conflict(write.session, ctx.caller, id))
+        memory = write.get(MEMORY, details.conflict.about)
         assert memory is not None
         require_write_access(ctx, write, memory)
         if keep == "both":
-            return shown.conflict, _keep_both(ctx, write, shown)
-        conflict_store.resolve_conflict(write, shown.conflict, _choose_value(shown, keep, value))
-    return shown.conflict, None
+            return details.conflict, _keep_both(ctx, write, details)
+        conflict_store.resolve_conflict(write, details.conflict, _choose_value(details, keep, value))
+    return details.conflict, None
 
 
 def get_resolve_parts(ctx: Context, id: str, keep: Resolution, value: Any = None) -> StageEffects:
     """Describe a resolution for lifecycle hooks: what it stores, deletes or links."""
     with ctx.reading() as session:
-        shown = get_conflict(ctx, session, id)
-        conflict, places = shown.conflict, [shown.conflict.namespace]
+        details = get_conflict(ctx, session, id)
+        conflict, places = details.conflict, [details.conflict.namespace]
         if conflict.kind == LINK.name and (row := session.row("link_get", id=conflict.record)):
             link = LINK.load(row)
             places += find_namespaces(ctx, session, [link.source, link.target])
@@ -75,9 +75,9 @@ def get_resolve_parts(ctx: Context, id: str, keep: Resolution, value: Any = None
         return StageEffects().add("link", places) if conflict.kind == LINK.name else StageEffects()
     if keep == "both":
         return StageEffects().add(
-            "store", places, {"id": shown.sides.lost.record, conflict.cell: shown.sides.lost.value}
+            "store", places, {"id": details.sides.lost.record, conflict.cell: details.sides.lost.value}
         )
-    stands = _choose_value(shown, keep, value)
+    stands = _choose_value(details, keep, value)
     if (conflict.cell, stands) == ("state", "deleted"):
         return StageEffects().add("delete", places)
     moved = [stands] if conflict.cell == "namespace" else []

@@ -71,7 +71,7 @@ class SyncDaemon:
         work: list[tuple[Callable[..., None], tuple[object, ...]]] = [(self._watch_journal, ())]
         work += [(self._sync_peer, one) for one in zip(self._clients, self._wake_events, strict=True)]
         self._threads = [
-            threading.Thread(target=does, args=given, name="holdfast-sync", daemon=True) for does, given in work
+            threading.Thread(target=target, args=args, name="holdfast-sync", daemon=True) for target, args in work
         ]
         for thread in self._threads:
             thread.start()
@@ -111,7 +111,7 @@ class SyncDaemon:
         failures = 0
         while not self._stopping.is_set():
             wake.clear()
-            begun = monotonic()
+            started_at = monotonic()
             why = self._try_exchange(client, failures)
             if why and not failures:
                 log.warning("%s Retrying with backoff.", why)
@@ -122,7 +122,7 @@ class SyncDaemon:
                 self._stopping.wait(compute_pause(failures, self._interval, random()))  # noqa: S311 - no secret
             else:
                 wake.wait(self._interval)
-            self._stopping.wait(max(begun + MIN_CYCLE_SECONDS - monotonic(), 0.0))
+            self._stopping.wait(max(started_at + MIN_CYCLE_SECONDS - monotonic(), 0.0))
 
     def _try_exchange(self, client: PeerClient, failures: int) -> str | None:
         """Exchange until both are in sync; return the error, if any. Pages get smaller after failures."""

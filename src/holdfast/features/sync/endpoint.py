@@ -93,8 +93,8 @@ class LocalEndpoint:
             place = {"origin": sender.origin, "seq": page.upto, "scope": sender.scope}
             write.session.do("sync_cursor_put", **place, now=write.now)
         again = QuarantineRetry(self._ctx, result, owner=self._owner, scope=self._scope, files=page.files)
-        told = {ChangeId(change.origin, change.n) for change in page.changes}
-        again.after_page(told, applied=len(result.applied) > before)
+        names = {ChangeId(change.origin, change.n) for change in page.changes}
+        again.after_page(names, applied=len(result.applied) > before)
         self.last_positions = [*write.positions, *again.positions]
 
     @contextmanager

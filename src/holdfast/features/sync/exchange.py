@@ -60,9 +60,9 @@ def sync_endpoints(
     mended = () if dry_run else tuple(repair_forks(here, there, only_here=direction == "pull"))
     done = ExchangeResult(SyncResult(), SyncResult(), repairs=mended, forked_origins=find_forks(here, there))
     ways = {"pull": (there, here, done.pulled), "push": (here, there, done.pushed)}
-    goes = preview_changes if dry_run else transfer_changes
-    chosen = ways.values() if direction == "merge" else [ways[direction]]
-    moved = [goes(source, target, taken, limit or PAGE, progress) for source, target, taken in chosen]
+    transfer = preview_changes if dry_run else transfer_changes
+    directions = ways.values() if direction == "merge" else [ways[direction]]
+    moved = [transfer(source, target, result, limit or PAGE, progress) for source, target, result in directions]
     return done._replace(moved=any(moved))
 
 

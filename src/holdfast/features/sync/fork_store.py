@@ -8,7 +8,6 @@ elsewhere under the old replica id then arrive like those of any other store.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from holdfast.kernel.clock import RECORD_SNAPSHOT, Stamp
 from holdfast.kernel.errors import Conflict, StoreDamaged
 from holdfast.kernel.journal import checkpoint, journal
 from holdfast.kernel.journal.journal import BODY_INDEX, Entry
@@ -19,6 +18,7 @@ from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.merge import FieldState, join
 from holdfast.kernel.storage.port import Session, Store
+from holdfast.kernel.timestamps import RECORD_SNAPSHOT, Stamp
 
 
 class RepairResult(NamedTuple):
@@ -59,19 +59,19 @@ def unnumber_changes(write: Transaction, store: Store, old: str, new: str, commo
     Their signatures under the old replica id no longer apply, so they stay as record snapshots without a number.
     """
     session, head = write.session, journal.get_head(write.session)
-    heard = _list_own_after(session, old, common)
+    received = _list_own_after(session, old, common)
 
     def remove_number(entry: Entry, delta: str | None) -> Entry:
         op = entry.op if entry.op == "purge" else "moved"
         return entry._replace(origin=RECORD_SNAPSHOT, n=entry.seq, op=op, delta=delta)
 
-    if heard and not is_compacted(session, heard):
-        last = _OriginRenamer(write, old, new, heard, remove_number).run()
+    if received and not is_compacted(session, received):
+        last = _OriginRenamer(write, old, new, received, remove_number).run()
         journal.repair_head(session, head._replace(hash=last), journal.get_or_create_owner(session, store).key)
-        session.do("compaction_drop_signatures", origin=old, numbers=[entry.n for entry in heard])
+        session.do("compaction_drop_signatures", origin=old, numbers=[entry.n for entry in received])
         session.do("version_vector_put", origin=old, n=common)
         session.do("sync_cursor_clear")
-    return RepairResult(new, len(heard))
+    return RepairResult(new, len(received))
 
 
 def _list_own_after(session: Session, origin: str, common: int) -> list[Entry]:
@@ -108,14 +108,16 @@ class _OriginRenamer:
         theirs = {entry.seq: entry for entry in self._entries if (entry.kind, entry.record) == (kind.name, record)}
         times = {entry.at for entry in theirs.values()}
         changes = list_changes(self._session, kind.name, record)
-        made, above = split_compacted(checkpoint.get_compacted_record(self._session, kind.name, record), kind, changes)
-        for said in above:
-            says = decode_change(kind, said)
-            if said.entry.seq in theirs:
-                says = {name: self._rename_cell(cell, made.get(name), times) for name, cell in says.items()}
-                self._renamed[said.entry.seq] = self._reissue(said.entry, says)
-            for name, cell in says.items():
-                made[name] = join(made.get(name, FieldState({}, {})), cell)
+        states, above = split_compacted(
+            checkpoint.get_compacted_record(self._session, kind.name, record), kind, changes
+        )
+        for change in above:
+            written = decode_change(kind, change)
+            if change.entry.seq in theirs:
+                written = {name: self._rename_cell(cell, states.get(name), times) for name, cell in written.items()}
+                self._renamed[change.entry.seq] = self._reissue(change.entry, written)
+            for name, cell in written.items():
+                states[name] = join(states.get(name, FieldState({}, {})), cell)
 
     def _reissue(self, entry: Entry, says: dict[str, FieldState]) -> Entry:
         """Return the renamed entry. A creation is complete in its body and has no delta, unless it loses its number."""
@@ -163,7 +165,7 @@ class _OriginRenamer:
     def _put_field_versions(self, kind: Kind[Any], record: str) -> None:
         """Store the field versions of the renamed changes; the values of the row stay."""
         changes = list_changes(self._session, kind.name, record)
-        made, _ = replay(self._session, kind, changes)
+        states, _ = replay(self._session, kind, changes)
         row = self._write.get(kind, record)
         assert row is not None
         shows, base = (
@@ -171,7 +173,7 @@ class _OriginRenamer:
             Stamp(changes[0].entry.at, changes[0].entry.origin),
         )
         local = {"shown": _get_visible_as(self._session, record)} if isinstance(row, Memory) else {}
-        self._write.put(kind, row, row, field_versions.pack(field_versions.FieldVersions(base, made), shows), **local)
+        self._write.put(kind, row, row, field_versions.pack(field_versions.FieldVersions(base, states), shows), **local)
 
 
 def _get_visible_as(session: Session, id: str) -> str | None:

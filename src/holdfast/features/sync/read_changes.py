@@ -13,13 +13,13 @@ from holdfast.features.skills.model import File, SkillVersion
 from holdfast.features.sync import record_snapshots
 from holdfast.features.sync.peers.filter import OutgoingFilter
 from holdfast.features.sync.snapshot import RecordSnapshot
-from holdfast.kernel.clock import RECORD_SNAPSHOT
 from holdfast.kernel.journal import checkpoint, journal, signer
 from holdfast.kernel.journal.kinds import KINDS
 from holdfast.kernel.records.change import Change, history_mark, signed_bytes
 from holdfast.kernel.records.merge import canonical_json
 from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Row, Session
+from holdfast.kernel.timestamps import RECORD_SNAPSHOT
 
 SCAN_ENTRIES = 1000
 PAGE_BYTES = 2 * 1024 * 1024
@@ -133,10 +133,10 @@ def read_page(
     gone cannot be signed: they are sent as record snapshots, like compacted ones.
     """
     reading = _PageReader(session, key, known, scope)
-    for row, told in reading.scan_entries(after):
+    for row, is_visible in reading.scan_entries(after):
         if reading.is_over() or (reading.is_full(limit) and row[1] != reading.batch):
             return reading.build_page(after, more=True)
-        reading.add_entry(row, told=told)
+        reading.add_entry(row, told=is_visible)
     return reading.build_page(after, more=False)
 
 
@@ -200,8 +200,8 @@ class _PageReader:
 
     def _add_with_required(self, row: Row, *, covered: bool) -> None:
         for state in record_snapshots.read_with_required(self._session, row[7], row[8]):
-            told = (state.kind, state.record) in self._states
-            if not told and self._filter.is_visible(state.kind, state.record):
+            is_added = (state.kind, state.record) in self._states
+            if not is_added and self._filter.is_visible(state.kind, state.record):
                 self._add_snapshot(replace(state, covered=covered and self._scope.sends_everything))
 
     def build_page(self, after: int, *, more: bool) -> Page:
@@ -226,8 +226,8 @@ def _list_unsigned_baselines(session: Session, origins: Collection[str]) -> list
 
 
 def _collect_files(session: Session, changes: Sequence[Change], whole: Sequence[RecordSnapshot]) -> dict[str, bytes]:
-    told: list[Change | RecordSnapshot] = [*changes, *whole]
-    digests = {file.digest for one in told for file in _list_files_of(one)}
+    items: list[Change | RecordSnapshot] = [*changes, *whole]
+    digests = {file.digest for one in items for file in _list_files_of(one)}
     return {digest: skills.read_compressed(session, digest) for digest in sorted(digests)}
 
 
@@ -266,11 +266,11 @@ def _build_change(row: Row, own: set[str], key: bytes | None) -> Change:
 
 def advance_vector(session: Session, origins: Sequence[str]) -> None:
     """Advance the version vector of origins; never over a gap."""
-    heard = {row[0]: row[1] for row in session.rows("version_vector_list")}
+    vector = {row[0]: row[1] for row in session.rows("version_vector_list")}
     for base in checkpoint.list_baselines(session):
-        heard[base.origin] = max(base.n, heard.get(base.origin, 0))
+        vector[base.origin] = max(base.n, vector.get(base.origin, 0))
     for origin in origins:
-        row = session.row("contiguous_upto", origin=origin, after=heard.get(origin, 0))
+        row = session.row("contiguous_upto", origin=origin, after=vector.get(origin, 0))
         assert row is not None
         session.do("version_vector_put", origin=origin, n=row[0])
 
@@ -281,10 +281,10 @@ def compute_digest(session: Session) -> str:
     for name, id in session.rows("record_list"):
         if name not in KINDS or not session.row(f"{name}_cells", id=id):
             continue
-        said = record_snapshots.read_fields(session, name, id)
-        assert said is not None
-        for cell, held in said.items():
-            values = sorted([s.time, s.origin, canonical_json(v).decode()] for s, v in held.values.items())
-            text = msgspec.json.encode([name, id, cell, values, sorted(held.seen.items())])
+        states = record_snapshots.read_fields(session, name, id)
+        assert states is not None
+        for cell, state in states.items():
+            values = sorted([s.time, s.origin, canonical_json(v).decode()] for s, v in state.values.items())
+            text = msgspec.json.encode([name, id, cell, values, sorted(state.seen.items())])
             total += int.from_bytes(sha256(text).digest()[:16], "big")
     return f"{total % (1 << 128):032x}"

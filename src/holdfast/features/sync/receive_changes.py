@@ -14,7 +14,6 @@ from holdfast.features.sync.quarantine import store as quarantine
 from holdfast.features.sync.quarantine.store import AUTHENTIC, QuarantinedChange
 from holdfast.features.sync.read_changes import Handshake, Page, VectorEntry, find_mark, read_numbers
 from holdfast.features.sync.snapshot import as_change, from_change
-from holdfast.kernel.clock import RECORD_SNAPSHOT
 from holdfast.kernel.errors import Conflict, Invalid
 from holdfast.kernel.journal import conflicts as merge_conflicts
 from holdfast.kernel.journal import journal, signer
@@ -22,6 +21,7 @@ from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.change import Change, ChangeId, check_change, check_change_id, node_of, signed_bytes
 from holdfast.kernel.records.namespace_patterns import EVERYTHING, FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.timestamps import RECORD_SNAPSHOT
 
 _SIGNATURE = re.compile(r"[0-9a-f]{128}")
 
@@ -167,14 +167,14 @@ class ChangeApplier:
 
     def well_formed(self, changes: Sequence[Change]) -> list[Change]:
         """Return the well-formed changes; reject the others before any lookup."""
-        found = []
+        valid = []
         for change in changes:
             try:
                 check_change(change)
-                found.append(change)
+                valid.append(change)
             except Invalid as error:
                 self.refuse(change, Refusal("invalid", error.message), keep=change.origin != RECORD_SNAPSHOT)
-        return found
+        return valid
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Apply changes in order; retry changes that wait for others in the same batch."""
@@ -199,14 +199,14 @@ class ChangeApplier:
 
     def finish(self) -> None:
         """Run everything that depends on all applied changes: title groups, depths, listeners, counts."""
-        taking, taken = self._merger, self._result
-        taking.finish()
-        raise_synced_depths(self._write, taking.links, taking.raised_memories)
+        merger, result = self._merger, self._result
+        merger.finish()
+        raise_synced_depths(self._write, merger.links, merger.raised_memories)
         for listener in APPLY_LISTENERS:
-            listener(self._write, taking)
+            listener(self._write, merger)
         after = merge_conflicts.all_conflict_ids(self.session)
-        taken.conflict_changes.add(after - self._conflicts, self._conflicts - after)
-        taken.deletions.add(*taking.list_deleted_and_restored())
+        result.conflict_changes.add(after - self._conflicts, self._conflicts - after)
+        result.deletions.add(*merger.list_deleted_and_restored())
         self._record_authors()
 
     def _apply_or_refuse(self, change: Change) -> Refusal | None:
@@ -239,8 +239,10 @@ class ChangeApplier:
         row = self.session.row("quarantine_get", origin=change.origin, n=change.n)
         if row is None or row[2] not in AUTHENTIC:
             return False
-        held = msgspec.json.decode(row[4], type=Change)
-        return held != change and (why.reason not in AUTHENTIC or (change.erased is not None and held.erased is None))
+        quarantined = msgspec.json.decode(row[4], type=Change)
+        return quarantined != change and (
+            why.reason not in AUTHENTIC or (change.erased is not None and quarantined.erased is None)
+        )
 
     def _record_authors(self) -> None:
         """Store the public key of each origin with a verified signature; the first key is kept."""
@@ -284,13 +286,13 @@ def apply_quarantined(
 
 def _list_unknown(session: Session, changes: Sequence[Change]) -> list[Change]:
     """Return the changes that are not here yet, without duplicates."""
-    told: dict[str, set[int]] = {}
+    numbers_by_origin: dict[str, set[int]] = {}
     for change in changes:
-        told.setdefault(change.origin, set()).add(change.n)
+        numbers_by_origin.setdefault(change.origin, set()).add(change.n)
     rested = read_numbers(session)
     known = {
         ChangeId(origin, row[0])
-        for origin, many in told.items()
+        for origin, many in numbers_by_origin.items()
         for row in session.rows("change_known", origin=origin, numbers=sorted(many))
     }
     fresh: dict[ChangeId, Change] = {}
@@ -304,10 +306,10 @@ def _list_unknown(session: Session, changes: Sequence[Change]) -> list[Change]:
 def _load_keys(session: Session, sender: Handshake) -> dict[str, bytes]:
     """Return the public key per origin: the first one received; for an enrolled peer, the enrolled key only."""
     peers = {peer.node: peer.public_key for peer in list_peers(session)}
-    told = {origin: peers.get(node_of(origin)) or _parse_key(key) for origin, key in sender.authors.items()}
+    received = {origin: peers.get(node_of(origin)) or _parse_key(key) for origin, key in sender.authors.items()}
     known = {origin: key for origin, key, _ in session.rows("author_list")}
     own = {origin: key for origin, key, _ in session.rows("signer_list")}
-    return {origin: key for origin, key in told.items() if key} | known | own
+    return {origin: key for origin, key in received.items() if key} | known | own
 
 
 def _parse_key(told: str) -> bytes | None:
@@ -332,8 +334,8 @@ def _refuse_forked(applier: ChangeApplier, changes: list[Change], sender: Handsh
 def find_forked_origins(session: Session, sender: Handshake) -> frozenset[str]:
     """Find the origins whose changes differ between a sender and this store, except the current own one."""
     current = journal.get_head(session).origin
-    others = {origin: told for origin, told in sender.vector.items() if origin != current}
-    return frozenset(origin for origin, told in others.items() if is_different(session, origin, told))
+    others = {origin: entry for origin, entry in sender.vector.items() if origin != current}
+    return frozenset(origin for origin, entry in others.items() if is_different(session, origin, entry))
 
 
 def is_different(session: Session, origin: str, told: VectorEntry) -> bool:

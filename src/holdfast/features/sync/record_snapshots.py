@@ -23,14 +23,14 @@ from holdfast.kernel.storage.port import Session
 
 def read_snapshot(session: Session, kind: str, id: str) -> RecordSnapshot | None:
     """Return the snapshot of a record in any state, or None if it is missing."""
-    found = _load_record(session, KINDS[kind], id)
-    return _build_snapshot(KINDS[kind], *found) if found else None
+    loaded = _load_record(session, KINDS[kind], id)
+    return _build_snapshot(KINDS[kind], *loaded) if loaded else None
 
 
 def read_fields(session: Session, kind: str, id: str) -> dict[str, FieldState] | None:
     """Return all field versions of a record in any state, or None if it is missing."""
-    found = _load_record(session, KINDS[kind], id)
-    return _all_fields(KINDS[kind], *found) if found else None
+    loaded = _load_record(session, KINDS[kind], id)
+    return _all_fields(KINDS[kind], *loaded) if loaded else None
 
 
 def _all_fields(kind: Kind[Any], own: Any, held: field_versions.FieldVersions) -> dict[str, FieldState]:
@@ -70,11 +70,11 @@ def _restore_author(record: Any) -> Any:
 
 def read_with_required(session: Session, kind: str, id: str) -> list[RecordSnapshot]:
     """Return the snapshots of the records that a record requires, then its own."""
-    found = _load_record(session, KINDS[kind], id)
-    if found is None:
+    loaded = _load_record(session, KINDS[kind], id)
+    if loaded is None:
         return []
-    ends = [read_snapshot(session, end.name, one) for end, one in list_required(found[0])]
-    return [*(state for state in ends if state is not None), _build_snapshot(KINDS[kind], *found)]
+    ends = [read_snapshot(session, end.name, one) for end, one in list_required(loaded[0])]
+    return [*(state for state in ends if state is not None), _build_snapshot(KINDS[kind], *loaded)]
 
 
 def list_required(record: Struct) -> list[tuple[Kind[Any], str]]:

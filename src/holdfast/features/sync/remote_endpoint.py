@@ -134,13 +134,13 @@ class RemoteEndpoint:
 
     def read_changes(self, after: int, known: Mapping[str, int], limit: int) -> Page:
         answer = self._ask(FEED, FeedRequest(after=after, known=dict(known), limit=limit), FeedAnswer)
-        said = self._hello()
-        self._require(answer.origin == said.greeting.origin, "changed its replica id during the exchange: start again")
+        hello = self._hello()
+        self._require(answer.origin == hello.greeting.origin, "changed its replica id during the exchange: start again")
         self._require(after <= answer.upto <= answer.seq, "sent an inconsistent journal position")
         moved = answer.upto > after or bool(answer.states)
         self._require(moved or not (answer.more or answer.changes), "sends the same page again and again")
-        authors = said.greeting.authors | answer.authors
-        self._hello_answer = replace(said, greeting=replace(said.greeting, seq=answer.seq, authors=authors))
+        authors = hello.greeting.authors | answer.authors
+        self._hello_answer = replace(hello, greeting=replace(hello.greeting, seq=answer.seq, authors=authors))
         self._known_seq = answer.upto
         return answer.page()
 
@@ -148,7 +148,7 @@ class RemoteEndpoint:
         self._send_page(page, sender, result, dry_run=False)
 
     def _send_page(self, page: Page, sender: Handshake, result: SyncResult, *, dry_run: bool) -> None:
-        told = wire.list_changes(page)
+        changes = wire.list_changes(page)
         answer = self._ask(
             TAKE,
             TakeRequest(
@@ -162,9 +162,9 @@ class RemoteEndpoint:
             ),
             TakeAnswer,
         )
-        self._require(len(answer.outcomes) == len(told), "did not return an outcome for each change")
+        self._require(len(answer.outcomes) == len(changes), "did not return an outcome for each change")
         self._require(answer.followed >= page.upto, "did not store the page")
-        _record_outcomes(answer, told, result)
+        _record_outcomes(answer, changes, result)
         self._hello_answer = replace(self._hello(), followed=answer.followed)
         if not page.states:
             self._skip_echoed(answer)
@@ -172,18 +172,18 @@ class RemoteEndpoint:
     def _skip_echoed(self, answer: TakeAnswer) -> None:
         """Advance the cursor over the entries the server wrote for this page, if it wrote no others."""
         first, last = answer.entered or (0, -1)
-        taken = [one for one in answer.outcomes if one not in ("known", "rejected")]
+        applied = [one for one in answer.outcomes if one not in ("known", "rejected")]
         waited = [one for one in answer.others if one.outcome != "rejected"]
-        if self._known_seq + 1 == first and last - first + 1 == len(taken) + len(waited):
-            said = self._hello()
-            self._hello_answer = replace(said, greeting=replace(said.greeting, seq=max(last, said.greeting.seq)))
+        if self._known_seq + 1 == first and last - first + 1 == len(applied) + len(waited):
+            hello = self._hello()
+            self._hello_answer = replace(hello, greeting=replace(hello.greeting, seq=max(last, hello.greeting.seq)))
             self._known_seq = last
 
     def is_in_sync(self) -> bool:
         """Whether both cursors are at the end, as far as known."""
-        said = self._hello()
+        hello = self._hello()
         with self._ctx.reading() as session:
-            return said.followed == journal.get_head(session).seq and self._known_seq == said.greeting.seq
+            return hello.followed == journal.get_head(session).seq and self._known_seq == hello.greeting.seq
 
     @contextmanager
     def open_dry_run(self) -> Iterator[Endpoint]:
@@ -200,9 +200,9 @@ class RemoteEndpoint:
 
     def record_status(self) -> None:
         """Record its handshake and the cursor in its journal."""
-        said = self._hello()
+        hello = self._hello()
         status.record_peer(
-            self._ctx, said.greeting, said.followed, release=said.release, kinds=said.kinds, reached=self._known_seq
+            self._ctx, hello.greeting, hello.followed, release=hello.release, kinds=hello.kinds, reached=self._known_seq
         )
 
     def _hello(self) -> HelloAnswer:
@@ -211,20 +211,20 @@ class RemoteEndpoint:
                 mine, reached = read_changes.build_handshake(session, self._ctx.now()), list_cursors(session)
             mine = replace(mine, scope=self._scope, authors={})
             question = HelloRequest(greeting=mine, kinds=wire.list_kinds(), reached=reached)
-            said = self._ask(HELLO, question, HelloAnswer)
-            wire.agree_on_protocol(said.protocol, self._client.name)
-            self._require(said.followed >= 0, "sent an invalid cursor")
-            self._hello_answer, self._known_seq = said, LocalEndpoint(self._ctx).get_cursor(said.greeting)
+            answer = self._ask(HELLO, question, HelloAnswer)
+            wire.agree_on_protocol(answer.protocol, self._client.name)
+            self._require(answer.followed >= 0, "sent an invalid cursor")
+            self._hello_answer, self._known_seq = answer, LocalEndpoint(self._ctx).get_cursor(answer.greeting)
         return self._hello_answer
 
     def _ask(self, path: str, question: HelloRequest | FeedRequest | TakeRequest, form: type[A]) -> A:
-        said = msgspec.json.encode(question)
-        if len(said) > MAX_MESSAGE_BYTES:
+        body = msgspec.json.encode(question)
+        if len(body) > MAX_MESSAGE_BYTES:
             raise Invalid(
                 f"The message is larger than {MAX_MESSAGE_BYTES:,} bytes. For a dry run, sync some changes first."
             )
         try:
-            answer = self._client.post(path, said, self._sign_request, self._verify_answer if self._enrolled else None)
+            answer = self._client.post(path, body, self._sign_request, self._verify_answer if self._enrolled else None)
             return wire.decode_message(msgspec.json.decode(answer), form)
         except RequestFailure as failure:
             raise PeerFailed(f"{self._client.name} {failure.reason}.", retryable=failure.retryable) from None
@@ -246,11 +246,11 @@ class RemoteEndpoint:
 
     def _verify_answer(self, path: str, sent: Mapping[str, str], mark: str, body: bytes) -> bool:
         """Whether the enrolled store signed this response to this request."""
-        asked = parse_headers(dict(sent))
-        assert asked is not None, "every request is signed"
+        request = parse_headers(dict(sent))
+        assert request is not None, "every request is signed"
         assert self._enrolled is not None
         return bool(_HEX.fullmatch(mark)) and signer.is_valid_signature(
-            self._enrolled.public_key, bytes.fromhex(mark), answer_of(path, body, asked)
+            self._enrolled.public_key, bytes.fromhex(mark), answer_of(path, body, request)
         )
 
 
@@ -305,9 +305,9 @@ def _record_net_changes(answer: TakeAnswer, told: list[Change], result: SyncResu
     if answer.conflicts is None:
         result.unnamed_conflicts += answer.outcomes.count("conflict")
     if answer.deleted is None:
-        written = [change for change, outcome in zip(told, answer.outcomes, strict=True) if outcome in CHANGED_OUTCOMES]
-        gone = [one.record for one in written if one.kind == "memory" and one.op in ("delete", "purge")]
+        changed = [change for change, outcome in zip(told, answer.outcomes, strict=True) if outcome in CHANGED_OUTCOMES]
+        deleted = [one.record for one in changed if one.kind == "memory" and one.op in ("delete", "purge")]
     else:
-        gone = answer.deleted
+        deleted = answer.deleted
     result.conflict_changes.add(answer.conflicts or (), answer.settled)
-    result.deletions.add(gone, answer.restored)
+    result.deletions.add(deleted, answer.restored)

@@ -32,8 +32,8 @@ def render_sync(answer: Any) -> Iterator[str]:
 def _render_other_changes(answer: Any) -> Iterator[str]:
     """Print the counts of deletions, links and conflicts, and every rejected change."""
     more = [(answer.deletes, "deletion"), (answer.links, "link"), (answer.conflicts, "conflict")]
-    if told := [pluralize(number, what) for number, what in more if number]:
-        yield ", ".join(told) + (": see `holdfast conflicts list`" if answer.conflicts else "")
+    if counts := [pluralize(number, what) for number, what in more if number]:
+        yield ", ".join(counts) + (": see `holdfast conflicts list`" if answer.conflicts else "")
     for one in answer.errors:
         where = "here" if one.by == "here" else "there"
         text = f"rejected {where}: {escape(one.kind)} {escape(one.record)}: {escape(one.detail)} [{one.reason}]"
@@ -123,8 +123,8 @@ def render_compaction(answer: Any) -> Iterator[str]:
     if answer.since is not UNSET:
         yield f"full history since {answer.since} (change {answer.floor})"
     if answer.waits_for is not UNSET:
-        held = pluralize(answer.held_back, "older entry", "older entries")
-        yield f"{held} kept until {escape(answer.waits_for)} has received them"
+        older = pluralize(answer.held_back, "older entry", "older entries")
+        yield f"{older} kept until {escape(answer.waits_for)} has received them"
 
 
 def _get_columns(one: Any) -> tuple[Any, ...]:

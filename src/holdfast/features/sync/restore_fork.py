@@ -31,15 +31,15 @@ def repair_forks(here: Endpoint, there: Endpoint, *, only_here: bool = False) ->
 
     `only_here`: leave a source that is only read unchanged, if all its changes are known here.
     """
-    found = []
+    repairs = []
     for mine, other in ((here, there), (there, here)):
         if isinstance(mine, LocalEndpoint):
             if not (only_here and mine is there and _knows_all_of(other, mine.read_handshake())):
-                found += repair_own_fork(mine.hold, other, is_trusted=mine.scope.admin)
-            found += _follow_repairs(mine.hold, other)
-            if found:
+                repairs += repair_own_fork(mine.hold, other, is_trusted=mine.scope.admin)
+            repairs += _follow_repairs(mine.hold, other)
+            if repairs:
                 other.forget_handshake()
-    return found
+    return repairs
 
 
 def _knows_all_of(here: Endpoint, theirs: Handshake) -> bool:
@@ -61,13 +61,13 @@ def _follow_repairs(ctx: Context, other: Endpoint) -> list[RepairResult]:
         )
         doubted = find_forked_origins(session, theirs) | other.find_forked_origins(mine)
         keys = {origin: key for origin, key, _ in session.rows("author_list")}
-    found = []
+    repairs = []
     for name in sorted(name for name in doubted - own if name in mine.vector and _goes_on_renamed(theirs, name)):
         signed = [one for one in _fetch_changes(other, name, theirs.vector, keys.get(name, b"")) if one.is_authentic]
         common = _find_common_number(ctx, name, mine, theirs, _marks_by_number(signed))
         with ctx.transaction() as write:
-            found.append(fork_store.unnumber_changes(write, ctx.store, name, theirs.origin, common))
-    return found
+            repairs.append(fork_store.unnumber_changes(write, ctx.store, name, theirs.origin, common))
+    return repairs
 
 
 def _goes_on_renamed(theirs: Handshake, name: str) -> bool:
@@ -90,22 +90,22 @@ def repair_own_fork(ctx: Context, other: Endpoint, *, is_trusted: bool) -> list[
         if not _is_forked(session, mine, theirs):
             return []
         key = journal.get_head(session).public_key
-    told = [one for one in _fetch_changes(other, mine.origin, theirs.vector, key) if is_trusted or one.is_authentic]
-    if not (is_trusted or _is_proven(ctx, mine, told)):
+    changes = [one for one in _fetch_changes(other, mine.origin, theirs.vector, key) if is_trusted or one.is_authentic]
+    if not (is_trusted or _is_proven(ctx, mine, changes)):
         raise Forbidden(
             f"{theirs.node} claims changes of this store that are unknown here, but cannot show any. Nothing was "
             "exchanged. If this store was restored from a copy, mark that peer admin and try again."
         )
-    common = _find_common_number(ctx, mine.origin, mine, theirs, _marks_by_number(told))
+    common = _find_common_number(ctx, mine.origin, mine, theirs, _marks_by_number(changes))
     with ctx.transaction() as write:
         return [fork_store.reissue_changes(write, ctx.store, common)]
 
 
 def _is_forked(session: Session, mine: Handshake, theirs: Handshake) -> bool:
-    told, own = theirs.vector.get(mine.origin), mine.vector.get(mine.origin, VectorEntry(0, ""))
-    if told is None:
+    claimed, own = theirs.vector.get(mine.origin), mine.vector.get(mine.origin, VectorEntry(0, ""))
+    if claimed is None:
         return False
-    return told.n > own.n or is_different(session, mine.origin, told)
+    return claimed.n > own.n or is_different(session, mine.origin, claimed)
 
 
 def _is_proven(ctx: Context, mine: Handshake, told: Sequence[RemoteChange]) -> bool:
@@ -128,15 +128,15 @@ def _find_common_number(ctx: Context, name: str, mine: Handshake, theirs: Handsh
 def _fetch_changes(other: Endpoint, origin: str, vector: Mapping[str, VectorEntry], key: bytes) -> list[RemoteChange]:
     """Fetch every change of one origin from another store, and nothing else."""
     known = {name: reached.n for name, reached in vector.items()} | {origin: 0}
-    found: list[RemoteChange] = []
+    changes: list[RemoteChange] = []
     after, more = 0, True
     while more:
         page = other.read_changes(after, known, PAGE)
-        found += [_to_remote_change(change, key) for change in page.changes if change.origin == origin]
+        changes += [_to_remote_change(change, key) for change in page.changes if change.origin == origin]
         if base := page.bases.get(origin):
-            found.append(RemoteChange(base.n, base.mark, is_authentic=False))
+            changes.append(RemoteChange(base.n, base.mark, is_authentic=False))
         after, more = page.upto, page.more
-    return found
+    return changes
 
 
 def _to_remote_change(change: Change, key: bytes) -> RemoteChange:

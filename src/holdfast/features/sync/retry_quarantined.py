@@ -11,13 +11,13 @@ from holdfast.features.sync.peers.store import get_scope
 from holdfast.features.sync.quarantine import store as quarantine_store
 from holdfast.features.sync.quarantine.store import RETRYABLE, QuarantinedChange
 from holdfast.features.sync.receive_changes import RejectedChange, SyncResult, apply_quarantined, put_in_quarantine
-from holdfast.kernel.clock import is_too_far_ahead
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import OperationCancelled, StoreError
 from holdfast.kernel.journal.journal import Position
 from holdfast.kernel.records.change import ChangeId
 from holdfast.kernel.records.namespace_patterns import EVERYTHING, PeerScope
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.timestamps import is_too_far_ahead
 
 MAX_OUT_OF_SCOPE = 1000
 """Maximum number of out-of-scope changes, newest first, that are checked again after each page."""
@@ -48,17 +48,17 @@ class QuarantineRetry:
         """
         try:
             with self._ctx.reading() as session:
-                held = self._list_due(session) + self._list_back_in_scope(session)
-                held += self._list_waiting(session) if applied else []
-            self.retry([one for one in held if one.name not in told])
+                changes = self._list_due(session) + self._list_back_in_scope(session)
+                changes += self._list_waiting(session) if applied else []
+            self.retry([one for one in changes if one.name not in told])
         except (OperationCancelled, StoreError) as error:
             log.warning("Could not retry quarantined changes: %s", error.message)
 
     def retry_due(self) -> None:
         """Retry changes from fast clocks whose time has come."""
         with self._ctx.reading() as session:
-            held = self._list_due(session)
-        self.retry(held)
+            changes = self._list_due(session)
+        self.retry(changes)
 
     def retry(self, held: Sequence[QuarantinedChange]) -> None:
         """Retry changes, then those that waited for the applied ones."""
@@ -108,16 +108,16 @@ class QuarantineRetry:
     def _list_due(self, session: Session) -> list[QuarantinedChange]:
         """List changes from fast clocks whose time has come."""
         now_ms = self._ctx.now() // 1000
-        found = self._select_same_scope(session, quarantine_store.list_by_reasons(session, ["future"]))
-        return [one for one in found if not is_too_far_ahead(one.change.at, now_ms)]
+        candidates = self._select_same_scope(session, quarantine_store.list_by_reasons(session, ["future"]))
+        return [one for one in candidates if not is_too_far_ahead(one.change.at, now_ms)]
 
     def _list_back_in_scope(self, session: Session) -> list[QuarantinedChange]:
         """List changes that were out of scope and whose records are within the scope now."""
         if EVERYTHING in self._scope.take:
             return []
         bounds = NamespaceFilter(session, self._scope.can_receive)
-        found = self._select_same_scope(session, quarantine_store.list_out_of_scope(session, MAX_OUT_OF_SCOPE))
-        return [one for one in found if bounds.contains_id(one.change.kind, one.change.record)]
+        candidates = self._select_same_scope(session, quarantine_store.list_out_of_scope(session, MAX_OUT_OF_SCOPE))
+        return [one for one in candidates if bounds.contains_id(one.change.kind, one.change.record)]
 
     def _list_waiting(self, session: Session) -> list[QuarantinedChange]:
         return self._select_same_scope(session, quarantine_store.list_by_reasons(session, RETRYABLE))

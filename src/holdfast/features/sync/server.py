@@ -30,14 +30,14 @@ MAX_LIMIT = 10_000
 
 def answer_hello(ctx: Context, message: dict[str, Any]) -> HelloAnswer:
     """Return the handshake of this store and its cursor for the sender."""
-    said = _decode_message(message, HelloRequest)
-    protocol = wire.agree_on_protocol(said.protocol, "The requesting store")
+    request = _decode_message(message, HelloRequest)
+    protocol = wire.agree_on_protocol(request.protocol, "The requesting store")
     ctx.signing_key()  # a copy without its key gets a new replica id first
-    end = _open_endpoint(ctx, said.greeting)
-    greeting, asker = end.read_handshake(), said.greeting
+    end = _open_endpoint(ctx, request.greeting)
+    greeting, asker = end.read_handshake(), request.greeting
     if asker.origin != greeting.origin:
-        reached = said.reached.get(greeting.origin, 0)
-        status.record_peer(ctx, asker, reached, release=said.release, kinds=said.kinds)
+        reached = request.reached.get(greeting.origin, 0)
+        status.record_peer(ctx, asker, reached, release=request.release, kinds=request.kinds)
     return HelloAnswer(
         protocol=protocol,
         greeting=replace(greeting, authors={}),
@@ -49,12 +49,12 @@ def answer_hello(ctx: Context, message: dict[str, Any]) -> HelloAnswer:
 
 def answer_feed(ctx: Context, message: dict[str, Any]) -> FeedAnswer:
     """Return a page of changes that the sender is missing."""
-    asked = _decode_message(message, FeedRequest)
-    protocol = wire.agree_on_protocol(asked.protocol, "The requesting store")
-    if asked.after < 0 or not 0 < asked.limit <= MAX_LIMIT:
+    request = _decode_message(message, FeedRequest)
+    protocol = wire.agree_on_protocol(request.protocol, "The requesting store")
+    if request.after < 0 or not 0 < request.limit <= MAX_LIMIT:
         raise Invalid(f"after must be at least 0, limit 1 to {MAX_LIMIT:,}", fields=["after", "limit"])
     end = _open_endpoint(ctx)
-    page = end.read_changes(asked.after, asked.known, asked.limit)
+    page = end.read_changes(request.after, request.known, request.limit)
     greeting = wire.trim_handshake(end.read_handshake(), page.changes)
     return FeedAnswer(
         protocol=protocol,
@@ -72,15 +72,15 @@ def answer_feed(ctx: Context, message: dict[str, Any]) -> FeedAnswer:
 
 def answer_take(ctx: Context, message: dict[str, Any]) -> TakeAnswer:
     """Apply a page, durable when this returns (unless a dry run), and return the outcome of each change."""
-    told = _decode_message(message, TakeRequest)
-    protocol = wire.agree_on_protocol(told.protocol, "The requesting store")
-    own, noted, page = _open_endpoint(ctx, told.sender), NamedSyncResult(), told.page()
-    must_be_different_stores(own.read_handshake(), told.sender)
-    if not 0 <= told.upto <= told.sender.seq:
+    request = _decode_message(message, TakeRequest)
+    protocol = wire.agree_on_protocol(request.protocol, "The requesting store")
+    own, noted, page = _open_endpoint(ctx, request.sender), NamedSyncResult(), request.page()
+    must_be_different_stores(own.read_handshake(), request.sender)
+    if not 0 <= request.upto <= request.sender.seq:
         raise Invalid("upto: must be within the sender's journal", fields=["upto"])
-    with own.open_dry_run() if told.dry_run else nullcontext(own) as end:
-        end.apply_changes(page, told.sender, noted)
-        return wire.build_take_answer(page, noted, end.get_cursor(told.sender), protocol, own.last_positions)
+    with own.open_dry_run() if request.dry_run else nullcontext(own) as end:
+        end.apply_changes(page, request.sender, noted)
+        return wire.build_take_answer(page, noted, end.get_cursor(request.sender), protocol, own.last_positions)
 
 
 def _decode_message(message: dict[str, Any], form: type[M]) -> M:

@@ -8,7 +8,7 @@ from holdfast.features.admin.backup import must_be_local, must_reach_all_namespa
 from holdfast.features.sync.exchange import Direction, ExchangeResult, get_owner, sync_stores
 from holdfast.kernel.context import Context
 from holdfast.kernel.storage.open_by_address import open_existing
-from holdfast.kernel.typed_locals import TypedLocals
+from holdfast.kernel.storage.port import TypedLocals
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
 

@@ -5,11 +5,11 @@ from hashlib import sha256
 import msgspec
 from msgspec import Struct
 
-from holdfast.kernel.clock import RECORD_SNAPSHOT, Stamp, is_too_far_ahead
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.change import MAX_NUMBER, Change, check_name
 from holdfast.kernel.records.field_versions import decode_states
 from holdfast.kernel.records.merge import FieldState
+from holdfast.kernel.timestamps import RECORD_SNAPSHOT, Stamp, is_too_far_ahead
 
 MAX_SNAPSHOT_CHARS = 8 * 1024 * 1024
 """Characters of one record with all its unresolved conflicts."""
@@ -48,13 +48,13 @@ def must_be_whole(state: RecordSnapshot) -> None:
 def decode_fields(state: RecordSnapshot) -> dict[str, FieldState]:
     """Decode the field versions of a snapshot; raises Invalid if they are inconsistent."""
     try:
-        held = decode_states(state.cells.encode())
+        states = decode_states(state.cells.encode())
     except (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError) as error:
         raise Invalid(f"It cannot be read: {error}") from None
-    for name, cell in held.items():
+    for name, cell in states.items():
         if any(stamp.time > cell.seen.get(stamp.origin, -1) for stamp in cell.values):
             raise Invalid(f"{name}: has a value newer than everything its writers saw.")
-    return held
+    return states
 
 
 def is_ahead(state: RecordSnapshot, held: dict[str, FieldState], now_ms: int) -> bool:
@@ -65,11 +65,11 @@ def is_ahead(state: RecordSnapshot, held: dict[str, FieldState], now_ms: int) ->
 
 def as_change(state: RecordSnapshot) -> Change:
     """Wrap a snapshot as a change, the form that quarantine stores; its number is derived from its record."""
-    named = sha256(msgspec.json.encode([state.kind, state.record])).digest()
+    digest = sha256(msgspec.json.encode([state.kind, state.record])).digest()
     about = {"kind": state.kind, "record": state.record, "about": state.about}
-    n = 1 + (int.from_bytes(named[:7], "big") >> 4)
-    said = msgspec.json.encode(state).decode()
-    return Change(origin=RECORD_SNAPSHOT, n=n, at=state.at, actor="", op=RECORD_SNAPSHOT, delta=said, **about)  # type: ignore[arg-type]
+    n = 1 + (int.from_bytes(digest[:7], "big") >> 4)
+    encoded = msgspec.json.encode(state).decode()
+    return Change(origin=RECORD_SNAPSHOT, n=n, at=state.at, actor="", op=RECORD_SNAPSHOT, delta=encoded, **about)  # type: ignore[arg-type]
 
 
 def from_change(change: Change) -> RecordSnapshot:

@@ -49,7 +49,7 @@ def record_peer(
 ) -> None:
     """Record the handshake of another store and the cursor in its journal, if changed."""
     now = ctx.now()
-    told = PeerInfo(
+    info = PeerInfo(
         node=greeting.node,
         origin=greeting.origin,
         seq=greeting.seq,
@@ -65,9 +65,9 @@ def record_peer(
             status_store.get_peer_info(session, greeting.node),
             status_store.list_cursors(session).get(greeting.origin, 0),
         )
-    if before is None or _is_different(before, told) or now - before.at > MIN_WRITE_INTERVAL or reached > place:
+    if before is None or _is_different(before, info) or now - before.at > MIN_WRITE_INTERVAL or reached > place:
         with ctx.store.transaction() as session:
-            status_store.put_peer_info(session, told)
+            status_store.put_peer_info(session, info)
             if reached > place:
                 session.do("sync_cursor_put", origin=greeting.origin, seq=reached, scope=greeting.scope, now=now)
 
@@ -126,14 +126,18 @@ def read_overview(ctx: Context) -> SyncOverview:
         (conflicts,) = session.row("conflict_total") or (0,)
         node = journal.get_head(session).node
         pending = ack_store.count_pending(session)
-    asked = {one.node: one for one in links if one.node} | {one.address.rstrip("/"): one for one in links}
-    tried = {one.name: asked.get(one.node) or asked.get((one.url or "").rstrip("/")) for one in enrolled}
-    found = [known.build_status(one.name, one.url, one.node, tried[one.name]) for one in enrolled]
-    shown = {one.address for one in tried.values() if one}
-    found += [known.build_status(one.address, one.address, one.node, one) for one in links if one.address not in shown]
-    named = {one.node for one in found}
-    found += [known.build_status(one, None, one, None) for one in known.seen if one not in named]
-    return SyncOverview(node, known.seq, found, conflicts, sum(known.quarantined.values()), *pending)
+    by_address = {one.node: one for one in links if one.node} | {one.address.rstrip("/"): one for one in links}
+    tried = {one.name: by_address.get(one.node) or by_address.get((one.url or "").rstrip("/")) for one in enrolled}
+    statuses = [known.build_status(one.name, one.url, one.node, tried[one.name]) for one in enrolled]
+    listed_addresses = {one.address for one in tried.values() if one}
+    statuses += [
+        known.build_status(one.address, one.address, one.node, one)
+        for one in links
+        if one.address not in listed_addresses
+    ]
+    listed_nodes = {one.node for one in statuses}
+    statuses += [known.build_status(one, None, one, None) for one in known.seen if one not in listed_nodes]
+    return SyncOverview(node, known.seq, statuses, conflicts, sum(known.quarantined.values()), *pending)
 
 
 class _KnownState(NamedTuple):
@@ -145,14 +149,14 @@ class _KnownState(NamedTuple):
     quarantined: dict[str, int]
 
     def build_status(self, name: str, url: str | None, node: str | None, attempts: PeerAttempts | None) -> PeerStatus:
-        seen = self.seen.get(node or "")
+        info = self.seen.get(node or "")
         return PeerStatus(
             name=name,
             url=url,
             node=node,
-            seen=seen,
+            seen=info,
             attempts=attempts,
-            behind_here=max(seen.seq - self.followed.get(seen.origin, 0), 0) if seen else None,
-            behind_there=max(self.seq - seen.followed, 0) if seen else None,
+            behind_here=max(info.seq - self.followed.get(info.origin, 0), 0) if info else None,
+            behind_there=max(self.seq - info.followed, 0) if info else None,
             quarantined=self.quarantined.get(node or "", 0),
         )

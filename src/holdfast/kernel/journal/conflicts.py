@@ -6,10 +6,10 @@ from typing import Any
 from holdfast.kernel import ids
 from holdfast.kernel.journal.kinds import MEMORY, Kind, R
 from holdfast.kernel.records import field_versions
-from holdfast.kernel.records.field_versions import Stamp
 from holdfast.kernel.records.memory import MEMORY_MERGE_SCHEMA
 from holdfast.kernel.records.merge import FieldState
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.timestamps import Stamp
 
 EMPTY_STATE = FieldState({}, {})
 

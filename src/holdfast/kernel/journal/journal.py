@@ -10,8 +10,8 @@ import msgspec
 
 from holdfast.kernel.errors import StoreDamaged
 from holdfast.kernel.journal import checkpoint, signer
-from holdfast.kernel.records.field_versions import RECORD_SNAPSHOT
 from holdfast.kernel.storage.port import Session, Store
+from holdfast.kernel.timestamps import RECORD_SNAPSHOT
 
 GENESIS = b""
 UNSIGNED = b""

@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.kernel.compressed_list import CompressedList
-from holdfast.kernel.context import TypedLocals
 from holdfast.kernel.errors import VersionConflict
 from holdfast.kernel.journal import checkpoint, conflicts, journal, signer
 from holdfast.kernel.journal.checkpoint import CompactionPoint
@@ -21,11 +20,11 @@ from holdfast.kernel.journal.redact import redact_record
 from holdfast.kernel.msgspec_lock import register_type
 from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.change import MAX_NUMBER
-from holdfast.kernel.records.field_versions import Stamp, max_stamp_time, tick
 from holdfast.kernel.records.lifetime import Lifetimes, lives_until
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.storage.port import Session, Store
+from holdfast.kernel.storage.port import Session, Store, TypedLocals
 from holdfast.kernel.text import minhash
+from holdfast.kernel.timestamps import Stamp, max_stamp_time, tick
 
 _json = msgspec.json.Encoder()
 

@@ -11,9 +11,9 @@ from holdfast.kernel.journal.journal import Entry
 from holdfast.kernel.journal.kinds import Kind
 from holdfast.kernel.journal.transaction import body_of
 from holdfast.kernel.records import field_versions
-from holdfast.kernel.records.field_versions import RECORD_SNAPSHOT, Stamp
 from holdfast.kernel.records.merge import FieldState, drop_empty, join
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.timestamps import RECORD_SNAPSHOT, Stamp
 
 
 class ReplayChange(NamedTuple):

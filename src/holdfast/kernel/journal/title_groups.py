@@ -13,10 +13,11 @@ from holdfast.kernel.journal import conflicts, journal
 from holdfast.kernel.journal.kinds import MEMORY, load_memory
 from holdfast.kernel.journal.record_writer import RecordWriter, body_of
 from holdfast.kernel.records import field_versions
-from holdfast.kernel.records.field_versions import FieldVersions, Stamp
+from holdfast.kernel.records.field_versions import FieldVersions
 from holdfast.kernel.records.memory import MEMORY_MERGE_SCHEMA, Memory, audience
 from holdfast.kernel.records.merge import FieldState
 from holdfast.kernel.storage.port import Session, SqlPart
+from holdfast.kernel.timestamps import Stamp
 
 GROUP_FIELDS = ("namespace", "title")
 """Fields that change for all members of a group: a rename or move applies to the whole group."""

@@ -14,11 +14,10 @@ from holdfast.kernel.journal.kinds import KINDS, Kind
 from holdfast.kernel.journal.replay import list_changes, replay
 from holdfast.kernel.journal.transaction import body_of
 from holdfast.kernel.records import field_versions
-from holdfast.kernel.records.field_versions import Stamp
 from holdfast.kernel.records.memory import Memory, audience
 from holdfast.kernel.records.merge import drop_empty, join
 from holdfast.kernel.storage.port import Row, Session
-from holdfast.kernel.timestamps import NO_END
+from holdfast.kernel.timestamps import NO_END, Stamp
 
 PAGE_SIZE = 500
 MAX_ORPHANS = 100

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.records.field_versions import RECORD_SNAPSHOT, Stamp, is_too_far_ahead
 from holdfast.kernel.records.merge import AWAITED, FieldState
+from holdfast.kernel.timestamps import RECORD_SNAPSHOT, Stamp, is_too_far_ahead
 
 SIGNATURE_VERSION = 1
 """Version of the signed format."""

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from holdfast.kernel.records.field_versions import Stamp
+from holdfast.kernel.timestamps import Stamp
 
 MAX_CONFLICTS_PER_FIELD = 16
 """Limit of conflicting values per field."""

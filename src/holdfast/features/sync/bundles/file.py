@@ -178,15 +178,15 @@ def _must_end_signed(
 
 def _read_lines(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
     """Yield every line with the digest of all lines before it."""
-    digest, begun, size = sha256(), list[bytes](), 0
+    digest, parts, size = sha256(), list[bytes](), 0
     for piece in _decompress(file):
         *whole, rest = piece.split(b"\n")
         for part in whole:
-            line = b"".join([*begun, part])
+            line = b"".join([*parts, part])
             yield line, digest.digest()
             digest.update(line + b"\n")
-            begun, size = [], 0
-        begun.append(rest)
+            parts, size = [], 0
+        parts.append(rest)
         size += len(rest)
         if size > MAX_LINE_BYTES:
             raise _bundle_error(f"a line is longer than {MAX_LINE_BYTES >> 20} MiB")
@@ -197,13 +197,13 @@ def _read_lines(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
 def _decompress(file: BinaryIO) -> Iterator[bytes]:
     """Decompress a bundle piece by piece; raise on a decompression bomb."""
     _must_be_a_bundle(file)
-    unpacking, taken, given = zlib.decompressobj(), 0, 0
+    unpacking, bytes_in, bytes_out = zlib.decompressobj(), 0, 0
     try:
         while chunk := unpacking.unconsumed_tail or file.read(CHUNK):
-            taken += 0 if unpacking.unconsumed_tail else len(chunk)
+            bytes_in += 0 if unpacking.unconsumed_tail else len(chunk)
             piece = unpacking.decompress(chunk, CHUNK)
-            given += len(piece)
-            if given > RATIO_FREE_BYTES and given > MAX_RATIO * taken:
+            bytes_out += len(piece)
+            if bytes_out > RATIO_FREE_BYTES and bytes_out > MAX_RATIO * bytes_in:
                 raise _bundle_error("its compression ratio is too high")
             yield piece
             if unpacking.eof:

@@ -140,8 +140,8 @@ def _spool_file(file: str) -> Iterator[BinaryIO]:
     import tempfile
 
     with translate_os_errors(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as spool:
-        with open_file(file) as given:
-            while chunk := given.read(CHUNK):
+        with open_file(file) as source:
+            while chunk := source.read(CHUNK):
                 spool.write(chunk)
         yield spool
 
@@ -154,11 +154,11 @@ def open_file(file: str) -> Iterator[BinaryIO]:
         yield sys.stdin.buffer
         return
     try:
-        given = local_path(file).open("rb")
+        source = local_path(file).open("rb")
     except OSError as error:
         raise Invalid(f"{file} cannot be read: {error.strerror}", fields=["file"]) from None
-    with given:
-        yield given
+    with source:
+        yield source
 
 
 def _verify_bundle(spool: BinaryIO) -> BundleHead:
@@ -179,14 +179,14 @@ def _must_be_known(session: Session, head: BundleHead, *, trust_sender: bool) ->
     """Raise Forbidden unless the sender is an enrolled peer, is known from an earlier exchange, or is trusted."""
     if node_of(head.origin) != head.node or head.authors.get(head.origin) != head.public_key:
         raise Invalid("The bundle names two different senders. Nothing was changed.", fields=["file"])
-    peer, told = peers.find_by_node(session, head.node), session.rows("author_list")
-    key = peer.public_key if peer else next((key for origin, key, _ in told if origin == head.origin), None)
+    peer, authors = peers.find_by_node(session, head.node), session.rows("author_list")
+    key = peer.public_key if peer else next((key for origin, key, _ in authors if origin == head.origin), None)
     if key is not None and bytes(key).hex() != head.public_key:
         raise Forbidden(
             f"The bundle claims to be from {head.node}, but a different key signed it. Nothing was changed."
         )
-    heard = any(node == head.node and bytes(key).hex() == head.public_key for _, key, node in told)
-    if not (peer or heard or trust_sender):
+    is_known = any(node == head.node and bytes(key).hex() == head.public_key for _, key, node in authors)
+    if not (peer or is_known or trust_sender):
         raise Forbidden(
             f"The bundle is from {head.node}, which is not an enrolled peer (key {head.public_key[:16]}…). Enrol it "
             "with `holdfast peers add` or, if you trust the file, import it with --trust-sender."
@@ -199,10 +199,10 @@ def _must_follow(session: Session, head: BundleHead) -> None:
     missing = {origin: (known.get(origin, 0) + 1, n) for origin, n in head.before.items() if known.get(origin, 0) < n}
     if head.since <= followed or not missing:
         return
-    named = "; ".join(f"changes {first} to {last} of {origin}" for origin, (first, last) in sorted(missing.items())[:5])
+    gaps = "; ".join(f"changes {first} to {last} of {origin}" for origin, (first, last) in sorted(missing.items())[:5])
     raise Conflict(
         f"The bundle starts after change {head.since} of {head.node}, but this store has changes up to {followed}: "
-        f"{named} would be missing. Export again with --since {followed}.",
+        f"{gaps} would be missing. Export again with --since {followed}.",
         since=followed,
     )
 
@@ -213,13 +213,13 @@ def _apply_pages(ctx: Context, spool: BinaryIO, head: BundleHead, owner: str | N
     _, pages = read_bundle_file(spool)
     with ctx.reading() as session:
         scope, followed = peers.get_scope(session, head.node), _get_cursor(session, head)
-    end, taken, upto = LocalEndpoint(ctx, owner=owner, scope=scope), SyncResult(), head.since
+    end, result, upto = LocalEndpoint(ctx, owner=owner, scope=scope), SyncResult(), head.since
     for page in pages:
         upto = page.upto
         if upto > followed:
-            end.apply_changes(page, _build_handshake(head, upto), taken)
+            end.apply_changes(page, _build_handshake(head, upto), result)
         ctx.progress(upto - head.since, max(upto, head.seq) - head.since, "applying")
-    return ReadBundleResult(head, upto, taken)
+    return ReadBundleResult(head, upto, result)
 
 
 def _get_cursor(session: Session, head: BundleHead) -> int:

@@ -104,16 +104,16 @@ def sync_import_bundle(ctx: Context, request: ImportBundle, progress: Progress) 
     done = read_bundle(
         ctx, request.file, trust_sender=request.trust_sender, trust_source=request.trust_source, dry_run=request.dry_run
     )
-    taken = done.result
+    result = done.result
     return BundleImportResult(
         node=done.head.node,
         since=done.head.since,
         next=done.upto,
-        imported=taken.memory_count,
-        deletes=len(taken.deleted_ids),
-        links=len(taken.links),
-        conflicts=taken.conflicts,
-        rejected=len(taken.list_rejected),
-        errors=list_rejected_views("here", taken)[:MAX_ERRORS],
+        imported=result.memory_count,
+        deletes=len(result.deleted_ids),
+        links=len(result.links),
+        conflicts=result.conflicts,
+        rejected=len(result.list_rejected),
+        errors=list_rejected_views("here", result)[:MAX_ERRORS],
         dry_run=request.dry_run,
     )

@@ -140,8 +140,8 @@ def peer_add(ctx: Context, request: PeerAdd) -> PeerView:
 )
 def peer_list(ctx: Context, request: EmptyRequest) -> PeerPage:
     """List enrolled peers and the namespaces each may read and write."""
-    found = [peer_view(peer) for peer in peers.list_peers(ctx)]
-    return PeerPage(peers=found, count=len(found))
+    views = [peer_view(peer) for peer in peers.list_peers(ctx)]
+    return PeerPage(peers=views, count=len(views))
 
 
 class PeerSet(Request, frozen=True):
@@ -244,7 +244,7 @@ def peer_certificate(ctx: Context, request: PeerCertificate) -> CertificateResul
     """
     from pathlib import Path
 
-    made = certificates.make_certificate(ctx, Path(request.folder), request.name, request.host or [])
+    files = certificates.make_certificate(ctx, Path(request.folder), request.name, request.host or [])
     return CertificateResult(
-        certificate=str(made.certificate), key=str(made.key), ca=str(made.ca), fingerprint=made.fingerprint
+        certificate=str(files.certificate), key=str(files.key), ca=str(files.ca), fingerprint=files.fingerprint
     )

@@ -88,10 +88,10 @@ class QuarantinePage(Struct, frozen=True, kw_only=True):
 )
 def quarantine(ctx: Context, request: Quarantine) -> QuarantinePage:
     """List rejected changes of other stores with their reasons, newest first."""
-    held, total = quarantine_service.list_quarantined(ctx, limit=request.limit, skip=request.offset)
+    changes, total = quarantine_service.list_quarantined(ctx, limit=request.limit, skip=request.offset)
     names = quarantine_service.get_sender_names(ctx)
     return QuarantinePage(
-        quarantined=[quarantined_change_view(one, names) for one in held], count=len(held), total=total
+        quarantined=[quarantined_change_view(one, names) for one in changes], count=len(changes), total=total
     )
 
 
@@ -117,10 +117,10 @@ class QuarantinedChangeDetails(QuarantinedChangeView, frozen=True, kw_only=True)
 )
 def quarantine_show(ctx: Context, request: QuarantineShow) -> QuarantinedChangeDetails:
     """Show a rejected change and its content."""
-    held = quarantine_service.get_quarantined(ctx, request.id)
-    view = quarantined_change_view(held, quarantine_service.get_sender_names(ctx))
+    change = quarantine_service.get_quarantined(ctx, request.id)
+    view = quarantined_change_view(change, quarantine_service.get_sender_names(ctx))
     fields = {name: getattr(view, name) for name in view.__struct_fields__}
-    return QuarantinedChangeDetails(**fields, says=value_or_unset(held.change.content))
+    return QuarantinedChangeDetails(**fields, says=value_or_unset(change.change.content))
 
 
 class QuarantineRetry(Request, frozen=True):
@@ -203,5 +203,5 @@ def quarantine_drop(ctx: Context, request: QuarantineDrop) -> QuarantineDropResu
     They are rejected whoever sends them again. A different change with the same origin and number is accepted.
     """
     names = quarantine_service.get_sender_names(ctx)
-    held = [quarantined_change_view(one, names) for one in quarantine_service.drop_quarantined(ctx, request.ids)]
-    return QuarantineDropResult(dropped=held, count=len(held))
+    views = [quarantined_change_view(one, names) for one in quarantine_service.drop_quarantined(ctx, request.ids)]
+    return QuarantineDropResult(dropped=views, count=len(views))

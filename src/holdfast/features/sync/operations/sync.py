@@ -147,15 +147,15 @@ def _count_fields(direction: str, done: "ExchangeResult") -> dict[str, Any]:
 
 def _plan_fields(direction: str, done: "ExchangeResult") -> dict[str, Any]:
     plans = {"pull": done.pulled, "push": done.pushed}
-    asked = plans if direction == "merge" else {direction: plans[direction]}
+    selected = plans if direction == "merge" else {direction: plans[direction]}
     return {"dry_run": True} | {
         name: SyncPlan(
-            new=len(taken.new),
-            update=taken.memory_count - len(taken.new),
-            noop=len(taken.unchanged - taken.updated - taken.new),
-            links=len(taken.links),
+            new=len(result.new),
+            update=result.memory_count - len(result.new),
+            noop=len(result.unchanged - result.updated - result.new),
+            links=len(result.links),
         )
-        for name, taken in asked.items()
+        for name, result in selected.items()
     }
 
 
@@ -244,15 +244,15 @@ class SyncStatus(Struct, frozen=True, kw_only=True):
 def sync_status(ctx: Context, request: EmptyRequest) -> SyncStatus:
     """Show how far this store and its peers lag, and the last exchanges."""
     must_reach_all_namespaces(ctx)
-    found = status.read_overview(ctx)
+    overview = status.read_overview(ctx)
     return SyncStatus(
-        node=found.node,
-        seq=found.seq,
-        peers=[_peer_status_view(one) for one in found.peers],
-        conflicts=found.conflicts,
-        quarantined=found.quarantined,
-        pending_replication=found.pending,
-        pending_since=_time_or_unset(found.pending_since),
+        node=overview.node,
+        seq=overview.seq,
+        peers=[_peer_status_view(one) for one in overview.peers],
+        conflicts=overview.conflicts,
+        quarantined=overview.quarantined,
+        pending_replication=overview.pending,
+        pending_since=_time_or_unset(overview.pending_since),
     )
 
 
@@ -261,25 +261,25 @@ MIN_CLOCK_SKEW = 120 * 10**6
 
 
 def _peer_status_view(one: "PeerStatus") -> PeerStatusView:
-    seen, made = one.seen, one.attempts
-    ahead = seen.ahead if seen else 0
+    info, attempts = one.seen, one.attempts
+    ahead = info.ahead if info else 0
     return PeerStatusView(
         peer=one.name,
         state=_state(one),
         url=value_or_unset(one.url),
         node=value_or_unset(one.node),
-        release=seen.release if seen else UNSET,
-        unknown_there=list(seen.unknown) if seen and seen.unknown else UNSET,
+        release=info.release if info else UNSET,
+        unknown_there=list(info.unknown) if info and info.unknown else UNSET,
         behind_here=value_or_unset(one.behind_here),
         behind_there=value_or_unset(one.behind_there),
-        last_heard=_time_or_unset(seen.at if seen else None),
-        last_success=_time_or_unset(made.succeeded_at if made else None),
-        last_failure=_time_or_unset(made.failed_at if made else None),
-        last_error=value_or_unset(made.error) if made else UNSET,
-        failures=made.failures if made else 0,
-        pulled=made.pulled if made else 0,
-        pushed=made.pushed if made else 0,
-        conflicts=made.conflicts if made else 0,
+        last_heard=_time_or_unset(info.at if info else None),
+        last_success=_time_or_unset(attempts.succeeded_at if attempts else None),
+        last_failure=_time_or_unset(attempts.failed_at if attempts else None),
+        last_error=value_or_unset(attempts.error) if attempts else UNSET,
+        failures=attempts.failures if attempts else 0,
+        pulled=attempts.pulled if attempts else 0,
+        pushed=attempts.pushed if attempts else 0,
+        conflicts=attempts.conflicts if attempts else 0,
         quarantined=one.quarantined,
         clock_ahead_secs=round(ahead / 10**6, 1) if abs(ahead) > MIN_CLOCK_SKEW else UNSET,
     )

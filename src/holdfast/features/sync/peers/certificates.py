@@ -46,18 +46,18 @@ def make_certificate(ctx: Context, folder: Path, name: str, hosts: list[str]) ->
     if not _NAME.fullmatch(name) or name == SIGNER:
         raise Invalid(f"name: 1 to 64 letters, digits or _ . -, and not {SIGNER}", fields=["name"])
     names = [_general_name(host) for host in hosts or [name]]
-    made, private = folder / f"{name}.pem", folder / f"{name}.key"
+    certificate, key_file = folder / f"{name}.pem", folder / f"{name}.key"
     with translate_os_errors(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if made.exists() or private.exists():
-            raise Conflict(f"{made} exists already. Use another name, or move the file and its key away.")
+        if certificate.exists() or key_file.exists():
+            raise Conflict(f"{certificate} exists already. Use another name, or move the file and its key away.")
         now = datetime.now(UTC)
         signer, key = _load_or_make_signer(folder, now), ec.generate_private_key(ec.SECP256R1())
         _write_files(
             folder, name, _build_certificate(name, names, key, signer.certificate, now).sign(signer.key, SHA256()), key
         )
-        found = fingerprint_of(PEM_cert_to_DER_cert(made.read_text()))
-    return CertificateFiles(made, private, folder / f"{SIGNER}.pem", found)
+        fingerprint = fingerprint_of(PEM_cert_to_DER_cert(certificate.read_text()))
+    return CertificateFiles(certificate, key_file, folder / f"{SIGNER}.pem", fingerprint)
 
 
 def _load_or_make_signer(folder: Path, now: datetime) -> _Signer:
@@ -137,9 +137,9 @@ def _general_name(host: str) -> x509.GeneralName:
 def _write_files(folder: Path, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
     """Create both files; the key file is readable by its owner only from the start."""
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    for file, said, mode in (
+    for file, content, mode in (
         (folder / f"{name}.key", private, 0o600),
         (folder / f"{name}.pem", certificate.public_bytes(Encoding.PEM), 0o644),
     ):
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as opened:
-            opened.write(said)
+            opened.write(content)

@@ -117,23 +117,23 @@ class PeerClient:
 
     @cached_property
     def _tls(self) -> SSLContext:
-        asked = self._access
+        access = self._access
         return client_context(
-            asked.ca, asked.client_cert, asked.client_key, fingerprint=asked.fingerprint, insecure=asked.insecure
+            access.ca, access.client_cert, access.client_key, fingerprint=access.fingerprint, insecure=access.insecure
         )
 
     def _connect(self, deadline: float) -> HTTPConnection:
         host, port = self.address.hostname or "", self.address.port
-        left = max(min(deadline - monotonic(), CONNECT_SECONDS), 0.001)
+        timeout = max(min(deadline - monotonic(), CONNECT_SECONDS), 0.001)
         if self.address.scheme == "http":
-            made = HTTPConnection(host, port, timeout=left)
+            connection = HTTPConnection(host, port, timeout=timeout)
         else:
-            made = HTTPSConnection(host, port, timeout=left, context=self._tls)
-        self._connection = made
-        made.connect()
-        made.sock.settimeout(self._timeout)
-        _detect_disconnect(made.sock)
-        return made
+            connection = HTTPSConnection(host, port, timeout=timeout, context=self._tls)
+        self._connection = connection
+        connection.connect()
+        connection.sock.settimeout(self._timeout)
+        _detect_disconnect(connection.sock)
+        return connection
 
     def _send_request(
         self,
@@ -168,16 +168,16 @@ class PeerClient:
             raise RequestFailure(f"sent a response that {error}", status=200) from None
 
     def _refusal_failure(self, status: int, body: bytes) -> RequestFailure:
-        code, told = _parse_error(body)
-        if self._access.api_key and self._access.api_key in told:
-            told = ""
+        code, message = _parse_error(body)
+        if self._access.api_key and self._access.api_key in message:
+            message = ""
         match status:
             case 301 | 302 | 303 | 307 | 308:
                 what = "redirects, which is not followed: use the target address"
             case 404 if not code:
                 what = "does not know this path (HTTP 404): is it a Holdfast server of this release?"
             case _:
-                what = f"refuses (HTTP {status}{f', {code}' if code else ''})" + (f": {told}" if told else "")
+                what = f"refuses (HTTP {status}{f', {code}' if code else ''})" + (f": {message}" if message else "")
         return RequestFailure(what, retryable=status in (408, 425, 429) or status >= 500, status=status)
 
 
@@ -232,11 +232,11 @@ class _ErrorBody(Struct):
 def _parse_error(body: bytes) -> tuple[str, str]:
     """Return the error code and message of a response, as far as they are safe to show."""
     try:
-        told = msgspec.json.decode(body, type=_ErrorBody)
+        error_body = msgspec.json.decode(body, type=_ErrorBody)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return "", ""
-    text = "".join(letter for letter in told.error if letter.isprintable())
-    return (told.code if _CODE.fullmatch(told.code) else ""), text[:MAX_ERROR_CHARS]
+    text = "".join(letter for letter in error_body.error if letter.isprintable())
+    return (error_body.code if _CODE.fullmatch(error_body.code) else ""), text[:MAX_ERROR_CHARS]
 
 
 def _connection_failure(error: OSError | HTTPException) -> RequestFailure:

@@ -66,9 +66,9 @@ class NamespaceFilter:
         self._fits = fits
 
     def contains(self, record: Struct) -> bool:
-        named, memories = find_concerns(record)
+        namespaces, memories = find_concerns(record)
         places = self._find_namespaces(memories)
-        return len(places) == len(set(memories)) and all(map(self._fits, (*named, *places)))
+        return len(places) == len(set(memories)) and all(map(self._fits, (*namespaces, *places)))
 
     def contains_id(self, kind: str, id: str) -> bool:
         """Whether a record exists and matches."""
@@ -117,8 +117,8 @@ class OutgoingFilter:
             or "namespace" not in _fields_decoder.decode(row[11] or "{}")
         ):
             return []
-        found = [("memory", row[8]), *((kind, id) for kind, id in self._session.rows("memory_referrers", id=row[8]))]
-        states = [read_snapshot(self._session, kind, id) for kind, id in found if self._is_within(kind, id)]
+        records = [("memory", row[8]), *((kind, id) for kind, id in self._session.rows("memory_referrers", id=row[8]))]
+        states = [read_snapshot(self._session, kind, id) for kind, id in records if self._is_within(kind, id)]
         return [state for state in states if state is not None]
 
     def _is_row_visible(self, row: Row) -> bool:

@@ -46,11 +46,11 @@ def add_peer(
     must_reach_all_namespaces(ctx)
     if not _NAME.fullmatch(name):
         raise Invalid("name: 1 to 64 letters, digits or _ . -", fields=["name"])
-    given = peer_token.parse_token(token)
+    parsed = peer_token.parse_token(token)
     peer = Peer(
         name=name,
-        node=given.node,
-        public_key=given.public_key,
+        node=parsed.node,
+        public_key=parsed.public_key,
         url=_normalize_url(url),
         tell=validate_patterns(ALL_NAMESPACES if tell is None else tell, "tell"),
         take=validate_patterns(ALL_NAMESPACES if take is None else take, "take"),

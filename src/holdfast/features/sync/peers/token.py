@@ -17,8 +17,8 @@ class PeerToken(NamedTuple):
 
 
 def format_token(token: PeerToken) -> str:
-    said = token.public_key + token.node.encode()
-    return PREFIX + urlsafe_b64encode(said + _checksum(said)).decode().rstrip("=")
+    payload = token.public_key + token.node.encode()
+    return PREFIX + urlsafe_b64encode(payload + _checksum(payload)).decode().rstrip("=")
 
 
 def parse_token(text: str) -> PeerToken:
@@ -26,11 +26,11 @@ def parse_token(text: str) -> PeerToken:
     text = "".join(text.split())
     try:
         raw = urlsafe_b64decode(text.removeprefix(PREFIX) + "=" * (-len(text.removeprefix(PREFIX)) % 4))
-        said, check = raw[:-CHECKSUM_BYTES], raw[-CHECKSUM_BYTES:]
-        token = PeerToken(said[KEY_BYTES:].decode(), said[:KEY_BYTES])
+        payload, check = raw[:-CHECKSUM_BYTES], raw[-CHECKSUM_BYTES:]
+        token = PeerToken(payload[KEY_BYTES:].decode(), payload[:KEY_BYTES])
     except ValueError:
         raise _token_error() from None
-    if not text.startswith(PREFIX) or _checksum(said) != check or not token.node.isprintable() or not token.node:
+    if not text.startswith(PREFIX) or _checksum(payload) != check or not token.node.isprintable() or not token.node:
         raise _token_error()
     return token
 

@@ -46,15 +46,15 @@ def retry_quarantined(ctx: Context, ids: Sequence[str], *, trust_source: bool = 
     must_reach_all_namespaces(ctx)
     owner = None if trust_source else ctx.caller.agent
     with ctx.reading() as session:
-        held = [quarantine_store.get_by_id(session, id) for id in dict.fromkeys(ids)] or quarantine_store.list_all(
+        changes = [quarantine_store.get_by_id(session, id) for id in dict.fromkeys(ids)] or quarantine_store.list_all(
             session
         )
-        scopes = {sender: _get_scope(session, sender[0], beyond=sender[1]) for sender in map(_sender_key, held)}
-    for sender, many in groupby(sorted(held, key=_sender_key), key=_sender_key):
+        scopes = {sender: _get_scope(session, sender[0], beyond=sender[1]) for sender in map(_sender_key, changes)}
+    for sender, many in groupby(sorted(changes, key=_sender_key), key=_sender_key):
         QuarantineRetry(ctx, SyncResult(), owner=owner, scope=scopes[sender]).retry(list(many))
     with ctx.reading() as session:
-        left = {one.id: one for one in quarantine_store.list_all(session)}
-    return [RetryOutcome(one, left.get(one.id)) for one in held]
+        remaining = {one.id: one for one in quarantine_store.list_all(session)}
+    return [RetryOutcome(one, remaining.get(one.id)) for one in changes]
 
 
 def _sender_key(held: QuarantinedChange) -> tuple[str, bool]:
@@ -83,7 +83,7 @@ def drop_quarantined(ctx: Context, ids: Sequence[str]) -> list[QuarantinedChange
     """Drop changes permanently and return them; they are rejected if they arrive again."""
     must_reach_all_namespaces(ctx)
     with ctx.transaction() as write:
-        held = [quarantine_store.get_by_id(write.session, id) for id in dict.fromkeys(ids)]
-        for one in held:
+        changes = [quarantine_store.get_by_id(write.session, id) for id in dict.fromkeys(ids)]
+        for one in changes:
             quarantine_store.drop_change(write.session, one, ctx.caller.agent, write.now)
-    return held
+    return changes

@@ -92,16 +92,16 @@ def purge_record(session: Session, kind: str, record: str, seen: Mapping[str, in
 
     A change with a valid signature keeps its number and is applied later like any erased change.
     """
-    for held in list_all(session):
-        change = held.change
+    for entry in list_all(session):
+        change = entry.change
         if (change.kind, change.record) != (kind, record) or change.at > seen.get(change.origin, -1):
             continue
-        if held.reason in AUTHENTIC and change.erased is None:
+        if entry.reason in AUTHENTIC and change.erased is None:
             erased = replace(change, body=None, delta=None, erased=digest(change.body, change.delta))
             session.do(
                 "quarantine_erase", origin=change.origin, n=change.n, change=msgspec.json.encode(erased).decode()
             )
-        elif held.reason not in AUTHENTIC:
+        elif entry.reason not in AUTHENTIC:
             session.do("quarantine_drop", origin=change.origin, n=change.n)
 
 

@@ -115,23 +115,23 @@ class PeerPusher:
         must_be_different_stores(sender, peer)
         known = {origin: reached.n for origin, reached in peer.vector.items()}
         names = {one.change.name for one in waiting}
-        heard = {name for name in names if name.n <= known.get(name.origin, 0)}
-        self._quorum.record_acks(self.name, peer.node, heard)
+        answered = {name for name in names if name.n <= known.get(name.origin, 0)}
+        self._quorum.record_acks(self.name, peer.node, answered)
         followed = there.get_cursor(sender) if there.get_cursor(sender) <= sender.seq else 0
         for page, sender in _read_pages(here, min([followed, *(one.change.seq - 1 for one in waiting)]), known):
-            taken = SyncResult()
-            there.apply_changes(page._replace(upto=max(page.upto, there.get_cursor(sender))), sender, taken)
-            heard |= self._record_outcomes(peer.node, page, taken)
-        self._record_nacks(names - heard, "rejected", "may not read its namespace")
+            result = SyncResult()
+            there.apply_changes(page._replace(upto=max(page.upto, there.get_cursor(sender))), sender, result)
+            answered |= self._record_outcomes(peer.node, page, result)
+        self._record_nacks(names - answered, "rejected", "may not read its namespace")
 
     def _record_outcomes(self, node: str, page: Page, taken: SyncResult) -> set[ChangeId]:
         """Record the peer's outcome for each sent change; return the names of the sent changes."""
-        told = {ChangeId(change.origin, change.n) for change in page.changes}
-        self._quorum.record_acks(self.name, node, told - taken.rejected_by_name.keys())
-        for name in told & taken.rejected_by_name.keys():
+        sent = {ChangeId(change.origin, change.n) for change in page.changes}
+        self._quorum.record_acks(self.name, node, sent - taken.rejected_by_name.keys())
+        for name in sent & taken.rejected_by_name.keys():
             why = taken.rejected_by_name[name]
             self._record_nacks([name], "rejected", f"rejected it: {why.detail} [{why.reason}]")
-        return told
+        return sent
 
     def _record_nacks(self, names: Iterable[ChangeId], reason: Reason, what: str) -> None:
         self._quorum.record_nacks(self.name, names, NackReason(reason, what))

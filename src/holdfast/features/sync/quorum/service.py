@@ -88,8 +88,8 @@ class Quorum:
             self._collect_acked(promises)
             for courier in self._pushers:
                 courier.wake()
-            while not self._is_decided(promises) and (left := deadline - monotonic()) > 0:
-                self._changed.wait(left)
+            while not self._is_decided(promises) and (remaining := deadline - monotonic()) > 0:
+                self._changed.wait(remaining)
             short = [one for one in promises if one.ack_count < self._needed]
             if short:
                 raise self._quorum_error(short, named=may_name_peers)
@@ -126,11 +126,11 @@ class Quorum:
     def record_acks(self, peer: str, node: str, names: Collection[ChangeId]) -> None:
         """Record that a peer acknowledged changes as durable."""
         with self._changed:
-            found = [self._pending[name] for name in names if name in self._pending]
-            for promise in found:
+            pending = [self._pending[name] for name in names if name in self._pending]
+            for promise in pending:
                 promise.acked_by[peer] = node
                 promise.nacks.pop(peer, None)
-            self._collect_acked(found)
+            self._collect_acked(pending)
             self._changed.notify_all()
 
     def record_nacks(self, peer: str, names: Iterable[ChangeId], why: NackReason) -> None:
@@ -159,12 +159,12 @@ class Quorum:
                 with self._ctx.store.transaction() as session:
                     ack_store.clear_pending(session, seqs)
             with self._ctx.reading() as session:
-                left = ack_store.list_pending(session) if ack_store.count_pending(session)[0] > known else []
+                stored = ack_store.list_pending(session) if ack_store.count_pending(session)[0] > known else []
         except HoldfastError:
             return  # retried later; the marks stay
         with self._changed:
             self._acked_seqs = self._acked_seqs[len(seqs) :]
-            unheard = [one for one in left if one.name not in self._pending and one.seq not in self._acked_seqs]
+            unheard = [one for one in stored if one.name not in self._pending and one.seq not in self._acked_seqs]
             self._pending |= {one.name: PendingAck(one) for one in unheard}
         for courier in self._pushers if unheard else ():
             courier.wake()

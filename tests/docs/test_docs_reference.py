@@ -82,5 +82,5 @@ def test_a_stale_page_is_named_and_fails_the_check(tmp_path: Path, capsys: pytes
     (tmp_path / "no-longer-made.md").write_text("left over")
     assert main(["--check", str(tmp_path)]) == 1
     assert capsys.readouterr().err == (
-        f"{tmp_path}: stale: errors.md, no-longer-made.md. Run `make docs` and commit the result.\n"
+        f"{tmp_path}: out of date: errors.md, no-longer-made.md. Run `make docs` and commit the result.\n"
     )

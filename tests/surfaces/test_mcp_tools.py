@@ -132,6 +132,6 @@ def test_a_value_that_a_field_does_not_take_is_answered_with_those_that_it_takes
 
 def test_capabilities_say_which_families_a_profile_reaches(hold: holdfast.Holdfast) -> None:
     answers = Answers(hold, "graph")
-    said = REGISTRY["capabilities"].call(answers.hold, hold.ctx.caller, {})
+    said = REGISTRY["capabilities"].call(answers.ctx, hold.ctx.caller, {})
     assert {family.name for family in said.families.families if family.loaded} == {"core", "graph"}
     assert {tool.name for tool in said.tools if tool.callable_now} == set(answers.tools)

@@ -438,7 +438,7 @@ def test_what_was_mined_goes_out_and_in_again_and_is_known_there(hold: Any, tmp_
     path = exports.chatgpt(tmp_path / "c.json")
     hold.mine(str(path))
     hold.delete(hold.recall("night train").memories[0].id)
-    with holdfast.open(str(tmp_path / "other.db"), agent_id="ai:tester@here", now=hold.hold.now) as other:
+    with holdfast.open(str(tmp_path / "other.db"), agent_id="ai:tester@here", now=hold.ctx.now) as other:
         other.call("import", {"envelope": json.loads(json.dumps(hold.export(), default=str))})
         assert count_outcomes(other.mine(str(path))) == {"unchanged": 3}, "what was deleted there stays so here"
         exports.chatgpt(path, exports.rome("Fly."))

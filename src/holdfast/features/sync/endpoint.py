@@ -54,7 +54,7 @@ class LocalEndpoint:
         """The journal positions of the last applied page."""
 
     @property
-    def hold(self) -> Context:
+    def ctx(self) -> Context:
         return self._ctx
 
     @property

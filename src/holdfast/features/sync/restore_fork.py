@@ -35,8 +35,8 @@ def repair_forks(here: Endpoint, there: Endpoint, *, only_here: bool = False) ->
     for mine, other in ((here, there), (there, here)):
         if isinstance(mine, LocalEndpoint):
             if not (only_here and mine is there and _knows_all_of(other, mine.read_handshake())):
-                repairs += repair_own_fork(mine.hold, other, is_trusted=mine.scope.admin)
-            repairs += _follow_repairs(mine.hold, other)
+                repairs += repair_own_fork(mine.ctx, other, is_trusted=mine.scope.admin)
+            repairs += _follow_repairs(mine.ctx, other)
             if repairs:
                 other.forget_handshake()
     return repairs
@@ -47,7 +47,7 @@ def _knows_all_of(here: Endpoint, theirs: Handshake) -> bool:
     last = theirs.vector.get(theirs.origin)
     if last is None or not isinstance(here, LocalEndpoint):
         return last is None
-    with here.hold.reading() as session:
+    with here.ctx.reading() as session:
         return read_changes.find_mark(session, theirs.origin, last.n) == last.mark
 
 

@@ -88,7 +88,7 @@ class Answers:
         self.tools = select_tools(self._families)
 
     @property
-    def hold(self) -> Context:
+    def ctx(self) -> Context:
         """The context limited to the profile's families; built at each call, as the server sets its quorum later."""
         return replace(self._holdfast.ctx, families=self._families)
 
@@ -113,12 +113,12 @@ class Answers:
     def may_ask_model(self, method: str, params: Mapping[str, Any] | None) -> bool:
         """Return whether a request may wait for a model."""
         operation = self._called_operation(method, params)
-        return operation is not None and operation.asks and self.hold.model is not None
+        return operation is not None and operation.asks and self.ctx.model is not None
 
     def may_run_hooks(self, method: str, params: Mapping[str, Any] | None) -> bool:
         """Return whether a request may wait for a hook."""
         operation = self._called_operation(method, params)
-        return operation is not None and operation.has_hooks(self.hold)
+        return operation is not None and operation.has_hooks(self.ctx)
 
     def _called_operation(self, method: str, params: Mapping[str, Any] | None) -> Operation | None:
         return self.tools.get(str((params or {}).get("name"))) if method == "tools/call" else None
@@ -159,7 +159,7 @@ class Answers:
     def _run(self, operation: Operation, arguments: dict[str, Any], request: RequestContext) -> Any:
         for name in hidden_fields(operation) & set(arguments):
             raise Invalid(f"{name}: unknown field", fields=[name])
-        answer = operation.call(self.hold, request.caller(), arguments, request.progress)
+        answer = operation.call(self.ctx, request.caller(), arguments, request.progress)
         if operation.effect is Effect.READ:
             # A finished write is always answered; a cancelled read is not.
             request.progress.check()
@@ -167,7 +167,7 @@ class Answers:
 
     def list_resources(self, params: PageParams, request: RequestContext) -> dict[str, Any]:
         """List the skills, then the memories visible to the caller, newest first, page by page."""
-        ctx = self.hold.for_caller(request.caller(), request.progress)
+        ctx = self.ctx.for_caller(request.caller(), request.progress)
         cursor = params.cursor or SKILLS_CURSOR
         with ctx.reading() as session:
             if cursor.startswith(SKILLS_CURSOR):
@@ -202,13 +202,13 @@ class Answers:
         try:
             if not id:
                 raise NotFound
-            got = REGISTRY["get"].call(self.hold, request.caller(), {"id": id}, request.progress)
+            got = REGISTRY["get"].call(self.ctx, request.caller(), {"id": id}, request.progress)
         except (NotFound, Invalid):
             raise _not_found(params.uri, request.version) from None
         return {"contents": [{"uri": params.uri, "mimeType": "text/plain", "text": fence_answer(got)}]}
 
     def _skill_content(self, uri: str, request: RequestContext) -> dict[str, Any]:
-        ctx = self.hold.for_caller(request.caller(), request.progress)
+        ctx = self.ctx.for_caller(request.caller(), request.progress)
         with ctx.reading() as session:
             place = skills.find_skill(ctx, session, uri)
             found = None if place is None else skills.read_content(session, place, uri)
@@ -218,7 +218,7 @@ class Answers:
 
     def list_skills(self, params: PageParams, request: RequestContext) -> dict[str, Any]:
         """List the current skills visible to the caller, each with its files, page by page."""
-        ctx = self.hold.for_caller(request.caller(), request.progress)
+        ctx = self.ctx.for_caller(request.caller(), request.progress)
         with ctx.reading() as session:
             found, after = skills.page(ctx, session, params.cursor or "")
             listed = skills.list_entries(ctx, session, found)
@@ -228,7 +228,7 @@ class Answers:
         shown, path = self._find_skill(params.uri, request)
         if path != skills.MANIFEST:
             raise ProtocolError(INVALID_PARAMS, "Not the SKILL.md of a skill", {"uri": params.uri})
-        ctx = self.hold.for_caller(request.caller(), request.progress)
+        ctx = self.ctx.for_caller(request.caller(), request.progress)
         with ctx.reading() as session:
             return {"skill": skills.list_entries(ctx, session, [shown])[0]}
 
@@ -242,7 +242,7 @@ class Answers:
         return {"resources": found}
 
     def _find_skill(self, uri: str, request: RequestContext) -> skills.SkillPath:
-        ctx = self.hold.for_caller(request.caller(), request.progress)
+        ctx = self.ctx.for_caller(request.caller(), request.progress)
         with ctx.reading() as session:
             place = skills.find_skill(ctx, session, uri)
         if place is None:

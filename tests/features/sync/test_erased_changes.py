@@ -203,14 +203,14 @@ def test_a_purge_of_something_else_than_it_says_is_invalid(here: holdfast.Holdfa
     (value,), seen = delta["purged"]
     no_purge = {name: cell for name, cell in delta.items() if name != "purged"}
 
-    def left(record: Json) -> str:
+    def encode_purge(record: Json) -> str:
         return msgspec.json.encode({**delta, "purged": [[[*value[:2], record]], seen]}).decode()
 
     for altered in (
-        {"delta": left({**value[2], "id": mine.id})},
+        {"delta": encode_purge({**value[2], "id": mine.id})},
         {"delta": msgspec.json.encode(no_purge).decode()},
         {"op": "update"},
-        {"kind": "link", "record": link["record"], "delta": left(msgspec.json.decode(link["body"]))},
+        {"kind": "link", "record": link["record"], "delta": encode_purge(msgspec.json.decode(link["body"]))},
     ):
         assert reasons(forging.send(here, there, [forging.sign_change(there, {**said, **altered})])) == ["invalid"], (
             altered

@@ -177,7 +177,9 @@ class PeerClient:
             case 404 if not code:
                 what = "does not know this path (HTTP 404): is it a Holdfast server of this release?"
             case _:
-                what = f"refuses (HTTP {status}{f', {code}' if code else ''})" + (f": {message}" if message else "")
+                what = f"rejected the request (HTTP {status}{f', {code}' if code else ''})" + (
+                    f": {message}" if message else ""
+                )
         return RequestFailure(what, retryable=status in (408, 425, 429) or status >= 500, status=status)
 
 

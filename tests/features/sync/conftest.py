@@ -6,14 +6,18 @@ from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 
 import pytest
 from store_pool import StorePool
 
 import holdfast
 from engines import ENGINES_BY_RING, Postgres
+from holdfast.kernel import timestamps
 
 OWNER = "human:ann@home"
+MILLISECOND = 1000
+"""In microseconds."""
 Make = Callable[..., holdfast.Holdfast]
 
 
@@ -40,13 +44,27 @@ def make(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
 
 
 @pytest.fixture
-def here(make: Make) -> holdfast.Holdfast:
-    return make()
+def here(make: Make, millisecond_clock: Callable[[], int]) -> holdfast.Holdfast:
+    return make(now=millisecond_clock)
 
 
 @pytest.fixture
-def there(make: Make, here: holdfast.Holdfast) -> holdfast.Holdfast:
-    return make()
+def there(make: Make, here: holdfast.Holdfast, millisecond_clock: Callable[[], int]) -> holdfast.Holdfast:
+    return make(now=millisecond_clock)
+
+
+@pytest.fixture
+def millisecond_clock() -> Callable[[], int]:
+    """A clock of all stores of a test. No two readings share a millisecond, so the later of two changes wins."""
+    last, lock = 0, Lock()
+
+    def now() -> int:
+        nonlocal last
+        with lock:
+            last = max(timestamps.now(), last + MILLISECOND)
+            return last
+
+    return now
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ from holdfast.app import Holdfast
 from holdfast.features.embeddings.minilm import MiniLm
 from holdfast.features.embeddings.service import list_texts
 from holdfast.features.ingest.builtin_pipelines import list_builtin_pipelines
-from holdfast.features.ingest.plan import split_document
+from holdfast.features.ingest.split_document import split_document
 
 SEGMENTS = 10_000
 MEMORIES = 100_000

@@ -12,6 +12,7 @@ from engines import ENGINES_BY_RING
 from holdfast import app
 from holdfast.features.embeddings import store as vectors
 from holdfast.features.ingest import plan as ingest_plan
+from holdfast.features.ingest import split_document
 from holdfast.features.ingest import store as ingests
 from holdfast.features.ingest.helpers import HELPERS
 from holdfast.features.memories.dedup import get_duplicate_count
@@ -559,7 +560,7 @@ def test_the_tool_of_ai_memory_stores_and_answers_in_its_format(hold: Any) -> No
 
 
 def test_a_document_with_too_many_segments_is_refused_first(hold: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest_plan, "MAX_SEGMENTS", 3)
+    monkeypatch.setattr(split_document, "MAX_SEGMENTS", 3)
     with pytest.raises(Invalid, match="more than 3 segments: ingest it in parts"):
         ingest_text(hold, HANDBOOK + "\n\nA fourth paragraph.")
     assert (count(hold), decisions(ingest_text(hold, HANDBOOK))) == (0, {"new": 3})

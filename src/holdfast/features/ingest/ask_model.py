@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from holdfast.features.ingest import helpers
 from holdfast.features.ingest.helpers import FactKind, HelperOutput
 from holdfast.features.ingest.pipeline import HelperStage, ModelStage, Pipeline, stage_answer_type
-from holdfast.features.ingest.plan import Judgement, Piece, PlanFindings, extract_lead, hash_text
+from holdfast.features.ingest.plan import Judgement, PlanFindings
+from holdfast.features.ingest.split_document import Piece, extract_lead, hash_text
 from holdfast.features.llm.client import Material, ModelAnswer, NoAnswer, Task, ask_model
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from holdfast.kernel.text.bigrams import may_lack_blanks, terms
-from holdfast.kernel.text.words import STOP
+from holdfast.kernel.text.words import STOP, may_lack_blanks, terms
 
 FactKind = Literal["procedural", "episodic", "declarative"]
 HELPERS = ("fts_classifier", "jaccard_overlap", "cosine_pre_filter")

@@ -7,8 +7,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
 from holdfast.features.ingest import files, service
 from holdfast.features.ingest.builtin_pipelines import list_builtin_pipelines
+from holdfast.features.ingest.ingest_report import MissingMemory, Report, Source
 from holdfast.features.ingest.pipeline import Pipeline, parse_pipeline, stage_name
-from holdfast.features.ingest.service import MissingMemory, Report, Source
 from holdfast.features.ingest.store import Outcome
 from holdfast.features.memories.views import value_or_unset
 from holdfast.features.skills.operations.skills import require_local

@@ -5,12 +5,10 @@ Each ingest is recorded by content and pipeline, so that the same document is no
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from hashlib import sha256
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -20,26 +18,17 @@ from holdfast.features.graph.service import add_link, end_link, link_id
 from holdfast.features.graph.store import LinkFilter, list_incoming
 from holdfast.features.ingest import ask_model, helpers
 from holdfast.features.ingest import store as ingests
-from holdfast.features.ingest.pipeline import (
-    CandidateStage,
-    HelperStage,
-    ModelStage,
-    Pipeline,
-    SegmentStage,
-    stage_name,
+from holdfast.features.ingest.ingest_report import MissingMemory, Report, Source, build_stage_reports
+from holdfast.features.ingest.pipeline import HelperStage, Pipeline
+from holdfast.features.ingest.plan import MAX_HELPER_REPORTS, Judgement, Planner
+from holdfast.features.ingest.previous_ingest import (
+    find_latest_record,
+    find_vanished,
+    list_memory_ids,
+    map_titles,
+    report_unchanged,
 )
-from holdfast.features.ingest.plan import (
-    MAX_HELPER_REPORTS,
-    REASON_GONE,
-    REASON_KNOWN,
-    Judgement,
-    Piece,
-    Planner,
-    SplitDocument,
-    fit_title,
-    make_printable,
-    split_document,
-)
+from holdfast.features.ingest.split_document import Piece, SplitDocument, fit_title, make_printable, split_document
 from holdfast.features.ingest.store import IngestRecord, Outcome
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.dedup import SecretsFound, filter_secrets
@@ -55,10 +44,9 @@ from holdfast.kernel.journal.kinds import LINK, MEMORY
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.link import Link
-from holdfast.kernel.records.memory import Citation, Memory, Scope, Span
+from holdfast.kernel.records.memory import Citation, Memory, Span
 from holdfast.kernel.records.memory import Kind as MemoryKind
 from holdfast.kernel.records.validate import Draft
-from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import format_timestamp
 
 BATCH_SIZE = 100
@@ -70,74 +58,12 @@ _KINDS: dict[str, MemoryKind] = {"episodic": "event"}
 """Memory kind for reliably classified pieces; others are observations."""
 
 
-class Source(NamedTuple):
-    """A document to ingest."""
-
-    text: str
-    namespace: str
-    uri: str
-    name: str | None = None
-    """Title, if the document has none."""
-    tags: tuple[str, ...] = ()
-    scope: Scope | None = None
-
-
-class MissingMemory(NamedTuple):
-    """A memory of this source that is no longer live, or whose text is no longer in the document."""
-
-    memory: str
-    title: str | None
-    place: int
-
-
-class Report(NamedTuple):
-    """Result of ingesting a document."""
-
-    source: Source
-    pipeline: Pipeline
-    content_hash: str
-    is_known: bool
-    """The document was ingested before; nothing was done."""
-    dry_run: bool
-    document: str | None
-    outcomes: Collection[Outcome]
-    titles: Mapping[int, str]
-    """Per segment: title of the memory that holds its text, or would."""
-    vanished: list[MissingMemory]
-    """Memories of this source whose text is no longer in the document."""
-    gone: list[MissingMemory]
-    """Memories of this document that were deleted or archived since."""
-    stages: list[dict[str, Any]]
-    notes: list[str]
-    parts: int = 0
-    """Number of parts a model was asked about."""
-    helper_results: Mapping[int, Sequence[helpers.HelperOutput]] = {}
-    """Helper results for the first segments; returned once and not stored."""
-    is_cache_consistent: bool = True
-    """Whether all prompts about a part share a prefix, so that a provider can cache it."""
-
-    @property
-    def current_outcomes(self) -> Iterable[Outcome]:
-        """Decisions to report: for an unchanged document, stored segments are duplicates."""
-        missing = {one.memory for one in self.gone}
-        return (_as_duplicate(one, missing) for one in self.outcomes) if self.is_known else self.outcomes
-
-    @property
-    def counts(self) -> Counter[str]:
-        return Counter(one.decision for one in self.current_outcomes)
-
-    @property
-    def stored_ids(self) -> list[str]:
-        """Ids of the memories made from the document."""
-        return [one.memory for one in self.outcomes if one.memory and one.decision in ask_model.STORED_DECISIONS]
-
-
 def ingest(ctx: Context, source: Source, pipeline: Pipeline, *, dry_run: bool = False, again: bool = False) -> Report:
     """Ingest a document once. A dry run does the same work and rolls it back."""
     source = _validate_source(ctx, source)
     hash = sha256(source.text.encode()).hexdigest()
     id = ids.derive_id("ingest", source.namespace, source.uri, hash, pipeline.version, ctx.caller.agent)
-    if not again and (unchanged := _find_known(ctx, source, pipeline, id, dry_run)):
+    if not again and (unchanged := report_unchanged(ctx, source, pipeline, id, dry_run)):
         return unchanged
     return _DocumentIngest(ctx, source, pipeline, hash, id, again=again).run(dry_run)
 
@@ -155,55 +81,6 @@ def _validate_source(ctx: Context, source: Source) -> Source:
     return source._replace(
         namespace=namespace, uri=validate.uri("source_uri", values["source_uri"]), tags=values["tags"]
     )
-
-
-def _find_known(ctx: Context, source: Source, pipeline: Pipeline, id: str, dry_run: bool) -> Report | None:
-    with ctx.reading() as session:
-        record = _find_latest(ctx, session, source, id)
-        if record is None:
-            return None
-        outcomes = ingests.list_outcomes(session, id)
-        statuses = ingests.get_statuses(session, ctx.caller, _list_memory_ids(outcomes), ctx.now())
-    dead = [one for one in outcomes if one.memory and not (one.memory in statuses and statuses[one.memory].is_live)]
-    missing = {
-        one.memory: MissingMemory(one.memory, _find_title(statuses, one.memory), one.place)
-        for one in dead
-        if one.memory
-    }
-    notes = ["Unchanged since it was last ingested: nothing was done."]
-    if missing:
-        notes.append(f"{len(missing)} of its memories were deleted or archived since; --again stores them again.")
-    return Report(
-        source, pipeline, record.content_hash, True, dry_run, record.document, outcomes,
-        _list_titles(statuses, outcomes), [], [*missing.values()], record.stages, notes,
-    )  # fmt: skip
-
-
-def _as_duplicate(one: Outcome, gone: Container[str]) -> Outcome:
-    """Report a stored segment as a duplicate, because its document was ingested again."""
-    if one.decision not in ask_model.STORED_DECISIONS:
-        return one
-    return one._replace(decision="duplicate", reason=REASON_GONE if one.memory in gone else REASON_KNOWN)
-
-
-def _find_latest(ctx: Context, session: Session, source: Source, id: str) -> IngestRecord | None:
-    """Find the record of a document, unless its source changed since."""
-    record = ingests.get_record(session, id)
-    last = ingests.list_previous(session, source.uri, source.namespace, ctx.caller.agent, limit=1)
-    return record if record and last[0].content_hash == record.content_hash else None
-
-
-def _list_memory_ids(outcomes: Iterable[Outcome]) -> list[str]:
-    return list(dict.fromkeys(one.memory for one in outcomes if one.memory))
-
-
-def _list_titles(kept: dict[str, ingests.MemoryStatus], outcomes: Iterable[Outcome]) -> dict[int, str]:
-    """Map each segment to the title of the memory that holds its text."""
-    return {one.place: kept[one.memory].title for one in outcomes if one.memory in kept}
-
-
-def _find_title(kept: dict[str, ingests.MemoryStatus], memory: str) -> str | None:
-    return kept[memory].title if memory in kept else None
 
 
 class _DocumentIngest:
@@ -257,7 +134,7 @@ class _DocumentIngest:
                 judgements = CompressedList(Judgement, sorted(several, key=lambda one: one.piece.place))
             if planner.without_vectors:
                 self._notes.append(f"Some segments were compared without embeddings: {planner.without_vectors}")
-            stages = self._build_stage_reports(judgements, planner, parts)
+            stages = build_stage_reports(self._pipeline, judgements, planner.findings.counts, parts)
             helper_results = self._run_helpers(judgements, planner)
             report = self._write_document(text, judgements, planner, additions, stages, dry_run)
         return report._replace(
@@ -280,7 +157,7 @@ class _DocumentIngest:
         vanished: list[MissingMemory] = []
         try:
             with self._ctx.transaction() as write:
-                if not self._again and _find_latest(self._ctx, write.session, self._source, self._id):
+                if not self._again and find_latest_record(self._ctx, write.session, self._source, self._id):
                     raise _AlreadyIngested
                 for number, one in enumerate(judged.drain()):
                     if number % BATCH_SIZE == 0:
@@ -292,7 +169,7 @@ class _DocumentIngest:
                 if document is not None:
                     self._link_document(write, document, outcomes)
                 self._collect_titles(write, outcomes)
-                vanished = self._find_vanished(write, outcomes)
+                vanished = find_vanished(self._ctx, write, self._source, self._previous_outcomes, outcomes)
                 last = self._previous.document if self._previous else None
                 ingests.put_record(
                     write.session, self._build_record(document.id if document else last, stages, write.now), outcomes
@@ -303,7 +180,7 @@ class _DocumentIngest:
             found = (one._replace(memory=None) if one.memory in self._created else one for one in outcomes)
             outcomes = CompressedList(Outcome, found)
         except _AlreadyIngested:
-            report = _find_known(self._ctx, self._source, self._pipeline, self._id, dry_run)
+            report = report_unchanged(self._ctx, self._source, self._pipeline, self._id, dry_run)
             assert report is not None
             return report
         self._report_secrets()
@@ -326,8 +203,8 @@ class _DocumentIngest:
     def _collect_titles(self, write: Transaction, outcomes: Iterable[Outcome]) -> None:
         left = iter(outcomes)
         while some := list(islice(left, BATCH_SIZE)):
-            statuses = ingests.get_statuses(write.session, self._ctx.caller, _list_memory_ids(some), write.now)
-            self._titles |= _list_titles(statuses, some)
+            statuses = ingests.get_statuses(write.session, self._ctx.caller, list_memory_ids(some), write.now)
+            self._titles |= map_titles(statuses, some)
 
     def _build_record(self, document: str | None, stages: list[dict[str, Any]], now: int) -> IngestRecord:
         return IngestRecord(
@@ -522,21 +399,6 @@ class _DocumentIngest:
         ]
         vectors.put_embeddings(write.session, many)
 
-    def _find_vanished(self, write: Transaction, outcomes: Iterable[Outcome]) -> list[MissingMemory]:
-        """Find memories from the last ingest whose text is neither in the document nor replaced."""
-        mentioned = {id for one in outcomes for id in (one.memory, one.other) if id}
-        previous = [
-            one
-            for one in self._previous_outcomes
-            if one.memory and one.decision in (*ask_model.STORED_DECISIONS, "duplicate")
-        ]
-        stays = _UnchangedSpans(self._previous_outcomes, {one.digest for one in outcomes})
-        candidates = [one for one in previous if one.kind != "claim" or not stays(one.begins, one.ends)]
-        found = {one.memory: one for one in candidates if one.memory not in mentioned}
-        there = memories.by_ids(write.session, self._ctx.caller, [id for id in found if id], write.now)
-        own = {id: one for id, one in there.items() if one.source_uri == self._source.uri}
-        return [MissingMemory(id, own[id].title, one.place) for id, one in found.items() if id in own]
-
     def _run_helpers(self, judged: Iterable[Judgement], planner: Planner) -> dict[int, list[helpers.HelperOutput]]:
         """Run each helper on the first pieces. Comparing helpers are skipped where no candidates were looked up."""
         stages = [one for one in self._pipeline.stages if isinstance(one, HelperStage)]
@@ -550,45 +412,9 @@ class _DocumentIngest:
             for piece in first
         }
 
-    def _build_stage_reports(
-        self, judged: Collection[Judgement], planner: Planner, parts: Sequence[ask_model.Part]
-    ) -> list[dict[str, Any]]:
-        """Build the report row of each stage."""
-        found = []
-        for index, stage in enumerate(self._pipeline.stages):
-            if isinstance(stage, ModelStage):
-                found.append(ask_model.build_stage_report(index, stage, parts))
-                continue
-            summary, payload = _summarise_stage(stage, judged, planner.findings.counts)
-            found.append(
-                {
-                    "index": index,
-                    "type": "helper" if isinstance(stage, HelperStage) else stage_name(stage),
-                    "name": stage_name(stage),
-                    "summary": summary,
-                    "method": "heuristic",
-                    "payload": payload,
-                }
-            )
-        return found
-
 
 def _describe_secrets(found: SecretsFound) -> str:
     return f"{'secrets redacted' if found.redacted else 'contains secrets'}: {', '.join(found.kinds)}"
-
-
-class _UnchangedSpans:
-    """Tell whether a document still contains every paragraph of a span of its earlier version.
-
-    If so, the model's sentences about that span remain valid: it is not asked again about unchanged parts.
-    """
-
-    def __init__(self, before: Sequence[Outcome], digests: Container[str]) -> None:
-        changed = [one.begins for one in before if one.kind != "claim" and one.digest not in digests]
-        self._changed = sorted(changed)
-
-    def __call__(self, begins: int, ends: int) -> bool:
-        return bisect_left(self._changed, begins) == bisect_left(self._changed, ends)
 
 
 class _AlreadyIngested(Exception):
@@ -629,43 +455,3 @@ def _build_outcome(judged: Judgement, memory: str | None) -> Outcome:
         piece.method,
         piece.model,
     )
-
-
-def _summarise_stage(
-    stage: SegmentStage | CandidateStage | HelperStage, judged: Collection[Judgement], counts: Counter[str]
-) -> tuple[str, dict[str, Any]]:
-    """Summarise a deterministic stage over all pieces."""
-    match stage:
-        case SegmentStage():
-            return f"{len(judged)} segment{'s' * (len(judged) != 1)}", {"segments": len(judged)}
-        case CandidateStage():
-            like = sum(one.other is not None for one in judged)
-            return f"{like} of {len(judged)} segments resemble a memory", {"segments": len(judged), "like": like}
-        case HelperStage(kind="fts_classifier", params=params) if params.compat:
-            kinds = Counter(helpers.classify_literally(one.piece.text) for one in judged)
-            summary = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-            return summary, {"helper": stage.kind, "fact_kind": kinds.most_common(1)[0][0], "fact_kinds": kinds}
-        case HelperStage(kind="fts_classifier"):
-            kinds = Counter(one.piece.classified.fact_kind for one in judged)
-            weak = sum(one.piece.classified.weak for one in judged)
-            summary = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-            payload: dict[str, Any] = {
-                "helper": stage.kind,
-                "fact_kind": kinds.most_common(1)[0][0],
-                "fact_kinds": kinds,
-            }
-            return f"{summary}; {weak} of them weak", payload | {"weak": weak}
-        case HelperStage(kind="jaccard_overlap"):
-            scored, above = counts["jaccard_scored"], counts["jaccard_above"]
-            payload = {"helper": stage.kind, "candidates_scored": scored, "candidates_above": above}
-            return f"{above} of {scored} candidates overlap by {helpers.MIN_OVERLAP:.2f}", payload
-        case _:
-            scored, passed = counts["cosine_scored"], counts["cosine_kept"]
-            payload = {
-                "helper": stage.kind,
-                "threshold": stage.params.cosine_threshold,
-                "candidates_scored": scored,
-                "candidates_kept": passed,
-                "candidates_without_score": counts["cosine_without"],
-            }
-            return f"{passed}/{scored} candidates kept at {stage.params.cosine_threshold:.2f}", payload

@@ -23,6 +23,7 @@ Content = Annotated[
     str, Meta(min_length=1, max_length=65_536, description="Text to remember.", extra={"short": "c", "stdin": True})
 ]
 Namespace = Annotated[str, _NAMESPACE]
+AsAgent = Annotated[Namespace, Meta(description="See only what an agent in this namespace sees.")]
 _LIFETIMES = "short: 6 hours, mid: 7 days, long: forever."
 TierField = Annotated[Tier, Meta(description=_LIFETIMES, extra={"short": "t"})]
 NewTier = Annotated[

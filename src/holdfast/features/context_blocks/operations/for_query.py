@@ -12,6 +12,7 @@ from holdfast.features.recall.service import RecallRequest
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.taxonomy import with_ancestors
 from holdfast.kernel.registry.fields import (
+    AsAgent,
     AsOf,
     KnownAt,
     Namespace,
@@ -33,7 +34,7 @@ class ContextRequest(Request, frozen=True):
     tier: TierField | None = None
     since: StoredSince | None = None
     until: StoredUntil | None = None
-    as_agent: Namespace | None = None
+    as_agent: AsAgent | None = None
     now: (
         Annotated[
             Timestamp, Meta(description="Time of the query, for words such as yesterday; local time with offset.")

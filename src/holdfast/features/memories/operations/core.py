@@ -30,6 +30,7 @@ from holdfast.kernel.records.validate import Draft
 from holdfast.kernel.registry.fields import (
     Actor,
     AgentId,
+    AsAgent,
     AsOf,
     CitationInput,
     Confidence,
@@ -487,7 +488,7 @@ class Search(Request, frozen=True):
     namespace: Namespace | None = None
     tier: TierField | None = None
     agent_id: AgentId | None = None
-    as_agent: Namespace | None = None
+    as_agent: AsAgent | None = None
     min_priority: Priority | None = None
     since: StoredSince | None = None
     until: StoredUntil | None = None

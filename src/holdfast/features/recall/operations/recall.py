@@ -26,6 +26,7 @@ from holdfast.kernel.errors import EmbedderFailed
 from holdfast.kernel.records.memory import Kind, Memory
 from holdfast.kernel.records.taxonomy import with_ancestors
 from holdfast.kernel.registry.fields import (
+    AsAgent,
     AsOf,
     EmbeddingField,
     KnownAt,
@@ -65,20 +66,22 @@ class QueryRequest(Request, frozen=True, kw_only=True):
 
     context: QueryText
     namespace: Annotated[Namespace, Meta(description="This namespace and its parents.")] | None = None
-    limit: Annotated[int, Meta(ge=1, le=50)] = 10
+    limit: Annotated[int, Meta(ge=1, le=50, description="Maximum number of hits.")] = 10
     tags: Tags = []
     since: StoredSince | None = None
     until: StoredUntil | None = None
-    as_agent: Namespace | None = None
+    as_agent: AsAgent | None = None
     budget_tokens: (
         Annotated[int, Meta(ge=0, le=10_000_000, description="Maximum tokens of the answer; 0 returns no hits.")] | None
     ) = None
-    kinds: list[Kind] = []
+    kinds: Annotated[list[Kind], Meta(description="Only memories of these kinds.")] = []
     tier: TierField | None = None
-    has_citations: bool = False
-    source_uri_prefix: Annotated[str, Meta(max_length=4096)] | None = None
-    confidence_tier: ConfidenceTier | None = None
-    include_archived: bool = False
+    has_citations: Annotated[bool, Meta(description="Only memories with citations.")] = False
+    source_uri_prefix: (
+        Annotated[str, Meta(max_length=4096, description="Only memories whose source URI starts with this.")] | None
+    ) = None
+    confidence_tier: Annotated[ConfidenceTier, Meta(description="Only memories of this confidence.")] | None = None
+    include_archived: Annotated[bool, Meta(description="Also search archived memories.")] = False
     embedding: EmbeddingField | None = None
     now: (
         Annotated[

@@ -91,7 +91,9 @@ def conflicts(ctx: Context, request: Conflicts) -> ConflictPage:
     return ConflictPage(conflicts=[conflict_view(one) for one in found], count=len(found), total=total)
 
 
-ConflictId = Annotated[str, Meta(min_length=1, max_length=128, extra={"argument": True})]
+ConflictId = Annotated[
+    str, Meta(min_length=1, max_length=128, description="Id of the conflict.", extra={"argument": True})
+]
 
 
 class ConflictShow(Request, frozen=True):

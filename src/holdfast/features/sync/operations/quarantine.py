@@ -14,7 +14,9 @@ from holdfast.kernel.registry.fields import Limit, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 from holdfast.kernel.timestamps import format_timestamp
 
-QuarantineId = Annotated[str, Meta(min_length=1, max_length=128, extra={"argument": True})]
+QuarantineId = Annotated[
+    str, Meta(min_length=1, max_length=128, description="Id of the rejected change.", extra={"argument": True})
+]
 MAX_IDS = 1000
 
 

@@ -1,1 +1,1 @@
-"""How fast it is, measured against floors in the same run."""
+"""Benchmarks, each relative to a floor measured in the same run."""

@@ -1,4 +1,4 @@
-"""What a host waits for: hooks and `boot` in processes of their own, against `holdfast recall` as cold."""
+"""Measure hooks and `boot` as cold processes, relative to a cold `holdfast recall`."""
 
 import subprocess
 from pathlib import Path
@@ -18,7 +18,7 @@ RECALL = "`holdfast recall`, cold"
 
 
 def measure_hooks(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
-    """Each prompt is a new one, so that what is captured piles up as it does in a session."""
+    """Measure the hooks; every prompt is new, so captured turns accumulate as in a session."""
     path = place / "hooks.db"
     fill(path, SIZE, lambda: None)
     with open_store(path, "minilm") as hold:
@@ -45,7 +45,7 @@ def measure_hooks(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row
 
 
 def run_hook(path: Path, event: str, **said: object) -> None:
-    """Run a hook as a host does, to its end: what is measured is the work, and not the bound."""
+    """Run a hook as a host does, with a long timeout, so the work is measured and not the limit."""
     told = msgspec.json.encode({"session_id": "bench", "cwd": str(path.parent), **said})
     command, patient = holdfast_command("hook", event, "--db", str(path)), {"HOLDFAST_HOOK_TIMEOUT_MS": "60000"}
     subprocess.run(command, input=told, check=True, stdout=subprocess.DEVNULL, env=cold.environment() | patient)  # noqa: S603 - ours

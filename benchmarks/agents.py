@@ -1,7 +1,7 @@
-"""What agents wait for: `python -m benchmarks.agents [--tasks N] [--messages N] [--postgres URL]`.
+"""Measure task claims and reply contexts: `python -m benchmarks.agents [--tasks N] [--messages N] [--postgres URL]`.
 
-A claim of 50 tasks is measured against the one statement that could do it, on both engines, and what is built before
-an answer among many messages. Seconds of the latter are those of the processor, which a busy machine changes least.
+A claim of 50 tasks is compared with a bare SQL statement on both engines. The context for a reply is built among many
+messages and measured in CPU seconds, which vary least on a busy machine.
 """
 
 import argparse
@@ -25,9 +25,9 @@ BATCH = 50
 ROUNDS = 40
 QUESTIONS = 200
 TURNS = 200
-"""Turns that are kept at once."""
+"""Turns stored at once."""
 EACH = 1000
-"""Turns of a conversation."""
+"""Turns per conversation."""
 
 BARE = """
 update task set state = 'running', owner = 'bare', token = token + 1, claimed_at = :now, attempts = attempts + 1,
@@ -37,7 +37,7 @@ where id in (select id from task where ready_at <= :now order by ready_at, id li
 
 
 def measure_claims(hold: Holdfast, tasks: int, rounds: int) -> dict[str, Spread]:
-    """Batches of claims, by the operation and by the bare statement in turns."""
+    """Measure batches of claims, by the operation and by the bare statement in turns."""
     plan(hold, tasks)
 
     def ours(_: int) -> None:
@@ -53,7 +53,7 @@ def measure_claims(hold: Holdfast, tasks: int, rounds: int) -> dict[str, Spread]
 
 
 def plan(hold: Holdfast, tasks: int, most_attempts: int = 50) -> list[str]:
-    """Tasks that are all due, made in one transaction: to plan them is not what is measured. Their ids."""
+    """Create due tasks in one transaction, since creating them is not measured; return their ids."""
     from holdfast.features.tasks import service as task_service
     from holdfast.features.tasks import store as task_store
 
@@ -66,7 +66,7 @@ def plan(hold: Holdfast, tasks: int, most_attempts: int = 50) -> list[str]:
 
 
 def measure_context(hold: Holdfast, messages: int, questions: int) -> Spread:
-    """Contexts before an answer, among so many messages of many conversations."""
+    """Measure building reply contexts among the messages of many conversations."""
     prose = Prose(8)
     said = [prose.content() for _ in range(messages)]
     for begin in range(0, messages, TURNS):
@@ -100,7 +100,7 @@ def measure_agents(place: Path, arguments: argparse.Namespace) -> list[Row]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the figures; 1 if a target is missed."""
+    """Print the figures; return 1 if a target is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.agents")
     parser.add_argument("--tasks", type=int, default=TASKS)
     parser.add_argument("--messages", type=int, default=MESSAGES)

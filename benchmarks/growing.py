@@ -1,4 +1,4 @@
-"""Both engines while a memory grows, and PostgreSQL beside the bare database."""
+"""Measure both engines while a store grows, and PostgreSQL relative to the bare database."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 BARE, AT_ONCE = "bare PostgreSQL", "bare PostgreSQL, at once"
 TARGET_FROM = 10_000
-"""In a smaller memory the ways to the server and back are nearly all there is."""
+"""In smaller stores nearly all time is network round trips."""
 
 Found = dict[str, Spread]
 
 
 class Grown(NamedTuple):
     about: str
-    """The server, and how durable it is."""
+    """The server and its durability settings."""
     rows: list[Row]
     growth: list[Growth]
 
@@ -40,7 +40,7 @@ NOT_GROWN = Grown("", [], [])
 
 
 class Stores(NamedTuple):
-    """A memory on each engine, and the bare tables: those of the memory to read, others like them to write."""
+    """A store on each engine, and bare tables: the store's own for reading, copies for writing."""
 
     sqlite: Holdfast
     postgres: Holdfast
@@ -49,7 +49,7 @@ class Stores(NamedTuple):
 
 
 class Grow(NamedTuple):
-    """How far the memories grow, and where they are measured with vectors too."""
+    """Sizes to grow to, and sizes measured with vectors."""
 
     sizes: Sequence[int]
     near: Sequence[int]
@@ -64,7 +64,7 @@ def steps(sizes: Sequence[int], near: Sequence[int], rounds: Rounds) -> int:
 
 
 def growing(place: Path, database: Database, how: Grow) -> Grown:
-    """The same memories, questions and stores at one size after the other; at some with vectors."""
+    """Measure the same questions and writes at one size after the other, at some sizes with vectors."""
     rows, growth, rounds, meter = list[Row](), list[Growth](), how.rounds, how.meter
     with stores_of(place, database) as stores:
         for before, size in pairwise((0, *how.sizes)):
@@ -95,7 +95,7 @@ def stores_of(place: Path, database: Database) -> Iterator[Stores]:
 
 
 def grow(stores: Stores, before: int, size: int, meter: ProgressMeter) -> None:
-    """Let every store hold so many memories."""
+    """Grow every store to a size."""
     for name, hold in ((SQLITE, stores.sqlite), (POSTGRES, stores.postgres)):
         prose, step = Prose(size), meter.start_phase(f"filling {size:,} memories on {name}")
         for begin in range(before, size, BATCH):
@@ -122,7 +122,7 @@ def recalling(stores: Stores, rounds: Rounds, step: Callable[[], None]) -> Found
 
 
 class Sample:
-    """Texts to be stored, and the bare statements that keep what a store of others like them keeps."""
+    """Texts to store, and bare statements that write the same rows for similar texts."""
 
     def __init__(self, seed: int, count: int, url: str) -> None:
         from benchmarks.bare_database import transactions
@@ -140,7 +140,7 @@ class Sample:
 
 
 def storing(stores: Stores, sample: Sample, step: Callable[[], None]) -> Found:
-    """Each durable before the next."""
+    """Measure writes, each durable before the next."""
     doers = {
         SQLITE: timer(lambda number: store(stores.sqlite, sample.texts[number])),
         POSTGRES: timer(lambda number: store(stores.postgres, sample.texts[number])),
@@ -155,7 +155,7 @@ def store(hold: Holdfast, text: Text) -> None:
 
 
 def recalling_near(stores: Stores, ours: str, size: int, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
-    """Questions whose vector is made when they are asked, among memories that have vectors."""
+    """Measure questions that are embedded when asked, among memories with vectors."""
     embedder, prose = MiniLm(), Prose(6)
     give_vectors(stores, embedder, rounds, meter)
     step = meter.start_phase(f"recalling among {size:,} with vectors")
@@ -171,7 +171,7 @@ def recalling_near(stores: Stores, ours: str, size: int, rounds: Rounds, meter: 
 
 
 def give_vectors(stores: Stores, embedder: MiniLm, rounds: Rounds, meter: ProgressMeter) -> None:
-    """To every memory that has none, as one would fill an empty table: its indexes are made last."""
+    """Add vectors to every memory without one; create the indexes last, as for an empty table."""
     step, prose = meter.start_phase("filling vectors"), Prose(9)
     cloud = VectorCloud(embedder, [prose.content() for _ in range(rounds.centres)])
     indexes = stores.reading.unindex()

@@ -1,8 +1,8 @@
-"""What it costs to take a document in: `python -m benchmarks.ingest [SEGMENTS] [MEMORIES] [ADDRESS]`.
+"""Measure document ingestion: `python -m benchmarks.ingest [SEGMENTS] [MEMORIES] [ADDRESS]`.
 
-The document goes into a store that holds many memories with vectors. The floor is what no ingest can do without: the
-vectors of the same texts by the same model, and the bare rows with full-text in one transaction. Both are taken in
-turns, part by part, by the time of a processor as well, because others may use the machine.
+The document is ingested into a store with many memories and vectors. The floor is the least any ingest must do: embed
+the same texts with the same model, and insert the bare rows with full-text search in one transaction. CPU time is
+measured too, because the machine may be busy.
 """
 
 import resource
@@ -31,15 +31,15 @@ CENTRES = 500
 NAMESPACE = "team/0"
 SOURCE = "doc:bench"
 MIN_SHARE = 0.8
-"""Of the speed of the floor."""
+"""Target share of the floor's speed."""
 MIN_SPEEDUP = 20
-"""So many times as fast must the same document be the second time."""
+"""How many times faster the same document must be the second time."""
 
 
 class Timing(NamedTuple):
     seconds: float
     work: float
-    """Seconds of a processor."""
+    """CPU seconds."""
 
 
 def time_work(work: Any) -> Timing:
@@ -49,7 +49,7 @@ def time_work(work: Any) -> Timing:
 
 
 def fill(address: str, memories: int) -> None:
-    """A store that was lived in: notes and conversations in twenty namespaces, all with vectors."""
+    """Fill a realistic store: notes and conversations in twenty namespaces, all with vectors."""
     prose = Prose(1)
     with open_store(address) as hold:
         for begin in range(0, memories, BATCH):
@@ -62,7 +62,7 @@ def fill(address: str, memories: int) -> None:
 
 
 def document(segments: int, seed: int = 2) -> str:
-    """Paragraphs under headings, ten to each."""
+    """Return a document with ten paragraphs under each heading."""
     prose, lines = Prose(seed), list[str]()
     for number in range(segments):
         if number % 10 == 0:
@@ -72,7 +72,7 @@ def document(segments: int, seed: int = 2) -> str:
 
 
 def floor(place: Path, text: str) -> Timing:
-    """The vectors of every text, and the bare rows."""
+    """Time embedding every text and inserting the bare rows."""
     embedder, table = MiniLm(), BareTable(place / "bare.db")
     embedder.embed(["Loaded."])
     pieces = split_document(text, list_builtin_pipelines()["plain"]).pieces
@@ -119,12 +119,12 @@ def _ingest(hold: Holdfast, asked: dict[str, Any], segments: int) -> None:
 
 
 def peak() -> int:
-    """MiB that this process has had at most."""
+    """Return the peak memory of this process in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
 
 def main(words: Sequence[str]) -> int:
-    """Print the figures; 1 if a target is missed."""
+    """Print the figures; return 1 if a target is missed."""
     segments = int(words[0]) if words else SEGMENTS
     memories = int(words[1]) if words[1:] else MEMORIES
     with ExitStack() as stack:

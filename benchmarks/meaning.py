@@ -1,4 +1,4 @@
-"""The measurements with vectors: recall by words and by meaning, and what making vectors costs who stores."""
+"""Benchmarks with embeddings: recall by keywords and vectors, and the cost of embedding for writers."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,7 +21,7 @@ from holdfast.surfaces.bench.clients import holdfast_command, serve
 TARGET_FROM = 10_000
 LARGE = 100_000
 MAX_RECALL_MS = 60
-"""What the slowest 5 % of recalls among a hundred thousand may take."""
+"""Target for the 95th percentile of recall among a hundred thousand."""
 ONE_EMBEDDING = "one embedding of the question"
 FTS5 = "the FTS5 query on that file"
 
@@ -29,7 +29,7 @@ FTS5 = "the FTS5 query on that file"
 def measure_recall(
     place: Path, sizes: Sequence[int], rounds: Rounds, meter: ProgressMeter
 ) -> tuple[list[Row], list[Curve]]:
-    """The same questions to memories of every size, by words alone and with vectors."""
+    """Measure the same questions on stores of every size, by keywords only and with vectors."""
     embedder = MiniLm()
     cloud = make_cloud(embedder, rounds, meter)
     for size in sizes:
@@ -53,7 +53,7 @@ def make_cloud(embedder: MiniLm, rounds: Rounds, meter: ProgressMeter) -> Vector
 
 
 def add_vectors(path: Path, size: int, cloud: VectorCloud, step: Callable[[], None]) -> None:
-    """To every memory of a store, a thousand memories a transaction."""
+    """Add vectors to every memory of a store, a thousand per transaction."""
     after: int | None = 0
     with open_store(path) as hold:
         for _ in range(0, size, BATCH):
@@ -64,7 +64,7 @@ def add_vectors(path: Path, size: int, cloud: VectorCloud, step: Callable[[], No
 
 @contextmanager
 def open_askers(path: Path, size: int, embedder: MiniLm) -> Iterator[dict[str, Doer]]:
-    """A memory and the bare query on its file, which was read through once: it is the work that is compared."""
+    """Open a store and the bare query on its file, after reading the file once, so only the work is compared."""
     with path.open("rb") as file:
         while file.read(1 << 20):
             pass
@@ -136,7 +136,7 @@ def curve(size: int, found: dict[str, Spread]) -> Curve:
 
 
 def measure_cold_start(store: Path, size: int, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
-    """Cold starts on a store with vectors: the model, its library and every vector's signs are read anew."""
+    """Measure cold starts with vectors: the model, its library and the binary index are loaded each time."""
     recall = holdfast_command("recall", "what was it about", "--json", "--db", str(store))
     doers = {
         "words": timer(lambda _: cold.run(recall, HOLDFAST_EMBEDDER="none")),
@@ -150,7 +150,7 @@ def measure_cold_start(store: Path, size: int, rounds: Rounds, meter: ProgressMe
 
 
 def measure_storing(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
-    """What a store waits for, while a thread makes vectors of what was stored before."""
+    """Measure writes while a thread computes the embeddings of earlier writes."""
     step = meter.start_phase("storing while vectors are made")
 
     def compare_crowds(batch: int, count: int) -> dict[str, float]:
@@ -177,7 +177,7 @@ def store_row(what: str, floor: float, ours: float) -> Row:
 def compare_kinds(
     measure: Callable[[str], float], kinds: Sequence[str], turns: int, step: Callable[[], None]
 ) -> dict[str, float]:
-    """The median of each kind, measured by turns."""
+    """Return the median of each kind, measured in turns."""
     found = {kind: list[float]() for kind in kinds}
     for turn in range(turns):
         for kind in kinds if turn % 2 else reversed(kinds):
@@ -187,7 +187,7 @@ def compare_kinds(
 
 
 def post_stores(path: Path, embedder: str, rounds: Rounds) -> float:
-    """Stores a second over one connection to `holdfast serve`."""
+    """Return writes per second over one connection to `holdfast serve`."""
     prose = Prose(path.stat().st_size if path.exists() else 0)
     memories = [prose.memory(number) for number in range(rounds.stores)]
     with serve(str(path), HOLDFAST_EMBEDDER=embedder) as server:
@@ -198,7 +198,7 @@ def post_stores(path: Path, embedder: str, rounds: Rounds) -> float:
 
 
 def measure_reembedding(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
-    """Making vectors of memories that have none, against the model alone on the same texts."""
+    """Measure `reembed` relative to the model alone on the same texts."""
     step, prose, embedder = meter.start_phase("making vectors"), Prose(7), MiniLm()
     memories = [prose.memory(number) for number in range(rounds.reembedded)]
     passages = [text for one in memories for _, _, text in list_texts(one["title"], one["content"])]

@@ -1,4 +1,4 @@
-"""`holdfast bench`: measure everything, write the report."""
+"""`holdfast bench`: run all benchmarks and write the report."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ FULL = (*SIZES, 1_000_000)
 QUICK = (1_000,)
 GROWING = (1_000, 3_000, 10_000, 30_000, 100_000)
 WITH_VECTORS = (10_000, 100_000)
-"""Where a memory on PostgreSQL is given vectors. The index of the larger one takes minutes: only in a full run."""
+"""Sizes at which the PostgreSQL store gets vectors. The larger index takes minutes, so only in a full run."""
 QUICK_ROUNDS = Rounds(
     questions=20, stores=20, batches=1, each=5, starts=2, calls=20, grown=10, turns=1, reembedded=50, centres=100
 )
@@ -34,10 +34,10 @@ def measure_machine(
     postgres: str | None = None,
     rounds: Rounds | None = None,
 ) -> Report:
-    """Measure this machine and put report.md, report.json and the plots into a directory.
+    """Measure this machine and write report.md, report.json and the plots to a directory.
 
-    The stores that are measured lie in that directory too, so that it decides the disk, and are gone afterwards. So
-    does a server of PostgreSQL, unless the address of one is given: there they are schemas of their own.
+    The measured stores are temporary and in that directory, so it decides the disk. So is a PostgreSQL server, unless
+    a URL is given: there the stores are temporary schemas.
     """
     grown = sizes or (QUICK if quick else GROWING)
     near = grown[-1:] if sizes or quick else WITH_VECTORS if full else WITH_VECTORS[:1]
@@ -59,7 +59,7 @@ def measure_machine(
 def measure_file_store(
     place: Path, sizes: Sequence[int], rounds: Rounds, meter: ProgressMeter
 ) -> tuple[list[Row], list[Curve]]:
-    """Every figure of a store in a file, each in a directory of its own."""
+    """Run every benchmark of a file store, each in its own directory."""
     rows = []
     for measure in (speed.storing, speed.storing_in_bulk, speed.storing_together):
         rows += measure(make_folder(place / measure.__name__), rounds, meter)

@@ -1,7 +1,7 @@
-"""How well near-duplicates are told from news and from contradictions: `python -m benchmarks.near_duplicates`.
+"""Measure the near-duplicate classifier: `python -m benchmarks.near_duplicates`.
 
-The pairs are in sets/alike.txt. What only writes a note in another form is made here from each of them, and every note
-stands beside the next one, which is about something else. Every second note was never looked at while tuning.
+The pairs are in sets/alike.txt. Variants in another form are generated from each note, and every note is paired with an
+unrelated one. Every second note is held out, never used for tuning.
 """
 
 import sys
@@ -26,7 +26,7 @@ REPEATS: tuple[Relation, ...] = ("same", "near")
 
 
 class Pair(NamedTuple):
-    """How the second of two notes stands to the first, and by which sort of change."""
+    """Two notes, their relation, and the sort of change between them."""
 
     part: Part
     relation: Relation
@@ -36,20 +36,20 @@ class Pair(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """How near-duplicates are told in a part of the set."""
+    """Results for a part of the set."""
 
     pairs: int
     precision: float
     recall: float
     found: float
-    """The share of near-duplicates that are found by the numbers of their terms."""
+    """Share of near-duplicates found by their LSH bands."""
     agreed: float
-    """The share of pairs whose relation is the one that was written down."""
+    """Share of pairs classified as labelled."""
     wrong: list[tuple[Pair, Relation]]
 
 
 def pairs() -> list[Pair]:
-    """The whole set."""
+    """Load and generate all pairs."""
     blocks = [block.splitlines() for block in SET.read_text("utf-8").split("\n\n")[1:]]
     made: list[Pair] = []
     for number, (note, *changed) in enumerate(blocks):
@@ -70,7 +70,7 @@ def _relation(name: str) -> Any:
 
 
 def measure_part(part: Part) -> Figures:
-    """Precision and recall of near-duplicates in a part of the set."""
+    """Measure precision and recall on a part of the set."""
     chosen = [pair for pair in pairs() if pair.part == part]
     told = [(pair, compare(pair.old, pair.new).relation) for pair in chosen]
     right = sum(pair.relation in REPEATS and relation in REPEATS for pair, relation in told)
@@ -93,9 +93,9 @@ def _share(pair: Pair) -> bool:
 
 def lines(figures: Figures, part: Part) -> Iterator[str]:
     yield f"{part}: {figures.pairs} pairs, precision {figures.precision:.3f}, recall {figures.recall:.3f}, "
-    yield f"  looked up {figures.found:.3f}, relation as written {figures.agreed:.3f}"
+    yield f"  found by lookup {figures.found:.3f}, relation as labelled {figures.agreed:.3f}"
     missed = Counter((pair.relation, relation, pair.sort) for pair, relation in figures.wrong)
-    yield from (f"  {many} x {was} told as {told} ({sort})" for (was, told, sort), many in missed.most_common())
+    yield from (f"  {many} x {was} classified as {got} ({sort})" for (was, got, sort), many in missed.most_common())
 
 
 def main() -> None:

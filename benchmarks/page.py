@@ -1,8 +1,8 @@
-"""How soon the web page is there, in a small store and in a large one: `python -m benchmarks.page [SIZE...]`.
+"""Measure the web page on a small and a large store: `python -m benchmarks.page [SIZE...]`.
 
-A real browser opens the page of each store in turn, each time as a new visitor. Measured are its first paint, what it
-takes until memories are shown, and what a page far down the list and an answer to a question take. The large store is
-held against the small one of the same run. It needs chromium and playwright.
+A real browser opens the page of each store in turn, each time as a new visitor. Measured are the first paint, the time
+until memories are shown, a page in the middle of the list, and a search. The large store is compared with the small
+one. Requires chromium and playwright.
 """
 
 import sys
@@ -30,7 +30,7 @@ Figures = dict[str, list[float]]
 
 
 def visit(opened: "Browser", url: str, size: int, figures: Figures) -> None:
-    """One visitor, who has seen nothing before: what each step took, in seconds."""
+    """Visit the page with an empty cache and record the seconds of each step."""
     with opened.new_context() as visitor:
         page = visitor.new_page()
         begun = perf_counter()
@@ -45,7 +45,7 @@ def visit(opened: "Browser", url: str, size: int, figures: Figures) -> None:
 
 
 def time_until_shown(page: "Page", address: str, what: str) -> float:
-    """Seconds from an address to what it shows."""
+    """Return the seconds from opening an address until its content is shown."""
     begun = perf_counter()
     page.evaluate(GO, address)
     page.locator(what).first.wait_for()
@@ -53,7 +53,7 @@ def time_until_shown(page: "Page", address: str, what: str) -> float:
 
 
 def measure_pages(sizes: Sequence[int]) -> dict[int, Figures]:
-    """The figures of each size; the stores are visited in turns, so that a busy moment falls upon all of them."""
+    """Measure each size; the stores are visited in turns, so noise affects all of them."""
     names = ("first paint", "memories shown", "the middle of the list", "a question")
     found: dict[int, Figures] = {size: {name: [] for name in names} for size in sizes}
     with TemporaryDirectory() as folder, ExitStack() as stack:
@@ -87,7 +87,7 @@ def rows(found: dict[int, Figures]) -> list[Row]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the figures; 1 if a target is missed."""
+    """Print the figures; return 1 if a target is missed."""
     figures = rows(measure_pages([int(size) for size in arguments] or SIZES))
     for row in figures:
         print(

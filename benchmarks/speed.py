@@ -1,4 +1,4 @@
-"""The measurements: each takes a directory to work in and answers rows of the report."""
+"""The speed benchmarks; each works in a directory and returns rows of the report."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,23 +21,23 @@ BATCH = 1000
 
 
 class Rounds(Struct, frozen=True):
-    """How often each thing is done."""
+    """Number of repetitions."""
 
     questions: int = 200
     stores: int = 400
     batches: int = 5
     each: int = 50
-    """Stores of each of the eight processes."""
+    """Writes by each of the eight processes."""
     starts: int = 15
     calls: int = 500
     grown: int = 100
-    """Stores at each size of a memory that grows."""
+    """Writes at each size of a growing store."""
     turns: int = 5
-    """Processes that store while vectors are made, and as many that make none."""
+    """Processes that store while embeddings are computed, and as many without embeddings."""
     reembedded: int = 1000
-    """Memories whose vectors are made by the model itself."""
+    """Memories embedded by the model itself."""
     centres: int = 2000
-    """Texts whose vectors are real; those of the other memories are made from them."""
+    """Texts with real vectors; the vectors of other memories are derived from them."""
 
     def steps(self, sizes: Sequence[int]) -> int:
         filling = sum(-(-size // BATCH) for size in sizes)
@@ -46,7 +46,7 @@ class Rounds(Struct, frozen=True):
 
 
 def storing(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
-    """One memory at a time, each durable before the next."""
+    """Measure storing one memory at a time, each durable before the next."""
     prose, table = Prose(1), BareTable(place / "bare.db")
     texts = [prose.text(number) for number in range(rounds.stores)]
     with open_store(place / "store.db") as hold:
@@ -65,7 +65,7 @@ def store(hold: Holdfast, text: Text) -> None:
 
 
 def storing_in_bulk(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
-    """A thousand memories in one transaction."""
+    """Measure storing a thousand memories in one transaction."""
     prose, table = Prose(2), BareTable(place / "bare.db")
     batches = [[prose.memory(batch * BATCH + n) for n in range(BATCH)] for batch in range(rounds.batches)]
 
@@ -80,7 +80,7 @@ def storing_in_bulk(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[R
 
 
 def storing_together(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
-    """Eight processes on one file."""
+    """Measure eight processes on one file."""
     step = meter.start_phase("storing with eight processes")
     bare = run_crowd("bare", place / "bare.db", rounds.each)
     step()
@@ -93,7 +93,7 @@ def storing_together(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[
 
 
 def fill(path: Path, size: int, step: Callable[[], None]) -> None:
-    """Make a memory of a size through the library, a thousand memories a transaction."""
+    """Fill a store through the library, a thousand memories per transaction."""
     prose = Prose(size)
     with open_store(path) as hold:
         for begin in range(0, size, BATCH):
@@ -103,7 +103,7 @@ def fill(path: Path, size: int, step: Callable[[], None]) -> None:
 
 
 def starting(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
-    """Cold starts of the command line, as a hook pays them on every event."""
+    """Measure cold starts of the command line, which a hook pays on every event."""
     path = place / "start.db"
     fill(path, 100, lambda: None)
     recall = holdfast_command("recall", "what was it about", "--json", "--db", str(path))
@@ -119,7 +119,7 @@ def starting(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
 
 
 def connecting(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
-    """Cold starts of the MCP server, as an agent waits for them."""
+    """Measure cold starts of the MCP server."""
     ours = holdfast_command("mcp", "--db", str(place / "connect.db"))
     doers: dict[str, Doer] = {
         "bare": lambda _: cold.until_initialized(cold.BARE_SERVER),
@@ -135,7 +135,7 @@ def connecting(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
 
 
 def calling(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
-    """Calls one after the other over MCP: reading a memory, against a tool that does nothing."""
+    """Measure sequential MCP calls: reading a memory, relative to a tool that does nothing."""
     path = place / "call.db"
     with open_store(path) as hold:
         id = hold.call("store", {"title": "Deploy day", "content": "We deploy on Tuesdays."}).id
@@ -154,5 +154,5 @@ def calling(place: Path, rounds: Rounds, meter: ProgressMeter) -> list[Row]:
 
 
 def open_store(address: Path | str, embedder: str = "none") -> Holdfast:
-    """A memory that finds by words alone, unless it is told what makes its vectors."""
+    """Open a store, by default without embeddings."""
     return app.open(settings=load({"db": str(address), "agent_id": "ai:bench@here", "embedder": embedder}))

@@ -1,8 +1,7 @@
-"""What it costs to tell of a fall, and to show it: `python -m benchmarks.stale [ROOTS] [POSTGRES]`.
+"""Measure invalidation of dependents, and showing staleness: `python -m benchmarks.stale [ROOTS] [POSTGRES]`.
 
-Every root carries a thousand reflections in chains three deep, over five times as many observations. One root after the
-other is superseded; the floor is the rows which that writes, inserted again by the bare driver into tables that hold
-the same.
+Every root has a thousand dependent reflections in chains three deep, over five times as many observations. The roots
+are superseded one by one; the floor is inserting the same rows with the bare driver into tables of the same size.
 """
 
 import sys
@@ -30,7 +29,7 @@ ROOTS = 10
 DEPENDENTS = 1000
 CHAIN = 3
 OBSERVATIONS = 5
-"""Observations for each reflection."""
+"""Observations per reflection."""
 QUESTIONS = 100
 AGENT = "ai:bench@here"
 NOTICES = "select * from invalidation where created_at = :at"
@@ -42,7 +41,7 @@ Rows = dict[str, list[tuple[Any, ...]]]
 
 
 class Floor(Protocol):
-    """Who inserts rows without Holdfast, durable when it returns."""
+    """Inserts rows without Holdfast; durable when it returns."""
 
     def insert(self, rows: Rows) -> None: ...
 
@@ -62,7 +61,7 @@ class BareFile:
 
 
 class BareTables:
-    """Tables beside a store's, like them and with what they hold."""
+    """Copies of a store's tables with the same rows."""
 
     def __init__(self, url: str) -> None:
         self._connection = open_connection(url)
@@ -78,7 +77,7 @@ class BareTables:
 
 
 def fill(hold: Holdfast, roots: int) -> list[str]:
-    """The roots, their reflections and the observations; the ids of the roots."""
+    """Store the roots, reflections and observations; return the ids of the roots."""
     prose, found = Prose(4), list[str]()
     kept = [
         id
@@ -110,7 +109,7 @@ def _link(write: Transaction, source: str, target: str, relation: Relation) -> L
 
 
 def measure_superseding(hold: Holdfast, roots: Sequence[str], floor: Floor) -> Row:
-    """Superseding one root after the other, each time against the rows that it wrote."""
+    """Measure superseding the roots one by one, relative to inserting the rows it wrote."""
     heirs = _store_batch(hold, Prose(5), 10_000_000)
     written: list[Rows] = []
 
@@ -128,20 +127,20 @@ def measure_superseding(hold: Holdfast, roots: Sequence[str], floor: Floor) -> R
 
     seconds = [ours(number) for number in range(len(roots))]
     bare = [timer(floor.insert)(rows) for rows in written]
-    what = f"superseding what {DEPENDENTS:,} reflections stand on"
+    what = f"superseding a source of {DEPENDENTS:,} reflections"
     return times(
         what, "the same rows inserted", sorted(bare)[len(bare) // 2], sorted(seconds)[len(seconds) // 2], at_most=5
     )
 
 
 def _newest_rows(session: Session) -> Rows:
-    """The rows of the newest change."""
+    """Return the rows of the newest change."""
     ((at,),) = session.query_sql("select max(created_at) from invalidation", {})
     return {table: session.query_sql(asked, {"at": at}) for table, asked in TABLES.items()}
 
 
 def measure_marks(hold: Holdfast) -> Row:
-    """Recalls with marks against what they would take without them: the time of the marks is taken by itself."""
+    """Measure recall with staleness marks relative to recall without; the marks are timed separately."""
     prose = Prose(6)
     questions = [prose.question() for _ in range(QUESTIONS)]
     hits: dict[str, list[str]] = {
@@ -168,7 +167,7 @@ def measure_stale(address: str, floor: Callable[[], Floor], roots: int) -> list[
 
 
 def main(words: Sequence[str]) -> int:
-    """Print the figures; 1 if a target is missed."""
+    """Print the figures; return 1 if a target is missed."""
     roots = int(words[0]) if words else ROOTS
     with ExitStack() as stack:
         if words[1:]:
@@ -182,7 +181,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _copy_store(place: Path) -> Path:
-    """The file as it is, its log written back."""
+    """Copy the store's file, including its log."""
     connection = connect(place / "memory.db")
     connection.execute("vacuum into ?", (str(place / "bare.db"),)).fetchall()
     connection.close()

@@ -1,7 +1,7 @@
-"""What it costs to bring two stores together: `python -m benchmarks.syncing [SIZE...]`.
+"""Measure the sync of two stores: `python -m benchmarks.syncing [SIZE...]`.
 
-The first exchange of a store is measured against an export and an import of the same store; one with nothing new is
-measured in stores of several sizes. Seconds are those of the processor, which a busy machine changes least.
+The first sync of a store is compared with an export and import of the same store; a sync without changes is compared
+across store sizes. All times are CPU seconds, which vary least on a busy machine.
 """
 
 import sys
@@ -20,14 +20,14 @@ from holdfast.features.sync.exchange import sync_stores
 
 SIZES = (10_000, 100_000)
 REPEATS = 20
-"""Exchanges with nothing new."""
+"""Number of syncs without changes."""
 
 
 class SyncTimes(NamedTuple):
-    """Seconds of the processor, at one size."""
+    """CPU seconds at one size."""
 
     carried: float
-    """An export and an import."""
+    """Export and import."""
     first: float
     again: float
 
@@ -69,7 +69,7 @@ def rows(found: dict[int, SyncTimes]) -> list[Row]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the figures; 1 if a target is missed."""
+    """Print the figures; return 1 if a target is missed."""
     found = {}
     for size in map(int, arguments or map(str, SIZES)):
         with TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Synthetic text: English words without a sense, as often as words are in real text, the same for the same seed."""
+"""Synthetic text: random English words with natural frequencies, deterministic by seed."""
 
 from functools import cache
 from itertools import accumulate
@@ -7,12 +7,12 @@ from random import Random
 from holdfast.features.embeddings.minilm import MODEL_FOLDER as MODEL
 
 TURNS = 10
-"""Of a conversation."""
+"""Turns per conversation."""
 SPEAKERS = ("Ada", "Grace", "Edsger", "Barbara", "assistant")
 
 
 class Prose:
-    """A writer of memories and questions. Word frequencies follow Zipf's law."""
+    """Generates memories and questions. Word frequencies follow Zipf's law."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)  # noqa: S311 - no secret depends on it
@@ -23,11 +23,11 @@ class Prose:
         return self._random.choices(self._words, cum_weights=self._weights, k=count)
 
     def content(self) -> str:
-        """A third of these are too long for one passage."""
+        """Return a content; a third are too long for one passage."""
         return " ".join(self.words(self._random.randint(8, 44))).capitalize() + "."
 
     def text(self, number: int) -> tuple[str, str]:
-        """A title that says the first of its content, and the content."""
+        """Return a title with the first words of its content, and the content."""
         content = self.content()
         return f"{' '.join(content.split()[:5])} {number}", content
 
@@ -35,7 +35,7 @@ class Prose:
         return " ".join(self.words(self._random.randint(6, 10))).capitalize() + "?"
 
     def memory(self, number: int) -> dict[str, str]:
-        """One of a store: by turns ten notes, and ten turns of a conversation."""
+        """Return a memory: alternately ten notes and ten turns of a conversation."""
         title, content = self.text(number)
         found = {"title": title, "content": content, "namespace": f"team/{number // 20 % 20}", "tier": "long"}
         if number // TURNS % 2:
@@ -45,6 +45,6 @@ class Prose:
 
 @cache
 def vocabulary() -> list[str]:
-    """English words by rank, the commonest first, as the model that comes with Holdfast lists them."""
+    """Return English words by rank, the most common first, from the bundled model's vocabulary."""
     pieces = (MODEL / "vocab.txt").read_text("utf-8").split("\n")
     return [piece for piece in pieces[pieces.index("the") :] if piece.isascii() and piece.isalpha()]

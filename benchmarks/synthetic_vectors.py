@@ -1,4 +1,4 @@
-"""Vectors for very many memories in a short time: real ones of some texts, and others not far from them."""
+"""Fast synthetic vectors for many memories: real ones of some texts, and others near them."""
 
 from collections.abc import Sequence
 
@@ -13,11 +13,11 @@ from holdfast.kernel.journal import journal
 from holdfast.kernel.vector import Vector
 
 SPREAD = 0.75
-"""How far a vector is moved: its cosine with where it was is 0.8."""
+"""How far a vector is moved; its cosine with the original is 0.8."""
 
 
 class VectorCloud:
-    """A source of vectors of length one, around those of some texts; the same for the same seed."""
+    """Generates unit vectors near those of some texts, deterministic by seed."""
 
     def __init__(self, embedder: Embedder, said: Sequence[str], seed: int = 1) -> None:
         self.model = embedder.model
@@ -25,7 +25,7 @@ class VectorCloud:
         self._random = numpy.random.default_rng(seed)
 
     def vectors(self, count: int) -> list[Vector]:
-        """So many more."""
+        """Return the next `count` vectors."""
         centres = self._centres[self._random.integers(0, len(self._centres), count)]
         moved = self._random.standard_normal(centres.shape, "f4")
         found = centres + SPREAD * moved / numpy.linalg.norm(moved, axis=1, keepdims=True)
@@ -34,14 +34,14 @@ class VectorCloud:
 
 
 def check_vector_search(hold: Holdfast, question: str) -> None:
-    """Raise unless vectors take part: who finds by words alone is not measured."""
+    """Raise unless recall uses vectors."""
     found = hold.call("recall", {"context": question})
     if found.mode != "hybrid":
         raise RuntimeError(f"Vectors did not take part in a recall: {found.meta}")
 
 
 def add_next_vectors(hold: Holdfast, cloud: VectorCloud, after: int, count: int) -> int | None:
-    """Give the next memories vectors, as if they had been made of them: the row of the last, or None at the end."""
+    """Add vectors to the next memories; return the last row number, or None at the end."""
     with hold.ctx.transaction() as write:
         due = vectors.list_due_after(write.session, cloud.model, after, count)
         if not due:

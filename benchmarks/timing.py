@@ -1,4 +1,4 @@
-"""Taking the time of things that are to be compared."""
+"""Time work to compare, in turns."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -8,11 +8,11 @@ from typing import Any
 from holdfast.features.recall.quality.timing import Spread, measure_spread
 
 Doer = Callable[[Any], float]
-"""Does something with an item and answers how many seconds it took."""
+"""Runs work on an item and returns its seconds."""
 
 
 def timer(work: Callable[[Any], Any]) -> Doer:
-    """A piece of work as a doer."""
+    """Wrap work to return its seconds."""
 
     def time_item(item: Any) -> float:
         begun = perf_counter()
@@ -23,7 +23,7 @@ def timer(work: Callable[[Any], Any]) -> Doer:
 
 
 def in_turns(doers: Mapping[str, Doer], items: Iterable[Any], step: Callable[[], None]) -> dict[str, Spread]:
-    """Every doer on every item, in another order each time, so that noise and warm caches favour none."""
+    """Run every doer on every item in varying order, so noise and warm caches favour none."""
     names, seconds = deque(doers), {name: list[float]() for name in doers}
     for number, item in enumerate(items):
         for name in tuple(names) if number % 2 else tuple(reversed(names)):

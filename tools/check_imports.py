@@ -1,7 +1,7 @@
-"""Fail if modules of Holdfast import each other in a circle, at the top, inside functions or for types alone.
+"""Fail if Holdfast's modules import each other in a cycle: at the top, inside functions or for types only.
 
-python tools/check_imports.py            # circles, and how many imports stand inside functions
-python tools/check_imports.py --inside   # list the imports that stand inside functions
+python tools/check_imports.py            # cycles, and the number of imports inside functions
+python tools/check_imports.py --inside   # list the imports inside functions
 """
 
 import argparse
@@ -35,7 +35,7 @@ def read_modules() -> dict[str, ast.Module]:
 
 
 def find_imports(modules: dict[str, ast.Module]) -> Iterator[Import]:
-    """Every import of one of our modules by another."""
+    """Yield every import of one of our modules by another."""
     for name, tree in modules.items():
         for node, is_inside in walk(tree, is_inside=False):
             for imported in names_of(node, modules):
@@ -51,7 +51,7 @@ def walk(node: ast.AST, *, is_inside: bool) -> Iterator[tuple[ast.Import | ast.I
 
 
 def names_of(node: ast.Import | ast.ImportFrom, modules: dict[str, ast.Module]) -> Iterator[str]:
-    """The modules that a statement imports: those named, or the one that holds what is named."""
+    """Yield the modules that an import statement loads."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names if alias.name in modules)
     elif node.level:
@@ -63,7 +63,7 @@ def names_of(node: ast.Import | ast.ImportFrom, modules: dict[str, ast.Module]) 
 
 
 def find_circles(imports: list[Import]) -> list[list[str]]:
-    """Groups of modules of which each reaches every other (Tarjan's strongly connected components)."""
+    """Return the import cycles (Tarjan's strongly connected components)."""
     targets: dict[str, set[str]] = {}
     for one in imports:
         targets.setdefault(one.importer, set()).add(one.imported)

@@ -1,13 +1,13 @@
-"""Fit the weights of recall (features/recall/ranking.py, Weights) to questions whose right memories are known.
+"""Fit the recall weights (features/recall/ranking.py, Weights) to questions with known answers.
 
     python tools/fit_weights.py locomo.json:turns longmemeval.json:sessions
     holdfast recalls --json > recalls.json && python tools/fit_weights.py --recalls recalls.json
 
-Every question is asked through the product with `explain`, so that what is fitted is what it computes: the parts of the
-first 50 hits and which of them are right (or were said to be of use). One weight after another is moved while that
-makes the mean of any@5, any@10, avg@5 and NDCG@10 better. A conversation, or a fifth of the questions where each has a
-store of its own, is left out in turn and judged by the weights that the others gave: only those figures say something.
-Nothing is written; take over round numbers, and only if they are better out of fold.
+Every question is asked through the product with `explain`, so the fit uses the real score parts of the first 50 hits
+and which of them are right (or had useful feedback). Weights are changed one at a time while the mean of any@5, any@10,
+avg@5 and NDCG@10 improves. Each conversation, or a fifth of the questions if each has its own store, is held out in
+turn and scored with the weights fitted to the others; only these figures are meaningful. Nothing is written; adopt
+rounded numbers, and only if they are better on held-out data.
 """
 
 import argparse
@@ -31,7 +31,7 @@ FOLDS = 5
 
 
 class Hit(NamedTuple):
-    """A memory by its name, the parts of its score, and what adjusts their sum."""
+    """A hit: memory key, score parts, and the adjustment of their sum."""
 
     key: str
     parts: tuple[float, ...]
@@ -39,7 +39,7 @@ class Hit(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A question, what was found for it and what is right."""
+    """A question with its hits and the right answers."""
 
     fold: str
     hits: list[Hit]
@@ -49,23 +49,23 @@ class Case(NamedTuple):
 def main() -> None:
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     given.add_argument("files", nargs="*", metavar="FILE:SET")
-    given.add_argument("--recalls", type=Path, help="What `holdfast recalls --json` printed.")
+    given.add_argument("--recalls", type=Path, help="Output of `holdfast recalls --json`.")
     chosen = given.parse_args()
     cases = [case for name in chosen.files for case in read_cases(*name.rsplit(":", 1))]
     if chosen.recalls:
         cases += read_logged_cases(json.loads(chosen.recalls.read_text()))
     if not cases:
-        given.error("name a file with questions, or recalls with feedback")
-    print(f"{len(cases)} questions, the weights in force: {format_figures(mean(cases, WEIGHTS))}")
-    print(f"fitted without what is judged: {format_figures(average(out_of_fold(cases)))}")
+        given.error("give a file with questions, or recalls with feedback")
+    print(f"{len(cases)} questions, current weights: {format_figures(mean(cases, WEIGHTS))}")
+    print(f"fitted on other folds (held out): {format_figures(average(out_of_fold(cases)))}")
     best = fit_weights(cases)
-    print(f"fitted to all (its own training score): {format_figures(mean(cases, best))}")
+    print(f"fitted to all (training score): {format_figures(mean(cases, best))}")
     for name, now, then in zip(Weights._fields, WEIGHTS, best, strict=True):
         print(f"  {name:14} {now:6.3f} -> {then:6.3f}")
 
 
 def out_of_fold(cases: Sequence[Case]) -> list[tuple[float, ...]]:
-    """Each question judged by the weights that the other folds gave."""
+    """Score each question with the weights fitted to the other folds."""
     found = []
     for fold in sorted({case.fold for case in cases}):
         weights = fit_weights([case for case in cases if case.fold != fold])
@@ -74,7 +74,7 @@ def out_of_fold(cases: Sequence[Case]) -> list[tuple[float, ...]]:
 
 
 def read_cases(file: str, set: str) -> Iterable[Case]:
-    """The questions of a file, asked of a store that holds what belongs to them."""
+    """Ask the questions of a file on a store with its memories."""
     of_file = load_dataset(Path(file), set)
     by_scope = 1 < len(of_file.scopes) <= 2 * FOLDS
     with temporary_store(None) as db, open_client("library", db) as client:
@@ -96,7 +96,7 @@ def read_parts(why: dict[str, Any]) -> tuple[tuple[float, ...], float]:
 
 
 def read_logged_cases(recalls: dict[str, Any]) -> Iterable[Case]:
-    """Recalls of which somebody said what was of use; what somebody called wrong is not, whoever used it."""
+    """Read logged recalls with feedback; a hit marked wrong by anyone does not count as used."""
     for one in recalls["recalls"]:
         said = {hit["id"]: set(hit["verdicts"].values()) for hit in one["hits"]}
         right = frozenset(id for id, verdicts in said.items() if "used" in verdicts and "wrong" not in verdicts)
@@ -106,7 +106,7 @@ def read_logged_cases(recalls: dict[str, Any]) -> Iterable[Case]:
 
 
 def logged_parts(parts: dict[str, float]) -> tuple[float, ...]:
-    """The parts as a log of recalls has them."""
+    """Return the score parts in a recall log."""
     return tuple(parts.get(name, 0.0) for name in Weights._fields)
 
 
@@ -130,7 +130,7 @@ def format_figures(figures: tuple[float, ...]) -> str:
 
 
 def fit_weights(cases: Sequence[Case]) -> Weights:
-    """One weight after another, as long as it helps."""
+    """Change one weight at a time while the score improves."""
     best, score = WEIGHTS, sum(mean(cases, WEIGHTS))
     for _ in range(ROUNDS):
         before = best

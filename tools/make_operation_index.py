@@ -1,4 +1,4 @@
-"""Write src/holdfast/operation_index.py, by which an operation is found without importing the others.
+"""Write src/holdfast/operation_index.py, which finds an operation without importing the others.
 
 python tools/make_operation_index.py            # write it
 python tools/make_operation_index.py --check    # fail if it is not up to date
@@ -20,7 +20,7 @@ ENTRIES = (
 
 
 def make_index() -> str:
-    """The text of the index, in the order of the modules and, within one, of the declarations."""
+    """Return the text of the index, ordered by module and declaration."""
     lines = []
     for op in import_all(REGISTRY, MODULES):
         surfaces = "SURFACES" if len(op.surfaces) == 4 else repr(tuple(sorted(op.surfaces)))

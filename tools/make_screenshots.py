@@ -1,9 +1,8 @@
-"""Take the pictures of the web page that the documentation shows.
+"""Take the screenshots of the web page for the documentation.
 
     python tools/make_screenshots.py [FOLDER]
 
-A store is furnished, served and looked at by a real browser, so that the pictures show what the page is and not what it
-was.
+A sample store is served and opened in a real browser.
 """
 
 import sys
@@ -34,7 +33,7 @@ def time(page: Page) -> None:
 
 
 def nothing(_: Page) -> None:
-    """The view as it opens."""
+    """Leave the view as it opens."""
 
 
 PICTURES = {

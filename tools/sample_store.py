@@ -1,4 +1,4 @@
-"""A store with something in every view of the page: for its pictures in the documentation, and for its tests."""
+"""A sample store with content for every view of the web page, for screenshots and tests."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -49,7 +49,7 @@ def moment(days: float) -> str:
 
 
 def make_sample_store(folder: Path) -> str:
-    """Make the store; its address."""
+    """Create the store and return its path."""
     db = str(folder / "shop.db")
     with holdfast.open(db, agent_id=AGENT) as hold:
         add_memories(hold)
@@ -61,7 +61,7 @@ def make_sample_store(folder: Path) -> str:
 
 
 def add_memories(hold: holdfast.Holdfast) -> None:
-    """Memories with a past, with links, and with a conclusion whose ground fell."""
+    """Add memories with history and links, and a reflection with a stale source."""
 
     def keep(title: str, content: str, **more: Any) -> str:
         said = {"namespace": "shop/web", "tier": "long", **more}
@@ -99,7 +99,7 @@ def add_memories(hold: holdfast.Holdfast) -> None:
 
 
 def add_conversations(hold: holdfast.Holdfast) -> None:
-    """What was said, what is known of people, and what was learned."""
+    """Add conversations, facts and lessons."""
     turns = [
         {"role": "user", "content": "When can I deploy the new checkout?"},
         {"role": "assistant", "content": "On Wednesday after the stand-up; there is no freeze until December."},
@@ -119,7 +119,7 @@ def add_conversations(hold: holdfast.Holdfast) -> None:
 
 
 def add_tasks(hold: holdfast.Holdfast) -> None:
-    """Tasks of every state."""
+    """Add tasks in every state."""
     for title, days, tries in (("Watch the payment errors", -0.1, 5), ("Renew the certificate", 9, 5)):
         hold.call("task_add", {"title": title, "due_at": moment(days), "max_attempts": tries})
     hold.call(
@@ -140,7 +140,7 @@ def add_usage(hold: holdfast.Holdfast) -> None:
 
 
 def add_conflict(hold: holdfast.Holdfast, other: str) -> None:
-    """Another store that says something else of the same memory at the same time."""
+    """Sync with another store that changed the same memory."""
     with holdfast.open(other, agent_id=OTHER) as desk:
         hold.call("sync", {"remote": other, "direction": "merge"})
         hold.call(

@@ -1,4 +1,4 @@
-"""Print the walk of the main calls: which functions of which files one library call runs.
+"""Print the walk of the main calls: the files and functions that one library call runs.
 
 python tools/show_walks.py             # the files of each walk, in the order in which they are entered
 python tools/show_walks.py --functions # the functions too
@@ -20,7 +20,7 @@ MAX_FILES = {"store": 18, "recall": 20, "sync": 25, "supersede": 18, "task claim
 
 
 class Walk(NamedTuple):
-    """What one call runs: each function once, in the order of its first call."""
+    """The functions one call runs, each once, in order of the first call."""
 
     functions: list[tuple[str, str]]
     """A file below src/holdfast, and the qualified name of a function in it."""
@@ -52,7 +52,7 @@ def record_walk(call: Callable[[], Any]) -> Walk:
 
 
 def record_walks(folder: Path) -> dict[str, Walk]:
-    """The walk of each main call, made a second time, when caches are warm."""
+    """Record each main call on its second run, with warm caches."""
     with holdfast.open(str(folder / "here.db")) as here, holdfast.open(str(folder / "there.db")) as there:
         for number in range(3):
             here.store(
@@ -73,7 +73,7 @@ def record_walks(folder: Path) -> dict[str, Walk]:
 
 
 def record_supersession(store: holdfast.Holdfast) -> Walk:
-    """The walk of a link that supersedes a memory from which a reflection was drawn."""
+    """Record a link that supersedes the source of a reflection."""
     for number in range(2):
         source = store.store(title=f"Source {number}", content=f"The build number {number} takes ten minutes.")
         newer = store.store(title=f"Newer {number}", content=f"Since May, build {number} is done within two.")
@@ -84,7 +84,7 @@ def record_supersession(store: holdfast.Holdfast) -> Walk:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--functions", action="store_true", help="the functions too")
+    parser.add_argument("--functions", action="store_true", help="print functions too")
     parser.add_argument("--check", action="store_true", help="fail if a walk enters too many files")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

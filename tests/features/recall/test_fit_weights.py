@@ -23,4 +23,4 @@ def test_recalls_of_which_somebody_said_what_was_of_use_are_replayed(tmp_path: P
     done = subprocess.run(
         [sys.executable, SCRIPT, "--recalls", tmp_path / "recalls.json"], capture_output=True, text=True, check=True
     )
-    assert done.stdout.startswith("3 questions, the weights in force: any@5 100.0")
+    assert done.stdout.startswith("3 questions, current weights: any@5 100.0")

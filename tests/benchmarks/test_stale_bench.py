@@ -13,6 +13,6 @@ def test_the_cost_of_falls_and_marks_is_measured_against_their_floors(
     monkeypatch.setattr(stale, "QUESTIONS", 3)
     stale.main(["2"])
     told, marked = capsys.readouterr().out.splitlines()
-    assert told.startswith("superseding what 9 reflections stand on: ")
+    assert told.startswith("superseding a source of 9 reflections: ")
     assert marked.startswith("recall with marks of what is stale: ")
     assert "x (at most 5x)" in told

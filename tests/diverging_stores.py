@@ -6,7 +6,7 @@ from typing import Any
 
 import holdfast
 from holdfast.features.sync.exchange import sync_stores
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 
 
 def disagree(hold: holdfast.Holdfast, id: str, content: str, *, owner: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast import app
-from holdfast.kernel.caller import validate_agent_id
+from holdfast.kernel.context import validate_agent_id
 from holdfast.kernel.errors import Invalid, InvalidSetting, NotAStore, StoreUnreachable
 from holdfast.operations import REGISTRY, Effect, Operation
 

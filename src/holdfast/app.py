@@ -14,8 +14,7 @@ from holdfast.features.embeddings.worker import EmbeddingWorker
 from holdfast.features.llm.choose import choose_model
 from holdfast.features.recall import flush_access
 from holdfast.kernel import timestamps
-from holdfast.kernel.caller import Caller, validate_agent_id
-from holdfast.kernel.context import Context, Interceptor, Progress
+from holdfast.kernel.context import Caller, Context, Interceptor, Progress, validate_agent_id
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.model_allowance import Allowance
 from holdfast.kernel.net.outbound import PeerCredentials, WebhookLimits
@@ -117,8 +116,8 @@ def open(
         embedder=choose_embedder(chosen),
         model=choose_model(chosen),
         allowance=Allowance(chosen.llm_daily_tokens, chosen.llm_price_in, chosen.llm_price_out),
-        keep_recalls=chosen.keep_recalls,
-        retention=Retention(chosen.keep_usage, chosen.keep_task_runs, chosen.keep_runs),
+        recall_retention_days=chosen.recall_retention_days,
+        retention=Retention(chosen.usage_retention_days, chosen.task_run_retention_days, chosen.run_retention_days),
         peer_credentials=access_of(chosen),
         interceptors=interceptors_of(chosen),
         webhook_limits=WebhookLimits(chosen.webhook_networks, chosen.webhook_timeout_secs, chosen.webhook_attempts),
@@ -127,12 +126,12 @@ def open(
 
 
 def interceptors_of(settings: Settings) -> tuple[Interceptor, ...]:
-    """Build the interceptors of the settings: the audit log outside, then lifecycle hooks."""
+    """Build the interceptors of the settings: the access log outside, then lifecycle hooks."""
     found: list[Interceptor] = []
-    if settings.audit != "none":
+    if settings.access_log != "none":
         from holdfast.features.access.interactions import AuditInterceptor
 
-        found.append(AuditInterceptor(settings.audit))
+        found.append(AuditInterceptor(settings.access_log))
     if settings.hooks:
         from holdfast.features.hooks import service as hooks
         from holdfast.features.hooks.intercept import HookInterceptor

@@ -16,8 +16,7 @@ from disks import RefusedCalls, RefusedSyncs
 
 from holdfast.app import Holdfast
 from holdfast.features.history import service as history
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Caller, Context
 from holdfast.kernel.errors import HoldfastError, StoreError, StoreFull
 from holdfast.kernel.storage.sqlite.open_store import open_store
 from holdfast.settings import Settings

@@ -12,8 +12,7 @@ from disks import PowerDisk
 import holdfast
 from holdfast.app import Holdfast
 from holdfast.features.history import service as history
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Caller, Context
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.storage.sqlite import open_store as sqlite_open_store
 from holdfast.kernel.storage.sqlite.engine import SqliteStore

@@ -10,7 +10,7 @@ from clocks import Clock
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.operations import REGISTRY
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.kernel.caller import (
+from holdfast.kernel.context import (
     RESERVED_AGENTS,
     Caller,
     client_agent,

@@ -12,7 +12,7 @@ from four_surfaces import AGENT, Json, Outcome, new_store, steady
 
 import holdfast
 from engines import Postgres
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.timestamps import parse_timestamp
 from holdfast.surfaces import error_responses as wire

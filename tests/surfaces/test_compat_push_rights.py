@@ -15,7 +15,7 @@ from engines import ENGINES_BY_RING
 from holdfast import Holdfast
 from holdfast.features.sync.peers.request_signature import RequestSignature, body_digest, request_message, to_headers
 from holdfast.kernel import timestamps as moment
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.journal import journal, signer
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from serving import open_http_client
 import holdfast
 from holdfast import Holdfast
 from holdfast.features.sync.exchange import sync_stores
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 
 Json = dict[str, Any]
 LATER, LATEST = "2031-01-31T09:00:00.123456789+00:00", "2032-01-31T09:00:00+00:00"

@@ -6,7 +6,7 @@ import pytest
 
 import holdfast
 from holdfast.features.access import keys
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Forbidden, NotFound, TitleTaken
 from holdfast.surfaces.http.authentication import authenticate
 

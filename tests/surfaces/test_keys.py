@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast import Holdfast
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Forbidden, Invalid, InvalidSetting, NotFound
 from holdfast.surfaces.http import page
 from holdfast.surfaces.http.authentication import is_loopback

@@ -9,7 +9,7 @@ import pytest
 from mcp_wire import Client, connect_client, connect_with_handshake, initialize, request, stateless
 
 import holdfast
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.surfaces.mcp.answers import Answers, RequestContext
 from holdfast.surfaces.mcp.protocol import HANDSHAKE, ProtocolError
 

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from msgspec import Meta, Struct
 
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Context, Progress
+from holdfast.kernel.context import Caller, Context, Progress
 from holdfast.kernel.errors import FilterRequired, Forbidden, Invalid
 from holdfast.kernel.records.link import RELATIONS
 from holdfast.kernel.registry.operation import FAMILIES, Registry, Request, parse_words

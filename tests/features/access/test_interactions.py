@@ -9,7 +9,7 @@ import pytest
 from msgspec import UNSET
 
 import holdfast
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from holdfast.settings import load
 
@@ -136,7 +136,7 @@ def test_they_travel_with_an_exchange_and_with_a_trusted_export(
 
 
 def test_a_denial_of_the_door_is_recorded_if_that_is_set(tmp_path: Path) -> None:
-    settings = load({"db": str(tmp_path / "memory.db"), "agent_id": "ai:tester@here", "audit": "denied"})
+    settings = load({"db": str(tmp_path / "memory.db"), "agent_id": "ai:tester@here", "access_log": "denied"})
     with holdfast.open(settings=settings) as hold:
         reader = Caller("ai:reader@here", right="read", namespaces=("open",), has_fixed_agent=True, source="http")
         with pytest.raises(Forbidden):
@@ -150,7 +150,7 @@ def test_a_denial_of_the_door_is_recorded_if_that_is_set(tmp_path: Path) -> None
 
 
 def test_every_call_is_recorded_if_that_is_set(tmp_path: Path) -> None:
-    settings = load({"db": str(tmp_path / "memory.db"), "audit": "all"})
+    settings = load({"db": str(tmp_path / "memory.db"), "access_log": "all"})
     with holdfast.open(settings=settings) as hold:
         hold.store(title="x", content="y")
         with pytest.raises(NotFound):

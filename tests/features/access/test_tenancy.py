@@ -11,7 +11,7 @@ import pytest
 import holdfast
 from diverging_stores import disagree
 from engines import Postgres
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.operations import REGISTRY, Effect, Operation
 
 CONFINED = Caller("ai:key@here", right="admin", namespaces=("open", "shared/team", "people"))

@@ -13,7 +13,7 @@ import pytest
 import holdfast
 from diverging_stores import disagree
 from engines import ENGINES_BY_RING
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Forbidden, HoldfastError, NotFound
 from holdfast.kernel.registry.operation import bare_type
 from holdfast.kernel.timestamps import parse_timestamp

@@ -19,7 +19,7 @@ import pytest
 
 import holdfast
 from holdfast.features.admin import backup
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Forbidden, HoldfastError, Invalid, NotFound
 from holdfast.kernel.timestamps import DAY, SECOND
 from timeouts import TIMEOUT

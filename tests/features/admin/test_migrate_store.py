@@ -23,8 +23,7 @@ from holdfast.features.sync import status_store
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.peers.token import PeerToken, format_token
 from holdfast.features.sync.quorum import store as ack_store
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Progress
+from holdfast.kernel.context import Caller, Progress
 from holdfast.kernel.errors import Forbidden, HoldfastError, OperationCancelled
 from holdfast.kernel.journal import journal
 from holdfast.kernel.records.change import Change

@@ -9,7 +9,7 @@ import pytest
 from engines import ENGINES_BY_RING
 from holdfast.app import Holdfast
 from holdfast.features.curation.render import render_audit
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.surfaces.cli.app import exit_code_of
 from holdfast.surfaces.error_responses import PARTLY_REJECTED_EXIT, encode
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Forbidden, Invalid, NotFound, TitleTaken
 
 

@@ -10,8 +10,7 @@ import holdfast
 from holdfast.features.curation import service as curate_service
 from holdfast.features.curation import store as curation
 from holdfast.features.curation.run import LEASE_MICROSECONDS, hold_curator_lease
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Progress
+from holdfast.kernel.context import Caller, Progress
 from holdfast.kernel.errors import CuratorBusy, Forbidden, Invalid, NotFound, OperationCancelled
 from holdfast.kernel.journal.kinds import MEMORY, load_memory
 from holdfast.kernel.records import field_versions

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.timestamps import DAY, SECOND
 
 BASES = (

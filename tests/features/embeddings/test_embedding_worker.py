@@ -17,8 +17,7 @@ from holdfast.app import Holdfast
 from holdfast.features.embeddings import service as embed
 from holdfast.features.embeddings import store as vectors
 from holdfast.features.memories.store import EVERYTHING
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Context, Progress
+from holdfast.kernel.context import Caller, Context, Progress
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import EmbedderFailed, OperationCancelled
 from holdfast.kernel.storage.open_by_address import open_store

@@ -6,7 +6,7 @@ from msgspec.structs import asdict
 
 import holdfast
 from holdfast.features.graph.operations import EntityResult
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Conflict, Invalid, TitleTaken
 
 OTHER = Caller("ai:other@here")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import holdfast
 from holdfast.features.graph import service as relate
 from holdfast.features.memories import store_memory as remember
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.records.link import Relation
 from holdfast.kernel.records.validate import Draft
 from holdfast.kernel.timestamps import DAY, format_timestamp

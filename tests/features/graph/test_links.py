@@ -12,9 +12,9 @@ from msgspec import UNSET
 
 import holdfast
 from holdfast.features.graph.operations import InvalidateResult, LineageNode, LinkResult
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, Invalid, NotFound
-from holdfast.kernel.journal.columns import content_hash
+from holdfast.kernel.journal.kinds import content_hash
 from holdfast.kernel.timestamps import SECOND, format_timestamp
 
 START = 1_800_000_000 * SECOND

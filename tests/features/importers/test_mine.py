@@ -11,8 +11,7 @@ from msgspec import UNSET
 
 import holdfast
 from holdfast.features.importers import writer
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Progress
+from holdfast.kernel.context import Caller, Progress
 from holdfast.kernel.errors import Forbidden, HoldfastError, Invalid
 
 

@@ -17,8 +17,7 @@ from holdfast.features.ingest import store as ingests
 from holdfast.features.ingest.helpers import HELPERS
 from holdfast.features.memories.dedup import get_duplicate_count
 from holdfast.helpers import MemoryHandle, cosine_pre_filter, fts_classifier, jaccard_overlap
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Progress
+from holdfast.kernel.context import Caller, Progress
 from holdfast.kernel.errors import Invalid, OperationCancelled
 from holdfast.settings import Settings
 

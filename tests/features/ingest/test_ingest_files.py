@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.features.ingest import files as ingest_files
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Invalid
 from holdfast.surfaces.cli.app import run
 

@@ -15,7 +15,7 @@ from engines import ENGINES_BY_RING
 from holdfast.app import Holdfast
 from holdfast.features.llm import store as consulted
 from holdfast.features.llm.client import Material, ModelAnswer, NoAnswer, Task, ask_model
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.timestamps import DAY
 from holdfast.settings import Settings
 from model_server import (

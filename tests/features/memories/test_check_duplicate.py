@@ -4,7 +4,7 @@ import pytest
 
 import holdfast
 from holdfast.features.memories.operations.digest import DuplicateCheck, Neighbour
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 
 TEXT = "The database password is rotated monthly and kept in the vault under ops/db."
 REWORDED = "The database password rotates monthly and is kept in the vault under ops/db."

@@ -8,7 +8,7 @@ import pytest
 from engines import ENGINES_BY_RING
 from holdfast.app import Holdfast
 from holdfast.features.memories import dedup
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.timestamps import SECOND
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec import UNSET
 
 import holdfast
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Forbidden, HoldfastError, TitleTaken
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.kernel.text.secrets import find_in_value, find_secrets, redact_text, redact_value
+from holdfast.kernel.text.content_scan import find_in_value, find_secrets, redact_text, redact_value
 
 SECRETS = {
     "aws access key": "AKIA" + "IOSFODNN7ABCDEFG"[:16].replace("7", "7"),

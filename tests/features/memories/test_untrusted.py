@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.kernel.text.prompt_injection import find_injections
+from holdfast.kernel.text.content_scan import find_injections
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import holdfast
 from holdfast.features.namespaces import service as standards
 from holdfast.features.namespaces.operations.namespaces import GetStandardResult, SetStandardResult
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Forbidden, HoldfastError, Invalid, NotFound
 from holdfast.kernel.text.token_count import count_tokens
 from holdfast.kernel.timestamps import SECOND

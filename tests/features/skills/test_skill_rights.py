@@ -8,7 +8,7 @@ import pytest
 from skill_samples import TEXT, confine, skill_text
 
 import holdfast
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 
 

@@ -9,7 +9,7 @@ import holdfast
 from holdfast.features.sync import read_changes
 from holdfast.features.sync.read_changes import Handshake, Page
 from holdfast.features.sync.wire import TakeRequest
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.journal import signer
 from holdfast.kernel.records.change import SIGNATURE_VERSION, Change, digest
 

@@ -8,7 +8,7 @@ import pytest
 
 import holdfast
 from holdfast.features.sync import read_changes, receive_changes
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Forbidden, NotFound
 
 DAY = 86_400 * 10**6

@@ -20,7 +20,7 @@ from holdfast.features.sync.peers.request_signature import (
 )
 from holdfast.features.sync.peers.token import PeerToken, format_token, parse_token
 from holdfast.kernel import timestamps as moment
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, Invalid
 from holdfast.kernel.net.tls import client_context, server_context
 

@@ -12,7 +12,7 @@ from envelopes import Clock, import_envelope, text_of
 import holdfast
 from holdfast.features.transfer.local_table_rows import LOCAL_TABLES
 from holdfast.features.transfer.schema_v1 import ARRAYS
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.timestamps import DAY
 from holdfast.surfaces import error_responses
 

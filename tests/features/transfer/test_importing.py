@@ -8,8 +8,7 @@ import pytest
 from envelopes import Clock, Open, counts, import_envelope, memory, text_of
 
 import holdfast
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Progress
+from holdfast.kernel.context import Caller, Progress
 from holdfast.kernel.errors import Invalid, OperationCancelled
 from holdfast.kernel.registry.operation import parse_words
 from holdfast.operations import REGISTRY

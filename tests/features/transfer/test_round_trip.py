@@ -5,7 +5,7 @@ import pytest
 from envelopes import Open, counts, import_envelope, text_of
 
 import holdfast
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.surfaces import error_responses
 
 

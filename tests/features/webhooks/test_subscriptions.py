@@ -17,7 +17,7 @@ import holdfast
 from holdfast.features.webhooks import store as subscriptions
 from holdfast.features.webhooks.deliver import Dispatcher
 from holdfast.features.webhooks.model import MAX_PAUSE, MIN_PAUSE, retry_delay
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import HoldfastError, NotFound
 from holdfast.kernel.net.outbound import WebhookLimits
 from holdfast.surfaces.http.metrics import Metrics

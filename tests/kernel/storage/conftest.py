@@ -13,8 +13,7 @@ import holdfast
 from engines import ENGINES, Postgres
 from holdfast.app import Holdfast
 from holdfast.kernel import timestamps
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Caller, Context
 from holdfast.kernel.storage.open_by_address import open_store
 from holdfast.kernel.storage.port import Store
 from holdfast.settings import Settings

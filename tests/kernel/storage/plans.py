@@ -13,7 +13,7 @@ import holdfast
 from engines import raw_connection
 from holdfast.app import Holdfast
 from holdfast.features.memories.store import SqlPart
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.postgres.engine import PLANNER_SETTINGS
 from holdfast.kernel.storage.postgres.engine import connect as connect_postgres
 from holdfast.kernel.storage.postgres.store import PostgresStore

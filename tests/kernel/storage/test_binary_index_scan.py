@@ -19,7 +19,7 @@ import holdfast
 from holdfast.app import Holdfast
 from holdfast.features.embeddings import store as vectors
 from holdfast.features.memories.store import EVERYTHING, Filter
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.sqlite.engine import SqliteStore
 from holdfast.kernel.storage.sqlite.vectors import MIN_MEASURED, signs_of
 from holdfast.kernel.vector import Embedding, Vector, unit_vector

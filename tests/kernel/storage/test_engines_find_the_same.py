@@ -13,7 +13,7 @@ from engines import Postgres
 from holdfast import Holdfast
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.text.words import query_words
 
 ME = Caller("ai:tester@here")

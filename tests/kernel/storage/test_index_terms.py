@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.storage import fts_tokens
+from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.index_terms import EMPTY_TERMS, PassageTerms, count_terms, decode_terms, encode_terms, pad
 from holdfast.kernel.text.passages import is_question, split_passages
 
@@ -57,10 +57,10 @@ def test_the_passages_of_a_text_are_read_as_they_were_cut(title: str, content: s
 @given(TEXTS, TEXTS, TAGS)
 def test_every_stem_is_counted_as_often_as_it_stands_in_a_passage(title: str, content: str, tags: str) -> None:
     found = decode_terms(encode_terms(title, content, tags))
-    anywhere = set(fts_tokens.index_tokens(f"{title} {content}")) | {"run", "a", "0", "1"}
+    anywhere = set(index_terms.index_tokens(f"{title} {content}")) | {"run", "a", "0", "1"}
     total = 0
     for line in found.passages:
-        stems = fts_tokens.index_tokens(content[line.begins : line.ends])
+        stems = index_terms.index_tokens(content[line.begins : line.ends])
         held = Counter(stems)
         assert {stem: line.stems.count(pad(stem)) for stem in anywhere} == {stem: held[stem] for stem in anywhere}
         assert line.stems.split() == stems
@@ -71,10 +71,10 @@ def test_every_stem_is_counted_as_often_as_it_stands_in_a_passage(title: str, co
 @given(TEXTS, TEXTS)
 def test_what_a_title_says_more_than_the_content_and_what_the_tags_say_are_labels(title: str, content: str) -> None:
     labels = Counter(decode_terms(encode_terms(title, content, '["first","second tag"]')).labels.split())
-    assert not Counter(fts_tokens.index_tokens('["first","second tag"]')) - labels
-    assert title in content or not Counter(fts_tokens.index_tokens(title)) - labels
+    assert not Counter(index_terms.index_tokens('["first","second tag"]')) - labels
+    assert title in content or not Counter(index_terms.index_tokens(title)) - labels
     without = decode_terms(encode_terms("", content, "[]")).labels.split()
-    assert {*without} <= {*fts_tokens.index_tokens(content)}
+    assert {*without} <= {*index_terms.index_tokens(content)}
 
 
 @given(st.lists(st.sampled_from(["run", "ru", "unru", "r"]), min_size=1, max_size=30))

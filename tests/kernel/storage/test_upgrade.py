@@ -29,7 +29,7 @@ from holdfast.kernel.storage.port import SearchTexts, Session, Store
 from holdfast.kernel.storage.postgres import open_store as postgres_open_store
 from holdfast.kernel.storage.sqlite import engine as sqlite_engine
 from holdfast.kernel.storage.sqlite import open_store as sqlite_open_store
-from holdfast.kernel.text import emoji
+from holdfast.kernel.text import words
 from holdfast.kernel.vector import Embedding, Vector, unit_vector
 
 LATEST = migrations.load_migrations(*sqlite_engine.FOLDERS)[-1].number
@@ -199,7 +199,7 @@ def test_emoji_that_were_kept_before_they_were_words_are_found_afterwards(
     with open_address(new_place()) as new, open_address(new_place()) as old:
         new.bulk_store(memories=said)
         with monkeypatch.context() as patch:
-            patch.setattr(emoji, "emoji_words", lambda text: [])
+            patch.setattr(words, "emoji_words", lambda text: [])
             encode_terms.cache_clear()
             old.bulk_store(memories=said)
         encode_terms.cache_clear()

@@ -14,10 +14,9 @@ from holdfast import Holdfast
 from holdfast.features.embeddings import store as vectors
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import EVERYTHING, Filter
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.journal.columns import content_hash
-from holdfast.kernel.journal.kinds import MEMORY
+from holdfast.kernel.journal.kinds import MEMORY, content_hash
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.storage.postgres.engine import STATEMENTS, PostgresSession, join_sql
 from holdfast.kernel.storage.postgres.vectors import INDEXED, MAX_EXACT

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.kernel.text.bigrams import HANGUL, UNSEGMENTED, index_bigrams, may_lack_blanks, terms
+from holdfast.kernel.text.words import HANGUL, UNSEGMENTED, index_bigrams, may_lack_blanks, terms
 
 LETTERS = re.findall(f"[{UNSEGMENTED}{HANGUL}]", "".join(map(chr, range(0x110000))))
 MIXED = st.text(st.characters(codec="utf-8") | st.sampled_from(LETTERS))

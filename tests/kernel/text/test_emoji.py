@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.text.emoji import emoji_words, to_emoji
+from holdfast.kernel.text.words import emoji_words, to_emoji
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from holdfast.features.ingest import segment
 from holdfast.features.recall import dates, query
 from holdfast.kernel import prompt
 from holdfast.kernel.storage.postgres import driver_errors
-from holdfast.kernel.text import bigrams, language, prompt_injection, secrets
+from holdfast.kernel.text import content_scan, language, words
 from holdfast.surfaces.install import targets
 from patterns import PAIRS, SOLE, Call, Pattern, find_module_patterns, find_written_patterns, offenders, strange_imports
 
@@ -59,13 +59,15 @@ BUILT: dict[Call, Callable[[], list[re.Pattern[str]]]] = {
     Call("features.recall.query", "rewrite_in_first_person"): lambda: made_by(
         lambda: query.rewrite_in_first_person("Did Ann Lee meet Bob?", ["Ann Lee", "Bob"])
     ),
-    Call("kernel.text.bigrams", "_patterns"): lambda: list(bigrams._patterns()),
-    Call("kernel.text.secrets", "_compile"): lambda: [secrets._compile(n) for n in range(len(secrets._PREFIXED))],
+    Call("kernel.text.words", "_patterns"): lambda: list(words._patterns()),
+    Call("kernel.text.content_scan", "_compile_prefixed"): lambda: [
+        content_scan._compile_prefixed(n) for n in range(len(content_scan._PREFIXED))
+    ],
     Call("features.ingest.segment", "_Parser._read_fenced"): lambda: made_by(
         lambda: list(segment.split_segments("````\ntext\n````\n"))
     ),
-    Call("kernel.text.prompt_injection", "_compile"): lambda: [
-        prompt_injection._compile(n) for n in range(len(prompt_injection._SIGNS))
+    Call("kernel.text.content_scan", "_compile_sign"): lambda: [
+        content_scan._compile_sign(n) for n in range(len(content_scan._SIGNS))
     ],
     Call("kernel.text.language", "_is_most"): lambda: made_by(lambda: language.detect_language("это просто текст")),
     Call("kernel.text.language", "detect_language"): lambda: made_by(

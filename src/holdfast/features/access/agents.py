@@ -10,8 +10,7 @@ from holdfast.features.memories import store as memories
 from holdfast.features.memories.store_memory import require_owner
 from holdfast.features.namespaces.policy_store import EVERYWHERE
 from holdfast.kernel import ids
-from holdfast.kernel.caller import validate_agent_id, validate_agent_type
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Context, validate_agent_id, validate_agent_type
 from holdfast.kernel.errors import Invalid, NotFound
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.features.people.person_namespace import ROOT
 from holdfast.features.people.principal import MAX_NAME
-from holdfast.kernel.caller import is_under
+from holdfast.kernel.context import is_under
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal.kinds import Kind, register_kind
 from holdfast.kernel.records import validate

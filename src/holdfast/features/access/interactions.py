@@ -20,8 +20,7 @@ from holdfast.features.memories import dedup
 from holdfast.features.namespaces import policy_store
 from holdfast.features.people.principal import validate_name
 from holdfast.kernel import ids
-from holdfast.kernel.caller import ALL_NAMESPACES, Caller
-from holdfast.kernel.context import Context, Progress
+from holdfast.kernel.context import ALL_NAMESPACES, Caller, Context, Progress
 from holdfast.kernel.errors import (
     BudgetExceeded,
     Conflict,

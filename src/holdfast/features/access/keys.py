@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.kernel.caller import ALL_NAMESPACES, Caller, Right, validate_agent_id
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import ALL_NAMESPACES, Caller, Context, Right, validate_agent_id
 from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 from holdfast.kernel.records import validate
 from holdfast.kernel.storage.port import Row, Session

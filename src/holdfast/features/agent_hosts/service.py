@@ -21,7 +21,7 @@ from holdfast.features.recall import budget
 from holdfast.features.recall.query import Query, parse_query
 from holdfast.features.recall.service import COMMON_STEMS, Hit, RecallRequest, recall
 from holdfast.kernel.context import Context
-from holdfast.kernel.storage import fts_tokens as tokens
+from holdfast.kernel.storage import index_terms as tokens
 
 MAX_HITS = 20
 MAX_CANDIDATES = 100

@@ -17,7 +17,7 @@ from holdfast.features.recall.service import Hit, RecallRequest, RecallResult, r
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.prompt_injection import find_injections
+from holdfast.kernel.text.content_scan import find_injections
 
 MAX_HITS = 50
 """Maximum number of packed hits."""

@@ -26,8 +26,8 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.taxonomy import with_ancestors
 from holdfast.kernel.text import token_count
+from holdfast.kernel.text.content_scan import find_injections
 from holdfast.kernel.text.language import DEFAULT_LANGUAGE, detect_language
-from holdfast.kernel.text.prompt_injection import find_injections
 from holdfast.kernel.timestamps import format_timestamp
 
 MAX_HITS = 20

@@ -22,7 +22,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.text import token_count
-from holdfast.kernel.text.prompt_injection import find_injections
+from holdfast.kernel.text.content_scan import find_injections
 from holdfast.kernel.timestamps import DAY, format_timestamp
 
 DEFAULT_BUDGET = 1500

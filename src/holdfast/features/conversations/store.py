@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
 from holdfast.features.people.store import list_all_names, list_names
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.journal.kinds import load_memory
 from holdfast.kernel.records.memory import Memory

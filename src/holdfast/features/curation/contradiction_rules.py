@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from holdfast.kernel.text.bigrams import terms
 from holdfast.kernel.text.sentences import split_sentences
-from holdfast.kernel.text.words import STOP
+from holdfast.kernel.text.words import STOP, terms
 
 ContradictionKind = Literal["negation", "opposite", "number", "date", "model"]
 MIN_SUBJECT_OVERLAP = 0.6

@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from math import sqrt
 from typing import NamedTuple
 
-from holdfast.kernel.text.bigrams import terms
 from holdfast.kernel.text.sentences import split_sentences
-from holdfast.kernel.text.words import STOP
+from holdfast.kernel.text.words import STOP, terms
 
 EARLY_BONUS = 0.35
 """Weight bonus of the first sentence over the last."""

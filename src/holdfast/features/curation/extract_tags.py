@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from holdfast.kernel.text.bigrams import UNSEGMENTED, may_lack_blanks
-from holdfast.kernel.text.words import STOP, fold_name, split_words, strip_invisible
+from holdfast.kernel.text.words import STOP, UNSEGMENTED, fold_name, may_lack_blanks, split_words, strip_invisible
 
 MAX_TAGS = 8
 MIN_LETTERS = 3

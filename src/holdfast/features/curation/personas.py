@@ -30,15 +30,13 @@ from holdfast.features.reflections.model import with_origin
 from holdfast.kernel import ids
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, NotFound, VersionConflict
-from holdfast.kernel.journal.columns import content_hash
-from holdfast.kernel.journal.kinds import MEMORY
+from holdfast.kernel.journal.kinds import MEMORY, content_hash
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory, Scope
 from holdfast.kernel.records.validate import Draft, memory_from_draft
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.bigrams import may_lack_blanks
-from holdfast.kernel.text.words import fold_name, query_words
+from holdfast.kernel.text.words import fold_name, may_lack_blanks, query_words
 
 MAX_SOURCES = 20
 MAX_CANDIDATES = 200

@@ -4,8 +4,8 @@ from array import array
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from holdfast.kernel.text import secrets
-from holdfast.kernel.text.prompt_injection import find_injections
+from holdfast.kernel.text import content_scan
+from holdfast.kernel.text.content_scan import find_injections
 from holdfast.kernel.text.similarity import (
     Relation,
     compare_titled,
@@ -78,7 +78,7 @@ class FindingCounter:
     def add(self, example: Example, number: int = 1) -> None:
         self.count += number
         if len(self._examples) < MAX_EXAMPLES:
-            self._examples.append(example._replace(what=secrets.redact_text(example.what)[0]))
+            self._examples.append(example._replace(what=content_scan.redact_text(example.what)[0]))
 
     def build_finding(self) -> Finding:
         return Finding(self.count, tuple(self._examples))
@@ -101,7 +101,7 @@ class TextCollection:
         self.total += 1
         if self.total > MAX_TEXTS:
             return
-        if kinds := {secret.kind for secret in secrets.find_secrets(f"{text.title}\n{text.content}")}:
+        if kinds := {secret.kind for secret in content_scan.find_secrets(f"{text.title}\n{text.content}")}:
             self.secrets.add(Example((text.id,), ", ".join(sorted(kinds))))
         if signs := find_injections(f"{text.title}\n{text.content}"):
             self.untrusted.add(Example((text.id,), ", ".join(signs)))

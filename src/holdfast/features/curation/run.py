@@ -20,11 +20,10 @@ from holdfast.features.curation import store as curation
 from holdfast.features.llm import store as llm_store
 from holdfast.features.memories import store as memories
 from holdfast.kernel import ids
-from holdfast.kernel.caller import is_under
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Context, is_under
 from holdfast.kernel.errors import CuratorBusy, HoldfastError, OperationCancelled, StoreError
 from holdfast.kernel.journal import journal
-from holdfast.kernel.journal.columns import content_hash
+from holdfast.kernel.journal.kinds import content_hash
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory

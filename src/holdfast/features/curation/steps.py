@@ -18,14 +18,13 @@ from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
 from holdfast.features.recall import fts_query
 from holdfast.kernel.context import Context
-from holdfast.kernel.journal.columns import content_hash, search_columns
-from holdfast.kernel.journal.kinds import MEMORY
+from holdfast.kernel.journal.kinds import MEMORY, content_hash, search_columns
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.link import Relation
 from holdfast.kernel.records.memory import Citation, Memory
 from holdfast.kernel.records.validate import Draft
-from holdfast.kernel.text import minhash
+from holdfast.kernel.storage.index_terms import find_matches, memory_hashes
 from holdfast.kernel.text.cluster import jaccard
 from holdfast.kernel.text.similarity import Similarity, compare_titled
 from holdfast.kernel.text.words import query_words, split_words
@@ -96,7 +95,7 @@ def _find_candidates(run: CuratorRun, memory: Memory) -> list[Memory]:
     which, now = Filter(namespace=memory.namespace), run.ctx.now()
     telling = sorted(query_words(memory.content), key=lambda word: (-len(word), word))[:MAX_QUERY_WORDS]
     with run.ctx.reading() as session:
-        found = minhash.find_matches(session, minhash.memory_hashes(memory, search_columns(memory)["parsed"])).all
+        found = find_matches(session, memory_hashes(memory, search_columns(memory)["parsed"])).all
         if telling:
             words = fts_query.plan_query(session, telling)
             hits = fts_query.find_matches(session, run.ctx.caller, words, which, now, limit=MAX_CANDIDATES)

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import EVERYTHING, TEXT_UPPER_BOUND, Filter
 from holdfast.kernel import ids
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.journal.kinds import load_memory
 from holdfast.kernel.records.memory import Memory

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.features.memories.store import EVERYTHING, Filter, filter_clauses
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.cosine import cosines
-from holdfast.kernel.journal.columns import content_hash
+from holdfast.kernel.journal.kinds import content_hash
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Row, Session, SqlPart
 from holdfast.kernel.vector import Embedding, Vector, check_dimension

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter, View
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.records.link import Link, Relation
 from holdfast.kernel.records.memory import State
 from holdfast.kernel.storage.port import Session, SqlPart

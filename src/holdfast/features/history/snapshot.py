@@ -11,10 +11,9 @@ from msgspec.structs import replace
 
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter, scope_params
-from holdfast.kernel.caller import Caller, is_under
+from holdfast.kernel.context import Caller, is_under
 from holdfast.kernel.journal import checkpoint, journal, transaction
-from holdfast.kernel.journal.columns import content_hash
-from holdfast.kernel.journal.kinds import MEMORY
+from holdfast.kernel.journal.kinds import MEMORY, content_hash
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import NO_END

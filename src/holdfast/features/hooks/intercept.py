@@ -9,8 +9,7 @@ import msgspec
 
 from holdfast.features.hooks.service import HookContext, HookRunner, require_agreement
 from holdfast.features.memories import store as memories
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Context, Progress
+from holdfast.kernel.context import Caller, Context, Progress
 from holdfast.kernel.errors import HoldfastError, HookDenied, Invalid
 from holdfast.kernel.records.validate import normalize_name
 from holdfast.kernel.registry.operation import Operation, Request

@@ -26,8 +26,7 @@ from holdfast.features.hooks.model import (
 )
 from holdfast.features.tasks import subprocess_runner
 from holdfast.features.tasks.worker import SECRET_VARIABLES
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Caller, Context
 from holdfast.kernel.errors import HookConfirmationRequired, HookDenied
 from holdfast.kernel.net.deadline import run_within
 from holdfast.kernel.registry.stages import Stage

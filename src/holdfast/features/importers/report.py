@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from holdfast.features.importers.model import Problem
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.validate import Draft
-from holdfast.kernel.text import secrets
+from holdfast.kernel.text import content_scan
 
 MAX_PROBLEMS = 200
 """Listed problems; further ones are only counted."""
@@ -90,4 +90,4 @@ class Report:
 
 def _sample_text(text: str) -> str:
     """Beginning of a text, with secrets redacted."""
-    return secrets.redact_text(text[: 10 * MAX_SAMPLE_CHARS])[0][:MAX_SAMPLE_CHARS]
+    return content_scan.redact_text(text[: 10 * MAX_SAMPLE_CHARS])[0][:MAX_SAMPLE_CHARS]

@@ -27,10 +27,9 @@ from holdfast.kernel.cosine import cosines
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import EmbedderFailed
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.storage import fts_tokens
-from holdfast.kernel.storage.index_terms import encode_terms
+from holdfast.kernel.storage import index_terms
+from holdfast.kernel.storage.index_terms import encode_terms, find_matches, text_hashes
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text import minhash
 from holdfast.kernel.text.similarity import Similarity, compare_titled
 from holdfast.kernel.text.words import query_words
 from holdfast.kernel.vector import Vector
@@ -246,7 +245,7 @@ class Planner:
     def _find_rare_words(self, session: Session, pieces: Sequence[Piece]) -> dict[int, list[str]]:
         """Find the rarest stored words of each piece, few enough for a fast lookup."""
         words = {piece.place: sorted(query_words(piece.text), key=len)[-MAX_LOOKUP_WORDS:] for piece in pieces}
-        stems = {word: fts_tokens.stems(word) for many in words.values() for word in many}
+        stems = {word: index_terms.stems(word) for many in words.values() for word in many}
         held_by = session.document_frequencies([stem for many in stems.values() for stem in many], session.newest_row())
         counts = {word: min((held_by.get(stem, 0) for stem in many), default=0) for word, many in stems.items()}
         return {
@@ -258,8 +257,8 @@ class Planner:
 
     def _find_by_words(self, session: Session, piece: Piece, rare: Sequence[str]) -> list[Memory]:
         """Find possible duplicates in the namespace by MinHash bands and by rare words."""
-        sought = minhash.text_hashes(self._namespace, encode_terms(piece.title, piece.text, "[]"))
-        shared = minhash.find_matches(session, sought)
+        sought = text_hashes(self._namespace, encode_terms(piece.title, piece.text, "[]"))
+        shared = find_matches(session, sought)
         same = find_same_text_ids(self._ctx, session, sought, shared, self._ctx.now())
         found = self._read_memories(session, [*same[:MAX_CANDIDATES], *shared.near[:MAX_CANDIDATES]])
         if not rare:

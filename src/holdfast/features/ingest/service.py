@@ -39,8 +39,7 @@ from holdfast.kernel import ids
 from holdfast.kernel.compressed_list import CompressedList
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, Invalid, StoreError
-from holdfast.kernel.journal.columns import content_hash
-from holdfast.kernel.journal.kinds import LINK, MEMORY
+from holdfast.kernel.journal.kinds import LINK, MEMORY, content_hash
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.link import Link

@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import EVERYTHING
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.port import Session
 
 

@@ -15,8 +15,7 @@ from holdfast.features.memories.store_memory import require_write_access, store_
 from holdfast.features.memories.update_memory import write_update
 from holdfast.features.people.principal import validate_name
 from holdfast.features.people.store import list_names
-from holdfast.kernel.caller import is_under
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Context, is_under
 from holdfast.kernel.errors import Invalid, NotFound
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.memory import Memory

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from holdfast.features.learning.lesson_rules import Score
 from holdfast.features.people.store import list_all_names, list_names
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.port import Session, SqlPart
 
 

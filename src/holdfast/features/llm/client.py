@@ -17,7 +17,7 @@ from holdfast.kernel.errors import Invalid, ModelFailed
 from holdfast.kernel.language_model import Completion, Model
 from holdfast.kernel.model_allowance import estimate_tokens
 from holdfast.kernel.prompt import Material, Prompt
-from holdfast.kernel.text import secrets
+from holdfast.kernel.text import content_scan
 from holdfast.kernel.text import token_count as tokens
 
 __all__ = ["Material", "ModelAnswer", "NoAnswer", "Task", "ask_model"]
@@ -79,7 +79,7 @@ def ask_model(ctx: Context, task: Task[T], material: Sequence[Material]) -> Mode
 
 def _redact_material(one: Material) -> Material:
     """Redact secrets from a material, whatever the namespace policy: no model needs them."""
-    return one if one.trusted else one._replace(text=secrets.redact_text(one.text)[0])
+    return one if one.trusted else one._replace(text=content_scan.redact_text(one.text)[0])
 
 
 @cache
@@ -141,7 +141,9 @@ class _ModelCall(Generic[T]):
             answer = _parse_answer(completion.text, self._task.answer)
         except Invalid as error:
             self._record(id, self._usage(used, "unfit"))
-            return _RejectedAnswer(secrets.redact_text(completion.text)[0], secrets.redact_text(error.message)[0])
+            return _RejectedAnswer(
+                content_scan.redact_text(completion.text)[0], content_scan.redact_text(error.message)[0]
+            )
         self._record(id, self._usage(used, "answered"), answer)
         return ModelAnswer(answer, completion.model, cached=False)
 
@@ -177,8 +179,8 @@ def _parse_answer(text: str, answer: type[T]) -> T:
     given = prompts.parse_answer(text, answer)
     plain = msgspec.to_builtins(given)
     return (
-        prompts.parse_answer(prompts.encode_answer(secrets.redact_value(plain)), answer)
-        if secrets.find_in_value("", plain)
+        prompts.parse_answer(prompts.encode_answer(content_scan.redact_value(plain)), answer)
+        if content_scan.find_in_value("", plain)
         else given
     )
 

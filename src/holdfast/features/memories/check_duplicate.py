@@ -7,8 +7,7 @@ from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.memories.store import EVERYTHING, Filter
 from holdfast.features.recall import fts_query
 from holdfast.kernel.context import Context
-from holdfast.kernel.journal.columns import content_hash
-from holdfast.kernel.journal.kinds import load_memory
+from holdfast.kernel.journal.kinds import content_hash, load_memory
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session

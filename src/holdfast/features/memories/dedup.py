@@ -19,14 +19,21 @@ from holdfast.features.recall import recall_store
 from holdfast.features.recall.recall_log import RecallLog
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import AmbiguousId, NotFound, SecretRefused
-from holdfast.kernel.journal.columns import search_columns
+from holdfast.kernel.journal.kinds import search_columns
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import TIERS, Memory
 from holdfast.kernel.records.validate import Draft
-from holdfast.kernel.storage.index_terms import encode_terms
+from holdfast.kernel.storage.index_terms import (
+    MAX_PER_BAND,
+    HashMatches,
+    encode_terms,
+    find_matches,
+    memory_hashes,
+    text_hashes,
+)
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text import minhash, secrets
+from holdfast.kernel.text import content_scan
 from holdfast.kernel.text.similarity import (
     Relation,
     Similarity,
@@ -87,8 +94,8 @@ def find_duplicates(ctx: Context, write: Transaction, draft: Memory) -> DedupRes
     """Check a new memory against the visible ones: exact duplicates, near-duplicates, then echoes of recalls."""
     if draft.kind == "conversation":
         return DedupResult()
-    numbers = minhash.memory_hashes(draft, search_columns(draft)["parsed"])
-    shared = minhash.find_matches(write.session, numbers)
+    numbers = memory_hashes(draft, search_columns(draft)["parsed"])
+    shared = find_matches(write.session, numbers)
     same = find_same_text_ids(ctx, write.session, numbers, shared, write.now)
     if duplicate := _find_exact_duplicate(ctx, write, draft, same):
         return DedupResult("restated", (duplicate,))
@@ -145,7 +152,7 @@ def find_similar(
     now = ctx.now()
     found = {one.id: one for one in check_duplicate.find_candidates(ctx, session, title, content, namespace)}
     if namespace is not None:
-        shared = minhash.find_matches(session, minhash.text_hashes(namespace, encode_terms(title, content, "[]"))).all
+        shared = find_matches(session, text_hashes(namespace, encode_terms(title, content, "[]"))).all
         found |= memories.by_ids(session, ctx.caller, shared, now)
     cosines: dict[str, float] = {}
     if vector is not None:
@@ -160,10 +167,10 @@ def find_similar(
 
 
 def find_same_text_ids(
-    ctx: Context, session: Session, numbers: Sequence[int], shared: minhash.HashMatches, now: int
+    ctx: Context, session: Session, numbers: Sequence[int], shared: HashMatches, now: int
 ) -> list[str]:
     """Ids of memories with identical text, oldest first; if there are many, all that the caller may see."""
-    if len(shared.identical) < minhash.MAX_PER_BAND:
+    if len(shared.identical) < MAX_PER_BAND:
         return shared.identical
     return memories.list_same_text(session, ctx.caller, numbers, now)
 
@@ -341,15 +348,15 @@ def _searchable_value(name: str, value: Any) -> Any:
 
 def _redact_value(name: str, value: Any) -> Any:
     if name == "citations":
-        return tuple(replace(one, uri=secrets.redact_text(one.uri)[0]) for one in value)
-    return secrets.redact_value(value)
+        return tuple(replace(one, uri=content_scan.redact_text(one.uri)[0]) for one in value)
+    return content_scan.redact_value(value)
 
 
 def list_secret_kinds(ctx: Context, memory: Memory) -> list[str]:
     """The kinds of secrets in a memory; empty if its namespace allows secrets."""
     given = {name: _searchable_value(name, getattr(memory, name)) for name in _TEXT_FIELDS}
     kinds = dict.fromkeys(
-        one.secret.kind for name, value in given.items() for one in secrets.find_in_value(name, value)
+        one.secret.kind for name, value in given.items() for one in content_scan.find_in_value(name, value)
     )
     if not kinds:
         return []
@@ -361,7 +368,9 @@ def filter_secrets(session: Session, namespace: str, given: dict[str, Any]) -> t
     """Apply a namespace's secret policy to fields; return them with the secrets found."""
     validate.foreign_json("metadata", given.get("metadata"))  # rejects nesting that is too deep to walk
     found = [
-        place for name, value in given.items() for place in secrets.find_in_value(name, _searchable_value(name, value))
+        place
+        for name, value in given.items()
+        for place in content_scan.find_in_value(name, _searchable_value(name, value))
     ]
     if not found:
         return given, SecretsFound()
@@ -379,11 +388,11 @@ def filter_secrets(session: Session, namespace: str, given: dict[str, Any]) -> t
     return given, SecretsFound()
 
 
-def _describe_place(one: secrets.SecretLocation) -> dict[str, Any]:
+def _describe_place(one: content_scan.SecretLocation) -> dict[str, Any]:
     return {"field": one.field, "kind": one.secret.kind, "start": one.secret.start, "end": one.secret.end}
 
 
-def _format_refusal(found: list[secrets.SecretLocation]) -> str:
+def _format_refusal(found: list[content_scan.SecretLocation]) -> str:
     first = found[0]
     more = f", and {len(found) - 1} more" if len(found) > 1 else ""
     return (

@@ -11,10 +11,9 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.storage import fts_tokens
+from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text import emoji
-from holdfast.kernel.text.words import MAX_TERMS, split_words
+from holdfast.kernel.text.words import MAX_TERMS, emoji_words, split_words
 
 _NAMESPACE_FIELDS = ("namespace", "under", "as_agent")
 
@@ -35,16 +34,16 @@ def search(ctx: Context, session: Session, query: str | None, which: Filter, *, 
         return memories.select(
             session, ctx.caller, normalize_filter(which), ctx.now(), order="by_creation", limit=limit
         )
-    words = list(dict.fromkeys((*split_words(query), *emoji.emoji_words(query))))[:MAX_TERMS]
+    words = list(dict.fromkeys((*split_words(query), *emoji_words(query))))[:MAX_TERMS]
     if not words:
         return []
     which = normalize_filter(which)
     hits = memories.search_words(session, ctx.caller, words, which, ctx.now(), limit=limit, match_all=True)
     found = [hit.id for hit in hits]
     if len(found) < limit:
-        stems = {stem for word in words for stem in fts_tokens.stems(word)}
+        stems = {stem for word in words for stem in index_terms.stems(word)}
         lost = [
-            one.memory for one in list_lost_contents(ctx, session) if stems <= set(fts_tokens.index_tokens(one.text))
+            one.memory for one in list_lost_contents(ctx, session) if stems <= set(index_terms.index_tokens(one.text))
         ]
         allowed = (
             {row.id for row in candidates.read_rows(session, ctx.caller, lost, which, ctx.now())} if lost else set()

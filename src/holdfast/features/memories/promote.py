@@ -8,8 +8,7 @@ from holdfast.features.memories.dedup import filter_memory_secrets
 from holdfast.features.memories.store_memory import require_free_title, require_write_access
 from holdfast.features.memories.update_memory import raise_tier, write_update
 from holdfast.features.reflections.depth import check_depth
-from holdfast.kernel.caller import is_under
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Context, is_under
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.records import validate

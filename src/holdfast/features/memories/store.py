@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from holdfast.features.access.model import Grant
 from holdfast.kernel import ids
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import AmbiguousId, NotFound
 from holdfast.kernel.journal.kinds import load_memory
 from holdfast.kernel.records.memory import Kind, Memory, Tier

@@ -11,7 +11,7 @@ from holdfast.features.reflections.invalidation_store import StaleReason
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.prompt_injection import find_injections
+from holdfast.kernel.text.content_scan import find_injections
 from holdfast.kernel.timestamps import format_timestamp
 
 ConfidenceTier = Literal["confirmed", "likely", "ambiguous"]

@@ -14,8 +14,7 @@ from holdfast.features.reflections.service import (
     plan_reflection,
     write_reflection,
 )
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Caller, Context
 from holdfast.kernel.errors import Conflict, Forbidden, NotFound
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate

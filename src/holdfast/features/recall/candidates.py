@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from holdfast.features.memories.store import Filter, filter_clauses
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.index_terms import IndexTerms, count_terms, decode_terms
 from holdfast.kernel.storage.port import Session
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from holdfast.features.memories.store import Filter
 from holdfast.features.recall.candidates import Row
 from holdfast.features.recall.query import Query
-from holdfast.kernel.storage import fts_tokens
+from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.index_terms import IndexTerms
 from holdfast.kernel.text.passages import ends_in_question_mark, parse_head, split_passages
 from holdfast.kernel.text.terms import FILLER
@@ -22,7 +22,7 @@ MIN_HEAD = len("A: ")
 
 
 def _stems(words: str) -> frozenset[str]:
-    return frozenset(fts_tokens.stems(words))
+    return frozenset(index_terms.stems(words))
 
 
 QUESTION_WORDS = _stems("how what when where which who whom whose why")
@@ -84,12 +84,12 @@ def _is_question(prompt: IndexTerms, *, english: bool) -> bool:
 @lru_cache(maxsize=2)
 def _read_query_words(text: str, *, english: bool) -> QueryWords:
     found = split_passages(text)
-    in_order = [stem for one in found for stem in fts_tokens.index_tokens(text[one.start : one.end])]
+    in_order = [stem for one in found for stem in index_terms.index_tokens(text[one.start : one.end])]
     asks = ends_in_question_mark(text) or (english and _begins_as_question(in_order))
     return QueryWords(
-        stems=frozenset(fts_tokens.index_tokens(text)),
+        stems=frozenset(index_terms.index_tokens(text)),
         in_order=in_order,
-        head_stems=frozenset(fts_tokens.index_tokens(parse_head(text).speaker or "")),
+        head_stems=frozenset(index_terms.index_tokens(parse_head(text).speaker or "")),
         head_length=found[0].start if found else 0,
         english=english,
         is_yes_or_no=asks and not (english and _first_two_stems(in_order)[0] in QUESTION_WORDS),

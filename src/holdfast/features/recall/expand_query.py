@@ -17,7 +17,7 @@ from holdfast.features.recall import fts_query
 from holdfast.features.recall.expansion_rules import MAX_TERMS, find_expansion_terms
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.storage.fts_tokens import stems
+from holdfast.kernel.storage.index_terms import stems
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.idf import word_weights
 from holdfast.kernel.text.words import query_words, split_words

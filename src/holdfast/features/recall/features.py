@@ -23,7 +23,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.cosine import cosines
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.storage import fts_tokens
+from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.index_terms import IndexTerms, count_terms, has_question, pad
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.vector import Embedding
@@ -128,7 +128,7 @@ class Candidates(NamedTuple):
 
 def map_stems(words: Sequence[str]) -> dict[str, str]:
     """Map each stem to a word that has it."""
-    return {stem: word for word in words for stem in fts_tokens.stems(word)}
+    return {stem: word for word in words for stem in index_terms.stems(word)}
 
 
 def find_speakers(reader: Reader, query: Query) -> set[str]:
@@ -463,7 +463,7 @@ def _read_scope(
         last_row=last_row,
         document_counts=document_counts,
     )
-    people = {stem for name in speakers for stem in fts_tokens.stems(name)}
+    people = {stem for name in speakers for stem in index_terms.stems(name)}
     events = tuple((event, frozenset(map_stems(event.words))) for event in query.events)
     return ranking.Scope(*counts, names=frozenset(people & set(stems)), speakers=speakers, events=events)
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.features.memories.store import Filter, FullTextHit, search_words
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.storage import fts_tokens
+from holdfast.kernel.context import Caller
+from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.port import Session
 
 ROW_BUDGET = 5000
@@ -38,7 +38,7 @@ def plan_query(
     if last_row <= 2 * ROW_BUDGET:
         return FtsPlan(tuple(words))
     budget = int(ROW_BUDGET * VECTOR_BUDGET_SHARE) if beside_vectors else ROW_BUDGET
-    stems = {word: fts_tokens.stems(word) for word in words}
+    stems = {word: index_terms.stems(word) for word in words}
     held_by = session.document_frequencies([stem for many in stems.values() for stem in many], last_row)
     counts = {word: min((held_by.get(stem, 0) for stem in many), default=0) for word, many in stems.items()}
     rarest = sorted((word for word in words if counts[word]), key=counts.__getitem__)

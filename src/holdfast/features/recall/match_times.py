@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from holdfast.features.memories.store import Filter, filter_clauses
 from holdfast.features.recall import fts_query
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.storage import fts_tokens
+from holdfast.kernel.context import Caller
+from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.port import Session
 
 MAX_MATCHES = fts_query.ROW_BUDGET
@@ -29,4 +29,4 @@ def find_match_times(
 
 def _count_documents(word: str, plan: fts_query.FtsPlan) -> int:
     """Return in how many memories a word occurs, as far as counted."""
-    return min((plan.document_counts.get(stem, 0) for stem in fts_tokens.stems(word)), default=0)
+    return min((plan.document_counts.get(stem, 0) for stem in index_terms.stems(word)), default=0)

@@ -7,10 +7,8 @@ from functools import cache
 from typing import NamedTuple
 
 from holdfast.features.recall.dates import MAX_READ, Event, Period, find_events, find_periods
-from holdfast.kernel.text import emoji
-from holdfast.kernel.text.bigrams import terms
 from holdfast.kernel.text.passages import ROLES
-from holdfast.kernel.text.words import STOP, strip_invisible
+from holdfast.kernel.text.words import STOP, emoji_words, strip_invisible, terms
 
 MAX_WORDS = 64
 _PART_OF_NAME = re.compile(r"[^\s_.,'’-]{2,}")
@@ -102,7 +100,7 @@ class Query(NamedTuple):
 def parse_query(text: str, now: int, utc_offset: int = 0) -> Query:
     """Parse a query. In English, common words are dropped unless there are no others."""
     plain = unicodedata.normalize("NFC", strip_invisible(text))
-    found = list(dict.fromkeys((*terms(plain), *_CHARACTER.findall(plain), *emoji.emoji_words(plain))))
+    found = list(dict.fromkeys((*terms(plain), *_CHARACTER.findall(plain), *emoji_words(plain))))
     english = is_english(found, all(map(str.isascii, found)))
     common = STOP.union(map(str.lower, _CONTRACTION.findall(plain))) if english else frozenset()
     words = [word for word in found if word not in common] or found

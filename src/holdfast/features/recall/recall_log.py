@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from holdfast.features.recall.ranking import RankedMemory
 from holdfast.features.recall.recall_store import HitRecord, RecallRecord
-from holdfast.kernel.text import secrets
+from holdfast.kernel.text import content_scan
 from holdfast.kernel.timestamps import DAY
 
 MIN_DAYS = 1
@@ -24,7 +24,7 @@ class PendingRecall(NamedTuple):
 
     def to_record(self, *, with_question: bool) -> RecallRecord:
         """Build the record to store, with or without the query; secrets are always redacted."""
-        question = secrets.redact_text(self.question)[0] if with_question else None
+        question = content_scan.redact_text(self.question)[0] if with_question else None
         return RecallRecord(self.id, self.asked_at, self.agent, question, list(map(_to_hit_record, self.hits)))
 
 

@@ -11,9 +11,9 @@ from holdfast.features.memories.store import Filter
 from holdfast.features.recall import ranking
 from holdfast.features.recall.candidates import Row
 from holdfast.kernel.context import Context
-from holdfast.kernel.journal.columns import content_hash, search_columns
+from holdfast.kernel.journal.kinds import content_hash, search_columns
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.storage import fts_tokens
+from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.index_terms import decode_terms
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.vector import Embedding
@@ -102,7 +102,7 @@ def _make_weigher(session: Session, stems: Sequence[str]) -> Callable[[Memory], 
     )
 
     def weigh_memory(memory: Memory) -> float:
-        held = fts_tokens.index_tokens(f"{memory.title} {memory.content} {' '.join(memory.tags)}")
+        held = index_terms.index_tokens(f"{memory.title} {memory.content} {' '.join(memory.tags)}")
         return sum(weights[stem] for stem in weights.keys() & set(held))
 
     return weigh_memory

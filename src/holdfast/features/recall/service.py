@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.features.embeddings import service as embedding_service
 from holdfast.features.embeddings import store as embedding_store
-from holdfast.features.embeddings.service import MAX_FRESH
+from holdfast.features.embeddings.service import MAX_FRESH, QueryEmbedding
 from holdfast.features.embeddings.store import REPLY, DueMemory, PassageEmbedding
 from holdfast.features.history.snapshot import Snapshot, open_snapshot
 from holdfast.features.memories import store as memories
@@ -30,7 +30,6 @@ from holdfast.features.recall.features import (
     find_speakers,
     read_channel,
 )
-from holdfast.features.recall.prefetch import QueryEmbedding
 from holdfast.features.recall.query import Query, find_asked_speakers, parse_query, rewrite_in_first_person
 from holdfast.features.recall.recall_log import PendingRecall, RecallLog
 from holdfast.features.recall.recall_snapshot import NO_PAST, PastCandidates
@@ -40,7 +39,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import EmbedderFailed
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.storage import fts_tokens
+from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.index_terms import terms_of_line
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.words import STOP
@@ -48,7 +47,7 @@ from holdfast.kernel.vector import Embedding
 
 OVERSAMPLING = 2
 """Rank this many times the requested number, because duplicates are dropped afterwards."""
-COMMON_STEMS = frozenset(stem for word in STOP for stem in fts_tokens.stems(word))
+COMMON_STEMS = frozenset(stem for word in STOP for stem in index_terms.stems(word))
 """Stems that are ignored when two memories are compared."""
 MIN_SHARED_WORDS = 5
 """Fewer distinctive words never make two memories duplicates."""
@@ -343,7 +342,7 @@ def _add_conflict_losers(reader: Reader, prepared: PreparedQuery) -> PreparedQue
     lost_texts = {
         one.memory: one.text
         for one in lost
-        if one.memory not in known and query_stems & set(fts_tokens.index_tokens(one.text))
+        if one.memory not in known and query_stems & set(index_terms.index_tokens(one.text))
     }
     rows = (
         candidates.read_rows(reader.session, reader.ctx.caller, list(lost_texts), reader.filter, reader.now)
@@ -389,7 +388,7 @@ def build_hits(
 def find_matched_words(memory: Memory, stems: Sequence[str], query_text: str) -> list[str]:
     """List the query words that a memory contains, as written in it."""
     text = "\n".join((memory.title, memory.content, *memory.tags))
-    found = fts_tokens.matching_words(query_text, stems) | fts_tokens.matching_words(text, stems)
+    found = index_terms.matching_words(query_text, stems) | index_terms.matching_words(text, stems)
     return list(dict.fromkeys(word for stem in stems for word in found.get(stem, [stem])))
 
 

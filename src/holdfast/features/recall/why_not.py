@@ -28,7 +28,7 @@ from holdfast.features.recall.service import (
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text import emoji
+from holdfast.kernel.text.words import to_emoji
 from holdfast.kernel.timestamps import format_timestamp
 from holdfast.kernel.vector import Embedding
 
@@ -248,11 +248,9 @@ def _explain_lexical_miss(prepared: PreparedQuery, terms: Sequence[str]) -> Reas
     if not words:
         return Reason("no_words", "The query has no words to search for.")
     if not terms:
-        return Reason(
-            "no_words", f"It contains none of the query words: {', '.join(map(emoji.to_emoji, words.values()))}."
-        )
+        return Reason("no_words", f"It contains none of the query words: {', '.join(map(to_emoji, words.values()))}.")
     plan, words_held = prepared.lexical.plan, [words[stem] for stem in terms]
-    held = list(map(emoji.to_emoji, words_held))
+    held = list(map(to_emoji, words_held))
     if not {*plan.rare, *plan.common}.intersection(words_held):
         return Reason("common_words", f"It contains only query words that are too common: {', '.join(held)}.")
     others = prepared.lexical.breadth.lexical

@@ -22,7 +22,7 @@ from holdfast.features.reflections.invalidation import (
     invalidation_id,
 )
 from holdfast.features.reflections.pending_expiry import MAX_HOPS, VirtualInvalidation
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.storage.port import Session, SqlPart
 

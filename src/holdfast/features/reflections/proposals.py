@@ -13,7 +13,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, NotFound
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.storage.fts_tokens import index_tokens
+from holdfast.kernel.storage.index_terms import index_tokens
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.cluster import Group, find_groups
 from holdfast.kernel.text.words import STOP, split_words

@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 
 from holdfast.features.people.store import list_all_names, list_names
 from holdfast.features.runs.phases import Phase, Run, RunState
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.storage.port import Row, Session, SqlPart
 

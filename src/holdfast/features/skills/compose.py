@@ -17,8 +17,7 @@ from holdfast.features.skills.reflection_store import ReflectionScope, Reflectio
 from holdfast.features.skills.relevance import Relevance, score_relevance
 from holdfast.features.skills.service import Staleness
 from holdfast.features.skills.store import SkillEntry
-from holdfast.kernel.caller import is_under
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Context, is_under
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text import token_count

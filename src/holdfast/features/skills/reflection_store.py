@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from holdfast.features.memories.store import visibility_clauses
 from holdfast.features.reflections import pending_expiry
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.port import Session, SqlPart
 from holdfast.kernel.timestamps import DAY
 from holdfast.kernel.vector import Embedding

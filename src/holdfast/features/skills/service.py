@@ -40,7 +40,7 @@ from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.merge import canonical_json
-from holdfast.kernel.storage import fts_tokens
+from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.words import query_words
 from holdfast.kernel.timestamps import format_timestamp
@@ -224,9 +224,9 @@ def list_skills(ctx: Context, session: Session, under: str | None, query: str | 
 
 def _rank_skills(among: list[SkillEntry], query: str, now: int) -> list[SkillEntry]:
     """Rank by the words of name and description; rare words weigh more, a name counts like a title."""
-    stems = fts_tokens.stems(" ".join(query_words(query)))
+    stems = index_terms.stems(" ".join(query_words(query)))
     entries_by_id = {one.version.id: one for one in among}
-    words = {id: _count_stems(one.version, stems, fts_tokens.index_tokens) for id, one in entries_by_id.items()}
+    words = {id: _count_stems(one.version, stems, index_terms.index_tokens) for id, one in entries_by_id.items()}
     document_counts = {stem: sum(stem in found[0] or stem in found[1] for found in words.values()) for stem in stems}
     lengths = [length for _, _, length in words.values()]
     scope = ranking.Scope(len(among), sum(lengths) / (len(lengths) or 1), document_counts, {})

@@ -19,7 +19,7 @@ from holdfast.features.skills.model import (
     signed_text,
     skill_id,
 )
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import AmbiguousId, Invalid, NotFound, StoreDamaged
 from holdfast.kernel.journal import signer
 from holdfast.kernel.journal.journal import Entry, JournalFault

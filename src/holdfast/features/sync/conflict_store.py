@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from holdfast.features.memories.store import visibility_clauses
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.journal.conflicts import EMPTY_STATE, put_record_conflicts
 from holdfast.kernel.journal.kinds import KINDS, MEMORY, Kind

@@ -16,10 +16,9 @@ from holdfast.features.people.principal import PRINCIPAL
 from holdfast.features.reflections.invalidation import INVALIDATION, Invalidation
 from holdfast.features.skills import store as skills
 from holdfast.features.skills.model import SkillVersion
-from holdfast.features.transfer import local_tables, schema_v1
+from holdfast.features.transfer import local_tables, memory_rows, schema_v1
 from holdfast.features.transfer.local_table_rows import LOCAL_TABLES, LocalRecord, LocalTable
-from holdfast.kernel.caller import is_under
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Context, is_under
 from holdfast.kernel.journal.kinds import LINK, Kind, load_memory
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.merge import canonical_json
@@ -245,7 +244,7 @@ def _memory_rows(ctx: Context, session: Session, under: str | None) -> Iterator[
     ):
         uses = memories.read_access_counts(session, [row[0] for row in page])
         for row in page:
-            yield schema_v1.memory_row(load_memory(row), uses.get(row[0], (0, 0)))
+            yield memory_rows.memory_row(load_memory(row), uses.get(row[0], (0, 0)))
         after, done = page[-1][0], done + len(page)
         ctx.progress(done, done, "exporting")
 

@@ -7,8 +7,7 @@ from holdfast.features.transfer import local_tables
 from holdfast.features.transfer.local_table_rows import LOCAL_TABLES, LocalRecord, LocalTable
 from holdfast.features.transfer.model import Options, Outcome
 from holdfast.features.usage import store as usage
-from holdfast.kernel.caller import RESERVED_AGENTS, validate_agent_id
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import RESERVED_AGENTS, Context, validate_agent_id
 from holdfast.kernel.errors import Conflict, Forbidden, NotFound
 from holdfast.kernel.records import validate
 from holdfast.kernel.storage.port import Session

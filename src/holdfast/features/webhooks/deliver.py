@@ -34,8 +34,7 @@ from holdfast.features.webhooks.model import (
     retry_delay,
 )
 from holdfast.features.webhooks.service import get_subscription, writing
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Caller, Context
 from holdfast.kernel.errors import HoldfastError, Invalid
 from holdfast.kernel.journal import journal
 from holdfast.kernel.net.failure import RequestFailure

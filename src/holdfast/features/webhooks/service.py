@@ -12,8 +12,7 @@ from holdfast.features.history.event import EventFilter
 from holdfast.features.webhooks import store as subscription_store
 from holdfast.features.webhooks.model import MAX_SUBSCRIPTIONS, Delivery, Outcome, Subscription, SubscriptionStatus
 from holdfast.features.webhooks.signature import new_secret, validate_secret
-from holdfast.kernel.caller import Caller, validate_agent_id
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Caller, Context, validate_agent_id
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
 from holdfast.kernel.journal import journal
 from holdfast.kernel.net.ssrf_guard import validate_url

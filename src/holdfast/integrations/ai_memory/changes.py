@@ -4,12 +4,11 @@ from typing import Any, NamedTuple
 
 from holdfast.features.memories import store as memories
 from holdfast.features.sync.peers import store as peers
-from holdfast.features.transfer import schema_v1
+from holdfast.features.transfer import memory_rows
 from holdfast.integrations.ai_memory import feed
 from holdfast.integrations.ai_memory.cursor import format_cursor, parse_cursor
 from holdfast.integrations.ai_memory.feed import LastChange
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Caller, Context
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Session
@@ -89,7 +88,7 @@ def _visible_states(ctx: Context, session: Session, some: list[LastChange], scop
     live = memories.by_ids(session, ctx.caller, ids, ctx.now())
     uses = memories.read_access_counts(session, list(live))
     return {
-        id: MemoryState("live", schema_v1.memory_row(live[id], uses.get(id, (0, 0))))
+        id: MemoryState("live", memory_rows.memory_row(live[id], uses.get(id, (0, 0))))
         if id in live
         else _removed_state(memory)
         for id, memory in kept.items()

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from holdfast.features.memories import store as memories
 from holdfast.integrations.ai_memory.cursor import Cursor
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.journal import journal
 from holdfast.kernel.storage.port import Session
 

@@ -17,8 +17,7 @@ from holdfast.features.transfer import importer, schema_v1
 from holdfast.features.transfer.model import Options
 from holdfast.integrations.ai_memory import cursor, feed
 from holdfast.integrations.ai_memory.changes import peer_scope, sender_name
-from holdfast.kernel.caller import validate_agent_id
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Context, validate_agent_id
 from holdfast.kernel.errors import Forbidden, HoldfastError, Invalid, NotFound, StoreError
 from holdfast.kernel.journal import title_groups
 from holdfast.kernel.journal.kinds import MEMORY

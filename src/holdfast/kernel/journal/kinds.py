@@ -1,9 +1,10 @@
-"""Record kinds: what journal, merge and tombstones need to know about a replicated record.
+"""Record kinds: what tables, journal, merge and tombstones need to know about a replicated record.
 
 The kernel defines memories and links; features register their own kinds.
 """
 
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -12,7 +13,63 @@ from msgspec import Struct
 from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.link import LINK_MERGE_SCHEMA, Link
 from holdfast.kernel.records.memory import MEMORY_MERGE_SCHEMA, Citation, Memory, Span, erase_memory
-from holdfast.kernel.storage.port import Row
+from holdfast.kernel.storage.index_terms import encode_terms
+from holdfast.kernel.storage.port import Row, SearchTexts
+from holdfast.kernel.text.words import index_bigrams
+
+_json = msgspec.json.Encoder()
+_PLAIN = (str, int, float, bytes)
+
+
+def content_hash(title: str, content: str) -> str:
+    return sha256(f"{title}\x00{content}".encode()).hexdigest()
+
+
+def searchable_texts(memory: Memory) -> SearchTexts | None:
+    """Return the searchable texts of a memory; None if it is deleted."""
+    if memory.state == "deleted":
+        return None
+    return build_texts(memory.title, memory.content, column_value(memory.tags))
+
+
+def build_texts(title: str, content: str, tags: str) -> SearchTexts:
+    """Build searchable texts, with character bigrams of scripts that have no blanks."""
+    text = f"{title} {content} {tags}"
+    return SearchTexts(title, content, tags, "" if text.isascii() else index_bigrams(text))
+
+
+def search_columns(memory: Memory) -> dict[str, Any]:
+    """Precompute the columns that recall needs; text columns are empty if the memory is deleted."""
+    texts = searchable_texts(memory)
+    return {
+        "strand": thread_key(memory),
+        "spot": memory.place or 0,
+        "spelled": texts.bigrams if texts else "",
+        "parsed": encode_terms(texts.title, texts.content, texts.tags) if texts else "",
+    }
+
+
+def thread_key(memory: Memory) -> str | None:
+    """Group consecutive turns: by thread, else by time, else by namespace.
+
+    Memories without a speaker have no group: two notes of the same time may be unrelated.
+    """
+    if memory.thread is not None:
+        return f"t {memory.namespace} {memory.thread}"
+    if memory.speaker is None:
+        return None
+    if memory.occurred_at is not None:
+        return f"o {memory.namespace} {memory.occurred_at}"
+    return f"s {memory.namespace}"
+
+
+def columns_of(record: Struct) -> dict[str, Any]:
+    return {field: column_value(getattr(record, field)) for field in record.__struct_fields__}
+
+
+def column_value(value: Any) -> Any:
+    return value if value is None or isinstance(value, _PLAIN) else _json.encode(value).decode()
+
 
 R = TypeVar("R", bound=Struct)
 

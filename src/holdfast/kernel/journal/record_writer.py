@@ -14,16 +14,15 @@ from holdfast.kernel.compressed_list import CompressedList
 from holdfast.kernel.errors import VersionConflict
 from holdfast.kernel.journal import checkpoint, conflicts, journal, signer
 from holdfast.kernel.journal.checkpoint import CompactionPoint
-from holdfast.kernel.journal.columns import columns_of, content_hash, search_columns, searchable_texts
-from holdfast.kernel.journal.kinds import Kind, R
+from holdfast.kernel.journal.kinds import Kind, R, columns_of, content_hash, search_columns, searchable_texts
 from holdfast.kernel.journal.redact import redact_record
 from holdfast.kernel.msgspec_lock import register_type
 from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.change import MAX_NUMBER
 from holdfast.kernel.records.lifetime import Lifetimes, lives_until
 from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.storage.index_terms import memory_hashes, update_hashes
 from holdfast.kernel.storage.port import Session, Store, TypedLocals
-from holdfast.kernel.text import minhash
 from holdfast.kernel.timestamps import Stamp, max_stamp_time, tick
 
 _json = msgspec.json.Encoder()
@@ -314,8 +313,8 @@ class RecordWriter:
         if before is None or texts != searchable_texts(before):
             self.session.index_memory(memory.id, texts)
         if before is None or _minhash_inputs(before) != _minhash_inputs(memory):
-            had = () if before is None else minhash.memory_hashes(before, search_columns(before)["parsed"])
-            minhash.update_hashes(self.session, memory.id, had, minhash.memory_hashes(memory, parsed))
+            had = () if before is None else memory_hashes(before, search_columns(before)["parsed"])
+            update_hashes(self.session, memory.id, had, memory_hashes(memory, parsed))
 
 
 def _minhash_inputs(memory: Memory) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from holdfast.kernel.caller import is_under
+from holdfast.kernel.context import is_under
 
 
 def with_ancestors(namespace: str) -> tuple[str, ...]:

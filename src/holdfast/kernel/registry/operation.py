@@ -13,8 +13,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from holdfast.kernel.caller import Caller, Right
-from holdfast.kernel.context import SILENT, Context, Interceptor, Progress
+from holdfast.kernel.context import SILENT, Caller, Context, Interceptor, Progress, Right
 from holdfast.kernel.errors import FilterRequired, Forbidden, Invalid
 from holdfast.kernel.msgspec_lock import register_type
 from holdfast.kernel.registry.stages import Stage, StageEffects

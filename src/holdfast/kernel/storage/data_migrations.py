@@ -1,10 +1,9 @@
 """Data migrations: the Python part of migrations."""
 
-from holdfast.kernel.journal.columns import build_texts, search_columns, searchable_texts
-from holdfast.kernel.journal.kinds import load_memory
-from holdfast.kernel.storage.index_terms import encode_terms
+from holdfast.kernel.journal.kinds import build_texts, load_memory, search_columns, searchable_texts
+from holdfast.kernel.storage.index_terms import encode_terms, memory_hashes, update_hashes
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text import emoji, minhash
+from holdfast.kernel.text.words import emoji_words
 
 PAGE_SIZE = 500
 
@@ -37,7 +36,7 @@ def _add_minhashes(session: Session) -> None:
     while page := session.select(("memory_index_terms", "transfer.page"), {"after": last, "limit": PAGE_SIZE}):
         for *row, parsed in page:
             memory = load_memory(tuple(row))
-            minhash.update_hashes(session, memory.id, (), minhash.memory_hashes(memory, parsed))
+            update_hashes(session, memory.id, (), memory_hashes(memory, parsed))
         last = page[-1][0]
 
 
@@ -45,13 +44,11 @@ def _index_emoji(session: Session) -> None:
     """Index the emoji of every memory."""
     last = 0
     while page := session.rows("memory_without_terms", after=last, limit=PAGE_SIZE):
-        held = [id for _, id, *texts in page if any(map(emoji.emoji_words, texts))]
+        held = [id for _, id, *texts in page if any(map(emoji_words, texts))]
         for *row, before in session.select(("memory_index_terms", "memory.some"), {"ids": held}) if held else ():
             memory = load_memory(tuple(row))
             made = search_columns(memory)
             session.do("memory_set_terms", id=memory.id, spelled=made["spelled"], parsed=made["parsed"])
             session.index_memory(memory.id, searchable_texts(memory))
-            minhash.update_hashes(
-                session, memory.id, minhash.memory_hashes(memory, before), minhash.memory_hashes(memory, made["parsed"])
-            )
+            update_hashes(session, memory.id, memory_hashes(memory, before), memory_hashes(memory, made["parsed"]))
         last = page[-1][0]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from math import log
 
-from holdfast.kernel.storage.fts_tokens import stems
+from holdfast.kernel.storage.index_terms import stems
 from holdfast.kernel.storage.port import Session
 
 MAX_WORDS = 512

@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.text.bigrams import UNSEGMENTED, may_lack_blanks
+from holdfast.kernel.text.words import UNSEGMENTED, may_lack_blanks
 from holdfast.kernel.timestamps import SECOND, parse_timestamp
 
 MAX_PASSAGE_WORDS = 32
@@ -126,7 +126,7 @@ def parse_spoken_time(text: str) -> int | None:
 
 def _word(text: str) -> re.Pattern[str]:
     """Return the pattern of a word for a text."""
-    return _word_or_two_letters() if may_lack_blanks(text) else _WORD
+    return _word_or_two_letters() if not text.isascii() and may_lack_blanks(text) else _WORD
 
 
 @cache

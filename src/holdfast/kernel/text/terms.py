@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from holdfast.kernel.text.bigrams import may_lack_blanks, terms
-from holdfast.kernel.text.words import STOP, strip_invisible
+from holdfast.kernel.text.words import STOP, may_lack_blanks, strip_invisible, terms
 
 Sort = Literal["word", "name", "value", "not", "filler"]
 

@@ -17,8 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from holdfast.app import Holdfast
 from holdfast.features.memories.views import MemoryView
 from holdfast.integrations.ai_memory import http as compat
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Progress
+from holdfast.kernel.context import Caller, Progress
 from holdfast.kernel.errors import HoldfastError, MethodNotAllowed, NotFound
 from holdfast.operations import REGISTRY, Effect, Operation
 from holdfast.surfaces import error_responses as wire

@@ -13,7 +13,7 @@ from holdfast.app import Holdfast, host_name
 from holdfast.features.access import keys
 from holdfast.features.access.keys import Key
 from holdfast.features.sync.peers.store import list_peers
-from holdfast.kernel.caller import Caller, client_agent, validate_agent_id
+from holdfast.kernel.context import Caller, client_agent, validate_agent_id
 from holdfast.kernel.errors import AuthenticationRequired, Forbidden, Invalid, WrongHost
 from holdfast.settings import Settings
 

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.app import Holdfast
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import EVERYTHING
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.version import __version__
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

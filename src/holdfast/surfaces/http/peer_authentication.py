@@ -18,7 +18,7 @@ from holdfast.features.sync.peers.request_signature import (
     parse_headers,
 )
 from holdfast.features.sync.peers.store import Peer
-from holdfast.kernel.caller import Caller
+from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import AuthenticationRequired
 from holdfast.kernel.journal import journal, signer
 from holdfast.surfaces.http.authentication import authenticate, header_values, is_loopback, read_credentials

@@ -10,8 +10,7 @@ from msgspec import Meta, Struct
 from holdfast.app import Holdfast
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import TEXT_UPPER_BOUND
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import SILENT, Context, Progress
+from holdfast.kernel.context import SILENT, Caller, Context, Progress
 from holdfast.kernel.errors import HoldfastError, Invalid, NotFound, OperationCancelled
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.timestamps import format_timestamp

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from holdfast.app import Holdfast, host_name
 from holdfast.features.access import keys
-from holdfast.kernel.caller import Caller, client_agent
+from holdfast.kernel.context import Caller, client_agent
 from holdfast.kernel.errors import AuthenticationRequired
 
 SOURCE = "nhi"
@@ -17,7 +17,7 @@ def local_caller(holdfast: Holdfast, client: str | None) -> Caller:
     The key is looked up at every call, so a revocation takes effect at once.
     """
     settings = holdfast.settings
-    caller = _key_caller(holdfast, settings.key) if settings.key else holdfast.ctx.caller
+    caller = _key_caller(holdfast, settings.mcp_key) if settings.mcp_key else holdfast.ctx.caller
     if settings.agent_id and not caller.has_fixed_agent:
         return replace(caller, agent=holdfast.ctx.caller.agent, source=SOURCE)
     return as_client(caller, client)
@@ -27,7 +27,7 @@ def _key_caller(holdfast: Holdfast, secret: str) -> Caller:
     with holdfast.ctx.reading() as session:
         key = keys.find_key(session, secret)
     if key is None:
-        raise AuthenticationRequired("The key of this server (setting `key`) is not valid.")
+        raise AuthenticationRequired("The key of this server (setting `mcp_key`) is not valid.")
     return keys.caller_of(key, SOURCE)
 
 

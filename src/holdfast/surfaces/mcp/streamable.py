@@ -20,8 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.app import Holdfast
 from holdfast.features.llm.sampling import use_sampling
-from holdfast.kernel.caller import Caller
-from holdfast.kernel.context import Progress
+from holdfast.kernel.context import Caller, Progress
 from holdfast.kernel.errors import OperationCancelled, OutcomeUnknown, TimedOut
 from holdfast.surfaces.mcp import identity
 from holdfast.surfaces.mcp.answers import (
@@ -57,7 +56,7 @@ def endpoint(holdfast: Holdfast, profile: str | None = None) -> tuple[ASGIApp, A
     It serves the handshake revisions in sessions, and the stateless one. The caller is `scope["state"]["caller"]`,
     set by the authentication before it.
     """
-    served = Endpoint(holdfast, holdfast.settings.profile if profile is None else profile)
+    served = Endpoint(holdfast, holdfast.settings.mcp_profile if profile is None else profile)
     return served, served.running()
 
 

@@ -15,7 +15,7 @@ from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import Actor, Content, Namespace, Title
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 from holdfast.kernel.registry.stages import StageEffects
-from holdfast.kernel.text.prompt_injection import find_injections
+from holdfast.kernel.text.content_scan import find_injections
 
 MemoryRef = Annotated[str, Meta(min_length=1, max_length=128, description="Memory id, or a unique prefix of one.")]
 AtomSize = Annotated[int, Meta(ge=50, le=1000, description="Maximum tokens per atom.")]

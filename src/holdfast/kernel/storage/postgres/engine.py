@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8Dumper
 
 from holdfast.kernel import errors
-from holdfast.kernel.storage import fts_tokens, statements
+from holdfast.kernel.storage import index_terms, statements
 from holdfast.kernel.storage.port import Row, SearchTexts, SqlPart
 from holdfast.kernel.storage.postgres.address import Address
 from holdfast.kernel.storage.postgres.driver_errors import translate_error
@@ -198,7 +198,7 @@ class PostgresSession:
             "match": join_tsqueries(words, every=match_all),
             "usual": self._counts.average_length or DEFAULT_LENGTH,
         }
-        for number, stem in enumerate(dict.fromkeys(stem for word in words for stem in fts_tokens.stems(word))):
+        for number, stem in enumerate(dict.fromkeys(stem for word in words for stem in index_terms.stems(word))):
             params[f"term_{number}"] = lexeme(stem)
             held = known.get(stem, self._counted.get(stem))
             if held is None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from math import log
 
-from holdfast.kernel.storage.fts_tokens import tokens
+from holdfast.kernel.storage.index_terms import tokens
 from holdfast.kernel.storage.port import SearchTexts
 
 MAX_LEXEME_BYTES = 2046

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+import holdfast
 from holdfast.kernel.errors import InvalidSetting
 from holdfast.kernel.records.lifetime import Lifetimes
-from holdfast.settings import Settings, config_file, load
+from holdfast.settings import DEPRECATED_NAMES, Settings, config_file, load
 
 
 @pytest.fixture
@@ -20,10 +21,10 @@ def test_nothing_needs_to_be_set() -> None:
 
 
 def test_a_later_source_wins(file: Path) -> None:
-    file.write_text('port = 1\nhost = "file"\nnamespace = "file"\nprofile = "file"')
+    file.write_text('port = 1\nhost = "file"\nnamespace = "file"\nmcp_profile = "file"')
     environment = {"HOLDFAST_CONFIG": str(file), "HOLDFAST_HOST": "environment", "HOLDFAST_NAMESPACE": "environment"}
     found = load({"namespace": "flag", "db": None}, environment)
-    assert (found.port, found.host, found.namespace, found.profile) == (1, "environment", "flag", "file")
+    assert (found.port, found.host, found.namespace, found.mcp_profile) == (1, "environment", "flag", "file")
     assert found.timeout_secs == Settings().timeout_secs
 
 
@@ -115,7 +116,7 @@ def test_a_refusal_does_not_repeat_a_secret() -> None:
     ],
 )
 def test_settings_that_are_shown_hold_no_secret(db: str) -> None:
-    settings = Settings(db=db, api_key="hunter3", key="hunter4", namespace="team")
+    settings = Settings(db=db, api_key="hunter3", mcp_key="hunter4", namespace="team")
     for shown in (repr(settings), str(settings), f"{[settings]}", str(list(settings.__rich_repr__()))):
         assert "hunter" not in shown
         assert "team" in shown
@@ -124,7 +125,7 @@ def test_settings_that_are_shown_hold_no_secret(db: str) -> None:
 @pytest.mark.parametrize("db", [None, "memory.db", "/a b/memory.db", "sqlite:///a/memory.db"])
 def test_settings_show_a_file_and_that_there_is_no_key(db: str | None) -> None:
     assert repr(Settings(db=db)).startswith(f"Settings(db={db!r}, agent_id=None, ")
-    assert "api_key=None, key=None" in repr(Settings(db=db))
+    assert "api_key=None, mcp_key=None" in repr(Settings(db=db))
 
 
 def test_variables_of_others_do_not_matter() -> None:
@@ -144,3 +145,98 @@ def test_variables_of_others_do_not_matter() -> None:
 def test_the_file_is_where_the_platform_keeps_settings(environment: dict[str, str], where: Any) -> None:
     found = config_file(environment)
     assert (None if found is None else str(found)) == where
+
+
+FORMER = {
+    "audit": "denied",
+    "boot_budget": 700,
+    "hook_budget": 300,
+    "keep_recalls": 1,
+    "keep_runs": 2,
+    "keep_task_runs": 3,
+    "keep_usage": 4,
+    "key": "secret",
+    "profile": "full",
+}
+"""Each former name of a setting, with a value that is not the default."""
+
+
+def expect_renamed(found: Settings) -> None:
+    assert found == Settings(**{DEPRECATED_NAMES[name]: value for name, value in FORMER.items()})
+
+
+def test_every_former_name_is_tested() -> None:
+    assert FORMER.keys() == DEPRECATED_NAMES.keys()
+
+
+def test_former_names_in_the_file_work_with_one_note(file: Path) -> None:
+    file.write_text("\n".join(f"{name} = {value!r}" for name, value in FORMER.items()))
+    notes: list[str] = []
+    expect_renamed(load({}, {"HOLDFAST_CONFIG": str(file)}, on_deprecated=notes.append))
+    (note,) = notes
+    assert all(f"`{old}` in {file} is deprecated; use `{new}`" in note for old, new in DEPRECATED_NAMES.items())
+    assert "\n" not in note
+
+
+def test_former_variables_work_with_one_note() -> None:
+    notes: list[str] = []
+    environment = {f"HOLDFAST_{name.upper()}": str(value) for name, value in FORMER.items()}
+    expect_renamed(load({}, environment, on_deprecated=notes.append))
+    (note,) = notes
+    assert "HOLDFAST_KEEP_RUNS is deprecated; use HOLDFAST_RUN_RETENTION_DAYS." in note
+    assert "secret" not in note
+
+
+def test_former_names_of_flags_warn_at_the_caller() -> None:
+    with pytest.warns(DeprecationWarning, match="`audit` is deprecated; use `access_log`") as warned:
+        expect_renamed(load(FORMER, {}))
+    assert [Path(one.filename).name for one in warned] == [Path(__file__).name]
+
+
+def test_former_keywords_of_the_constructor_warn_at_the_caller() -> None:
+    with pytest.warns(DeprecationWarning, match="`key` is deprecated; use `mcp_key`") as warned:
+        expect_renamed(Settings(**FORMER))
+    assert [Path(one.filename).name for one in warned] == [Path(__file__).name]
+
+
+def test_an_open_store_follows_a_former_name_and_warns_at_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_KEEP_RECALLS", "7")
+    monkeypatch.setenv("HOLDFAST_EMBEDDER", "none")
+    expected = pytest.warns(DeprecationWarning, match="HOLDFAST_KEEP_RECALLS is deprecated")
+    with expected as warned, holdfast.open(str(tmp_path / "memory.db")) as opened:
+        assert opened.ctx.recall_retention_days == 7
+    assert [Path(one.filename).name for one in warned] == [Path(__file__).name]
+
+
+def test_current_names_do_not_warn(recwarn: pytest.WarningsRecorder) -> None:
+    load({"access_log": "all"}, {"HOLDFAST_MCP_KEY": "secret", "HOLDFAST_KEY": ""})
+    Settings(run_retention_days=1)
+    assert not list(recwarn)
+
+
+@pytest.mark.parametrize(("old", "new"), DEPRECATED_NAMES.items())
+def test_a_former_name_beside_its_new_name_is_refused(file: Path, old: str, new: str) -> None:
+    value = FORMER[old]
+    file.write_text(f"{old} = {value!r}\n{new} = {value!r}")
+    twice = {old: value, new: value}
+    variables = {f"HOLDFAST_{name.upper()}": str(value) for name in twice}
+    for attempt in (
+        lambda: load({}, {"HOLDFAST_CONFIG": str(file)}),
+        lambda: load({}, variables),
+        lambda: load(twice, {}),
+        lambda: Settings(**twice),
+    ):
+        with pytest.raises(InvalidSetting, match="are the same setting; remove") as refused:
+            attempt()
+        assert refused.value.code == "MISCONFIGURED"
+        assert old in refused.value.message.lower()
+        assert new in refused.value.message.lower()
+
+
+def test_a_later_source_wins_under_either_name(file: Path) -> None:
+    file.write_text('keep_runs = 1\nmcp_profile = "full"')
+    environment = {"HOLDFAST_CONFIG": str(file), "HOLDFAST_RUN_RETENTION_DAYS": "2", "HOLDFAST_PROFILE": "graph"}
+    found = load({}, environment, on_deprecated=lambda note: None)
+    assert (found.run_retention_days, found.mcp_profile) == (2, "graph")

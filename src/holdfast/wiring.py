@@ -68,7 +68,7 @@ def collect_expired(ctx: Context, tx: Transaction) -> None:
     for record, cell in tx.session.rows("conflict_excess", most=MAX_CONFLICTS_PER_FIELD):
         conflict_store.drop_excess_values(tx, record, cell)
     invalidation_store.collect_ended(tx)
-    recall_store.prune_recalls(tx.session, oldest_kept_time(tx.now, ctx.keep_recalls))
+    recall_store.prune_recalls(tx.session, oldest_kept_time(tx.now, ctx.recall_retention_days))
     llm_store.prune(tx.session, tx.now)
 
 

@@ -207,7 +207,7 @@ def test_closed_standard_streams_do_no_harm(db: str, closed: tuple[int, ...]) ->
     ("arguments", "environment", "said"),
     [
         (("--profile", "Core"), {}, "core, graph, admin, power, full"),
-        ((), {"HOLDFAST_KEY": "hf_nonsense"}, "not valid"),
+        ((), {"HOLDFAST_MCP_KEY": "hf_nonsense"}, "not valid"),
     ],
     ids=["profile", "key"],
 )

@@ -557,3 +557,21 @@ def test_following_goes_on_as_changes_come_until_it_is_interrupted(run: Run, db:
         assert json.loads(follower.stdout.readline())["memory"]["title"] == "second"
         follower.send_signal(signal.SIGINT)
         assert (follower.wait(timeout=TIMEOUT), follower.stderr.read().strip()) == (130, "")
+
+
+def test_a_deprecated_setting_is_one_line_on_standard_error(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_KEEP_RUNS", "7")
+    monkeypatch.setenv("HOLDFAST_AUDIT", "none")
+    code, out, err = run("list", "--json")
+    assert (code, json.loads(out)["memories"]) == (0, [])
+    (line,) = err.splitlines()
+    assert line.startswith("warning: HOLDFAST_AUDIT is deprecated; use HOLDFAST_ACCESS_LOG.")
+    assert "HOLDFAST_KEEP_RUNS is deprecated; use HOLDFAST_RUN_RETENTION_DAYS." in line
+
+
+def test_both_names_of_a_setting_are_an_error(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_KEEP_RUNS", "7")
+    monkeypatch.setenv("HOLDFAST_RUN_RETENTION_DAYS", "7")
+    code, out, err = run("list")
+    assert (code, out) == (wire.EXIT["MISCONFIGURED"], "")
+    assert "HOLDFAST_KEEP_RUNS and HOLDFAST_RUN_RETENTION_DAYS are the same setting" in err

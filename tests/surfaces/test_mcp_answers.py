@@ -106,7 +106,7 @@ def under_key(path: str, right: str, **more: Any) -> holdfast.Holdfast:
     """The same memory as a server sees it that works under a key."""
     with holdfast.open(path) as owner:
         made = owner.call("key_create", {"name": "agent", "scope": right, **more})
-    return holdfast.open(settings=Settings(db=path, key=made.key))
+    return holdfast.open(settings=Settings(db=path, mcp_key=made.key))
 
 
 def test_a_read_key_reads_and_is_refused_to_write_for_each_tool(hold_file: str) -> None:

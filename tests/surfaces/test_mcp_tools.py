@@ -22,7 +22,7 @@ def tokens(value: object) -> int:
 
 
 def test_the_default_profile_lists_seven_tools_within_2000_tokens(hold: holdfast.Holdfast) -> None:
-    listed = tools.describe_tools(tools.select_tools(tools.resolve_families(hold.settings.profile)))
+    listed = tools.describe_tools(tools.select_tools(tools.resolve_families(hold.settings.mcp_profile)))
     assert [tool["name"] for tool in listed] == [
         "memory_store", "memory_get", "memory_update", "memory_list", "memory_recall", "memory_context",
         "memory_capabilities",

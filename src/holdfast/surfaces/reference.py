@@ -22,7 +22,7 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.lifetime import Lifetimes
 from holdfast.kernel.registry.operation import FAMILIES, enum_values
 from holdfast.operations import REGISTRY, Operation
-from holdfast.settings import Settings
+from holdfast.settings import DEPRECATED_NAMES, Settings
 from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.cli.app import FAMILY_NAMES, build_command, cli, describe
 from holdfast.surfaces.mcp.prompts import PROMPTS
@@ -173,12 +173,12 @@ def _answer_section(type_: type, shapes: dict[str, type]) -> str:
 
 def _fields(type_: type, shapes: dict[str, type], without: type = Struct) -> str:
     """Describe the fields of a record; optional ones say so."""
-    told, known = attribute_docs(type_), getattr(without, "__struct_fields__", ())
+    texts, known = attribute_docs(type_), getattr(without, "__struct_fields__", ())
     rows = []
     for field in msgspec.structs.fields(type_):
         if field.name not in known:
             missing = OPTIONAL if field.default is UNSET else ""
-            rows.append((f"`{field.encode_name}`", type_text(field.type, shapes), told.get(field.name, missing)))
+            rows.append((f"`{field.encode_name}`", type_text(field.type, shapes), texts.get(field.name, missing)))
     return markdown_table(("field", "type", ""), rows)
 
 
@@ -201,21 +201,21 @@ def _record_sections(found: dict[str, type]) -> Iterator[str]:
 @cache
 def attribute_docs(type_: type) -> dict[str, str]:
     """Return the docstring below each field of a class, including inherited fields."""
-    told: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(type_.__mro__):
         if base.__module__.startswith("holdfast."):
             parsed = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
             assert isinstance(parsed, ast.ClassDef)
-            told |= _texts_below(parsed.body)
-    return told
+            texts |= _texts_below(parsed.body)
+    return texts
 
 
 def _texts_below(body: list[ast.stmt]) -> dict[str, str]:
     found = {}
     for field, text in pairwise(body):
         match field, text:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(told))):
-                found[name] = " ".join(told.split())
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(texts))):
+                found[name] = " ".join(texts.split())
     return found
 
 
@@ -343,13 +343,29 @@ def render_settings_page() -> str:
     hooks = f"## Lifecycle hooks: each a table `[[hooks]]`\n\n{note}"
     inner = head[:1] + head[2:]
     of_rules, of_lifetimes = markdown_table(inner, _settings(Rule)), markdown_table(inner, _settings(Lifetimes))
-    return render_page("Settings", intro, store, markdown_table(head, own), lifetimes, of_lifetimes, hooks, of_rules)
+    former = (
+        "## Former names\n\nThese names still work in the file, in the environment and as keywords of `Settings`, "
+        "with a deprecation note. Both names of one setting in one place are an error."
+    )
+    renamed = [(_codes([old]), _codes([new])) for old, new in DEPRECATED_NAMES.items()]
+    return render_page(
+        "Settings",
+        intro,
+        store,
+        markdown_table(head, own),
+        lifetimes,
+        of_lifetimes,
+        hooks,
+        of_rules,
+        former,
+        markdown_table(("former name", "name"), renamed),
+    )
 
 
 def _settings(type_: type) -> Iterator[tuple[str, ...]]:
-    told = attribute_docs(type_)
+    texts = attribute_docs(type_)
     for field in msgspec.structs.fields(type_):
-        yield f"`{field.name}`", type_text(field.type, {}), _default(field), told.get(field.name, "")
+        yield f"`{field.name}`", type_text(field.type, {}), _default(field), texts.get(field.name, "")
 
 
 def render_mcp_page() -> str:

@@ -13,7 +13,7 @@ from holdfast.settings import Settings
 @pytest.fixture
 def short(db: str, clock: Any) -> Iterator[holdfast.Holdfast]:
     """A store with a retention of one day for everything."""
-    settings = Settings(db=db, keep_usage=1, keep_task_runs=1, keep_runs=1, embedder="none")
+    settings = Settings(db=db, usage_retention_days=1, task_run_retention_days=1, run_retention_days=1, embedder="none")
     with holdfast.open(settings=settings, now=clock) as hold:
         yield hold
 

@@ -182,7 +182,7 @@ def test_questions_go_after_a_while_and_verdicts_stay(hold: Any, clock: Any) -> 
 
 
 def test_without_questions_kept_a_verdict_still_counts(db: str, clock: Any) -> None:
-    with holdfast.open(settings=Settings(db=db, keep_recalls=0), now=clock) as hold:
+    with holdfast.open(settings=Settings(db=db, recall_retention_days=0), now=clock) as hold:
         id, _ = store_two(hold)
         recall = ask(hold)
         assert hold.feedback(recall, "used", [id]).judged[0].utility == 0.2

@@ -41,8 +41,10 @@ def flush_access_log(ctx: Context) -> int:
 def _log_recalls(ctx: Context, write: Transaction, recalls: Sequence[PendingRecall]) -> None:
     """Store recalls for a while, so that they can be rated."""
     if recalls:
-        recall_store.add_recalls(write.session, [one.to_record(with_question=ctx.keep_recalls > 0) for one in recalls])
-        recall_store.prune_recalls(write.session, oldest_kept_time(write.now, ctx.keep_recalls))
+        recall_store.add_recalls(
+            write.session, [one.to_record(with_question=ctx.recall_retention_days > 0) for one in recalls]
+        )
+        recall_store.prune_recalls(write.session, oldest_kept_time(write.now, ctx.recall_retention_days))
 
 
 def _count_access(ctx: Context, write: Transaction, id: str, uses: int, at: int) -> None:

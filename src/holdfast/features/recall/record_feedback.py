@@ -80,7 +80,7 @@ def list_recalls(ctx: Context, *, agent: str | None, before: str, limit: int) ->
         raise Forbidden("agent_id: listing recalls of other agents requires an admin key for all namespaces.")
     wanted = agent if agent is not None or can_see_all(ctx) else ctx.caller.agent
     pending = [one for one in ctx.local(RecallLog).list_all() if wanted in (None, one.agent)]
-    pending_records = [one.to_record(with_question=ctx.keep_recalls > 0) for one in pending]
+    pending_records = [one.to_record(with_question=ctx.recall_retention_days > 0) for one in pending]
     with ctx.reading() as session:
         kept = recall_store.list_page(session, wanted, before=before, limit=limit)
         page = _merge_newest([*kept, *(one for one in pending_records if not before or one.id < before)], limit)

@@ -34,6 +34,7 @@ POLL_SECONDS = 1.0
 """Maximum interval between checks for due tasks."""
 SECRET_VARIABLES = (
     "HOLDFAST_API_KEY",
+    "HOLDFAST_MCP_KEY",
     "HOLDFAST_KEY",
     "HOLDFAST_LLM_KEY",
     "HOLDFAST_EMBEDDING_KEY",

@@ -154,9 +154,9 @@ def handle_event(event: "HostEvent", settings: Settings, deadline: Deadline) -> 
         ctx = memory.ctx
         text = ""
         if event.event == "session-start":
-            text = host_hooks.build_session_start(ctx, event, settings.boot_budget)
+            text = host_hooks.build_session_start(ctx, event, settings.session_start_budget_tokens)
         elif event.event == "prompt":
-            text = host_hooks.build_prompt_context(ctx, event, settings.hook_budget)
+            text = host_hooks.build_prompt_context(ctx, event, settings.hook_budget_tokens)
         if text:
             deadline.write(encode(build_answer(event.name, text)))
         if settings.hook_capture:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.features.embeddings import store as embedding_store
+from holdfast.features.embeddings.service import QueryEmbedding
 from holdfast.features.memories.store import Filter
 from holdfast.features.recall import fts_query
-from holdfast.features.recall.prefetch import QueryEmbedding
 from holdfast.features.recall.query import parse_query
 from holdfast.features.recall.ranking import RELATED, SPAN, UNRELATED
 from holdfast.features.recall.service import MAX_QUERY_CHARACTERS, NO_EMBEDDINGS, UNKNOWN_WORDS

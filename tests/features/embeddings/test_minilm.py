@@ -13,7 +13,7 @@ import numpy
 import pytest
 
 from holdfast.features.embeddings.minilm import CHECKSUMS, MODEL_FOLDER, MiniLm
-from holdfast.features.embeddings.minilm.runtime import load_runtime
+from holdfast.features.embeddings.minilm.model import load_runtime
 from holdfast.kernel.errors import EmbedderFailed
 from holdfast.kernel.vector import Vector
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.features.embeddings.minilm import MODEL_FOLDER
-from holdfast.features.embeddings.minilm.wordpiece import WordPiece
+from holdfast.features.embeddings.minilm.model import WordPiece
 
 PIECES = WordPiece(MODEL_FOLDER / "vocab.txt")
 MADE = json.loads((Path(__file__).parent / "pieces.json").read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Compute missing embeddings: after the transaction of a memory, never inside one, because models are slow."""
+"""Compute embeddings: of a query on a thread, of memories after their transaction. Models are slow: never inside one."""
 
 from __future__ import annotations
 

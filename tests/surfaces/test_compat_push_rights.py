@@ -16,7 +16,8 @@ from holdfast import Holdfast
 from holdfast.features.sync.peers.request_signature import RequestSignature, body_digest, request_message, to_headers
 from holdfast.kernel import timestamps as moment
 from holdfast.kernel.context import Caller
-from holdfast.kernel.journal import journal, signer
+from holdfast.kernel.journal import journal
+from holdfast.kernel.journal.journal import sign
 
 Json = dict[str, Any]
 Push = Callable[..., list[tuple[str, str | None]]]
@@ -80,7 +81,7 @@ def peers(hold: Holdfast, server: httpx.Client, tmp_path: Path) -> Iterator[Call
                     moment.now(),
                     f"{next(numbers):020}",
                 )
-                signature = signer.sign(key, request_message("POST", PATH, body, at, nonce, to=to))
+                signature = sign(key, request_message("POST", PATH, body, at, nonce, to=to))
                 signed = to_headers(RequestSignature(node, to, at, nonce, body_digest(body), signature))
                 return outcomes_of(
                     server.post(PATH, content=body, headers={"content-type": "application/json", **signed})

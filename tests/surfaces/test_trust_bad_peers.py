@@ -20,11 +20,12 @@ from holdfast.features.sync import read_changes as telling
 from holdfast.features.sync.peers.client import PeerClient
 from holdfast.features.sync.peers.request_signature import RequestSignature, body_digest, request_message, to_headers
 from holdfast.features.sync.read_changes import Handshake, VectorEntry
-from holdfast.features.sync.remote_endpoint import sync_with_server
+from holdfast.features.sync.exchange import sync_with_server
 from holdfast.features.sync.wire import FeedRequest, HelloRequest, TakeRequest
 from holdfast.kernel import timestamps as moment
 from holdfast.kernel.errors import PeerFailed
-from holdfast.kernel.journal import journal, signer
+from holdfast.kernel.journal import journal
+from holdfast.kernel.journal.journal import new_key, public_key_of, sign
 from holdfast.kernel.net.outbound import PeerCredentials
 from holdfast.kernel.net.tls import client_context, fingerprint_of
 from holdfast.kernel.records.change import Change, signed_bytes
@@ -140,7 +141,7 @@ class Peer:
     def sign(self, path: str, body: bytes, to: str, *, at: int = 0, nonce: str = "n" * 20) -> dict[str, str]:
         at = at or moment.now()
         said = request_message("POST", path, body, at, nonce, to=to)
-        return to_headers(RequestSignature(self.node, to, at, nonce, body_digest(body), signer.sign(self.key, said)))
+        return to_headers(RequestSignature(self.node, to, at, nonce, body_digest(body), sign(self.key, said)))
 
     def post(self, path: str, body: bytes, more: dict[str, str]) -> httpx.Response:
         with httpx.Client(verify=self._tls, timeout=TIMEOUT) as client:
@@ -371,7 +372,7 @@ def test_nobody_gives_an_enrolled_store_another_key(
     desk: holdfast.Holdfast, peer: Peer, node: str, tmp_path: Path
 ) -> None:
     """A peer makes up a change of another one, signs it with a key of its own, and says that it is the other's."""
-    key = signer.new_key()
+    key = new_key()
     with holdfast.open(str(tmp_path / "server.db")) as server:
         desk.peer_add(name="server", token=server.peer_token().token)
         server.store(title="Said", content="By the server.", namespace="team/a")
@@ -379,8 +380,8 @@ def test_nobody_gives_an_enrolled_store_another_key(
             own = server.ctx.store.signing_key(session)
             (change,) = telling.read_page(session, own, 0, {}, 10).changes
     before, sender = replicated_state(desk), peer.greeting()
-    made_up = replace(change, signature=signer.sign(key, signed_bytes(change)).hex())
-    claim = replace(sender, authors={**sender.authors, change.origin: signer.public_key_of(key).hex()})
+    made_up = replace(change, signature=sign(key, signed_bytes(change)).hex())
+    claim = replace(sender, authors={**sender.authors, change.origin: public_key_of(key).hex()})
     assert reasons(peer.take(node, [made_up], sender=claim)) == ["forged"]
     assert replicated_state(desk) == before
 
@@ -391,7 +392,7 @@ def test_what_a_newer_release_says_is_kept_aside_and_not_half_taken(
     laptop.store(title="Mine", content="From the road.", namespace="team/b")
     (change,) = peer.changes()
     newer = replace(change, kind="hologram")
-    newer = replace(newer, signature=signer.sign(peer.key, signed_bytes(newer)).hex())
+    newer = replace(newer, signature=sign(peer.key, signed_bytes(newer)).hex())
     before = replicated_state(desk)
     assert reasons(peer.take(node, [newer], protocol=99)) == ["unknown_kind"]
     assert replicated_state(desk) == before

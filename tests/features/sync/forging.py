@@ -10,7 +10,7 @@ from holdfast.features.sync import read_changes
 from holdfast.features.sync.read_changes import Handshake, Page
 from holdfast.features.sync.wire import TakeRequest
 from holdfast.kernel.context import Caller
-from holdfast.kernel.journal import signer
+from holdfast.kernel.journal.journal import sign
 from holdfast.kernel.records.change import SIGNATURE_VERSION, Change, digest
 
 Json = dict[str, Any]
@@ -42,7 +42,7 @@ def sign_change(store: holdfast.Holdfast, said: Json) -> Json:
     """Sign any change with the key of a store."""
     words = said.get("erased") or digest(said.get("body"), said.get("delta"))
     text = msgspec.json.encode([SIGNATURE_VERSION, *(said.get(name) for name in NAMED), words])
-    return {**said, "signature": signer.sign(key_of(store), text).hex()}
+    return {**said, "signature": sign(key_of(store), text).hex()}
 
 
 def send(

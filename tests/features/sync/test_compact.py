@@ -13,13 +13,12 @@ import pytest
 import holdfast
 from holdfast.features.sync import read_changes as telling
 from holdfast.features.sync.compact import compact
-from holdfast.features.sync.endpoint import LocalEndpoint
-from holdfast.features.sync.exchange import transfer_changes
+from holdfast.features.sync.exchange import LocalEndpoint, transfer_changes
 from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.features.sync.wire import HelloRequest
 from holdfast.kernel.errors import HistoryCompacted, NotFound
 from holdfast.kernel.journal import journal
-from holdfast.kernel.journal.checkpoint import get_compaction_point
+from holdfast.kernel.journal.journal import get_compaction_point
 from holdfast.kernel.records.namespace_patterns import PeerScope
 from timeouts import TIMEOUT
 
@@ -264,18 +263,18 @@ import os, signal, sys
 import holdfast
 from holdfast.features.sync import compact_journal
 from holdfast.features.sync.compact import compact
-from holdfast.kernel.journal import checkpoint
+from holdfast.kernel.journal.journal import put_compaction_point
 
 compact_journal.WINDOW_ENTRIES = 2
 left = [int(sys.argv[2])]
 
-def put_and_die(session, point, key, put=checkpoint.put_compaction_point):
+def put_and_die(session, point, key, put=put_compaction_point):
     put(session, point, key)
     left[0] -= 1
     if not left[0]:
         os.kill(os.getpid(), signal.SIGKILL)
 
-checkpoint.put_compaction_point = put_and_die
+put_compaction_point = put_and_die
 with holdfast.open(sys.argv[1]) as store:
     compact(store.ctx, 0)
 """

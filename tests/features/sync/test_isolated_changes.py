@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 import holdfast
 from holdfast.features.skills.model import skill_id
-from holdfast.kernel.journal import signer
+from holdfast.kernel.journal.journal import new_key, public_key_of
 from holdfast.kernel.records.change import digest
 
 DAY = 86_400 * 10**6
@@ -147,7 +147,7 @@ def test_a_key_is_learnt_by_a_signature_alone(
     said = forging.wire(page.changes[0])
     assert reasons(forging.send(here, bad, [said])) == ["unsigned"]
     here.quarantine_drop(ids=[one.id for one in here.quarantine().quarantined])
-    claim = {sender.origin: signer.public_key_of(signer.new_key()).hex()}
+    claim = {sender.origin: public_key_of(new_key()).hex()}
     assert reasons(forging.send(here, bad, [said], authors=claim)) == ["dropped"]
     here.peer_add(name="unknown", token=unknown.peer_token().token)
     unknown.store(title="Honest", content="It is so.")

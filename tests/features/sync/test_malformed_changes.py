@@ -15,7 +15,7 @@ import holdfast
 from holdfast.features.sync import record_snapshots as states
 from holdfast.features.sync.bundles.file import BundleHead, BundleWriter
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.journal import signer
+from holdfast.kernel.journal.journal import public_key_of, sign
 from holdfast.kernel.records.change import Change, signed_bytes
 from holdfast.kernel.records.memory import Memory
 
@@ -242,7 +242,7 @@ def test_no_change_in_a_bundle_stops_the_others_in_it(peers: Peers, tmp_path: Pa
 
     def bundle(*changes: Change) -> str:
         about = {name: getattr(greeting, name) for name in ("node", "origin", "seq", "authors")}
-        told = {"public_key": signer.public_key_of(key).hex(), "since": 0, "before": {}, "made_at": 0, "release": "0"}
+        told = {"public_key": public_key_of(key).hex(), "since": 0, "before": {}, "made_at": 0, "release": "0"}
         with (file := tmp_path / "changes.bundle").open("wb") as to:
             writer = BundleWriter(to, BundleHead(**about, **told))
             writer.write_page(page._replace(changes=list(changes)))
@@ -254,7 +254,7 @@ def test_no_change_in_a_bundle_stops_the_others_in_it(peers: Peers, tmp_path: Pa
             peers.here.sync_import_bundle(file=bundle(create, replace(edit, **altered), honest))
     delta = msgspec.json.encode({"content": [[[edit.at, edit.origin, "x"]], {edit.origin: 1.5}]}).decode()
     bad = replace(edit, delta=delta)
-    bad = replace(bad, signature=signer.sign(key, signed_bytes(bad)).hex())
+    bad = replace(bad, signature=sign(key, signed_bytes(bad)).hex())
     done = peers.here.sync_import_bundle(file=bundle(create, bad, honest))
     assert (done.imported, [one.reason for one in done.errors]) == (2, ["invalid"])
     peers.must_go_on()

@@ -10,12 +10,11 @@ from msgspec.structs import replace
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.features.sync.endpoint import LocalEndpoint
-from holdfast.features.sync.exchange import ExchangeResult, sync_endpoints, transfer_changes
+from holdfast.features.sync.exchange import ExchangeResult, LocalEndpoint, sync_endpoints, transfer_changes
 from holdfast.features.sync.read_changes import Handshake, Page, VectorEntry
 from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.kernel.errors import Forbidden
-from holdfast.kernel.journal import signer
+from holdfast.kernel.journal.journal import new_key, public_key_of, sign
 from holdfast.kernel.journal.kinds import KINDS
 from holdfast.kernel.records.change import signed_bytes
 from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
@@ -274,10 +273,10 @@ def test_a_key_once_learnt_is_not_replaced_by_what_a_peer_says(
         meet(here, third, FULL_SCOPE)
         third.store(title="Next", content="Never told here.")
         page = LocalEndpoint(third.ctx).read_changes(1, {}, 10)
-    key, taken = signer.new_key(), SyncResult()
+    key, taken = new_key(), SyncResult()
     (change,) = page.changes
-    forged = replace(change, signature=signer.sign(key, signed_bytes(change)).hex())
-    claim = replace(LocalEndpoint(there.ctx).read_handshake(), authors={change.origin: signer.public_key_of(key).hex()})
+    forged = replace(change, signature=sign(key, signed_bytes(change)).hex())
+    claim = replace(LocalEndpoint(there.ctx).read_handshake(), authors={change.origin: public_key_of(key).hex()})
     with here.ctx.reading() as session:
         known = session.rows("author_list")
     LocalEndpoint(here.ctx).apply_changes(page._replace(changes=[forged]), claim, taken)

@@ -14,7 +14,7 @@ from holdfast.features.history import service as history
 from holdfast.features.namespaces.model import STANDARD, Standard
 from holdfast.kernel.context import Progress
 from holdfast.kernel.errors import OperationCancelled, StoreDamaged
-from holdfast.kernel.journal import journal
+from holdfast.kernel.journal import journal, verify_chain
 from holdfast.kernel.storage.open_by_address import open_store
 from holdfast.kernel.storage.port import Store
 
@@ -32,7 +32,7 @@ def given_up() -> threading.Event:
     return stop
 
 
-def breaks(hold: Holdfast) -> list[journal.JournalFault]:
+def breaks(hold: Holdfast) -> list[verify_chain.JournalFault]:
     with hold.ctx.reading() as session:
         return history.verify(hold.ctx, session)
 

@@ -13,7 +13,8 @@ import holdfast
 from engines import Postgres, raw_connection
 from holdfast import Holdfast
 from holdfast.features.history import service as history
-from holdfast.kernel.journal import journal, signer
+from holdfast.kernel.journal import journal
+from holdfast.kernel.journal.journal import new_key
 from holdfast.kernel.storage.postgres.engine import PostgresSession
 
 Raw = psycopg.Connection[tuple[Any, ...]]
@@ -184,7 +185,7 @@ def test_a_key_that_was_taken_away_is_told(spoilt: tuple[Holdfast, Raw]) -> None
 
 def test_a_key_that_was_replaced_is_told_also_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
     hold, raw = spoilt
-    raw.execute("update node_key set secret = %s", (signer.new_key(),))
+    raw.execute("update node_key set secret = %s", (new_key(),))
     assert findings(hold, raw) == ["the head's key differs from the store's key"]
     hold.store(title="Later", content="As if nothing had happened.")
     assert findings(hold, raw) == [UNSIGNED]

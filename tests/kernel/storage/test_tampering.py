@@ -14,7 +14,8 @@ from tampering import JOURNALLED, KEPT_OUTSIDE_THE_JOURNAL, live_through_everyth
 import holdfast
 from holdfast.features.history import service as history
 from holdfast.kernel import errors
-from holdfast.kernel.journal import journal, signer
+from holdfast.kernel.journal import journal, verify_chain
+from holdfast.kernel.journal.journal import new_key, public_key_of, sign
 from holdfast.kernel.storage.sqlite.engine import SqliteSession
 
 
@@ -55,15 +56,15 @@ def edit(table: str, rowid: int, column: str, value: Any) -> tuple[str, tuple[An
     return f"update {table} set {column} = ? where rowid = ?", (value, rowid)
 
 
-def findings(hold: holdfast.Holdfast, raw: apsw.Connection) -> list[journal.JournalFault]:
+def findings(hold: holdfast.Holdfast, raw: apsw.Connection) -> list[verify_chain.JournalFault]:
     return history.verify(hold.ctx, SqliteSession(raw))
 
 
-def chain_breaks(hold: holdfast.Holdfast, raw: apsw.Connection) -> list[journal.JournalFault]:
+def chain_breaks(hold: holdfast.Holdfast, raw: apsw.Connection) -> list[verify_chain.JournalFault]:
     """Return the faults of the journal alone, without the rows."""
     session = SqliteSession(raw)
     key = hold.ctx.store.signing_key(session)
-    return list(journal.verify_chain(session, signer.public_key_of(key) if key else None))
+    return list(verify_chain.verify_chain(session, public_key_of(key) if key else None))
 
 
 def cells_of(raw: apsw.Connection, table: str) -> list[tuple[int, str, Any]]:
@@ -144,7 +145,7 @@ def test_a_row_put_past_the_journal_is_found(hold: holdfast.Holdfast, raw: apsw.
     )
     with tamper(raw, (forged, ())):
         assert findings(hold, raw) == [
-            journal.JournalFault(0, "the memory forged was added to its table without a journal entry")
+            verify_chain.JournalFault(0, "the memory forged was added to its table without a journal entry")
         ]
 
 
@@ -206,7 +207,7 @@ def test_a_chain_rebuilt_without_the_key_is_found_from_whichever_entry(
 def test_a_chain_rebuilt_under_another_key_is_found(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
     with tamper(raw, ("update journal set actor = 'mallory' where seq = 1", ())):
         rebuild(raw, 1)
-        sign_head(raw, signer.new_key())
+        sign_head(raw, new_key())
         assert "the head's key differs from the store's key" in [found.message for found in findings(hold, raw)]
 
 
@@ -214,9 +215,9 @@ def test_a_chain_rebuilt_under_another_key_stays_found_after_later_writes(copy: 
     with closing(apsw.Connection(str(copy))) as raw:
         raw.execute("update journal set actor = 'mallory' where seq = 1")
         rebuild(raw, 1)
-        other = signer.new_key()
+        other = new_key()
         sign_head(raw, other)
-        raw.execute("update signer set public_key = ?", (signer.public_key_of(other),))
+        raw.execute("update signer set public_key = ?", (public_key_of(other),))
         with holdfast.open(str(copy), agent_id="ai:tester@here") as hold:
             hold.store(title="Later", content="As if nothing had happened.")
             assert "the head is not signed by this node's key: the journal was edited or rebuilt" in [
@@ -249,8 +250,8 @@ def test_the_record_of_who_signs_is_guarded(hold: holdfast.Holdfast, raw: apsw.C
 
 def sign_head(raw: apsw.Connection, key: bytes) -> None:
     head = journal.get_head(SqliteSession(raw))
-    raw.execute("update chain set public_key = ?", (signer.public_key_of(key),))
-    raw.execute("update chain set signature = ?", (signer.sign(key, journal.signed_bytes(head)),))
+    raw.execute("update chain set public_key = ?", (public_key_of(key),))
+    raw.execute("update chain set signature = ?", (sign(key, journal.signed_bytes(head)),))
 
 
 def test_an_erased_entry_is_found_unless_a_purge_tells_of_it(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:

@@ -16,7 +16,7 @@ from holdfast.features.webhooks.model import REVOKED, SubscriptionStatus
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import EmbedderFailed, StoreError
 from holdfast.kernel.journal import journal
-from holdfast.kernel.journal.checkpoint import get_compaction_point
+from holdfast.kernel.journal.journal import get_compaction_point
 from holdfast.kernel.storage.port import Fault
 from holdfast.kernel.timestamps import DAY, SECOND, format_timestamp
 

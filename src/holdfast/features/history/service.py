@@ -23,8 +23,9 @@ from holdfast.features.skills import store as skills
 from holdfast.features.skills.model import SkillVersion
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import ChangedSince, Conflict, HistoryCompacted, NotFound
-from holdfast.kernel.journal import checkpoint, journal, transaction
+from holdfast.kernel.journal import journal, transaction, verify_chain
 from holdfast.kernel.journal import verify as journal_verify
+from holdfast.kernel.journal.journal import get_compacted_record, is_compacted
 from holdfast.kernel.journal.kinds import KINDS, LINK, MEMORY, Kind
 from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.link import Link
@@ -84,7 +85,7 @@ def list_entries(ctx: Context, session: Session, id: str, *, after: int, limit: 
 
 def find_compaction_time(session: Session, entry: journal.Entry) -> int | None:
     """Return the commit time of an entry that replaces all earlier ones (compaction), else None."""
-    checkpoint_entry = checkpoint.get_compacted_record(session, entry.kind, entry.record)
+    checkpoint_entry = get_compacted_record(session, entry.kind, entry.record)
     return entry.kept_at if checkpoint_entry is not None and checkpoint_entry.seq == entry.seq else None
 
 
@@ -306,7 +307,7 @@ def _content_gone_error(seq: int) -> NotFound:
 
 
 def _no_change_error(session: Session, seq: int) -> NotFound:
-    if seq > 0 and checkpoint.is_compacted(session, seq):
+    if seq > 0 and is_compacted(session, seq):
         return HistoryCompacted(f"Change {seq} was compacted: only the final state is kept.", change=seq)
     return NotFound(f"Change {seq} does not exist.", change=seq)
 
@@ -371,16 +372,16 @@ def _restore_elements(now: Any, before: Any, touched: set[str]) -> Any:
     return tuple(order)
 
 
-def verify(ctx: Context, session: Session, witness: str | None = None) -> list[journal.JournalFault]:
+def verify(ctx: Context, session: Session, witness: str | None = None) -> list[verify_chain.JournalFault]:
     """List journal breaks, and rows that differ from their journal entry."""
-    found = list(journal.verify_chain(session, ctx.store.public_key(session)))
+    found = list(verify_chain.verify_chain(session, ctx.store.public_key(session)))
     if witness is not None:
         seq, hash = witness.split(":")
         row = session.row("journal_one", seq=int(seq))
-        if row is None and checkpoint.is_compacted(session, int(seq)):
+        if row is None and is_compacted(session, int(seq)):
             found.append(
-                journal.JournalFault(int(seq), "the entry was compacted: an earlier witness cannot be checked")
+                verify_chain.JournalFault(int(seq), "the entry was compacted: an earlier witness cannot be checked")
             )
         elif row is None or journal.Entry(*row).hash.hex() != hash:
-            found.append(journal.JournalFault(int(seq), "the journal does not match the witness"))
+            found.append(verify_chain.JournalFault(int(seq), "the journal does not match the witness"))
     return [*found, *journal_verify.find_altered_records(session), *skills.find_damage(session)]

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter, scope_params
 from holdfast.kernel.context import Caller, is_under
-from holdfast.kernel.journal import checkpoint, journal, transaction
+from holdfast.kernel.journal import journal, transaction
+from holdfast.kernel.journal.journal import describe_missing_history, get_compaction_point, require_history_at
 from holdfast.kernel.journal.kinds import MEMORY, content_hash
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
@@ -57,17 +58,17 @@ class PastMemory(NamedTuple):
 def open_snapshot(session: Session, now: int, *, as_of: int | None, known_at: int | None) -> Snapshot:
     newest = journal.get_head(session).seq
     if known_at is not None:
-        checkpoint.require_history_at(session, known_at)
+        require_history_at(session, known_at)
     known = newest if known_at is None else _find_last_seq(session, known_at, newest)
     moment = as_of if known_at is None else known_at
     at = now if moment is None else min(now, moment)
-    degraded = None if as_of is None else checkpoint.describe_missing_history(session, as_of)
+    degraded = None if as_of is None else describe_missing_history(session, as_of)
     return Snapshot(known, NO_END if known_at is None else known_at, as_of, at, degraded)
 
 
 def _find_last_seq(session: Session, at: int, newest: int) -> int:
     """Find the last entry committed by a time. Binary search: above the compaction point, entries have no gaps."""
-    floor = checkpoint.get_compaction_point(session)
+    floor = get_compaction_point(session)
     first, last = floor.seq if floor else 0, newest
     while first < last:
         middle = (first + last + 1) // 2

@@ -21,8 +21,8 @@ from holdfast.features.skills.model import (
 )
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import AmbiguousId, Invalid, NotFound, StoreDamaged
-from holdfast.kernel.journal import signer
-from holdfast.kernel.journal.journal import Entry, JournalFault
+from holdfast.kernel.journal.journal import Entry, is_valid_signature
+from holdfast.kernel.journal.verify_chain import JournalFault
 from holdfast.kernel.records.change import Change
 from holdfast.kernel.storage.port import Row, Session, SqlPart
 
@@ -234,7 +234,7 @@ def is_signed(session: Session, version: SkillVersion) -> bool:
 
 def _verify_signature(public_keys: Mapping[str, bytes], version: SkillVersion) -> bool:
     public_key = public_keys.get(version.origin)
-    return public_key is not None and signer.is_valid_signature(
+    return public_key is not None and is_valid_signature(
         public_key, bytes.fromhex(version.signature), signed_text(version.digest)
     )
 

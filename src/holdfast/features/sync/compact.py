@@ -6,8 +6,9 @@ from typing import NamedTuple
 from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.features.sync import compact_journal
 from holdfast.kernel.context import Context
-from holdfast.kernel.journal import checkpoint, journal
+from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.dry_run import open_dry_run
+from holdfast.kernel.journal.journal import CompactionPoint, get_compaction_point
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import DAY
 
@@ -19,7 +20,7 @@ class Compaction(NamedTuple):
     records: int
     before: compact_journal.JournalSize
     after: compact_journal.JournalSize
-    floor: checkpoint.CompactionPoint | None
+    floor: CompactionPoint | None
     held_back: int
     """Entries old enough to compact that a peer does not have yet."""
     slowest_peer: str | None
@@ -44,7 +45,7 @@ def _compact_steps(ctx: Context, until: int) -> Compaction:
         dropped, records = dropped + step.dropped, records | step.records
         ctx.progress(step.upto - first, reach.seq - first, "compacting")
     with ctx.reading() as session:
-        floor = checkpoint.get_compaction_point(session)
+        floor = get_compaction_point(session)
         held_back = compact_journal.count_older(session, max(reach.seq, _floor_seq(session)), until)
         slowest = reach.slowest_peer if held_back else None
         return Compaction(dropped, len(records), before, compact_journal.read_size(session), floor, held_back, slowest)
@@ -56,5 +57,5 @@ def _compact_step(ctx: Context, upto: int, until: int) -> compact_journal.Compac
 
 
 def _floor_seq(session: Session) -> int:
-    floor = checkpoint.get_compaction_point(session)
+    floor = get_compaction_point(session)
     return floor.seq if floor else 0

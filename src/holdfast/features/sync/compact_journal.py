@@ -6,9 +6,23 @@ from typing import Any, NamedTuple
 from holdfast.features.sync import read_changes, record_snapshots, status_store
 from holdfast.features.sync.peers.store import list_peers
 from holdfast.features.webhooks import store as webhook_store
-from holdfast.kernel.journal import checkpoint
-from holdfast.kernel.journal.checkpoint import Baseline, CompactionPoint
-from holdfast.kernel.journal.journal import BODY_INDEX, GENESIS, Entry
+from holdfast.kernel.journal.journal import (
+    BODY_INDEX,
+    EMPTY_SUM,
+    GENESIS,
+    Baseline,
+    CompactedRecord,
+    CompactionPoint,
+    Entry,
+    cells_digest,
+    encode_compacted_record,
+    encode_entry,
+    get_compacted_record,
+    get_compaction_point,
+    list_baselines,
+    put_baseline,
+    update_sum,
+)
 from holdfast.kernel.journal.kinds import KINDS, Kind
 from holdfast.kernel.journal.replay import ReplayChange, list_changes, pack_compacted, replay
 from holdfast.kernel.journal.transaction import Transaction
@@ -48,7 +62,7 @@ def find_acknowledged(session: Session, head: int) -> AcknowledgedUpto:
 def compact_entries(write: Transaction, upto: int, before: int) -> CompactStep | None:
     """Compact the next whole transactions up to `upto` that were written before `before`; None if there are none."""
     session = write.session
-    floor = checkpoint.get_compaction_point(session) or _empty_point(write)
+    floor = get_compaction_point(session) or _empty_point(write)
     window = _read_window(session, floor.seq, upto, before)
     if not window:
         return None
@@ -57,7 +71,7 @@ def compact_entries(write: Transaction, upto: int, before: int) -> CompactStep |
 
 def _empty_point(write: Transaction) -> CompactionPoint:
     node = write.origin.partition(".")[0]
-    return CompactionPoint(node, 0, GENESIS, 0, 0, 0, checkpoint.EMPTY_SUM, b"")
+    return CompactionPoint(node, 0, GENESIS, 0, 0, 0, EMPTY_SUM, b"")
 
 
 def _read_window(session: Session, after: int, upto: int, before: int) -> list[Entry]:
@@ -99,7 +113,7 @@ class _WindowCompactor:
                 kept_at=last.kept_at,
                 folded_at=self._write.now,
                 dropped=self._floor.dropped + self._dropped,
-                kept=checkpoint.update_sum(self._floor.kept, self._more, self._less),
+                kept=update_sum(self._floor.kept, self._more, self._less),
             )
         )
         return CompactStep(last.seq, self._dropped, frozenset(self._records))
@@ -107,7 +121,7 @@ class _WindowCompactor:
     def _advance_baselines(self) -> dict[str, int]:
         """Advance and store the baseline of each origin up to the new compaction point."""
         known: dict[str, int] = {}
-        for base in checkpoint.list_baselines(self._session):
+        for base in list_baselines(self._session):
             if base.seq <= self._upto:
                 known[base.origin] = max(base.n, known.get(base.origin, 0))
         for origin in {entry.origin for entry in self._window} - {RECORD_SNAPSHOT}:
@@ -117,9 +131,7 @@ class _WindowCompactor:
             assert row is not None
             if row[0] > known.get(origin, 0):
                 known[origin] = row[0]
-                checkpoint.put_baseline(
-                    self._session, Baseline(origin, row[0], self._find_mark(origin, row[0]), self._upto)
-                )
+                put_baseline(self._session, Baseline(origin, row[0], self._find_mark(origin, row[0]), self._upto))
         return known
 
     def _find_mark(self, origin: str, n: int) -> str:
@@ -151,12 +163,12 @@ class _WindowCompactor:
         return now if last is not None and last[0] == newest else None
 
     def _put_final_state(self, kind: Kind[Any], stays: Entry, made: dict[str, FieldState]) -> None:
-        if before := checkpoint.get_compacted_record(self._session, kind.name, stays.record):
-            self._less.append(checkpoint.encode_compacted_record(before))
+        if before := get_compacted_record(self._session, kind.name, stays.record):
+            self._less.append(encode_compacted_record(before))
         cells = pack_compacted(kind, stays, made)
-        after = checkpoint.CompactedRecord(stays.record, kind.name, stays.seq, cells, checkpoint.cells_digest(cells))
+        after = CompactedRecord(stays.record, kind.name, stays.seq, cells, cells_digest(cells))
         self._session.do("compacted_record_put", **after._asdict())
-        self._more.append(checkpoint.encode_compacted_record(after))
+        self._more.append(encode_compacted_record(after))
 
     def _drop_entries(self, below: Sequence[ReplayChange]) -> None:
         """Delete all entries of a record but the newest, and their stored signatures."""
@@ -173,7 +185,7 @@ class _WindowCompactor:
 
 
 def _entry_item(entry: Entry) -> bytes:
-    return checkpoint.encode_entry(entry[:BODY_INDEX], entry.digest, entry.hash)
+    return encode_entry(entry[:BODY_INDEX], entry.digest, entry.hash)
 
 
 def _is_contiguous(entry: Entry, reached: dict[str, int]) -> bool:

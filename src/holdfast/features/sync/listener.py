@@ -1,7 +1,7 @@
 """Advance the version vector at the end of a transaction that applied changes of other stores."""
 
 from holdfast.features.sync.read_changes import advance_vector
-from holdfast.kernel.journal import checkpoint
+from holdfast.kernel.journal.journal import put_baselines
 from holdfast.kernel.journal.transaction import Transaction, TransactionListener
 
 
@@ -21,5 +21,5 @@ class VersionVectorListener(TransactionListener):
     def on_appended(self, tx: Transaction) -> None:
         seen = tx.local(SeenOrigins)
         if seen.origins or seen.baselines:
-            checkpoint.put_baselines(tx.session, seen.baselines, tx.last_seq)
+            put_baselines(tx.session, seen.baselines, tx.last_seq)
             advance_vector(tx.session, sorted({*seen.origins, *seen.baselines}))

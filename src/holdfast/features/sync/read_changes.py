@@ -13,7 +13,8 @@ from holdfast.features.skills.model import File, SkillVersion
 from holdfast.features.sync import record_snapshots
 from holdfast.features.sync.peers.filter import OutgoingFilter
 from holdfast.features.sync.snapshot import RecordSnapshot
-from holdfast.kernel.journal import checkpoint, journal, signer
+from holdfast.kernel.journal import journal
+from holdfast.kernel.journal.journal import Baseline, get_compaction_point, list_baselines, public_key_of, sign
 from holdfast.kernel.journal.kinds import KINDS
 from holdfast.kernel.records.change import Change, history_mark, signed_bytes
 from holdfast.kernel.records.merge import canonical_json
@@ -96,17 +97,23 @@ def read_numbers(session: Session) -> dict[str, int]:
         known[origin] = n
     for origin, n in session.rows("version_vector_list"):
         known[origin] = known.get(origin, 0) if origin == own else n
-    for base in checkpoint.list_baselines(session):
+    for base in list_baselines(session):
         known[base.origin] = max(base.n, known.get(base.origin, 0))
     return known
 
 
+def get_cursor(session: Session, sender: Handshake) -> int:
+    """Return the cursor in the journal of another store; 0 if the namespaces it sends have changed since."""
+    row = session.row("sync_cursor_get", origin=sender.origin)
+    return row[0] if row and row[1] == sender.scope else 0
+
+
 def read_numbers_at(session: Session, place: int) -> dict[str, int]:
     """Return per origin the number up to which all changes were here at a journal position, or the compaction point."""
-    floor = checkpoint.get_compaction_point(session)
+    floor = get_compaction_point(session)
     upto = max(place, floor.seq if floor else 0)
     known = dict.fromkeys(read_numbers(session), 0)
-    for base in checkpoint.list_baselines(session):
+    for base in list_baselines(session):
         if base.seq <= upto:
             known[base.origin] = max(base.n, known[base.origin])
     for origin, after in known.items():
@@ -146,10 +153,10 @@ class _PageReader:
     def __init__(self, session: Session, key: bytes | None, known: Mapping[str, int], scope: PeerScope) -> None:
         self._session, self._key, self._known, self._scope = session, key, known, scope
         signers = {origin: public for origin, public, _ in session.rows("signer_list")}
-        self._own = {origin for origin, public in signers.items() if key and public == signer.public_key_of(key)}
+        self._own = {origin for origin, public in signers.items() if key and public == public_key_of(key)}
         self._unsigned = signers.keys() - self._own
         self._filter = OutgoingFilter(session, scope)
-        self._bases = checkpoint.list_baselines(session)
+        self._bases = list_baselines(session)
         self._has_all = all(known.get(base.origin, 0) >= base.n for base in self._bases)
         self._bases += _list_unsigned_baselines(session, self._unsigned)
         self._changes: list[Change] = []
@@ -215,11 +222,11 @@ class _PageReader:
         return {base.origin: VectorEntry(base.n, base.mark) for base in sorted(passed, key=lambda base: base.n)}
 
 
-def _list_unsigned_baselines(session: Session, origins: Collection[str]) -> list[checkpoint.Baseline]:
+def _list_unsigned_baselines(session: Session, origins: Collection[str]) -> list[Baseline]:
     """Return the baselines of own origins that are sent as snapshots."""
     last = [(origin, n) for origin, n in session.rows("own_numbers") if n and origin in origins]
     return [
-        checkpoint.Baseline(origin, n, find_mark(session, origin, n) or "", row[0])
+        Baseline(origin, n, find_mark(session, origin, n) or "", row[0])
         for origin, n in last
         for row in session.rows("fork_own_changes", origin=origin, after=n - 1)
     ]
@@ -261,13 +268,13 @@ def _build_change(row: Row, own: set[str], key: bytes | None) -> Change:
     )
     if origin not in own or key is None:
         return change
-    return replace(change, signature=signer.sign(key, signed_bytes(change)).hex())
+    return replace(change, signature=sign(key, signed_bytes(change)).hex())
 
 
 def advance_vector(session: Session, origins: Sequence[str]) -> None:
     """Advance the version vector of origins; never over a gap."""
     vector = {row[0]: row[1] for row in session.rows("version_vector_list")}
-    for base in checkpoint.list_baselines(session):
+    for base in list_baselines(session):
         vector[base.origin] = max(base.n, vector.get(base.origin, 0))
     for origin in origins:
         row = session.row("contiguous_upto", origin=origin, after=vector.get(origin, 0))

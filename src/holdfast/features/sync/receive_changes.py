@@ -16,10 +16,11 @@ from holdfast.features.sync.read_changes import Handshake, Page, VectorEntry, fi
 from holdfast.features.sync.snapshot import as_change, from_change
 from holdfast.kernel.errors import Conflict, Invalid
 from holdfast.kernel.journal import conflicts as merge_conflicts
-from holdfast.kernel.journal import journal, signer
+from holdfast.kernel.journal import journal
+from holdfast.kernel.journal.journal import is_valid_signature
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.change import Change, ChangeId, check_change, check_change_id, node_of, signed_bytes
-from holdfast.kernel.records.namespace_patterns import EVERYTHING, FULL_SCOPE, PeerScope
+from holdfast.kernel.records.namespace_patterns import EVERYTHING, PeerScope
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import RECORD_SNAPSHOT
 
@@ -125,45 +126,35 @@ def on_apply(listener: Callable[[Transaction, ChangeMerger], None]) -> None:
     APPLY_LISTENERS.append(listener)
 
 
-def apply_page(
-    write: Transaction,
-    page: Page,
-    sender: Handshake,
-    result: SyncResult,
-    *,
-    owner: str | None = None,
-    scope: PeerScope = FULL_SCOPE,
-) -> None:
-    """Apply a page in a transaction. Rejected changes go to quarantine with their reason."""
-    keys = _load_keys(write.session, sender)
-    applier = ChangeApplier(write, result, keys, sender.node, owner=owner, scope=scope, files=page.files)
-    fresh = [*map(as_change, page.states), *_list_unknown(write.session, applier.well_formed(page.changes))]
-    applier.apply(_refuse_forked(applier, fresh, sender))
-    applier.finish()
-    _record_baselines(write, page, sender, scope)
+class ChangeReceiver:
+    """Validate and apply changes of one sender in a transaction and record the outcome of each.
 
-
-class ChangeApplier:
-    """Apply changes of one sender in a transaction and record the outcome of each."""
+    Rejected changes go to quarantine with their reason.
+    """
 
     def __init__(
         self,
         write: Transaction,
+        sender: Handshake,
         result: SyncResult,
-        keys: Mapping[str, bytes],
-        node: str,
         *,
         owner: str | None,
         scope: PeerScope,
         files: Mapping[str, bytes],
     ) -> None:
         self.session = write.session
-        self._write, self._result, self._keys, self._node = write, result, keys, node
+        self._write, self._sender, self._result, self._scope = write, sender, result, scope
+        self._keys = _load_keys(write.session, sender)
         self._merger = ChangeMerger(write, owner=owner, files=files, scope=scope)
         self._conflicts = merge_conflicts.all_conflict_ids(write.session)
         self._dropped = quarantine.list_dropped_digests(write.session)
         self._verified: set[str] = set()
         """Origins with a verified signature."""
+
+    def validate(self, page: Page) -> list[Change]:
+        """Return the unknown changes of a page, its snapshots first; reject malformed and forked ones."""
+        unknown = _list_unknown(self.session, self.well_formed(page.changes))
+        return self._refuse_forked([*map(as_change, page.states), *unknown])
 
     def well_formed(self, changes: Sequence[Change]) -> list[Change]:
         """Return the well-formed changes; reject the others before any lookup."""
@@ -195,10 +186,10 @@ class ChangeApplier:
         )
         keep = keep and why.reason != "dropped" and _has_name(change)
         if keep and not self._displaces_better(change, why):
-            put_in_quarantine(self._write, change, why, self._node)
+            put_in_quarantine(self._write, change, why, self._sender.node)
 
-    def finish(self) -> None:
-        """Run everything that depends on all applied changes: title groups, depths, listeners, counts."""
+    def finish(self, baselines: Mapping[str, VectorEntry] | None = None) -> None:
+        """Do everything that depends on all applied changes: title groups, depths, listeners, counts, baselines."""
         merger, result = self._merger, self._result
         merger.finish()
         raise_synced_depths(self._write, merger.links, merger.raised_memories)
@@ -208,6 +199,18 @@ class ChangeApplier:
         result.conflict_changes.add(after - self._conflicts, self._conflicts - after)
         result.deletions.add(*merger.list_deleted_and_restored())
         self._record_authors()
+        self._record_baselines(baselines or {})
+
+    def _refuse_forked(self, changes: list[Change]) -> list[Change]:
+        """Quarantine changes of forked origins until their own store has repaired them."""
+        forked = find_forked_origins(self.session, self._sender)
+        why = Refusal(
+            "forked", "Two stores used the same numbers under this replica id: one of them was restored from a copy."
+        )
+        for change in changes:
+            if change.origin in forked:
+                self.refuse(change, why)
+        return [change for change in changes if change.origin not in forked]
 
     def _apply_or_refuse(self, change: Change) -> Refusal | None:
         """Apply a change; return the reason if it is rejected."""
@@ -252,6 +255,19 @@ class ChangeApplier:
             self.session.do("author_add", origin=origin, **about)
         self._write.local(SeenOrigins).origins -= {self._write.origin, RECORD_SNAPSHOT}
 
+    def _record_baselines(self, baselines: Mapping[str, VectorEntry]) -> None:
+        """Record the baselines of a sender without namespace limits.
+
+        Baselines of other origins are accepted from admin peers only: a false one would hide their changes.
+        """
+        if not baselines or EVERYTHING not in self._scope.take:
+            return
+        known = read_numbers(self.session)
+        for origin, reached in baselines.items():
+            is_trusted = self._scope.admin or node_of(origin) == self._sender.node
+            if is_trusted and origin != self._write.origin and reached.n > known.get(origin, 0):
+                self._write.local(SeenOrigins).baselines[origin] = reached
+
 
 def _has_name(change: Change) -> bool:
     """Whether a change has a storable origin, number and record id."""
@@ -273,15 +289,14 @@ def apply_quarantined(
 ) -> None:
     """Apply quarantined changes of one sender with the keys known now, as if they had just arrived."""
     sender = Handshake(node=held[0].peer, origin="", seq=0, now=write.now, vector={}, authors={})
-    keys = _load_keys(write.session, sender)
-    applier = ChangeApplier(write, result, keys, sender.node, owner=owner, scope=scope, files=files)
+    receiver = ChangeReceiver(write, sender, result, owner=owner, scope=scope, files=files)
     whole = [one.change for one in held if one.change.origin == RECORD_SNAPSHOT]
-    changes = applier.well_formed([one.change for one in held if one.change.origin != RECORD_SNAPSHOT])
+    changes = receiver.well_formed([one.change for one in held if one.change.origin != RECORD_SNAPSHOT])
     fresh = _list_unknown(write.session, changes)
     for origin, n in {ChangeId(one.origin, one.n) for one in changes} - {ChangeId(one.origin, one.n) for one in fresh}:
         write.session.do("quarantine_drop", origin=origin, n=n)
-    applier.apply([*whole, *fresh])
-    applier.finish()
+    receiver.apply([*whole, *fresh])
+    receiver.finish()
 
 
 def _list_unknown(session: Session, changes: Sequence[Change]) -> list[Change]:
@@ -319,18 +334,6 @@ def _parse_key(told: str) -> bytes | None:
         return None
 
 
-def _refuse_forked(applier: ChangeApplier, changes: list[Change], sender: Handshake) -> list[Change]:
-    """Quarantine changes of forked origins until their own store has repaired them."""
-    doubted = find_forked_origins(applier.session, sender)
-    why = Refusal(
-        "forked", "Two stores used the same numbers under this replica id: one of them was restored from a copy."
-    )
-    for change in changes:
-        if change.origin in doubted:
-            applier.refuse(change, why)
-    return [change for change in changes if change.origin not in doubted]
-
-
 def find_forked_origins(session: Session, sender: Handshake) -> frozenset[str]:
     """Find the origins whose changes differ between a sender and this store, except the current own one."""
     current = journal.get_head(session).origin
@@ -356,7 +359,7 @@ def is_signed(key: bytes, change: Change) -> bool:
     """Whether a change has a valid signature of its author's key."""
     if not _SIGNATURE.fullmatch(change.signature):
         return False
-    return signer.is_valid_signature(key, bytes.fromhex(change.signature), signed_bytes(change))
+    return is_valid_signature(key, bytes.fromhex(change.signature), signed_bytes(change))
 
 
 def put_in_quarantine(write: Transaction, change: Change, why: Refusal, node: str) -> None:
@@ -371,20 +374,6 @@ def put_in_quarantine(write: Transaction, change: Change, why: Refusal, node: st
         peer=node,
         now=write.now,
     )
-
-
-def _record_baselines(write: Transaction, page: Page, sender: Handshake, scope: PeerScope) -> None:
-    """Record the baselines of a page, from a sender without namespace limits.
-
-    Baselines of other origins are accepted from admin peers only: a false one would hide their changes.
-    """
-    if not page.bases or EVERYTHING not in scope.take:
-        return
-    known = read_numbers(write.session)
-    for origin, reached in page.bases.items():
-        believed = scope.admin or node_of(origin) == sender.node
-        if believed and origin != write.origin and reached.n > known.get(origin, 0):
-            write.local(SeenOrigins).baselines[origin] = reached
 
 
 def must_be_different_stores(here: Handshake, there: Handshake) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from secrets import token_urlsafe
 from typing import TypeVar
 
@@ -12,8 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.features.sync import read_changes, status, wire
-from holdfast.features.sync.endpoint import Endpoint, LocalEndpoint
-from holdfast.features.sync.exchange import Direction, ExchangeResult, sync_endpoints
+from holdfast.features.sync.endpoint import Endpoint
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.peers.client import MAX_MESSAGE_BYTES, PeerClient
 from holdfast.features.sync.peers.request_signature import (
@@ -39,8 +38,9 @@ from holdfast.features.sync.wire import (
     TakeRequest,
 )
 from holdfast.kernel.context import Context
-from holdfast.kernel.errors import HoldfastError, Invalid, PeerFailed, StoreError
-from holdfast.kernel.journal import journal, signer
+from holdfast.kernel.errors import Invalid, PeerFailed
+from holdfast.kernel.journal import journal
+from holdfast.kernel.journal.journal import is_valid_signature, new_key, sign
 from holdfast.kernel.net.failure import RequestFailure
 from holdfast.kernel.net.outbound import PeerCredentials
 from holdfast.kernel.records.change import Change, ChangeId
@@ -50,33 +50,6 @@ A = TypeVar("A", HelloAnswer, FeedAnswer, TakeAnswer)
 _HEX = re.compile(r"(?:[0-9a-f]{2}){64}")
 CHANGED_OUTCOMES = frozenset({"new", "updated", "conflict"})
 OUTCOMES = CHANGED_OUTCOMES | {"noop"}
-
-
-def sync_with_server(
-    ctx: Context,
-    client: PeerClient,
-    direction: Direction,
-    *,
-    owner: str | None = None,
-    dry_run: bool = False,
-    limit: int = 0,
-    stays: bool = False,
-) -> ExchangeResult:
-    """Sync with a server and record the result for `sync status`. `stays`: the server is synced repeatedly."""
-    there = RemoteEndpoint(ctx, client, dry_run=dry_run)
-    try:
-        here = LocalEndpoint(ctx, owner=owner, scope=get_scope(ctx, there, client.name))
-        done = sync_endpoints(here, there, direction, dry_run=dry_run, limit=limit, progress=ctx.progress)
-    except HoldfastError as error:
-        ctx.progress.check()
-        if not dry_run:
-            with suppress(StoreError):  # the original error is raised anyway
-                status.record_failure(ctx, client.name, error, stays=stays)
-        raise
-    if not dry_run:
-        there.record_status()
-        status.record_success(ctx, client.name, there.read_handshake().node, done)
-    return done._replace(moved=done.moved and not there.is_in_sync())
 
 
 def get_scope(ctx: Context, there: Endpoint, address: str) -> PeerScope:
@@ -105,7 +78,7 @@ def get_access(ctx: Context, url: str) -> PeerCredentials:
 def _ephemeral_key(ctx: Context) -> bytes:
     """Return the signing key of this store; a copy without its key uses a temporary one."""
     with ctx.reading() as session:
-        return ctx.store.signing_key(session) or signer.new_key()
+        return ctx.store.signing_key(session) or new_key()
 
 
 class RemoteEndpoint:
@@ -214,7 +187,8 @@ class RemoteEndpoint:
             answer = self._ask(HELLO, question, HelloAnswer)
             wire.agree_on_protocol(answer.protocol, self._client.name)
             self._require(answer.followed >= 0, "sent an invalid cursor")
-            self._hello_answer, self._known_seq = answer, LocalEndpoint(self._ctx).get_cursor(answer.greeting)
+            with self._ctx.reading() as session:
+                self._hello_answer, self._known_seq = answer, read_changes.get_cursor(session, answer.greeting)
         return self._hello_answer
 
     def _ask(self, path: str, question: HelloRequest | FeedRequest | TakeRequest, form: type[A]) -> A:
@@ -241,7 +215,7 @@ class RemoteEndpoint:
         """Sign one request for its recipient."""
         to = self._hello_answer.greeting.node if self._hello_answer else self._enrolled.node if self._enrolled else ""
         at, nonce = self._ctx.now(), token_urlsafe(18)
-        signature = signer.sign(self._key, request_message("POST", path, body, at, nonce, to=to))
+        signature = sign(self._key, request_message("POST", path, body, at, nonce, to=to))
         return to_headers(RequestSignature(self._node, to, at, nonce, body_digest(body), signature))
 
     def _verify_answer(self, path: str, sent: Mapping[str, str], mark: str, body: bytes) -> bool:
@@ -249,7 +223,7 @@ class RemoteEndpoint:
         request = parse_headers(dict(sent))
         assert request is not None, "every request is signed"
         assert self._enrolled is not None
-        return bool(_HEX.fullmatch(mark)) and signer.is_valid_signature(
+        return bool(_HEX.fullmatch(mark)) and is_valid_signature(
             self._enrolled.public_key, bytes.fromhex(mark), answer_of(path, body, request)
         )
 

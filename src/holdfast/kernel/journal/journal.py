@@ -1,17 +1,19 @@
 """The journal: an append-only, hash-chained table that is history, audit trail and change feed."""
 
+from __future__ import annotations
+
 import os
-from collections.abc import Collection, Iterator, Sequence
-from hashlib import sha256
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256, shake_256
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from holdfast.kernel.errors import StoreDamaged
-from holdfast.kernel.journal import checkpoint, signer
+from holdfast.kernel.errors import HistoryCompacted, StoreDamaged
 from holdfast.kernel.storage.port import Session, Store
-from holdfast.kernel.timestamps import RECORD_SNAPSHOT
+from holdfast.kernel.timestamps import format_timestamp
 
 GENESIS = b""
 UNSIGNED = b""
@@ -126,14 +128,14 @@ def create_head(session: Session, owner: Owner) -> None:
         incarnation=1,
         origin=new_origin(node, 1),
         identity=owner.identity,
-        public_key=signer.public_key_of(owner.key),
+        public_key=public_key_of(owner.key),
         seq=0,
         n=0,
         hash=GENESIS,
         kept_at=0,
         signature=UNSIGNED,
     )
-    session.do("chain_begin", **head._replace(signature=signer.sign(owner.key, signed_bytes(head)))._asdict())
+    session.do("chain_begin", **head._replace(signature=sign(owner.key, signed_bytes(head)))._asdict())
     session.do("signer_add", origin=head.origin, public_key=head.public_key, since=1)
 
 
@@ -146,7 +148,7 @@ def open_chain(session: Session, store: Store) -> tuple[Head, bytes]:
     """Load the head and the signing key; a copied or re-keyed store first starts a new incarnation."""
     head, lost = get_head(session), store.signing_key(session) is None
     owner = get_or_create_owner(session, store)
-    if (head.public_key, head.identity) == (signer.public_key_of(owner.key), owner.identity):
+    if (head.public_key, head.identity) == (public_key_of(owner.key), owner.identity):
         return head, owner.key
     return start_incarnation(session, owner, head.node, head.incarnation + 1, adopt=lost), owner.key
 
@@ -155,9 +157,9 @@ def get_or_create_owner(session: Session, store: Store) -> Owner:
     """Return this store's signer; create a key if there is none."""
     key = store.signing_key(session)
     if key is None:
-        key = signer.new_key()
+        key = new_key()
         store.make_signing_key(session, key)
-    if len(key) != signer.KEY_SIZE:
+    if len(key) != KEY_SIZE:
         raise KEY_DAMAGED
     return Owner(store.identity(), key)
 
@@ -169,28 +171,28 @@ def start_incarnation(session: Session, owner: Owner, node: str, incarnation: in
     key was lost, or in a restore.
     """
     head, key = get_head(session), owner.key
-    if not signer.is_pair(key):
+    if not is_pair(key):
         raise KEY_DAMAGED
-    ours = adopt or head.public_key == signer.public_key_of(key)
-    whole = ours and signer.is_valid_signature(head.public_key, head.signature, signed_bytes(head))
+    ours = adopt or head.public_key == public_key_of(key)
+    whole = ours and is_valid_signature(head.public_key, head.signature, signed_bytes(head))
     renewed = head._replace(
         node=node,
         incarnation=incarnation,
         origin=new_origin(node, incarnation),
         identity=owner.identity,
-        public_key=signer.public_key_of(key),
+        public_key=public_key_of(key),
         n=0,
     )
-    renewed = renewed._replace(signature=signer.sign(key, signed_bytes(renewed)) if whole else UNSIGNED)
+    renewed = renewed._replace(signature=sign(key, signed_bytes(renewed)) if whole else UNSIGNED)
     session.do("chain_renew", was=head.node, **renewed._asdict())
     session.do("signer_add", origin=renewed.origin, public_key=renewed.public_key, since=head.seq + 1)
-    checkpoint.renew_signature(session, node, head.public_key if ours else UNSIGNED, key)
+    renew_signature(session, node, head.public_key if ours else UNSIGNED, key)
     return renewed
 
 
 def repair_head(session: Session, head: Head, key: bytes) -> None:
     """Replace the head after the last entries were rewritten; sign it if the previous one was signed."""
-    signature = signer.sign(key, signed_bytes(head)) if head.signature != UNSIGNED else UNSIGNED
+    signature = sign(key, signed_bytes(head)) if head.signature != UNSIGNED else UNSIGNED
     session.do("chain_repair", node=head.node, n=head.n, hash=head.hash, signature=signature)
 
 
@@ -208,14 +210,14 @@ def append(
     assert taken is not None
     seq, n, previous, kept_at, signature = taken
     before = head._replace(seq=seq, n=n, hash=previous, kept_at=kept_at)
-    whole = signer.sign(key, signed_bytes(before)) == signature
+    whole = sign(key, signed_bytes(before)) == signature
     end = _ChainTail(before, actor, max(now, kept_at))
     rows, first = map(end.add, entries), Position(0, GENESIS)
     while portion := list(islice(rows, BATCH_SIZE)):
         first = first if first.seq else Position(portion[0]["seq"], portion[0]["hash"])
         session.many("journal_add", portion)
     after = head._replace(seq=end.seq, n=end.n, hash=end.hash, kept_at=end.kept_at)
-    signature = signer.sign(key, signed_bytes(after)) if whole else UNSIGNED
+    signature = sign(key, signed_bytes(after)) if whole else UNSIGNED
     session.do("chain_set", node=head.node, hash=end.hash, kept_at=end.kept_at, signature=signature)
     return [first, Position(end.seq, end.hash)]
 
@@ -258,155 +260,191 @@ def iter_entries(session: Session, statement: str = "journal_page", page_size: i
         after = page[-1][0]
 
 
-class JournalFault(NamedTuple):
-    """A defect of the chain."""
-
-    seq: int
-    message: str
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
-def verify_chain(session: Session, own_public_key: bytes | None) -> Iterator[JournalFault]:
-    """Check the chain and yield every defect."""
+KEY_SIZE = 64
+
+
+def new_key() -> bytes:
+    """Create a key: private followed by public, so that reading the public key needs no cryptography."""
+    private = os.urandom(32)
+    return private + _private(private).public_key().public_bytes_raw()
+
+
+@lru_cache(maxsize=8)
+def _private(key: bytes) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.from_private_bytes(key[:32])
+
+
+def is_pair(key: bytes) -> bool:
+    """Whether public and private key match."""
+    return _private(key).public_key().public_bytes_raw() == public_key_of(key)
+
+
+def public_key_of(key: bytes) -> bytes:
+    return key[32:]
+
+
+@lru_cache(maxsize=8)
+def sign(key: bytes, message: bytes) -> bytes:
+    """Sign a message. Recent signatures are cached, because the next writer needs the last one again."""
+    return _private(key).sign(message)
+
+
+def is_valid_signature(public: bytes, signature: bytes, message: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
     try:
-        yield from _find_faults(session, own_public_key)
-    except (TypeError, AttributeError):
-        yield JournalFault(
-            0, "the journal contains values that its tables do not allow: the file was damaged or rebuilt"
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+SUM_BYTES = 256
+"""Bytes of a sum: wide enough to be collision-resistant."""
+EMPTY_SUM = bytes(SUM_BYTES)
+PAGE_SIZE = 500
+DEFAULT_RETENTION_DAYS = 30
+"""Days of history that compaction keeps by default."""
+
+
+class CompactionPoint(NamedTuple):
+    """The point below which the journal is compacted."""
+
+    node: str
+    seq: int
+    hash: bytes
+    kept_at: int
+    folded_at: int
+    dropped: int
+    """Number of entries removed by compaction."""
+    kept: bytes
+    """Sum of the entries that remain below the point."""
+    signature: bytes
+
+
+class Baseline(NamedTuple):
+    """Up to which number the changes of an origin are applied here, though not all of them are in the journal."""
+
+    origin: str
+    n: int
+    mark: str
+    seq: int
+    """Journal sequence from which this holds."""
+
+
+def get_compaction_point(session: Session) -> CompactionPoint | None:
+    row = session.row("compaction_point_get")
+    return CompactionPoint(*row) if row else None
+
+
+class CompactedRecord(NamedTuple):
+    """Field versions of a record at the time its history was compacted; None after a purge."""
+
+    record: str
+    kind: str
+    seq: int
+    """Sequence of the entry that remains; the field versions belong to its state."""
+    cells: str | None
+    digest: bytes
+
+
+def get_compacted_record(session: Session, kind: str, record: str) -> CompactedRecord | None:
+    row = session.row("compacted_record_get", record=record, kind=kind)
+    return CompactedRecord(record, kind, *row) if row else None
+
+
+def iter_compacted_records(session: Session) -> Iterator[CompactedRecord]:
+    """Iterate over all compacted records, page by page."""
+    record = kind = ""
+    while page := session.rows("compacted_record_page", record=record, kind=kind, limit=PAGE_SIZE):
+        yield from (CompactedRecord(*row) for row in page)
+        record, kind = page[-1][0], page[-1][1]
+
+
+def list_baselines(session: Session) -> list[Baseline]:
+    return [Baseline(*row) for row in session.rows("baseline_list")]
+
+
+def put_baseline(session: Session, base: Baseline) -> None:
+    """Store a baseline; older ones that it covers are deleted."""
+    session.do("baseline_drop", origin=base.origin, n=base.n, seq=base.seq)
+    session.do("baseline_put", **base._asdict())
+
+
+def put_baselines(session: Session, reached: Mapping[str, tuple[int, str]], seq: int) -> None:
+    """Store the baselines of several origins, valid from a journal sequence on."""
+    for origin, (n, mark) in reached.items():
+        put_baseline(session, Baseline(origin, n, mark, seq))
+
+
+def encode_point(point: CompactionPoint) -> bytes:
+    """Return the bytes that the node signs for a compaction point."""
+    about = [point.node, point.seq, point.hash.hex(), point.kept_at, point.folded_at, point.dropped]
+    return msgspec.json.encode(["floor", *about, point.kept.hex()])
+
+
+def put_compaction_point(session: Session, point: CompactionPoint, key: bytes) -> None:
+    """Sign a compaction point and replace the previous one."""
+    session.do("compaction_point_clear")
+    session.do("compaction_point_put", **point._replace(signature=sign(key, encode_point(point)))._asdict())
+
+
+def renew_signature(session: Session, node: str, before: bytes, key: bytes) -> None:
+    """Sign the compaction point with a new key if the old signature is valid; else leave it for `verify` to report."""
+    floor = get_compaction_point(session)
+    if floor is not None and is_valid_signature(before, floor.signature, encode_point(floor)):
+        put_compaction_point(session, floor._replace(node=node), key)
+
+
+def encode_entry(about: Sequence[Any], digest: bytes, hash: bytes) -> bytes:
+    """Encode a remaining entry for the sum. A later purge removes its content, but not its digest."""
+    return msgspec.json.encode([*about, digest.hex(), hash.hex()])
+
+
+def encode_compacted_record(record: CompactedRecord) -> bytes:
+    return msgspec.json.encode([record.record, record.kind, record.seq, record.digest.hex()])
+
+
+def update_sum(start: bytes, added: Iterable[bytes], removed: Iterable[bytes] = ()) -> bytes:
+    """Add items to a sum and subtract others, in any order."""
+    total = int.from_bytes(start, "big") + sum(map(_number, added)) - sum(map(_number, removed))
+    return (total % (1 << 8 * SUM_BYTES)).to_bytes(SUM_BYTES, "big")
+
+
+def _number(item: bytes) -> int:
+    return int.from_bytes(shake_256(item).digest(SUM_BYTES), "big")
+
+
+def cells_digest(cells: str) -> bytes:
+    return sha256(cells.encode()).digest()
+
+
+def require_history_at(session: Session, at: int) -> None:
+    """Raise if the history of a point in time was compacted."""
+    floor = get_compaction_point(session)
+    if floor is not None and at < floor.kept_at:
+        raise HistoryCompacted(
+            f"History before {format_timestamp(floor.kept_at)} was compacted: ask for that time or a later one.",
+            since=format_timestamp(floor.kept_at),
         )
 
 
-def _find_faults(session: Session, own_public_key: bytes | None) -> Iterator[JournalFault]:
-    head, walk = get_head(session), _ChainWalk(session)
-    for entry in iter_entries(session):
-        yield from walk.step(entry)
-    yield from walk.end()
-    if walk.computed_head(head) != head:
-        yield JournalFault(head.seq, "the journal does not end at its head: entries were removed or added at the end")
-    yield from _check_head_signature(head, own_public_key)
-    yield from _check_compaction_signature(head, walk.floor)
-    yield from _check_signers(session, head, walk.first_seqs)
+def describe_missing_history(session: Session, at: int) -> str | None:
+    """Return a warning if past states of a point in time may have been compacted, else None."""
+    floor = get_compaction_point(session)
+    if floor is None or at >= floor.kept_at:
+        return None
+    return f"Older states of memories before {format_timestamp(floor.kept_at)} were compacted."
 
 
-class _ChainWalk:
-    """Walks the chain: checks entries below the compaction point by their sum, the others link by link."""
-
-    def __init__(self, session: Session) -> None:
-        self.floor, self._own_ends = checkpoint.get_compaction_point(session), _own_origin_ends(session)
-        self._bases, self._session, self._compacted_sum = (
-            checkpoint.list_baselines(session),
-            session,
-            checkpoint.EMPTY_SUM,
-        )
-        self._previous, self._expected, self._kept_at = GENESIS, 1, 0
-        self._numbers: dict[str, int] = {}
-        self.first_seqs: dict[str, tuple[int, int]] = {}
-        self._last_own = 0
-        self._erased: dict[tuple[str, str], list[int]] = {}
-        self._purged: set[tuple[str, str]] = set()
-        self._crossed = self.floor is None
-
-    def step(self, entry: Entry) -> Iterator[JournalFault]:
-        if self.floor is not None and entry.seq > self.floor.seq:
-            yield from self._cross_compaction_point(self.floor)
-        yield from self._check_content(entry)
-        if self._crossed:
-            yield from self._check_link(entry)
-        else:
-            item = checkpoint.encode_entry(entry[:BODY_INDEX], entry.digest, entry.hash)
-            self._compacted_sum = checkpoint.update_sum(self._compacted_sum, [item])
-        self.first_seqs.setdefault(entry.origin, (self._last_own, entry.seq))
-        self._last_own = entry.seq if entry.seq < self._own_ends.get(entry.origin, 0) else self._last_own
-
-    def end(self) -> Iterator[JournalFault]:
-        if self.floor is not None:
-            yield from self._cross_compaction_point(self.floor)
-        for seq in sorted(seq for many in self._erased.values() for seq in many):
-            yield JournalFault(seq, "the entry's content was erased without a purge")
-
-    def computed_head(self, head: Head) -> Head:
-        """Return the head that follows from the entries."""
-        n = self._numbers.get(head.origin, 0)
-        return head._replace(seq=self._expected - 1, n=n, hash=self._previous, kept_at=self._kept_at)
-
-    def _check_content(self, entry: Entry) -> Iterator[JournalFault]:
-        """Check the content of an entry. Erased content requires a purge, which may come first if replicated."""
-        if (entry.body, entry.delta) == (None, None):
-            if (entry.kind, entry.record) not in self._purged:
-                self._erased.setdefault((entry.kind, entry.record), []).append(entry.seq)
-        elif content_digest(entry.body, entry.delta) != entry.digest:
-            yield JournalFault(entry.seq, "the entry's content was edited")
-        elif entry.op == "purge":
-            self._erased.pop((entry.kind, entry.record), None)
-            self._purged.add((entry.kind, entry.record))
-
-    def _check_link(self, entry: Entry) -> Iterator[JournalFault]:
-        if entry.seq != self._expected:
-            yield JournalFault(self._expected, f"entries {self._expected} to {entry.seq - 1} are missing")
-        if chain_hash(self._previous, entry[:BODY_INDEX], entry.digest) != entry.hash:
-            yield JournalFault(entry.seq, "the entry was edited, or does not follow from the previous one")
-        if entry.seq < self._own_ends.get(entry.origin, 0) and entry.n != self._numbers.get(entry.origin, 0) + 1:
-            yield JournalFault(entry.seq, f"change {entry.n} of {entry.origin} is out of order")
-        if entry.kept_at < self._kept_at:
-            yield JournalFault(entry.seq, "its time is before that of the previous entry")
-        self._numbers[entry.origin], self._kept_at = entry.n, entry.kept_at
-        self._previous, self._expected = entry.hash, entry.seq + 1
-
-    def _cross_compaction_point(self, floor: checkpoint.CompactionPoint) -> Iterator[JournalFault]:
-        """Check the entries below the compaction point against the signed sum, then continue from it."""
-        if self._crossed:
-            return
-        self._crossed = True
-        items = map(checkpoint.encode_compacted_record, checkpoint.iter_compacted_records(self._session))
-        if checkpoint.update_sum(self._compacted_sum, items) != floor.kept:
-            yield JournalFault(floor.seq, "the compacted entries were edited")
-        self._previous, self._expected, self._kept_at = floor.hash, floor.seq + 1, floor.kept_at
-        for base in self._bases:
-            if base.seq <= floor.seq:
-                self._numbers[base.origin] = max(base.n, self._numbers.get(base.origin, 0))
-
-
-def _own_origin_ends(session: Session) -> dict[str, int]:
-    """Return the end of each own origin's reign in the journal; later entries of it were received from peers."""
-    signers = sorted(session.rows("signer_list"), key=lambda row: (row[2], _incarnation(row[0])))
-    ends = [*(since for _, _, since in signers[1:]), 1 << 62][: len(signers)]
-    return {origin: end for (origin, *_), end in zip(signers, ends, strict=True)}
-
-
-def _incarnation(origin: str) -> int:
-    number = origin.partition(".")[2].partition("-")[0]
-    return int(number) if number.isdecimal() else 0
-
-
-def _check_compaction_signature(head: Head, floor: checkpoint.CompactionPoint | None) -> Iterator[JournalFault]:
-    if floor is not None and not signer.is_valid_signature(
-        head.public_key, floor.signature, checkpoint.signed_bytes(floor)
-    ):
-        yield JournalFault(floor.seq, "the compaction point is not signed by this node's key: it was edited")
-
-
-def _check_signers(session: Session, head: Head, first_seqs: dict[str, tuple[int, int]]) -> Iterator[JournalFault]:
-    """Check that every own incarnation is recorded with its key and began after the previous one's last change.
-
-    After a restore, entries of an earlier incarnation can come back from peers.
-    """
-    known = {origin: (public_key, since) for origin, public_key, since in session.rows("signer_list")}
-    elsewhere, reigns = {row[0] for row in session.rows("author_list")}, _own_origin_ends(session)
-    for origin, (before, seq) in first_seqs.items():
-        back = seq >= reigns.get(origin, 1 << 62)
-        if (
-            origin not in (*elsewhere, RECORD_SNAPSHOT)
-            and not back
-            and not before < known.get(origin, (b"", 0))[1] <= seq
-        ):
-            yield JournalFault(seq, f"the recorded signing key of {origin} was edited")
-    if known.get(head.origin, (b"", 0))[0] != head.public_key:
-        yield JournalFault(head.seq, f"the recorded signing key of {head.origin} was edited")
-
-
-def _check_head_signature(head: Head, own_public_key: bytes | None) -> Iterator[JournalFault]:
-    if not signer.is_valid_signature(head.public_key, head.signature, signed_bytes(head)):
-        yield JournalFault(head.seq, "the head is not signed by this node's key: the journal was edited or rebuilt")
-    if own_public_key is None:
-        yield JournalFault(head.seq, "the node's key is missing: the signature of the head cannot be checked")
-    elif own_public_key != head.public_key:
-        yield JournalFault(head.seq, "the head's key differs from the store's key")
+def is_compacted(session: Session, seq: int) -> bool:
+    """Whether an entry is below the compaction point, so that the change itself may be gone."""
+    floor = get_compaction_point(session)
+    return floor is not None and seq <= floor.seq

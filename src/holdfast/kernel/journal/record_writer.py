@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from holdfast.kernel.compressed_list import CompressedList
 from holdfast.kernel.errors import VersionConflict
-from holdfast.kernel.journal import checkpoint, conflicts, journal, signer
-from holdfast.kernel.journal.checkpoint import CompactionPoint
+from holdfast.kernel.journal import conflicts, journal
+from holdfast.kernel.journal.journal import CompactionPoint, put_compaction_point, sign
 from holdfast.kernel.journal.kinds import Kind, R, columns_of, content_hash, search_columns, searchable_texts
 from holdfast.kernel.journal.redact import redact_record
 from holdfast.kernel.msgspec_lock import register_type
@@ -115,11 +115,11 @@ class RecordWriter:
 
     def sign(self, message: bytes) -> str:
         """Sign a message with this node's key; return the signature as hex."""
-        return signer.sign(self._key, message).hex()
+        return sign(self._key, message).hex()
 
     def put_compaction_point(self, floor: CompactionPoint) -> None:
         """Sign and store a compaction point."""
-        checkpoint.put_compaction_point(self.session, floor, self._key)
+        put_compaction_point(self.session, floor, self._key)
 
     def get(self, kind: Kind[R], id: str) -> R | None:
         """Read a record as this transaction sees it, in any state."""

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.kernel.journal import checkpoint
-from holdfast.kernel.journal.journal import Entry
+from holdfast.kernel.journal.journal import CompactedRecord, Entry, get_compacted_record
 from holdfast.kernel.journal.kinds import Kind
 from holdfast.kernel.journal.transaction import body_of
 from holdfast.kernel.records import field_versions
@@ -38,7 +37,7 @@ def list_changes(session: Session, kind: str, record: str) -> list[ReplayChange]
 def replay(session: Session, kind: Kind[Any], changes: Sequence[ReplayChange]) -> ReplayResult:
     """Merge the changes of a record, on top of its compacted state."""
     first = changes[0].entry
-    folded = checkpoint.get_compacted_record(session, kind.name, first.record)
+    folded = get_compacted_record(session, kind.name, first.record)
     own, above = split_compacted(folded, kind, changes)
     shows: dict[str, Any] = {}
     if folded is None and first.body is not None and first.origin != RECORD_SNAPSHOT:
@@ -52,7 +51,7 @@ def replay(session: Session, kind: Kind[Any], changes: Sequence[ReplayChange]) -
 
 
 def split_compacted(
-    compacted: checkpoint.CompactedRecord | None, kind: Kind[Any], changes: Sequence[ReplayChange]
+    compacted: CompactedRecord | None, kind: Kind[Any], changes: Sequence[ReplayChange]
 ) -> tuple[dict[str, FieldState], Sequence[ReplayChange]]:
     """Return the compacted states of a record, and the changes after them."""
     if compacted is None:

@@ -7,11 +7,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.kernel.journal import title_groups
-from holdfast.kernel.journal.checkpoint import cells_digest, get_compacted_record, iter_compacted_records
-from holdfast.kernel.journal.journal import Entry, JournalFault, iter_entries
+from holdfast.kernel.journal.journal import (
+    Entry,
+    cells_digest,
+    get_compacted_record,
+    iter_compacted_records,
+    iter_entries,
+)
 from holdfast.kernel.journal.kinds import KINDS, Kind, content_hash, search_columns
 from holdfast.kernel.journal.replay import list_changes, replay
 from holdfast.kernel.journal.transaction import body_of
+from holdfast.kernel.journal.verify_chain import JournalFault
 from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.memory import Memory, audience
 from holdfast.kernel.records.merge import drop_empty, join

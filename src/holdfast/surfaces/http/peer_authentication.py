@@ -20,7 +20,8 @@ from holdfast.features.sync.peers.request_signature import (
 from holdfast.features.sync.peers.store import Peer
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import AuthenticationRequired
-from holdfast.kernel.journal import journal, signer
+from holdfast.kernel.journal import journal
+from holdfast.kernel.journal.journal import is_valid_signature, sign
 from holdfast.surfaces.http.authentication import authenticate, header_values, is_loopback, read_credentials
 
 PEER_ONLY_PREFIX = "/api/v1/peer/"
@@ -53,7 +54,7 @@ def find_claim(holdfast: Holdfast, scope: Scope) -> Claim | None:
             f"This request was signed {apart} seconds from now by the clock of this server; "
             f"at most {WINDOW_SECONDS} are allowed: set both clocks right."
         )
-    if not signer.is_valid_signature(
+    if not is_valid_signature(
         peer.public_key, signed.signature, message_of_headers(scope["method"], _signed_path(scope), signed)
     ):
         raise AuthenticationRequired("The signature of this request is not that of the store that it names.")
@@ -80,7 +81,7 @@ def sign_answer(holdfast: Holdfast, scope: Scope, content: bytes) -> dict[str, s
     if signed is None:
         return {}
     key = holdfast.ctx.signing_key()
-    return {SIGNATURE: signer.sign(key, answer_message(_signed_path(scope), content, signed)).hex()}
+    return {SIGNATURE: sign(key, answer_message(_signed_path(scope), content, signed)).hex()}
 
 
 def is_for_peers(path: str) -> bool:

@@ -16,7 +16,7 @@ from holdfast.features.sync.read_changes import Page, VectorEntry
 from holdfast.features.sync.snapshot import RecordSnapshot
 from holdfast.features.sync.wire import must_fit
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.journal import signer
+from holdfast.kernel.journal.journal import is_valid_signature, sign
 from holdfast.kernel.records.change import Change
 
 FORMAT_VERSION = 1
@@ -87,7 +87,7 @@ class BundleWriter:
 
     def write_signature(self, key: bytes) -> None:
         """Write the final signature; any change or omission before it is detected."""
-        signature = signer.sign(key, bytes_to_sign(self._digest.digest())).hex()
+        signature = sign(key, bytes_to_sign(self._digest.digest())).hex()
         self._write_line(msgspec.json.encode(BundleItem(sealed=signature)))
         self._write_bytes(self._compressor.flush())
 
@@ -165,9 +165,7 @@ def _must_end_signed(
     head: BundleHead, signature: str, digest: bytes, lines: Iterator[tuple[bytes, bytes]], *, empty: bool
 ) -> None:
     try:
-        whole = signer.is_valid_signature(
-            bytes.fromhex(head.public_key), bytes.fromhex(signature), bytes_to_sign(digest)
-        )
+        whole = is_valid_signature(bytes.fromhex(head.public_key), bytes.fromhex(signature), bytes_to_sign(digest))
     except ValueError:
         whole = False
     if not whole or not empty:

@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.sync import compact as compaction_service
 from holdfast.kernel.context import Context, Progress
-from holdfast.kernel.journal.checkpoint import DEFAULT_RETENTION_DAYS
+from holdfast.kernel.journal.journal import DEFAULT_RETENTION_DAYS
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 from holdfast.kernel.timestamps import format_timestamp
 

@@ -6,7 +6,8 @@ from psycopg import errors as refusals
 from psycopg import sql
 
 from holdfast.kernel import errors
-from holdfast.kernel.journal import journal, signer
+from holdfast.kernel.journal import journal
+from holdfast.kernel.journal.journal import new_key
 from holdfast.kernel.storage import data_migrations, migrations
 from holdfast.kernel.storage.postgres.address import Address
 from holdfast.kernel.storage.postgres.driver_errors import translate_errors
@@ -136,7 +137,7 @@ def upgrade(connection: Connection, address: Address) -> None:
     build_tables(connection, address, MARK)
     session = PostgresSession(connection)
     if session.row("chain_head") is None:
-        key = signer.new_key()
+        key = new_key()
         session.do("node_key_put", key=key)
         journal.create_head(session, journal.Owner(get_store_info(connection, address).identity, key))
 

@@ -16,7 +16,7 @@ import apsw
 import msgspec
 
 from holdfast.kernel import errors
-from holdfast.kernel.journal import signer
+from holdfast.kernel.journal.journal import public_key_of
 from holdfast.kernel.storage import migrations, statements, write_lock
 from holdfast.kernel.storage.port import Fault, Row, SearchTexts, Session, SqlPart
 from holdfast.kernel.storage.sqlite.vectors import BinaryIndex, find_close, find_nearest, pack_block, signs_of
@@ -312,7 +312,7 @@ class SqliteStore:
 
     def public_key(self, session: Session) -> bytes | None:
         key = self.signing_key(session)
-        return None if key is None else signer.public_key_of(key)
+        return None if key is None else public_key_of(key)
 
     def make_signing_key(self, session: Session, key: bytes) -> None:
         fresh = self._file.with_name(f"{self._file.name}.key.{os.getpid()}")

@@ -16,7 +16,7 @@ from serving import open_http_client, serve_app, with_settings
 import holdfast
 from holdfast.features.sync import read_changes as telling
 from holdfast.features.sync.daemon import MAX_PAUSE, SyncDaemon, compute_pause, validate_settings
-from holdfast.features.sync.service import sync_with
+from holdfast.features.sync.exchange import sync_with
 from holdfast.kernel.errors import Invalid, PeerFailed
 from holdfast.kernel.net.outbound import PeerCredentials
 from holdfast.surfaces.cli.app import run

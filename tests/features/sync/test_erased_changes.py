@@ -10,8 +10,7 @@ from forging import Json
 
 import holdfast
 from holdfast.features.sync import record_snapshots as states
-from holdfast.features.sync.endpoint import LocalEndpoint
-from holdfast.features.sync.exchange import transfer_changes
+from holdfast.features.sync.exchange import LocalEndpoint, transfer_changes
 from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.kernel.journal import journal
 from holdfast.kernel.records.change import digest, node_of

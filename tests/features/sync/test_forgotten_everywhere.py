@@ -8,8 +8,7 @@ import pytest
 
 import holdfast
 import people
-from holdfast.features.sync.endpoint import LocalEndpoint
-from holdfast.features.sync.exchange import sync_endpoints, sync_stores
+from holdfast.features.sync.exchange import LocalEndpoint, sync_endpoints, sync_stores
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.records.namespace_patterns import PeerScope
 from holdfast.kernel.storage.open_by_address import tables

@@ -9,8 +9,8 @@ from store_pool import StorePool, drive
 from holdfast.features.sync import apply_changes, listener
 from holdfast.features.sync import read_changes as exchange
 from holdfast.features.sync.apply_changes import ChangeMerger
-from holdfast.features.sync.endpoint import LocalEndpoint
-from holdfast.features.sync.retry_quarantined import QuarantineRetry
+from holdfast.features.sync.exchange import LocalEndpoint
+from holdfast.features.sync.quarantine.retry import QuarantineRetry
 from holdfast.kernel.journal import conflicts
 from holdfast.kernel.journal import title_groups as titles
 from holdfast.kernel.journal.transaction import Transaction, body_text
@@ -121,7 +121,7 @@ def cut_transactions(patch: Patch) -> None:
         fewer = page.changes[:limit]
         if len(fewer) == len(page.changes):
             return page
-        with self._ctx.reading() as session:
+        with self.ctx.reading() as session:
             last = {"origin": fewer[-1].origin, "n": fewer[-1].n}
             ((upto,),) = session.query_sql("select seq from journal where origin = :origin and n = :n", last)
         return page._replace(changes=fewer, upto=upto, more=True)

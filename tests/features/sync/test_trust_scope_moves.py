@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.features.sync.endpoint import LocalEndpoint
-from holdfast.features.sync.exchange import sync_endpoints
+from holdfast.features.sync.exchange import LocalEndpoint, sync_endpoints
 from holdfast.kernel.records.namespace_patterns import PeerScope
 
 TEAM = PeerScope(("team/**",), ("team/**",))

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import holdfast
 from holdfast.features.sync import conflict_store
-from holdfast.features.sync.endpoint import LocalEndpoint
-from holdfast.features.sync.exchange import transfer_changes
+from holdfast.features.sync.exchange import LocalEndpoint, transfer_changes
 from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.kernel.context import Progress
 from holdfast.kernel.errors import HoldfastError

@@ -10,8 +10,9 @@ from random import random
 from time import monotonic
 
 from holdfast.features.admin.backup import must_reach_all_namespaces
+from holdfast.features.sync.exchange import sync_with_server
 from holdfast.features.sync.peers.client import PeerClient, parse_address
-from holdfast.features.sync.remote_endpoint import get_access, sync_with_server
+from holdfast.features.sync.remote_endpoint import get_access
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import HoldfastError, Invalid, OperationCancelled
 from holdfast.kernel.journal import journal

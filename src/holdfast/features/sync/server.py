@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.features.sync import status, wire
-from holdfast.features.sync.endpoint import LocalEndpoint
+from holdfast.features.sync.exchange import LocalEndpoint
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.read_changes import Handshake
 from holdfast.features.sync.receive_changes import must_be_different_stores

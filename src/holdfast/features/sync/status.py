@@ -6,7 +6,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from holdfast.features.sync import status_store
-from holdfast.features.sync.exchange import ExchangeResult
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.quorum import store as ack_store
 from holdfast.features.sync.read_changes import Handshake
@@ -76,8 +75,8 @@ def _is_different(before: PeerInfo, told: PeerInfo) -> bool:
     return replace(before, at=0, ahead=0) != replace(told, at=0, ahead=0)
 
 
-def record_success(ctx: Context, address: str, node: str, done: ExchangeResult) -> None:
-    """Record a completed exchange."""
+def record_success(ctx: Context, address: str, node: str, *, pulled: int, pushed: int, conflicts: int) -> None:
+    """Record a completed exchange with its counts of memories and conflicts."""
     now = ctx.now()
     with ctx.reading() as session:
         before = status_store.get_attempts(session, address) or PeerAttempts(address=address, tried_at=now)
@@ -88,9 +87,9 @@ def record_success(ctx: Context, address: str, node: str, done: ExchangeResult) 
         succeeded_at=now,
         error=None,
         failures=0,
-        pulled=before.pulled + done.pulled.memory_count,
-        pushed=before.pushed + done.pushed.memory_count,
-        conflicts=before.conflicts + done.conflicts,
+        pulled=before.pulled + pulled,
+        pushed=before.pushed + pushed,
+        conflicts=before.conflicts + conflicts,
     )
     if replace(after, tried_at=0, succeeded_at=0) == replace(before, tried_at=0, succeeded_at=0) and (
         now - (before.succeeded_at or 0) < MIN_WRITE_INTERVAL

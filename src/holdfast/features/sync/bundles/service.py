@@ -10,7 +10,7 @@ from typing import BinaryIO, NamedTuple
 from holdfast.features.admin.backup import local_path, must_be_local, must_reach_all_namespaces, translate_os_errors
 from holdfast.features.sync import read_changes
 from holdfast.features.sync.bundles.file import CHUNK, BundleHead, BundleWriter, read_bundle_file
-from holdfast.features.sync.endpoint import LocalEndpoint
+from holdfast.features.sync.exchange import LocalEndpoint
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.read_changes import Handshake
 from holdfast.features.sync.receive_changes import SyncResult

@@ -8,8 +8,7 @@ from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.features.memories.views import value_or_unset
 from holdfast.features.sync import conflicts as conflict_service
 from holdfast.features.sync import read_changes, status
-from holdfast.features.sync import service as sync_service
-from holdfast.features.sync.exchange import ExchangeResult
+from holdfast.features.sync.exchange import ExchangeResult, sync_with
 from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.features.sync.status import PeerStatus
 from holdfast.kernel.context import Context, Progress
@@ -102,9 +101,7 @@ def sync(ctx: Context, request: Sync, progress: Progress) -> SyncReport:
     Concurrent edits keep both values: the newer is shown, the other becomes a conflict. If interrupted, run it again
     to continue.
     """
-    done = sync_service.sync_with(
-        ctx, request.remote, request.direction, dry_run=request.dry_run, trust_source=request.trust_source
-    )
+    done = sync_with(ctx, request.remote, request.direction, dry_run=request.dry_run, trust_source=request.trust_source)
     sides = (done.pulled, done.pushed)
     errors = [list_rejected_views("here", done.pulled), list_rejected_views("there", done.pushed)]
     return SyncReport(

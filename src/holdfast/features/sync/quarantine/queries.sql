@@ -2,6 +2,8 @@
 -- Quarantined changes, newest first, with their total.
 select origin, n, reason, detail, change, peer, kept_at, tried_at, tries, count(*) over () from quarantine
 order by kept_at desc, origin, n limit :limit offset :skip
+-- name: quarantine_any
+select 1 from quarantine limit 1
 -- name: quarantine_names
 select origin, n from quarantine order by kept_at, origin, n
 -- name: quarantine_get

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.quarantine import store as quarantine_store
+from holdfast.features.sync.quarantine.retry import QuarantineRetry
 from holdfast.features.sync.quarantine.store import QuarantinedChange
 from holdfast.features.sync.receive_changes import SyncResult
-from holdfast.features.sync.retry_quarantined import QuarantineRetry
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Session

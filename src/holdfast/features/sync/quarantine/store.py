@@ -44,6 +44,10 @@ def get_id(origin: str, n: int) -> str:
     return ids.derive_id("quarantined", origin, str(n))
 
 
+def has_any(session: Session) -> bool:
+    return session.row("quarantine_any") is not None
+
+
 def list_page(session: Session, *, limit: int, skip: int) -> tuple[list[QuarantinedChange], int]:
     """Return a page of quarantined changes, newest first, with their total."""
     rows = session.rows("quarantine_page", limit=limit, skip=skip)

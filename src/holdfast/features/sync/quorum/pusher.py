@@ -11,7 +11,7 @@ from random import random
 from typing import Protocol
 
 from holdfast.features.sync.daemon import compute_pause
-from holdfast.features.sync.endpoint import LocalEndpoint
+from holdfast.features.sync.exchange import LocalEndpoint
 from holdfast.features.sync.peers.client import PeerClient
 from holdfast.features.sync.quorum.pending_ack import NackReason, PendingAck, Reason
 from holdfast.features.sync.read_changes import Handshake, Page

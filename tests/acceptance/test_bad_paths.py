@@ -72,7 +72,9 @@ READ = ("list", "--json")
     ],
     ids=["a device", "a folder", "a circle", "a pipe", "a letter", "a byte", "a forged head", "a page cut off"],
 )
-def test_what_is_no_store_is_refused_and_left(run: Run, tmp_path: Path, make: Callable[[Path], Any], code: str) -> None:
+def test_a_file_that_is_not_a_store_is_refused_unchanged(
+    run: Run, tmp_path: Path, make: Callable[[Path], Any], code: str
+) -> None:
     path = tmp_path / "memory.db"
     make(path)
     before = contents(tmp_path)
@@ -86,13 +88,13 @@ def write_truncated_store(path: Path) -> None:
     os.truncate(path, path.stat().st_size - 4096)
 
 
-def test_devices_by_their_own_names_are_refused(run: Run) -> None:
+def test_device_paths_are_refused(run: Run) -> None:
     for name in ("/dev/full", "/dev/null", "/dev/zero"):
         assert read_error(run(*STORE, "--db", name)) == (5, "STORE_UNREACHABLE")
 
 
 @pytest.mark.parametrize("path", ["", "postgres://here/memory", "file/below", "x" * 300])
-def test_a_path_that_cannot_be_one_is_refused(run: Run, tmp_path: Path, path: str) -> None:
+def test_an_invalid_path_is_refused(run: Run, tmp_path: Path, path: str) -> None:
     (tmp_path / "here" / "file").touch()
     code, name = read_error(run(*STORE, "--db", path))
     assert (code, name) in [(78, "MISCONFIGURED"), (5, "STORE_UNREACHABLE")]
@@ -113,13 +115,13 @@ def read_only(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", ["memory.db", "new.db", "new/memory.db"])
-def test_a_disk_that_cannot_be_written_to_is_told(run: Run, read_only: Path, name: str) -> None:
+def test_an_unwritable_disk_is_reported(run: Run, read_only: Path, name: str) -> None:
     before = contents(read_only)
     assert read_error(run(*STORE, "--db", str(read_only / name))) == (5, "STORE_UNREACHABLE")
     assert contents(read_only) == before
 
 
-def test_a_store_whose_log_is_missing_has_what_was_written_into_it(run: Run, tmp_path: Path) -> None:
+def test_a_store_without_its_log_keeps_the_checkpointed_data(run: Run, tmp_path: Path) -> None:
     with holdfast.open(str(tmp_path / "memory.db")) as hold:
         hold.store(title="Kept", content="in the file")
     with holdfast.open(str(tmp_path / "memory.db")) as hold:
@@ -134,12 +136,12 @@ def test_a_store_whose_log_is_missing_has_what_was_written_into_it(run: Run, tmp
 # No home directory, no reader of the output
 
 
-def test_an_empty_home_is_none(run: Run, tmp_path: Path) -> None:
+def test_an_empty_home_variable_counts_as_no_home(run: Run, tmp_path: Path) -> None:
     assert read_error(run(*STORE, env={"HOME": ""})) == (78, "MISCONFIGURED")
     assert list((tmp_path / "here").iterdir()) == []
 
 
-def test_without_a_home_a_store_must_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_home_the_store_must_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import pwd
 
     def nobody(user: int) -> None:
@@ -166,7 +168,7 @@ def closing(*handles: int) -> Callable[[], None]:
     return close
 
 
-def test_a_closed_input_is_missed_only_by_who_reads_it(run: Run, tmp_path: Path) -> None:
+def test_closed_standard_input_fails_only_commands_that_read_it(run: Run, tmp_path: Path) -> None:
     db = str(tmp_path / "memory.db")
     assert run(*STORE, "--db", db, stdin=None, preexec_fn=closing(0)).returncode == 0
     words = ("store", "--json", "--db", db, "-T", "From input", "-c", "-")
@@ -174,7 +176,7 @@ def test_a_closed_input_is_missed_only_by_who_reads_it(run: Run, tmp_path: Path)
 
 
 @pytest.mark.parametrize("handles", [(1,), (1, 2), (0, 1, 2)], ids=["output", "output and errors", "everything"])
-def test_what_is_stored_with_its_streams_closed_is_stored(run: Run, tmp_path: Path, handles: tuple[int, ...]) -> None:
+def test_a_store_with_closed_standard_streams_succeeds(run: Run, tmp_path: Path, handles: tuple[int, ...]) -> None:
     db = str(tmp_path / "memory.db")
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"))
     run(*STORE, "--db", db, preexec_fn=closing(*handles), **pipes)
@@ -191,9 +193,7 @@ def large_store(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("form", [("--json",), ()], ids=["json", "text"])
 @pytest.mark.parametrize("command", ["list", "events"])
-def test_a_reader_that_has_seen_enough_is_no_error(
-    run: Run, large_store: str, command: str, form: tuple[str, ...]
-) -> None:
+def test_a_closed_output_pipe_is_not_an_error(run: Run, large_store: str, command: str, form: tuple[str, ...]) -> None:
     read, write = os.pipe()
     os.close(read)
     try:
@@ -204,7 +204,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(
 
 
 @pytest.mark.parametrize("form", [("--json",), ()], ids=["json", "text"])
-def test_an_answer_that_cannot_be_written_is_an_error(run: Run, large_store: str, form: tuple[str, ...]) -> None:
+def test_a_failed_write_of_the_output_is_an_error(run: Run, large_store: str, form: tuple[str, ...]) -> None:
     with open("/dev/full", "wb") as full:
         done = run("list", "--db", large_store, "--limit", "100", *form, stdout=full)
     assert done.returncode == 1
@@ -213,7 +213,7 @@ def test_an_answer_that_cannot_be_written_is_an_error(run: Run, large_store: str
 
 
 @pytest.mark.parametrize("locale", [{"LC_ALL": "C", "PYTHONUTF8": "0"}, {"PYTHONIOENCODING": "ascii"}])
-def test_any_locale_can_read_what_was_stored(run: Run, large_store: str, locale: dict[str, str]) -> None:
+def test_stored_text_can_be_read_in_any_locale(run: Run, large_store: str, locale: dict[str, str]) -> None:
     shown = run("list", "--db", large_store, "--limit", "3", env=locale)
     assert (shown.returncode, shown.stderr) == (0, b"")
     listed = run("list", "--db", large_store, "--limit", "3", "--json", env=locale)

@@ -63,7 +63,7 @@ def must_be_whole(hold: holdfast.Holdfast) -> int:
     return len(live)
 
 
-def test_a_killed_curator_leaves_whole_steps_and_the_next_goes_on(store_with_duplicates: str) -> None:
+def test_a_killed_curator_leaves_whole_steps_and_the_next_run_continues(store_with_duplicates: str) -> None:
     with holdfast.open(store_with_duplicates, agent_id="ai:tester@here") as hold:
         before = hold.verify().entries
         with curating(store_with_duplicates, "--apply", "--steps=duplicates", "--max-ops=1000") as process:
@@ -88,7 +88,7 @@ def test_a_killed_curator_leaves_whole_steps_and_the_next_goes_on(store_with_dup
         assert statuses <= {"done", "broken off"}
 
 
-def test_two_curators_never_do_the_same_work(store_with_duplicates: str) -> None:
+def test_two_curators_never_repeat_each_others_work(store_with_duplicates: str) -> None:
     words = ("--apply", "--steps=duplicates", "--max-ops=1000")
     with curating(store_with_duplicates, *words) as one, curating(store_with_duplicates, *words) as other:
         answers = [(process.communicate()[0], process.returncode) for process in (one, other)]
@@ -101,7 +101,7 @@ def test_two_curators_never_do_the_same_work(store_with_duplicates: str) -> None
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-def test_a_daemon_goes_on_until_it_is_told_and_lets_go_of_its_lease(
+def test_a_curator_daemon_runs_until_stopped_and_releases_its_lease(
     store_with_duplicates: str, told: signal.Signals
 ) -> None:
     with curating(
@@ -118,7 +118,7 @@ def test_a_daemon_goes_on_until_it_is_told_and_lets_go_of_its_lease(
         assert hold.curate(apply=True, steps=["duplicates"]).changed == 0
 
 
-def test_a_daemon_waits_while_another_curates(store_with_duplicates: str) -> None:
+def test_a_curator_daemon_waits_while_another_curates(store_with_duplicates: str) -> None:
     with (
         holdfast.open(store_with_duplicates, agent_id="ai:tester@here") as hold,
         hold.ctx.store.transaction() as session,

@@ -151,7 +151,7 @@ REFUSALS = [
 
 @pytest.mark.full
 @pytest.mark.parametrize(("error", "when", "step"), REFUSALS)
-def test_a_write_that_is_refused_is_an_error_and_leaves_nothing(
+def test_a_refused_write_is_an_error_and_writes_nothing(
     template: Path, quick: Path, error: int, when: Callable[[int], Callable[[int], bool]], step: int
 ) -> None:
     """Fail at every few writes and truncations, until there are no more."""
@@ -176,7 +176,7 @@ def read_much(hold: Holdfast) -> None:
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.EBADF], ids=["failing disk", "other reason"])
 @pytest.mark.parametrize("at", range(1, 15, 2))
-def test_a_read_that_is_refused_is_told_once_and_no_later_one_suffers(
+def test_a_refused_read_is_reported_once_and_later_reads_succeed(
     template: Path, tmp_path: Path, at: int, error: int
 ) -> None:
     shutil.copytree(template, tmp_path / "store")
@@ -192,7 +192,7 @@ def test_a_read_that_is_refused_is_told_once_and_no_later_one_suffers(
 
 @pytest.mark.parametrize("when", [once, from_there_on])
 @pytest.mark.parametrize("at", range(1, 6))
-def test_a_commit_whose_sync_is_refused_is_an_error_and_leaves_nothing(
+def test_a_commit_with_a_refused_sync_is_an_error_and_writes_nothing(
     template: Path, quick: Path, at: int, when: Callable[[int], Callable[[int], bool]]
 ) -> None:
     disk = RefusedSyncs(when(at))
@@ -244,7 +244,7 @@ def run_traced(path: Path, inject: str) -> list[list[str]]:
         "pwrite64:error=EIO:when=400..2000+37",
     ],
 )
-def test_what_the_kernel_refuses_is_told_and_not_kept_for_the_next_process(
+def test_a_refused_system_call_is_reported_and_the_write_is_absent_for_the_next_process(
     template: Path, tmp_path: Path, inject: str
 ) -> None:
     shutil.copytree(template, tmp_path / "store")
@@ -269,7 +269,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_disk_is_told_reading_goes_on_and_space_that_returns_is_used(small_disk: Path) -> None:
+def test_a_full_disk_is_reported_reads_continue_and_freed_space_is_used(small_disk: Path) -> None:
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(300_000))
     hold = holding(small_disk / "memory.db")
@@ -295,7 +295,7 @@ def test_a_full_disk_is_told_reading_goes_on_and_space_that_returns_is_used(smal
         assert {memory.id for memory in again.list(limit=200).memories} == {*kept, after}
 
 
-def test_a_disk_that_is_full_from_the_start_is_told_and_used_once_it_has_space(small_disk: Path) -> None:
+def test_a_disk_full_from_the_start_is_reported_and_used_once_it_has_space(small_disk: Path) -> None:
     ballast = small_disk / "ballast"
     with pytest.raises(OSError, match="No space"):
         ballast.write_bytes(bytes(5_000_000))
@@ -308,7 +308,7 @@ def test_a_disk_that_is_full_from_the_start_is_told_and_used_once_it_has_space(s
 
 
 @pytest.mark.full
-def test_a_snapshot_that_does_not_fit_leaves_nothing_behind(small_disk: Path, tmp_path: Path) -> None:
+def test_a_snapshot_that_does_not_fit_leaves_no_file(small_disk: Path, tmp_path: Path) -> None:
     with closing(holding(tmp_path / "memory.db")) as hold:
         for number in range(60):
             hold.store(title=f"Title {number}", content=str(number % 10) * 60_000)
@@ -318,7 +318,7 @@ def test_a_snapshot_that_does_not_fit_leaves_nothing_behind(small_disk: Path, tm
         assert_whole(hold, {f"Title {number}" for number in range(60)})
 
 
-def test_a_new_key_is_whole_or_not_there(small_disk: Path) -> None:
+def test_a_new_key_file_is_complete_or_absent(small_disk: Path) -> None:
     """The key is lost, and there is no space for a new one."""
     hold = holding(small_disk / "memory.db")
     (small_disk / "memory.db.key").unlink()

@@ -193,7 +193,7 @@ WRITERS = {"library": killed_library, "commands": killed_commands, "mcp": killed
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_killed_writer_loses_nothing_that_it_acknowledged(db: str, name: str) -> None:
+def test_a_killed_writer_loses_no_acknowledged_write(db: str, name: str) -> None:
     witness = Witness(db)
     repeat_rounds(WRITERS[name], witness, 1, 12 if name == "library" else 3)
     assert_nothing_lost(witness)
@@ -201,7 +201,7 @@ def test_a_killed_writer_loses_nothing_that_it_acknowledged(db: str, name: str) 
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(5, marks=pytest.mark.full)])
-def test_eight_killed_processes_on_one_file_lose_nothing_and_see_no_lock(
+def test_eight_killed_processes_on_one_file_lose_nothing_and_see_no_lock_error(
     db: str, rounds: int, record_property: Callable[[str, object], None]
 ) -> None:
     witness = Witness(db)
@@ -221,7 +221,7 @@ def test_eight_killed_processes_on_one_file_lose_nothing_and_see_no_lock(
 
 
 @pytest.mark.full
-def test_a_writer_that_stands_still_delays_others_and_loses_nothing(db: str, tmp_path: Path) -> None:
+def test_a_stopped_writer_delays_others_and_loses_nothing(db: str, tmp_path: Path) -> None:
     """It locks the store; the others wait for it, and can read meanwhile."""
     holding = """
 import sys, holdfast

@@ -48,7 +48,7 @@ def wait_for_turns(hold: holdfast.Holdfast, wanted: int, process: "subprocess.Po
     wait_until(lambda: process.poll() is not None or hold.stats().total >= wanted)
 
 
-def test_killed_again_and_again_it_keeps_every_turn_once(db: str, tmp_path: Path) -> None:
+def test_repeatedly_killed_imports_store_every_turn_once(db: str, tmp_path: Path) -> None:
     path = transcript(tmp_path / "s.jsonl")
     holdfast.open(db).close()
     chance = Random(7)

@@ -62,7 +62,7 @@ def run_until_killed(db: str, heir: str, roots: list[str], after: int) -> list[s
     return [root for root, _ in done]
 
 
-def test_everybody_is_told_of_a_fall_or_nobody_when_its_process_is_killed(db: str) -> None:
+def test_notices_of_a_killed_process_are_created_for_every_dependent_or_none(db: str) -> None:
     pick = Random(1)
     with holdfast.open(db, agent_id="ai:tester@here") as hold:
         heir, roots = build_memories(hold)

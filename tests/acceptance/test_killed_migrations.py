@@ -129,7 +129,7 @@ def wait_for_the_mark(target: str, before: object, moving: "subprocess.Popen[byt
     wait_until(lambda: mark_of(target) != before or moving.poll() is not None)
 
 
-def test_a_move_that_is_killed_again_and_again_is_finished_in_the_end(places: tuple[str, str]) -> None:
+def test_a_repeatedly_killed_migration_finishes(places: tuple[str, str]) -> None:
     source, target = places
     fill(source)
     random, killed, seen = Random(5), 0, set[str]()
@@ -157,7 +157,7 @@ def test_a_move_that_is_killed_again_and_again_is_finished_in_the_end(places: tu
     must_be_the_same(source, target)
 
 
-def test_a_move_tells_how_far_it_is_on_a_terminal_and_nothing_in_a_pipe(tmp_path: Path) -> None:
+def test_a_migration_shows_progress_on_a_terminal_only(tmp_path: Path) -> None:
     source = str(tmp_path / "memory.db")
     fill(source, 50)
     main, terminal = pty.openpty()
@@ -172,7 +172,7 @@ def test_a_move_tells_how_far_it_is_on_a_terminal_and_nothing_in_a_pipe(tmp_path
     assert (piped.returncode, piped.stderr) == (0, "")
 
 
-def test_a_move_makes_nothing_but_its_target(tmp_path: Path) -> None:
+def test_a_migration_creates_only_its_target(tmp_path: Path) -> None:
     fill(str(tmp_path / "memory.db"), 5)
     before = {file.name for file in tmp_path.iterdir()}
     tried = [
@@ -189,7 +189,7 @@ def test_a_move_makes_nothing_but_its_target(tmp_path: Path) -> None:
     assert (tmp_path / "new.db").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_password_is_in_no_answer_and_no_error(tmp_path: Path, postgres: Postgres) -> None:
+def test_no_answer_and_no_error_contains_the_password(tmp_path: Path, postgres: Postgres) -> None:
     source = str(tmp_path / "memory.db")
     fill(source, 5)
     with postgres.new_store() as target:

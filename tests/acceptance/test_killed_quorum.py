@@ -34,7 +34,7 @@ def quorum(*peers: str, needed: int, timeout_ms: int = 20_000) -> dict[str, str]
     return counted | {"quorum_timeout_ms": str(timeout_ms)}
 
 
-def test_what_two_peers_acknowledged_survives_that_both_are_killed(tmp_path: Path) -> None:
+def test_writes_acknowledged_by_two_peers_survive_killing_both(tmp_path: Path) -> None:
     files = [str(tmp_path / f"{name}.db") for name in ("here", "one", "other")]
     with (
         start_servers(1, files[1]) as (one,),
@@ -52,7 +52,7 @@ def test_what_two_peers_acknowledged_survives_that_both_are_killed(tmp_path: Pat
             assert hold.verify().intact
 
 
-def test_a_server_that_is_killed_while_it_waits_leaves_its_mark_and_the_next_one_delivers(tmp_path: Path) -> None:
+def test_a_server_killed_while_waiting_leaves_a_pending_ack_and_the_next_one_delivers(tmp_path: Path) -> None:
     file = str(tmp_path / "here.db")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"

@@ -49,7 +49,7 @@ def read_cursor(hold: holdfast.Holdfast) -> int:
 
 @pytest.mark.full
 @pytest.mark.parametrize("victim", ["daemon", "server"])
-def test_an_exchange_whose_half_is_killed_goes_on_and_doubles_nothing(victim: str, tmp_path: Path) -> None:
+def test_a_sync_killed_at_either_end_continues_without_duplicates(victim: str, tmp_path: Path) -> None:
     mine, theirs = str(tmp_path / "mine.db"), str(tmp_path / "theirs.db")
     with holdfast.open(mine, agent_id="ai:a@x") as here, holdfast.open(theirs, agent_id="ai:b@y") as there:
         fill(here, "Ann")

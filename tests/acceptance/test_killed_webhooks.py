@@ -34,7 +34,7 @@ def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_every_event_arrives_in_order_however_often_a_dispatcher_dies(
+def test_every_event_arrives_in_order_despite_dispatcher_crashes(
     hold: holdfast.Holdfast, db: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     came: Queue[int] = Queue()

@@ -155,7 +155,7 @@ def told_in(books: Path) -> list[str]:
 
 @pytest.mark.full
 @pytest.mark.timeout(TEST_TIMEOUT + TASKS)
-def test_every_task_is_settled_once_whoever_dies_or_sleeps(db: str, tmp_path: Path) -> None:
+def test_every_task_is_finished_once_despite_killed_or_suspended_workers(db: str, tmp_path: Path) -> None:
     books = tmp_path / "books"
     books.mkdir()
     with holdfast.open(db, agent_id="ai:tester@here") as hold:
@@ -201,7 +201,7 @@ def work_off(hold: holdfast.Holdfast, claimants: Claimants) -> list[str]:
     return added
 
 
-def test_workers_whose_clocks_are_hours_apart_settle_each_task_once_and_put_poison_aside(
+def test_workers_with_clocks_hours_apart_finish_each_task_once_and_fail_the_poison_task(
     db: str, tmp_path: Path
 ) -> None:
     books = tmp_path / "books"

@@ -51,12 +51,12 @@ def run_command(bench: Path, command: list[str]) -> subprocess.CompletedProcess[
     )
 
 
-def test_the_shipped_files_are_those_that_the_tool_knows() -> None:
+def test_the_shipped_model_files_match_the_checksums_of_the_tool() -> None:
     assert {name: hashlib.sha256((MODEL_FOLDER / name).read_bytes()).hexdigest() for name in CHECKSUMS} == digests()
 
 
 @pytest.mark.full
-def test_the_tool_makes_the_shipped_files_from_the_public_weights_byte_for_byte(bench: Path) -> None:
+def test_the_tool_builds_the_shipped_files_from_the_public_weights_byte_for_byte(bench: Path) -> None:
     download, install, make = commands()
     if (got := run_command(bench, download)).returncode:
         pytest.skip(f"the public weights cannot be had here: {got.stderr[-500:]}")

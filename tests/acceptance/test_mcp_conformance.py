@@ -120,7 +120,7 @@ def checks_of_suite(url: str, version: str, into: Path) -> dict[str, list[dict[s
     }
 
 
-def test_the_server_conforms(url: str, tmp_path: Path) -> None:
+def test_the_server_conforms_to_mcp(url: str, tmp_path: Path) -> None:
     offenders: list[tuple[str, str, object]] = []
     for version in SCENARIOS:
         for scenario, checks in checks_of_suite(url, version, tmp_path / version).items():
@@ -132,7 +132,7 @@ def test_the_server_conforms(url: str, tmp_path: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("scenario", SKILL_SCENARIOS)
-def test_the_server_conforms_to_the_skills_extension_and_no_check_is_left_out(
+def test_the_server_conforms_to_the_skills_extension_with_every_check_run(
     url: str, scenario: str, tmp_path: Path
 ) -> None:
     """Extensions are not part of a revision: the suite runs them on request."""
@@ -142,7 +142,7 @@ def test_the_server_conforms_to_the_skills_extension_and_no_check_is_left_out(
 
 
 @pytest.mark.full
-def test_the_skills_extension_holds_as_the_suite_runs_it_by_itself(url: str, tmp_path: Path) -> None:
+def test_the_server_passes_each_skills_scenario_run_separately(url: str, tmp_path: Path) -> None:
     for scenario in SKILL_SCENARIOS:
         checks = run_checks(url, None, scenario, tmp_path / scenario)
         assert {check["status"] for check in checks} <= {"SUCCESS", "INFO"}, checks

@@ -51,21 +51,21 @@ def inspect(target: list[str], era: str, method: str, *more: str) -> tuple[int, 
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_it_lists_the_tools_and_finds_their_schemas_portable(target: list[str], era: str) -> None:
+def test_the_inspector_lists_the_tools_with_portable_schemas(target: list[str], era: str) -> None:
     code, listed = inspect(target, era, "tools/list", "--strict")
     assert code == 0
     assert [tool["name"] for tool in listed["tools"]][-1] == "memory_capabilities"
     assert len(listed["tools"]) == 7
 
 
-def test_it_finds_every_schema_of_the_full_profile_portable(db: str) -> None:
+def test_the_inspector_finds_every_schema_of_the_full_profile_portable(db: str) -> None:
     code, listed = inspect(cli("mcp", "--db", db, "--profile", "full"), "legacy", "tools/list", "--strict")
     assert code == 0
     assert len(listed["tools"]) > 7
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_it_stores_and_recalls(target: list[str], era: str, memory: str) -> None:
+def test_the_inspector_stores_and_recalls(target: list[str], era: str, memory: str) -> None:
     title = f"title=By the inspector, {era}"
     code, stored = inspect(
         target, era, "tools/call", "--tool-name", "memory_store", "--tool-arg", title, "content=We ship on Fridays."
@@ -78,7 +78,7 @@ def test_it_stores_and_recalls(target: list[str], era: str, memory: str) -> None
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_it_reads_resources_and_prompts(target: list[str], era: str, memory: str) -> None:
+def test_the_inspector_reads_resources_and_prompts(target: list[str], era: str, memory: str) -> None:
     uri = f"memory://{memory}"
     assert uri in {one["uri"] for one in inspect(target, era, "resources/list")[1]["resources"]}
     assert "On Tuesdays." in inspect(target, era, "resources/read", "--uri", uri)[1]["contents"][0]["text"]
@@ -93,6 +93,6 @@ def test_it_reads_resources_and_prompts(target: list[str], era: str, memory: str
     assert "namespace team" in prompt["messages"][0]["content"]["text"]
 
 
-def test_an_error_of_a_tool_is_seen_as_one(target: list[str], memory: str) -> None:
+def test_the_inspector_shows_a_tool_error_as_an_error(target: list[str], memory: str) -> None:
     _, answer = inspect(target, "legacy", "tools/call", "--tool-name", "memory_get", "--tool-arg", "id=nowhere")
     assert (answer["isError"], answer["structuredContent"]["code"]) == (True, "NOT_FOUND")

@@ -64,7 +64,7 @@ def tool(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28", "auto"])
-def test_the_official_client_drives_it_in_every_era(db: str, mode: str) -> None:
+def test_the_official_client_works_with_every_protocol_version(db: str, mode: str) -> None:
     async def drive() -> dict[str, Any]:
         command, *arguments = mcp(db)
         server = stdio_client(StdioServerParameters(command=command, args=arguments))
@@ -123,7 +123,7 @@ with holdfast.open(sys.argv[1]) as hold:
 """
 
 
-def test_nothing_but_json_rpc_is_on_the_output_even_if_a_tool_prints(start: Start, db: str) -> None:
+def test_output_contains_only_json_rpc_even_if_a_tool_prints(start: Start, db: str) -> None:
     process = start(sys.executable, "-c", LOUD, db)
     ask(process, 1, "initialize", HELLO)
     assert ask(process, 2, "tools/call", tool("memory_shout"))["result"]["structuredContent"] == {"done": True}
@@ -135,7 +135,7 @@ def test_nothing_but_json_rpc_is_on_the_output_even_if_a_tool_prints(start: Star
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_quietly_while_it_waits(start: Start, number: signal.Signals) -> None:
+def test_a_signal_ends_an_idle_server_quietly(start: Start, number: signal.Signals) -> None:
     process = start()
     ask(process, 1, "initialize", HELLO)
     process.send_signal(number)
@@ -175,7 +175,7 @@ def wait_until_it_stops_reading(pid: int) -> None:
     wait_until(catches_no_signal)
 
 
-def test_the_end_of_input_is_the_end_with_everything_answered(start: Start) -> None:
+def test_end_of_input_ends_the_server_after_every_answer(start: Start) -> None:
     process = start()
     tell(process, 1, "initialize", HELLO)
     for number in range(2, 12):
@@ -186,7 +186,7 @@ def test_the_end_of_input_is_the_end_with_everything_answered(start: Start) -> N
 
 
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
-def test_closed_standard_streams_do_no_harm(db: str, closed: tuple[int, ...]) -> None:
+def test_closed_standard_streams_are_harmless(db: str, closed: tuple[int, ...]) -> None:
     message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}).encode()
     close = " ".join(f"{number}<&-" for number in closed)
     done = subprocess.run(
@@ -211,7 +211,7 @@ def test_closed_standard_streams_do_no_harm(db: str, closed: tuple[int, ...]) ->
     ],
     ids=["profile", "key"],
 )
-def test_what_it_cannot_work_under_is_said_before_anything_is_served(
+def test_startup_errors_are_reported_before_serving(
     db: str, arguments: tuple[str, ...], environment: dict[str, str], said: str
 ) -> None:
     done = subprocess.run(
@@ -222,7 +222,7 @@ def test_what_it_cannot_work_under_is_said_before_anything_is_served(
     assert said in done.stderr.decode()
 
 
-def test_starting_it_loads_neither_the_sdk_nor_what_the_sdk_needs(db: str) -> None:
+def test_startup_does_not_load_the_sdk_or_its_dependencies(db: str) -> None:
     code = (
         "import sys; from holdfast.__main__ import main\n"
         "try: main()\n"

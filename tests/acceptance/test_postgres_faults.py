@@ -84,7 +84,9 @@ def assert_whole(hold: Holdfast) -> None:
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_a_restarted_database_is_used_again_without_a_word(server: Cluster, hold: Holdfast, mode: str) -> None:
+def test_connections_recover_from_a_database_restart_without_an_error(
+    server: Cluster, hold: Holdfast, mode: str
+) -> None:
     hold.store(title="Before", content="x")
     server.control("-m", mode, "restart")
     assert titles(hold) == ["Before"]
@@ -94,7 +96,7 @@ def test_a_restarted_database_is_used_again_without_a_word(server: Cluster, hold
     assert_whole(hold)
 
 
-def test_who_asks_while_the_database_restarts_waits_for_it(server: Cluster, hold: Holdfast) -> None:
+def test_a_request_during_a_database_restart_waits_for_it(server: Cluster, hold: Holdfast) -> None:
     hold.store(title="Before", content="x")
     server.stop("fast")
     with ThreadPoolExecutor(2) as pool:
@@ -104,7 +106,7 @@ def test_who_asks_while_the_database_restarts_waits_for_it(server: Cluster, hold
         assert writes.result(timeout=TIMEOUT).title == "Waited"
 
 
-def test_a_database_that_stays_away_is_said_to_be_and_repeating_may_help(server: Cluster, impatient: Holdfast) -> None:
+def test_an_unreachable_database_is_reported_as_a_retryable_error(server: Cluster, impatient: Holdfast) -> None:
     server.stop("fast")
     try:
         for ask in (lambda: impatient.list(), lambda: impatient.store(title="T", content="x")):
@@ -116,7 +118,7 @@ def test_a_database_that_stays_away_is_said_to_be_and_repeating_may_help(server:
     assert titles(impatient) == []
 
 
-def test_connections_that_were_ended_while_nobody_used_them_are_replaced(server: Cluster, hold: Holdfast) -> None:
+def test_idle_connections_closed_by_the_database_are_replaced(server: Cluster, hold: Holdfast) -> None:
     with ThreadPoolExecutor(5) as pool:
         meet = threading.Barrier(5)
 
@@ -131,7 +133,7 @@ def test_connections_that_were_ended_while_nobody_used_them_are_replaced(server:
     assert titles(hold) == ["After"]
 
 
-def test_a_read_whose_connection_ends_says_that_repeating_may_help(server: Cluster, hold: Holdfast) -> None:
+def test_a_lost_connection_during_a_read_is_a_retryable_error(server: Cluster, hold: Holdfast) -> None:
     with hold.ctx.reading() as session:
         server.terminate()
         with pytest.raises(StoreUnreachable) as told:
@@ -141,7 +143,7 @@ def test_a_read_whose_connection_ends_says_that_repeating_may_help(server: Clust
 
 
 @pytest.mark.parametrize("more", [True, False], ids=["in the middle", "before its commit"])
-def test_a_write_whose_connection_ends_has_written_nothing(server: Cluster, hold: Holdfast, more: bool) -> None:
+def test_a_lost_connection_during_a_write_writes_nothing(server: Cluster, hold: Holdfast, more: bool) -> None:
     def half() -> None:
         with hold.ctx.transaction() as write:
             write.session.do("meta_put", name="half", body="{}")
@@ -161,9 +163,7 @@ def test_a_write_whose_connection_ends_has_written_nothing(server: Cluster, hold
 # The connection breaks during a commit
 
 
-def test_a_commit_that_never_arrived_has_written_nothing_and_may_be_repeated(
-    wired_store: tuple[Holdfast, Wire],
-) -> None:
+def test_a_commit_that_never_arrived_writes_nothing_and_can_be_retried(wired_store: tuple[Holdfast, Wire]) -> None:
     hold, line = wired_store
     line.cut_at(b"commit\0", arrives=False)
     with pytest.raises(StoreUnreachable) as told:
@@ -175,7 +175,7 @@ def test_a_commit_that_never_arrived_has_written_nothing_and_may_be_repeated(
     assert_whole(hold)
 
 
-def test_a_commit_whose_answer_got_lost_is_answered_as_kept(wired_store: tuple[Holdfast, Wire]) -> None:
+def test_a_commit_with_a_lost_answer_is_confirmed_from_the_journal(wired_store: tuple[Holdfast, Wire]) -> None:
     hold, line = wired_store
     line.cut_at(b"commit\0", arrives=True)
     kept = hold.store(title="Kept", content="x")
@@ -185,9 +185,7 @@ def test_a_commit_whose_answer_got_lost_is_answered_as_kept(wired_store: tuple[H
     assert_whole(hold)
 
 
-def test_a_commit_that_still_goes_on_at_the_database_is_waited_for(
-    server: Cluster, wired_store: tuple[Holdfast, Wire]
-) -> None:
+def test_a_commit_still_running_in_the_database_is_awaited(server: Cluster, wired_store: tuple[Holdfast, Wire]) -> None:
     """It waits for a missing replica and locks the store until it is released."""
     hold, line = wired_store
     with override_settings(server, synchronous_standby_names="nobody"), ThreadPoolExecutor(1) as pool:
@@ -203,7 +201,7 @@ def test_a_commit_that_still_goes_on_at_the_database_is_waited_for(
     assert titles(hold) == ["Before", "Kept"]
 
 
-def test_of_a_commit_at_a_database_that_stays_away_the_outcome_is_unknown(
+def test_a_commit_on_an_unreachable_database_has_an_unknown_outcome(
     wired_store: tuple[Holdfast, Wire], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold, line = wired_store
@@ -217,9 +215,7 @@ def test_of_a_commit_at_a_database_that_stays_away_the_outcome_is_unknown(
     assert_whole(hold)
 
 
-def test_of_a_change_that_the_journal_does_not_tell_of_the_outcome_is_unknown(
-    wired_store: tuple[Holdfast, Wire],
-) -> None:
+def test_a_lost_commit_without_a_journal_entry_has_an_unknown_outcome(wired_store: tuple[Holdfast, Wire]) -> None:
     hold, line = wired_store
     line.cut_at(b"commit\0", arrives=True)
     with pytest.raises(OutcomeUnknown):
@@ -227,9 +223,7 @@ def test_of_a_change_that_the_journal_does_not_tell_of_the_outcome_is_unknown(
     assert [key.name for key in hold.key_list().keys] == ["laptop"]
 
 
-def test_uses_are_not_counted_twice_when_nobody_knows_whether_they_were_counted(
-    wired_store: tuple[Holdfast, Wire],
-) -> None:
+def test_accesses_with_an_unknown_commit_outcome_are_not_counted_twice(wired_store: tuple[Holdfast, Wire]) -> None:
     hold, line = wired_store
     before = hold.list().memories[0]
     hold.recall(context="whole")
@@ -243,7 +237,7 @@ def test_uses_are_not_counted_twice_when_nobody_knows_whether_they_were_counted(
 # Exhausted resources
 
 
-def test_who_finds_every_connection_taken_waits_and_is_told_then(server: Cluster, schema: str) -> None:
+def test_a_request_for_a_connection_of_a_full_pool_times_out_with_an_error(server: Cluster, schema: str) -> None:
     with holdfast.open(server.url(server.database, schema=schema, pool_size="2")) as hold, ExitStack() as stack:
         hold.ctx.store._pool._wait_seconds = 0.3  # type: ignore[attr-defined]
         taken, done = threading.Barrier(3), threading.Event()
@@ -267,7 +261,7 @@ def test_who_finds_every_connection_taken_waits_and_is_told_then(server: Cluster
         assert [reader.result() for reader in readers] == [None, None]
 
 
-def test_a_database_that_takes_no_more_connections_is_said_to_be_busy(server: Cluster, db: str) -> None:
+def test_a_database_with_no_free_connections_is_reported_as_busy(server: Cluster, db: str) -> None:
     with override_settings(server, max_connections="12"):
         server.control("-m", "fast", "restart")
         with holdfast.open(db) as hold, ExitStack() as stack:
@@ -285,7 +279,7 @@ def test_a_database_that_takes_no_more_connections_is_said_to_be_busy(server: Cl
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small disk can only be mounted by root")
-def test_a_full_disk_takes_nothing_and_loses_nothing(server: Cluster) -> None:
+def test_a_full_disk_accepts_and_loses_nothing(server: Cluster) -> None:
     with TemporaryDirectory(prefix="holdfast-disk-") as small:
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m,mode=777", "tmpfs", small]).returncode:
             pytest.skip("no file system can be mounted here")
@@ -339,7 +333,7 @@ hold.close()
 """
 
 
-def test_a_stopped_client_that_holds_the_store_is_thrown_out_and_goes_on_later(hold: Holdfast, db: str) -> None:
+def test_a_stopped_client_loses_its_lock_and_continues_later(hold: Holdfast, db: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLDS, db], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as client:
@@ -355,7 +349,7 @@ def test_a_stopped_client_that_holds_the_store_is_thrown_out_and_goes_on_later(h
     assert titles(hold) == ["Another", "The stopped one"]
 
 
-def test_a_writer_that_waits_too_long_for_its_turn_is_told_so(
+def test_a_writer_waiting_too_long_for_the_lock_gets_an_error(
     server: Cluster, hold: Holdfast, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_lock, "LOCK_SECONDS", 1)
@@ -368,7 +362,7 @@ def test_a_writer_that_waits_too_long_for_its_turn_is_told_so(
     hold.store(title="T", content="x")
 
 
-def test_a_statement_that_the_database_stops_is_told_as_such(server: Cluster, hold: Holdfast, schema: str) -> None:
+def test_a_statement_cancelled_by_the_database_is_reported(server: Cluster, hold: Holdfast, schema: str) -> None:
     with psycopg.connect(server.url(server.database)) as other, override_settings(server, statement_timeout="300ms"):
         other.execute("set statement_timeout = 0")
         other.execute(f"select 1 from {schema}.chain for update")
@@ -391,15 +385,13 @@ def assert_only_reads(url: str) -> None:
     assert not told.value.retryable
 
 
-def test_a_database_that_is_read_only_is_read_and_says_that_it_takes_no_changes(
-    server: Cluster, hold: Holdfast, db: str
-) -> None:
+def test_a_read_only_database_answers_reads_and_refuses_writes(server: Cluster, hold: Holdfast, db: str) -> None:
     hold.store(title="Before", content="written")
     with override_settings(server, default_transaction_read_only="on"):
         assert_only_reads(db)
 
 
-def test_a_replica_is_read_and_follows_what_is_written_elsewhere(server: Cluster, hold: Holdfast, schema: str) -> None:
+def test_a_replica_answers_reads_and_follows_the_primary(server: Cluster, hold: Holdfast, schema: str) -> None:
     hold.store(title="Before", content="written")
     with server.replica() as url, holdfast.open(f"{url}&schema={schema}") as reading:
         assert_only_reads(f"{url}&schema={schema}")
@@ -410,7 +402,7 @@ def test_a_replica_is_read_and_follows_what_is_written_elsewhere(server: Cluster
         wait_until(lambda: titles(reading) == ["Before", "Later"])
 
 
-def test_a_replica_that_takes_over_goes_on_as_a_new_incarnation(server: Cluster, hold: Holdfast, schema: str) -> None:
+def test_a_promoted_replica_continues_as_a_new_incarnation(server: Cluster, hold: Holdfast, schema: str) -> None:
     kept = hold.store(title="Before", content="Written at the old primary.").id
     with hold.ctx.reading() as session:
         before = journal.get_head(session)
@@ -431,9 +423,7 @@ def test_a_replica_that_takes_over_goes_on_as_a_new_incarnation(server: Cluster,
 # Failures of our side
 
 
-def test_who_is_interrupted_while_waiting_leaves_no_connection_behind(
-    server: Cluster, hold: Holdfast, schema: str
-) -> None:
+def test_an_interrupted_wait_leaves_no_connection_behind(server: Cluster, hold: Holdfast, schema: str) -> None:
     with psycopg.connect(server.url(server.database)) as other:
         other.execute(f"select 1 from {schema}.chain for update")
         for _ in range(3):
@@ -446,7 +436,7 @@ def test_who_is_interrupted_while_waiting_leaves_no_connection_behind(
     hold.store(title="T", content="x")
 
 
-def test_a_child_is_told_to_open_the_store_itself_and_the_parents_connections_stay(hold: Holdfast) -> None:
+def test_a_forked_child_must_open_the_store_itself_and_parent_connections_survive(hold: Holdfast) -> None:
     hold.store(title="Before", content="x")
     child = os.fork()
     if not child:
@@ -461,7 +451,7 @@ def test_a_child_is_told_to_open_the_store_itself_and_the_parents_connections_st
     assert titles(hold) == ["Before"]
 
 
-def test_a_program_that_never_closes_the_store_ends_all_the_same(db: str) -> None:
+def test_a_program_that_never_closes_the_store_still_exits(db: str) -> None:
     script = "import sys, holdfast; h = holdfast.open(sys.argv[1]); h.store('T', 'x'); h.ctx.store.wait_for_commit(5)"
     ended = subprocess.run([sys.executable, "-c", script, db], capture_output=True, text=True, timeout=TIMEOUT)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

@@ -94,7 +94,7 @@ def wait_for_more(books: list[Book]) -> None:
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(20, marks=[pytest.mark.full, pytest.mark.longest])])
-def test_a_database_that_is_killed_loses_nothing_that_was_acknowledged(
+def test_a_killed_database_loses_no_acknowledged_write(
     server: Cluster, kills: int, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     assert [server.get_setting(name) for name in ("fsync", "full_page_writes", "synchronous_commit")] == ["on"] * 3

@@ -135,7 +135,7 @@ def holds(kept: tuple[int, str, str] | None, acknowledged: tuple[int, str, str])
 
 
 @pytest.mark.parametrize("chunk", [0, *(pytest.param(chunk, marks=pytest.mark.full) for chunk in range(1, 10))])
-def test_nothing_acknowledged_is_lost_and_nothing_corrupt_when_the_power_goes(
+def test_a_power_cut_loses_no_acknowledged_write_and_corrupts_nothing(
     tmp_path: Path, chunk: int, record_property: Callable[[str, object], None]
 ) -> None:
     outcomes = {seed: cut(seed, tmp_path) for seed in range(chunk * 20, chunk * 20 + 20)}
@@ -162,14 +162,14 @@ class Hasty(Careless):
 
 
 @pytest.mark.full
-def test_without_syncs_most_cuts_lose_or_corrupt_something(tmp_path: Path) -> None:
+def test_without_syncs_most_power_cuts_lose_or_corrupt_data(tmp_path: Path) -> None:
     outcomes = [found for _, found in (cut(seed, tmp_path, Careless) for seed in range(20))]
     assert sum(bool(found) for found in outcomes) > 15
     assert any(what.startswith("lost") for found in outcomes for what in found)
 
 
 @pytest.mark.full
-def test_with_fewer_syncs_some_cuts_lose_something_and_none_corrupts(tmp_path: Path) -> None:
+def test_with_fewer_syncs_some_power_cuts_lose_data_and_none_corrupts(tmp_path: Path) -> None:
     outcomes = [found for _, found in (cut(seed, tmp_path, Hasty) for seed in range(20))]
     assert sum(any(what.startswith("lost") for what in found) for found in outcomes) > 5
     assert [what for found in outcomes for what in found if not what.startswith("lost")] == []

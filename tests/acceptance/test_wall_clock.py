@@ -35,9 +35,7 @@ def hold(tmp_path: Path, clock: Clock) -> Iterator[holdfast.Holdfast]:
         yield opened
 
 
-def test_the_feed_keeps_the_order_of_commits_and_its_times_never_decrease(
-    hold: holdfast.Holdfast, clock: Clock
-) -> None:
+def test_the_feed_keeps_commit_order_and_its_times_never_decrease(hold: holdfast.Holdfast, clock: Clock) -> None:
     for number, hour in enumerate((0, -1, -2, 1, 0)):
         clock.at = TEN + hour * HOUR
         hold.store(title=f"Title {number}", content="x")
@@ -48,7 +46,7 @@ def test_the_feed_keeps_the_order_of_commits_and_its_times_never_decrease(
     assert hold.verify().intact
 
 
-def test_a_later_change_wins_though_its_clock_is_behind(hold: holdfast.Holdfast, clock: Clock) -> None:
+def test_a_later_change_wins_with_a_clock_behind(hold: holdfast.Holdfast, clock: Clock) -> None:
     id = hold.store(title="Title", content="at ten", tags=["a"]).id
     clock.at -= HOUR
     hold.update(id=id, content="at nine", tags=["b"])
@@ -59,7 +57,7 @@ def test_a_later_change_wins_though_its_clock_is_behind(hold: holdfast.Holdfast,
     assert hold.verify().intact
 
 
-def test_no_memory_was_changed_before_it_was_made(hold: holdfast.Holdfast, clock: Clock) -> None:
+def test_no_memory_changes_before_its_creation_time(hold: holdfast.Holdfast, clock: Clock) -> None:
     stored = hold.store(title="Title", content="at ten")
     clock.at -= HOUR
     updated = hold.update(id=stored.id, content="at nine")
@@ -75,7 +73,7 @@ def content_at(hold: holdfast.Holdfast, id: str, moment: int, name: str) -> str 
 
 
 @pytest.mark.parametrize("name", ["known_at", "as_of"])
-def test_asked_at_any_moment_history_is_told_in_its_order(hold: holdfast.Holdfast, clock: Clock, name: str) -> None:
+def test_history_at_any_time_is_in_order(hold: holdfast.Holdfast, clock: Clock, name: str) -> None:
     contents = ["first", "second", "third", "fourth"]
     id = hold.store(title="Title", content=contents[0]).id
     for content, hours in zip(contents[1:], (-1, 3, -2), strict=True):
@@ -88,7 +86,7 @@ def test_asked_at_any_moment_history_is_told_in_its_order(hold: holdfast.Holdfas
     assert content_at(hold, id, TEN - 1, name) is None
 
 
-def test_what_is_kept_now_is_known_at_the_moment_it_was_kept(hold: holdfast.Holdfast, clock: Clock) -> None:
+def test_a_memory_is_known_at_the_time_it_was_stored(hold: holdfast.Holdfast, clock: Clock) -> None:
     id = hold.store(title="Title", content="at ten").id
     clock.at -= HOUR
     hold.update(id=id, content="at nine")
@@ -96,7 +94,7 @@ def test_what_is_kept_now_is_known_at_the_moment_it_was_kept(hold: holdfast.Hold
     assert hold.get(id=id, known_at=kept[-1]).content == "at nine"
 
 
-def test_undo_and_deletion_hold_though_the_clock_went_back(hold: holdfast.Holdfast, clock: Clock) -> None:
+def test_undo_and_deletion_hold_with_a_clock_set_back(hold: holdfast.Holdfast, clock: Clock) -> None:
     id = hold.store(title="Title", content="at ten").id
     clock.at -= HOUR
     hold.update(id=id, content="at nine")
@@ -110,7 +108,7 @@ def test_undo_and_deletion_hold_though_the_clock_went_back(hold: holdfast.Holdfa
     assert hold.verify().intact
 
 
-def test_a_store_opened_anew_with_the_clock_behind_goes_on_in_order(tmp_path: Path) -> None:
+def test_a_store_reopened_with_the_clock_behind_continues_in_order(tmp_path: Path) -> None:
     path = str(tmp_path / "memory.db")
 
     def store_at(moment: int) -> None:

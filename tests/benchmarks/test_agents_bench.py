@@ -5,7 +5,7 @@ import pytest
 from benchmarks import agents
 
 
-def test_claims_are_measured_against_the_bare_statement_and_contexts_in_milliseconds(
+def test_task_claims_are_measured_against_bare_sql_and_context_building_in_milliseconds(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(agents, "QUESTIONS", 2)

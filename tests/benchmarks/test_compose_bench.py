@@ -4,7 +4,7 @@ import holdfast
 from benchmarks import compose
 
 
-def test_composing_is_measured_with_and_without_a_query(hold: holdfast.Holdfast) -> None:
+def test_context_building_is_measured_with_and_without_a_query(hold: holdfast.Holdfast) -> None:
     compose.fill(hold, 60)
     found = compose.measure(hold, times=2)
     assert all(spread.p95 >= spread.best > 0 for spread in found)

@@ -6,7 +6,7 @@ from benchmarks import ingest
 
 
 @pytest.mark.full
-def test_a_document_is_measured_against_its_vectors_and_bare_rows(
+def test_ingest_is_measured_against_embeddings_and_bare_rows(
     vectors_made: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(ingest, "CENTRES", 5)
@@ -17,7 +17,7 @@ def test_a_document_is_measured_against_its_vectors_and_bare_rows(
     assert "the same document again" in printed
 
 
-def test_a_document_has_as_many_segments_as_it_is_asked_for() -> None:
+def test_the_generated_document_has_the_requested_number_of_segments() -> None:
     from holdfast.features.ingest.segment import parse_outline
 
     assert len(parse_outline(ingest.document(25)).segments) == 25

@@ -78,7 +78,7 @@ def test_a_run_reports_every_figure(bench_run: Reported) -> None:
 
 
 @pytest.mark.full
-def test_the_written_report_says_what_was_measured(bench_run: Reported) -> None:
+def test_the_written_report_names_what_was_measured(bench_run: Reported) -> None:
     report, out, _ = bench_run
     plots = ["growth-recall.svg", "growth-store.svg", "recall.svg"]
     assert sorted(file.name for file in out.iterdir()) == [*plots, "report.json", "report.md"]
@@ -90,7 +90,7 @@ def test_the_written_report_says_what_was_measured(bench_run: Reported) -> None:
 
 
 @pytest.mark.full
-def test_the_plot_has_a_line_for_each_percentile_of_ours_and_of_the_floor(bench_run: Reported) -> None:
+def test_the_plot_has_a_line_for_each_percentile_of_holdfast_and_of_the_baseline(bench_run: Reported) -> None:
     drawing = ElementTree.fromstring((bench_run[1] / "recall.svg").read_text())
     names = {element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")}
     lines = {f"{name} {share}" for name in ("with vectors", "Holdfast", "bare FTS5") for share in ("p50", "p95")}
@@ -101,7 +101,7 @@ def test_the_plot_has_a_line_for_each_percentile_of_ours_and_of_the_floor(bench_
 
 @pytest.mark.full
 @pytest.mark.parametrize("what", ["store", "recall"])
-def test_a_plot_of_growth_has_a_line_for_each_percentile_of_each_engine(bench_run: Reported, what: str) -> None:
+def test_the_growth_plot_has_a_line_for_each_percentile_of_each_engine(bench_run: Reported, what: str) -> None:
     drawing = ElementTree.fromstring((bench_run[1] / f"growth-{what}.svg").read_text())
     names = {element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")}
     assert {"SQLite p50", "SQLite p95", "PostgreSQL p50", "PostgreSQL p95"} <= names
@@ -110,31 +110,31 @@ def test_a_plot_of_growth_has_a_line_for_each_percentile_of_each_engine(bench_ru
 
 
 @pytest.mark.full
-def test_growth_is_told_of_both_engines_and_of_the_bare_database(bench_run: Reported, postgres: Postgres) -> None:
+def test_growth_is_reported_for_both_engines_and_for_bare_postgresql(bench_run: Reported, postgres: Postgres) -> None:
     found = [(one.size, one.engine) for one in bench_run[0].growth]
     assert found == [(size, engine) for size in SIZES for engine in ("SQLite", "PostgreSQL", "bare PostgreSQL")]
     assert "fsync off" in bench_run[0].database  # as this server is set up
 
 
 @pytest.mark.full
-def test_nothing_of_a_run_stays_in_the_database(bench_run: Reported, postgres: Postgres) -> None:
+def test_a_run_leaves_nothing_in_the_database(bench_run: Reported, postgres: Postgres) -> None:
     with postgres.admin(postgres.database) as connection:
         assert connection.execute("select nspname from pg_namespace where nspname like 'bench%'").fetchall() == []
 
 
-def test_a_database_that_cannot_be_measured_is_told_before_anything_is_measured(tmp_path: Path) -> None:
+def test_an_unmeasurable_database_is_reported_before_measuring(tmp_path: Path) -> None:
     with pytest.raises(StoreUnreachable):
         measure_machine(tmp_path, SIZES, rounds=SMALLEST, postgres="postgresql://nobody@127.0.0.1:1/none")
 
 
-def test_a_report_without_a_database_says_how_to_have_one() -> None:
+def test_a_report_without_a_database_explains_how_to_add_one() -> None:
     report = Report(machine=Machine(), rows=[], recall=[], met=True)
     assert "PostgreSQL was not measured" in report.text()
     assert "## Two engines" not in report.text()
 
 
 @pytest.mark.full
-def test_progress_goes_up_to_the_end(bench_run: Reported) -> None:
+def test_progress_reaches_the_end(bench_run: Reported) -> None:
     seen = bench_run[2]
     assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
     assert {total for _, total, _ in seen} == {seen[-1][0]}

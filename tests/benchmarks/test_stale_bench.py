@@ -5,7 +5,7 @@ import pytest
 from benchmarks import stale
 
 
-def test_the_cost_of_falls_and_marks_is_measured_against_their_floors(
+def test_invalidation_and_stale_marks_are_measured_against_their_baselines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(stale, "DEPENDENTS", 9)

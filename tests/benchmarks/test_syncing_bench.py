@@ -5,7 +5,7 @@ import pytest
 from benchmarks import syncing
 
 
-def test_the_cost_of_an_exchange_is_measured_against_an_export_and_an_import(
+def test_sync_is_measured_against_an_export_and_an_import(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(syncing, "REPEATS", 1)

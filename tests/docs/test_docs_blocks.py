@@ -68,7 +68,7 @@ def warm() -> Iterator[Path]:
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=marks_of(page)) for page in FOLLOWED], ids=[name_of(page) for page in FOLLOWED]
 )
-def test_every_command_of_a_page_does_what_the_page_says(
+def test_every_command_of_a_page_produces_the_documented_output(
     page: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     for program in ("jq", "curl"):
@@ -95,12 +95,12 @@ def follow(shell: Shell, block: Block) -> None:
         assert code == 0 or fails, f"$ {step.command}\nended with {code}\n{printed}"
 
 
-def test_what_is_not_run_is_counted() -> None:
+def test_skipped_blocks_are_counted() -> None:
     found = Counter(name_of(page) for page in WRITTEN for block in blocks_of(page) if not block.runs)
     assert dict(found) == NOT_RUN
 
 
-def test_every_block_is_in_a_language_that_is_checked() -> None:
+def test_every_block_is_in_a_checked_language() -> None:
     found = {block.language for page in WRITTEN for block in blocks_of(page)}
     assert found <= {*RUN, "json", "toml", "text"}
 
@@ -133,7 +133,7 @@ def check_settings(shown: dict[str, Any]) -> None:
         msgspec.convert(variables, Settings, strict=False)
 
 
-def test_a_command_that_is_loaded_already_does_what_the_installed_one_does(warm: Path, tmp_path: Path) -> None:
+def test_a_preloaded_command_behaves_like_the_installed_one(warm: Path, tmp_path: Path) -> None:
     asked = (
         'cd "$(mktemp -d)"; export HOLDFAST_DB=$PWD/a.db HOLDFAST_EMBEDDER=none',
         "umask 027; echo 'From a pipe.' | holdfast store --title A --content - | head -c 6",

@@ -39,7 +39,7 @@ def leads_somewhere(page: Path, link: str) -> bool:
     return target.exists() and (not anchor or anchor in anchors_of(target))
 
 
-def test_every_link_inside_the_documentation_leads_somewhere() -> None:
+def test_every_internal_link_of_the_documentation_has_a_target() -> None:
     links = [(page, link) for page in LINKED for link in _LINK.findall(prose_of(page))]
     inside = [(page, link) for page, link in links if not link.startswith(("http://", "https://"))]
     assert [(name_of(page), link) for page, link in inside if not leads_somewhere(page, link)] == []
@@ -57,13 +57,13 @@ def test_no_two_headings_of_a_page_have_the_same_anchor() -> None:
     assert [(name_of(page), anchor) for page in PAGES for anchor, count in counts[page].items() if count > 1] == []
 
 
-def test_every_page_is_within_reach_of_the_index() -> None:
+def test_every_page_is_reachable_from_the_index() -> None:
     index = ROOT / "docs" / "README.md"
     linked = {(index.parent / link.partition("#")[0]).resolve() for link in _LINK.findall(index.read_text("utf-8"))}
     assert {page for page in PAGES if page.parent != ROOT} - linked == {index}
 
 
-def test_the_two_commands_at_the_top_are_those_that_ci_and_the_makefile_have() -> None:
+def test_the_two_commands_at_the_top_match_ci_and_the_makefile() -> None:
     first = blocks_of(ROOT / "README.md")[0]
     commands = [line.partition("#")[0].strip() for line in first.text.splitlines()]
     makefile = (ROOT / "Makefile").read_text()
@@ -77,6 +77,6 @@ def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
-def test_lines_are_of_a_width_that_can_be_read() -> None:
+def test_lines_have_a_readable_width() -> None:
     lines = [(name_of(page), line) for page in WRITTEN for line in prose_of(page).splitlines()]
     assert [found for found in lines if len(found[1]) > 132 and not found[1].startswith("|")] == []

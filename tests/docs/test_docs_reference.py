@@ -36,7 +36,7 @@ def test_the_reference_is_current() -> None:
     assert list_stale_pages(REFERENCE) == []
 
 
-def test_every_operation_has_its_section() -> None:
+def test_every_operation_has_a_section() -> None:
     text = text_of("operations.md")
     assert [op.name for op in REGISTRY if f"\n### {op.name}\n" not in text] == []
 
@@ -67,7 +67,7 @@ def test_every_setting_is_in_the_reference() -> None:
     ] == []
 
 
-def test_the_same_code_gives_the_same_pages_in_another_process(tmp_path: Path) -> None:
+def test_another_process_generates_the_same_pages(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONHASHSEED": "4711", "COLUMNS": "40", "NO_COLOR": "1"}
     subprocess.run(
         [sys.executable, "-m", "holdfast.surfaces.reference", str(tmp_path)], check=True, env=environment, cwd=tmp_path

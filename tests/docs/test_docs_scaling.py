@@ -11,7 +11,7 @@ PAGE = ROOT / "docs" / "scaling.md"
 HEADING = "### Which statements would cross shards"
 
 
-def test_every_statement_is_placed_on_its_shards() -> None:
+def test_every_table_is_assigned_to_its_shards() -> None:
     text = PAGE.read_text("utf-8").partition(HEADING)[2].partition("\n### ")[0]
     placed = set(re.findall(r"`([a-z_]+)`", text))
     whole = {name for name in statements.load_statements(*STATEMENTS) if "." not in name}

@@ -13,7 +13,7 @@ NOT_OF_A_QUESTION = {"namespace", "under", "agent", "min_priority", "source_uri"
 """Filters that other operations have: a question has none of them."""
 
 
-def test_every_reason_that_keeps_a_memory_out_is_explained() -> None:
+def test_every_exclusion_reason_is_explained() -> None:
     codes = why_not._FILTER_MESSAGES.keys() - NOT_OF_A_QUESTION
     for node in ast.walk(ast.parse(inspect.getsource(why_not))):
         match node:

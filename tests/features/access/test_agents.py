@@ -14,7 +14,7 @@ def hold(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
-def test_a_registered_agent_is_listed_with_what_it_says_of_itself(hold: Any, clock: Any) -> None:
+def test_a_registered_agent_is_listed_with_its_own_description(hold: Any, clock: Any) -> None:
     at = clock.move(seconds=1)
     hold.agent_register(agent_id="ai:scout@here", agent_type="ai:scout", capabilities=["search", "search", "plan"])
     assert hold.agent_list().agents == [
@@ -28,7 +28,7 @@ def test_a_registered_agent_is_listed_with_what_it_says_of_itself(hold: Any, clo
     ]
 
 
-def test_registering_again_changes_what_an_agent_says_and_not_since_when(hold: Any, clock: Any) -> None:
+def test_registering_again_changes_the_description_but_not_the_start_date(hold: Any, clock: Any) -> None:
     first = hold.agent_register(agent_id="ai:scout@here", agent_type="ai:scout")
     clock.move(hours=1)
     again = hold.agent_register(agent_id="ai:scout@here", agent_type="human", capabilities=["walk"])
@@ -36,7 +36,7 @@ def test_registering_again_changes_what_an_agent_says_and_not_since_when(hold: A
     assert hold.agent_list().count == 1
 
 
-def test_an_agent_was_last_seen_when_it_last_changed_something(hold: Any, clock: Any, seen_by: Any) -> None:
+def test_an_agent_was_last_seen_at_its_last_change(hold: Any, clock: Any, seen_by: Any) -> None:
     hold.agent_register(agent_id="ai:scout@here", agent_type="ai:scout")
     at = clock.move(hours=1)
     seen_by("ai:scout@here").store(title="x", content="y")
@@ -44,25 +44,25 @@ def test_an_agent_was_last_seen_when_it_last_changed_something(hold: Any, clock:
 
 
 @pytest.mark.parametrize("capability", ["", " ", "a\x00b", "\x1b[31m", "x" * 129], ids=ascii)
-def test_what_an_agent_can_do_is_clean_text(hold: Any, capability: str) -> None:
+def test_capabilities_of_an_agent_are_normalized(hold: Any, capability: str) -> None:
     with pytest.raises(Invalid):
         hold.agent_register(agent_id="ai:scout@here", agent_type="ai:scout", capabilities=[capability])
     assert hold.agent_list().count == 0
 
 
 @pytest.mark.parametrize("agent", ["system", "daemon", "a b", "../x", "x" * 129])
-def test_a_name_that_cannot_be_claimed_is_not_registered(hold: Any, agent: str) -> None:
+def test_an_unclaimable_agent_name_is_not_registered(hold: Any, agent: str) -> None:
     with pytest.raises(Invalid):
         hold.agent_register(agent_id=agent, agent_type="human")
 
 
-def test_a_free_caller_acts_as_the_agent_that_it_names(hold: Any) -> None:
+def test_an_unbound_caller_acts_as_the_agent_it_names(hold: Any) -> None:
     stored = hold.store(title="x", content="y", agent_id="ai:scout@here")
     assert stored.agent_id == "ai:scout@here"
     assert hold.history(stored.id).changes[0].actor == "ai:scout@here"
 
 
-def test_a_bound_caller_cannot_act_as_another(hold: Any, seen_by: Any) -> None:
+def test_a_bound_caller_cannot_act_as_another_agent(hold: Any, seen_by: Any) -> None:
     with pytest.raises(Forbidden):
         seen_by("ai:scout@here").store(title="x", content="y", agent_id="ai:boss@here")
     assert hold.list().count == 0
@@ -90,14 +90,14 @@ def test_a_message_arrives_once_for_its_reader_and_stays_read(hold: Any, clock: 
     assert [one.read for one in scout.inbox().messages] == [True]
 
 
-def test_messages_come_newest_first_and_no_more_than_asked(hold: Any, clock: Any, seen_by: Any) -> None:
+def test_messages_are_listed_newest_first_up_to_the_limit(hold: Any, clock: Any, seen_by: Any) -> None:
     for number in range(4):
         hold.notify(target_agent_id="ai:scout@here", title=f"{number}", payload="x")
         clock.move(seconds=1)
     assert [one.title for one in seen_by("ai:scout@here").inbox(limit=3).messages] == ["3", "2", "1"]
 
 
-def test_nobody_marks_a_message_of_another_as_read(hold: Any, seen_by: Any) -> None:
+def test_an_agent_cannot_mark_messages_of_others_as_read(hold: Any, seen_by: Any) -> None:
     sent = hold.notify(target_agent_id="ai:scout@here", title="Ping", payload="x")
     assert seen_by("ai:other@here").inbox_read(ids=[sent.id]).count == 0
     assert seen_by("ai:scout@here").inbox(unread_only=True).count == 1
@@ -115,19 +115,19 @@ def test_nobody_marks_a_message_of_another_as_read(hold: Any, seen_by: Any) -> N
         ("priority", {"priority": 11}),
     ],
 )
-def test_a_message_passes_the_same_door_as_a_memory(hold: Any, field: str, message: dict[str, Any]) -> None:
+def test_a_message_is_validated_like_a_memory(hold: Any, field: str, message: dict[str, Any]) -> None:
     with pytest.raises(Invalid) as refused:
         hold.notify(**{"target_agent_id": "ai:scout@here", "title": "Ping", "payload": "x"} | message)
     assert refused.value.details == {"fields": [field]}
 
 
-def test_a_message_is_no_memory_and_no_change(hold: Any, seen_by: Any) -> None:
+def test_a_message_is_neither_a_memory_nor_a_change(hold: Any, seen_by: Any) -> None:
     hold.notify(target_agent_id="ai:scout@here", title="Ping", payload="quokka")
     scout = seen_by("ai:scout@here")
     assert (scout.list().count, scout.recall("quokka").count, scout.events().count) == (0, 0, 0)
 
 
-def test_a_grant_is_answered_by_what_it_gives_and_can_be_changed(hold: Any) -> None:
+def test_a_grant_returns_its_permission_and_can_be_changed(hold: Any) -> None:
     private = hold.store(title="x", content="y", scope="private")
     for permission in ("read", "write", "read"):
         assert hold.grant(private.id, agent_id="ai:scout@here", permission=permission) == GrantAnswer(
@@ -146,7 +146,7 @@ def test_the_owner_needs_no_grant(hold: Any) -> None:
     assert refused.value.details == {"fields": ["agent_id"]}
 
 
-def test_only_the_owner_or_who_was_trusted_with_it_grants(hold: Any, seen_by: Any) -> None:
+def test_only_the_owner_or_an_admin_grantee_can_grant(hold: Any, seen_by: Any) -> None:
     shared = hold.store(title="x", content="y")
     other = seen_by("ai:other@here")
     for asked in (other.grant, other.revoke):
@@ -160,7 +160,7 @@ def test_only_the_owner_or_who_was_trusted_with_it_grants(hold: Any, seen_by: An
         other.grant(shared.id, agent_id="ai:third@here")
 
 
-def test_a_grant_to_write_lets_store_onto_the_private_title(hold: Any, seen_by: Any) -> None:
+def test_a_write_grant_allows_storing_onto_the_private_title(hold: Any, seen_by: Any) -> None:
     private = hold.store(title="x", content="y", scope="private")
     hold.grant(private.id, agent_id="ai:other@here", permission="write")
     merged = seen_by("ai:other@here").store(title="x", content="theirs")

@@ -31,7 +31,7 @@ EVERY: dict[str, Any] = {
 }
 
 
-def test_every_field_comes_back_where_words_may_be_kept(clocked_store: holdfast.Holdfast) -> None:
+def test_every_field_is_returned_where_text_may_be_stored(clocked_store: holdfast.Holdfast) -> None:
     clocked_store.policy_set(namespace="team", interaction_text="keep")
     kept = clocked_store.interaction_record(**EVERY)
     assert {name: getattr(kept, name) for name in EVERY} == EVERY
@@ -43,7 +43,7 @@ def test_every_field_comes_back_where_words_may_be_kept(clocked_store: holdfast.
 
 
 @pytest.mark.parametrize("texts", ["hash", "omit"])
-def test_words_that_may_not_be_kept_are_nowhere_in_the_store(clocked_store: holdfast.Holdfast, texts: str) -> None:
+def test_text_that_must_not_be_stored_reaches_no_table(clocked_store: holdfast.Holdfast, texts: str) -> None:
     if texts != "hash":
         clocked_store.policy_set(namespace="team", interaction_text=texts)
     kept = clocked_store.interaction_record(**EVERY)
@@ -57,13 +57,13 @@ def test_words_that_may_not_be_kept_are_nowhere_in_the_store(clocked_store: hold
     assert not any("rm -rf" in row for row in rows)
 
 
-def test_a_secret_in_kept_words_is_held_to_the_policy(clocked_store: holdfast.Holdfast) -> None:
+def test_a_secret_in_interaction_text_is_subject_to_the_policy(clocked_store: holdfast.Holdfast) -> None:
     clocked_store.policy_set(namespace="team", interaction_text="keep", secrets="redact")
     kept = clocked_store.interaction_record(status="ok", input="the key is AKIAIOSFODNN7EXAMPLE", namespace="team")
     assert "AKIA" not in kept.input
 
 
-def test_they_are_listed_the_last_one_first_and_counted_by_decision(
+def test_interactions_are_listed_newest_first_and_counted_by_decision(
     clocked_store: holdfast.Holdfast, clock: Any
 ) -> None:
     for status, who in (("ok", "ann"), ("ok", "slack:U1"), ("denied", "bob"), ("error", "ann")):
@@ -79,14 +79,14 @@ def test_they_are_listed_the_last_one_first_and_counted_by_decision(
     assert [one.reason for one in early.interactions] == ["ok ann"]
 
 
-def test_what_is_told_twice_under_a_key_is_recorded_once(clocked_store: holdfast.Holdfast) -> None:
+def test_an_interaction_repeated_under_its_key_is_recorded_once(clocked_store: holdfast.Holdfast) -> None:
     first, again = (clocked_store.interaction_record(status="ok", action="chat", unique_key="k") for _ in range(2))
     assert (first.id, again.recorded) == (again.id, False)
     with pytest.raises(Conflict):
         clocked_store.interaction_record(status="denied", action="chat", unique_key="k")
 
 
-def test_nobody_takes_a_decision_back_nor_reads_anothers(
+def test_an_interaction_cannot_be_undone_or_read_by_others(
     clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     kept = clocked_store.interaction_record(**EVERY)
@@ -102,7 +102,7 @@ def test_nobody_takes_a_decision_back_nor_reads_anothers(
         seen_by("ai:snoop@here", right="write").interaction_erase(older_than_days=0)
 
 
-def test_old_words_are_erased_and_that_there_was_a_decision_stays(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_old_text_is_erased_but_the_decision_remains(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     clocked_store.policy_set(namespace="team", interaction_text="keep")
     old = clocked_store.interaction_record(**EVERY)
     clock.move(days=40)
@@ -114,7 +114,7 @@ def test_old_words_are_erased_and_that_there_was_a_decision_stays(clocked_store:
     assert clocked_store.verify().intact
 
 
-def test_they_travel_with_an_exchange_and_with_a_trusted_export(
+def test_interactions_are_synced_and_included_in_trusted_exports(
     clocked_store: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     clocked_store.policy_set(namespace="team", interaction_text="keep")
@@ -135,7 +135,7 @@ def test_they_travel_with_an_exchange_and_with_a_trusted_export(
         assert third.call("import", {"envelope": told, "trust_source": True}).rejected == 0
 
 
-def test_a_denial_of_the_door_is_recorded_if_that_is_set(tmp_path: Path) -> None:
+def test_a_denied_call_is_recorded_if_configured(tmp_path: Path) -> None:
     settings = load({"db": str(tmp_path / "memory.db"), "agent_id": "ai:tester@here", "access_log": "denied"})
     with holdfast.open(settings=settings) as hold:
         reader = Caller("ai:reader@here", right="read", namespaces=("open",), has_fixed_agent=True, source="http")
@@ -149,7 +149,7 @@ def test_a_denial_of_the_door_is_recorded_if_that_is_set(tmp_path: Path) -> None
         assert (one.channel, one.input) == ("http", UNSET)
 
 
-def test_every_call_is_recorded_if_that_is_set(tmp_path: Path) -> None:
+def test_every_call_is_recorded_if_configured(tmp_path: Path) -> None:
     settings = load({"db": str(tmp_path / "memory.db"), "access_log": "all"})
     with holdfast.open(settings=settings) as hold:
         hold.store(title="x", content="y")
@@ -174,7 +174,7 @@ def test_every_call_is_recorded_if_that_is_set(tmp_path: Path) -> None:
     ],
     ids=["status", "nobody", "lines", "ten megabytes", "when", "time", "a person's place"],
 )
-def test_what_cannot_be_a_record_is_refused(clocked_store: holdfast.Holdfast, bad: dict[str, Any]) -> None:
+def test_an_invalid_interaction_is_refused(clocked_store: holdfast.Holdfast, bad: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         clocked_store.interaction_record(**bad)
     assert clocked_store.interaction_list().count == 0

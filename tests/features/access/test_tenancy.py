@@ -96,7 +96,9 @@ def asked_for(op: Operation) -> list[str]:
     return [field.encode_name for field in op.fields if field.required] + [*one_of[:1]]
 
 
-def test_a_keys_namespaces_are_in_every_statement_that_reads_memories(postgres: Postgres, tmp_path: Path) -> None:
+def test_every_statement_reading_memories_filters_by_the_namespaces_of_the_key(
+    postgres: Postgres, tmp_path: Path
+) -> None:
     unconfined, reading = {}, set()
     for op in READING:
         with postgres.empty_store() as db:

@@ -316,11 +316,11 @@ def list_unprivileged(*effects: Effect) -> list[Operation]:
     return [op for op in REGISTRY if op.effect in effects and not op.admin]
 
 
-def test_nothing_hidden_comes_out_of_reading(read_world: World) -> None:
+def test_reads_reveal_nothing_hidden(read_world: World) -> None:
     assert {op.name: found for op in list_unprivileged(Effect.READ) if (found := list(leaks(read_world, op)))} == {}
 
 
-def test_nothing_hidden_comes_out_of_writing_or_is_changed_by_it(
+def test_writes_neither_reveal_nor_change_anything_hidden(
     engine: str, hidden_store: HiddenStore, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     leaking, changing = {}, []
@@ -335,7 +335,7 @@ def test_nothing_hidden_comes_out_of_writing_or_is_changed_by_it(
 
 
 @pytest.mark.parametrize("hidden_store", [OUTSIDE], indirect=True)
-def test_nothing_outside_its_namespaces_is_read_with_an_admin_key(read_world: World) -> None:
+def test_an_admin_key_reads_nothing_outside_its_namespaces(read_world: World) -> None:
     admin = read_world._replace(
         caller=Caller("ai:snoop@here", right="admin", has_fixed_agent=True, namespaces=("open",))
     )
@@ -353,7 +353,7 @@ def hidden_rows(world: World) -> list[str]:
     return [msgspec.json.encode(answer).decode() for answer in answers]
 
 
-def test_the_probe_finds_what_the_owner_may_see(world: World) -> None:
+def test_the_probe_finds_everything_visible_to_the_owner(world: World) -> None:
     """Without this the tests above would prove nothing."""
     owner = world._replace(caller=Caller("ai:owner@here", has_fixed_agent=True))
     seeing = {op.name for op in REGISTRY if op.effect is Effect.READ and not op.admin and any(leaks(owner, op))}
@@ -367,7 +367,7 @@ def test_the_probe_finds_what_the_owner_may_see(world: World) -> None:
     assert seeing == {op.name for op in REGISTRY if op.effect is Effect.READ and not op.admin} - blind
 
 
-def test_what_is_hidden_is_not_counted(world: World) -> None:
+def test_hidden_memories_are_not_counted(world: World) -> None:
     stats = world.hold.call("stats", {}, caller=world.caller)
     assert (stats.total, stats.archived_total, stats.links_count) == (1, 0, 0)
     assert [(one.namespace, one.count) for one in stats.by_namespace] == [("open", 1)]
@@ -376,7 +376,7 @@ def test_what_is_hidden_is_not_counted(world: World) -> None:
     assert world.hold.call("get_taxonomy", {}, caller=world.caller).total_count == 1
 
 
-def test_a_message_is_read_by_whom_it_is_for(clocked_store: Any, seen_by: Any) -> None:
+def test_a_message_is_readable_only_by_its_recipient(clocked_store: Any, seen_by: Any) -> None:
     seen_by("ai:a@here").notify(target_agent_id="ai:b@here", title="Hello", payload=CANARY)
     assert CANARY in str(seen_by("ai:b@here").inbox())
     assert CANARY not in str(seen_by("ai:c@here").inbox()) + str(seen_by("ai:a@here").inbox())
@@ -404,7 +404,7 @@ BEFORE_ANY_STORE = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 
 
 @BEFORE_ANY_STORE
-def test_a_namespace_out_of_reach_is_forbidden_by_name_on_every_operation(clocked_store: Any) -> None:
+def test_every_operation_refuses_a_namespace_out_of_reach(clocked_store: Any) -> None:
     caller = Caller("ai:key@here", namespaces=("open",))
     reaching = [
         (op, name, needed_by(op) | {name: "openly"}) for op in REGISTRY for name in op.fields_with_role("namespace")
@@ -423,7 +423,7 @@ def needed_by(op: Operation) -> dict[str, Any]:
 
 
 @BEFORE_ANY_STORE
-def test_an_operation_beyond_the_right_of_a_key_is_forbidden_before_anything_else(clocked_store: Any) -> None:
+def test_an_operation_beyond_the_right_of_a_key_is_refused_before_any_other_check(clocked_store: Any) -> None:
     lesser: dict[str, Any] = {"write": "read", "admin": "write"}
     beyond = [(op, Caller("ai:key@here", right=lesser[op.right])) for op in REGISTRY if op.right in lesser]
     assert [op.name for op, key in beyond if code_of(clocked_store, op, {"nonsense": 1}, key) != "FORBIDDEN"] == []
@@ -438,9 +438,7 @@ def code_of(hold: holdfast.Holdfast, op: Operation, arguments: dict[str, Any], c
 
 
 @pytest.mark.parametrize("permission", ["read", "write", "admin"])
-def test_a_grant_opens_one_memory_and_as_much_of_it_as_it_says(
-    clocked_store: Any, seen_by: Any, permission: str
-) -> None:
+def test_a_grant_opens_one_memory_with_its_permission_only(clocked_store: Any, seen_by: Any, permission: str) -> None:
     owner, friend = seen_by("ai:owner@here"), seen_by("ai:friend@here")
     one, other = (owner.store(title=title, content="x", scope="private", tier="long") for title in ("one", "other"))
     owner.grant(one.id, agent_id="ai:friend@here", permission=permission)
@@ -464,7 +462,7 @@ def test_a_grant_opens_one_memory_and_as_much_of_it_as_it_says(
         friend.get(one.id)
 
 
-def test_a_private_memory_is_its_owners_again_after_it_was_shared(clocked_store: Any, seen_by: Any) -> None:
+def test_a_revoked_share_makes_a_memory_private_to_its_owner_again(clocked_store: Any, seen_by: Any) -> None:
     owner, other = seen_by("ai:owner@here"), seen_by("ai:other@here")
     memory = owner.store(title="x", content="y", tier="long")
     assert other.get(memory.id).content == "y"

@@ -100,9 +100,7 @@ def list_leftovers(hold: holdfast.Holdfast) -> set[str]:
     return {file.name for file in backups.parent.iterdir()} - known
 
 
-def test_a_snapshot_taken_back_into_a_fresh_store_has_everything_up_to_the_last_change(
-    hold: holdfast.Holdfast, tmp_path: Path
-) -> None:
+def test_a_snapshot_restored_into_a_fresh_store_has_every_change(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     for number in range(20):
         hold.store(title=f"Title {number}", content=f"content {number}", tags=["some"])
     hold.store(title="Sentinel", content="written just before")
@@ -114,7 +112,7 @@ def test_a_snapshot_taken_back_into_a_fresh_store_has_everything_up_to_the_last_
         assert (restored.verify().intact, restored.ctx.store.faults()) == (True, [])
 
 
-def test_a_snapshot_is_private_and_its_manifest_says_what_it_is(hold: holdfast.Holdfast) -> None:
+def test_a_snapshot_is_private_and_described_by_its_manifest(hold: holdfast.Holdfast) -> None:
     hold.store(title="One", content="first")
     done = hold.backup()
     snapshot = Path(done.path)
@@ -133,9 +131,7 @@ def test_a_snapshot_is_private_and_its_manifest_says_what_it_is(hold: holdfast.H
     assert snapshot.parent == backups_of(hold)
 
 
-def test_a_snapshot_taken_while_another_process_writes_is_one_moment_of_the_store(
-    hold: holdfast.Holdfast, db: str, tmp_path: Path
-) -> None:
+def test_a_snapshot_taken_during_writes_is_consistent(hold: holdfast.Holdfast, db: str, tmp_path: Path) -> None:
     with child(WRITER, db) as writer:
         assert writer.process.stdout
         for number in range(3):
@@ -148,7 +144,7 @@ def test_a_snapshot_taken_while_another_process_writes_is_one_moment_of_the_stor
                 assert (restored.verify().intact, restored.ctx.store.faults()) == (True, [])
 
 
-def test_only_the_last_snapshots_are_kept_and_other_files_left_alone(hold: holdfast.Holdfast) -> None:
+def test_only_the_last_snapshots_are_retained_and_other_files_are_untouched(hold: holdfast.Holdfast) -> None:
     folder = backups_of(hold)
     made = [hold.backup(keep=3).snapshot for _ in range(5)]
     (folder / "notes.txt").write_text("mine")
@@ -184,7 +180,7 @@ def snapshots_in(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("keep", [1, 2, 3])
-def test_the_last_snapshots_that_were_made_are_kept_though_the_clock_was_ahead_before(
+def test_the_most_recently_made_snapshots_are_retained_despite_a_clock_that_was_ahead(
     clock_store: holdfast.Holdfast, clock: Clock, keep: int
 ) -> None:
     clock.at += 3650 * DAY
@@ -198,7 +194,7 @@ def test_the_last_snapshots_that_were_made_are_kept_though_the_clock_was_ahead_b
     assert clock_store.restore(str(backups_of(clock_store))).snapshot == made[-1]
 
 
-def test_snapshots_of_an_earlier_release_go_first_whatever_their_names_say(
+def test_snapshots_of_an_earlier_release_are_pruned_first_whatever_their_names(
     clock_store: holdfast.Holdfast, clock: Clock
 ) -> None:
     clock.at += 3650 * DAY
@@ -216,18 +212,14 @@ def test_snapshots_of_an_earlier_release_go_first_whatever_their_names_say(
     assert snapshots_in(backups_of(clock_store)) == {first.snapshot, second.snapshot}
 
 
-def test_two_snapshots_of_one_moment_are_kept_in_the_order_in_which_they_were_made(
-    clock_store: holdfast.Holdfast,
-) -> None:
+def test_snapshots_of_the_same_time_are_retained_in_the_order_they_were_made(clock_store: holdfast.Holdfast) -> None:
     made = [clock_store.backup(keep=1).snapshot for _ in range(3)]
     assert snapshots_in(backups_of(clock_store)) == {made[-1]}
     made += [clock_store.backup(keep=2).snapshot for _ in range(2)]
     assert snapshots_in(backups_of(clock_store)) == set(made[-2:])
 
 
-def test_a_snapshot_that_was_cut_does_not_count_among_those_that_are_kept(
-    clock_store: holdfast.Holdfast, clock: Clock
-) -> None:
+def test_a_truncated_snapshot_does_not_count_towards_retention(clock_store: holdfast.Holdfast, clock: Clock) -> None:
     made = []
     for _ in range(3):
         clock.at += DAY
@@ -240,9 +232,7 @@ def test_a_snapshot_that_was_cut_does_not_count_among_those_that_are_kept(
     assert clock_store.backup(keep=1).pruned == [made[1].name, made[2].name, newest.snapshot]
 
 
-def test_the_last_snapshot_that_can_be_taken_back_stays_however_many_of_a_damaged_store_are_made(
-    tmp_path: Path,
-) -> None:
+def test_the_last_restorable_snapshot_survives_any_number_of_damaged_ones(tmp_path: Path) -> None:
     db = tmp_path / "memory.db"
     with holdfast.open(str(db), agent_id="ai:tester@here") as hold:
         for number in range(30):
@@ -264,7 +254,7 @@ def test_the_last_snapshot_that_can_be_taken_back_stays_however_many_of_a_damage
         assert good[-1] in hold.backup(keep=1).pruned
 
 
-def test_what_is_no_snapshot_of_ours_is_never_removed(clock_store: holdfast.Holdfast, clock: Clock) -> None:
+def test_files_that_are_not_our_snapshots_are_never_removed(clock_store: holdfast.Holdfast, clock: Clock) -> None:
     folder = backups_of(clock_store)
     made = clock_store.backup()
     bare, torn, foreign = (folder / f"holdfast-2001010{n}T000000.000000Z.db" for n in (1, 2, 3))
@@ -284,7 +274,7 @@ def test_what_is_no_snapshot_of_ours_is_never_removed(clock_store: holdfast.Hold
     assert (folder / ".holdfast-0" / "mine").exists()
 
 
-def test_what_a_crash_left_is_removed_after_a_day_and_counts_as_no_snapshot(
+def test_leftovers_of_a_crash_are_removed_after_a_day_and_are_not_snapshots(
     clock_store: holdfast.Holdfast, clock: Clock
 ) -> None:
     folder, made = backups_of(clock_store), clock_store.backup()
@@ -301,20 +291,20 @@ def test_what_a_crash_left_is_removed_after_a_day_and_counts_as_no_snapshot(
     assert not any(file.name.startswith(".") for file in folder.iterdir())
 
 
-def test_two_snapshots_of_one_moment_have_two_names(db: str) -> None:
+def test_snapshots_of_the_same_time_have_different_names(db: str) -> None:
     with holdfast.open(db, agent_id="ai:tester@here", now=lambda: 1_790_000_000_000_000) as hold:
         assert hold.backup().snapshot != hold.backup().snapshot
         assert hold.backup_list().count == 2
 
 
-def test_a_snapshot_goes_where_it_is_told_to(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_a_snapshot_is_written_to_the_given_path(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     done = hold.backup(to=str(tmp_path / "deep" / "backups"))
     assert Path(done.path).parent == tmp_path / "deep" / "backups"
     assert hold.backup_list().snapshots == []
     assert hold.restore(str(tmp_path / "deep" / "backups")).snapshot == done.snapshot
 
 
-def test_a_directory_that_cannot_be_written_to_is_a_clear_error(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_an_unwritable_directory_is_a_clear_error(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for to in (str(tmp_path / "file"), "/dev/full", "/proc/nowhere"):
         with pytest.raises(HoldfastError) as refused:
@@ -322,7 +312,7 @@ def test_a_directory_that_cannot_be_written_to_is_a_clear_error(hold: holdfast.H
         assert refused.value.code == "STORE_UNREACHABLE"
 
 
-def test_a_restore_brings_back_everything_and_can_itself_be_taken_back(hold: holdfast.Holdfast) -> None:
+def test_a_restore_brings_back_everything_and_can_be_undone(hold: holdfast.Holdfast) -> None:
     kept = hold.store(title="Kept", content="before")
     hold.link(source_id=kept.id, target_id=hold.store(title="Other", content="too").id)
     before, done = content_of(hold), hold.backup()
@@ -337,7 +327,7 @@ def test_a_restore_brings_back_everything_and_can_itself_be_taken_back(hold: hol
     assert content_of(hold) == after
 
 
-def test_a_restored_store_is_a_new_incarnation_whose_chain_is_whole(hold: holdfast.Holdfast) -> None:
+def test_a_restored_store_is_a_new_incarnation_with_an_intact_journal(hold: holdfast.Holdfast) -> None:
     hold.store(title="One", content="first")
     done = hold.backup()
     hold.store(title="Two", content="second")
@@ -354,7 +344,7 @@ def test_a_restored_store_is_a_new_incarnation_whose_chain_is_whole(hold: holdfa
     assert (hold.verify().intact, hold.ctx.store.faults()) == (True, [])
 
 
-def test_every_process_that_has_the_store_open_sees_what_was_restored_at_once(hold: holdfast.Holdfast, db: str) -> None:
+def test_every_process_with_the_store_open_sees_a_restore_at_once(hold: holdfast.Holdfast, db: str) -> None:
     hold.store(title="Shared", content="apple")
     done = hold.backup()
     with child(CHILD, db) as other:
@@ -368,7 +358,7 @@ def test_every_process_that_has_the_store_open_sees_what_was_restored_at_once(ho
     assert (hold.verify().intact, hold.ctx.store.faults()) == (True, [])
 
 
-def test_a_listener_hears_of_a_restore_and_of_what_comes_after_it(hold: holdfast.Holdfast, db: str) -> None:
+def test_a_listener_receives_a_restore_and_the_changes_after_it(hold: holdfast.Holdfast, db: str) -> None:
     done = hold.backup()
     hold.store(title="Later", content="later")
     with holdfast.open(db, agent_id="ai:listener@here") as listener:
@@ -384,7 +374,7 @@ def test_a_listener_hears_of_a_restore_and_of_what_comes_after_it(hold: holdfast
         assert [event.op for event in listener.events(after=0).events] == ["store"]
 
 
-def test_a_snapshot_of_one_engine_can_be_taken_back_on_another(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_a_snapshot_of_one_engine_can_be_restored_on_the_other(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     with holdfast.open(str(tmp_path / "file.db"), agent_id="ai:tester@here") as other:
         made = other.store(title="Moved", content="some words", embedding={"model": "own", "vector": [0.6, 0.8]})
         other.update(made.id, content="other words")
@@ -398,7 +388,7 @@ def test_a_snapshot_of_one_engine_can_be_taken_back_on_another(hold: holdfast.Ho
     assert (hold.verify().intact, hold.ctx.store.faults()) == (True, [])
 
 
-def test_nothing_that_was_acknowledged_during_a_restore_is_in_neither_place(
+def test_writes_acknowledged_during_a_restore_are_in_the_store_or_in_its_backup(
     hold: holdfast.Holdfast, db: str, tmp_path: Path
 ) -> None:
     hold.store(title="First", content="first")
@@ -416,7 +406,7 @@ def test_nothing_that_was_acknowledged_during_a_restore_is_in_neither_place(
     assert hold.verify().intact
 
 
-def test_a_process_killed_in_the_midst_of_a_restore_leaves_the_store_as_it_was(db: str) -> None:
+def test_a_killed_restore_leaves_the_store_unchanged(db: str) -> None:
     times = {"now": 1_790_000_000 * SECOND}
     with holdfast.open(db, agent_id="ai:tester@here", now=lambda: times["now"]) as hold:
         done = hold.backup()
@@ -432,7 +422,9 @@ def test_a_process_killed_in_the_midst_of_a_restore_leaves_the_store_as_it_was(d
         assert [file for file in folder.iterdir() if file.name.startswith(".")] == []
 
 
-def test_a_snapshot_of_another_store_leaves_this_one_its_name(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_restoring_a_snapshot_of_another_store_keeps_the_store_identity(
+    hold: holdfast.Holdfast, tmp_path: Path
+) -> None:
     hold.store(title="Mine", content="mine")
     node = hold.verify().node
     with holdfast.open(str(tmp_path / "other.db"), agent_id="ai:other@here") as other:
@@ -442,7 +434,7 @@ def test_a_snapshot_of_another_store_leaves_this_one_its_name(hold: holdfast.Hol
     assert (titles(hold), hold.verify().node, hold.verify().intact) == ({"Theirs"}, node, True)
 
 
-def test_a_key_that_was_revoked_since_stays_revoked(hold: holdfast.Holdfast) -> None:
+def test_a_key_revoked_after_the_snapshot_stays_revoked(hold: holdfast.Holdfast) -> None:
     key = hold.key_create(name="laptop", scope="read")
     done = hold.backup()
     hold.key_revoke(key.id)
@@ -552,9 +544,7 @@ def of_text(snapshot: Path) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_snapshot_that_is_not_what_it_should_be_is_refused_and_nothing_changes(
-    hold: holdfast.Holdfast, spoil: Any, code: str
-) -> None:
+def test_an_invalid_snapshot_is_refused_and_nothing_changes(hold: holdfast.Holdfast, spoil: Any, code: str) -> None:
     for number in range(30):
         hold.store(title=f"Title {number}", content="some words to index " * 20)
     done = hold.backup()
@@ -574,7 +564,7 @@ def remote(hold: holdfast.Holdfast, name: str, **arguments: Any) -> Any:
     return hold.call(name, arguments, caller=Caller(agent="ai:far@away", source="api"))
 
 
-def test_a_remote_caller_names_a_snapshot_and_no_path(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_a_remote_caller_restores_by_name_and_never_by_path(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     done = hold.backup()
     for path in (done.path, "../memory.db.backups/" + done.snapshot, "/etc/passwd", ".", "~/x", f"./{done.snapshot}"):
         with pytest.raises(Forbidden):
@@ -586,7 +576,7 @@ def test_a_remote_caller_names_a_snapshot_and_no_path(hold: holdfast.Holdfast, t
     assert remote(hold, "restore", **{"from": done.snapshot}).restored
 
 
-def test_a_key_that_reaches_only_some_namespaces_has_no_part_in_backups(hold: holdfast.Holdfast) -> None:
+def test_a_key_limited_to_namespaces_cannot_use_backups(hold: holdfast.Holdfast) -> None:
     done = hold.backup()
     confined = Caller(agent="ai:admin@here", namespaces=("team",))
     for name, arguments in (("backup", {}), ("restore", {"from": done.snapshot})):
@@ -594,7 +584,7 @@ def test_a_key_that_reaches_only_some_namespaces_has_no_part_in_backups(hold: ho
             hold.call(name, arguments, caller=confined)
 
 
-def test_backups_are_an_administrators_business(hold: holdfast.Holdfast) -> None:
+def test_backups_require_admin_rights(hold: holdfast.Holdfast) -> None:
     writer = Caller(agent="ai:writer@here", right="write")
     for name, arguments in (("backup", {}), ("backup_list", {}), ("restore", {"from": "x"}), ("doctor", {})):
         with pytest.raises(Forbidden):
@@ -610,9 +600,7 @@ def test_a_snapshot_without_a_manifest_is_listed_as_unusable(hold: holdfast.Hold
         hold.restore(done.snapshot)
 
 
-def test_a_directory_whose_newest_snapshot_lost_its_manifest_is_not_taken_for_an_older_one(
-    hold: holdfast.Holdfast,
-) -> None:
+def test_a_directory_whose_newest_snapshot_lacks_a_manifest_is_refused(hold: holdfast.Holdfast) -> None:
     hold.backup()
     newest = hold.backup()
     without_manifest(Path(newest.path))
@@ -620,7 +608,7 @@ def test_a_directory_whose_newest_snapshot_lost_its_manifest_is_not_taken_for_an
         hold.restore(str(backups_of(hold)))
 
 
-def test_snapshots_taken_at_the_same_moment_do_not_take_each_others_place(db: str) -> None:
+def test_concurrent_snapshots_do_not_overwrite_each_other(db: str) -> None:
     with holdfast.open(db, agent_id="ai:tester@here", now=lambda: 1_790_000_000_000_000) as hold:
         hold.store("One", "first")
         with ThreadPoolExecutor(4) as pool:

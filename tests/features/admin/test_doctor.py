@@ -53,14 +53,16 @@ def well(engine: str) -> dict[str, str]:
     return sections if engine == "sqlite" else {**sections, "storage": "warn"}
 
 
-def test_a_fresh_store_is_well(engine: str, hold: holdfast.Holdfast, well: dict[str, str]) -> None:
+def test_a_fresh_store_is_healthy(engine: str, hold: holdfast.Holdfast, well: dict[str, str]) -> None:
     assert severities(hold) == well
     assert (hold.doctor().status, "fsync is off" in list_findings(hold)) == (("ok", False), ("warn", True))[
         engine == "postgres"
     ]
 
 
-def test_a_store_in_use_is_well_and_its_facts_are_told(full_store: holdfast.Holdfast, well: dict[str, str]) -> None:
+def test_a_store_in_use_is_healthy_and_its_figures_are_reported(
+    full_store: holdfast.Holdfast, well: dict[str, str]
+) -> None:
     full_store.archive(ids=[full_store.list().memories[0].id])
     full_store.backup()
     facts = {section.name: section.facts for section in full_store.doctor().sections}
@@ -70,7 +72,7 @@ def test_a_store_in_use_is_well_and_its_facts_are_told(full_store: holdfast.Hold
     assert facts["storage"]["path"] == full_store.ctx.store.path
 
 
-def test_what_other_stores_should_have_by_now_is_told(full_store: holdfast.Holdfast, well: dict[str, str]) -> None:
+def test_pending_replication_is_reported(full_store: holdfast.Holdfast, well: dict[str, str]) -> None:
     ctx = full_store.ctx
     with ctx.store.transaction() as session:
         places, origin = [journal.Position(1, b""), journal.Position(2, b"")], journal.get_head(session).origin
@@ -90,13 +92,13 @@ def test_what_other_stores_should_have_by_now_is_told(full_store: holdfast.Holdf
     ],
     ids=["content", "scope", "journal", "tail", "tag"],
 )
-def test_a_row_edited_by_hand_is_found(full_store: holdfast.Holdfast, db: str, sql: str) -> None:
+def test_a_manually_edited_row_is_found(full_store: holdfast.Holdfast, db: str, sql: str) -> None:
     by_hand(db, sql)
     assert (full_store.doctor().status, severities(full_store)["journal"]) == ("critical", "critical")
 
 
 @pytest.mark.parametrize(("behind", "severity"), [(60 * SECOND, "ok"), (DAY, "warn"), (8 * DAY, "critical")])
-def test_a_clock_that_went_back_is_found(db: str, behind: int, severity: str) -> None:
+def test_a_clock_set_back_is_found(db: str, behind: int, severity: str) -> None:
     times = {"now": 1_790_000_000 * SECOND}
     with holdfast.open(db, agent_id="ai:tester@here", now=lambda: times["now"]) as hold:
         hold.store(title="One", content="first")
@@ -112,7 +114,7 @@ def test_a_clock_that_went_back_is_found(db: str, behind: int, severity: str) ->
     ],
     ids=["lacking", "broken"],
 )
-def test_vectors_that_are_lacking_and_a_model_that_cannot_be_loaded_are_found(
+def test_missing_embeddings_and_an_unloadable_model_are_found(
     full_store: holdfast.Holdfast, tmp_path: Path, *, broken: bool, severity: str, told: str
 ) -> None:
     full_store.ctx = replace(full_store.ctx, embedder=MiniLm(folder=tmp_path) if broken else MiniLm())
@@ -124,14 +126,14 @@ def test_vectors_that_are_lacking_and_a_model_that_cannot_be_loaded_are_found(
         assert severities(full_store)["vectors"] == "ok"
 
 
-def test_of_a_provider_of_vectors_only_its_model_is_told(full_store: holdfast.Holdfast) -> None:
+def test_an_embedding_provider_is_reported_by_model_only(full_store: holdfast.Holdfast) -> None:
     away = choose_embedder(Settings(embedder="ollama", embedding_url="http://127.0.0.1:1"))
     full_store.ctx = replace(full_store.ctx, embedder=away)
     (found,) = [section for section in full_store.doctor().sections if section.name == "vectors"]
     assert (found.severity, found.facts["model"], found.facts["remote"]) == ("warn", "nomic-embed-text", True)
 
 
-def test_a_snapshot_that_cannot_be_restored_is_found(full_store: holdfast.Holdfast, well: dict[str, str]) -> None:
+def test_an_unrestorable_snapshot_is_found(full_store: holdfast.Holdfast, well: dict[str, str]) -> None:
     backup.manifest_of(Path(full_store.backup().path)).unlink()
     assert severities(full_store) == {**well, "backups": "warn"}
 
@@ -145,7 +147,7 @@ def test_the_doctor_changes_nothing(full_store: holdfast.Holdfast) -> None:
     assert all_of_it() == before
 
 
-def test_the_doctor_neither_waits_for_a_writer_nor_keeps_one_waiting(
+def test_the_doctor_neither_waits_for_a_writer_nor_blocks_one(
     full_store: holdfast.Holdfast, db: str, well: dict[str, str]
 ) -> None:
     with holdfast.open(db) as other, other.ctx.store.transaction():

@@ -33,14 +33,12 @@ def engine() -> str:
     ],
     ids=["blocks gone", "blocks changed", "emptied", "words too many", "a row left out"],
 )
-def test_a_full_text_index_that_differs_from_the_rows_is_found(
-    full_store: holdfast.Holdfast, db: str, sql: str
-) -> None:
+def test_a_full_text_index_out_of_sync_with_its_rows_is_found(full_store: holdfast.Holdfast, db: str, sql: str) -> None:
     by_hand(db, sql)
     assert (full_store.doctor().status, severities(full_store)["full_text"]) == ("critical", "critical")
 
 
-def test_a_row_that_points_to_nothing_is_found(full_store: holdfast.Holdfast, db: str) -> None:
+def test_a_dangling_row_is_found(full_store: holdfast.Holdfast, db: str) -> None:
     by_hand(db, "pragma foreign_keys=off; insert into access values ('nobody', 'x', 1, 1)")
     assert severities(full_store)["storage"] == "critical"
     assert "a row of access references a missing row of memory" in list_findings(full_store)
@@ -57,16 +55,14 @@ def overwrite(db: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["memory", "journal", "memory_text_data", "sqlite_autoindex_memory_1"])
-def test_a_page_overwritten_by_chance_is_found(full_store: holdfast.Holdfast, db: str, name: str) -> None:
+def test_a_randomly_overwritten_page_is_found(full_store: holdfast.Holdfast, db: str, name: str) -> None:
     full_store.close()
     overwrite(db, name)
     with holdfast.open(db, agent_id="ai:tester@here") as hurt:
         assert hurt.doctor().status == "critical"
 
 
-def test_an_overwritten_page_that_says_which_tables_there_are_is_a_clear_error(
-    full_store: holdfast.Holdfast, db: str
-) -> None:
+def test_an_overwritten_schema_page_is_a_clear_error(full_store: holdfast.Holdfast, db: str) -> None:
     full_store.close()
     overwrite(db, "sqlite_schema")
     before = Path(db).read_bytes()
@@ -76,7 +72,7 @@ def test_an_overwritten_page_that_says_which_tables_there_are_is_a_clear_error(
 
 
 @pytest.mark.parametrize("pages", [1, 5, 20])
-def test_a_file_cut_short_is_a_clear_error_and_left_as_it_is(
+def test_a_truncated_file_is_a_clear_error_and_left_unchanged(
     full_store: holdfast.Holdfast, db: str, pages: int
 ) -> None:
     full_store.close()
@@ -87,16 +83,14 @@ def test_a_file_cut_short_is_a_clear_error_and_left_as_it_is(
     assert Path(db).read_bytes() == before
 
 
-def test_a_file_and_a_key_that_others_can_read_are_found(
-    full_store: holdfast.Holdfast, db: str, well: dict[str, str]
-) -> None:
+def test_a_world_readable_file_or_key_is_found(full_store: holdfast.Holdfast, db: str, well: dict[str, str]) -> None:
     os.chmod(db, 0o644)
     os.chmod(f"{db}.key", 0o640)
     assert (full_store.doctor().status, severities(full_store)) == ("warn", {**well, "storage": "warn"})
     assert list_findings(full_store).count("Other users can read") == 2
 
 
-def test_a_directory_that_anybody_writes_to_is_found(full_store: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_a_world_writable_directory_is_found(full_store: holdfast.Holdfast, tmp_path: Path) -> None:
     os.chmod(tmp_path, 0o777)
     assert severities(full_store)["storage"] == "warn"
 

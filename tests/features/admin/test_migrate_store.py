@@ -293,7 +293,7 @@ def stopping(after: int, before: Callable[[], None] = lambda: None) -> Progress:
     return Progress(report, stop)
 
 
-def test_a_moved_store_has_everything_that_the_old_one_has(pair: Pair, source: holdfast.Holdfast) -> None:
+def test_a_migrated_store_has_everything(pair: Pair, source: holdfast.Holdfast) -> None:
     before = everything(source)
     assert [name for name, rows in before.items() if not rows] == []
     answer = source.migrate(to=pair.target)
@@ -306,7 +306,9 @@ def test_a_moved_store_has_everything_that_the_old_one_has(pair: Pair, source: h
 
 
 @pytest.mark.full
-def test_a_moved_store_goes_on_as_a_new_incarnation_under_the_same_key(pair: Pair, source: holdfast.Holdfast) -> None:
+def test_a_migrated_store_continues_as_a_new_incarnation_with_the_same_key(
+    pair: Pair, source: holdfast.Holdfast
+) -> None:
     source.migrate(to=pair.target)
     last = source.events(after=0, limit=1000).events[-1]
     with open_at(pair.target) as moved:
@@ -321,7 +323,7 @@ def test_a_moved_store_goes_on_as_a_new_incarnation_under_the_same_key(pair: Pai
 
 
 @pytest.mark.full
-def test_what_was_moved_there_and_back_is_the_same(
+def test_a_store_migrated_there_and_back_is_the_same(
     pair: Pair, source: holdfast.Holdfast, new_place: Callable[[str], str], engine: str
 ) -> None:
     back = new_place(engine)
@@ -334,7 +336,7 @@ def test_what_was_moved_there_and_back_is_the_same(
 
 
 @EACH_WAY
-def test_a_dry_run_says_what_would_be_moved_and_leaves_no_trace(
+def test_a_dry_run_reports_what_would_be_migrated_and_leaves_no_trace(
     pair: Pair, source: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     files = sorted(map(str, tmp_path.rglob("*")))
@@ -350,9 +352,7 @@ def test_a_dry_run_says_what_would_be_moved_and_leaves_no_trace(
 @pytest.mark.parametrize(
     "after", [pytest.param(2, marks=pytest.mark.full), 20, pytest.param(40, marks=pytest.mark.full)]
 )
-def test_an_interrupted_move_is_no_store_and_goes_on_when_it_is_run_again(
-    pair: Pair, source: holdfast.Holdfast, after: int
-) -> None:
+def test_an_interrupted_migration_is_not_a_store_and_resumes(pair: Pair, source: holdfast.Holdfast, after: int) -> None:
     with pytest.raises(OperationCancelled):
         source.call("migrate", {"to": pair.target}, progress=stopping(after))
     with pytest.raises(HoldfastError) as refused:
@@ -378,7 +378,7 @@ def change(hold: holdfast.Holdfast) -> None:
     hold.store(title="New", content="came between")
 
 
-def test_what_is_written_while_a_store_is_moved_is_moved_too(pair: Pair, source: holdfast.Holdfast) -> None:
+def test_writes_during_a_migration_are_migrated_too(pair: Pair, source: holdfast.Holdfast) -> None:
     written, first = list[str](), source.search(query="Odd").results[0].id
 
     def write(done: int, total: int, what: str) -> None:
@@ -395,7 +395,7 @@ def test_what_is_written_while_a_store_is_moved_is_moved_too(pair: Pair, source:
 
 
 @pytest.mark.full
-def test_a_store_that_was_put_back_since_is_moved_as_it_is_now(pair: Pair, source: holdfast.Holdfast) -> None:
+def test_a_store_restored_during_a_migration_is_migrated_as_it_is_now(pair: Pair, source: holdfast.Holdfast) -> None:
     snapshot = source.backup().snapshot
     for number in range(5):
         source.store(title=f"Undone {number}", content="taken back", embedding=NEAR, tags=["undone"])
@@ -412,7 +412,7 @@ def test_a_store_that_was_put_back_since_is_moved_as_it_is_now(pair: Pair, sourc
 
 
 @pytest.mark.full
-def test_the_move_that_was_begun_last_goes_on_and_the_other_ends(pair: Pair, source: holdfast.Holdfast) -> None:
+def test_the_latest_of_two_migrations_continues_and_the_other_ends(pair: Pair, source: holdfast.Holdfast) -> None:
     def begin_another() -> None:
         with open_at(pair.source) as other, pytest.raises(OperationCancelled):
             other.call("migrate", {"to": pair.target}, progress=stopping(2))
@@ -447,7 +447,7 @@ def run_in(address: str, sql: str) -> None:
             connection.execute(sql)
 
 
-def test_a_copy_that_differs_is_found_and_is_no_store(pair: Pair, source: holdfast.Holdfast) -> None:
+def test_a_differing_copy_is_found_and_is_not_a_store(pair: Pair, source: holdfast.Holdfast) -> None:
     def spoil(done: int, total: int, what: str) -> None:
         if done == 2 * total // 3 and not spoilt:
             run_in(pair.target, "update access set uses = uses + 1")
@@ -466,7 +466,7 @@ def test_a_copy_that_differs_is_found_and_is_no_store(pair: Pair, source: holdfa
 
 
 @EACH_WAY
-def test_a_place_that_holds_a_memory_is_refused_and_left_as_it_is(pair: Pair, source: holdfast.Holdfast) -> None:
+def test_a_target_with_memories_is_refused_unchanged(pair: Pair, source: holdfast.Holdfast) -> None:
     with open_at(pair.target) as there:
         there.store(title="Mine", content="was here first")
         before = everything(there)
@@ -479,7 +479,7 @@ def test_a_place_that_holds_a_memory_is_refused_and_left_as_it_is(pair: Pair, so
 
 
 @EACH_WAY
-def test_a_store_is_not_moved_onto_itself(pair: Pair, source: holdfast.Holdfast) -> None:
+def test_a_store_cannot_be_migrated_onto_itself(pair: Pair, source: holdfast.Holdfast) -> None:
     before = everything(source)
     with pytest.raises(HoldfastError) as refused:
         source.migrate(to=pair.source)
@@ -488,7 +488,7 @@ def test_a_store_is_not_moved_onto_itself(pair: Pair, source: holdfast.Holdfast)
 
 
 @EACH_WAY
-def test_an_unfinished_move_of_another_store_is_left_as_it_is(
+def test_an_unfinished_migration_of_another_store_is_left_unchanged(
     pair: Pair, source: holdfast.Holdfast, new_place: Callable[[str], str]
 ) -> None:
     with open_at(new_place("sqlite")) as other:
@@ -504,7 +504,7 @@ def test_an_unfinished_move_of_another_store_is_left_as_it_is(
 
 
 @EACH_WAY
-def test_what_another_program_keeps_is_refused_and_left_as_it_is(pair: Pair, source: holdfast.Holdfast) -> None:
+def test_data_of_another_program_at_the_target_is_refused_unchanged(pair: Pair, source: holdfast.Holdfast) -> None:
     if "://" in pair.target:
         run_in(pair.target, f"create schema {parse_address(pair.target, Path()).schema}")
     else:
@@ -518,7 +518,7 @@ def test_what_another_program_keeps_is_refused_and_left_as_it_is(pair: Pair, sou
 
 
 @EACH_WAY
-def test_a_source_that_is_not_there_is_not_made(pair: Pair) -> None:
+def test_a_missing_source_is_not_created(pair: Pair) -> None:
     for _ in range(2):
         with open_at(pair.target) as other, pytest.raises(HoldfastError) as refused:
             other.migrate(**{"from": pair.source, "to": pair.source + "x"})
@@ -526,9 +526,7 @@ def test_a_source_that_is_not_there_is_not_made(pair: Pair) -> None:
 
 
 @pytest.mark.full
-def test_a_store_without_its_key_is_moved_and_makes_one_when_it_is_next_written_to(
-    pair: Pair, source: holdfast.Holdfast
-) -> None:
+def test_a_store_migrated_without_its_key_makes_one_at_the_next_write(pair: Pair, source: holdfast.Holdfast) -> None:
     if "://" in pair.source:
         run_in(pair.source, "delete from node_key")
     else:
@@ -540,7 +538,7 @@ def test_a_store_without_its_key_is_moved_and_makes_one_when_it_is_next_written_
         must_be_well(moved)
 
 
-def test_a_key_that_lies_where_a_store_is_to_go_is_not_written_over(source: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_an_existing_key_at_the_target_is_not_overwritten(source: holdfast.Holdfast, tmp_path: Path) -> None:
     (tmp_path / "new.db.key").write_bytes(b"k" * 64)
     with pytest.raises(HoldfastError) as refused:
         source.migrate(to=str(tmp_path / "new.db"))
@@ -549,7 +547,7 @@ def test_a_key_that_lies_where_a_store_is_to_go_is_not_written_over(source: hold
 
 
 @EACH_WAY
-def test_moving_is_for_whoever_is_at_the_machine_and_may_do_everything(pair: Pair, source: holdfast.Holdfast) -> None:
+def test_migration_requires_a_local_caller_with_full_rights(pair: Pair, source: holdfast.Holdfast) -> None:
     for caller in (
         Caller(agent="ai:far@away", source="api"),
         Caller(agent="ai:writer@here", right="write"),
@@ -560,7 +558,7 @@ def test_moving_is_for_whoever_is_at_the_machine_and_may_do_everything(pair: Pai
 
 
 @pytest.mark.full
-def test_a_moved_store_numbers_its_next_memory_after_all_others(pair: Pair, source: holdfast.Holdfast) -> None:
+def test_a_migrated_store_numbers_its_next_memory_after_all_others(pair: Pair, source: holdfast.Holdfast) -> None:
     source.migrate(to=pair.target)
     with open_at(pair.target) as moved, closing(open_store(pair.target)) as store:
         with store.reading() as session:

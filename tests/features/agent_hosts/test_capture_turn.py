@@ -34,7 +34,7 @@ def write_transcript(path: Path, *texts: str) -> Path:
     )
 
 
-def test_a_turn_is_kept_with_who_said_it_when_and_in_which_session(hold: Any) -> None:
+def test_a_turn_is_stored_with_its_speaker_time_and_session(hold: Any) -> None:
     done = capture(
         hold,
         3,
@@ -51,7 +51,7 @@ def test_a_turn_is_kept_with_who_said_it_when_and_in_which_session(hold: Any) ->
     assert memory.metadata["tool_calls"] == [{"tool": "Read", "brief": "a file"}]
 
 
-def test_a_turn_told_twice_is_kept_once_and_told_otherwise_is_changed(hold: Any) -> None:
+def test_a_repeated_turn_is_stored_once_and_a_changed_one_is_updated(hold: Any) -> None:
     first = capture(hold, 0, "Where is the")
     again = capture(hold, 0, "Where is the")
     longer = capture(hold, 0, "Where is the key?")
@@ -60,7 +60,7 @@ def test_a_turn_told_twice_is_kept_once_and_told_otherwise_is_changed(hold: Any)
     assert list_captured(hold) == [(0, "user", "Where is the key?")]
 
 
-def test_the_same_words_in_another_turn_or_session_are_said_again(hold: Any) -> None:
+def test_the_same_words_in_another_turn_or_session_are_a_new_turn(hold: Any) -> None:
     ids = {capture(hold, 0, "Yes.").memory_id, capture(hold, 2, "Yes.").memory_id}
     ids.add(hold.capture_turn(host_session_id="s-2", host_turn_index=0, role="user", content="Yes.").memory_id)
     assert len(ids) == 3
@@ -73,7 +73,7 @@ def test_a_turn_that_was_deleted_stays_deleted(hold: Any) -> None:
     assert list_captured(hold) == []
 
 
-def test_what_our_own_tools_answered_is_not_kept(hold: Any) -> None:
+def test_answers_of_our_own_tools_are_not_captured(hold: Any) -> None:
     done = capture(hold, 1, "Old words.", "tool_result", tool_calls=[{"tool": "mcp__holdfast__memory_recall"}])
     assert (done.memory_id, done.outcome, done.dedup_hit) == (None, "left_out", False)
     hold.store(title="Deploy day", content="We deploy on Tuesdays.")
@@ -81,7 +81,7 @@ def test_what_our_own_tools_answered_is_not_kept(hold: Any) -> None:
     assert list_captured(hold) == []
 
 
-def test_what_is_wrong_with_a_turn_is_told_and_nothing_kept(hold: Any) -> None:
+def test_an_invalid_turn_is_reported_and_not_stored(hold: Any) -> None:
     with pytest.raises(Invalid, match="timestamp_iso"):
         capture(hold, 0, "x", timestamp_iso="yesterday")
     with pytest.raises(Invalid, match="NUL"):
@@ -93,13 +93,13 @@ def test_what_is_wrong_with_a_turn_is_told_and_nothing_kept(hold: Any) -> None:
     assert future.notes == ["time '2999-01-01T00:00:00Z' is in the future; stored without a time"]
 
 
-def test_a_long_turn_is_kept_in_parts_and_told_by_the_first(hold: Any) -> None:
+def test_a_long_turn_is_stored_in_parts_and_identified_by_the_first(hold: Any) -> None:
     done = capture(hold, 0, "word " * 30_000)
     assert hold.get(done.memory_id).title.endswith("part 1")
     assert len(list_captured(hold)) == 3
 
 
-def test_turns_that_were_captured_are_not_doubled_by_their_transcript(hold: Any, tmp_path: Path) -> None:
+def test_importing_a_transcript_does_not_duplicate_captured_turns(hold: Any, tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "s-1.jsonl", "Mend it.", "Yes.", "More.", "Yes.", "Thanks.")
     capture(hold, 0, "Mend it.")
     capture(hold, 1, "Yes.", "assistant")
@@ -118,7 +118,7 @@ def test_turns_that_were_captured_are_not_doubled_by_their_transcript(hold: Any,
     assert hold.mine(str(path)).unchanged == 5
 
 
-def test_turns_found_in_a_transcript_are_not_doubled_when_a_host_tells_of_them_later(hold: Any, tmp_path: Path) -> None:
+def test_capturing_does_not_duplicate_turns_imported_from_a_transcript(hold: Any, tmp_path: Path) -> None:
     hold.recover(transcript=str(write_transcript(tmp_path / "s-1.jsonl", "Mend it.", "Yes.", "More.", "Yes.")))
     told = [capture(hold, 0, "Mend it."), *(capture(hold, n, "Yes.", "assistant") for n in (1, 2, 3))]
     assert [one.outcome for one in told] == ["joined", "joined", "joined", "stored"]
@@ -126,7 +126,7 @@ def test_turns_found_in_a_transcript_are_not_doubled_when_a_host_tells_of_them_l
     assert [capture(hold, 1, "Yes.", "assistant").outcome, len(list_captured(hold))] == ["unchanged", 5]
 
 
-def test_recover_takes_the_last_turns_since_a_moment(hold: Any, tmp_path: Path) -> None:
+def test_recover_takes_the_last_turns_since_a_time(hold: Any, tmp_path: Path) -> None:
     entries = [exports.code_entry("user", f"x-{n}", f"Turn {n}", timestamp=f"2026-01-30T0{n}:00:00Z") for n in range(6)]
     path = exports.write_lines(tmp_path / "s.jsonl", *entries)
     planned = hold.recover(transcript=str(path), limit=2, dry_run=True)
@@ -159,7 +159,7 @@ def test_recover_finds_the_newest_transcripts_of_this_folder(
     assert (done.transcripts, done.format, done.imported) == ([str(other), str(one)], "codex/claude-code", 3)
 
 
-def test_recover_refuses_what_is_no_transcript(hold: Any, tmp_path: Path) -> None:
+def test_recover_refuses_files_other_than_transcripts(hold: Any, tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="is not a transcript"):
         hold.recover(transcript=str(exports.mbox(tmp_path / "mail")))
     with pytest.raises(Invalid, match="use mine"):
@@ -168,7 +168,7 @@ def test_recover_refuses_what_is_no_transcript(hold: Any, tmp_path: Path) -> Non
         hold.recover(transcript=str(tmp_path / "nowhere"))
 
 
-def test_a_transcript_whose_last_line_was_cut_by_the_crash_gives_the_others(hold: Any, tmp_path: Path) -> None:
+def test_a_transcript_cut_by_a_crash_yields_its_complete_lines(hold: Any, tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "s-1.jsonl", "Mend it.", "I do.")
     with path.open("a") as file:
         file.write(json.dumps(exports.code_entry("user", "x-2", "Lost words"))[:-20])
@@ -176,9 +176,7 @@ def test_a_transcript_whose_last_line_was_cut_by_the_crash_gives_the_others(hold
     assert (done.imported, done.rejected, done.problems[0].where) == (2, 1, "s-1.jsonl:3")
 
 
-def test_a_turn_that_is_mined_for_ever_is_kept_for_ever_however_it_came_first(
-    hold: Any, clock: Any, tmp_path: Path
-) -> None:
+def test_a_turn_imported_permanently_stays_permanent_in_either_order(hold: Any, clock: Any, tmp_path: Path) -> None:
     path = str(write_transcript(tmp_path / "s-1.jsonl", "Mend it.", "Yes."))
     capture(hold, 0, "Mend it.", tier="mid")
     hold.recover(transcript=path, tier="mid")

@@ -43,7 +43,7 @@ def ask_prompt(hold: holdfast.Holdfast, folder: Path, prompt: str = ASK, **said:
     return host_hooks.build_prompt_context(hold.ctx, make_event("prompt", folder, prompt=prompt, **said), 600)
 
 
-def test_a_prompt_is_told_what_bears_on_it_once_in_a_session(clocked_store: holdfast.Holdfast, web: Path) -> None:
+def test_a_prompt_receives_relevant_memories_once_per_session(clocked_store: holdfast.Holdfast, web: Path) -> None:
     said = ask_prompt(clocked_store, web)
     assert "never on a Friday" in said
     assert "Friday only" not in said  # another project's
@@ -52,11 +52,11 @@ def test_a_prompt_is_told_what_bears_on_it_once_in_a_session(clocked_store: hold
 
 
 @pytest.mark.parametrize("prompt", ["", "  ", "continue", "/clear production Friday", "what is the capital of Peru?"])
-def test_what_nothing_bears_on_is_told_nothing(clocked_store: holdfast.Holdfast, web: Path, prompt: str) -> None:
+def test_an_unrelated_prompt_receives_nothing(clocked_store: holdfast.Holdfast, web: Path, prompt: str) -> None:
     assert ask_prompt(clocked_store, web, prompt) == ""
 
 
-def test_what_a_session_begins_with_is_not_told_again(clocked_store: holdfast.Holdfast, web: Path) -> None:
+def test_memories_given_at_session_start_are_not_repeated(clocked_store: holdfast.Holdfast, web: Path) -> None:
     begun = host_hooks.build_session_start(clocked_store.ctx, make_event("session-start", web, source="startup"), 1500)
     assert begun.startswith(f"holdfast: {WEB} | 1 recent | ")
     assert "never on a Friday" in begun
@@ -69,7 +69,7 @@ def test_what_a_session_begins_with_is_not_told_again(clocked_store: holdfast.Ho
     )
 
 
-def test_a_session_of_which_all_was_said_is_told_no_more(
+def test_a_session_at_its_limit_receives_nothing_more(
     clocked_store: holdfast.Holdfast, web: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.features.agent_hosts.store.MAX_GIVEN", 1)
@@ -78,7 +78,7 @@ def test_a_session_of_which_all_was_said_is_told_no_more(
     assert ask_prompt(clocked_store, web) == ""
 
 
-def test_long_texts_stay_within_the_budget_and_their_marks(clocked_store: holdfast.Holdfast, web: Path) -> None:
+def test_long_texts_stay_within_the_budget_and_the_fence(clocked_store: holdfast.Holdfast, web: Path) -> None:
     for number in range(9):
         text = f"Number {number}: deploy to production on a Friday. " + "Then something else happens. " * 300
         clocked_store.store(title=f"Long {number}", content=text, namespace=WEB)
@@ -91,7 +91,7 @@ def test_long_texts_stay_within_the_budget_and_their_marks(clocked_store: holdfa
     assert len(begun) < 10_000
 
 
-def test_turns_are_kept_in_their_order_with_the_tools_between(clocked_store: holdfast.Holdfast, web: Path) -> None:
+def test_turns_are_stored_in_order_with_tool_use_between(clocked_store: holdfast.Holdfast, web: Path) -> None:
     for told in (
         make_event("prompt", web, prompt=ASK),
         make_event("prompt", web, prompt=ASK),
@@ -109,7 +109,7 @@ def test_turns_are_kept_in_their_order_with_the_tools_between(clocked_store: hol
     assert found[1].metadata == {"host": "claude-code", "tool_calls": [{"tool": "Edit", "brief": "/a.py"}]}
 
 
-def test_neither_what_was_given_nor_what_was_asked_comes_back_as_knowledge(
+def test_pasted_context_and_questions_are_not_recalled_as_knowledge(
     clocked_store: holdfast.Holdfast, web: Path
 ) -> None:
     given = ask_prompt(clocked_store, web)
@@ -127,7 +127,7 @@ def test_neither_what_was_given_nor_what_was_asked_comes_back_as_knowledge(
     assert "or not?" not in again
 
 
-def test_a_session_that_is_over_is_forgotten(clocked_store: holdfast.Holdfast, web: Path) -> None:
+def test_state_of_an_ended_session_is_removed(clocked_store: holdfast.Holdfast, web: Path) -> None:
     assert ask_prompt(clocked_store, web)
     host_hooks.capture_event(
         clocked_store.ctx,
@@ -137,7 +137,7 @@ def test_a_session_that_is_over_is_forgotten(clocked_store: holdfast.Holdfast, w
     assert ask_prompt(clocked_store, web)
 
 
-def test_codex_tells_both_sides_of_a_turn_at_once(clocked_store: holdfast.Holdfast, web: Path) -> None:
+def test_codex_reports_both_sides_of_a_turn_at_once(clocked_store: holdfast.Holdfast, web: Path) -> None:
     raw = {
         "type": "agent-turn-complete",
         "thread-id": "t-1",
@@ -154,7 +154,7 @@ def test_codex_tells_both_sides_of_a_turn_at_once(clocked_store: holdfast.Holdfa
     assert [one.content for one in kept] == ["Mend the till.", "It is mended."]
 
 
-def test_an_answer_that_is_not_told_is_found_in_the_transcript(clocked_store: holdfast.Holdfast, web: Path) -> None:
+def test_a_missing_answer_is_read_from_the_transcript(clocked_store: holdfast.Holdfast, web: Path) -> None:
     host_hooks.capture_event(clocked_store.ctx, make_event("prompt", web, prompt="Mend the till."), clocked_store.call)
     lines = [
         {"type": kind, "sessionId": "s-1", "uuid": kind, "message": {"role": kind, "content": text}}
@@ -171,7 +171,7 @@ def test_an_answer_that_is_not_told_is_found_in_the_transcript(clocked_store: ho
     assert sorted(one.content for one in kept) == ["It is mended.", "Mend the till."]
 
 
-def test_secrets_in_a_prompt_go_by_the_policy_of_the_project(clocked_store: holdfast.Holdfast, web: Path) -> None:
+def test_secrets_in_a_prompt_follow_the_project_policy(clocked_store: holdfast.Holdfast, web: Path) -> None:
     clocked_store.policy_set(namespace=WEB, secrets="redact")
     host_hooks.capture_event(
         clocked_store.ctx,
@@ -186,12 +186,12 @@ def test_secrets_in_a_prompt_go_by_the_policy_of_the_project(clocked_store: hold
     "told",
     [b"", b"garbage", b"\xff\xfe", b"[]", b"{}", b'{"session_id": 7}', b"[" * 5000, b'{"session_id":"s","type":"X"}'],
 )
-def test_what_is_no_event_is_refused_by_name(told: bytes) -> None:
+def test_an_unknown_event_is_refused_by_name(told: bytes) -> None:
     with pytest.raises(Invalid):
         parse_event("prompt", told, None)
 
 
-def test_odd_events_are_taken_as_far_as_they_can_be(clocked_store: holdfast.Holdfast, web: Path) -> None:
+def test_malformed_events_are_processed_as_far_as_possible(clocked_store: holdfast.Holdfast, web: Path) -> None:
     odd = parse_event("tool", b'{"session_id": "s\\u0000\\ud800", "tool_input": [1], "cwd": 5}', "codex")
     assert (odd.tool, odd.brief, odd.folder, odd.host) == ("", "", None, "codex")
     host_hooks.capture_event(clocked_store.ctx, odd, clocked_store.call)

@@ -29,19 +29,19 @@ SAME = (
 
 
 @pytest.mark.parametrize("url", SAME)
-def test_however_a_remote_is_asked_it_is_the_same_project(url: str) -> None:
+def test_every_spelling_of_a_remote_is_the_same_project(url: str) -> None:
     found = parse_remote(url)
     assert found is not None
     assert remote_namespace(found) == "projects/github.com/ann/app"
 
 
 @pytest.mark.parametrize("url", ["", "https://", "https://host/", "ssh://[::1", "a\nb:c/d", ":x"])
-def test_what_names_no_repository_is_no_remote(url: str) -> None:
+def test_a_url_without_a_repository_is_not_a_remote(url: str) -> None:
     assert parse_remote(url) is None or parse_remote(url) == ("", ":x")
 
 
 @given(st.text(max_size=300))
-def test_whatever_a_remote_is_its_namespace_can_be_kept(url: str) -> None:
+def test_every_remote_maps_to_a_valid_namespace(url: str) -> None:
     if (found := parse_remote(url)) is not None:
         name = remote_namespace(found)
         assert validate.namespace(name) == name
@@ -49,7 +49,7 @@ def test_whatever_a_remote_is_its_namespace_can_be_kept(url: str) -> None:
         assert len(name) <= MAX_NAMESPACE
 
 
-def test_deep_groups_are_drawn_together_and_still_told_apart() -> None:
+def test_deep_groups_are_shortened_to_distinct_names() -> None:
     one, other = (parse_remote(f"https://gitlab.com/a/b/c/d/{rest}/g") for rest in ("e/f", "e-f/x"))
     assert one
     assert other
@@ -57,11 +57,11 @@ def test_deep_groups_are_drawn_together_and_still_told_apart() -> None:
     assert remote_namespace(one) != remote_namespace(other)
 
 
-def test_folders_of_one_name_are_told_apart() -> None:
+def test_folders_with_the_same_name_get_different_namespaces() -> None:
     assert folder_namespace("folder", "/a/notes") != folder_namespace("folder", "/b/notes")
 
 
-def test_remotes_are_read_as_git_writes_them() -> None:
+def test_remotes_are_parsed_as_git_writes_them() -> None:
     config = (
         '[core]\n\tbare = false\n[remote "up\\"stream"]\n\turl = "https://h/a;b" ; why\n\turl = second\n'
         '[Remote "fork"] URL=git@h:c/d.git # x\n[branch "main"]\n\turl = no\n'
@@ -69,14 +69,14 @@ def test_remotes_are_read_as_git_writes_them() -> None:
     assert parse_remotes(config) == {'up"stream': "https://h/a;b", "fork": "git@h:c/d.git"}
 
 
-def test_origin_says_which_it_is_before_all_others() -> None:
+def test_the_origin_remote_takes_precedence() -> None:
     found = choose_remote({"aaa": "hub:a/a", "upstream": "hub:u/u", "origin": "hub:o/o"})
     assert found == ("origin", ("hub", "o/o"))
     assert choose_remote({"zzz": "hub:z/z", "bbb": "hub:b/b"}) == ("bbb", ("hub", "b/b"))
     assert choose_remote({}) is None
 
 
-def test_a_file_says_a_namespace_or_a_place_below_and_a_budget() -> None:
+def test_a_project_file_sets_a_namespace_or_a_subpath_and_a_budget() -> None:
     assert validate_override({"namespace": "team/shop", "budget": 800}, "f") == Override("team/shop", None, 800)
     assert validate_override({"below": "api"}, "f") == Override(None, "api", None)
 
@@ -102,6 +102,6 @@ def test_a_file_says_a_namespace_or_a_place_below_and_a_budget() -> None:
         [],
     ],
 )
-def test_a_file_that_says_anything_else_is_refused(given: object) -> None:
+def test_a_project_file_with_unknown_fields_is_refused(given: object) -> None:
     with pytest.raises(Invalid):
         validate_override(given, ".holdfast.toml")

@@ -37,7 +37,7 @@ def repository(at: Path, remote: str | None = "git@github.com:ann/app.git") -> P
     return at
 
 
-def test_a_clone_is_known_by_its_remote_wherever_it_lies(tmp_path: Path) -> None:
+def test_a_clone_is_identified_by_its_remote_wherever_it_is(tmp_path: Path) -> None:
     first = repository(tmp_path / "here")
     (first / "src" / "deep").mkdir(parents=True)
     assert identify_folder(first / "src" / "deep")[:2] == (APP, "remote")
@@ -46,7 +46,7 @@ def test_a_clone_is_known_by_its_remote_wherever_it_lies(tmp_path: Path) -> None
     assert identify_folder(moved).namespace == identify_folder(second).namespace == APP
 
 
-def test_worktrees_share_and_submodules_are_their_own(tmp_path: Path) -> None:
+def test_worktrees_share_a_project_and_submodules_have_their_own(tmp_path: Path) -> None:
     main, library = repository(tmp_path / "main"), repository(tmp_path / "library", None)
     git("worktree", "add", "-q", str(tmp_path / "tree"), at=main)
     assert identify_folder(tmp_path / "tree").namespace == APP
@@ -58,7 +58,7 @@ def test_worktrees_share_and_submodules_are_their_own(tmp_path: Path) -> None:
     assert identify_folder(main).namespace == "team/main"
 
 
-def test_without_a_remote_the_place_of_the_repository_says_it(tmp_path: Path) -> None:
+def test_without_a_remote_the_repository_path_identifies_the_project(tmp_path: Path) -> None:
     alone = repository(tmp_path / "alone", None)
     git("worktree", "add", "-q", str(tmp_path / "tree"), at=alone)
     found = identify_folder(alone)
@@ -82,7 +82,7 @@ def test_a_folder_without_git_is_its_own_project(tmp_path: Path) -> None:
         identify_folder(tmp_path / "nowhere")
 
 
-def test_folders_of_a_monorepo_are_told_apart_by_their_files(tmp_path: Path) -> None:
+def test_folders_of_a_monorepo_are_separated_by_project_files(tmp_path: Path) -> None:
     mono = repository(tmp_path / "mono")
     (mono / "api" / "src").mkdir(parents=True)
     (mono / "api" / ".holdfast.toml").write_text('below = "api"\nbudget = 700\n')
@@ -91,20 +91,20 @@ def test_folders_of_a_monorepo_are_told_apart_by_their_files(tmp_path: Path) -> 
     assert identify_folder(mono).namespace == APP
 
 
-def test_without_git_a_file_above_counts(tmp_path: Path) -> None:
+def test_without_git_a_project_file_in_a_parent_folder_applies(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / ".holdfast.toml").write_text('\ufeffnamespace = "team/notes"\r\n')
     assert identify_folder(tmp_path / "a" / "b").namespace == "team/notes"
 
 
 @pytest.mark.parametrize("text", ["db = '/x'", "namespace = ", "namespace = 'users/ann'", "x = 1\n" * 2000, "\x00"])
-def test_a_file_that_says_what_it_may_not_is_an_error_and_named(tmp_path: Path, text: str) -> None:
+def test_an_invalid_project_file_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
     (tmp_path / ".holdfast.toml").write_text(text)
     with pytest.raises(Invalid, match=r"\.holdfast\.toml"):
         identify_folder(tmp_path)
 
 
-def test_a_file_that_anybody_may_write_is_not_read(tmp_path: Path) -> None:
+def test_a_world_writable_project_file_is_not_read(tmp_path: Path) -> None:
     file = tmp_path / ".holdfast.toml"
     file.write_text('namespace = "team/other"')
     file.chmod(0o666)
@@ -112,7 +112,7 @@ def test_a_file_that_anybody_may_write_is_not_read(tmp_path: Path) -> None:
     assert (found.by, "not read" in found.why[-1]) == ("folder", True)
 
 
-def test_files_of_git_that_are_spoilt_are_as_if_there_were_none(tmp_path: Path) -> None:
+def test_corrupt_git_files_count_as_missing(tmp_path: Path) -> None:
     for name, text in (("a", "gitdir: nowhere"), ("b", "\x00" * 100), ("c", "gitdir: " + "x" * 5000)):
         (tmp_path / name).mkdir()
         (tmp_path / name / ".git").write_text(text)
@@ -125,7 +125,7 @@ def test_files_of_git_that_are_spoilt_are_as_if_there_were_none(tmp_path: Path) 
     assert identify_folder(odd).by == "repository"
 
 
-def test_files_of_git_that_lead_nowhere_are_told_of_and_not_denied(tmp_path: Path) -> None:
+def test_dangling_git_files_are_reported(tmp_path: Path) -> None:
     git("worktree", "add", "-q", str(tmp_path / "tree"), at=repository(tmp_path / "main"))
     moved = (tmp_path / "main").rename(tmp_path / "moved")
     (tmp_path / "tree" / "src").mkdir()
@@ -152,9 +152,7 @@ def test_files_of_git_that_lead_nowhere_are_told_of_and_not_denied(tmp_path: Pat
     assert "does not point to a repository" in identify_folder(inner).why[0]
 
 
-def test_merged_projects_are_one_on_every_way_in_and_apart_again(
-    clocked_store: holdfast.Holdfast, tmp_path: Path
-) -> None:
+def test_merged_projects_are_one_everywhere_until_unmerged(clocked_store: holdfast.Holdfast, tmp_path: Path) -> None:
     old, new = repository(tmp_path / "old"), repository(tmp_path / "new", "git@example.org:team/app.git")
     assert clocked_store.project_which(path=str(new)).names == ["projects/example.org/team/app"]
     clocked_store.store(title="Port", content="It listens on 8080.", namespace=APP)

@@ -74,21 +74,21 @@ def texts(*hits: PackedMemory, budget: int = 500, now: str = "2026-03-03") -> li
 
 
 @given(some_hits(), st.integers(0, 400))
-def test_the_budget_holds_and_the_tokens_are_those_of_all_of_it(hits: list[PackedMemory], budget: int) -> None:
+def test_a_block_fits_its_budget_and_counts_all_its_tokens(hits: list[PackedMemory], budget: int) -> None:
     found = pack_block(hits, budget=budget, fence=FENCE)
     assert found.tokens == tokens.count_tokens(found.text) <= budget
     assert bool(found.text) == bool(found.cited) == (found.reason is None)
 
 
 @given(some_hits())
-def test_with_room_every_hit_is_shown_and_whole(hits: list[PackedMemory]) -> None:
+def test_with_enough_room_every_hit_is_shown_whole(hits: list[PackedMemory]) -> None:
     found = pack_block(hits, budget=1_000_000, fence=FENCE)
     assert {hit.id for hit in hits} <= set(found.cited) <= list_known_times(hits)
     assert (found.cut, found.dropped) == ((), 0)
 
 
 @given(some_hits(), st.integers(0, 400))
-def test_what_is_cited_was_found_and_the_rest_is_counted(hits: list[PackedMemory], budget: int) -> None:
+def test_cited_ids_are_hits_and_the_rest_is_counted(hits: list[PackedMemory], budget: int) -> None:
     found = pack_block(hits, budget=budget, fence=FENCE)
     assert set(found.cited) <= list_known_times(hits)
     assert found.dropped == len({hit.id for hit in hits} - set(found.cited))
@@ -96,14 +96,14 @@ def test_what_is_cited_was_found_and_the_rest_is_counted(hits: list[PackedMemory
 
 
 @given(some_hits(), st.integers(100, 2_000))
-def test_every_line_is_cited_or_says_what_is_missing(hits: list[PackedMemory], budget: int) -> None:
+def test_every_line_is_cited_or_reports_something_missing(hits: list[PackedMemory], budget: int) -> None:
     found = pack_block(hits, budget=budget, fence=FENCE)
     begin = tuple(f"{indent}[{id}] " for id in found.cited for indent in ("", "  "))
     assert all(line.startswith((*begin, "(nothing ")) or line.endswith(" did not fit)") for line in lines(found))
 
 
 @given(some_hits(), st.integers(0, 2_000))
-def test_nothing_recalled_opens_or_closes_the_fence(hits: list[PackedMemory], budget: int) -> None:
+def test_recalled_text_cannot_open_or_close_the_fence(hits: list[PackedMemory], budget: int) -> None:
     text = pack_block(hits, budget=budget, fence=FENCE).text
     if text:
         assert text.startswith(f"{INTRO}\n<recalled {FENCE}>\n")
@@ -117,7 +117,7 @@ def test_nothing_recalled_opens_or_closes_the_fence(hits: list[PackedMemory], bu
 
 
 @given(some_hits())
-def test_memories_stand_in_time_order(hits: list[PackedMemory]) -> None:
+def test_memories_are_in_chronological_order(hits: list[PackedMemory]) -> None:
     alone = [hit._replace(superseded_by=None) for hit in hits]
     at = {hit.id: hit.at for hit in alone}
     cited = pack_block(alone, budget=1_000_000, fence=FENCE).cited
@@ -125,12 +125,12 @@ def test_memories_stand_in_time_order(hits: list[PackedMemory]) -> None:
 
 
 @given(some_hits(), st.integers(0, 400))
-def test_the_same_hits_make_the_same_block_in_whatever_order_they_come(hits: list[PackedMemory], budget: int) -> None:
+def test_a_block_does_not_depend_on_the_order_of_hits(hits: list[PackedMemory], budget: int) -> None:
     alone = [hit._replace(superseded_by=None) for hit in hits]
     assert pack_block(alone, budget=budget, fence=FENCE) == pack_block(alone[::-1], budget=budget, fence=FENCE)
 
 
-def test_neighbours_in_a_thread_are_one_run_whose_day_is_said_once() -> None:
+def test_neighbours_in_a_thread_share_one_date() -> None:
     said = texts(
         of("m2", "On Thursdays.", speaker="Ben", thread="t", place=5, score=0.2),
         of("m1", "When do we deploy?", speaker="Anna", thread="t", place=4, score=0.9),
@@ -152,7 +152,7 @@ def test_a_run_over_many_days_keeps_to_its_budget(budget: int) -> None:
 
 
 @pytest.mark.parametrize("found_too", [False, True], ids=["not found itself", "found itself"])
-def test_what_was_superseded_is_shown_with_what_holds_now(found_too: bool) -> None:
+def test_a_superseded_memory_is_shown_with_its_replacement(found_too: bool) -> None:
     newer = of("m2", "We are in Berlin.", "2026-04-22")
     older = of("m1", "We are in Bonn.", superseded_by=newer)
     said = texts(older, *([newer] if found_too else []), now="2026-06-01")
@@ -160,7 +160,7 @@ def test_what_was_superseded_is_shown_with_what_holds_now(found_too: bool) -> No
     assert said[-1] == "(nothing after 22 April 2026)"
 
 
-def test_memories_that_supersede_one_another_are_all_shown_and_none_as_what_holds() -> None:
+def test_memories_superseding_each_other_are_all_shown_without_a_replacement() -> None:
     one, other, older = of("m1", "One."), of("m2", "Other."), of("m0", "Before.", "2026-03-01")
     hits = [
         one._replace(superseded_by=other), other._replace(superseded_by=one), older._replace(superseded_by=one),
@@ -172,14 +172,14 @@ def test_memories_that_supersede_one_another_are_all_shown_and_none_as_what_hold
     ]
 
 
-def test_of_a_large_ring_some_are_named() -> None:
+def test_a_large_supersession_cycle_is_shown_in_part() -> None:
     hits = [of(f"m{n}", f"{n}.", superseded_by=of(f"m{(n + 1) % 9}")) for n in range(9)]
     assert texts(*hits)[0].endswith(
         "(it and [m1], [m2], [m3] and others supersede each other: unclear which is current)"
     )
 
 
-def test_a_long_text_is_cut_to_the_passages_that_matched() -> None:
+def test_a_long_text_is_cut_to_the_matching_passages() -> None:
     text = (
         "Nothing of note. " * 300
         + "The key is under the mat. "
@@ -202,7 +202,7 @@ def test_a_long_text_leaves_room_for_others() -> None:
     assert found.tokens > 280
 
 
-def test_what_is_around_a_passage_comes_only_after_other_hits() -> None:
+def test_text_around_a_passage_is_added_only_after_other_hits() -> None:
     long = of("m1", "Before. " * 200 + "The passage. " + "After. " * 200, score=0.9, spans=((1600, 1612),))
     hits = [long, *(of(f"m{number}", "Short, and found as well.", score=0.1) for number in range(2, 9))]
     found = pack_block(hits, budget=300, fence=FENCE)
@@ -210,34 +210,34 @@ def test_what_is_around_a_passage_comes_only_after_other_hits() -> None:
     assert re.search(r"Before\. The passage\. After\.", found.text)
 
 
-def test_one_hit_is_cut_to_fit_where_hardly_anything_does() -> None:
+def test_one_hit_is_cut_to_fit_a_tiny_budget() -> None:
     found = pack_block([of("m1", "word " * 500, score=1.0), of("m2", "other " * 500)], budget=90, fence=FENCE)
     assert (found.cited, found.cut, found.dropped) == (("m1",), ("m1",), 1)
 
 
 @pytest.mark.parametrize("budget", [0, 20, 55])
-def test_a_budget_that_holds_no_memory_is_said_to_be_too_small(budget: int) -> None:
+def test_a_budget_without_room_for_a_memory_is_reported_as_too_small(budget: int) -> None:
     found = pack_block([of("m1", "word " * 500)], budget=budget, fence=FENCE)
     assert (found.text, found.tokens, found.dropped) == ("", 0, 1)
     assert f"A budget of {budget} tokens is too small" in (found.reason or "")
 
 
 @given(some_hits(), st.integers(60, 300))
-def test_what_is_shown_within_a_budget_is_shown_within_every_larger_one(hits: list[PackedMemory], least: int) -> None:
+def test_memories_shown_within_a_budget_are_shown_within_every_larger_one(hits: list[PackedMemory], least: int) -> None:
     budgets = [*range(least, least + 12), *range(least + 12, 2 * least, 11)]
     shown = [set(pack_block(hits, budget=budget, fence=FENCE).cited) for budget in budgets]
     assert all(some <= more for some, more in pairwise(shown))
 
 
 @given(some_hits().filter(bool))
-def test_the_budget_that_is_named_as_the_least_is_enough_and_one_less_is_not(hits: list[PackedMemory]) -> None:
+def test_the_reported_minimum_budget_is_exact(hits: list[PackedMemory]) -> None:
     reason = pack_block(hits, budget=0, fence=FENCE).reason or ""
     least = int(reason.rpartition(" ")[2].rstrip("."))
     assert pack_block(hits, budget=least, fence=FENCE).cited
     assert pack_block(hits, budget=least - 1, fence=FENCE).reason == reason.replace("of 0", f"of {least - 1}")
 
 
-def test_what_the_block_says_itself_gives_way_to_a_memory() -> None:
+def test_remarks_of_the_block_give_way_to_memories() -> None:
     hits = [of(f"m{month}", at=f"2026-0{month}-01", score=1 / month) for month in range(1, 9)]
     whole = pack_block(hits, budget=1000, fence=FENCE, now=day("2027-09-01"))
     bare = tokens.count_tokens("\n".join(line for line in whole.text.split("\n") if not line.startswith("(nothing")))
@@ -245,11 +245,11 @@ def test_what_the_block_says_itself_gives_way_to_a_memory() -> None:
     assert pack_block(hits, budget=bare, fence=FENCE, now=day("2027-09-01")).cited == whole.cited
 
 
-def test_no_hits_make_no_text() -> None:
+def test_no_hits_give_an_empty_text() -> None:
     assert pack_block([], budget=500, fence=FENCE) == PackedBlock("", 0, reason="Nothing was found.")
 
 
-def test_gaps_are_stated_where_they_are() -> None:
+def test_gaps_are_stated_at_their_place() -> None:
     assert texts(of("m1"), of("m2", at="2026-03-04"), of("m3", at="2026-04-22"), now="2026-06-01") == [
         "[m1] 3 March 2026: Said.",
         "[m2] 4 March 2026: Said.",
@@ -272,14 +272,14 @@ def test_gaps_are_stated_where_they_are() -> None:
     ],
     ids=["beside a very old memory", "every month", "three weeks", "of two memories"],
 )
-def test_a_gap_is_long_beside_the_usual_distance(days: list[str], stated: list[tuple[str, str]]) -> None:
+def test_a_gap_is_long_relative_to_the_usual_distance(days: list[str], stated: list[tuple[str, str]]) -> None:
     said = texts(*(of(f"m{number}", at=at) for number, at in enumerate(days)), budget=1000, now=days[-1])
     told = [line for line in said if line.startswith("(")]
     assert told == [f"(nothing between {start} and {end})" for start, end in stated]
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_what_else_is_known_fills_a_gap_and_where_nobody_knows_none_is_stated(known: bool) -> None:
+def test_other_known_memories_close_a_gap_and_without_known_times_no_gap_is_stated(known: bool) -> None:
     hits = [of("m1"), of("m2", at="2026-09-03")]
     times = [day("2026-08-01"), day("2026-12-01")] if known else None
     found = lines(pack_block(hits, budget=500, fence=FENCE, now=day("2027-01-01"), times=times))
@@ -289,14 +289,14 @@ def test_what_else_is_known_fills_a_gap_and_where_nobody_knows_none_is_stated(kn
     )  # fmt: skip
 
 
-def test_a_gap_is_no_gap_if_something_in_it_only_did_not_fit() -> None:
+def test_a_gap_with_a_memory_that_did_not_fit_is_not_stated() -> None:
     hits = [of("m1", "First. " * 8, score=0.9), of("m2", "Later. " * 40, at="2026-05-01", score=0.1)]
     found = pack_block(hits, budget=85, fence=FENCE, now=day("2026-06-01"))
     assert found.cited == ("m1",)
     assert "nothing after 3 March" not in found.text
 
 
-def test_a_title_and_an_end_are_said() -> None:
+def test_a_title_and_an_end_date_are_shown() -> None:
     assert texts(of("m1", "In Bonn.", title="Office", valid_until=day("2026-04-01"))) == [
         "[m1] 3 March 2026: Office: In Bonn. (until 1 April 2026)"
     ]
@@ -315,28 +315,28 @@ def test_a_title_and_an_end_are_said() -> None:
         ("Ötzi (bot)", '"Ötzi (bot)"'),
     ],
 )
-def test_a_speaker_cannot_pass_for_an_id_or_a_day(speaker: str, shown: str) -> None:
+def test_a_speaker_name_cannot_imitate_an_id_or_a_date(speaker: str, shown: str) -> None:
     verbatim = "[m9] 1 May 2026: stays."
     assert texts(of("m1", verbatim, speaker=speaker)) == [f"[m1] 3 March 2026, {shown}: {verbatim}"]
 
 
-def test_a_title_cannot_pass_for_an_id() -> None:
+def test_a_title_cannot_imitate_an_id() -> None:
     assert texts(of("m1", "[text] stays.", title="Plan -> [m9] 3 May 2026: deploy")) == [
         "[m1] 3 March 2026: Plan -› (m9) 3 May 2026: deploy: [text] stays."
     ]
 
 
-def test_several_lines_become_one_and_keep_how_far_they_are_indented() -> None:
+def test_several_lines_become_one_that_keeps_their_indentation() -> None:
     assert clean_text("def f():\n    return 1\r\n\n\x0bdone\t!", FENCE) == "def f(): /     return 1 / done !"
 
 
-def test_a_fence_that_could_be_guessed_or_broken_is_refused() -> None:
+def test_a_guessable_or_breakable_fence_is_refused() -> None:
     for fence in ("", "abc", "a b c d e f", "<abcdef>"):
         with pytest.raises(ValueError, match="six letters"):
             pack_block([of("m1")], budget=500, fence=fence)
 
 
-def test_the_shortest_prefix_is_one_that_no_neighbour_has() -> None:
+def test_the_shortest_prefix_is_unique_among_neighbours() -> None:
     assert shortest_prefix("0199a3c2-7b1c-7abc", ["0199a3c2-7b1c-7abd", "0199a3c2-7b1e-7000"]) == "0199a3c2-7b1c-7abc"
     assert shortest_prefix("0199a3c2-7b1c-7abc", ["0199a3c2-7b1e-7000", "0199a3c2-7b1c-7abc"]) == "0199a3c2-7b1c"
     assert shortest_prefix("0199a3c2-7b1c-7abc", []) == "0199a3c2"

@@ -33,7 +33,7 @@ def gaps(block: Any) -> list[str]:
     return [line for line in block.text.splitlines() if line.startswith("(nothing between")]
 
 
-def test_the_frame_has_the_same_size_whatever_its_marks_are() -> None:
+def test_the_frame_has_the_same_size_for_every_fence() -> None:
     fences = [new_fence() for _ in range(300)]
     assert {len(fence) for fence in fences} == {FENCE_DIGITS}
     assert {tokens.count_tokens(pack.add_frame([], fence)) for fence in fences} == {
@@ -41,19 +41,19 @@ def test_the_frame_has_the_same_size_whatever_its_marks_are() -> None:
     }
 
 
-def test_a_gap_is_none_if_more_than_was_looked_at_lies_in_it(hold: Any) -> None:
+def test_a_gap_with_matches_beyond_the_limit_is_not_stated(hold: Any) -> None:
     said_on(hold, range(0, 730, 10))
     block = hold.context(QUESTION, budget=4000)
     assert (gaps(block), len(block.cited) + block.dropped, block.more) == ([], MAX_HITS, 73 - MAX_HITS)
 
 
-def test_a_gap_that_is_one_is_stated_among_more_than_was_looked_at(hold: Any) -> None:
+def test_a_real_gap_is_stated_among_more_matches_than_the_limit(hold: Any) -> None:
     said_on(hold, [*range(0, 300, 10), *range(500, 730, 5)])
     block = hold.context(QUESTION, budget=4000)
     assert gaps(block) == ["(nothing between 16 November 2024 and 14 June 2025)"]
 
 
-def test_what_a_filter_or_a_right_keeps_out_fills_no_gap(hold: Any, seen_by: Callable[..., Any]) -> None:
+def test_memories_excluded_by_a_filter_or_a_right_close_no_gap(hold: Any, seen_by: Callable[..., Any]) -> None:
     said_on(hold, [0, 5, 725, 730])
     said_on(hold, range(10, 720, 10), "other")
     stated = ["(nothing between 5 February 2024 and 25 January 2026)"]
@@ -62,7 +62,7 @@ def test_what_a_filter_or_a_right_keeps_out_fills_no_gap(hold: Any, seen_by: Cal
     assert gaps(seen_by("ai:other@here", namespaces=("shop",)).context(QUESTION, budget=4000)) == stated
 
 
-def test_no_gap_is_stated_of_a_past_that_cannot_be_asked(hold: Any, clock: Any) -> None:
+def test_no_gap_is_stated_for_an_unknown_past(hold: Any, clock: Any) -> None:
     said_on(hold, [0, 730])
     assert len(gaps(hold.context(QUESTION))) == 1
     for past in ({"known_at": clock.after(days=1)}, {"as_of": clock.after(days=1)}):
@@ -70,7 +70,7 @@ def test_no_gap_is_stated_of_a_past_that_cannot_be_asked(hold: Any, clock: Any) 
         assert (len(block.cited), "(nothing" in block.text, block.more) == (2, False, UNSET)
 
 
-def test_no_gap_is_stated_if_the_question_names_a_time_for_then_words_are_not_all_that_counts(hold: Any) -> None:
+def test_no_gap_is_stated_if_the_query_names_a_time(hold: Any) -> None:
     said_on(hold, [0, 730])
     said_on(hold, range(10, 300, 10), "other", text="The market number")
     assert len(gaps(hold.context("deploy?"))) == 1

@@ -21,9 +21,7 @@ def talk(hold: holdfast.Holdfast, clock: Any, times: int) -> None:
         clock.move(hours=3)
 
 
-def test_an_empty_store_and_too_few_conversations_are_not_worth_it(
-    clocked_store: holdfast.Holdfast, clock: Any
-) -> None:
+def test_an_empty_store_or_too_few_conversations_are_skipped(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     assert clocked_store.conversation_consolidate().gate == "conversations"
     talk(clocked_store, clock, 4)
     assert clocked_store.conversation_consolidate().gate == "conversations"
@@ -32,7 +30,9 @@ def test_an_empty_store_and_too_few_conversations_are_not_worth_it(
     assert (done.ran, done.closed) == (True, 5)
 
 
-def test_it_is_done_again_only_after_a_while_and_for_what_is_new(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_consolidation_is_repeated_only_after_a_while_and_for_new_conversations(
+    clocked_store: holdfast.Holdfast, clock: Any
+) -> None:
     talk(clocked_store, clock, 5)
     assert clocked_store.conversation_consolidate().ran
     talk(clocked_store, clock, 6)
@@ -43,7 +43,7 @@ def test_it_is_done_again_only_after_a_while_and_for_what_is_new(clocked_store: 
     assert clocked_store.conversation_consolidate(force=True).closed == 0
 
 
-def test_one_process_at_a_time_does_it(clocked_store: holdfast.Holdfast, clock: Any, db: str) -> None:
+def test_only_one_process_consolidates_at_a_time(clocked_store: holdfast.Holdfast, clock: Any, db: str) -> None:
     talk(clocked_store, clock, 5)
     with clocked_store.ctx.store.transaction() as session:
         assert leases.acquire(session, "consolidation", "another process", clock() + 60 * SECOND, clock())
@@ -58,7 +58,7 @@ def test_one_process_at_a_time_does_it(clocked_store: holdfast.Holdfast, clock: 
     assert told.startswith("Skipped")
 
 
-def test_a_reaper_at_work_is_waited_for(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_consolidation_waits_for_a_running_reaper(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     talk(clocked_store, clock, 5)
     with clocked_store.ctx.store.transaction() as session:
         assert leases.acquire(session, "reaper", "another process", clock() + 60 * SECOND, clock())
@@ -67,7 +67,7 @@ def test_a_reaper_at_work_is_waited_for(clocked_store: holdfast.Holdfast, clock:
     assert clocked_store.conversation_consolidate().closed == 5
 
 
-def test_turns_are_summarised_then_archived_and_never_taken_away(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_turns_are_summarised_then_archived_and_never_deleted(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     talk(clocked_store, clock, 5)
     first = clocked_store.conversation_consolidate()
     assert (first.closed, first.pruned) == (5, 0)
@@ -94,7 +94,7 @@ def test_old_evidence_is_archived_before_it_is_dropped(clocked_store: holdfast.H
     assert clocked_store.outcome_list(archived=True).count == 4
 
 
-def test_the_words_of_interactions_go_when_that_is_asked_for(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_interaction_texts_are_erased_on_request(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     clocked_store.interaction_record(status="ok", reason="said long ago")
     clock.move(days=91)
     assert clocked_store.conversation_consolidate(force=True).interactions_erased == 0

@@ -21,7 +21,7 @@ def list_turns(ctx: Any, id: str, **more: Any) -> list[tuple[str, str]]:
     return [(turn.role, turn.content) for turn in ctx.conversation_show(id=id, **more).turns]
 
 
-def test_what_is_said_is_kept_in_its_order_though_it_is_of_one_moment(clocked_store: holdfast.Holdfast) -> None:
+def test_turns_of_the_same_time_keep_their_order(clocked_store: holdfast.Holdfast) -> None:
     first = say_turns(clocked_store, "q0", "r0")
     second = say_turns(clocked_store, "q1", "r1")
     assert (first.began, second.began, second.conversation_id) == (True, False, first.conversation_id)
@@ -34,14 +34,16 @@ def test_what_is_said_is_kept_in_its_order_though_it_is_of_one_moment(clocked_st
     assert list_turns(clocked_store, first.conversation_id, after=2, limit=1) == [("user", "q1")]
 
 
-def test_both_sides_are_found_by_what_they_mean(clocked_store: holdfast.Holdfast) -> None:
+def test_both_sides_are_found_by_meaning(clocked_store: holdfast.Holdfast) -> None:
     said = say_turns(clocked_store, "The database is broken today.", "We decided to move the backups to Hamburg.")
     for question, place in (("is the database still broken?", 0), ("where do backups go?", 1)):
         found = clocked_store.recall(question).memories[0]
         assert (found.id, found.memory_kind) == (said.turns[place].memory_id, "conversation")
 
 
-def test_after_two_hours_another_begins_and_scopes_stay_apart(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_a_new_conversation_starts_after_two_hours_and_scopes_are_separate(
+    clocked_store: holdfast.Holdfast, clock: Any
+) -> None:
     first = say_turns(clocked_store, "hello").conversation_id
     clock.move(seconds=119 * 60)
     assert say_turns(clocked_store, "still here").conversation_id == first
@@ -56,14 +58,14 @@ def test_after_two_hours_another_begins_and_scopes_stay_apart(clocked_store: hol
     assert [one.id for one in clocked_store.conversation_list(state="closing").conversations] == [first]
 
 
-def test_one_person_goes_on_under_another_name(clocked_store: holdfast.Holdfast) -> None:
+def test_a_person_continues_a_conversation_under_an_alias(clocked_store: holdfast.Holdfast) -> None:
     clocked_store.principal_merge(alias="slack:U42", principal="ann")
     first = say_turns(clocked_store, "hello", principal="ann")
     assert say_turns(clocked_store, "and more", principal="slack:U42").conversation_id == first.conversation_id
     assert clocked_store.conversation_list(principal=["slack:U42"]).count == 1
 
 
-def test_a_turn_that_cannot_be_kept_leaves_none(clocked_store: holdfast.Holdfast) -> None:
+def test_an_invalid_turn_leaves_no_turns(clocked_store: holdfast.Holdfast) -> None:
     for bad in ("x" * 70_000, ""):
         with pytest.raises(Invalid):
             say_turns(clocked_store, "fine", bad)
@@ -71,7 +73,7 @@ def test_a_turn_that_cannot_be_kept_leaves_none(clocked_store: holdfast.Holdfast
     assert clocked_store.stats().total == 0
 
 
-def test_a_conversation_is_closed_with_a_summary_given_or_made(clocked_store: holdfast.Holdfast) -> None:
+def test_a_conversation_is_closed_with_a_given_or_generated_summary(clocked_store: holdfast.Holdfast) -> None:
     first = say_turns(
         clocked_store, "The migration failed because a column was missing.", "I added the column. The migration works."
     )
@@ -89,7 +91,7 @@ def test_a_conversation_is_closed_with_a_summary_given_or_made(clocked_store: ho
     assert "summary" in {one.memory_kind for one in found}
 
 
-def test_the_reaper_closes_what_nobody_goes_on_with_piece_by_piece(
+def test_the_reaper_closes_idle_conversations_in_batches(
     clocked_store: holdfast.Holdfast, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conversations, "SUMMARY_BATCH", 3)
@@ -104,9 +106,7 @@ def test_the_reaper_closes_what_nobody_goes_on_with_piece_by_piece(
     assert "question" in one.summary
 
 
-def test_a_conversation_that_was_summarised_in_passing_is_closed_from_there_on(
-    clocked_store: holdfast.Holdfast,
-) -> None:
+def test_a_conversation_with_a_rolling_summary_is_summarised_from_there(clocked_store: holdfast.Holdfast) -> None:
     for number in range(10):
         said = say_turns(clocked_store, *(f"Sentence {number}-{one} of a long talk." for one in range(10)))
     begun = clocked_store.conversation_show(id=said.conversation_id, limit=1).conversation
@@ -115,7 +115,7 @@ def test_a_conversation_that_was_summarised_in_passing_is_closed_from_there_on(
     assert (closed.state, closed.covered, closed.summary_id) == ("closed", 100, begun.summary_id)
 
 
-def test_words_that_others_keep_meanwhile_leave_the_summary_to_the_next(
+def test_a_summary_is_left_to_the_next_writer_after_a_concurrent_turn(
     clocked_store: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say_turns(clocked_store, *(f"Sentence {number} of a long talk." for number in range(70)))
@@ -135,7 +135,7 @@ def test_words_that_others_keep_meanwhile_leave_the_summary_to_the_next(
     assert (going.turns, going.covered) == (78, 28)
 
 
-def test_a_reaper_takes_up_what_one_that_died_began(
+def test_a_reaper_resumes_the_work_of_a_crashed_one(
     clocked_store: holdfast.Holdfast, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = say_turns(clocked_store, "It rained all day long in the garden.")
@@ -149,7 +149,7 @@ def test_a_reaper_takes_up_what_one_that_died_began(
     assert clocked_store.conversation_reap().closed == [said.conversation_id]
 
 
-def test_turns_are_put_away_only_when_a_summary_tells_of_them(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_turns_are_archived_only_after_they_were_summarised(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     said = say_turns(clocked_store, "It rained all day long in the garden.", "The roses liked it.")
     clock.move(days=40)
     open_one = say_turns(clocked_store, "Hello.").conversation_id
@@ -163,7 +163,7 @@ def test_turns_are_put_away_only_when_a_summary_tells_of_them(clocked_store: hol
     assert clocked_store.conversation_show(id=open_one).conversation.state == "closed"
 
 
-def test_one_reaper_is_at_work_at_a_time(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_only_one_reaper_runs_at_a_time(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     conversations._take_lease(clocked_store.ctx, "another")
     with pytest.raises(Conflict, match="Another reaper"):
         clocked_store.conversation_reap()
@@ -171,7 +171,7 @@ def test_one_reaper_is_at_work_at_a_time(clocked_store: holdfast.Holdfast, clock
     assert clocked_store.conversation_reap().closed == []
 
 
-def test_an_agent_sees_its_own_conversations_alone(
+def test_an_agent_sees_only_its_own_conversations(
     clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     said = say_turns(clocked_store, "hello", namespace="shop")

@@ -21,16 +21,16 @@ from holdfast.features.conversations.onboarding import DONE, HINTS, STEPS, Onboa
         (0, 10, True, 1),
     ],
 )
-def test_a_stage_is_followed_by_the_next_and_none_is_skipped(stage: int, facts: int, plans: bool, then: int) -> None:
+def test_onboarding_stages_follow_each_other_without_skips(stage: int, facts: int, plans: bool, then: int) -> None:
     assert next_stage(stage, OnboardingState(facts, plans)) == then
 
 
-def test_an_introduction_comes_first_and_after_the_last_step_comes_nothing() -> None:
+def test_the_introduction_comes_first_and_nothing_follows_the_last_step() -> None:
     assert next_step(None, OnboardingState(10, plans=True)) == "introduce"
     assert [next_step(told, OnboardingState(10, plans=True)) for told in range(DONE)] == [*STEPS[1:], None]
     assert next_step(0, OnboardingState(0, plans=False)) is None
 
 
-def test_a_hint_says_what_can_be_asked_for() -> None:
+def test_a_hint_suggests_what_to_ask_for() -> None:
     assert "first conversation" in HINTS["introduce"]
     assert all(f"/{step}" in HINTS[step] for step in STEPS[1:])

@@ -123,7 +123,7 @@ def test_separated_memories_are_not_merged_through_a_third(
     assert all(len({*pools} & {*one.ids}) < 2 for one in done.done)
 
 
-def test_changes_edited_since_are_not_rolled_back_but_reported(
+def test_changes_edited_since_are_reported_and_not_rolled_back(
     clocked_store: holdfast.Holdfast, clock: Any, pools: list[str]
 ) -> None:
     said = "The north gate is painted red each spring by all of the painters."
@@ -292,7 +292,7 @@ def test_an_outdated_proposal_is_not_accepted(clocked_store: holdfast.Holdfast) 
     assert clocked_store.get(id).tags == ()
 
 
-def test_use_changes_a_priority_once_for_the_same_grounds(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_use_changes_a_priority_once_for_the_same_evidence(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     idle = clocked_store.store(title="Idle", content="Nobody asks for this.", tier="long").id
     used = clocked_store.store(title="Used", content="Everybody asks for this.", tier="long").id
     clock.move(days=31)

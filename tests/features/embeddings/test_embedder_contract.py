@@ -43,36 +43,36 @@ def floats(vector: Vector) -> tuple[float, ...]:
     return struct.unpack(f"<{vector.dim}f", vector)
 
 
-def test_every_text_has_a_vector_of_unit_length(embedder: Embedder) -> None:
+def test_every_text_has_an_embedding_of_unit_length(embedder: Embedder) -> None:
     vectors = embedder.embed(TEXTS)
     assert len(vectors) == len(TEXTS)
     assert {type(vector) for vector in vectors} == {Vector}
     assert [likeness(vector, vector) for vector in vectors] == pytest.approx([1] * len(TEXTS), abs=1e-4)
 
 
-def test_no_texts_have_no_vectors(embedder: Embedder) -> None:
+def test_no_texts_give_no_embeddings(embedder: Embedder) -> None:
     assert embedder.embed([]) == []
 
 
-def test_a_text_has_the_same_vector_alone_and_among_others(embedder: Embedder) -> None:
+def test_a_text_has_the_same_embedding_alone_and_among_others(embedder: Embedder) -> None:
     together = embedder.embed(TEXTS)
     alone = [embedder.embed([text])[0] for text in TEXTS]
     assert together == alone
 
 
-def test_vectors_come_in_the_order_of_their_texts_however_many_there_are(embedder: Embedder) -> None:
+def test_embeddings_are_returned_in_the_order_of_any_number_of_texts(embedder: Embedder) -> None:
     texts = [f"text {number}" for number in range(150)]
     assert embedder.embed(texts) == embedder.embed(texts[::-1])[::-1]
     assert len(set(embedder.embed(texts))) == len(texts)
 
 
-def test_the_model_has_a_name_and_every_vector_the_dimension_that_it_says(embedder: Embedder) -> None:
+def test_the_model_has_a_name_and_every_embedding_its_dimension(embedder: Embedder) -> None:
     vectors = embedder.embed(TEXTS)
     assert embedder.model
     assert {vector.dim for vector in vectors} == {embedder.dim}
 
 
-def test_many_threads_get_what_one_gets(embedder: Embedder) -> None:
+def test_many_threads_get_the_same_result_as_one(embedder: Embedder) -> None:
     together = Barrier(8)
 
     def embed_together(number: int) -> list[Vector]:
@@ -84,7 +84,7 @@ def test_many_threads_get_what_one_gets(embedder: Embedder) -> None:
     assert found == [embedder.embed([f"text {number}", *TEXTS]) for number in range(8)]
 
 
-def test_it_may_be_warmed_any_number_of_times_and_at_any_time(embedder: Embedder) -> None:
+def test_warming_up_is_possible_at_any_time_and_repeatedly(embedder: Embedder) -> None:
     embedder.warm()
     embedder.warm()
     before = embedder.embed(["x"])

@@ -87,7 +87,7 @@ def fill(hold: Holdfast, number: int) -> list[str]:
     return list(hold.bulk_store(memories=items).ids)
 
 
-def test_a_memory_is_found_by_its_meaning_right_after_it_was_kept(db: str) -> None:
+def test_a_memory_is_found_by_meaning_right_after_it_was_stored(db: str) -> None:
     with holdfast.open(db, agent_id=ME.agent, once=True) as hold:
         hold.store(title="a", content="The team meets each morning at half past nine in the blue room.")
         hold.store(title="b", content="Our database runs on port 5433.")
@@ -96,7 +96,7 @@ def test_a_memory_is_found_by_its_meaning_right_after_it_was_kept(db: str) -> No
         assert count_embeddings(hold, MODEL) == {}
 
 
-def test_another_process_finds_it_by_its_meaning_too(db: str) -> None:
+def test_another_process_finds_a_memory_by_meaning(db: str) -> None:
     script = "import sys, holdfast; print([m.title for m in holdfast.open(sys.argv[1]).recall(sys.argv[2]).memories])"
     with holdfast.open(db, agent_id=ME.agent, once=True) as hold:
         hold.store(title="a", content="The team meets each morning at half past nine in the blue room.")
@@ -108,7 +108,7 @@ def test_another_process_finds_it_by_its_meaning_too(db: str) -> None:
         assert sorted(found) == sorted("['a', 'b']\n")
 
 
-def test_vectors_are_made_on_the_side_after_something_was_kept(db: str) -> None:
+def test_embeddings_are_computed_in_the_background_after_a_store(db: str) -> None:
     with holdfast.open(db, agent_id=ME.agent) as hold:
         ids = fill(hold, 40)
         while set(count_embeddings(hold, MODEL)) != set(ids):
@@ -116,7 +116,7 @@ def test_vectors_are_made_on_the_side_after_something_was_kept(db: str) -> None:
         assert hold.recall("note").meta.degraded is UNSET
 
 
-def test_vectors_wait_as_long_as_something_is_being_kept(db: str) -> None:
+def test_the_embedding_worker_waits_while_a_write_is_running(db: str) -> None:
     with holdfast.open(settings=Settings(db=db, agent_id=ME.agent, embedder="minilm")) as hold:
         assert hold.embedding_worker is not None
         with suppress(OperationCancelled), hold.ctx.transaction():
@@ -126,7 +126,9 @@ def test_vectors_wait_as_long_as_something_is_being_kept(db: str) -> None:
         assert hold.embedding_worker.last_write_time() < begun
 
 
-def test_every_passage_has_a_vector_and_the_title_if_it_says_more(open_with_embedder: Callable[..., Holdfast]) -> None:
+def test_every_passage_has_an_embedding_and_so_does_a_title_that_adds_to_it(
+    open_with_embedder: Callable[..., Holdfast],
+) -> None:
     embedder = Letters()
     hold = open_with_embedder(embedder)
     text = "One sentence stands here, and it is short. " * 8
@@ -139,7 +141,7 @@ def test_every_passage_has_a_vector_and_the_title_if_it_says_more(open_with_embe
     assert count_embeddings(hold)[short.id] == [(0, len("We deploy on Tuesdays."))]
 
 
-def test_what_was_made_is_not_made_again(open_with_embedder: Callable[..., Holdfast]) -> None:
+def test_existing_embeddings_are_not_computed_again(open_with_embedder: Callable[..., Holdfast]) -> None:
     embedder = Letters()
     hold = open_with_embedder(embedder)
     ids = fill(hold, 150)
@@ -153,7 +155,7 @@ def test_what_was_made_is_not_made_again(open_with_embedder: Callable[..., Holdf
     assert (hold.reembed().memories, embedder.asked[asked:]) == (1, ["something new"])
 
 
-def test_a_text_that_changed_is_not_found_by_what_it_said(open_with_embedder: Callable[..., Holdfast]) -> None:
+def test_a_changed_text_is_not_found_by_its_former_meaning(open_with_embedder: Callable[..., Holdfast]) -> None:
     hold = open_with_embedder()
     one = hold.store(title="x", content="zzzz zzzz zzzz")
     hold.reembed()
@@ -166,7 +168,7 @@ def test_a_text_that_changed_is_not_found_by_what_it_said(open_with_embedder: Ca
     assert list(count_embeddings(hold)) == [one.id]
 
 
-def test_making_goes_on_where_it_was_stopped(open_with_embedder: Callable[..., Holdfast]) -> None:
+def test_embedding_resumes_where_it_was_stopped(open_with_embedder: Callable[..., Holdfast]) -> None:
     class Enough(Exception):
         pass
 
@@ -186,7 +188,7 @@ def test_making_goes_on_where_it_was_stopped(open_with_embedder: Callable[..., H
     assert set(count_embeddings(hold)) == set(ids)
 
 
-def test_making_stops_when_its_caller_gives_up(open_with_embedder: Callable[..., Holdfast]) -> None:
+def test_embedding_stops_when_its_caller_cancels(open_with_embedder: Callable[..., Holdfast]) -> None:
     hold = open_with_embedder()
     fill(hold, 10)
     stop = threading.Event()
@@ -196,7 +198,7 @@ def test_making_stops_when_its_caller_gives_up(open_with_embedder: Callable[...,
     assert count_embeddings(hold) == {}
 
 
-def test_a_text_that_the_model_refuses_is_named_and_the_others_get_theirs(
+def test_a_text_refused_by_the_model_is_named_and_the_others_are_embedded(
     open_with_embedder: Callable[..., Holdfast],
 ) -> None:
     hold = open_with_embedder(Letters(refuses="poison"))
@@ -208,7 +210,7 @@ def test_a_text_that_the_model_refuses_is_named_and_the_others_get_theirs(
     assert hold.reembed(everything=True).refused[0].id == bad.id
 
 
-def test_a_model_that_refuses_everything_fails_as_a_whole(open_with_embedder: Callable[..., Holdfast]) -> None:
+def test_a_model_that_refuses_every_text_fails_as_a_whole(open_with_embedder: Callable[..., Holdfast]) -> None:
     hold = open_with_embedder(Letters(refuses="note"))
     fill(hold, 5)
     with pytest.raises(EmbedderFailed, match="It is refused"):
@@ -216,9 +218,7 @@ def test_a_model_that_refuses_everything_fails_as_a_whole(open_with_embedder: Ca
     assert hold.recall("note").count == 5
 
 
-def test_a_question_whose_vector_cannot_be_made_goes_by_words_and_says_so(
-    open_with_embedder: Callable[..., Holdfast],
-) -> None:
+def test_a_query_without_an_embedding_uses_keywords_and_reports_it(open_with_embedder: Callable[..., Holdfast]) -> None:
     hold = open_with_embedder(Letters(refuses="?"))
     hold.store(title="x", content="We deploy on Tuesdays.")
     answer = hold.recall("when do we deploy?")
@@ -226,7 +226,7 @@ def test_a_question_whose_vector_cannot_be_made_goes_by_words_and_says_so(
     assert answer.meta.degraded == "Keyword search only. It is refused."
 
 
-def test_two_models_never_mix(open_with_embedder: Callable[..., Holdfast]) -> None:
+def test_embeddings_of_two_models_never_mix(open_with_embedder: Callable[..., Holdfast]) -> None:
     hold = open_with_embedder(Letters("one"))
     fill(hold, 40)
     hold.reembed()
@@ -238,9 +238,7 @@ def test_two_models_never_mix(open_with_embedder: Callable[..., Holdfast]) -> No
     assert [(one.model, one.memories) for one in other.stats().embeddings] == [("one", 40), ("two", 40)]
 
 
-def test_several_make_vectors_at_once_and_each_memory_has_them_once(
-    open_with_embedder: Callable[..., Holdfast],
-) -> None:
+def test_concurrent_workers_embed_each_memory_once(open_with_embedder: Callable[..., Holdfast]) -> None:
     holds = [open_with_embedder() for _ in range(4)]
     ids = fill(holds[0], 300)
     with ThreadPoolExecutor(4) as pool:
@@ -249,14 +247,14 @@ def test_several_make_vectors_at_once_and_each_memory_has_them_once(
     assert count_embeddings(holds[0]).keys() == set(ids)
 
 
-def test_memories_that_are_gone_need_no_vectors(open_with_embedder: Callable[..., Holdfast]) -> None:
+def test_deleted_memories_need_no_embeddings(open_with_embedder: Callable[..., Holdfast]) -> None:
     hold = open_with_embedder()
     ids = fill(hold, 3)
     hold.delete(ids[0])
     assert (hold.reembed().memories, set(count_embeddings(hold))) == (2, set(ids[1:]))
 
 
-def test_a_process_that_was_killed_while_it_made_vectors_leaves_them_to_the_next(db: str, tmp_path: Path) -> None:
+def test_a_killed_embedding_process_leaves_its_work_to_the_next(db: str, tmp_path: Path) -> None:
     script = """
 import os, sys, holdfast
 from holdfast.features.embeddings import service as embed
@@ -273,9 +271,7 @@ os.kill(os.getpid(), 9)
         assert set(count_embeddings(hold, MODEL)) == set(ids)
 
 
-def test_a_model_that_gives_other_numbers_than_before_is_not_used_and_this_is_said(
-    open_with_embedder: Callable[..., Holdfast],
-) -> None:
+def test_a_model_with_changed_output_is_not_used_and_reported(open_with_embedder: Callable[..., Holdfast]) -> None:
     hold = open_with_embedder()
     fill(hold, 3)
     hold.reembed()
@@ -289,7 +285,9 @@ def test_a_model_that_gives_other_numbers_than_before_is_not_used_and_this_is_sa
     assert answer.meta.degraded == "Keyword search only. letters returned 2 dimensions; its stored embeddings have 26."
 
 
-def test_a_model_that_fails_for_every_text_is_not_blamed_on_one(open_with_embedder: Callable[..., Holdfast]) -> None:
+def test_a_model_that_fails_for_every_text_is_not_blamed_on_one_text(
+    open_with_embedder: Callable[..., Holdfast],
+) -> None:
     """A single due memory must not be given up because the model was unavailable."""
     hold = open_with_embedder(Letters(refuses=""))
     one = hold.store(title="x", content="We sold the old automobile.")
@@ -298,7 +296,9 @@ def test_a_model_that_fails_for_every_text_is_not_blamed_on_one(open_with_embedd
     assert (open_with_embedder().reembed().memories, list(count_embeddings(hold))) == (1, [one.id])
 
 
-def test_what_has_no_vectors_is_told_whoever_owns_the_first_of_it(open_with_embedder: Callable[..., Holdfast]) -> None:
+def test_missing_embeddings_are_reported_whoever_owns_the_first_memory(
+    open_with_embedder: Callable[..., Holdfast],
+) -> None:
     hold = open_with_embedder()
     hold.store(title="secret", content="of somebody else", scope="private")
     fill(hold, 40)
@@ -307,7 +307,7 @@ def test_what_has_no_vectors_is_told_whoever_owns_the_first_of_it(open_with_embe
     assert answer.meta.degraded.startswith("Many new memories have no embeddings yet")
 
 
-def test_a_small_namespace_is_found_by_meaning_while_much_else_waits(db: str) -> None:
+def test_a_small_namespace_is_searched_by_meaning_while_others_are_queued(db: str) -> None:
     with holdfast.open(db, agent_id=ME.agent, once=True) as hold:
         fill(hold, 60)
         hold.store(title="a", content="The team meets each morning in the blue room.", namespace="tiny")
@@ -315,7 +315,7 @@ def test_a_small_namespace_is_found_by_meaning_while_much_else_waits(db: str) ->
         assert [hit.title for hit in answer.memories] == ["a"]
 
 
-def test_all_vectors_can_be_made_anew(open_with_embedder: Callable[..., Holdfast]) -> None:
+def test_all_embeddings_can_be_recomputed(open_with_embedder: Callable[..., Holdfast]) -> None:
     hold = open_with_embedder()
     ids = fill(hold, 5)
     hold.reembed()
@@ -333,7 +333,7 @@ def test_all_vectors_can_be_made_anew(open_with_embedder: Callable[..., Holdfast
     assert other.recall("note").mode == "hybrid"
 
 
-def test_a_model_that_fails_takes_no_vector_away_that_was_to_be_made_anew(
+def test_a_failing_model_removes_no_embedding_queued_for_recomputation(
     open_with_embedder: Callable[..., Holdfast],
 ) -> None:
     hold = open_with_embedder()
@@ -352,9 +352,7 @@ def test_a_model_that_fails_takes_no_vector_away_that_was_to_be_made_anew(
     assert open_with_embedder().reembed().memories == 0
 
 
-def test_making_all_anew_goes_on_where_it_was_stopped_and_what_was_kept_serves_until_then(
-    open_with_embedder: Callable[..., Holdfast],
-) -> None:
+def test_recomputation_resumes_and_old_embeddings_serve_until_then(open_with_embedder: Callable[..., Holdfast]) -> None:
     def enough() -> None:
         if len(embedder.asked) > embed.BATCH:
             raise EmbedderFailed("It is away.", retryable=True)
@@ -378,13 +376,13 @@ def test_making_all_anew_goes_on_where_it_was_stopped_and_what_was_kept_serves_u
 
 
 @pytest.mark.parametrize("question", ["...", " - ", "%_^", "\u200b", "\U0001f389", "((("], ids=ascii)
-def test_a_question_without_words_finds_nothing(db: str, question: str) -> None:
+def test_an_empty_query_finds_nothing(db: str, question: str) -> None:
     with holdfast.open(db, agent_id=ME.agent, once=True) as hold:
         hold.store(title="a", content="ลูกค้าจ่ายเงินแล้ว")
         assert hold.recall(question).count == 0
 
 
-def test_a_question_in_words_that_the_model_does_not_know_goes_by_characters(db: str) -> None:
+def test_a_query_of_unknown_words_is_embedded_by_characters(db: str) -> None:
     with holdfast.open(db, agent_id=ME.agent, once=True) as hold:
         hold.store(title="thai", content="ลูกค้าจ่ายเงินแล้ว")
         hold.store(title="cat", content="我家的猫叫小白，喜欢吃三文鱼。")
@@ -399,7 +397,9 @@ def test_a_question_in_words_that_the_model_does_not_know_goes_by_characters(db:
     ],
     ids=["negation", "number"],
 )
-def test_what_says_something_else_is_not_folded(open_with_embedder: Callable[..., Holdfast], other: str) -> None:
+def test_a_differing_statement_is_not_grouped_as_similar(
+    open_with_embedder: Callable[..., Holdfast], other: str
+) -> None:
     hold = open_with_embedder()
     hold.store(title="A1", content="Do take ibuprofen together with the blood thinner after dinner each day")
     hold.store(title="A2", content=other)
@@ -408,7 +408,7 @@ def test_what_says_something_else_is_not_folded(open_with_embedder: Callable[...
     assert sorted(len(hit.like or ()) for hit in answer.memories) == [0, 1]
 
 
-def test_scores_never_rise_even_where_what_was_superseded_fits_better(
+def test_scores_never_rise_even_if_a_superseded_memory_matches_better(
     open_with_embedder: Callable[..., Holdfast],
 ) -> None:
     hold = open_with_embedder()

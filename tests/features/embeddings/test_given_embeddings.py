@@ -29,7 +29,7 @@ def count_embeddings(hold: Holdfast) -> list[vectors.PassageEmbedding]:
 # Given embeddings
 
 
-def test_a_memory_is_found_by_its_vector_alone(hold: Holdfast) -> None:
+def test_a_memory_is_found_by_its_embedding_alone(hold: Holdfast) -> None:
     hold.store(title="East", content="sunrise", embedding=by(1, 0))
     hold.store(title="North", content="cold", embedding=by(0, 1))
     hold.store(title="Nowhere", content="no vector")
@@ -38,7 +38,7 @@ def test_a_memory_is_found_by_its_vector_alone(hold: Holdfast) -> None:
     assert (found.mode, found.meta.recall_mode, bool(found.meta.degraded)) == ("hybrid", "hybrid", False)
 
 
-def test_words_and_nearness_count_together(hold: Holdfast) -> None:
+def test_keywords_and_similarity_count_together(hold: Holdfast) -> None:
     hold.store(title="Both", content="the harbour at dawn", embedding=by(1, 0.2))
     hold.store(title="Words", content="the harbour at night", embedding=by(-1, 0))
     hold.store(title="Near", content="ships and tides", embedding=by(1, 0))
@@ -46,20 +46,20 @@ def test_words_and_nearness_count_together(hold: Holdfast) -> None:
     assert set(recall_titles(hold, 1, 0, context="harbour")) == {"Both", "Words", "Near"}
 
 
-def test_a_vector_of_all_of_a_text_counts_although_the_passage_begins_behind_a_name(hold: Holdfast) -> None:
+def test_an_embedding_of_the_whole_text_counts_despite_a_speaker_prefix(hold: Holdfast) -> None:
     hold.store(title="Said", content="Anna: the harbour at dawn", embedding=by(1, 0))
     (hit,) = hold.recall(context="harbour", embedding=by(1, 0), explain=True).memories
     assert (hit.why.cosine, hit.why.terms) == (pytest.approx(1), ["harbour"])
 
 
-def test_a_question_without_a_vector_goes_by_words_as_before(hold: Holdfast) -> None:
+def test_a_query_without_an_embedding_uses_keywords(hold: Holdfast) -> None:
     hold.store(title="East", content="sunrise", embedding=by(1, 0))
     found = hold.recall(context="sunrise")
     assert (found.mode, found.meta.recall_mode, found.count) == ("keyword", "keyword_only", 1)
     assert not found.meta.degraded
 
 
-def test_an_update_brings_a_vector_of_the_text_after_it(hold: Holdfast) -> None:
+def test_an_update_takes_an_embedding_of_the_new_text(hold: Holdfast) -> None:
     id = hold.store(title="East", content="sunrise").id
     before = hold.history(id=id).changes
     assert hold.update(id=id, embedding=by(1, 0)).version == 1
@@ -70,7 +70,7 @@ def test_an_update_brings_a_vector_of_the_text_after_it(hold: Holdfast) -> None:
     assert recall_titles(hold, -1, 0) == ["East"]
 
 
-def test_storing_again_with_a_vector_brings_it_to_the_memory_under_the_title(hold: Holdfast) -> None:
+def test_storing_again_with_an_embedding_adds_it_to_the_memory_of_the_title(hold: Holdfast) -> None:
     hold.store(title="East", content="sunrise", tier="long", embedding=by(0, 1))
     again = hold.store(title="East", content="sunrise", embedding=by(1, 0))
     assert again.outcome == "unchanged"
@@ -79,7 +79,7 @@ def test_storing_again_with_a_vector_brings_it_to_the_memory_under_the_title(hol
     assert recall_titles(hold, -1, 0) == ["East (2)"]
 
 
-def test_many_are_stored_with_their_vectors_and_a_wrong_one_is_refused_alone(hold: Holdfast) -> None:
+def test_many_are_stored_with_embeddings_and_only_an_invalid_one_is_refused(hold: Holdfast) -> None:
     done = hold.bulk_store(
         memories=[
             {"title": "East", "content": "sunrise", "embedding": by(1, 0)},
@@ -97,7 +97,7 @@ def test_many_are_stored_with_their_vectors_and_a_wrong_one_is_refused_alone(hol
 # Stale
 
 
-def test_a_changed_text_makes_its_vector_stale_until_there_is_a_new_one(hold: Holdfast) -> None:
+def test_a_changed_text_makes_its_embedding_stale_until_replaced(hold: Holdfast) -> None:
     id = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
     hold.store(title="South", content="noon", embedding=by(0.9, 0.4))
     hold.update(id=id, priority=9, tags=["x"], namespace="elsewhere")
@@ -109,7 +109,7 @@ def test_a_changed_text_makes_its_vector_stale_until_there_is_a_new_one(hold: Ho
     assert recall_titles(hold, 1, 0) == ["East", "South"], "the text is again what was embedded"
 
 
-def test_a_stale_vector_does_not_weigh_on_a_hit_by_words(hold: Holdfast) -> None:
+def test_a_stale_embedding_does_not_affect_a_keyword_hit(hold: Holdfast) -> None:
     id = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
     hold.store(title="South", content="sunrise at noon", embedding=by(0.9, 0.4))
     hold.update(id=id, content="sunrise and more of it")
@@ -119,7 +119,7 @@ def test_a_stale_vector_does_not_weigh_on_a_hit_by_words(hold: Holdfast) -> None
 # Models
 
 
-def test_a_model_that_the_store_does_not_know_is_answered_by_words_and_said(hold: Holdfast) -> None:
+def test_an_unknown_model_falls_back_to_keywords_and_is_reported(hold: Holdfast) -> None:
     hold.store(title="East", content="sunrise", embedding=by(1, 0))
     found = hold.recall(context="sunrise", embedding=by(1, 0, 0, model="another"))
     assert [memory.title for memory in found.memories] == ["East"]
@@ -127,7 +127,7 @@ def test_a_model_that_the_store_does_not_know_is_answered_by_words_and_said(hold
     assert "from keywords only" in found.meta.degraded
 
 
-def test_two_models_live_side_by_side(hold: Holdfast) -> None:
+def test_two_models_coexist(hold: Holdfast) -> None:
     id = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
     hold.update(id=id, embedding=by(0, 0, 1, model="another"))
     assert [(one.model, one.dim, one.count) for one in hold.stats().embeddings] == [("another", 3, 1), ("own", 2, 1)]
@@ -165,7 +165,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     ],
     ids=["store", "update", "recall"],
 )
-def test_a_vector_that_is_none_is_refused_by_its_field(
+def test_an_invalid_embedding_is_refused_by_field(
     hold: Holdfast, ask: Callable[[Holdfast, str, Any], object], what: str
 ) -> None:
     id = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
@@ -175,7 +175,7 @@ def test_a_vector_that_is_none_is_refused_by_its_field(
     assert (hold.list().count, hold.get(id=id).content, len(count_embeddings(hold))) == (1, "sunrise", 1)
 
 
-def test_a_refusal_of_another_dimension_says_which_one_is_known(hold: Holdfast) -> None:
+def test_a_wrong_dimension_is_refused_with_the_known_one(hold: Holdfast) -> None:
     hold.store(title="East", content="sunrise", embedding=by(1, 0))
     with pytest.raises(Invalid, match="'own' in this store have 2 numbers, got 3") as refused:
         hold.recall(context="sunrise", embedding=by(1, 0, 0))
@@ -183,7 +183,7 @@ def test_a_refusal_of_another_dimension_says_which_one_is_known(hold: Holdfast) 
 
 
 @pytest.mark.parametrize("dim", [1, 2000])
-def test_vectors_of_one_number_and_of_two_thousand_are_taken(hold: Holdfast, dim: int) -> None:
+def test_embeddings_of_one_and_of_two_thousand_dimensions_are_accepted(hold: Holdfast, dim: int) -> None:
     hold.store(title="East", content="sunrise", embedding=by(*[1.0] * dim))
     assert recall_titles(hold, *[1.0] * dim) == ["East"]
 
@@ -191,7 +191,7 @@ def test_vectors_of_one_number_and_of_two_thousand_are_taken(hold: Holdfast, dim
 # Deleted
 
 
-def test_a_purged_memory_leaves_no_vector(hold: Holdfast) -> None:
+def test_a_purged_memory_leaves_no_embedding(hold: Holdfast) -> None:
     gone = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
     stays = hold.store(title="North", content="cold", embedding=by(0, 1)).id
     hold.archive(ids=[gone])
@@ -200,7 +200,7 @@ def test_a_purged_memory_leaves_no_vector(hold: Holdfast) -> None:
     assert [one.memory for one in count_embeddings(hold)] == [stays]
 
 
-def test_a_deleted_memory_is_near_again_when_that_is_undone(hold: Holdfast) -> None:
+def test_a_deleted_memory_is_similar_again_after_undo(hold: Holdfast) -> None:
     id = hold.store(title="East", content="sunrise", embedding=by(1, 0)).id
     hold.delete(id=id)
     assert recall_titles(hold, 1, 0) == []
@@ -208,7 +208,7 @@ def test_a_deleted_memory_is_near_again_when_that_is_undone(hold: Holdfast) -> N
     assert recall_titles(hold, 1, 0) == ["East"]
 
 
-def test_an_export_has_no_vectors(hold: Holdfast) -> None:
+def test_an_export_has_no_embeddings(hold: Holdfast) -> None:
     hold.store(title="East", content="sunrise", embedding=by(8 / 17, 15 / 17))
     exported = str(hold.export())
     assert "East" in exported
@@ -219,7 +219,7 @@ def test_an_export_has_no_vectors(hold: Holdfast) -> None:
 # Visibility
 
 
-def test_a_private_memory_is_near_for_its_owner_only(clocked_store: Holdfast, seen_by: Callable[..., Any]) -> None:
+def test_a_private_memory_is_similar_only_for_its_owner(clocked_store: Holdfast, seen_by: Callable[..., Any]) -> None:
     clocked_store.store(title="East", content="sunrise", scope="private", embedding=by(1, 0))
     clocked_store.store(title="North", content="cold", embedding=by(0.9, 0.4))
     other = seen_by("ai:other@here")
@@ -227,7 +227,7 @@ def test_a_private_memory_is_near_for_its_owner_only(clocked_store: Holdfast, se
     assert [one.count for one in other.stats().embeddings] == [1]
 
 
-def test_filters_hold_for_what_is_near(hold: Holdfast) -> None:
+def test_filters_apply_to_similar_memories(hold: Holdfast) -> None:
     for number in range(30):
         hold.store(title=f"Noise {number}", content="noise", namespace="noise", embedding=by(1, 0))
     hold.store(title="Few", content="far off", namespace="few", tags=["rare"], embedding=by(0.5, 0.8))

@@ -38,17 +38,17 @@ def numbers(vectors: list[Vector]) -> "numpy.typing.NDArray[numpy.float32]":
     return numpy.array([numpy.frombuffer(vector, "<f4") for vector in vectors])
 
 
-def test_texts_are_as_like_each_other_as_the_published_model_finds_them() -> None:
+def test_texts_are_as_similar_as_in_the_published_model() -> None:
     made = numbers(MiniLm().embed(TEXTS))
     assert made @ made.T == pytest.approx(numpy.array(PUBLISHED), abs=0.04)
 
 
-def test_more_threads_change_nothing() -> None:
+def test_the_number_of_threads_does_not_change_embeddings() -> None:
     alone, several = (numbers(MiniLm(threads=threads).embed(TEXTS)) for threads in (1, 3))
     assert alone == pytest.approx(several, abs=1e-4)
 
 
-def test_of_a_long_text_the_beginning_counts() -> None:
+def test_the_beginning_of_a_long_text_counts() -> None:
     model = MiniLm()
     assert model.embed(["word " * 126]) == model.embed(["word " * 20_000])
     assert model.embed(["word " * 126]) != model.embed(["word " * 20])
@@ -83,7 +83,7 @@ def fold(file: Path) -> None:
 
 @pytest.mark.parametrize("name", CHECKSUMS)
 @pytest.mark.parametrize("damage", [Path.unlink, cut, empty, change, fold])
-def test_a_file_that_is_missing_or_damaged_is_named(folder: Path, name: str, damage: object) -> None:
+def test_a_missing_or_damaged_file_is_named(folder: Path, name: str, damage: object) -> None:
     assert callable(damage)
     damage(folder / name)
     model = MiniLm(folder=folder)
@@ -116,9 +116,7 @@ def test_without_onnxruntime_the_package_to_install_is_named() -> None:
 
 @pytest.mark.usefixtures("no_runtime")
 @pytest.mark.parametrize("library", [None, b"", b"not a library" * 1000, "another"])
-def test_an_onnxruntime_without_its_library_is_to_be_installed_again(
-    library: bytes | str | None, tmp_path: Path
-) -> None:
+def test_a_broken_onnxruntime_asks_for_reinstallation(library: bytes | str | None, tmp_path: Path) -> None:
     (tmp_path / "onnxruntime" / "capi").mkdir(parents=True)
     (tmp_path / "onnxruntime" / "__init__.py").touch()
     file = tmp_path / "onnxruntime" / "capi" / "libonnxruntime.so.1"
@@ -144,7 +142,7 @@ print([name for name in ("numpy", "onnxruntime") if name in sys.modules])
 """
 
 
-def test_a_question_is_embedded_without_numpy_and_nothing_is_loaded_before_one_comes() -> None:
+def test_a_query_is_embedded_without_numpy_and_nothing_is_loaded_earlier() -> None:
     done = subprocess.run([sys.executable, "-c", ONLY_WHAT_IS_NEEDED], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n") == ["False", "1", "[]", ""]
 
@@ -155,6 +153,6 @@ MiniLm().warm()
 """
 
 
-def test_a_process_may_end_while_the_model_is_being_loaded() -> None:
+def test_a_process_can_exit_while_the_model_loads() -> None:
     for _ in range(5):
         subprocess.run([sys.executable, "-c", ENDS_AT_ONCE], check=True)

@@ -51,7 +51,7 @@ def failure(embedder: Embedder, *texts: str) -> EmbedderFailed:
     return failed.value
 
 
-def test_an_openai_compatible_provider_is_asked_as_openai_is() -> None:
+def test_an_openai_compatible_provider_gets_openai_requests() -> None:
     with provider(honest) as server:
         vectors = asking(server.url).embed(["a", "b"])
     (asked,) = server.asked
@@ -62,7 +62,7 @@ def test_an_openai_compatible_provider_is_asked_as_openai_is() -> None:
     assert vectors == [unit_vector(numbers("a")), unit_vector(numbers("b"))]
 
 
-def test_ollama_is_asked_in_its_own_way() -> None:
+def test_ollama_gets_its_own_request_format() -> None:
     with provider(honest) as server:
         vectors = asking(server.url + "/", embedder="ollama", embedding_key=None).embed(["a"])
     (asked,) = server.asked
@@ -72,14 +72,14 @@ def test_ollama_is_asked_in_its_own_way() -> None:
     assert vectors == [unit_vector(numbers("a"))]
 
 
-def test_many_texts_go_in_several_requests_and_a_long_one_is_cut() -> None:
+def test_many_texts_are_sent_in_batches_and_a_long_one_is_truncated() -> None:
     with provider(honest) as server:
         asking(server.url).embed(["x" * 100_000, *map(str, range(129))])
     assert [len(asked.body["input"]) for asked in server.asked] == [64, 64, 2]
     assert server.asked[0].body["input"][0] == "x" * 4000
 
 
-def test_a_provider_is_named_as_it_was_set_and_has_no_dimension_until_it_answered() -> None:
+def test_a_provider_has_its_configured_name_and_no_dimension_before_an_answer() -> None:
     with provider(honest) as server:
         embedder = asking(server.url, embedding_model="nomic-embed-text:v1.5")
         assert (embedder.model, embedder.dim, embedder.remote) == ("nomic-embed-text:v1.5", None, True)
@@ -121,7 +121,7 @@ BAD_ANSWERS = {
 
 
 @pytest.mark.parametrize("body", BAD_ANSWERS.values(), ids=BAD_ANSWERS.keys())
-def test_an_answer_that_is_no_vector_fails_and_need_not_be_tried_again(body: object) -> None:
+def test_an_answer_without_embeddings_is_a_permanent_error(body: object) -> None:
     with provider(replying(body)) as server:
         embedder = asking(server.url)
         failed = failure(embedder)
@@ -130,19 +130,19 @@ def test_an_answer_that_is_no_vector_fails_and_need_not_be_tried_again(body: obj
     assert embedder.dim is None
 
 
-def test_a_bad_answer_of_ollama_fails_as_well() -> None:
+def test_an_invalid_answer_of_ollama_is_an_error() -> None:
     for body in (as_openai([[1.0]]), as_ollama([]), as_ollama([[]]), as_ollama([[1.0], [1.0]])):
         with provider(replying(body)) as server:
             assert not failure(asking(server.url, embedder="ollama")).retryable
 
 
-def test_numbers_may_be_huge_or_tiny_because_only_their_direction_counts() -> None:
+def test_huge_and_tiny_numbers_are_accepted_because_only_direction_counts() -> None:
     for text, same in (("1e308, -1e308", [1.0, -1.0]), ("3e-320, 0", [1.0, 0.0]), ("3, 4", [0.6, 0.8])):
         with provider(replying(row(text))) as server:
             assert asking(server.url).embed(["x"]) == [unit_vector(same)]
 
 
-def test_two_dimensions_in_one_answer_are_refused() -> None:
+def test_mixed_dimensions_in_one_answer_are_refused() -> None:
     with provider(replying(as_openai([[1.0], [1.0, 2.0]]))) as server:
         embedder = asking(server.url)
         failed = failure(embedder, "x", "y")
@@ -151,7 +151,7 @@ def test_two_dimensions_in_one_answer_are_refused() -> None:
     assert embedder.dim is None
 
 
-def test_a_dimension_that_changes_is_refused_and_the_first_one_stays() -> None:
+def test_a_changed_dimension_is_refused_and_the_first_is_kept() -> None:
     with provider(honest) as server:
         embedder = asking(server.url)
         before = embedder.embed(["x"])
@@ -179,7 +179,7 @@ def test_a_dimension_that_changes_is_refused_and_the_first_one_stays() -> None:
         (503, True, "HTTP 503"),
     ],
 )
-def test_a_refusal_says_what_to_do_and_whether_to_try_again(status: int, retryable: bool, said: str) -> None:
+def test_a_provider_refusal_gives_advice_and_says_whether_to_retry(status: int, retryable: bool, said: str) -> None:
     with provider(replying({"error": f"no {KEY}"}, status)) as server:
         failed = failure(asking(server.url))
     assert said in failed.message
@@ -187,7 +187,7 @@ def test_a_refusal_says_what_to_do_and_whether_to_try_again(status: int, retryab
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_not_followed_with_the_key_nor_without(status: int) -> None:
+def test_a_redirect_is_never_followed(status: int) -> None:
     with provider(honest) as other, provider(replying(b"", status, Location=other.url + "/embeddings")) as server:
         failed = failure(asking(server.url))
     assert "embedding_url" in failed.message
@@ -195,7 +195,7 @@ def test_a_redirect_is_not_followed_with_the_key_nor_without(status: int) -> Non
     assert other.asked == []
 
 
-def test_proxies_of_the_environment_are_not_told_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_proxies_do_not_receive_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     with provider(honest) as proxy, provider(honest) as server:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url)
@@ -225,7 +225,7 @@ def dripping_body(handler: Handler, _: ReceivedRequest) -> None:
 
 
 @pytest.mark.parametrize("behave", [silent, dripping_head, dripping_lines, dripping_body])
-def test_a_provider_that_does_not_come_to_an_end_is_waited_for_only_so_long(behave: Behaviour) -> None:
+def test_an_endless_provider_answer_times_out(behave: Behaviour) -> None:
     with provider(behave) as server:
         failed = failure(asking(server.url, embedding_timeout_secs=0.2))
     assert "within 0.2 seconds" in failed.message
@@ -251,7 +251,7 @@ def too_long_body(handler: Handler, _: ReceivedRequest) -> None:
 
 
 @pytest.mark.parametrize("behave", [endless, endless_chunks, too_long_body])
-def test_an_answer_that_is_too_large_is_cut_off(behave: Behaviour) -> None:
+def test_a_too_large_answer_is_cut_off(behave: Behaviour) -> None:
     with provider(behave) as server:
         failed = failure(asking(server.url))
     assert "bytes" in failed.message
@@ -283,12 +283,12 @@ def no_http(handler: Handler, _: ReceivedRequest) -> None:
 
 
 @pytest.mark.parametrize("behave", [hanging_up, nothing, cut_in_the_head, cut_in_the_body, cut_in_a_chunk, no_http])
-def test_a_connection_that_breaks_off_may_be_tried_again(behave: Behaviour) -> None:
+def test_a_broken_connection_is_retryable(behave: Behaviour) -> None:
     with provider(behave) as server:
         assert failure(asking(server.url)).retryable
 
 
-def test_a_provider_that_is_not_there_may_be_tried_again() -> None:
+def test_an_unreachable_provider_is_retryable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     failed = failure(asking(f"http://127.0.0.1:{port}"))
@@ -296,7 +296,7 @@ def test_a_provider_that_is_not_there_may_be_tried_again() -> None:
     assert failed.retryable
 
 
-def test_a_provider_recovers_by_itself() -> None:
+def test_a_provider_recovers_automatically() -> None:
     with provider(replying({}, 503)) as server:
         embedder = asking(server.url)
         failure(embedder)
@@ -319,7 +319,7 @@ def secure() -> Iterator[tuple[Provider, trustme.CA]]:
             server.shutdown()
 
 
-def test_a_certificate_that_nobody_knows_is_not_trusted() -> None:
+def test_an_unknown_certificate_is_not_trusted() -> None:
     with secure() as (server, _):
         failed = failure(asking(server.url.replace("http:", "https:")))
     assert "certificate" in failed.message
@@ -327,13 +327,13 @@ def test_a_certificate_that_nobody_knows_is_not_trusted() -> None:
     assert server.asked == []
 
 
-def test_a_provider_is_asked_over_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_is_called_over_tls(monkeypatch: pytest.MonkeyPatch) -> None:
     with secure() as (server, authority), authority.cert_pem.tempfile() as known:
         monkeypatch.setenv("SSL_CERT_FILE", known)
         assert asking(server.url.replace("http:", "https:")).embed(["x"]) == [unit_vector(numbers("x"))]
 
 
-def test_what_is_sent_is_json_whatever_the_text_holds() -> None:
+def test_requests_are_json_for_any_text() -> None:
     text = 'quote " backslash \\ NUL \x00 half \ud800 emoji 😀 line \n'
     with provider(honest) as server:
         asking(server.url).embed([text])
@@ -341,7 +341,7 @@ def test_what_is_sent_is_json_whatever_the_text_holds() -> None:
     assert json.dumps(server.asked[0].body)
 
 
-def test_a_provider_that_hangs_is_waited_for_once_and_then_left_alone() -> None:
+def test_a_hanging_provider_is_awaited_once_and_then_skipped() -> None:
     with provider(silent) as server:
         embedder = asking(server.url, embedding_timeout_secs=0.2)
         failure(embedder)
@@ -352,7 +352,7 @@ def test_a_provider_that_hangs_is_waited_for_once_and_then_left_alone() -> None:
     assert len(server.asked) == 1
 
 
-def test_a_recall_says_why_it_goes_by_words_alone_and_the_next_one_does_not_wait(tmp_path: Path) -> None:
+def test_a_recall_reports_its_keyword_fallback_and_the_next_one_does_not_wait(tmp_path: Path) -> None:
     with provider(silent) as server:
         values = {"embedder": "openai", "embedding_url": server.url, "embedding_timeout_secs": 0.2}
         settings = Settings(db=str(tmp_path / "m.db"), **values)

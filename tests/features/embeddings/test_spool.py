@@ -8,7 +8,7 @@ from holdfast.features.embeddings.spool import MAX_IN_MEMORY, EmbeddingSpool
 from holdfast.kernel.vector import Vector, unit_vector
 
 
-def test_vectors_come_back_as_they_were_once_they_are_too_many_for_memory() -> None:
+def test_a_spool_returns_embeddings_unchanged_when_they_exceed_memory() -> None:
     vectors = [unit_vector([float(number + 1), 1.0, *[0.5] * 382]) for number in range(MAX_IN_MEMORY // 1536 + 50)]
     with EmbeddingSpool() as spool:
         for number, vector in enumerate(vectors):
@@ -25,7 +25,7 @@ def fill(spool: EmbeddingSpool) -> None:
 
 
 @pytest.mark.parametrize("room", [MAX_IN_MEMORY // 2, MAX_IN_MEMORY + 100_000], ids=["at once", "later"])
-def test_of_a_disk_that_is_full_nothing_is_had_that_may_be_cut(room: int) -> None:
+def test_a_spool_on_a_full_disk_returns_nothing_truncated(room: int) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     with EmbeddingSpool() as spool:
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))

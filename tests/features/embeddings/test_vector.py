@@ -18,14 +18,14 @@ def read(vector: Vector) -> tuple[float, ...]:
 
 
 @given(numbers)
-def test_every_vector_has_length_one(given: list[float]) -> None:
+def test_every_unit_vector_has_length_one(given: list[float]) -> None:
     vector = unit_vector(given)
     assert vector.dim == len(given)
     assert hypot(*read(vector)) == pytest.approx(1, abs=1e-6)
 
 
 @given(numbers)
-def test_every_number_keeps_its_sign_or_vanishes(given: list[float]) -> None:
+def test_every_component_keeps_its_sign_or_becomes_zero(given: list[float]) -> None:
     assert all(after * before >= 0 or after == 0 for before, after in zip(given, read(unit_vector(given)), strict=True))
 
 
@@ -34,7 +34,7 @@ def test_only_the_direction_counts(given: list[float], factor: float) -> None:
     assert read(unit_vector([number * factor for number in given])) == pytest.approx(read(unit_vector(given)), abs=1e-6)
 
 
-def test_the_bytes_are_small_floats_with_the_least_byte_first() -> None:
+def test_vectors_are_encoded_as_little_endian_half_floats() -> None:
     assert unit_vector([3, -4]) == bytes.fromhex("9a99193f cdcc4cbf")
 
 
@@ -49,20 +49,20 @@ def test_the_bytes_are_small_floats_with_the_least_byte_first() -> None:
     ],
     ids=["empty", "too many", "not a number", "infinite", "all zero"],
 )
-def test_what_points_nowhere_is_refused(given: list[float], told: str) -> None:
+def test_a_vector_without_direction_is_refused(given: list[float], told: str) -> None:
     with pytest.raises(Invalid, match=told) as refused:
         unit_vector(given)
     assert refused.value.details["fields"] == ["embedding.vector"]
 
 
 @pytest.mark.parametrize("model", ["", "x" * 129, "two\nlines", "nul\x00", "\ud800"])
-def test_a_model_has_a_short_name_in_one_line(model: str) -> None:
+def test_a_model_name_is_short_and_on_one_line(model: str) -> None:
     with pytest.raises(Invalid) as refused:
         validate_embedding(model, [1.0])
     assert refused.value.details["fields"] == ["embedding.model"]
 
 
-def test_a_vector_fits_the_dimension_of_its_model_or_a_model_without_any() -> None:
+def test_a_vector_matches_the_dimension_of_its_model_if_it_has_one() -> None:
     given = Embedding("own", unit_vector([1, 0]))
     check_dimension(given, None)
     check_dimension(given, 2)

@@ -4,15 +4,15 @@ import pytest
 from plans import plans_of
 
 from holdfast import Holdfast
-from holdfast.features.recall import candidates, fts_query
-from holdfast.features.recall.fts_query import FtsPlan
+from holdfast.features.recall import search_index
+from holdfast.features.recall.search_index import FtsPlan
 from holdfast.kernel.storage.port import Store
 
 
 @pytest.fixture
 def little_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the limits, so that four memories count as very many."""
-    monkeypatch.setattr(fts_query, "ROW_BUDGET", 4)
+    monkeypatch.setattr(search_index, "ROW_BUDGET", 4)
 
 
 def fill(hold: Holdfast, *contents: str, namespace: str = "global") -> None:
@@ -22,7 +22,7 @@ def fill(hold: Holdfast, *contents: str, namespace: str = "global") -> None:
 
 def build_query(hold: Holdfast, *words: str) -> FtsPlan:
     with hold.ctx.reading() as session:
-        return fts_query.plan_query(session, words)
+        return search_index.plan_query(session, words)
 
 
 def recall_contents(hold: Holdfast, question: str, **more: object) -> list[str]:
@@ -45,8 +45,8 @@ def test_the_commonest_words_are_left_out_once_enough_rows_match(hold: Holdfast)
 def test_beside_vectors_fewer_words_are_enough(hold: Holdfast) -> None:
     fill(hold, "apple pie", *["apple tart"] * 3, *["cherry"] * 5)
     with hold.ctx.reading() as session:
-        assert fts_query.plan_query(session, ("pie", "tart")).rare == ("pie", "tart")
-        beside = fts_query.plan_query(session, ("pie", "tart"), beside_vectors=True)
+        assert search_index.plan_query(session, ("pie", "tart")).rare == ("pie", "tart")
+        beside = search_index.plan_query(session, ("pie", "tart"), beside_vectors=True)
     assert (beside.rare, beside.common) == (("pie",), ("tart",))
 
 
@@ -107,9 +107,9 @@ def test_a_question_asks_the_store_nothing_twice_in_one_view_of_it(
 def test_that_a_filter_leaves_very_many_is_believed_for_a_while(
     hold: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(candidates, "MAX_COUNTED", 2)
-    monkeypatch.setattr(candidates, "RECOUNT_AFTER", 2)
-    usual, which = candidates.CorpusStats(), candidates.Filter(namespace="kitchen")
+    monkeypatch.setattr(search_index, "MAX_COUNTED", 2)
+    monkeypatch.setattr(search_index, "RECOUNT_AFTER", 2)
+    usual, which = search_index.CorpusStats(), search_index.Filter(namespace="kitchen")
 
     def count_rows() -> int | None:
         with hold.ctx.reading() as session:

@@ -11,8 +11,8 @@ from holdfast.features.memories import store as memories
 from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.recall import budget
 from holdfast.features.recall.features import occurred_or_created_at
-from holdfast.features.recall.match_times import find_match_times
 from holdfast.features.recall.query import parse_query
+from holdfast.features.recall.search_index import find_match_times
 from holdfast.features.recall.service import Hit, RecallRequest, RecallResult, recall
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import Memory

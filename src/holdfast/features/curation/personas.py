@@ -22,7 +22,7 @@ from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.store import Filter
 from holdfast.features.memories.store_memory import require_free_title, require_write_access
-from holdfast.features.recall import fts_query
+from holdfast.features.recall import search_index
 from holdfast.features.reflections import invalidation_store as invalidations
 from holdfast.features.reflections.depth import check_depth
 from holdfast.features.reflections.invalidation_store import StaleReason
@@ -186,8 +186,8 @@ def _find_mentions(ctx: Context, session: Session, entity: Entity, which: Filter
     """Find memories that may mention an entity, by keywords of its names and by links."""
     candidate_ids: list[str] = []
     for name in entity.names:
-        words = fts_query.plan_query(session, query_words(name)) if query_words(name) else None
-        hits = fts_query.find_matches(session, ctx.caller, words, which, now, limit=MAX_CANDIDATES) if words else []
+        words = search_index.plan_query(session, query_words(name)) if query_words(name) else None
+        hits = search_index.find_matches(session, ctx.caller, words, which, now, limit=MAX_CANDIDATES) if words else []
         candidate_ids += [hit.id for hit in hits]
     if entity.memory is not None:
         edges = links.list_at(session, ctx.caller, entity.memory.id, links.LinkFilter(), now, limit=MAX_CANDIDATES)

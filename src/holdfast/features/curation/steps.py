@@ -16,7 +16,7 @@ from holdfast.features.graph import store as links
 from holdfast.features.graph.service import add_link
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
-from holdfast.features.recall import fts_query
+from holdfast.features.recall import search_index
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal.kinds import MEMORY, content_hash, search_columns
 from holdfast.kernel.journal.transaction import Transaction
@@ -97,8 +97,8 @@ def _find_candidates(run: CuratorRun, memory: Memory) -> list[Memory]:
     with run.ctx.reading() as session:
         found = find_matches(session, memory_hashes(memory, search_columns(memory)["parsed"])).all
         if telling:
-            words = fts_query.plan_query(session, telling)
-            hits = fts_query.find_matches(session, run.ctx.caller, words, which, now, limit=MAX_CANDIDATES)
+            words = search_index.plan_query(session, telling)
+            hits = search_index.find_matches(session, run.ctx.caller, words, which, now, limit=MAX_CANDIDATES)
             found += [hit.id for hit in hits]
         ids = [id for id in dict.fromkeys(found) if id != memory.id]
         read = memories.by_ids(session, run.ctx.caller, ids, now) if ids else {}

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.memories.store import EVERYTHING, Filter
-from holdfast.features.recall import fts_query
+from holdfast.features.recall import search_index
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal.kinds import content_hash, load_memory
 from holdfast.kernel.records import validate
@@ -41,8 +41,8 @@ def find_candidates(
 ) -> list[Memory]:
     """List the visible memories that share the most distinctive words with a text."""
     which, now = normalize_filter(Filter(namespace=namespace)), ctx.now()
-    words = fts_query.plan_query(session, query_words(f"{title}\n{content}"))
-    hits = fts_query.find_matches(session, ctx.caller, words, which, now, limit=MAX_CANDIDATES)
+    words = search_index.plan_query(session, query_words(f"{title}\n{content}"))
+    hits = search_index.find_matches(session, ctx.caller, words, which, now, limit=MAX_CANDIDATES)
     return list(memories.by_ids(session, ctx.caller, [hit.id for hit in hits], now).values())
 
 

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
-from holdfast.features.recall import candidates
+from holdfast.features.recall import search_index
 from holdfast.features.sync import conflict_store
 from holdfast.features.sync.conflict_store import LostContent
 from holdfast.kernel.context import Context
@@ -46,7 +46,7 @@ def search(ctx: Context, session: Session, query: str | None, which: Filter, *, 
             one.memory for one in list_lost_contents(ctx, session) if stems <= set(index_terms.index_tokens(one.text))
         ]
         allowed = (
-            {row.id for row in candidates.read_rows(session, ctx.caller, lost, which, ctx.now())} if lost else set()
+            {row.id for row in search_index.read_rows(session, ctx.caller, lost, which, ctx.now())} if lost else set()
         )
         found = list(dict.fromkeys([*found, *(id for id in lost if id in allowed)]))[:limit]
     view: memories.View = "kept" if which.archived else "live"

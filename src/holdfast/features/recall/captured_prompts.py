@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from holdfast.features.memories.store import Filter
-from holdfast.features.recall.candidates import Row
 from holdfast.features.recall.query import Query
+from holdfast.features.recall.search_index import Row
 from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.index_terms import IndexTerms
 from holdfast.kernel.text.passages import ends_in_question_mark, parse_head, split_passages

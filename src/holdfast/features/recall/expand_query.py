@@ -13,7 +13,7 @@ from holdfast.features.llm.client import Material, Task
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.memories.store import Filter
-from holdfast.features.recall import fts_query
+from holdfast.features.recall import search_index
 from holdfast.features.recall.expansion_rules import MAX_TERMS, find_expansion_terms
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
@@ -54,8 +54,8 @@ def _expand_by_rules(
     ctx: Context, session: Session, query: str, words: list[str], namespace: str | None, limit: int
 ) -> list[str]:
     which, now = normalize_filter(Filter(namespace=namespace)), ctx.now()
-    hits = fts_query.find_matches(
-        session, ctx.caller, fts_query.plan_query(session, words), which, now, limit=MAX_HITS_READ
+    hits = search_index.find_matches(
+        session, ctx.caller, search_index.plan_query(session, words), which, now, limit=MAX_HITS_READ
     )
     read = memories.by_ids(session, ctx.caller, [hit.id for hit in hits], now)
     best = [read[hit.id] for hit in hits if hit.id in read]

@@ -13,12 +13,12 @@ from holdfast.features.graph.store import LinkFilter
 from holdfast.features.history.snapshot import Snapshot
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import EVERYTHING, Filter
-from holdfast.features.recall import candidates, fts_query, ranking, recall_store
-from holdfast.features.recall.candidates import AdjacentRows, CorpusStats, Neighbour, Row
+from holdfast.features.recall import ranking, recall_store, search_index
 from holdfast.features.recall.captured_prompts import find_asking_prompts, find_repeated_prompts
 from holdfast.features.recall.dates import score_periods
 from holdfast.features.recall.query import Query, find_asked_speakers
 from holdfast.features.recall.recall_snapshot import NO_PAST, PastCandidates
+from holdfast.features.recall.search_index import AdjacentRows, CorpusStats, Neighbour, Row
 from holdfast.kernel.context import Context
 from holdfast.kernel.cosine import cosines
 from holdfast.kernel.records.link import Link
@@ -87,7 +87,7 @@ class LexicalHits(NamedTuple):
     """What keyword search found."""
 
     breadth: Breadth
-    plan: fts_query.FtsPlan
+    plan: search_index.FtsPlan
     """The plan that was run against the index."""
     ids: list[str]
     """Ids, best first."""
@@ -133,7 +133,7 @@ def map_stems(words: Sequence[str]) -> dict[str, str]:
 
 def find_speakers(reader: Reader, query: Query) -> set[str]:
     """Find the speakers with a name that occurs in the query."""
-    return candidates.find_speakers(
+    return search_index.find_speakers(
         reader.session, reader.ctx.caller, _list_possible_names(query), reader.filter, reader.now
     )
 
@@ -155,14 +155,14 @@ def find_lexical_hits(
     session = reader.session
     last_row = session.newest_row()
     breadth = WIDE if last_row <= SMALL_STORE else NARROW
-    plan = fts_query.plan_query(session, query.words, last_row, beside_vectors=beside_vectors)
+    plan = search_index.plan_query(session, query.words, last_row, beside_vectors=beside_vectors)
     stems = map_stems(query.words)
     padded_stems = _pad_stems(stems)
     document_counts = plan.document_counts or session.document_frequencies(list(stems), last_row)
     ids, repeated, rows = read_channel(reader, query, _make_finder(reader, plan), breadth.lexical, excluded=excluded)
     term_counts = {id: _count_terms(row.parsed, padded_stems) for id, row in rows.items()}
     if missed_words := _find_missed_rare_words(stems, document_counts, term_counts.values()):
-        find = _make_finder(reader, fts_query.FtsPlan(missed_words))
+        find = _make_finder(reader, search_index.FtsPlan(missed_words))
         more = read_channel(reader, query, find, breadth.lexical, excluded={*excluded, *rows})
         ids, repeated, rows = [*ids, *more.ids], [*repeated, *more.repeated_prompts], rows | more.rows
         term_counts |= {id: _count_terms(row.parsed, padded_stems) for id, row in more.rows.items()}
@@ -173,10 +173,12 @@ def find_lexical_hits(
     return LexicalHits(breadth, plan, ids, rows, stems, term_counts, named_speakers, scope, around, stored, repeated)
 
 
-def _make_finder(reader: Reader, plan: fts_query.FtsPlan) -> Callable[[int], list[str]]:
+def _make_finder(reader: Reader, plan: search_index.FtsPlan) -> Callable[[int], list[str]]:
     """Return a function that finds the best matches of a plan, up to a limit."""
     ctx, session, which, now = reader
-    return lambda limit: [hit.id for hit in fts_query.find_matches(session, ctx.caller, plan, which, now, limit=limit)]
+    return lambda limit: [
+        hit.id for hit in search_index.find_matches(session, ctx.caller, plan, which, now, limit=limit)
+    ]
 
 
 def _find_missed_rare_words(
@@ -237,10 +239,10 @@ def find_dated(reader: Reader, query: Query, lexical: LexicalHits) -> list[str]:
         if sum(start <= occurred_or_created_at(row) <= end for row in own) < MIN_DATED:
             ctx, session, which, now = reader._replace(filter=replace(reader.filter, said_since=start, said_until=end))
             found += [
-                hit.id for hit in fts_query.find_matches(session, ctx.caller, lexical.plan, which, now, limit=limit)
+                hit.id for hit in search_index.find_matches(session, ctx.caller, lexical.plan, which, now, limit=limit)
             ]
             forward = period.precision == "after"
-            found += candidates.list_by_time(session, ctx.caller, which, now, forward=forward, limit=limit)
+            found += search_index.list_by_time(session, ctx.caller, which, now, forward=forward, limit=limit)
     return list(dict.fromkeys(found))
 
 
@@ -322,7 +324,7 @@ def _read_rows(reader: Reader, ids: Sequence[str]) -> dict[str, Row]:
     """Read the memories that pass the filter, in the given order."""
     if not ids:
         return {}
-    read = candidates.read_rows(reader.session, reader.ctx.caller, ids, reader.filter, reader.now)
+    read = search_index.read_rows(reader.session, reader.ctx.caller, ids, reader.filter, reader.now)
     found = {row.id: row for row in read}
     return {id: found[id] for id in ids if id in found}
 
@@ -397,17 +399,17 @@ def _find_neighbours(
         for place in (at.after, at.long_after)
         if place is not None and place not in known
     }
-    following = candidates.read_numbered_rows(session, ctx.caller, after, which, now)
+    following = search_index.read_numbered_rows(session, ctx.caller, after, which, now)
     around |= _find_adjacent(reader, following)
     known |= {row.rowno for row in following}
     others = {place for at in around.values() for place in at[:3] if place is not None and place not in known}
-    read = candidates.read_neighbours(session, ctx.caller, others, _time_filter(which), now)
+    read = search_index.read_neighbours(session, ctx.caller, others, _time_filter(which), now)
     return Neighbours(around, {row.id: row for row in following}, read)
 
 
 def _find_adjacent(reader: Reader, rows: Iterable[Row]) -> dict[int, AdjacentRows]:
     """Find the rows before and after the memories that are in a thread."""
-    return candidates.find_adjacent(reader.session, [row.rowno for row in rows if row.thread_key])
+    return search_index.find_adjacent(reader.session, [row.rowno for row in rows if row.thread_key])
 
 
 def _time_filter(which: Filter) -> Filter:
@@ -452,7 +454,7 @@ def _read_scope(
     ctx, session, which, now = reader
     narrow = "*" not in ctx.caller.namespaces or replace(which, archived=False) != EVERYTHING
     stats = ctx.local(CorpusStats)
-    counts = candidates.read_corpus_counts(
+    counts = search_index.read_corpus_counts(
         session,
         ctx.caller,
         stems,

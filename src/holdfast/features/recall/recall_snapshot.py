@@ -9,7 +9,7 @@ from holdfast.features.history import snapshot as history_snapshot
 from holdfast.features.history.snapshot import PastMemory, Snapshot
 from holdfast.features.memories.store import Filter
 from holdfast.features.recall import ranking
-from holdfast.features.recall.candidates import Row
+from holdfast.features.recall.search_index import Row
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal.kinds import content_hash, search_columns
 from holdfast.kernel.records.memory import Memory

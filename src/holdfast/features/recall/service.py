@@ -15,8 +15,7 @@ from holdfast.features.memories import store as memories
 from holdfast.features.memories.access_log import AccessLog
 from holdfast.features.memories.find_memories import list_lost_contents, normalize_filter
 from holdfast.features.memories.store import Filter
-from holdfast.features.recall import budget, candidates, ranking, recall_snapshot
-from holdfast.features.recall.candidates import Row
+from holdfast.features.recall import budget, ranking, recall_snapshot, search_index
 from holdfast.features.recall.captured_prompts import FRAME_STEMS
 from holdfast.features.recall.features import (
     Candidates,
@@ -33,6 +32,7 @@ from holdfast.features.recall.features import (
 from holdfast.features.recall.query import Query, find_asked_speakers, parse_query, rewrite_in_first_person
 from holdfast.features.recall.recall_log import PendingRecall, RecallLog
 from holdfast.features.recall.recall_snapshot import NO_PAST, PastCandidates
+from holdfast.features.recall.search_index import Row
 from holdfast.features.reflections import invalidation_store as invalidations
 from holdfast.features.reflections.invalidation_store import StaleReason
 from holdfast.kernel.context import Context
@@ -345,7 +345,7 @@ def _add_conflict_losers(reader: Reader, prepared: PreparedQuery) -> PreparedQue
         if one.memory not in known and query_stems & set(index_terms.index_tokens(one.text))
     }
     rows = (
-        candidates.read_rows(reader.session, reader.ctx.caller, list(lost_texts), reader.filter, reader.now)
+        search_index.read_rows(reader.session, reader.ctx.caller, list(lost_texts), reader.filter, reader.now)
         if lost_texts
         else []
     )

@@ -11,8 +11,8 @@ from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.memories.store import EVERYTHING, Filter, View
 from holdfast.features.recall import ranking as rank
 from holdfast.features.recall.budget import PackResult
-from holdfast.features.recall.candidates import Row
 from holdfast.features.recall.features import Reader
+from holdfast.features.recall.search_index import Row
 from holdfast.features.recall.service import (
     Hit,
     PreparedQuery,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from holdfast.features.embeddings import store as embedding_store
 from holdfast.features.embeddings.service import QueryEmbedding
 from holdfast.features.memories.store import Filter
-from holdfast.features.recall import fts_query
+from holdfast.features.recall import search_index
 from holdfast.features.recall.query import parse_query
 from holdfast.features.recall.ranking import RELATED, SPAN, UNRELATED
 from holdfast.features.recall.service import MAX_QUERY_CHARACTERS, NO_EMBEDDINGS, UNKNOWN_WORDS
@@ -58,10 +58,10 @@ def score_relevance(ctx: Context, places: Sequence[ReflectionScope], query: str)
 def _score_by_words(ctx: Context, places: Sequence[ReflectionScope], words: Sequence[str]) -> dict[str, float]:
     found: dict[str, float] = {}
     with ctx.reading() as session:
-        asked = fts_query.plan_query(session, words)
+        asked = search_index.plan_query(session, words)
         for place in places:
             which = Filter(under=place.namespace, kinds=("reflection",))
-            hits = fts_query.find_matches(session, ctx.caller, asked, which, ctx.now(), limit=MAX_WORD_HITS)
+            hits = search_index.find_matches(session, ctx.caller, asked, which, ctx.now(), limit=MAX_WORD_HITS)
             found |= {hit.id: hit.score for hit in hits}
     return _normalise(found)
 

@@ -12,7 +12,7 @@ from engines import raw_connection
 from holdfast.features.embeddings import store as vectors
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import EVERYTHING, Filter, SqlPart
-from holdfast.features.recall import candidates
+from holdfast.features.recall import search_index
 from holdfast.kernel.storage.postgres.store import PostgresStore
 from holdfast.kernel.vector import unit_vector
 
@@ -80,7 +80,7 @@ def test_what_was_said_around_a_memory_is_read_from_its_place_in_the_strand(
 def test_the_two_before_and_after_each_memory_are_those_of_its_strand_in_order(hold: holdfast.Holdfast) -> None:
     with hold.ctx.reading() as session:
         kept = session.query_sql("select strand, spot, rowno from memory where strand is not null order by 1, 2, 3", {})
-        found = candidates.find_adjacent(session, [row for *_, row in kept])
+        found = search_index.find_adjacent(session, [row for *_, row in kept])
     for at, (strand, _, row) in enumerate(kept):
         beside = [kept[place] if 0 <= place < len(kept) else ("",) for place in (at - 1, at - 2, at + 1, at + 2)]
         assert found[row] == tuple(other[-1] if other[0] == strand else None for other in beside)

@@ -5,14 +5,14 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 import holdfast
-from holdfast.features.graph.operations import EntityResult
+from holdfast.features.graph.operations.entities import EntityResult
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Conflict, Invalid, TitleTaken
 
 OTHER = Caller("ai:other@here")
 
 
-def test_an_entity_is_a_lasting_memory_that_goes_by_its_name(hold: holdfast.Holdfast) -> None:
+def test_an_entity_is_a_long_term_memory_titled_by_its_name(hold: holdfast.Holdfast) -> None:
     made = hold.entity_register(canonical_name="Ada Lovelace", namespace="people", aliases=["Ada", "Countess"])
     memory = hold.get(id=made.entity_id)
     assert asdict(made) == {
@@ -31,7 +31,7 @@ def test_an_entity_is_a_lasting_memory_that_goes_by_its_name(hold: holdfast.Hold
 
 
 @pytest.mark.parametrize("alias", ["ada lovelace", "ADA", "  Ada  ", "\uff21da", "ada\u00a0lovelace"])
-def test_an_entity_is_found_by_any_name_however_it_is_spelled(hold: holdfast.Holdfast, alias: str) -> None:
+def test_an_entity_is_found_by_any_of_its_names_in_any_spelling(hold: holdfast.Holdfast, alias: str) -> None:
     made = hold.entity_register(canonical_name="Ada Lovelace", namespace="people", aliases=["Ada"])
     assert hold.entity_get_by_alias(alias=alias) == EntityResult(
         found=True,
@@ -42,7 +42,7 @@ def test_an_entity_is_found_by_any_name_however_it_is_spelled(hold: holdfast.Hol
     )
 
 
-def test_registering_again_adds_names_and_keeps_the_rest(hold: holdfast.Holdfast) -> None:
+def test_registering_an_entity_again_adds_names_and_keeps_the_rest(hold: holdfast.Holdfast) -> None:
     first = hold.entity_register(
         canonical_name="Ada", namespace="people", content="Wrote the first program.", metadata={"born": 1815}
     )
@@ -54,14 +54,14 @@ def test_registering_again_adds_names_and_keeps_the_rest(hold: holdfast.Holdfast
     assert (memory.content, memory.metadata) == ("Wrote the first program.", {"born": 1815, "died": 1852})
 
 
-def test_registering_the_same_twice_writes_nothing(hold: holdfast.Holdfast) -> None:
+def test_registering_the_same_entity_twice_writes_nothing(hold: holdfast.Holdfast) -> None:
     hold.entity_register(canonical_name="Ada", namespace="people", aliases=["Countess"])
     before = hold.events(limit=1000).next
     hold.entity_register(canonical_name="Ada", namespace="people", aliases=["COUNTESS"])
     assert hold.events(limit=1000).next == before
 
 
-def test_a_name_that_is_the_title_of_something_else_is_refused(hold: holdfast.Holdfast) -> None:
+def test_a_name_that_is_the_title_of_another_memory_is_refused(hold: holdfast.Holdfast) -> None:
     note = hold.store(title="Ada", content="a note", namespace="people")
     with pytest.raises(Conflict) as refused:
         hold.entity_register(canonical_name="Ada", namespace="people")
@@ -80,7 +80,9 @@ def test_an_unknown_name_is_not_an_error(hold: holdfast.Holdfast) -> None:
     assert hold.entity_get_by_alias(alias="nobody") == EntityResult(found=False)
 
 
-def test_of_several_entities_with_a_name_the_newest_is_returned_and_the_others_listed(hold: holdfast.Holdfast) -> None:
+def test_the_newest_of_several_entities_with_a_name_is_returned_and_the_others_are_listed(
+    hold: holdfast.Holdfast,
+) -> None:
     fruit = hold.entity_register(canonical_name="Apple (fruit)", namespace="food", aliases=["Apple"])
     firm = hold.entity_register(canonical_name="Apple Inc.", namespace="firms", aliases=["apple"])
     both, one = hold.entity_get_by_alias(alias="APPLE"), hold.entity_get_by_alias(alias="APPLE", namespace="food")
@@ -95,14 +97,14 @@ def test_an_entity_that_is_not_live_is_not_found(hold: holdfast.Holdfast, end: s
     assert hold.entity_get_by_alias(alias="Ada") == EntityResult(found=False)
 
 
-def test_an_entity_comes_back_from_the_archive_with_its_names(hold: holdfast.Holdfast) -> None:
+def test_an_entity_is_restored_from_the_archive_with_its_names(hold: holdfast.Holdfast) -> None:
     made = hold.entity_register(canonical_name="Ada", namespace="people", aliases=["Countess"])
     hold.archive(ids=[made.entity_id])
     hold.archive_restore(id=made.entity_id)
     assert hold.entity_get_by_alias(alias="countess").entity_id == made.entity_id
 
 
-def test_nobody_finds_an_entity_that_they_may_not_see(hold: holdfast.Holdfast) -> None:
+def test_an_invisible_entity_is_not_found(hold: holdfast.Holdfast) -> None:
     made = hold.entity_register(canonical_name="Ada", namespace="people")
     hold.update(id=made.entity_id, scope="private")
     assert hold.call("entity_get_by_alias", {"alias": "Ada"}, caller=OTHER) == EntityResult(found=False)

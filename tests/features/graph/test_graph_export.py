@@ -60,7 +60,7 @@ def test_truncation_is_shown_as_a_separate_node() -> None:
 
 
 @given(title=st.sampled_from(NASTY) | st.text(), id=st.sampled_from(NASTY) | st.text(min_size=1))
-def test_no_title_and_no_id_is_read_as_a_part_of_the_drawing(title: str, id: str) -> None:
+def test_titles_and_ids_are_never_parsed_as_drawing_syntax(title: str, id: str) -> None:
     nodes, arrows = [Node(id, title, "shop", "fact"), B], [Arrow(id, "b", "supersedes")]
     drawn = render_mermaid(nodes, arrows)
     assert all(any(re.fullmatch(line, one) for line in MERMAID_LINES) for one in drawn.splitlines()), drawn
@@ -76,7 +76,7 @@ def test_a_flowchart_escapes_the_characters_of_a_title() -> None:
     assert line == '  n1["#60;b#62; #34;x#34; #35;1#59;"]'
 
 
-def test_a_label_is_one_line_without_signs_that_nobody_sees_and_not_too_long() -> None:
+def test_a_label_is_one_short_line_without_invisible_characters() -> None:
     assert format_label("two\n lines\u202e\x00") == "two lines"
     assert format_label("👩‍🚀") == "👩‍🚀"
     assert format_label("x" * 500) == "x" * 79 + "…"

@@ -105,7 +105,7 @@ def hold(clocked_store: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch) -> h
 
 @again
 @given(drawn=graphs(), depth=st.integers(1, 5), limit=st.integers(1, 20))
-def test_a_walk_meets_every_link_that_holds_by_the_shortest_way(
+def test_a_walk_follows_every_valid_link_by_the_shortest_path(
     hold: holdfast.Holdfast, drawn: RandomGraph, depth: int, limit: int
 ) -> None:
     ids, order, asked = store_graph(hold, drawn)
@@ -125,7 +125,7 @@ def test_a_walk_meets_every_link_that_holds_by_the_shortest_way(
 
 @again
 @given(drawn=graphs(), depth=st.integers(1, 7), most=st.integers(1, 50))
-def test_paths_are_the_simple_ones_along_links_that_hold_shortest_first(
+def test_paths_are_simple_paths_of_valid_links_shortest_first(
     hold: holdfast.Holdfast, drawn: RandomGraph, depth: int, most: int
 ) -> None:
     ids, _, asked = store_graph(hold, drawn)
@@ -139,7 +139,7 @@ def test_paths_are_the_simple_ones_along_links_that_hold_shortest_first(
 
 @again
 @given(drawn=graphs(), depth=st.integers(1, 10), direction=st.sampled_from(["ancestors", "descendants"]))
-def test_lineage_is_what_was_made_of_what_nearest_first(
+def test_lineage_lists_the_nearest_derivations_first(
     hold: holdfast.Holdfast, drawn: RandomGraph, depth: int, direction: str
 ) -> None:
     ids, order, asked = store_graph(hold, drawn)
@@ -162,7 +162,7 @@ def test_lineage_is_what_was_made_of_what_nearest_first(
 
 @again
 @given(drawn=graphs(), depth=st.integers(1, 5), limit=st.integers(1, 8))
-def test_surroundings_are_the_nearest_memories_and_every_link_between_them(
+def test_a_neighbourhood_is_the_nearest_memories_and_every_link_between_them(
     hold: holdfast.Holdfast, drawn: RandomGraph, depth: int, limit: int
 ) -> None:
     ids, _, asked = store_graph(hold, drawn)

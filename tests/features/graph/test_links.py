@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 import holdfast
-from holdfast.features.graph.operations import InvalidateResult, LineageNode, LinkResult
+from holdfast.features.graph.operations.links import InvalidateResult, LinkResult
+from holdfast.features.graph.operations.paths import LineageNode
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, Invalid, NotFound
 from holdfast.kernel.journal.kinds import content_hash
@@ -75,7 +76,7 @@ def test_a_link_has_its_creator_and_start_date(hold: holdfast.Holdfast, remember
     )
 
 
-def test_the_observer_is_whoever_called(hold: holdfast.Holdfast, remember: Remember) -> None:
+def test_the_observer_is_the_caller(hold: holdfast.Holdfast, remember: Remember) -> None:
     a, b = remember("a"), remember("b")
     assert hold.call("link", {"source_id": a, "target_id": b}, caller=OTHER).observed_by == "ai:other@here"
 
@@ -88,9 +89,7 @@ def test_linking_twice_changes_nothing(hold: holdfast.Holdfast, remember: Rememb
     assert (again.outcome, again.version, again.valid_from) == ("unchanged", 1, first.valid_from)
 
 
-def test_a_link_can_be_named_by_the_beginnings_of_ids(
-    hold: holdfast.Holdfast, clock: Clock, remember: Remember
-) -> None:
+def test_a_link_accepts_id_prefixes(hold: holdfast.Holdfast, clock: Clock, remember: Remember) -> None:
     a = remember("a")
     clock.tick(100_000)
     b = remember("b")
@@ -98,7 +97,7 @@ def test_a_link_can_be_named_by_the_beginnings_of_ids(
     assert (made.source_id, made.target_id) == (a, b)
 
 
-def test_linking_again_after_the_end_makes_it_hold_again_from_then_on(
+def test_linking_again_after_the_end_makes_a_link_valid_again(
     hold: holdfast.Holdfast, remember: Remember, clock: Clock
 ) -> None:
     a, b = remember("a"), remember("b")
@@ -111,7 +110,7 @@ def test_linking_again_after_the_end_makes_it_hold_again_from_then_on(
     assert targets(hold.kg_query(source_id=a)) == [b]
 
 
-def test_a_link_holds_for_the_time_that_is_given(hold: holdfast.Holdfast, remember: Remember) -> None:
+def test_a_link_is_valid_for_the_given_time(hold: holdfast.Holdfast, remember: Remember) -> None:
     a, b = remember("a"), remember("b")
     hold.link(source_id=a, target_id=b, valid_from="2020-01-01", valid_until="2021-01-01")
     seen = {at: targets(hold.kg_query(source_id=a, valid_at=at)) for at in ("2019-12-31", "2020-01-01", "2021-01-01")}
@@ -120,7 +119,7 @@ def test_a_link_holds_for_the_time_that_is_given(hold: holdfast.Holdfast, rememb
     assert targets(hold.kg_query(source_id=a, include_invalidated=True)) == [b]
 
 
-def test_a_link_that_begins_in_the_future_does_not_hold_yet(
+def test_a_link_starting_in_the_future_is_not_valid_yet(
     hold: holdfast.Holdfast, remember: Remember, clock: Clock
 ) -> None:
     a, b = remember("a"), remember("b")
@@ -130,9 +129,7 @@ def test_a_link_that_begins_in_the_future_does_not_hold_yet(
     assert targets(hold.kg_query(source_id=a)) == [b]
 
 
-def test_a_clock_that_goes_back_does_not_hide_a_link_just_made(
-    hold: holdfast.Holdfast, remember: Remember, clock: Clock
-) -> None:
+def test_a_clock_set_back_does_not_hide_a_new_link(hold: holdfast.Holdfast, remember: Remember, clock: Clock) -> None:
     a, b = remember("a"), remember("b")
     hold.link(source_id=a, target_id=b)
     clock.tick(-60)
@@ -150,7 +147,7 @@ def test_a_clock_that_goes_back_does_not_hide_a_link_just_made(
     ],
     ids=["no target", "no source", "unknown relation", "ends before it begins", "not a time"],
 )
-def test_a_link_that_cannot_be_is_refused_and_the_fault_is_named(
+def test_an_invalid_link_is_refused_with_the_reason(
     hold: holdfast.Holdfast, remember: Remember, change: dict[str, str], error: type[HoldfastError], fields: list[str]
 ) -> None:
     arguments = {"source_id": remember("a"), "target_id": remember("b")} | change
@@ -159,7 +156,7 @@ def test_a_link_that_cannot_be_is_refused_and_the_fault_is_named(
     assert refused.value.details["fields"] == fields
 
 
-def test_a_memory_is_not_linked_to_itself_under_any_spelling_of_its_id(
+def test_a_memory_cannot_be_linked_to_itself_under_any_spelling_of_its_id(
     hold: holdfast.Holdfast, remember: Remember
 ) -> None:
     a = remember("a")
@@ -168,7 +165,7 @@ def test_a_memory_is_not_linked_to_itself_under_any_spelling_of_its_id(
             hold.link(source_id=a, target_id=other)
 
 
-def test_reflections_do_not_reflect_on_themselves(hold: holdfast.Holdfast, remember: Remember) -> None:
+def test_a_reflection_cannot_reflect_on_itself(hold: holdfast.Holdfast, remember: Remember) -> None:
     a, b, c = (remember(title) for title in "abc")
     hold.link(source_id=a, target_id=b, relation="reflects_on")
     hold.link(source_id=b, target_id=c, relation="reflects_on")
@@ -180,7 +177,7 @@ def test_reflections_do_not_reflect_on_themselves(hold: holdfast.Holdfast, remem
     assert hold.link(source_id=c, target_id=a, relation="reflects_on").outcome == "created"
 
 
-def test_only_those_who_may_change_the_source_link_from_it(hold: holdfast.Holdfast, remember: Remember) -> None:
+def test_linking_requires_write_access_to_the_source(hold: holdfast.Holdfast, remember: Remember) -> None:
     secret, public = remember("secret", scope="private"), remember("public")
     hold.grant(id=secret, agent_id=OTHER.agent, permission="read")
     with pytest.raises(Forbidden):
@@ -190,7 +187,7 @@ def test_only_those_who_may_change_the_source_link_from_it(hold: holdfast.Holdfa
     assert hold.call("link", {"source_id": secret, "target_id": public}, caller=OTHER).outcome == "created"
 
 
-def test_only_those_who_may_change_the_source_end_a_link(hold: holdfast.Holdfast, remember: Remember) -> None:
+def test_ending_a_link_requires_write_access_to_the_source(hold: holdfast.Holdfast, remember: Remember) -> None:
     secret, public = remember("secret", scope="private"), remember("public")
     hold.link(source_id=secret, target_id=public)
     end = {"source_id": secret, "target_id": public, "relation": "related_to"}
@@ -229,7 +226,7 @@ def test_only_the_exact_link_is_ended(hold: holdfast.Holdfast, remember: Remembe
             hold.kg_invalidate(source_id=source, target_id=target, relation=relation)
 
 
-def test_the_end_of_a_link_can_be_undone(hold: holdfast.Holdfast, remember: Remember) -> None:
+def test_ending_a_link_can_be_undone(hold: holdfast.Holdfast, remember: Remember) -> None:
     a, b = remember("a"), remember("b")
     hold.link(source_id=a, target_id=b)
     hold.kg_invalidate(source_id=a, target_id=b, relation="related_to")
@@ -238,7 +235,7 @@ def test_the_end_of_a_link_can_be_undone(hold: holdfast.Holdfast, remember: Reme
     assert hold.verify().intact
 
 
-def test_links_are_shown_from_both_ends_in_the_order_they_began(
+def test_links_are_listed_at_both_ends_in_order_of_their_start(
     hold: holdfast.Holdfast, remember: Remember, clock: Clock
 ) -> None:
     a, b, c = (remember(title) for title in "abc")
@@ -250,7 +247,7 @@ def test_links_are_shown_from_both_ends_in_the_order_they_began(
     assert hold.get(id=a).links == hold.get_links(id=a).links
 
 
-def test_links_survive_the_archive(hold: holdfast.Holdfast, remember: Remember) -> None:
+def test_links_survive_archiving(hold: holdfast.Holdfast, remember: Remember) -> None:
     a, b, c = (remember(title) for title in "abc")
     hold.link(source_id=a, target_id=b)
     hold.link(source_id=b, target_id=c)
@@ -263,7 +260,7 @@ def test_links_survive_the_archive(hold: holdfast.Holdfast, remember: Remember) 
     assert hold.find_paths(source_id=a, target_id=c).paths == [(a, b, c)]
 
 
-def test_links_to_what_was_deleted_come_back_with_it(hold: holdfast.Holdfast, remember: Remember) -> None:
+def test_links_to_a_deleted_memory_are_restored_with_it(hold: holdfast.Holdfast, remember: Remember) -> None:
     a, b = remember("a"), remember("b")
     hold.link(source_id=a, target_id=b)
     hold.delete(id=b)
@@ -272,7 +269,7 @@ def test_links_to_what_was_deleted_come_back_with_it(hold: holdfast.Holdfast, re
     assert targets(hold.kg_query(source_id=a)) == [b]
 
 
-def test_nobody_is_shown_a_link_to_what_they_may_not_see(hold: holdfast.Holdfast, remember: Remember) -> None:
+def test_a_link_to_an_invisible_memory_is_hidden(hold: holdfast.Holdfast, remember: Remember) -> None:
     a, secret, c = remember("a"), remember("secret", scope="private"), remember("c")
     for source, target in ((a, secret), (secret, c)):
         hold.link(source_id=source, target_id=target, relation="derived_from")
@@ -314,9 +311,7 @@ def test_a_walk_returns_each_link_once_by_the_shortest_path_without_cycles(
     ]
 
 
-def test_a_walk_goes_as_deep_as_asked_and_no_further_than_the_limit(
-    hold: holdfast.Holdfast, remember: Remember
-) -> None:
+def test_a_walk_is_limited_to_the_requested_and_the_maximum_depth(hold: holdfast.Holdfast, remember: Remember) -> None:
     chain = [remember(str(number)) for number in range(8)]
     for source, target in pairwise(chain):
         hold.link(source_id=source, target_id=target)
@@ -343,7 +338,7 @@ def test_a_walk_filters_every_hop(hold: holdfast.Holdfast, remember: Remember) -
     assert walk(namespace="x") == [b]
 
 
-def test_the_timeline_orders_what_was_pointed_to_by_when_it_began(hold: holdfast.Holdfast, remember: Remember) -> None:
+def test_the_timeline_orders_links_by_start(hold: holdfast.Holdfast, remember: Remember) -> None:
     a, b, c, d = (remember(title) for title in "abcd")
     for target, year in ((b, 2022), (c, 2020), (d, 2021)):
         hold.link(source_id=a, target_id=target, valid_from=f"{year}-01-01")
@@ -360,7 +355,7 @@ def test_the_timeline_orders_what_was_pointed_to_by_when_it_began(hold: holdfast
         list_targets(since="2021-01-01", until="2020-01-01")
 
 
-def test_lineage_goes_back_to_the_sources_and_forward_to_what_came_of_them(
+def test_lineage_leads_back_to_the_sources_and_forward_to_the_derived_memories(
     hold: holdfast.Holdfast, remember: Remember
 ) -> None:
     note, summary, reflection, newer = (remember(title) for title in ("note", "summary", "reflection", "newer"))
@@ -384,7 +379,7 @@ def test_lineage_goes_back_to_the_sources_and_forward_to_what_came_of_them(
     assert [one.id for one in hold.lineage(id=newer, max_depth=1).nodes] == [reflection]
 
 
-def test_lineage_ends_in_a_circle(hold: holdfast.Holdfast, remember: Remember) -> None:
+def test_lineage_ends_at_a_cycle(hold: holdfast.Holdfast, remember: Remember) -> None:
     a, b = remember("a"), remember("b")
     hold.link(source_id=a, target_id=b, relation="supersedes")
     hold.link(source_id=b, target_id=a, relation="supersedes")
@@ -485,7 +480,7 @@ def test_paths_are_searched_from_the_end_with_fewer_links(
     depth=st.integers(1, 7),
     most=st.integers(1, 50),
 )
-def test_paths_are_those_of_the_links_that_hold_between_memories_that_show(
+def test_paths_follow_valid_links_between_visible_memories(
     arrows: list[tuple[int, int]], ended: set[int], hidden: set[int], depth: int, most: int
 ) -> None:
     from holdfast.features.graph import service as relate

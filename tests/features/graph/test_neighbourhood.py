@@ -59,9 +59,7 @@ def test_a_namespace_above_the_limit_is_reported_as_truncated(hold: Any, chain: 
     assert "There is more" not in hold.graph(namespace="shop", format="dot").text
 
 
-def test_what_others_may_not_see_is_in_no_drawing_and_nothing_is_reached_through_it(
-    hold: Any, chain: Chain, seen_by: Any
-) -> None:
+def test_an_invisible_memory_is_never_drawn_or_passed_through(hold: Any, chain: Chain, seen_by: Any) -> None:
     a, secret, _ = chain("a?c", namespace="shop")
     hold.update(secret, scope="private")
     other = seen_by("ai:other@there")
@@ -74,9 +72,7 @@ def test_what_others_may_not_see_is_in_no_drawing_and_nothing_is_reached_through
         seen_by("ai:other@there", namespaces=("team",)).graph(namespace="shop")
 
 
-def test_a_drawing_can_be_of_another_time_and_an_ended_link_is_a_broken_line(
-    hold: Any, chain: Chain, clock: Any
-) -> None:
+def test_a_graph_can_be_drawn_at_another_time_with_ended_links_dashed(hold: Any, chain: Chain, clock: Any) -> None:
     a, b = chain("ab", relation="supersedes", namespace="shop")
     before = clock.after(days=-2)
     then = clock.move(days=1)
@@ -88,13 +84,13 @@ def test_a_drawing_can_be_of_another_time_and_an_ended_link_is_a_broken_line(
     assert "n1 -- supersedes --> n2" in hold.graph(a, valid_at=then, format="mermaid").text
 
 
-def test_only_the_relations_that_are_asked_for_are_followed(hold: Any, chain: Chain) -> None:
+def test_only_the_requested_relations_are_followed(hold: Any, chain: Chain) -> None:
     a, *_ = chain("ab", relation="supersedes")
     hold.link(a, hold.store(title="c", content="x").id)
     assert titles(hold.graph(a, relations=["supersedes"])) == ["a", "b"]
 
 
-def test_a_title_is_a_label_and_nothing_else(hold: Any) -> None:
+def test_a_title_is_only_a_label(hold: Any) -> None:
     title = '"] --> x; <script> %%{init}%% 👩‍🚀'
     id = hold.store(title=title, content="x").id
     (line,) = [one for one in hold.graph(id, format="mermaid").text.splitlines() if one.startswith("  ")]
@@ -103,7 +99,7 @@ def test_a_title_is_a_label_and_nothing_else(hold: Any) -> None:
 
 
 @pytest.mark.parametrize("asked", [{}, {"id": "a", "namespace": "b"}], ids=["neither", "both"])
-def test_either_a_memory_or_a_namespace_is_drawn(hold: Any, asked: dict[str, str]) -> None:
+def test_a_drawing_needs_either_a_memory_or_a_namespace(hold: Any, asked: dict[str, str]) -> None:
     with pytest.raises(Invalid):
         hold.graph(**asked)
 
@@ -135,7 +131,7 @@ def test_an_end_before_the_start_is_refused_and_one_at_the_start_means_never_val
     assert [hold.graph(a, valid_at=day).link_count for day in ("2026-01-09", "2026-01-10", "2026-01-11")] == [0, 0, 0]
 
 
-def test_a_link_that_has_not_begun_is_ended_at_its_beginning(hold: Any, clock: Any) -> None:
+def test_ending_a_future_link_sets_its_end_to_its_start(hold: Any, clock: Any) -> None:
     a, b = (hold.store(title=title, content="x").id for title in "ab")
     begins = clock.after(days=3)
     hold.link(a, b, valid_from=begins)
@@ -145,7 +141,7 @@ def test_a_link_that_has_not_begun_is_ended_at_its_beginning(hold: Any, clock: A
     assert hold.graph(a).link_count == 0
 
 
-def test_the_links_of_a_memory_can_be_those_of_another_time(hold: Any, chain: Chain, clock: Any) -> None:
+def test_links_of_a_memory_can_be_listed_for_another_time(hold: Any, chain: Chain, clock: Any) -> None:
     a, b = chain("ab")
     then = clock.move(days=1)
     clock.move(days=1)

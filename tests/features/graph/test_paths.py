@@ -33,9 +33,7 @@ def every_path(near: dict[str, list[str]], source: str, target: str, depth: int)
 
 @settings(max_examples=300, deadline=None)
 @given(edges=st.lists(st.sampled_from(EDGES), unique=True), depth=st.integers(1, 7), most=st.integers(1, 50))
-def test_the_paths_are_the_first_of_all_paths_by_length_and_then_by_name(
-    edges: list[tuple[str, str]], depth: int, most: int
-) -> None:
+def test_the_first_paths_by_length_and_name_are_returned(edges: list[tuple[str, str]], depth: int, most: int) -> None:
     near = neighbours(edges)
     found = find_simple_paths(near, "a", "f", depth=depth, most=most)
     assert found == PathSearch(every_path(near, "a", "f", depth)[:most], True)

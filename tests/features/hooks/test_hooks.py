@@ -58,7 +58,7 @@ def read_log(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
-def test_a_hook_is_told_what_is_asked_and_by_whom(open_with: Open, tmp_path: Path) -> None:
+def test_a_hook_receives_the_call_and_the_caller(open_with: Open, tmp_path: Path) -> None:
     hold = open_with(hook_rule("pre_store", hook_command("", tmp_path / "log")))
     hold.store(title="Plan", content="x", tags=["a"])
     assert read_log(tmp_path / "log") == [
@@ -84,7 +84,7 @@ def test_a_hook_is_told_what_is_asked_and_by_whom(open_with: Open, tmp_path: Pat
         (["ask", "deny"], "HOOK_DENIED"),
     ],
 )
-def test_the_strictest_decision_wins_in_whatever_order(open_with: Open, decisions: list[str], code: str | None) -> None:
+def test_the_strictest_decision_wins_in_any_order(open_with: Open, decisions: list[str], code: str | None) -> None:
     hold = open_with(*(hook_rule("pre_store", hook_command({"decision": one, "reason": "so"})) for one in decisions))
     assert refusal(lambda: hold.store(title="Plan", content="x")) == (code and (code, True))
     assert hold.list().count == (0 if code else 1)
@@ -99,9 +99,7 @@ def refusal(ask: Callable[[], Any]) -> tuple[str, bool] | None:
     return None
 
 
-def test_a_hook_changes_what_is_kept_and_what_it_makes_is_held_to_the_same_rules(
-    open_with: Open, tmp_path: Path
-) -> None:
+def test_a_modification_by_a_hook_is_stored_and_validated(open_with: Open, tmp_path: Path) -> None:
     checks = hook_rule("pre_store", hook_command("", tmp_path / "log"))
     redacts = hook_rule("pre_store", hook_command({"decision": "modify", "arguments": {"content": "redacted"}}))
     hold = open_with(checks, redacts)
@@ -123,7 +121,7 @@ def test_a_hook_changes_what_is_kept_and_what_it_makes_is_held_to_the_same_rules
     assert hold.list().count == 1
 
 
-def test_what_a_hook_moves_elsewhere_is_for_the_hooks_of_that_place(open_with: Open) -> None:
+def test_a_memory_moved_by_a_hook_is_checked_by_the_hooks_of_its_new_namespace(open_with: Open) -> None:
     hold = open_with(
         hook_rule("pre_store", hook_command({"decision": "deny"}), match=["shut"]),
         hook_rule("pre_store", hook_command({"decision": "modify", "arguments": {"namespace": "shut"}})),
@@ -132,14 +130,14 @@ def test_what_a_hook_moves_elsewhere_is_for_the_hooks_of_that_place(open_with: O
         hold.store(title="Plan", content="x")
 
 
-def test_hooks_that_do_not_agree_on_a_change_refuse_it(open_with: Open) -> None:
+def test_conflicting_modifications_by_hooks_are_refused(open_with: Open) -> None:
     changes = [hook_command({"decision": "modify", "arguments": {"content": text}}) for text in ("one", "two")]
     hold = open_with(*(hook_rule("pre_store", command) for command in changes))
     with pytest.raises(HookDenied, match="changes again"):
         hold.store(title="Plan", content="x")
 
 
-def test_a_person_at_the_machine_may_say_yes_to_what_a_hook_asks(open_with: Open) -> None:
+def test_a_local_person_can_confirm_what_a_hook_asks(open_with: Open) -> None:
     hold = open_with(hook_rule("pre_delete", hook_command({"decision": "ask", "reason": "Really?"})))
     id = hold.store(title="Plan", content="x").id
     with pytest.raises(HookConfirmationRequired, match=r"Really\?"):
@@ -160,13 +158,13 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("command", FAILURES.values(), ids=FAILURES)
-def test_a_hook_that_fails_counts_as_its_rule_says(open_with: Open, command: list[str]) -> None:
+def test_a_failing_hook_follows_its_on_error_setting(open_with: Open, command: list[str]) -> None:
     with pytest.raises(HookDenied, match="The hook failed"):
         open_with(hook_rule("pre_store", command)).store(title="Plan", content="x")
     assert open_with(hook_rule("pre_store", command, on_error="allow")).store(title="Plan", content="x").id
 
 
-def test_a_hook_that_is_late_is_ended_with_all_that_it_started(open_with: Open, tmp_path: Path) -> None:
+def test_a_hook_that_times_out_is_killed_with_its_children(open_with: Open, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     command = ["/bin/sh", "-c", f"trap '' TERM; sleep 600 & echo $! > '{pid}'; wait"]
     hold = open_with(hook_rule("pre_store", command, timeout=0.3))
@@ -183,7 +181,7 @@ def look_for_ever(pid: int) -> None:
         os.sched_yield()
 
 
-def test_hooks_are_for_the_namespaces_that_they_match_also_if_only_an_id_is_given(open_with: Open) -> None:
+def test_hooks_apply_to_matching_namespaces_even_if_only_an_id_is_given(open_with: Open) -> None:
     free = open_with()
     team = free.store(title="Plan", content="x", namespace="team/web").id
     other = free.store(title="Plan", content="x", namespace="elsewhere").id
@@ -215,7 +213,7 @@ def test_hooks_are_for_the_namespaces_that_they_match_also_if_only_an_id_is_give
     assert hold.delete(id=other).deleted
 
 
-def test_an_undo_asks_the_hooks_of_what_it_does(open_with: Open, tmp_path: Path) -> None:
+def test_an_undo_runs_the_hooks_of_its_effects(open_with: Open, tmp_path: Path) -> None:
     free = open_with()
     kept, gone = (free.store(title=title, content="x", namespace="team").id for title in ("Plan", "Old plan"))
     free.delete(id=gone)
@@ -240,7 +238,7 @@ def test_an_undo_asks_the_hooks_of_what_it_does(open_with: Open, tmp_path: Path)
         free.get(id=kept)
 
 
-def test_a_hook_cannot_change_what_is_taken_back(open_with: Open) -> None:
+def test_a_hook_cannot_modify_an_undo(open_with: Open) -> None:
     hold = open_with(hook_rule("pre_delete", hook_command({"decision": "modify", "arguments": {"change": 1}})))
     kept = hold.store(title="Plan", content="x").id
     other = hold.store(title="Another plan", content="y").id
@@ -259,7 +257,7 @@ def assert_denied(hold: holdfast.Holdfast, name: str, **arguments: Any) -> None:
         hold.call(name, arguments)
 
 
-def test_a_run_of_the_curator_is_asked_about_once_if_it_is_applied(open_with: Open, tmp_path: Path) -> None:
+def test_an_applied_curator_run_calls_its_hooks_once(open_with: Open, tmp_path: Path) -> None:
     free, log = open_with(), tmp_path / "log"
     for title, text in ALIKE.items():
         free.store(title=title, content=text, namespace="team/web")
@@ -284,7 +282,7 @@ def test_a_run_of_the_curator_is_asked_about_once_if_it_is_applied(open_with: Op
     assert (after["event"], after["answer"]["run_id"]) == ("post_link", run.run_id)
 
 
-def test_taking_a_run_back_asks_the_hooks_of_what_it_does(open_with: Open) -> None:
+def test_rolling_back_a_run_calls_the_hooks_of_its_effects(open_with: Open) -> None:
     free = open_with()
     for title, text in ALIKE.items():
         free.store(title=title, content=text, namespace="team")
@@ -304,7 +302,7 @@ def test_taking_a_run_back_asks_the_hooks_of_what_it_does(open_with: Open) -> No
     assert free.get(id=made["team"]).content == "Somebody says something else by now."
 
 
-def test_nobody_is_asked_about_a_step_that_cannot_be_taken_back_any_more(open_with: Open) -> None:
+def test_a_step_that_can_no_longer_be_rolled_back_calls_no_hook(open_with: Open) -> None:
     free = open_with()
     for place in ("team", "elsewhere"):
         for title, text in ALIKE.items():
@@ -318,7 +316,7 @@ def test_nobody_is_asked_about_a_step_that_cannot_be_taken_back_any_more(open_wi
     assert [memory.namespace for memory in hold.list().memories] == ["elsewhere", "elsewhere"]
 
 
-def test_what_is_proposed_is_asked_about_by_what_it_would_do(open_with: Open, tmp_path: Path) -> None:
+def test_accepting_a_proposal_runs_the_hooks_of_its_effects(open_with: Open, tmp_path: Path) -> None:
     free, log = open_with(), tmp_path / "log"
     free.store(title="Old", content=POOL, namespace="team")
     free.store(title="New", content=POOL.replace("ten", "twelve"), namespace="team")
@@ -342,7 +340,7 @@ def test_what_is_proposed_is_asked_about_by_what_it_would_do(open_with: Open, tm
     assert told["makes"] == [{"id": labels.memory_id, "tags": labels.details["tags"]}]
 
 
-def test_who_settles_a_conflict_asks_about_what_will_stand(open_with: Open, tmp_path: Path) -> None:
+def test_resolving_a_conflict_runs_the_hooks_of_the_resulting_value(open_with: Open, tmp_path: Path) -> None:
     log, listens = tmp_path / "log", open_with(hook_rule("pre_store", hook_command("", tmp_path / "log")))
     with holdfast.open(str(tmp_path / "other.db")) as other:
         for number in range(3):
@@ -359,7 +357,7 @@ def test_who_settles_a_conflict_asks_about_what_will_stand(open_with: Open, tmp_
     assert [one["makes"][0]["content"] for one in read_log(log)] == ["It is 8080.", "It is 8080.", "It is 7070."]
 
 
-def test_who_lets_a_memory_be_gone_asks_the_hooks_of_deleting(open_with: Open, tmp_path: Path) -> None:
+def test_resolving_a_conflict_as_deleted_runs_the_delete_hooks(open_with: Open, tmp_path: Path) -> None:
     hold = open_with()
     gone, one, two = (hold.store(title=title, content="x", namespace="team").id for title in ("Old", "Plan", "Note"))
     hold.link(source_id=one, target_id=two)
@@ -385,7 +383,7 @@ def test_who_lets_a_memory_be_gone_asks_the_hooks_of_deleting(open_with: Open, t
     )
 
 
-def test_other_ways_to_a_memory_ask_the_same_hooks(open_with: Open) -> None:
+def test_other_operations_on_a_memory_run_the_same_hooks(open_with: Open) -> None:
     free = open_with()
     kept = free.store(title="Pools", content=f"{POOL} A connection pool is small.", namespace="team").id
     free.policy_set(namespace="team", require_approval_above_depth=1, self_approval=True)
@@ -422,7 +420,7 @@ def test_other_ways_to_a_memory_ask_the_same_hooks(open_with: Open) -> None:
     assert free.get(id=kept).tags == ()
 
 
-def test_no_way_of_writing_a_namespace_leads_past_its_hooks(open_with: Open) -> None:
+def test_every_write_to_a_namespace_runs_its_hooks(open_with: Open) -> None:
     hold = open_with(*(hook_rule(event, DENY, match=["caf\u00e9/**"]) for event in ("pre_store", "pre_recall")))
     assert_denied(hold, "store", title="Plan", content="x", namespace="cafe\u0301/bar")
     assert_denied(hold, "recall", context="x", namespace="cafe\u0301")
@@ -430,7 +428,7 @@ def test_no_way_of_writing_a_namespace_leads_past_its_hooks(open_with: Open) -> 
     assert_denied(hold, "build_context", message="x", namespace="elsewhere")
 
 
-def test_a_hook_after_an_operation_hears_its_answer_and_cannot_spoil_it(open_with: Open, tmp_path: Path) -> None:
+def test_a_hook_after_an_operation_receives_the_result_and_cannot_break_it(open_with: Open, tmp_path: Path) -> None:
     broken = hook_rule("post_store", ["/no/such/program"])
     hold = open_with(broken, hook_rule("post_store", hook_command({"decision": "deny"}, tmp_path / "log")))
     id = hold.store(title="Plan", content="x").id
@@ -441,7 +439,7 @@ def test_a_hook_after_an_operation_hears_its_answer_and_cannot_spoil_it(open_wit
     assert (told["operation"], told["answer"]["id"], told["event"]) == ("store", id, "post_store")
 
 
-def test_an_answer_does_not_wait_for_what_hears_of_it(open_with: Open, tmp_path: Path) -> None:
+def test_a_result_does_not_wait_for_post_hooks(open_with: Open, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "gate")
     waits = hook_rule("post_store", ["/bin/sh", "-c", f"cat '{tmp_path}/gate' > '{tmp_path}/passed'"], timeout=60)
     hold = open_with(waits)
@@ -474,7 +472,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
 
 
-def test_an_entry_point_is_a_hook_and_what_it_asks_runs_no_hooks(open_with: Open, package: None) -> None:
+def test_an_entry_point_is_a_hook_and_its_own_calls_run_no_hooks(open_with: Open, package: None) -> None:
     named = {"event": "pre_store", "on_error": "deny"}
     assert open_with({**named, "python": "shouting"}).store(title="Plan", content="x").title == "PLAN"
     nesting = open_with({**named, "python": "nesting"})
@@ -489,7 +487,7 @@ def test_an_entry_point_is_a_hook_and_what_it_asks_runs_no_hooks(open_with: Open
     given.never.set()
 
 
-def test_what_a_hook_runs_has_no_hooks_and_no_keys(
+def test_a_hook_process_has_no_hooks_and_no_keys(
     open_with: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOLDFAST_API_KEY", "hunter2")
@@ -502,7 +500,7 @@ def test_what_a_hook_runs_has_no_hooks_and_no_keys(
     assert open_with(hook_rule("pre_store", hook_command({"decision": "deny"}))).ctx.interceptors == ()
 
 
-def test_what_hooks_would_say_is_shown_without_doing_anything(open_with: Open) -> None:
+def test_testing_hooks_shows_their_decisions_and_changes_nothing(open_with: Open) -> None:
     hold = open_with(
         hook_rule("pre_store", hook_command({"decision": "modify", "arguments": {"tags": ["seen"]}}), name="tags"),
         hook_rule("pre_store", ["/no/such/program"], name="broken", on_error="allow"),
@@ -533,12 +531,12 @@ def test_what_hooks_would_say_is_shown_without_doing_anything(open_with: Open) -
         {"event": "pre_store", "command": ["x"], "on_error": "deny", "shell": True},
     ],
 )
-def test_a_hook_that_cannot_be_followed_is_refused_at_the_start(open_with: Open, wrong: dict[str, Any]) -> None:
+def test_an_invalid_hook_is_refused_at_startup(open_with: Open, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidSetting):
         open_with(wrong)
 
 
-def test_many_threads_are_asked_and_told_at_once(open_with: Open, tmp_path: Path) -> None:
+def test_hooks_run_concurrently_from_many_threads(open_with: Open, tmp_path: Path) -> None:
     hold = open_with(
         hook_rule("pre_store", hook_command("")), hook_rule("post_store", hook_command("", tmp_path / "log"))
     )

@@ -24,7 +24,7 @@ def problems(found: list[Any]) -> list[tuple[str, str, bool]]:
     return [(one.where, one.what, one.rejected) for one in found if isinstance(one, Problem)]
 
 
-def test_chatgpt_gives_the_branch_that_is_shown_in_its_order(tmp_path: Path) -> None:
+def test_chatgpt_yields_the_visible_branch_in_order(tmp_path: Path) -> None:
     conversation = exports.rome()
     conversation["mapping"]["m-1"]["children"].insert(0, "m-0")
     conversation["mapping"]["m-0"] = {
@@ -51,7 +51,7 @@ def test_chatgpt_gives_the_branch_that_is_shown_in_its_order(tmp_path: Path) -> 
     )
 
 
-def test_chatgpt_parts_that_are_no_text_are_named_and_what_programs_did_is_told_apart(tmp_path: Path) -> None:
+def test_chatgpt_attachments_are_named_and_tool_output_is_separated(tmp_path: Path) -> None:
     image = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://f-1", "width": 3}
     spoken = {"content_type": "audio_transcription", "text": "Hello there."}
     code = exports.chatgpt_message("m-3", "assistant", "x", recipient="python")
@@ -76,7 +76,7 @@ def test_chatgpt_parts_that_are_no_text_are_named_and_what_programs_did_is_told_
     assert turns(found, "system") == [("system", "You are helpful."), ("user", "x")]
 
 
-def test_a_bad_conversation_is_told_by_its_place_and_the_next_is_read(tmp_path: Path) -> None:
+def test_an_invalid_conversation_is_reported_by_its_position_and_the_next_is_read(tmp_path: Path) -> None:
     path = tmp_path / "conversations.json"
     path.write_text('[{"mapping": {}}, 7, {"mapping": {"a":}, ' + json.dumps(exports.rome()) + "]")
     found = records(path, "chatgpt")
@@ -91,7 +91,7 @@ def test_a_bad_conversation_is_told_by_its_place_and_the_next_is_read(tmp_path: 
     ]
 
 
-def test_claude_gives_texts_apart_from_thoughts_and_tools_and_names_what_was_attached(tmp_path: Path) -> None:
+def test_claude_yields_texts_without_thoughts_or_tools_and_names_attachments(tmp_path: Path) -> None:
     path = tmp_path / "conversations.json"
     path.write_text(json.dumps([exports.claude_conversation()]))
     found = records(path)
@@ -120,9 +120,7 @@ def test_claude_exports_are_read_in_all_their_forms(form: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("form", ["arrays", "files"])
-def test_a_claude_export_gives_what_claude_remembers_and_projects_with_their_documents(
-    form: str, tmp_path: Path
-) -> None:
+def test_a_claude_export_yields_its_memories_and_projects_with_documents(form: str, tmp_path: Path) -> None:
     memory, project = exports.claude_memory(), exports.claude_project()
     starter = exports.claude_project(uuid="p-2", is_starter_project=True)
     files = {"conversations.json": json.dumps([exports.claude_conversation()]), "users.json": '[{"uuid": "acc-1"}]'}
@@ -146,7 +144,7 @@ def test_a_claude_export_gives_what_claude_remembers_and_projects_with_their_doc
     assert Omission(kind="starter projects") in found
 
 
-def test_claude_code_gives_what_was_said_and_never_what_our_own_tools_answered(tmp_path: Path) -> None:
+def test_claude_code_yields_messages_without_results_of_our_own_tools(tmp_path: Path) -> None:
     found = records(exports.claude_code(tmp_path / "s-1.jsonl"))
     said = [("user", "Mend the tests."), ("assistant", "I look first."), ("assistant", "They are green.")]
     assert turns(found) == said
@@ -160,19 +158,19 @@ def test_claude_code_gives_what_was_said_and_never_what_our_own_tools_answered(t
     assert last.metadata["line"] == "s-1.jsonl:11"
 
 
-def test_what_a_host_puts_into_a_message_is_no_part_of_what_was_said(tmp_path: Path) -> None:
+def test_text_inserted_by_the_host_is_not_part_of_a_message(tmp_path: Path) -> None:
     text = "<system-reminder>Be brief.</system-reminder>\nMend it."
     path = exports.write_lines(tmp_path / "s.jsonl", exports.code_entry("user", "x-1", text))
     assert turns(records(path)) == [("user", "Mend it.")]
 
 
-def test_an_error_that_a_host_shows_was_said_by_nobody(tmp_path: Path) -> None:
+def test_an_error_shown_by_the_host_has_no_speaker(tmp_path: Path) -> None:
     error = exports.code_entry("assistant", "x-1", "API Error: 529 overloaded", isApiErrorMessage=True)
     found = records(exports.write_lines(tmp_path / "s.jsonl", error))
     assert (turns(found), turns(found, "system")) == ([], [("assistant", "API Error: 529 overloaded")])
 
 
-def test_codex_gives_what_was_said_and_not_what_was_set_up(tmp_path: Path) -> None:
+def test_codex_yields_messages_without_setup_text(tmp_path: Path) -> None:
     found = records(exports.codex(tmp_path / "rollout-1.jsonl"))
     assert turns(found) == [("user", "What is two and two?"), ("assistant", "Four.")]
     assert turns(found, "thinking") == [("assistant", "Easy.")]
@@ -181,7 +179,7 @@ def test_codex_gives_what_was_said_and_not_what_was_set_up(tmp_path: Path) -> No
     assert (last.thread, last.name, last.uri, last.place) == ("0199-abc", "Codex in shop", "uri:codex:0199-abc#5", 5)
 
 
-def test_codex_transcripts_of_its_first_form_are_read(tmp_path: Path) -> None:
+def test_codex_transcripts_of_the_first_format_are_read(tmp_path: Path) -> None:
     path = exports.write_lines(
         tmp_path / "rollout-x.jsonl",
         {"id": "old-1", "timestamp": "2025-05-01T00:00:00Z", "instructions": None},
@@ -191,7 +189,7 @@ def test_codex_transcripts_of_its_first_form_are_read(tmp_path: Path) -> None:
     assert turns(records(path)) == [("user", "Hello.")]
 
 
-def test_slack_gives_names_threads_and_programs(tmp_path: Path) -> None:
+def test_slack_yields_names_threads_and_bots(tmp_path: Path) -> None:
     found = records(exports.slack(tmp_path / "export"))
     assert turns(found)[1:] == [
         ("Anna", "Lunch at noon & soup?"),
@@ -209,7 +207,7 @@ def test_slack_gives_names_threads_and_programs(tmp_path: Path) -> None:
     ]
 
 
-def test_slack_mentions_are_names_and_links_are_written_out(tmp_path: Path) -> None:
+def test_slack_mentions_become_names_and_links_are_expanded(tmp_path: Path) -> None:
     assert turns(records(exports.slack(tmp_path / "export")))[0] == (
         "Anna",
         "@Ben B. see the menu (https://soup.example/menu) or https://soup.example, @here in #general: "
@@ -217,7 +215,7 @@ def test_slack_mentions_are_names_and_links_are_written_out(tmp_path: Path) -> N
     )
 
 
-def test_what_the_slack_export_itself_says_is_kept_beside_what_was_made_of_it(tmp_path: Path) -> None:
+def test_the_original_slack_text_is_stored_beside_the_converted_one(tmp_path: Path) -> None:
     found = [one for one in records(exports.slack(tmp_path / "export")) if isinstance(one, Turn)]
     originals = {one.content: one.metadata.get("original") for one in found}
     assert originals["Lunch at noon & soup?"] == "Lunch at noon &amp; soup?"
@@ -228,7 +226,7 @@ def test_what_the_slack_export_itself_says_is_kept_beside_what_was_made_of_it(tm
     assert (long.content, long.metadata) == ("&" * 10_000, {})
 
 
-def test_a_slack_message_that_is_all_blocks_says_what_they_say(tmp_path: Path) -> None:
+def test_a_slack_message_made_of_blocks_contains_their_text(tmp_path: Path) -> None:
     line = [
         {"type": "text", "text": "Ask "},
         {"type": "user", "user_id": "U1"},
@@ -255,7 +253,7 @@ def test_slack_is_read_from_its_zip(tmp_path: Path) -> None:
     assert turns(records(exports.write_zip(tmp_path / "slack.zip", files))) == turns(records(folder))
 
 
-def test_mem0_gives_statements_and_relations(tmp_path: Path) -> None:
+def test_mem0_yields_statements_and_relations(tmp_path: Path) -> None:
     found = records(exports.mem0(tmp_path / "m.json"))
     statement = next(one for one in found if isinstance(one, Note))
     assert (statement.content, statement.kind, statement.tags) == ("Anna likes morning meetings.", "fact", ("work",))
@@ -263,7 +261,7 @@ def test_mem0_gives_statements_and_relations(tmp_path: Path) -> None:
     assert [one.content for one in found if isinstance(one, Note) and one.kind == "relation"] == ["anna works_at acme"]
 
 
-def test_a_graph_gives_entities_with_what_was_observed_and_links_last(tmp_path: Path) -> None:
+def test_a_graph_yields_entities_with_observations_and_links_last(tmp_path: Path) -> None:
     found = records(exports.graph(tmp_path / "memory.jsonl"))
     assert [(one.title, one.kind, one.content, one.tags) for one in found if isinstance(one, Note)] == [
         ("Anna", "entity", "Plays the cello.\nLives in Bern.", ("person",)),
@@ -273,7 +271,7 @@ def test_a_graph_gives_entities_with_what_was_observed_and_links_last(tmp_path: 
     assert [type(one) for one in found[-3:]] == [NoteLink, NoteLink, NoteLink]
 
 
-def test_a_graph_that_was_given_out_whole_is_the_same_graph(tmp_path: Path) -> None:
+def test_a_graph_exported_as_a_whole_is_the_same_graph(tmp_path: Path) -> None:
     lined = exports.graph(tmp_path / "memory.jsonl")
     entries = [json.loads(entry) for entry in lined.read_text().splitlines()]
     whole = {
@@ -288,7 +286,7 @@ def test_a_graph_that_was_given_out_whole_is_the_same_graph(tmp_path: Path) -> N
     assert len([one for one in records(path) if isinstance(one, NoteLink)]) == 3
 
 
-def test_a_folder_of_notes_gives_whole_texts_with_tags_and_links(tmp_path: Path) -> None:
+def test_a_folder_of_notes_yields_whole_texts_with_tags_and_links(tmp_path: Path) -> None:
     found = records(exports.vault(tmp_path / "vault"))
     notes = {one.title: one for one in found if isinstance(one, Note)}
     assert sorted(notes) == ["Bread", "Soup", "plain"]
@@ -302,7 +300,7 @@ def test_a_folder_of_notes_gives_whole_texts_with_tags_and_links(tmp_path: Path)
     assert problems(found) == [("Bread.md", "links to 'Nowhere', which does not exist", False)]
 
 
-def test_a_picture_that_a_note_shows_is_no_link_to_a_note(tmp_path: Path) -> None:
+def test_an_embedded_picture_is_not_a_link_to_a_note(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("![[plan.png|300]] ![[b]] ![[b.md]] [[v1.2]]")
     (tmp_path / "b.md").write_text("B.")
     found = records(tmp_path)
@@ -310,7 +308,7 @@ def test_a_picture_that_a_note_shows_is_no_link_to_a_note(tmp_path: Path) -> Non
     assert problems(found) == [("a.md", "links to 'v1.2', which does not exist", False)]
 
 
-def test_mail_is_decoded_with_what_it_quotes_and_what_was_attached_is_named(tmp_path: Path) -> None:
+def test_mail_is_decoded_with_quotations_and_attachments_are_named(tmp_path: Path) -> None:
     found = records(exports.mbox(tmp_path / "mail"))
     assert turns(found) == [
         ("Anna Example", "Shall we meet at the café?\nFrom now on always there.\n\n"),
@@ -321,7 +319,7 @@ def test_mail_is_decoded_with_what_it_quotes_and_what_was_attached_is_named(tmp_
     assert (second.name, second.thread, second.metadata["files"]) == ("Café", "one@example.org", ["map.pdf"])
 
 
-def test_a_store_of_ai_memory_gives_rows_of_an_envelope_and_is_not_written(tmp_path: Path) -> None:
+def test_an_ai_memory_store_yields_envelope_rows_and_is_not_written(tmp_path: Path) -> None:
     path = exports.ai_memory(tmp_path / "ai-memory.db")
     before = path.read_bytes()
     path.chmod(0o400)
@@ -348,7 +346,7 @@ def test_a_store_of_ai_memory_gives_rows_of_an_envelope_and_is_not_written(tmp_p
         ("text", "Just words."),
     ],
 )
-def test_a_format_is_told_by_content_whatever_the_name_is(form: str, content: str, tmp_path: Path) -> None:
+def test_a_format_is_detected_by_content_whatever_the_file_name(form: str, content: str, tmp_path: Path) -> None:
     path = tmp_path / "conversations.slack.md.zip"
     path.write_text(content)
     with sources.open_source(path) as place:
@@ -356,7 +354,7 @@ def test_a_format_is_told_by_content_whatever_the_name_is(form: str, content: st
 
 
 @pytest.mark.parametrize("content", [b"\x00\x01\x02", b'{"a": 1}', b"[]", b"[1, 2]", b""])
-def test_what_is_of_no_format_is_refused_and_the_formats_are_named(content: bytes, tmp_path: Path) -> None:
+def test_an_unknown_format_is_refused_and_the_formats_are_listed(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "what"
     path.write_bytes(content)
     with pytest.raises(Invalid, match="The formats are chatgpt, claude, claude-code, codex, slack"):
@@ -374,7 +372,7 @@ def test_what_is_of_no_format_is_refused_and_the_formats_are_named(content: byte
     ],
     ids=["packed", "pdf", "utf-16", "page", "empty"],
 )
-def test_what_is_often_given_by_mistake_is_told_with_what_to_do(content: bytes, told: str, tmp_path: Path) -> None:
+def test_commonly_mistaken_files_are_reported_with_advice(content: bytes, told: str, tmp_path: Path) -> None:
     path = tmp_path / "what"
     path.write_bytes(content)
     with pytest.raises(Invalid, match=told):
@@ -389,14 +387,14 @@ def test_files_of_several_formats_are_refused_until_one_is_named(tmp_path: Path)
     assert len(turns(records(tmp_path, "mbox"))) == 2
 
 
-def test_texts_that_lie_beside_conversations_are_passed_over(tmp_path: Path) -> None:
+def test_texts_beside_conversations_are_skipped(tmp_path: Path) -> None:
     exports.claude_code(tmp_path / "s-1.jsonl")
     (tmp_path / "tool-result.txt").write_text("long output")
     (tmp_path / "notes.md").write_text("# Attached")
     assert len(turns(records(tmp_path))) == 3
 
 
-def test_a_format_is_told_by_a_first_line_however_long_it_is(tmp_path: Path) -> None:
+def test_a_format_is_detected_by_a_first_line_of_any_length(tmp_path: Path) -> None:
     meta = {"id": "long-1", "cwd": "/x", "instructions": "word " * 50_000}
     path = exports.write_lines(
         tmp_path / "rollout.jsonl", {"type": "session_meta", "payload": meta}, exports.codex_message("user", "Hello.")
@@ -404,12 +402,12 @@ def test_a_format_is_told_by_a_first_line_however_long_it_is(tmp_path: Path) -> 
     assert turns(records(path)) == [("user", "Hello.")]
 
 
-def test_there_is_nothing_where_nothing_is(tmp_path: Path) -> None:
+def test_an_empty_source_yields_nothing(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         records(tmp_path / "nowhere")
 
 
-def test_links_are_not_followed_out_of_a_folder(tmp_path: Path) -> None:
+def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret.md").write_text("secret")
     folder = tmp_path / "notes"
     folder.mkdir()
@@ -422,9 +420,7 @@ def test_links_are_not_followed_out_of_a_folder(tmp_path: Path) -> None:
     assert problems(found) == [("b.md", "link, not followed", False), ("c", "link, not followed", False)]
 
 
-def test_a_folder_that_is_too_deep_and_a_file_that_went_away_are_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_too_deep_folder_and_a_vanished_file_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "MAX_DEPTH", 1)
     (tmp_path / "a" / "b").mkdir(parents=True)
     for name in ("1.md", "2.md", "3.md", "a/b/deep.md"):
@@ -437,7 +433,7 @@ def test_a_folder_that_is_too_deep_and_a_file_that_went_away_are_told(
     assert [where for where, _, rejected in problems(found) if rejected] == ["a/b/", "2.md"]
 
 
-def test_a_zip_that_leads_out_of_itself_is_not_followed(tmp_path: Path) -> None:
+def test_a_zip_entry_outside_the_archive_is_not_followed(tmp_path: Path) -> None:
     path = tmp_path / "export.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("conversations.json", json.dumps([exports.rome()]))
@@ -457,7 +453,7 @@ def test_a_zip_that_leads_out_of_itself_is_not_followed(tmp_path: Path) -> None:
     ]
 
 
-def test_a_zip_that_would_burst_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_zip_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "LARGE_FILE_BYTES", 1 << 16)
     path = exports.write_zip(tmp_path / "bomb.zip", {"a.json": b"[" + b" " * (1 << 20), "b.txt": "b"})
     found = records(path)
@@ -468,7 +464,7 @@ def test_a_zip_that_would_burst_is_not_unpacked(tmp_path: Path, monkeypatch: pyt
         records(path)
 
 
-def test_a_zip_with_a_broken_file_gives_the_others(tmp_path: Path) -> None:
+def test_a_zip_with_a_broken_file_yields_the_others(tmp_path: Path) -> None:
     path = tmp_path / "export.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(
@@ -491,7 +487,7 @@ def test_a_zip_with_a_broken_file_gives_the_others(tmp_path: Path) -> None:
         (b"\xef\xbb\xbfcaf\xc3\xa9", None),
     ],
 )
-def test_a_text_in_another_encoding_is_read_if_it_says_so_and_told_if_not(
+def test_a_declared_encoding_is_decoded_and_an_undeclared_one_is_reported(
     data: bytes, told: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "x.txt").write_bytes(data)
@@ -576,7 +572,7 @@ MISFITS: dict[str, tuple[Any, list[str]]] = {
 
 
 @pytest.mark.parametrize("form", MISFITS)
-def test_what_is_of_a_wrong_type_is_told_by_its_place_and_the_rest_is_read(form: Any, tmp_path: Path) -> None:
+def test_a_value_of_a_wrong_type_is_reported_by_position_and_the_rest_is_read(form: Any, tmp_path: Path) -> None:
     content, places = MISFITS[form]
     path = tmp_path / "f"
     if form in ("claude-code", "codex"):
@@ -588,14 +584,14 @@ def test_what_is_of_a_wrong_type_is_told_by_its_place_and_the_rest_is_read(form:
     assert any(isinstance(one, Turn | Note) for one in found)
 
 
-def test_a_bare_list_of_statements_is_read_with_what_in_it_is_none(tmp_path: Path) -> None:
+def test_a_bare_list_of_statements_is_read_with_invalid_ones_reported(tmp_path: Path) -> None:
     (tmp_path / "f").write_text('["str", {"id": "1", "memory": "Tea."}, null]')
     first, statement, last = records(tmp_path / "f", "mem0")
     assert isinstance(statement, Note)
     assert [where for where, _, _ in problems([first, last])] == ["f byte 1", "f byte 39"]
 
 
-def test_what_is_of_a_wrong_type_in_slack_is_no_empty_message(tmp_path: Path) -> None:
+def test_a_slack_value_of_a_wrong_type_is_not_an_empty_message(tmp_path: Path) -> None:
     days = [{"user": "U9", "text": 5, "ts": "x"}, {"text": "Hi.", "ts": 7}, {"text": "", "ts": "1704100001.0"}, "odd"]
     files = {"users.json": [3], "channels.json": {"a": 1}, "ci/2024-01-01.json": [*days, {"text": "So.", "ts": "2"}]}
     found = records(exports.write_zip(tmp_path / "s.zip", {name: json.dumps(one) for name, one in files.items()}))

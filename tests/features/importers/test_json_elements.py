@@ -33,7 +33,7 @@ class Slow(io.BytesIO):
 
 @settings(max_examples=60)
 @given(st.lists(VALUES, max_size=5), st.integers(1, 40), st.sampled_from([None, 1]), st.booleans())
-def test_every_element_of_an_array_is_found_wherever_a_read_ends(
+def test_every_array_element_is_found_wherever_a_read_ends(
     document: list[Any], step: int, indent: int | None, plain: bool
 ) -> None:
     text = json.dumps(document, indent=indent, ensure_ascii=plain).encode()
@@ -42,7 +42,7 @@ def test_every_element_of_an_array_is_found_wherever_a_read_ends(
     assert all(text[one.at :].startswith(one.data) for one in found if isinstance(one, Element))
 
 
-def test_members_of_an_object_are_told_by_name_and_the_elements_of_their_arrays_one_by_one() -> None:
+def test_object_members_are_reported_by_name_with_array_elements_one_by_one() -> None:
     text = b'\xef\xbb\xbf {"a": [1, {"b": 2}], "c": "d", "e": {}, "f": []}'
     assert [(one.name, one.data) for one in read_elements(io.BytesIO(text)) if isinstance(one, Element)] == [
         ("a", b"1"),
@@ -52,14 +52,14 @@ def test_members_of_an_object_are_told_by_name_and_the_elements_of_their_arrays_
     ]
 
 
-def test_a_file_that_is_cut_gives_what_is_whole_and_tells_where_it_ends() -> None:
+def test_a_truncated_file_yields_its_complete_elements_and_the_position_of_its_end() -> None:
     assert list(read_elements(io.BytesIO(b'[{"a": 1}, {"b": "x'))) == [
         Element(None, 1, b'{"a": 1}'),
         Fault(19, "the file ends within the value that starts at byte 11"),
     ]
 
 
-def test_an_element_that_is_too_large_is_told_and_the_next_one_found() -> None:
+def test_a_too_large_element_is_reported_and_the_next_one_found() -> None:
     text = b'[1, "' + b"x" * 5000 + b'", 2]'
     assert list(read_elements(Slow(text, 100), max_bytes=1000)) == [
         Element(None, 1, b"1"),
@@ -68,7 +68,7 @@ def test_an_element_that_is_too_large_is_told_and_the_next_one_found() -> None:
     ]
 
 
-def test_a_depth_of_a_hundred_thousand_is_told_and_the_next_element_found() -> None:
+def test_a_depth_of_a_hundred_thousand_is_reported_and_the_next_element_found() -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
     assert list(read_elements(io.BytesIO(b"[" + deep + b",7]"))) == [
         Fault(1, "nested 100000 levels deep; the maximum is 500"),
@@ -78,7 +78,7 @@ def test_a_depth_of_a_hundred_thousand_is_told_and_the_next_element_found() -> N
         decode_json(deep)
 
 
-def test_signs_that_do_not_belong_are_told_and_passed_over() -> None:
+def test_unexpected_characters_are_reported_and_skipped() -> None:
     assert list(read_elements(io.BytesIO(b"[1 2 } 3]"))) == [
         Element(None, 1, b"1"),
         Element(None, 3, b"2"),
@@ -92,13 +92,13 @@ def test_signs_that_do_not_belong_are_told_and_passed_over() -> None:
     assert list(read_elements(io.BytesIO(b"hello"))) == [Fault(0, "neither a JSON array nor an object")]
 
 
-def test_what_other_programs_write_as_json_is_read() -> None:
+def test_nonstandard_json_of_other_programs_is_read() -> None:
     assert decode_json(b'["\\ud800", 1]') == ["\ud800", 1]
     with pytest.raises(Invalid, match="invalid JSON"):
         decode_json(b'{"a":')
 
 
-def test_a_line_that_is_too_long_is_told_without_being_held() -> None:
+def test_a_too_long_line_is_reported_without_being_loaded() -> None:
     held = []
 
     class CountingBytes(io.BytesIO):
@@ -115,7 +115,7 @@ def test_a_line_that_is_too_long_is_told_without_being_held() -> None:
     assert -1 not in held
 
 
-def test_no_more_than_one_element_is_held_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_most_one_element_is_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_elements, "CHUNK", 1 << 12)
     asked: list[int] = []
 

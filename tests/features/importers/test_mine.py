@@ -31,7 +31,7 @@ def count_outcomes(answer: Any) -> dict[str, int]:
     return {name: number for name in names if (number := getattr(answer, name))}
 
 
-def test_a_conversation_is_kept_turn_by_turn_with_who_said_it_when_and_where(hold: Any, tmp_path: Path) -> None:
+def test_a_conversation_is_stored_turn_by_turn_with_speaker_time_and_source(hold: Any, tmp_path: Path) -> None:
     answer = hold.mine(str(exports.chatgpt(tmp_path / "conversations.json")), namespace="chats")
     assert count_outcomes(answer) == {"imported": 3}
     assert (answer.format, answer.total_conversations, answer.kinds) == ("chatgpt", 1, {"conversation": 3})
@@ -53,7 +53,7 @@ def test_a_conversation_is_kept_turn_by_turn_with_who_said_it_when_and_where(hol
     assert hold.recall("night train").memories[0].id == turns[1].id
 
 
-def test_a_second_run_stores_nothing_and_a_grown_export_only_what_is_new(hold: Any, tmp_path: Path) -> None:
+def test_a_second_import_stores_nothing_and_a_grown_export_only_its_new_turns(hold: Any, tmp_path: Path) -> None:
     path = exports.chatgpt(tmp_path / "conversations.json")
     hold.mine(str(path))
     assert count_outcomes(hold.mine(str(path))) == {"unchanged": 3}
@@ -67,9 +67,7 @@ def test_a_second_run_stores_nothing_and_a_grown_export_only_what_is_new(hold: A
     assert hold.events(limit=1000).count == changes
 
 
-def test_what_was_changed_at_its_source_is_changed_here_and_its_history_has_the_words_before(
-    hold: Any, tmp_path: Path
-) -> None:
+def test_a_change_at_the_source_is_imported_and_history_has_the_former_text(hold: Any, tmp_path: Path) -> None:
     path = exports.chatgpt(tmp_path / "conversations.json")
     hold.mine(str(path))
     assert count_outcomes(hold.mine(str(exports.chatgpt(path, exports.rome("Fly."))))) == {"updated": 1, "unchanged": 2}
@@ -82,7 +80,7 @@ def test_what_was_changed_at_its_source_is_changed_here_and_its_history_has_the_
 
 
 @pytest.mark.parametrize("how", ["deleted", "archived", "purged", "rewritten", "renamed"])
-def test_what_was_done_to_a_memory_here_is_not_undone_by_another_run(how: str, hold: Any, tmp_path: Path) -> None:
+def test_local_changes_to_a_memory_survive_another_import(how: str, hold: Any, tmp_path: Path) -> None:
     path = exports.chatgpt(tmp_path / "conversations.json")
     hold.mine(str(path))
     id = hold.recall("night train").memories[0].id
@@ -106,7 +104,7 @@ def test_what_was_done_to_a_memory_here_is_not_undone_by_another_run(how: str, h
     assert list_turns(hold) == kept
 
 
-def test_a_dry_run_tells_the_same_and_writes_nothing(hold: Any, tmp_path: Path) -> None:
+def test_a_dry_run_reports_the_same_and_writes_nothing(hold: Any, tmp_path: Path) -> None:
     path = exports.chatgpt(tmp_path / "conversations.json")
     before = hold.events(limit=1000).count
     planned = hold.mine(str(path), dry_run=True)
@@ -122,7 +120,7 @@ def test_a_dry_run_tells_the_same_and_writes_nothing(hold: Any, tmp_path: Path) 
     }
 
 
-def test_every_format_is_kept_once(hold: Any, tmp_path: Path) -> None:
+def test_every_format_is_imported_once(hold: Any, tmp_path: Path) -> None:
     claude = tmp_path / "claude.json"
     claude.write_text(json.dumps([exports.claude_conversation(), exports.claude_memory(), exports.claude_project()]))
     made = {
@@ -156,7 +154,7 @@ def test_every_format_is_kept_once(hold: Any, tmp_path: Path) -> None:
     assert hold.verify().intact
 
 
-def test_what_a_slack_export_says_itself_follows_its_edits(hold: Any, tmp_path: Path) -> None:
+def test_edits_in_a_slack_export_are_imported(hold: Any, tmp_path: Path) -> None:
     path = exports.slack(tmp_path / "slack")
     day = path / "general" / "2024-01-01.json"
     for text, content, original in (
@@ -172,7 +170,7 @@ def test_what_a_slack_export_says_itself_follows_its_edits(hold: Any, tmp_path: 
         assert (memory.content, memory.metadata.get("original")) == (content, original)
 
 
-def test_a_store_of_ai_memory_brings_names_and_standards_along(hold: Any, tmp_path: Path) -> None:
+def test_an_ai_memory_store_is_imported_with_names_and_standards(hold: Any, tmp_path: Path) -> None:
     answer = hold.mine(str(exports.ai_memory(tmp_path / "ai.db")))
     assert [(one.where, one.what) for one in answer.problems] == [("ai.db memories row 3", "tags: invalid JSON")]
     assert hold.namespace_get_standard("shop").standard_id == "a-1"
@@ -180,12 +178,12 @@ def test_a_store_of_ai_memory_brings_names_and_standards_along(hold: Any, tmp_pa
     assert hold.get("a-1").access_count == 2
 
 
-def test_a_dry_run_of_a_store_tells_of_its_links_too(hold: Any, tmp_path: Path) -> None:
+def test_a_dry_run_of_a_store_reports_its_links(hold: Any, tmp_path: Path) -> None:
     planned = hold.mine(str(exports.ai_memory(tmp_path / "ai.db")), dry_run=True)
     assert (planned.imported, planned.links, planned.rejected, hold.list().count) == (2, 1, 1, 0)
 
 
-def test_an_older_export_changes_nothing_back(hold: Any, tmp_path: Path) -> None:
+def test_an_older_export_reverts_nothing(hold: Any, tmp_path: Path) -> None:
     path = tmp_path / "conversations.json"
     first, second = (
         exports.rome() | {"update_time": 1_700_000_200},
@@ -200,7 +198,7 @@ def test_an_older_export_changes_nothing_back(hold: Any, tmp_path: Path) -> None
     assert hold.recall("fly").memories[0].content == "Fly."
 
 
-def test_what_goes_back_to_an_earlier_text_is_told(hold: Any, tmp_path: Path) -> None:
+def test_a_reversion_to_an_earlier_text_is_reported(hold: Any, tmp_path: Path) -> None:
     path = tmp_path / "conversations.json"
     for conversation in (exports.rome(), exports.rome("Fly.")):
         assert not hold.mine(str(exports.chatgpt(path, conversation))).problems
@@ -210,7 +208,7 @@ def test_what_goes_back_to_an_earlier_text_is_told(hold: Any, tmp_path: Path) ->
         assert answer.problems[0].what.startswith("1 reverted to an earlier text")
 
 
-def test_an_entity_of_a_graph_is_found_by_its_name_and_linked_to_others(hold: Any, tmp_path: Path) -> None:
+def test_an_entity_of_a_graph_is_found_by_name_and_linked_to_others(hold: Any, tmp_path: Path) -> None:
     hold.mine(str(exports.graph(tmp_path / "memory.jsonl")), namespace="people")
     anna = hold.entity_get_by_alias("anna")
     assert anna.canonical_name == "Anna"
@@ -218,7 +216,7 @@ def test_an_entity_of_a_graph_is_found_by_its_name_and_linked_to_others(hold: An
     assert hold.entity_get_by_alias("quartet").entity_id in linked
 
 
-def test_a_relation_to_nothing_is_told_and_the_rest_is_kept(hold: Any, tmp_path: Path) -> None:
+def test_a_dangling_relation_is_reported_and_the_rest_is_stored(hold: Any, tmp_path: Path) -> None:
     path = exports.write_lines(
         tmp_path / "g.jsonl",
         {"type": "entity", "name": "Anna", "entityType": "person", "observations": ["x"]},
@@ -232,7 +230,7 @@ def test_a_relation_to_nothing_is_told_and_the_rest_is_kept(hold: Any, tmp_path:
     assert answer.problems[1].what == "no link to 'Nobody': not found"
 
 
-def test_an_observation_that_is_no_text_is_told_by_its_place(hold: Any, tmp_path: Path) -> None:
+def test_an_observation_without_text_is_reported_by_position(hold: Any, tmp_path: Path) -> None:
     path = exports.write_lines(
         tmp_path / "g.jsonl",
         {"type": "entity", "name": "Anna", "entityType": "person", "observations": "Plays the viola."},
@@ -249,7 +247,7 @@ def test_an_observation_that_is_no_text_is_told_by_its_place(hold: Any, tmp_path
     assert kept == {"Anna": "Plays the viola.", "Ben": "Sings.", "Cleo": "Cleo"}
 
 
-def test_what_programs_did_is_kept_if_it_is_asked_for_but_never_what_was_recalled(hold: Any, tmp_path: Path) -> None:
+def test_tool_output_is_stored_on_request_but_never_recalled_text(hold: Any, tmp_path: Path) -> None:
     path = exports.claude_code(tmp_path / "s-1.jsonl")
     plain = hold.mine(str(path))
     assert plain.left_out == {"recalled": 2, "sidechains": 1, "system": 4, "thinking": 1, "tools": 2}
@@ -259,7 +257,7 @@ def test_what_programs_did_is_kept_if_it_is_asked_for_but_never_what_was_recalle
     assert not hold.search("Recalled words").results
 
 
-def test_text_that_was_pasted_from_this_memory_is_not_kept_as_something_new(hold: Any, tmp_path: Path) -> None:
+def test_text_pasted_from_this_store_is_not_stored_as_new(hold: Any, tmp_path: Path) -> None:
     hold.store(title="Deploy day", content="We deploy on Tuesdays.")
     block = hold.context("when do we deploy?").text
     assert "Tuesdays" in block
@@ -273,7 +271,7 @@ def test_text_that_was_pasted_from_this_memory_is_not_kept_as_something_new(hold
     assert list_turns(hold) == [("user", "So, when?")]
 
 
-def test_one_that_is_refused_is_named_and_the_others_go_in(hold: Any, tmp_path: Path) -> None:
+def test_a_refused_item_is_named_and_the_others_are_stored(hold: Any, tmp_path: Path) -> None:
     conversation = exports.chatgpt_conversation(
         "c-1",
         "Bad words",
@@ -294,7 +292,7 @@ def test_one_that_is_refused_is_named_and_the_others_go_in(hold: Any, tmp_path: 
     assert [content for content, at in times.items() if at is not UNSET] == ["Good."]
 
 
-def test_a_turn_that_is_too_long_is_kept_in_parts_that_shrink_with_it(hold: Any, tmp_path: Path) -> None:
+def test_a_too_long_turn_is_stored_in_parts_that_shrink_with_it(hold: Any, tmp_path: Path) -> None:
     long = "\n\n".join(f"Paragraph {number} " + "word " * 200 for number in range(150))
     path = exports.chatgpt(tmp_path / "c.json", exports.rome(long))
     assert count_outcomes(hold.mine(str(path))) == {"imported": 5}
@@ -311,7 +309,7 @@ def test_a_turn_that_is_too_long_is_kept_in_parts_that_shrink_with_it(hold: Any,
 
 
 @pytest.mark.parametrize("rule", ["flag", "redact", "refuse"])
-def test_secrets_in_what_is_mined_go_by_the_policy_of_the_namespace(rule: str, hold: Any, tmp_path: Path) -> None:
+def test_secrets_in_imported_text_follow_the_namespace_policy(rule: str, hold: Any, tmp_path: Path) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     hold.policy_set(namespace="chats", secrets=rule)
     path = exports.chatgpt(tmp_path / "c.json", exports.rome(f"Use {secret} for it."))
@@ -324,24 +322,24 @@ def test_secrets_in_what_is_mined_go_by_the_policy_of_the_namespace(rule: str, h
     assert hold.mine(str(path), namespace="chats").imported == 0
 
 
-def test_conversations_with_too_few_messages_are_left_out_and_counted(hold: Any, tmp_path: Path) -> None:
+def test_conversations_with_too_few_messages_are_skipped_and_counted(hold: Any, tmp_path: Path) -> None:
     short = exports.chatgpt_conversation("c-2", "Short", exports.chatgpt_message("m-9", "user", "Hello?"))
     answer = hold.mine(str(exports.chatgpt(tmp_path / "c.json", short, exports.rome())), min_messages=2)
     assert (answer.imported, answer.skipped, answer.total_conversations) == (3, 1, 2)
 
 
-def test_the_same_export_in_two_namespaces_is_kept_in_both(hold: Any, tmp_path: Path) -> None:
+def test_one_export_imported_into_two_namespaces_is_stored_in_both(hold: Any, tmp_path: Path) -> None:
     path = str(exports.chatgpt(tmp_path / "c.json"))
     assert hold.mine(path, namespace="a").imported == hold.mine(path, namespace="b").imported == 3
 
 
-def test_notes_that_moved_to_another_folder_are_not_kept_twice(hold: Any, tmp_path: Path) -> None:
+def test_moved_notes_are_not_stored_twice(hold: Any, tmp_path: Path) -> None:
     hold.mine(str(exports.vault(tmp_path / "vault")))
     (tmp_path / "vault").rename(tmp_path / "moved")
     assert count_outcomes(hold.mine(str(tmp_path / "moved"))) == {"unchanged": 3}
 
 
-def test_two_notes_of_one_name_are_both_kept(hold: Any, tmp_path: Path) -> None:
+def test_two_notes_with_the_same_name_are_both_stored(hold: Any, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "Index.md").write_text(f"Index of {name}.")
@@ -352,21 +350,21 @@ def test_two_notes_of_one_name_are_both_kept(hold: Any, tmp_path: Path) -> None:
     assert sorted(one.title for one in hold.list().memories) == ["Index", "Index (2)"]
 
 
-def test_a_note_that_another_keeps_for_itself_is_kept_all_the_same(seen_by: Callable[..., Any]) -> None:
+def test_a_note_matching_a_private_memory_of_another_agent_is_stored(seen_by: Callable[..., Any]) -> None:
     anna, ben = seen_by("ai:anna@a"), seen_by("ai:ben@b")
     anna.mine(content="The key is under the mat.", namespace="home", scope="private")
     assert ben.mine(content="The key is under the mat.", namespace="home").imported == 1
     assert [one.title for one in ben.list(namespace="home").memories] == ["The key is under the mat. (2)"]
 
 
-def test_a_session_that_was_gone_on_with_does_not_double_its_turns(hold: Any, tmp_path: Path) -> None:
+def test_a_resumed_session_does_not_duplicate_its_turns(hold: Any, tmp_path: Path) -> None:
     exports.claude_code(tmp_path / "s-1.jsonl", "s-1")
     exports.claude_code(tmp_path / "s-2.jsonl", "s-2")
     assert hold.mine(str(tmp_path)).imported == 3
     assert count_outcomes(hold.mine(str(tmp_path))) == {"unchanged": 6}
 
 
-def test_a_file_cut_anywhere_gives_what_is_whole_before_and_tells_of_the_cut(hold: Any, tmp_path: Path) -> None:
+def test_a_file_truncated_anywhere_yields_its_complete_items_and_reports_the_cut(hold: Any, tmp_path: Path) -> None:
     conversations = [
         exports.chatgpt_conversation(
             f"c-{number}", f"Talk {number}", exports.chatgpt_message(f"m-{number}", "user", f"Words {number} " * 40)
@@ -390,7 +388,7 @@ def test_a_file_cut_anywhere_gives_what_is_whole_before_and_tells_of_the_cut(hol
     }
 
 
-def test_a_transcript_cut_anywhere_gives_every_whole_line(hold: Any, tmp_path: Path) -> None:
+def test_a_transcript_truncated_anywhere_yields_every_complete_line(hold: Any, tmp_path: Path) -> None:
     lines = [json.dumps(exports.code_entry("user", f"x-{n}", f"Words {n} " * 30)).encode() + b"\n" for n in range(8)]
     data = b"".join(lines)
     for cut in range(700, len(data), 1024):
@@ -402,7 +400,7 @@ def test_a_transcript_cut_anywhere_gives_every_whole_line(hold: Any, tmp_path: P
         assert answer.problems[0].where == f"{cut}.jsonl:{whole + 1}"
 
 
-def test_an_interrupted_run_keeps_whole_batches_and_the_next_one_completes_it(
+def test_an_interrupted_import_stores_whole_batches_and_the_next_one_completes_it(
     hold: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "BATCH_SIZE", 2)
@@ -426,14 +424,14 @@ def test_an_interrupted_run_keeps_whole_batches_and_the_next_one_completes_it(
     assert [content for _, content in list_turns(hold)] == [f"Words {n}" for n in range(9)]
 
 
-def test_progress_is_told_in_bytes(hold: Any, tmp_path: Path) -> None:
+def test_progress_is_reported_in_bytes(hold: Any, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     path = exports.chatgpt(tmp_path / "c.json")
     hold.call("mine", {"path": str(path)}, progress=Progress(lambda done, total, what: told.append((done, total))))
     assert told[-1] == (path.stat().st_size, path.stat().st_size)
 
 
-def test_what_was_mined_goes_out_and_in_again_and_is_known_there(hold: Any, tmp_path: Path) -> None:
+def test_imported_chats_survive_an_export_and_import_and_are_recognised_again(hold: Any, tmp_path: Path) -> None:
     path = exports.chatgpt(tmp_path / "c.json")
     hold.mine(str(path))
     hold.delete(hold.recall("night train").memories[0].id)
@@ -446,7 +444,7 @@ def test_what_was_mined_goes_out_and_in_again_and_is_known_there(hold: Any, tmp_
         )
 
 
-def test_an_envelope_is_taken_in_as_the_import_does(hold: Any, tmp_path: Path) -> None:
+def test_an_envelope_is_read_like_by_the_import_operation(hold: Any, tmp_path: Path) -> None:
     hold.store(title="Deploy day", content="We deploy on Tuesdays.")
     path = tmp_path / "export.json"
     path.write_bytes(json.dumps(hold.export(), default=str).encode())
@@ -456,7 +454,7 @@ def test_an_envelope_is_taken_in_as_the_import_does(hold: Any, tmp_path: Path) -
     }
 
 
-def test_a_path_is_only_for_who_is_at_this_machine(hold: Any, seen_by: Callable[..., Any], tmp_path: Path) -> None:
+def test_paths_are_accepted_only_from_local_callers(hold: Any, seen_by: Callable[..., Any], tmp_path: Path) -> None:
     path = str(exports.chatgpt(tmp_path / "c.json"))
     remote = Caller("ai:far@away", source="api")
     with pytest.raises(Invalid, match="only available in the command line and the library"):
@@ -467,7 +465,7 @@ def test_a_path_is_only_for_who_is_at_this_machine(hold: Any, seen_by: Callable[
         hold.mine(path, content="x")
 
 
-def test_nobody_mines_into_what_the_key_does_not_reach_or_changes_what_is_anothers(
+def test_an_import_respects_the_namespaces_of_the_key_and_memories_of_others(
     hold: Any, seen_by: Callable[..., Any], tmp_path: Path
 ) -> None:
     text = json.dumps([exports.rome()])
@@ -483,7 +481,7 @@ def test_nobody_mines_into_what_the_key_does_not_reach_or_changes_what_is_anothe
 
 
 @pytest.mark.parametrize("bare", [False, True])
-def test_statements_that_are_no_objects_are_rejected_by_their_place_and_the_others_kept(
+def test_non_object_statements_are_rejected_by_position_and_the_others_stored(
     bare: bool, hold: Any, tmp_path: Path
 ) -> None:
     given: list[Any] = [{"id": "1", "memory": "Ann likes tea."}, "str", 7, None, [1], {"id": "9", "memory": "Rain."}]

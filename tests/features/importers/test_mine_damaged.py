@@ -52,7 +52,7 @@ def list_damaged(value: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("form", ["chatgpt", "claude", "claude-code", "codex", "mem0", "mcp-memory"])
-def test_whatever_stands_where_something_else_should_is_told_of(form: Any, tmp_path: Path) -> None:
+def test_misplaced_values_of_any_kind_are_reported(form: Any, tmp_path: Path) -> None:
     data, path = make_exports(tmp_path)[form], tmp_path / "spoilt"
     lined = form in ("claude-code", "codex", "mcp-memory")
     document = [json.loads(line) for line in data.splitlines()] if lined else json.loads(data)
@@ -62,7 +62,7 @@ def test_whatever_stands_where_something_else_should_is_told_of(form: Any, tmp_p
         exports.records(path, form)
 
 
-def test_bytes_that_were_changed_lost_or_put_in_anywhere_are_told_of(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_bytes_changed_lost_or_inserted_anywhere_are_reported(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     chance, files, path = Random(1), make_exports(tmp_path), tmp_path / "spoilt"
     for number in range(250):
         form = chance.choice(list(files))
@@ -83,7 +83,7 @@ def test_bytes_that_were_changed_lost_or_put_in_anywhere_are_told_of(hold: holdf
     assert hold.verify().intact
 
 
-def test_a_row_of_a_store_that_is_no_text_does_not_stop_the_others(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_a_store_row_without_text_does_not_stop_the_others(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     path = exports.ai_memory(tmp_path / "ai.db")
     data = path.read_bytes()
     assert b"Deploy day" in data
@@ -96,14 +96,14 @@ def test_a_row_of_a_store_that_is_no_text_does_not_stop_the_others(hold: holdfas
     )
 
 
-def test_what_is_nested_too_deeply_is_refused_for_that(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_too_deep_nesting_is_refused_by_name(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     path = tmp_path / "deep.json"
     path.write_text("[" * 100_000 + "]" * 100_000)
     with pytest.raises(Invalid, match=r"deep.json byte 1: nested 99999 levels deep; the maximum is 500"):
         hold.mine(str(path))
 
 
-def test_a_damaged_store_is_refused_with_a_word_on_it(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_a_damaged_store_is_refused_with_an_explanation(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     path = exports.ai_memory(tmp_path / "ai.db")
     path.write_bytes(path.read_bytes()[:2000])
     with pytest.raises(Invalid, match=r"is not a readable SQLite database|is not an ai-memory store"):
@@ -127,7 +127,9 @@ def test_a_damaged_store_is_refused_with_a_word_on_it(hold: holdfast.Holdfast, t
     ],
     ids=lambda value: value if len(value) < 20 else "",
 )
-def test_what_is_made_to_take_long_does_not(name: str, content: str, hold: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_adversarial_input_is_processed_quickly(
+    name: str, content: str, hold: holdfast.Holdfast, tmp_path: Path
+) -> None:
     (tmp_path / name).write_text(content)
     answer = hold.mine(str(tmp_path / name), dry_run=True)
     assert answer.imported + answer.rejected + answer.noted > 0
@@ -137,7 +139,7 @@ FORMATS = ["chatgpt", "claude", "claude-code", "codex", "slack", "mem0", "mcp-me
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_file_of_another_format_than_was_named_is_never_nothing_new(
+def test_a_file_of_another_format_than_named_never_reports_zero_news(
     form: str, hold: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     for name, content in {"list": b'[{"a": 1}]', "object": b'{"a": 1}', "text": b'"x"', "lines": b"a\nb\n"}.items():

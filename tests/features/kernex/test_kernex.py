@@ -30,7 +30,7 @@ def counts(done: Any, *names: str) -> dict[str, Any]:
     return {one.table: tuple(getattr(one, name) for name in names) for one in done.tables}
 
 
-def test_every_table_is_taken_once_and_the_file_is_only_read(hold: holdfast.Holdfast, path: Path) -> None:
+def test_every_table_is_imported_once_and_the_file_is_only_read(hold: holdfast.Holdfast, path: Path) -> None:
     before = sha256(path.read_bytes()).hexdigest()
     tried = hold.import_kernex(path=str(path), dry_run=True)
     assert (hold.list().count, hold.task_list().count, hold.run_list().count) == (0, 0, 0)
@@ -60,7 +60,7 @@ def test_every_table_is_taken_once_and_the_file_is_only_read(hold: holdfast.Hold
     assert hold.verify().intact
 
 
-def test_what_was_there_is_what_is_here(hold: holdfast.Holdfast, path: Path) -> None:
+def test_imported_data_matches_the_original(hold: holdfast.Holdfast, path: Path) -> None:
     hold.policy_set(namespace="kernex", interaction_text="keep")
     hold.import_kernex(path=str(path))
     whole = hold.conversation_show(id="c-1")
@@ -102,7 +102,7 @@ def test_what_was_there_is_what_is_here(hold: holdfast.Holdfast, path: Path) -> 
     assert hold.run_open(id="run-1", topology="build", phases=["plan", "code"], owner="me").resumed
 
 
-def test_decisions_are_taken_as_the_policy_lets_them_be_kept_and_what_is_lost_is_told(
+def test_decisions_are_imported_as_the_policy_allows_and_losses_are_reported(
     hold: holdfast.Holdfast, path: Path
 ) -> None:
     with closing(sqlite3.connect(path)) as file, file:
@@ -124,7 +124,7 @@ def test_decisions_are_taken_as_the_policy_lets_them_be_kept_and_what_is_lost_is
     assert hold.verify().intact
 
 
-def test_one_bad_row_is_told_by_its_place_and_stops_no_other(hold: holdfast.Holdfast, path: Path) -> None:
+def test_one_invalid_row_is_reported_by_position_and_stops_no_other(hold: holdfast.Holdfast, path: Path) -> None:
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("pragma ignore_check_constraints = on")
         for statement in (
@@ -170,7 +170,7 @@ def test_one_bad_row_is_told_by_its_place_and_stops_no_other(hold: holdfast.Hold
     assert counts(done, "left_out")["extras"] == (1,)
 
 
-def test_what_came_since_is_added_and_what_is_known_better_here_stays(hold: holdfast.Holdfast, path: Path) -> None:
+def test_newer_rows_are_added_and_local_changes_are_kept(hold: holdfast.Holdfast, path: Path) -> None:
     hold.fact_set(key="city", value="Bremen", principal="ann")
     done = hold.import_kernex(path=str(path))
     assert counts(done, "left")["facts"] == (1,)
@@ -187,7 +187,9 @@ def test_what_came_since_is_added_and_what_is_known_better_here_stays(hold: hold
     assert hold.conversation_show(id="c-1").conversation.turns == 3
 
 
-def test_only_a_file_of_kernex_is_taken_and_older_ones_are(hold: holdfast.Holdfast, path: Path, tmp_path: Path) -> None:
+def test_only_kernex_files_are_accepted_including_older_ones(
+    hold: holdfast.Holdfast, path: Path, tmp_path: Path
+) -> None:
     other = tmp_path / "other.db"
     other.write_bytes(b"no database at all")
     with pytest.raises(Invalid):

@@ -35,7 +35,7 @@ with open_memory(settings=Settings(db=db, **values), once=True) as memory:
 
 @pytest.mark.full
 @pytest.mark.parametrize("engine", ENGINES_BY_RING)
-def test_no_more_is_asked_at_once_than_the_day_has_left(db: str) -> None:
+def test_concurrent_calls_stay_within_the_remaining_daily_budget(db: str) -> None:
     """Each call reserves 10,000 to 11,000 tokens; admitted calls wait until all others gave up."""
     go = Event()
 
@@ -75,7 +75,7 @@ def test_no_more_is_asked_at_once_than_the_day_has_left(db: str) -> None:
         assert consulted.count_spent(session, hold.ctx.now()) == ENOUGH_FOR * 150
 
 
-def test_what_a_process_had_set_aside_stays_counted_when_it_is_killed_in_a_call(db: str) -> None:
+def test_a_budget_reserved_by_a_killed_process_stays_counted(db: str) -> None:
     asked = Event()
 
     def behave(handler: Handler, _: ReceivedRequest) -> None:

@@ -53,7 +53,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 # What they are asked
 
 
-def test_an_openai_compatible_model_is_asked_as_openai_is_and_held_to_the_schema() -> None:
+def test_an_openai_compatible_model_gets_openai_requests_with_a_schema() -> None:
     with provider(saying({"x": 1})) as server:
         found = asking(server.url).complete(PROMPT, max_tokens=50)
     assert found == Completion('{"x": 1}', "m-1", 120, 30, 100)
@@ -68,7 +68,7 @@ def test_an_openai_compatible_model_is_asked_as_openai_is_and_held_to_the_schema
     }
 
 
-def test_anthropic_is_asked_to_keep_the_rules_and_the_text_for_the_next_task() -> None:
+def test_anthropic_requests_cache_the_rules_and_the_text_for_the_next_task() -> None:
     with provider(saying({"x": 1})) as server:
         url = server.url.removesuffix("/v1")
         found = asking(url, llm="anthropic").complete(PROMPT, max_tokens=50)
@@ -92,7 +92,7 @@ def test_anthropic_is_asked_to_keep_the_rules_and_the_text_for_the_next_task() -
     }
 
 
-def test_ollama_is_asked_in_its_own_way_with_room_for_all_of_it() -> None:
+def test_ollama_gets_its_own_request_format_with_a_large_enough_context() -> None:
     with provider(saying({"x": 1})) as server:
         model = asking(server.url.removesuffix("/v1"), llm="ollama", llm_key=None)
         found = model.complete(PROMPT, max_tokens=50)
@@ -127,7 +127,7 @@ def picky(refuses: str) -> Behaviour:
         ("max_tokens", ["max_tokens", "max_completion_tokens", "max_completion_tokens"]),
     ],
 )
-def test_a_provider_that_does_not_know_a_field_is_asked_without_it_from_then_on(refuses: str, asked: list[str]) -> None:
+def test_a_provider_that_rejects_a_field_is_called_without_it_from_then_on(refuses: str, asked: list[str]) -> None:
     with provider(picky(refuses)) as server:
         model = asking(server.url)
         for _ in range(2):
@@ -149,7 +149,7 @@ def with_usage(**usage: Any) -> dict[str, Any]:
     return {"choices": [{"message": {"content": "{}"}}], "usage": usage}
 
 
-def test_numbers_and_names_that_cannot_be_are_not_believed() -> None:
+def test_impossible_numbers_and_names_in_an_answer_are_ignored() -> None:
     body = with_usage(prompt_tokens=10**17, completion_tokens=10**17) | {"model": "x\x1b[2J" * 50}
     with provider(replying(body)) as server:
         assert asking(server.url).complete(PROMPT, max_tokens=50) == Completion("{}", "m", 10**7, 10**7)
@@ -169,7 +169,7 @@ BAD_ANSWERS = {
 
 
 @pytest.mark.parametrize("body", BAD_ANSWERS.values(), ids=BAD_ANSWERS.keys())
-def test_an_answer_that_is_none_fails_and_may_have_to_be_paid(body: object) -> None:
+def test_an_invalid_answer_is_an_error_and_may_be_billed(body: object) -> None:
     with provider(replying(body)) as server:
         failed = failure(asking(server.url))
     assert "sent a" in failed.message
@@ -199,7 +199,7 @@ def test_each_protocol_rejects_responses_of_the_others(kind: str) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_refusal_says_what_to_do_and_is_not_billed(
+def test_a_refusal_gives_advice_and_is_not_billed(
     kind: str, status: int, tries: int, retryable: bool, said: str
 ) -> None:
     with provider(replying({"error": f"no {KEY}"}, status, Location="http://127.0.0.1:1/")) as server:
@@ -209,7 +209,7 @@ def test_a_refusal_says_what_to_do_and_is_not_billed(
     assert len(server.asked) == (tries if retryable or kind == "openai" else 1)
 
 
-def test_a_provider_that_refuses_for_now_is_asked_again() -> None:
+def test_a_provider_with_a_temporary_error_is_retried() -> None:
     busy = replying({}, 429, Retry_After="0")
     with provider(in_turn(busy, replying({}, 503), saying({"x": 1}))) as server:
         assert asking(server.url).complete(PROMPT, max_tokens=50).text == '{"x": 1}'
@@ -217,7 +217,7 @@ def test_a_provider_that_refuses_for_now_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("after", ["3600", "Fri, 31 Dec 9999 23:59:59 GMT"])
-def test_a_pause_that_is_longer_than_the_time_limit_is_not_waited_for(after: str) -> None:
+def test_a_pause_longer_than_the_time_limit_is_not_awaited(after: str) -> None:
     with provider(replying({}, 429, Retry_After=after)) as server:
         failed = failure(asking(server.url))
     assert "for " in failed.message
@@ -242,9 +242,7 @@ def dripping(handler: Handler, _: ReceivedRequest) -> None:
 
 
 @pytest.mark.parametrize(("behave", "answered"), [(silent, False), (dripping, True)])
-def test_a_model_that_does_not_come_to_an_end_is_waited_for_once_and_may_have_to_be_paid(
-    behave: Behaviour, answered: bool
-) -> None:
+def test_an_endless_answer_times_out_once_and_may_be_billed(behave: Behaviour, answered: bool) -> None:
     with provider(behave) as server:
         model = asking(server.url, llm_timeout_secs=0.2)
         late, after = failure(model), failure(model)
@@ -283,7 +281,7 @@ def no_http(handler: Handler, _: ReceivedRequest) -> None:
         (hanging_up, "closed the connection, or", False),
     ],
 )
-def test_an_answer_that_is_cut_is_not_asked_for_again_because_it_may_have_to_be_paid(
+def test_a_truncated_answer_is_not_retried_because_it_may_be_billed(
     behave: Behaviour, said: str, answered: bool
 ) -> None:
     with provider(behave) as server:
@@ -293,7 +291,7 @@ def test_an_answer_that_is_cut_is_not_asked_for_again_because_it_may_have_to_be_
     assert len(server.asked) == 1
 
 
-def test_a_model_that_is_not_there_is_not_paid() -> None:
+def test_an_unreachable_model_is_not_billed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     failed = failure(asking(f"http://127.0.0.1:{port}"))
@@ -326,11 +324,11 @@ BAD_SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("values", "named"), BAD_SETTINGS.values(), ids=BAD_SETTINGS.keys())
-def test_a_setting_that_cannot_be_used_is_named_and_not_repeated(values: dict[str, Any], named: str) -> None:
+def test_an_unusable_setting_is_named_and_its_value_not_repeated(values: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidSetting, match=named) as refused:
         choose_model(Settings(**values))
     assert "secret" not in str(refused.value)
 
 
-def test_the_key_is_not_shown_with_the_settings() -> None:
+def test_displayed_settings_do_not_contain_the_key() -> None:
     assert KEY not in repr(Settings(llm_key=KEY, llm_url=f"http://u:{KEY}@h"))

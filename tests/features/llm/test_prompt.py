@@ -105,7 +105,7 @@ def test_no_text_can_end_its_fence(many: list[tuple[str, str, bool]]) -> None:
     assert kinds == [*(kind for each in ordered for kind in (each, "end")), "task"]
 
 
-def test_the_code_cannot_be_known_outside_and_is_the_same_for_the_same_text() -> None:
+def test_the_fence_code_is_unpredictable_and_stable_for_a_text() -> None:
     document = Material("document", "A text.")
     first, later = full_prompt(document), full_prompt(document, Material("more", "B"), Material("r", "1", trusted=True))
     assert later.text.startswith(first.text.rstrip("\n"))

@@ -40,7 +40,7 @@ def test_recall_never_shortens_a_lifetime(hold: Any, clock: Any, tier: str, hour
 
 
 @pytest.mark.parametrize(("tier", "waits", "extension"), [("short", 5, 1), ("mid", 7 * 24 - 1, 24)])
-def test_a_late_use_lengthens_a_life(hold: Any, clock: Any, tier: str, waits: int, extension: int) -> None:
+def test_a_late_access_extends_a_lifetime(hold: Any, clock: Any, tier: str, waits: int, extension: int) -> None:
     hold.store(title="x", content="deploy", tier=tier)
     clock.move(hours=waits, seconds=1800)
     recall_and_write_down(hold)
@@ -49,7 +49,7 @@ def test_a_late_use_lengthens_a_life(hold: Any, clock: Any, tier: str, waits: in
     assert not lives(hold, clock, hours=extension + 1)
 
 
-def test_a_life_that_a_use_lengthened_is_not_shortened_by_an_edit(hold: Any, clock: Any) -> None:
+def test_an_edit_does_not_shorten_a_lifetime_extended_by_access(hold: Any, clock: Any) -> None:
     stored = hold.store(title="x", content="deploy", tier="short")
     clock.move(hours=5, seconds=1800)
     recall_and_write_down(hold)
@@ -67,13 +67,13 @@ def test_accesses_are_counted_with_the_latest_time(hold: Any, clock: Any) -> Non
     assert (shown.access_count, shown.last_accessed_at, shown.version) == (3, at, 1)
 
 
-def test_reading_in_any_other_way_is_no_use(hold: Any) -> None:
+def test_other_reads_do_not_count_as_access(hold: Any) -> None:
     stored = hold.store(title="x", content="deploy")
     hold.get(stored.id), hold.list(), hold.search("deploy"), hold.history(stored.id)
     assert use.flush_access_log(hold.ctx) == 0
 
 
-def test_only_what_was_given_is_used(hold: Any) -> None:
+def test_only_returned_memories_count_as_accessed(hold: Any) -> None:
     """Memories cut by the limit or budget do not count as accessed."""
     first = hold.store(title="first", content="deploy " * 15)
     hold.store(title="large", content="deploy " * 20 + "noise " * 300)
@@ -83,7 +83,7 @@ def test_only_what_was_given_is_used(hold: Any) -> None:
     assert hold.get(first.id).access_count == 2
 
 
-def test_a_mid_term_memory_that_is_used_often_becomes_long_term(hold: Any, clock: Any) -> None:
+def test_a_frequently_accessed_mid_term_memory_becomes_long_term(hold: Any, clock: Any) -> None:
     stored = hold.store(title="x", content="deploy", tier="mid")
     recall_and_write_down(hold, times=4)
     assert hold.get(stored.id).tier == "mid"
@@ -96,13 +96,13 @@ def test_a_mid_term_memory_that_is_used_often_becomes_long_term(hold: Any, clock
 
 
 @pytest.mark.parametrize("tier", ["short", "long"])
-def test_no_other_tier_is_promoted_by_use(hold: Any, tier: str) -> None:
+def test_access_promotes_no_other_tier(hold: Any, tier: str) -> None:
     stored = hold.store(title="x", content="deploy", tier=tier)
     recall_and_write_down(hold, times=9)
     assert (hold.get(stored.id).tier, hold.get(stored.id).version) == (tier, 1)
 
 
-def test_lifetimes_and_the_number_of_uses_can_be_set(db: str, clock: Any) -> None:
+def test_lifetimes_and_the_promotion_threshold_are_configurable(db: str, clock: Any) -> None:
     settings = Settings(db=db, ttl=Lifetimes(mid=3600, mid_extend=7200, promote_after=0))
     with holdfast.open(settings=settings, now=clock) as hold:
         assert hold.store(title="x", content="deploy", tier="mid").expires_at == clock.after(hours=1)
@@ -112,7 +112,7 @@ def test_lifetimes_and_the_number_of_uses_can_be_set(db: str, clock: Any) -> Non
         assert kept.tier == "mid"
 
 
-def test_a_use_does_not_revive_what_was_collected_since(hold: Any, clock: Any) -> None:
+def test_an_access_does_not_revive_a_collected_memory(hold: Any, clock: Any) -> None:
     """Its title may be taken by now."""
     hold.store(title="x", content="deploy", tier="short")
     clock.move(hours=5, seconds=3599)
@@ -125,7 +125,7 @@ def test_a_use_does_not_revive_what_was_collected_since(hold: Any, clock: Any) -
 
 
 @pytest.mark.parametrize("away", ["delete", "archive"])
-def test_a_use_of_what_is_gone_since_counts_for_nothing(hold: Any, away: str) -> None:
+def test_an_access_of_a_deleted_memory_is_ignored(hold: Any, away: str) -> None:
     stored = hold.store(title="x", content="deploy")
     hold.recall("deploy")
     hold.delete(stored.id) if away == "delete" else hold.archive(ids=[stored.id])
@@ -133,7 +133,7 @@ def test_a_use_of_what_is_gone_since_counts_for_nothing(hold: Any, away: str) ->
     assert hold.history(stored.id).changes[-1].memory["state"] in ("deleted", "archived")
 
 
-def test_closing_writes_down_what_was_used(db: str, clock: Any) -> None:
+def test_closing_flushes_pending_accesses(db: str, clock: Any) -> None:
     with holdfast.open(db, now=clock) as hold:
         stored = hold.store(title="x", content="deploy")
         hold.recall("deploy")
@@ -141,7 +141,7 @@ def test_closing_writes_down_what_was_used(db: str, clock: Any) -> None:
         assert hold.get(stored.id).access_count == 1
 
 
-def test_uses_that_cannot_be_written_down_now_are_written_down_later(db: str) -> None:
+def test_accesses_that_cannot_be_flushed_are_flushed_later(db: str) -> None:
     with holdfast.open(db, agent_id="ai:tester@here") as hold:
         memory = hold.store("Plan", "We deploy on Tuesdays.")
         hold.recall("deploy")

@@ -10,13 +10,13 @@ TEXT = "The database password is rotated monthly and kept in the vault under ops
 REWORDED = "The database password rotates monthly and is kept in the vault under ops/db."
 
 
-def test_nothing_is_like_anything_in_an_empty_store(hold: holdfast.Holdfast) -> None:
+def test_an_empty_store_has_no_duplicates(hold: holdfast.Holdfast) -> None:
     assert hold.check_duplicate(title="Any", content="thing") == DuplicateCheck(
         is_duplicate=False, threshold=0.85, nearest=None, suggested_merge=None, candidates_scanned=0
     )
 
 
-def test_the_same_text_is_found_by_its_hash_however_its_title_is_padded(hold: holdfast.Holdfast) -> None:
+def test_an_identical_text_is_found_by_hash_whatever_the_padding_of_its_title(hold: holdfast.Holdfast) -> None:
     kept = hold.store(title="Password", content=TEXT, namespace="ops")
     assert hold.check_duplicate(title=" Password ", content=TEXT, threshold=1.0) == DuplicateCheck(
         is_duplicate=True,
@@ -55,7 +55,7 @@ def test_a_given_namespace_limits_the_check(hold: holdfast.Holdfast) -> None:
 
 
 @pytest.mark.parametrize("content", [TEXT, REWORDED], ids=["exactly", "nearly"])
-def test_what_the_caller_may_not_see_is_like_nothing(hold: holdfast.Holdfast, content: str) -> None:
+def test_invisible_memories_are_not_duplicates(hold: holdfast.Holdfast, content: str) -> None:
     hold.store(title="Password", content=TEXT, scope="private")
     archived = hold.store(title="Password", content=TEXT, namespace="old")
     hold.archive(ids=[archived.id])
@@ -66,14 +66,14 @@ def test_what_the_caller_may_not_see_is_like_nothing(hold: holdfast.Holdfast, co
     assert hold.call("check_duplicate", asked, caller=confined).nearest is None
 
 
-def test_a_look_for_duplicates_writes_nothing(hold: holdfast.Holdfast) -> None:
+def test_a_duplicate_check_writes_nothing(hold: holdfast.Holdfast) -> None:
     kept = hold.store(title="Password", content=TEXT)
     hold.check_duplicate(title="Password", content=TEXT)
     hold.check_duplicate(title="Password", content=REWORDED)
     assert (hold.stats().changes, hold.get(kept.id).access_count) == (1, 0)
 
 
-def test_no_more_than_a_bounded_number_is_compared(hold: holdfast.Holdfast) -> None:
+def test_the_number_of_comparisons_is_bounded(hold: holdfast.Holdfast) -> None:
     rows = [{"title": f"Title {number}", "content": f"{TEXT} {number}"} for number in range(80)]
     hold.bulk_store(memories=rows)
     answer = hold.check_duplicate(title="Title", content=TEXT)

@@ -37,7 +37,7 @@ def test_the_same_words_under_another_title_are_counted_and_not_stored_again(hol
     assert (hold.get(first.id).restated, hold.stats().restated) == (1, 1)
 
 
-def test_a_memory_that_is_restated_lives_as_long_as_the_other_would_have(hold: Holdfast) -> None:
+def test_a_restated_memory_gets_the_longer_lifetime(hold: Holdfast) -> None:
     hold.store(title="Session tokens", content=SAID, ttl_secs=60)
     assert hold.store(title="Tokens", content=SAID, ttl_secs=3600).outcome == "restated"
     with hold.ctx.reading() as session:
@@ -63,7 +63,7 @@ def test_a_memory_that_is_restated_lives_as_long_as_the_other_would_have(hold: H
     ],
     ids=lambda more: next(iter(more)),
 )
-def test_what_adds_anything_to_it_is_stored(hold: Holdfast, more: dict[str, object]) -> None:
+def test_a_text_with_additional_content_is_stored(hold: Holdfast, more: dict[str, object]) -> None:
     hold.store(title="Session tokens", content=SAID, tier="mid")
     assert hold.store(**{"title": "Tokens", "content": SAID, "tier": "mid", **more}).outcome == "created"
 
@@ -76,9 +76,7 @@ def test_short_texts_are_stored_under_each_title(hold: Holdfast) -> None:
 
 @pytest.mark.parametrize("content", ["8080", "Nothing to report today", SAID], ids=["number", "few", "many"])
 @pytest.mark.parametrize("tier", ["mid", "long"])
-def test_the_same_words_under_the_same_title_are_counted_however_few_they_are(
-    hold: Holdfast, content: str, tier: str
-) -> None:
+def test_the_same_words_under_the_same_title_are_counted_however_few(hold: Holdfast, content: str, tier: str) -> None:
     kept = [hold.store(title="Session tokens", content=content, tier=tier).id for _ in range(3)]
     assert (len({*kept}), hold.list().count, hold.get(kept[0]).restated, hold.stats().restated) == (1, 1, 2, 2)
     hold.store(title="Session tokens", content=content, tier=tier, force=True)
@@ -86,7 +84,7 @@ def test_the_same_words_under_the_same_title_are_counted_however_few_they_are(
     assert hold.stats().restated == 2
 
 
-def test_a_title_in_another_case_is_no_other_title(hold: Holdfast) -> None:
+def test_titles_differing_in_case_are_the_same_title(hold: Holdfast) -> None:
     first = hold.store(title="Deploy day", content=SAID)
     again = hold.store(title="deploy  day", content=SAID)
     assert (again.id, again.outcome) == (first.id, "restated")
@@ -99,7 +97,7 @@ def test_another_agents_private_memory_is_neither_counted_nor_shown(hold: Holdfa
     assert (mine.outcome, bool(mine.similar)) == ("created", False)
 
 
-def test_what_another_lends_is_no_memory_of_ones_own(hold: Holdfast) -> None:
+def test_a_memory_shared_by_another_agent_is_not_a_duplicate(hold: Holdfast) -> None:
     other = others(hold, "other")
     lent = other("store", title="Mine", content=SAID, scope="private")
     other("grant", id=lent.id, agent_id=hold.ctx.caller.agent)  # type: ignore[attr-defined]
@@ -107,7 +105,7 @@ def test_what_another_lends_is_no_memory_of_ones_own(hold: Holdfast) -> None:
     assert (kept.outcome, [one.id for one in kept.similar]) == ("created", [lent.id])  # type: ignore[attr-defined]
 
 
-def test_of_many_in_one_request_each_repetition_is_counted(hold: Holdfast) -> None:
+def test_every_repetition_within_one_request_is_counted(hold: Holdfast) -> None:
     kept = hold.bulk_store(
         memories=[
             {"title": "One", "content": SAID},
@@ -124,7 +122,7 @@ def server(number: int) -> str:
     return f"On the small server number {number} the nightly backup of the database runs at two in the morning."
 
 
-def test_the_same_is_found_among_many_that_are_nearly_the_same(hold: Holdfast) -> None:
+def test_an_exact_duplicate_is_found_among_many_near_duplicates(hold: Holdfast) -> None:
     for number in range(1, 31):
         hold.store(title=f"note {number}", content=server(number), tier="long")
     for number in (1, 2, 3, 30):
@@ -134,7 +132,7 @@ def test_the_same_is_found_among_many_that_are_nearly_the_same(hold: Holdfast) -
 
 
 @pytest.mark.parametrize("content", [server(1), SAID], ids=["nearly the same", "the same"])
-def test_the_same_is_found_among_many_that_the_caller_does_not_see(hold: Holdfast, content: str) -> None:
+def test_a_duplicate_is_found_among_many_invisible_ones(hold: Holdfast, content: str) -> None:
     mine = hold.store(title="Mine", content=content, tier="long")
     other = others(hold, "other")
     for number in range(2, 22):
@@ -168,7 +166,7 @@ def test_duplicates_stored_by_an_older_version_are_found(hold: Holdfast) -> None
     ],
     ids=lambda value: value if " " not in value else "",
 )
-def test_what_is_nearly_there_is_stored_and_offered(
+def test_a_near_duplicate_is_stored_and_reported_as_similar(
     hold: Holdfast, content: str, relation: str, suggestion: str
 ) -> None:
     first = hold.store(title="Session tokens", content=SAID)
@@ -177,7 +175,7 @@ def test_what_is_nearly_there_is_stored_and_offered(
     assert [(one.id, one.relation, one.suggestion) for one in kept.similar] == [(first.id, relation, suggestion)]
 
 
-def test_what_is_about_something_else_is_not_offered(hold: Holdfast) -> None:
+def test_a_text_about_another_subject_is_not_reported_as_similar(hold: Holdfast) -> None:
     hold.store(title="Anna", content="Anna prefers green tea in the morning and never coffee after lunch")
     assert not hold.store(
         title="Ben", content="Ben prefers green tea in the morning and never coffee after lunch"
@@ -207,7 +205,7 @@ def test_likes_finds_across_namespaces_only_what_the_caller_sees(hold: Holdfast)
 # What was just recalled
 
 
-def test_what_was_just_recalled_is_not_stored_as_new(hold: Holdfast) -> None:
+def test_just_recalled_text_is_not_stored_as_new(hold: Holdfast) -> None:
     first = hold.store(title="Session tokens", content=SAID)
     hold.recall(context="session tokens")
     again = hold.store(title="Answer", content=f"According to memory, {SAID[0].lower()}{SAID[1:]}.", tags=["x"])
@@ -227,13 +225,13 @@ def test_text_that_adds_to_a_recall_is_stored(hold: Holdfast, content: str) -> N
     assert hold.store(title="Answer", content=content).outcome == "created"
 
 
-def test_what_another_agent_recalled_does_not_count(hold: Holdfast) -> None:
+def test_text_recalled_by_another_agent_can_be_stored(hold: Holdfast) -> None:
     hold.store(title="Session tokens", content=SAID)
     others(hold, "other")("recall", context="session tokens")
     assert hold.store(title="Answer", content=f"According to memory, {SAID}.", tags=["x"]).outcome == "created"
 
 
-def test_what_was_just_recalled_is_no_news_in_another_namespace_either(hold: Holdfast) -> None:
+def test_just_recalled_text_is_an_echo_in_another_namespace_too(hold: Holdfast) -> None:
     first = hold.store(title="Session tokens", content=SAID)
     hold.recall(context="session tokens")
     again = {"title": "Answer", "content": f"According to memory, {SAID}.", "namespace": "elsewhere"}
@@ -252,7 +250,7 @@ def test_a_pasted_block_of_recalled_text_is_not_stored_as_new(hold: Holdfast) ->
     assert hold.store(title="Foreign", content=foreign).outcome == "created"
 
 
-def test_what_was_recalled_within_the_hour_is_no_news_after_many_more_recalls(hold: Holdfast) -> None:
+def test_text_recalled_within_the_hour_is_an_echo_after_many_more_recalls(hold: Holdfast) -> None:
     first = hold.store(title="Session tokens", content=SAID)
     for number in range(40):
         hold.store(title=f"Orchard {number}", content=f"Plums of row {number} ripen late behind the northern wall")
@@ -350,7 +348,7 @@ def test_a_secret_is_refused_in_the_names_of_an_entity_and_of_a_document_and_in_
     assert not [where for where, text in everything(hold) if TOKEN in text]
 
 
-def test_a_secret_does_not_rise_to_a_namespace_that_keeps_none(hold: Holdfast) -> None:
+def test_a_secret_is_not_promoted_to_a_namespace_that_refuses_secrets(hold: Holdfast) -> None:
     hold.policy_set(namespace="team", secrets="refuse")
     hold.policy_set(namespace="team/a", secrets="allow")
     kept = hold.store(title="Key", content=f"The token is {TOKEN}.", namespace="team/a")
@@ -359,7 +357,7 @@ def test_a_secret_does_not_rise_to_a_namespace_that_keeps_none(hold: Holdfast) -
     assert refused.value.code == "SECRET_REFUSED"
 
 
-def test_of_many_in_one_request_only_the_one_with_a_secret_is_refused(hold: Holdfast) -> None:
+def test_only_the_item_with_a_secret_of_a_batch_is_refused(hold: Holdfast) -> None:
     hold.policy_set(namespace="*", secrets="refuse")
     kept = hold.bulk_store(memories=[{"title": "A", "content": TOKEN}, {"title": "B", "content": "fine"}])
     assert [(one.outcome, one.code or None) for one in kept.outcomes] == [
@@ -400,7 +398,7 @@ def test_a_prompt_injection_is_stored_and_labelled_wherever_it_is_shown(hold: Ho
     [SAID, SAID.replace("are kept", "are not kept"), f"{SAID} for 2 hours."],
     ids=["same", "against", "newer"],
 )
-def test_a_store_changes_nothing_of_what_it_is_like(hold: Holdfast, content: str) -> None:
+def test_storing_a_near_duplicate_does_not_change_the_original(hold: Holdfast, content: str) -> None:
     first = hold.store(title="Session tokens", content=SAID, metadata={"own": "kept"}, tags=["first"])
     hold.store(title="Tokens", content=content, metadata={"own": "other"}, tags=["second"])
     after = hold.get(first.id)
@@ -408,7 +406,7 @@ def test_a_store_changes_nothing_of_what_it_is_like(hold: Holdfast, content: str
     assert [one.op for one in hold.history(first.id).changes] == ["store"]
 
 
-def test_a_purge_leaves_nothing_by_which_a_text_could_be_guessed(hold: Holdfast) -> None:
+def test_a_purge_leaves_nothing_to_guess_a_text_from(hold: Holdfast) -> None:
     first = hold.store(title="Session tokens", content=SAID)
     assert hold.store(title="Tokens", content=SAID).outcome == "restated"
     hold.archive(ids=[first.id])

@@ -41,7 +41,7 @@ WAYS = [store, bulk_store, reflect, capture_turn, recover]
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_memory_without_a_tier_stays(
+def test_a_memory_without_a_tier_is_long_term(
     clocked_store: Any, clock: Clock, tmp_path: Path, way: Callable[[Any, Path], str]
 ) -> None:
     id = way(clocked_store, tmp_path)
@@ -67,7 +67,7 @@ def test_the_setting_does_not_change_a_given_or_stored_tier(db: str, clock: Cloc
         assert ctx.store(title="Plan", content="second").tier == "mid"
 
 
-def test_a_given_end_ends_a_memory_without_a_tier(clocked_store: Any, clock: Clock) -> None:
+def test_an_expiry_date_applies_to_a_memory_without_a_tier(clocked_store: Any, clock: Clock) -> None:
     kept = clocked_store.store(title="Plan", content="first", ttl_secs=3600)
     assert (kept.tier, kept.expires_at) == ("long", clock.after(hours=1))
     clock.move(hours=1)

@@ -17,12 +17,12 @@ def titles(found: Any) -> list[str]:
     return [one.title for one in found]
 
 
-def test_an_id_or_an_unambiguous_beginning_of_it_finds_a_memory(hold: Any) -> None:
+def test_an_id_or_an_unambiguous_prefix_finds_a_memory(hold: Any) -> None:
     stored = hold.store(title="Plan", content="x")
     assert hold.get(stored.id) == hold.get(stored.id[:-1]) == hold.get(stored.id[:8])
 
 
-def test_an_ambiguous_beginning_is_refused_with_the_candidates(hold: Any) -> None:
+def test_an_ambiguous_prefix_is_refused_with_the_candidates(hold: Any) -> None:
     ids = sorted(hold.store(title=f"{n}", content="x").id for n in range(2))
     for use in (hold.get, hold.delete, hold.update, hold.history, hold.promote):
         with pytest.raises(AmbiguousId) as refused:
@@ -31,32 +31,32 @@ def test_an_ambiguous_beginning_is_refused_with_the_candidates(hold: Any) -> Non
     assert hold.list().count == 2
 
 
-def test_what_the_caller_does_not_see_makes_no_beginning_ambiguous(hold: Any, seen_by: Any) -> None:
+def test_invisible_memories_make_no_prefix_ambiguous(hold: Any, seen_by: Any) -> None:
     hold.store(title="Hidden", content="x", scope="private")
     shown = hold.store(title="Shown", content="x")
     assert seen_by("ai:other@here").get(shown.id[:8]).id == shown.id
 
 
 @pytest.mark.parametrize("id", ["no-such-memory", "%", "_" * 36, "' or 1=1 --", "~", "\U0010ffff", "../x"])
-def test_an_id_that_is_none_finds_nothing(hold: Any, id: str) -> None:
+def test_an_unknown_id_finds_nothing(hold: Any, id: str) -> None:
     hold.store(title="Plan", content="x")
     with pytest.raises(NotFound):
         hold.get(id)
 
 
-def test_an_id_that_no_store_can_look_up_is_refused(hold: Any) -> None:
+def test_an_id_invalid_in_a_database_is_refused(hold: Any) -> None:
     with pytest.raises(Invalid, match="id: must not contain NUL"):
         hold.get("a\x00b")
 
 
-def test_the_most_important_and_then_the_newest_come_first(hold: Any, clock: Any) -> None:
+def test_memories_are_listed_by_priority_then_newest_first(hold: Any, clock: Any) -> None:
     for title, priority in (("old low", 1), ("old high", 9), ("new high", 9), ("new low", 1)):
         hold.store(title=title, content="x", priority=priority)
         clock.move(seconds=1)
     assert titles(hold.list().memories) == ["new high", "old high", "new low", "old low"]
 
 
-def test_pages_follow_one_another_without_gap_or_overlap(hold: Any) -> None:
+def test_pages_follow_each_other_without_gap_or_overlap(hold: Any) -> None:
     for number in range(7):
         hold.store(title=f"{number}", content="x", priority=1 + number % 3)
     pages = [titles(hold.list(limit=3, offset=skip).memories) for skip in (0, 3, 6, 9)]
@@ -92,14 +92,14 @@ FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-def test_a_list_can_be_of_some_kinds(shelf: Any) -> None:
+def test_a_list_can_be_limited_to_kinds(shelf: Any) -> None:
     shelf.store(title="choice", content="We deploy by hand.", kind="decision")
     assert titles(shelf.list(kinds=["decision", "event"]).memories) == ["choice"]
     assert shelf.list(kinds=["event"]).count == 0
 
 
 @pytest.mark.parametrize(("filter", "left"), FILTERS.values(), ids=FILTERS.keys())
-def test_a_filter_means_the_same_in_list_and_search(shelf: Any, filter: dict[str, Any], left: list[str]) -> None:
+def test_a_filter_has_the_same_meaning_in_list_and_search(shelf: Any, filter: dict[str, Any], left: list[str]) -> None:
     assert sorted(titles(shelf.list(**filter).memories)) == left
     assert sorted(titles(shelf.search("deploy", **filter).results)) == left
 
@@ -113,7 +113,7 @@ def test_a_filter_is_applied_before_the_limit(hold: Any) -> None:
     assert titles(hold.recall("deploy", namespace="small", limit=1).memories) == ["needle"]
 
 
-def test_a_namespace_is_found_however_its_letters_are_composed(hold: Any) -> None:
+def test_a_namespace_is_found_in_any_unicode_normalization(hold: Any) -> None:
     hold.store(title="Plan", content="deploy", namespace="caf\u00e9/menu")
     for answer in (
         hold.list(namespace="cafe\u0301/menu").memories,
@@ -123,7 +123,7 @@ def test_a_namespace_is_found_however_its_letters_are_composed(hold: Any) -> Non
         assert titles(answer) == ["Plan"]
 
 
-def test_search_wants_all_words_in_any_order_form_and_case(hold: Any) -> None:
+def test_search_requires_all_words_in_any_order_form_and_case(hold: Any) -> None:
     hold.store(title="Release plan", content="We are deploying to Zürich on Tuesdays.", tags=["ops-team"])
     hold.store(title="Lunch", content="Tuesdays at noon.")
     for query in ("deploy tuesday", "TUESDAYS deployed", "zurich plan", "ops tuesdays", 'deploy "tuesdays"', "plan"):
@@ -160,7 +160,7 @@ STRANGE = [
 
 
 @pytest.mark.parametrize("text", STRANGE, ids=lambda text: ascii(text[:20]))
-def test_any_text_can_be_searched_and_recalled_for(hold: Any, text: str) -> None:
+def test_any_text_is_a_valid_search_and_recall_query(hold: Any, text: str) -> None:
     hold.store(title="Plan", content="deploy near and or not a c")
     if text:
         assert hold.search(text).count in (0, 1)
@@ -168,7 +168,7 @@ def test_any_text_can_be_searched_and_recalled_for(hold: Any, text: str) -> None
         assert hold.forget(pattern=text[:4096], dry_run=True).archived == 0
 
 
-def test_an_emoji_is_a_word_like_others(hold: Any) -> None:
+def test_an_emoji_is_searchable_as_a_word(hold: Any) -> None:
     hold.store(title="Party", content="We had cake 🎉, and 👩🏽‍💻 came from 🇫🇷.")
     hold.store(title="Break", content="Ten minutes, as always.", tags=["☕"])
     for text, title in (("🎉", "Party"), ("💻", "Party"), ("🇫🇷", "Party"), ("☕️", "Break")):
@@ -194,7 +194,7 @@ def test_an_emoji_is_a_word_like_others(hold: Any) -> None:
         ("Cake 🎉 at noon.", "🎉 cakes", ["Cake", "🎉"]),
     ],
 )
-def test_why_names_the_words_of_the_memory_and_not_their_stems(
+def test_explanations_name_the_words_of_the_memory_and_not_their_stems(
     hold: Any, content: str, question: str, held: list[str]
 ) -> None:
     id = hold.store(title="Note", content=content).id
@@ -209,7 +209,7 @@ def test_a_query_without_words_is_an_error(hold: Any, text: str) -> None:
     assert (found.count, found.meta.degraded) == (0, "The query has no words to search for.")
 
 
-def test_operators_are_words_and_columns_are_no_filters(hold: Any) -> None:
+def test_operators_and_column_names_are_searched_as_words(hold: Any) -> None:
     hold.store(title="Logic", content="cats and dogs near home, not or")
     hold.store(title="x", content="only the title")
     assert titles(hold.search("near AND not").results) == ["Logic"]
@@ -217,7 +217,7 @@ def test_operators_are_words_and_columns_are_no_filters(hold: Any) -> None:
     assert titles(hold.search("title:x").results) == ["x"]
 
 
-def test_search_by_source_gives_what_came_from_it_oldest_first(hold: Any, clock: Any) -> None:
+def test_search_by_source_lists_its_memories_oldest_first(hold: Any, clock: Any) -> None:
     for number in range(3):
         hold.store(title=f"{number}", content="x", source_uri="doc:a" if number != 1 else "doc:b", priority=number + 1)
         clock.move(seconds=1)
@@ -226,7 +226,7 @@ def test_search_by_source_gives_what_came_from_it_oldest_first(hold: Any, clock:
 
 
 @pytest.mark.parametrize("nothing", [{}, {"query": None}, {"query": ""}, {"tags": ["a"]}], ids=str)
-def test_search_wants_words_or_a_source(hold: Any, nothing: dict[str, Any]) -> None:
+def test_search_requires_words_or_a_source(hold: Any, nothing: dict[str, Any]) -> None:
     with pytest.raises(FilterRequired):
         hold.search(**nothing)
 
@@ -253,7 +253,7 @@ def test_search_wants_words_or_a_source(hold: Any, nothing: dict[str, Any]) -> N
     ],
     ids=str,
 )
-def test_a_filter_that_means_nothing_is_refused_and_named(hold: Any, field: str, filter: dict[str, Any]) -> None:
+def test_an_invalid_filter_is_refused_by_name(hold: Any, field: str, filter: dict[str, Any]) -> None:
     with pytest.raises(Invalid) as refused:
         hold.list(**filter)
     assert refused.value.details == {"fields": [field]}
@@ -271,9 +271,7 @@ def test_a_filter_that_means_nothing_is_refused_and_named(hold: Any, field: str,
         ("o", ["collective"]),
     ],
 )
-def test_an_agent_placed_somewhere_sees_what_its_team_unit_and_organisation_share(
-    hold: Any, place: str, seen: list[str]
-) -> None:
+def test_an_agent_sees_what_its_team_unit_and_organisation_share(hold: Any, place: str, seen: list[str]) -> None:
     for scope in ("private", "team", "unit", "org", "collective"):
         hold.store(title=scope, content="deploy", namespace="o/u/t/a", scope=scope)
     assert sorted(titles(hold.search("deploy", as_agent=place).results)) == seen

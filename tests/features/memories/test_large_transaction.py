@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from holdfast.kernel.compressed_list import CHUNK_SIZE
+from holdfast.kernel.journal.transaction import CHUNK_SIZE
 
 
-def test_a_large_transaction_is_journalled_in_its_order_and_merges_into_what_it_wrote_itself(hold: Any) -> None:
+def test_a_large_transaction_is_journalled_in_order_and_merges_with_its_own_writes(hold: Any) -> None:
     many = [f"Gate {number}" for number in range(2 * CHUNK_SIZE)]
     rows = [{"title": gate, "content": f"{gate} is shut.", "namespace": "g"} for gate in (*many, "Gate 0")]
     rows[-1]["content"] = "Gate 0 is open."

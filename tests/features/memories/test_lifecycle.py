@@ -27,7 +27,7 @@ def titles(page: Any) -> list[str]:
     return sorted(one.title for one in getattr(page, page.__struct_fields__[0]))
 
 
-def test_a_deleted_memory_is_in_no_view_but_its_history(hold: Any, plan: Any) -> None:
+def test_a_deleted_memory_appears_only_in_its_history(hold: Any, plan: Any) -> None:
     deleted = hold.delete(plan.id)
     assert (deleted.deleted, deleted.id, deleted.version) == (True, plan.id, 2)
     for gone in (hold.list(), hold.search("deploy"), hold.recall("deploy"), hold.archive_list()):
@@ -39,13 +39,13 @@ def test_a_deleted_memory_is_in_no_view_but_its_history(hold: Any, plan: Any) ->
     assert [one.op for one in hold.history(plan.id).changes] == ["store", "delete"]
 
 
-def test_a_delete_that_expects_another_version_deletes_nothing(hold: Any, plan: Any) -> None:
+def test_a_delete_expecting_another_version_deletes_nothing(hold: Any, plan: Any) -> None:
     with pytest.raises(VersionConflict):
         hold.delete(plan.id, expected_version=2)
     assert hold.delete(plan.id, expected_version=1).version == 2
 
 
-def test_an_archived_memory_is_out_of_the_way_and_still_found_by_its_id(hold: Any, plan: Any) -> None:
+def test_an_archived_memory_is_found_only_by_its_id(hold: Any, plan: Any) -> None:
     answer = hold.archive(ids=[plan.id], reason="done with it")
     assert (answer.archived, answer.missing, answer.count) == ([plan.id], [], 1)
     assert hold.list().count == hold.search("deploy").count == hold.recall("deploy").count == 0
@@ -54,7 +54,7 @@ def test_an_archived_memory_is_out_of_the_way_and_still_found_by_its_id(hold: An
     assert hold.get(plan.id).state == "archived"
 
 
-def test_archiving_several_gives_each_its_outcome(hold: Any, plan: Any, seen_by: Any) -> None:
+def test_archiving_several_returns_an_outcome_for_each(hold: Any, plan: Any, seen_by: Any) -> None:
     hidden = seen_by("ai:other@here").store(title="Hidden", content="x", scope="private")
     answer = hold.archive(ids=[plan.id, "no-such-memory", hidden.id])
     assert [(one.outcome, one.code) for one in answer.outcomes] == [
@@ -66,7 +66,7 @@ def test_archiving_several_gives_each_its_outcome(hold: Any, plan: Any, seen_by:
 
 
 @pytest.mark.parametrize("reason", ["a\x00b", "\x1b[2J", "   "], ids=ascii)
-def test_a_reason_is_clean_text(hold: Any, plan: Any, reason: str) -> None:
+def test_a_reason_is_normalized_text(hold: Any, plan: Any, reason: str) -> None:
     with pytest.raises(Invalid) as refused:
         hold.archive(ids=[plan.id], reason=reason)
     assert refused.value.details == {"fields": ["reason"]}
@@ -82,9 +82,7 @@ def test_restoring_makes_a_memory_live_and_restarts_its_lifetime(hold: Any, plan
     assert [one.id for one in hold.recall("deploy").memories] == [plan.id]
 
 
-def test_restoring_what_has_expired_gives_a_live_row_that_is_not_collected_again(
-    hold: Any, plan: Any, clock: Any
-) -> None:
+def test_a_restored_expired_memory_is_live_and_not_collected_again(hold: Any, plan: Any, clock: Any) -> None:
     clock.move(days=8)
     hold.gc()
     assert hold.archive_restore(plan.id).expires_at == clock.after(days=7)
@@ -100,7 +98,7 @@ def test_restoring_an_expired_long_term_memory_restarts_its_lifetime(hold: Any, 
     assert hold.archive_restore(kept.id).expires_at is UNSET
 
 
-def test_restoring_leaves_a_later_end_and_an_endless_life_alone(hold: Any, clock: Any) -> None:
+def test_restoring_keeps_a_later_end_and_an_endless_lifetime(hold: Any, clock: Any) -> None:
     later = hold.store(title="later", content="x", expires_at="2027-01-01")
     endless = hold.store(title="endless", content="x", tier="long")
     hold.archive(ids=[later.id, endless.id])
@@ -119,7 +117,7 @@ def test_restoring_onto_a_taken_title_is_refused_and_the_error_names_its_memory(
 
 
 @pytest.mark.parametrize("which", ["live", "deleted", "unknown"])
-def test_only_what_is_in_the_archive_can_be_restored(hold: Any, plan: Any, which: str) -> None:
+def test_only_an_archived_memory_can_be_restored(hold: Any, plan: Any, which: str) -> None:
     if which == "deleted":
         hold.delete(plan.id)
     with pytest.raises(NotFound):
@@ -158,7 +156,7 @@ def test_forgetting_without_a_filter_is_refused(hold: Any, plan: Any) -> None:
     ],
     ids=["namespace", "pattern", "words", "tier", "both", "neither", "no-match", "operators", "prefix"],
 )
-def test_forgetting_archives_what_the_filter_names_and_nothing_else(
+def test_forgetting_archives_only_what_the_filter_matches(
     hold: Any, plan: Any, filter: dict[str, str], left: list[str]
 ) -> None:
     hold.store(title="Elsewhere", content="We deploy here too.", namespace="other", tier="mid")
@@ -172,13 +170,13 @@ def test_forgetting_archives_what_the_filter_names_and_nothing_else(
     assert hold.archive_list().count == 4 - len(left)
 
 
-def test_what_was_forgotten_can_be_restored(hold: Any, plan: Any) -> None:
+def test_forgotten_memories_can_be_restored(hold: Any, plan: Any) -> None:
     hold.forget(namespace="team")
     assert hold.archive_list().archived[0].archive_reason == "forget"
     assert hold.archive_restore(plan.id).content == "We deploy on Tuesdays."
 
 
-def test_forgetting_leaves_what_another_has_not_granted_and_names_it(hold: Any, plan: Any, seen_by: Any) -> None:
+def test_forgetting_skips_and_names_memories_without_write_access(hold: Any, plan: Any, seen_by: Any) -> None:
     other = seen_by("ai:other@here")
     theirs = other.store(title="Theirs", content="We deploy.", namespace="team", scope="private")
     other.grant(theirs.id, agent_id="ai:tester@here", permission="read")
@@ -198,13 +196,13 @@ def test_forgetting_is_all_or_nothing(hold: Any) -> None:
     assert (hold.list().count, hold.events().next) == (5, 5)
 
 
-def test_forgetting_does_not_reach_what_the_caller_does_not_see(hold: Any, plan: Any, seen_by: Any) -> None:
+def test_forgetting_does_not_reach_invisible_memories(hold: Any, plan: Any, seen_by: Any) -> None:
     hidden = seen_by("ai:other@here").store(title="Hidden", content="deploy", namespace="team", scope="private")
     assert hold.forget(namespace="team").ids == [plan.id]
     assert seen_by("ai:other@here").get(hidden.id).state == "live"
 
 
-def test_what_has_expired_is_seen_no_more_collected_or_not(hold: Any, plan: Any, clock: Any) -> None:
+def test_expired_memories_are_invisible_before_and_after_collection(hold: Any, plan: Any, clock: Any) -> None:
     clock.move(days=7, seconds=-1)
     assert hold.list().count == 1
     clock.move(seconds=1)
@@ -259,7 +257,7 @@ def test_purging_erases_the_content_and_the_journal_still_verifies(hold: Any, db
     assert "canar" not in everything_in(db).lower()
 
 
-def test_a_store_that_was_read_before_a_purge_is_found_sound_after_it(hold: Any, plan: Any) -> None:
+def test_a_store_read_before_a_purge_verifies_after_it(hold: Any, plan: Any) -> None:
     """FTS5 caches the structure of its index per connection."""
     assert hold.recall("deploy").count == 1
     hold.archive(ids=[plan.id])
@@ -293,7 +291,7 @@ def test_a_purged_memory_cannot_be_restored(hold: Any, plan: Any) -> None:
         hold.archive_restore(plan.id)
 
 
-def test_purging_reaches_only_what_is_in_the_archive(hold: Any, plan: Any) -> None:
+def test_purging_reaches_only_archived_memories(hold: Any, plan: Any) -> None:
     with pytest.raises(NotFound):
         hold.archive_purge(ids=[plan.id])
     assert hold.archive_purge(older_than_days=0).purged == 0
@@ -322,14 +320,14 @@ def test_purging_by_age_counts_from_archival(hold: Any, clock: Any) -> None:
     assert hold.archive_purge(older_than_days=30).purged == 1
 
 
-def test_purging_some_is_all_or_nothing(hold: Any, plan: Any) -> None:
+def test_purging_a_selection_is_all_or_nothing(hold: Any, plan: Any) -> None:
     hold.archive(ids=[plan.id])
     with pytest.raises(NotFound):
         hold.archive_purge(ids=[plan.id, "no-such-memory"])
     assert hold.archive_list().count == 1
 
 
-def test_purging_does_not_reach_what_the_caller_does_not_see(hold: Any, plan: Any, seen_by: Any) -> None:
+def test_purging_does_not_reach_invisible_memories(hold: Any, plan: Any, seen_by: Any) -> None:
     other = seen_by("ai:other@here")
     hidden = other.store(title="Hidden", content="x", scope="private")
     other.archive(ids=[hidden.id])
@@ -338,7 +336,7 @@ def test_purging_does_not_reach_what_the_caller_does_not_see(hold: Any, plan: An
     assert other.archive_list().archived[0].id == hidden.id
 
 
-def test_every_way_out_and_back_bumps_the_version(hold: Any, plan: Any) -> None:
+def test_archiving_and_restoring_bump_the_version(hold: Any, plan: Any) -> None:
     versions = [plan.version]
     hold.archive(ids=[plan.id])
     versions.append(hold.get(plan.id).version)

@@ -7,7 +7,7 @@ import pytest
 from holdfast.kernel.errors import Invalid, TitleTaken
 
 
-def test_a_memory_is_copied_to_a_namespace_above_and_linked_to_where_it_came_from(hold: Any) -> None:
+def test_a_memory_is_copied_to_a_parent_namespace_and_linked_to_its_source(hold: Any) -> None:
     memory = hold.store("Rule", "Be kind.", namespace="team/project", tags=["x"])
     copy = hold.promote(memory.id, to_namespace="team")
     assert (copy.mode, copy.namespace, copy.content, copy.tags, copy.version) == (
@@ -23,7 +23,7 @@ def test_a_memory_is_copied_to_a_namespace_above_and_linked_to_where_it_came_fro
 
 
 @pytest.mark.parametrize("namespace", ["team/project", "team/project/below", "elsewhere", "tea"])
-def test_only_a_namespace_above_will_do(hold: Any, namespace: str) -> None:
+def test_only_a_parent_namespace_is_accepted(hold: Any, namespace: str) -> None:
     memory = hold.store("Rule", "Be kind.", namespace="team/project")
     with pytest.raises(Invalid):
         hold.promote(memory.id, to_namespace=namespace)

@@ -22,7 +22,7 @@ def fields(answer: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(answer, name) for name in names}
 
 
-def test_a_stored_memory_can_be_read_at_once_by_id_list_search_and_recall(hold: Any) -> None:
+def test_a_stored_memory_is_readable_at_once_by_id_list_search_and_recall(hold: Any) -> None:
     stored = hold.store(title="Deploy day", content="We deploy on Tuesdays.", tags=["ops"])
     assert hold.get(stored.id).content == "We deploy on Tuesdays."
     assert [one.id for one in hold.list().memories] == [stored.id]
@@ -30,14 +30,14 @@ def test_a_stored_memory_can_be_read_at_once_by_id_list_search_and_recall(hold: 
     assert [one.id for one in hold.recall("when do we deploy?").memories] == [stored.id]
 
 
-def test_what_was_stored_is_there_after_reopening(db: str, hold: Any) -> None:
+def test_stored_memories_survive_reopening(db: str, hold: Any) -> None:
     stored = hold.store(title="Deploy day", content="We deploy on Tuesdays.")
     hold.close()
     with holdfast.open(db) as again:
         assert again.get(stored.id).content == "We deploy on Tuesdays."
 
 
-def test_what_one_handle_stored_another_finds_at_once(db: str, hold: Any, clock: Any) -> None:
+def test_a_store_on_one_handle_is_visible_to_another_at_once(db: str, hold: Any, clock: Any) -> None:
     with holdfast.open(db, now=clock) as other:
         stored = hold.store(title="Deploy day", content="We deploy on Tuesdays.")
         assert [one.id for one in other.recall("deploy").memories] == [stored.id]
@@ -68,14 +68,14 @@ def test_on_conflict_version_numbers_a_taken_title(hold: Any) -> None:
 
 
 @pytest.mark.parametrize("title", ["x" * 512, "é" * 256], ids=["ascii", "two-bytes"])
-def test_a_number_does_not_make_a_title_too_long(hold: Any, title: str) -> None:
+def test_a_number_suffix_does_not_make_a_title_too_long(hold: Any, title: str) -> None:
     titles = [hold.store(title=title, content=f"{n}", on_conflict="version").title for n in range(3)]
     assert [len(made.encode()) for made in titles] == [512, 512, 512]
     assert [made[-4:] for made in titles[1:]] == [" (2)", " (3)"]
     assert title.startswith(titles[1][:-4])
 
 
-def test_merging_replaces_the_content_unites_tags_and_raises_but_never_lowers(hold: Any) -> None:
+def test_merging_replaces_the_content_unites_tags_and_never_lowers_values(hold: Any) -> None:
     held = hold.store(
         title="Plan",
         content="first",
@@ -112,7 +112,7 @@ def test_merging_never_changes_the_owner_or_the_source(hold: Any, seen_by: Any) 
     assert (merged.id, merged.agent_id, merged.source) == (held.id, "ai:tester@here", "user")
 
 
-def test_every_merge_that_changes_something_bumps_the_version(hold: Any) -> None:
+def test_every_effective_merge_bumps_the_version(hold: Any) -> None:
     versions = [hold.store(title="Plan", content=text).version for text in ("a", "b", "b", "c")]
     assert versions == [1, 2, 2, 3]
 
@@ -127,7 +127,7 @@ def test_storing_the_same_again_is_unchanged(hold: Any) -> None:
 @pytest.mark.parametrize(
     ("tier", "days_later", "lives"), [("short", 0, {"hours": 6}), ("mid", 3, {"days": 7})], ids=["short", "mid"]
 )
-def test_merging_without_a_tier_renews_the_life_of_the_tier_it_is_in(
+def test_merging_without_a_tier_renews_the_lifetime_of_the_current_tier(
     hold: Any, clock: Any, tier: str, days_later: int, lives: dict[str, int]
 ) -> None:
     hold.store(title="Plan", content="first", tier=tier)
@@ -136,14 +136,12 @@ def test_merging_without_a_tier_renews_the_life_of_the_tier_it_is_in(
     assert (merged.tier, merged.expires_at) == (tier, clock.after(**lives))
 
 
-def test_merging_never_shortens_a_life(hold: Any, clock: Any) -> None:
+def test_merging_never_shortens_a_lifetime(hold: Any, clock: Any) -> None:
     held = hold.store(title="Plan", content="first", expires_at="2026-12-31")
     assert hold.store(title="Plan", content="second", ttl_secs=60).expires_at == held.expires_at
 
 
-def test_storing_a_long_term_memory_again_with_a_given_end_moves_the_end_and_does_not_take_it_away(
-    hold: Any, clock: Any
-) -> None:
+def test_storing_a_long_term_memory_again_with_an_end_moves_the_end_and_keeps_one(hold: Any, clock: Any) -> None:
     hold.store(title="Plan", content="first", tier="long", ttl_secs=3600)
     assert hold.store(title="Plan", content="second", ttl_secs=60).expires_at == clock.after(hours=1)
     assert hold.store(title="Plan", content="third", ttl_secs=7200).expires_at == clock.after(hours=2)

@@ -19,7 +19,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-LOADED = ("holdfast.surfaces.cli.app", "holdfast.app", "holdfast.kernel.storage.sqlite.open_store")
+LOADED = (
+    "holdfast.surfaces.cli.app",
+    "holdfast.surfaces.cli.run_operation",
+    "holdfast.kernel.storage.sqlite.open_store",
+)
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 COMMAND = """#!{python} -IS

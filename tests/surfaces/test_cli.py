@@ -18,7 +18,9 @@ import holdfast
 from holdfast.kernel.terminal import escape
 from holdfast.operations import REGISTRY, Operation
 from holdfast.surfaces import error_responses as wire
-from holdfast.surfaces.cli.app import MAX_STDIN_BYTES, build_command
+from holdfast.surfaces.cli.app import COMMANDS
+from holdfast.surfaces.cli.operation_command import build_command
+from holdfast.surfaces.cli.run_operation import MAX_STDIN_BYTES
 from timeouts import TIMEOUT
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
@@ -424,6 +426,13 @@ def test_help_lists_every_command(run: Run) -> None:
     assert all(f"\n  {name}" in out for name in ("serve", "mcp", "bench", "completions"))
 
 
+def test_the_index_of_commands_says_what_each_command_says() -> None:
+    loaded = {name: entry.load() for name, entry in COMMANDS.items()}
+    assert {name: command.name for name, command in loaded.items()} == {name: name for name in COMMANDS}
+    summaries = {name: entry.summary for name, entry in COMMANDS.items()}
+    assert {name: command.get_short_help_str(80) for name, command in loaded.items()} == summaries
+
+
 def test_help_begins_with_how_to_connect_agents_and_lists_each_command_once(run: Run) -> None:
     _, out, _ = run("--help")
     listed = re.findall(r"^  ([a-z][a-z-]*)  ", out, re.MULTILINE)
@@ -472,7 +481,7 @@ def test_a_reader_that_leaves_early_makes_no_noise(run: Run, db: str) -> None:
     assert (done.stdout, done.stderr) == ('{"memories', "")
 
 
-def test_an_answer_that_cannot_be_written_is_an_error(process: Process) -> None:
+def test_a_failed_write_of_the_output_is_an_error(process: Process) -> None:
     with open("/dev/full", "w") as full:
         done = process("list", "--json", stdout=full, stderr=subprocess.PIPE, capture_output=False)
     assert done.returncode == wire.EXIT["ERROR"]

@@ -8,7 +8,7 @@ from four_surfaces import surface
 
 from holdfast.kernel.registry.operation import SURFACES
 from holdfast.operations import REGISTRY, Operation
-from holdfast.surfaces.cli.app import describe
+from holdfast.surfaces.cli.operation_command import describe
 from holdfast.surfaces.http import openapi
 from holdfast.surfaces.mcp.schema import input_schema
 

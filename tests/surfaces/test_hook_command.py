@@ -239,7 +239,7 @@ LATE = """
 import sys, threading
 from pathlib import Path
 from holdfast.features.tasks import subprocess_runner as child
-from holdfast.surfaces.cli.hook_command import Deadline
+from holdfast.surfaces.cli.deadline import Deadline
 
 pid, argv = Path(sys.argv[1]), ["/bin/sh", "-c", "echo $$ > pid.new; mv pid.new pid; sleep 600"]
 options = {"stdin": b"", "environment": {}, "timeout": 600}

@@ -17,7 +17,7 @@ import yaml
 from four_surfaces import run_command
 from mcp_wire import call, initialize, notification
 
-from holdfast.surfaces.cli.app import cli
+from holdfast.surfaces.cli import install_commands
 from holdfast.surfaces.install import files
 from holdfast.surfaces.install.connect import InstallRequest, connect
 from holdfast.surfaces.install.edit import JSONC
@@ -532,7 +532,7 @@ def test_another_file_can_be_named(home: Path, install: Install) -> None:
 
 
 def test_the_help_names_every_agent() -> None:
-    assert all(name in str(cli.commands["install"].help) for name in TARGETS)
+    assert all(name in str(install_commands.install.help) for name in TARGETS)
 
 
 def test_setup_connects_what_is_here_and_ends_with_a_recalled_memory(home: Path) -> None:

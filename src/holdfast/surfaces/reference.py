@@ -24,7 +24,9 @@ from holdfast.kernel.registry.operation import FAMILIES, enum_values
 from holdfast.operations import REGISTRY, Operation
 from holdfast.settings import DEPRECATED_NAMES, Settings
 from holdfast.surfaces import error_responses as wire
-from holdfast.surfaces.cli.app import FAMILY_NAMES, build_command, cli, describe
+from holdfast.surfaces.cli.app import cli
+from holdfast.surfaces.cli.command_group import FAMILY_NAMES
+from holdfast.surfaces.cli.operation_command import build_command, describe
 from holdfast.surfaces.mcp.prompts import PROMPTS
 from holdfast.surfaces.mcp.tools import PROFILES, select_tools
 

@@ -10,7 +10,7 @@ from engines import ENGINES_BY_RING
 from holdfast.app import Holdfast
 from holdfast.features.curation.render import render_audit
 from holdfast.kernel.context import Caller
-from holdfast.surfaces.cli.app import exit_code_of
+from holdfast.surfaces.cli.output import exit_code_of
 from holdfast.surfaces.error_responses import PARTLY_REJECTED_EXIT, encode
 
 SENTENCE = "The session tokens are kept in the cookie header of every reply"

@@ -2,86 +2,48 @@
 
 import os
 import sys
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from time import monotonic
-from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from holdfast.kernel.errors import HoldfastError, Invalid
+from holdfast.features.agent_hosts.host import EVENTS, HOSTS, HostEvent, parse_event
+from holdfast.kernel.errors import Invalid
 from holdfast.settings import Settings, config_file
-
-if TYPE_CHECKING:
-    from holdfast.features.agent_hosts.host import HostEvent
-    from holdfast.kernel.context import Progress
+from holdfast.surfaces.cli.command_group import CommandGroup
+from holdfast.surfaces.cli.deadline import Deadline, print_hook_error
+from holdfast.surfaces.cli.global_options import global_options, load_settings, resolve_global_options, settings_of
 
 MAX_PAYLOAD_BYTES = 16 << 20
 """Largest accepted event."""
-GRACE_SECONDS = 0.2
-"""Extra time for an answer that is being written at the deadline."""
 OFF_FILE = "hooks-off"
 """A file beside the settings. While it exists, hooks do nothing."""
 
 
-def print_hook_error(command: str, error: object) -> None:
-    """Print an error as one line; the host continues."""
-    text = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
-    flat = " ".join(str(text).split())[:500].encode(errors="replace").decode()
-    if sys.stderr is not None:
-        sys.stderr.write(f"holdfast {command}: {flat}\n")
-        sys.stderr.flush()
+class NonFailingCommand(click.Command):
+    """A command run by an agent host. It always exits with 0; an error is one line on standard error."""
 
-
-class Deadline:
-    """End the process with exit code 0 when the time is over, or replace it by calling `become`.
-
-    A write that is under way is committed or rolled back, as after any other end of the process.
-    """
-
-    def __init__(self, what: str, seconds: float, become: Callable[[], None] = lambda: None) -> None:
-        self._what, self._seconds, self._become = what, seconds, become
-        self._until = monotonic() + seconds
-        self._ended = threading.Event()
-        self._writing = threading.Lock()
-
-    @property
-    def remaining(self) -> float:
-        return max(0.0, self._until - monotonic())
-
-    def write(self, text: bytes) -> None:
-        """Write the answer, whole or not at all."""
-        with self._writing:
-            click.echo(text)
-
-    def __enter__(self) -> "Deadline":
-        threading.Thread(target=self._watch, name="holdfast-deadline", daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-
-    def _watch(self) -> None:
-        if self._ended.wait(self._seconds):
-            return
-        self._writing.acquire(timeout=GRACE_SECONDS)  # do not wait for a host that does not read
-        print_hook_error(self._what, Invalid(f"stopped after {self._seconds:g} seconds."))
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
         try:
-            end_children()
-            self._become()
-        finally:
-            os._exit(0)
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            self._print_error(Invalid(error.format_message()))
+            raise click.exceptions.Exit(0) from None
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.exceptions.Exit, BrokenPipeError):
+            raise
+        except Exception as error:  # noqa: BLE001 - no error may end the agent's session
+            self._print_error(error)
+            raise click.exceptions.Exit(0) from None
 
-def end_children() -> None:
-    """Kill the processes of lifecycle hooks: none may outlive this one."""
-    from holdfast.features.tasks.subprocess_runner import kill_all
-
-    kill_all()
+    def _print_error(self, error: Exception) -> None:
+        print_hook_error(self.name or "", error)
 
 
 def locate_off_file(environment: Mapping[str, str]) -> Path:
@@ -127,50 +89,54 @@ def read_payload(payload: str | None) -> bytes:
 
 def run_hook(event: str, host: str | None, payload: str | None, settings: Settings) -> None:
     """Handle an event within `hook_timeout_ms`."""
-    from holdfast.features.agent_hosts.host import EVENTS, HOSTS, parse_event
-
     if event not in EVENTS or (host is not None and host not in HOSTS):
         raise Invalid(f"event must be one of {', '.join(EVENTS)}; --host one of {', '.join(HOSTS)}.")
     with Deadline(f"hook {event}", settings.hook_timeout_ms / 1000) as deadline:
         received = read_payload(payload)
         if disabled_reason(settings) is None:
-            handle_event(with_start_folder(parse_event(event, received, host)), settings, deadline)  # type: ignore[arg-type]
+            from holdfast.surfaces.cli import hook_actions  # loads the store, 60 ms: inside the deadline
+
+            hook_actions.handle_event(with_start_folder(parse_event(event, received, host)), settings, deadline)  # type: ignore[arg-type]
 
 
-def with_start_folder(event: "HostEvent") -> "HostEvent":
+def with_start_folder(event: HostEvent) -> HostEvent:
     """Set the folder in which the session was started; the agent may have changed to another."""
     started = os.environ.get("CLAUDE_PROJECT_DIR") if event.host == "claude-code" else None
     return event._replace(folder=started) if started else event
 
 
-def handle_event(event: "HostEvent", settings: Settings, deadline: Deadline) -> None:
-    """Answer the event, then store the captured turns."""
-    from holdfast.app import open as open_memory
-    from holdfast.features.agent_hosts import service as host_hooks
-    from holdfast.features.agent_hosts.host import build_answer
-    from holdfast.surfaces.error_responses import encode
-
-    with open_memory(settings=settings, source="hook", once=True) as memory:
-        ctx = memory.ctx
-        text = ""
-        if event.event == "session-start":
-            text = host_hooks.build_session_start(ctx, event, settings.session_start_budget_tokens)
-        elif event.event == "prompt":
-            text = host_hooks.build_prompt_context(ctx, event, settings.hook_budget_tokens)
-        if text:
-            deadline.write(encode(build_answer(event.name, text)))
-        if settings.hook_capture:
-            host_hooks.capture_event(ctx, event, memory.call)
-        if event.event == "session-end":
-            host_hooks.embed_pending(ctx.for_caller(ctx.caller, _progress_until(deadline)))
+@click.command(cls=NonFailingCommand, params=global_options())
+@click.argument("event", metavar="session-start|prompt|tool|session-end")
+@click.argument("payload", required=False, metavar="[JSON]")
+@click.option("--host", metavar="claude-code|codex", help="Calling agent host [default: detect].")
+def hook(event: str, payload: str | None, host: str | None, **given: Any) -> None:
+    """Handle an agent hook event. Never fails or blocks."""
+    wanted = resolve_global_options(given)
+    run_hook(event, host, payload, settings_of(wanted))
 
 
-def _progress_until(deadline: Deadline) -> "Progress":
-    """Return a progress that is cancelled at half of the remaining time, to leave time for cleanup."""
-    from holdfast.kernel.context import Progress as Going
+@click.group(cls=CommandGroup, path=("hooks",), params=global_options())
+def hooks(**_: Any) -> None:
+    """Turn agent hooks on or off; list and test lifecycle hooks."""
 
-    stop = threading.Event()
-    timer = threading.Timer(deadline.remaining / 2, stop.set)
-    timer.daemon = True
-    timer.start()
-    return Going(stop=stop)
+
+@hooks.command("off", params=global_options())
+def hooks_off(**_: Any) -> None:
+    """Turn agent hooks off in all sessions."""
+    set_hooks_enabled(on=False)
+    click.echo("Hooks are off: they add no context and store nothing. To turn them on: `holdfast hooks on`.")
+
+
+@hooks.command("on", params=global_options())
+def hooks_on(**_: Any) -> None:
+    """Turn agent hooks on again."""
+    set_hooks_enabled(on=True)
+    why = disabled_reason(load_settings({}))
+    click.echo("Hooks are on." if why is None else f"Hooks are still off: {why}.")
+
+
+@hooks.command("status", params=global_options())
+def hooks_status(**_: Any) -> None:
+    """Show whether agent hooks are on."""
+    why = disabled_reason(load_settings({}))
+    click.echo("Hooks are on." if why is None else f"Hooks are off: {why}.")

@@ -4,9 +4,14 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
-from holdfast.kernel.errors import Invalid, NotFound
+import click
+
+from holdfast.kernel.errors import HoldfastError, Invalid, NotFound
+from holdfast.surfaces.cli.deadline import Deadline, print_hook_error
+from holdfast.surfaces.cli.global_options import global_options, resolve_global_options, settings_of
 
 PREAMBLE = "You have a persistent memory, Holdfast. Its context for this session follows."
 
@@ -30,6 +35,34 @@ STRATEGIES: dict[str, Strategy] = {
     "aider": Strategy("file", "--message-file"),
     "ollama": Strategy("env", "OLLAMA_SYSTEM"),
 }
+
+
+@click.command(params=global_options(), context_settings={"ignore_unknown_options": True})
+@click.argument("agent")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
+@click.option("--system-flag", metavar="FLAG", help="Pass the context with this flag of the agent.")
+@click.option("--system-env", metavar="NAME", help="Pass the context in this environment variable.")
+@click.option("--message-file-flag", metavar="FLAG", help="Pass the context in a file with this flag.")
+@click.option("--no-boot", is_flag=True, help="Run the agent without context.")
+@click.option("--budget", type=int, metavar="N", help="Longest context, in tokens [default: 1500].")
+def wrap(agent: str, words: tuple[str, ...], budget: int | None, *, no_boot: bool, **given: Any) -> None:
+    """Run an agent with the session-start context (exec)."""
+    ways = {"flag": given["system_flag"], "env": given["system_env"], "file": given["message_file_flag"]}
+    strategy, message = choose_strategy(agent, ways), ""  # type: ignore[arg-type]
+    if not no_boot:
+        try:
+            settings = settings_of(resolve_global_options(given))
+            alone = partial(exec_agent, agent, words, "", strategy)
+            with Deadline("wrap", settings.hook_timeout_ms / 1000, alone):
+                from holdfast.surfaces.cli.boot_context import (
+                    read_boot_context,
+                )  # loads the store, 60 ms: inside the deadline
+
+                answer = read_boot_context(settings, None, None, budget)
+            message = "\n".join(filter(None, (PREAMBLE, answer.manifest, answer.text)))
+        except HoldfastError as error:
+            print_hook_error("wrap", error)
+    exec_agent(agent, words, message, strategy)
 
 
 def choose_strategy(agent: str, chosen: dict[Delivery, str | None]) -> Strategy:

@@ -63,6 +63,20 @@ def test_every_page_is_reachable_from_the_index() -> None:
     assert {page for page in PAGES if page.parent != ROOT} - linked == {index}
 
 
+def test_decision_records_are_numbered_without_holes_and_have_a_status() -> None:
+    records = sorted((ROOT / "docs/decisions").glob("*.md"))
+    assert [record.name[:5] for record in records] == [f"{number:04}-" for number in range(1, len(records) + 1)]
+    heads = [record.read_text("utf-8").splitlines()[:3] for record in records]
+    assert [head for number, head in enumerate(heads, 1) if not head[0].startswith(f"# {number}. ")] == []
+    assert [head for head in heads if not re.match(r"Status: (accepted|superseded by \[decision \d+\])", head[2])] == []
+
+
+def test_a_link_to_a_decision_names_its_number() -> None:
+    link = re.compile(r"\[(?:decision )?(\d+)\]\([^)]*?\b(\d{4})-[a-z0-9-]+\.md", re.I)
+    links = [(name_of(page), *found) for page in LINKED for found in link.findall(prose_of(page))]
+    assert [found for found in links if int(found[1]) != int(found[2])] == []
+
+
 def test_the_two_commands_at_the_top_match_ci_and_the_makefile() -> None:
     first = blocks_of(ROOT / "README.md")[0]
     commands = [line.partition("#")[0].strip() for line in first.text.splitlines()]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.kernel.compressed_list import CHUNK_SIZE, CompressedList
+from holdfast.kernel.journal.transaction import CHUNK_SIZE, CompressedList
 
 MANY = [0, 1, CHUNK_SIZE - 1, CHUNK_SIZE, CHUNK_SIZE + 1, 3 * CHUNK_SIZE + 7]
 

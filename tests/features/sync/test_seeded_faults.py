@@ -13,7 +13,8 @@ from holdfast.features.sync.exchange import LocalEndpoint
 from holdfast.features.sync.quarantine.retry import QuarantineRetry
 from holdfast.kernel.journal import conflicts
 from holdfast.kernel.journal import title_groups as titles
-from holdfast.kernel.journal.transaction import Transaction, body_text
+from holdfast.kernel.journal.kinds import body_text
+from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import field_versions as cells
 from holdfast.kernel.records import merge
 from holdfast.kernel.records.memory import MEMORY_MERGE_SCHEMA

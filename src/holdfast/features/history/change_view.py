@@ -9,8 +9,7 @@ from holdfast.features.history import event
 from holdfast.features.memories import store as memories
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal import journal
-from holdfast.kernel.journal.kinds import KINDS, LINK, MEMORY
-from holdfast.kernel.journal.transaction import body_of
+from holdfast.kernel.journal.kinds import KINDS, LINK, MEMORY, body_of
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import format_timestamp
 

@@ -23,10 +23,11 @@ from holdfast.features.skills import store as skills
 from holdfast.features.skills.model import SkillVersion
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import ChangedSince, Conflict, HistoryCompacted, NotFound
-from holdfast.kernel.journal import journal, transaction, verify_chain
+from holdfast.kernel.journal import journal, verify_chain
 from holdfast.kernel.journal import verify as journal_verify
 from holdfast.kernel.journal.journal import get_compacted_record, is_compacted
-from holdfast.kernel.journal.kinds import KINDS, LINK, MEMORY, Kind
+from holdfast.kernel.journal.kinds import KINDS, LINK, MEMORY, Kind, body_of
+from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import Memory
@@ -47,9 +48,7 @@ def get_past_state(ctx: Context, session: Session, id: str, *, as_of: int | None
     _check_not_compacted(session, id, as_of, known_at)
     rows = session.rows("journal_known", record=id, known_at=NO_END if known_at is None else known_at)
     entries = [_redact_entry(ctx, session, journal.Entry(*row)) for row in rows]
-    bodies = [
-        transaction.body_of(MEMORY, entry) for entry in entries if entry.kind == "memory" and entry.body is not None
-    ]
+    bodies = [body_of(MEMORY, entry) for entry in entries if entry.kind == "memory" and entry.body is not None]
     if as_of is not None:
         bodies = [body for body in bodies if find_true_from(body) <= as_of]
     if not bodies or bodies[-1].state == "deleted":
@@ -66,7 +65,7 @@ def _check_not_compacted(session: Session, id: str, as_of: int | None, known_at:
         return
     too_early = known_at is not None and known_at < entry.kept_at
     if as_of is not None and entry.body is not None:
-        too_early = too_early or as_of < find_true_from(transaction.body_of(MEMORY, entry))
+        too_early = too_early or as_of < find_true_from(body_of(MEMORY, entry))
     if too_early:
         raise HistoryCompacted(
             f"History of the memory {id} before {format_timestamp(entry.kept_at)} was compacted: "
@@ -92,13 +91,13 @@ def find_compaction_time(session: Session, entry: journal.Entry) -> int | None:
 def _redact_entry(ctx: Context, session: Session, entry: journal.Entry) -> journal.Entry:
     """Remove the body of an entry whose memory the caller could not see, or whose invalidated memories it cannot."""
     if entry.kind == "invalidation" and entry.body is not None:
-        notice = transaction.body_of(INVALIDATION, entry)
+        notice = body_of(INVALIDATION, entry)
         invalidated = {notice.invalidated, notice.invalidating}
         is_visible = invalidations.find_visible(session, ctx.caller, invalidated) == invalidated
         return entry if is_visible else entry._replace(body=None, delta=None)
     if entry.kind != "memory" or entry.body is None:
         return entry
-    is_visible = memories.was_visible(session, ctx.caller, transaction.body_of(MEMORY, entry))
+    is_visible = memories.was_visible(session, ctx.caller, body_of(MEMORY, entry))
     return entry if is_visible else entry._replace(body=None, delta=None)
 
 
@@ -141,12 +140,12 @@ def _can_follow(ctx: Context, session: Session, entry: journal.Entry) -> bool:
     if entry.kind == "policy":
         return ctx.caller.can_access(entry.record)
     if entry.kind in ("skill", "skill_version") and entry.body is not None:
-        return ctx.caller.can_access(transaction.body_of(KINDS[entry.kind], entry).namespace)
+        return ctx.caller.can_access(body_of(KINDS[entry.kind], entry).namespace)
     if entry.kind == "interaction":
         return interactions.get_visible(session, ctx.caller, entry.record) is not None
     if entry.kind != "link" or entry.body is None:
         return True
-    target = transaction.body_of(LINK, entry).target
+    target = body_of(LINK, entry).target
     parts, params = memories.visibility_clauses(ctx.caller)
     return bool(session.select(("memory_ids", *parts, "memory.one"), params | {"id": target}))
 
@@ -189,10 +188,10 @@ def list_undo_parts(ctx: Context, seq: int, *, together: bool = False) -> StageE
 def _add_part(ctx: Context, session: Session, entry: journal.Entry, parts: StageEffects) -> None:
     """Add the stage: undoing a creation deletes the memory, undoing any other change stores it again."""
     if entry.kind == LINK.name:
-        link = transaction.body_of(LINK, entry)
+        link = body_of(LINK, entry)
         parts.add("link", find_namespaces(ctx, session, [link.source, link.target]))
         return
-    after, before = transaction.body_of(MEMORY, entry), _get_previous(ctx, session, entry)
+    after, before = body_of(MEMORY, entry), _get_previous(ctx, session, entry)
     places = [*find_namespaces(ctx, session, [entry.record]), after.namespace]
     if before is None or before.state == "deleted" != after.state:
         parts.add("delete", places if before is None else [*places, before.namespace])
@@ -210,7 +209,7 @@ def find_namespaces(ctx: Context, session: Session, ids: list[str]) -> list[str]
     return [one.namespace for one in memories.by_ids(session, ctx.caller, ids, ctx.now(), view="any").values()]
 
 
-def undo_batch(ctx: Context, write: transaction.Transaction, seq: int) -> list[journal.Entry]:
+def undo_batch(ctx: Context, write: Transaction, seq: int) -> list[journal.Entry]:
     """Undo a whole transaction, last entry first. Its invalidation notices resolve automatically."""
     entries = [entry for entry in _read_batch(write.session, seq) if entry.kind != "invalidation"]
     if not entries:
@@ -234,14 +233,14 @@ def _read_batch(session: Session, seq: int) -> list[journal.Entry]:
     return found
 
 
-def undo_change(ctx: Context, write: transaction.Transaction, seq: int) -> tuple[journal.Entry, Any]:
+def undo_change(ctx: Context, write: Transaction, seq: int) -> tuple[journal.Entry, Any]:
     """Undo one change inside a transaction. Raises before anything is written."""
     entry = _get_entry(ctx, write.session, seq)
     kind = KINDS[entry.kind]
     record: Any = write.get(kind, entry.record)
     if entry.body is None or record is None:
         raise _content_gone_error(seq)
-    after, before = transaction.body_of(kind, entry), _get_previous(ctx, write.session, entry)
+    after, before = body_of(kind, entry), _get_previous(ctx, write.session, entry)
     touched = _find_touched_fields(kind, before, after)
     _check_untouched(
         entry,
@@ -277,7 +276,7 @@ def _find_touched_fields(kind: Kind[Any], before: Any, made: Any) -> list[str]:
     return [name for name, (old, new) in edits.items() if canonical_json(old) != canonical_json(new)]
 
 
-def _check_allowed(ctx: Context, write: transaction.Transaction, record: Any, undone: Any) -> None:
+def _check_allowed(ctx: Context, write: Transaction, record: Any, undone: Any) -> None:
     """Raise if the caller could not make the same change directly."""
     if isinstance(record, SkillVersion):
         raise Conflict("A skill version cannot be undone: undo the change that made it current, or delete the skill.")
@@ -340,7 +339,7 @@ def _get_previous(ctx: Context, session: Session, entry: journal.Entry) -> Any:
     earlier = _redact_entry(ctx, session, journal.Entry(*row))
     if earlier.body is None:
         raise NotFound("The change cannot be undone: the state before it is no longer readable.")
-    return transaction.body_of(KINDS[entry.kind], earlier)
+    return body_of(KINDS[entry.kind], earlier)
 
 
 def _check_untouched(entry: journal.Entry, touched: list[str], then: dict[str, Any], now: dict[str, Any]) -> None:

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter, scope_params
 from holdfast.kernel.context import Caller, is_under
-from holdfast.kernel.journal import journal, transaction
+from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.journal import describe_missing_history, get_compaction_point, require_history_at
-from holdfast.kernel.journal.kinds import MEMORY, content_hash
+from holdfast.kernel.journal.kinds import MEMORY, body_of, content_hash
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import NO_END
@@ -138,7 +138,7 @@ def _read_past_memories(session: Session, caller: Caller, snapshot: Snapshot, id
 def _find_true_state(session: Session, snapshot: Snapshot, entry: journal.Entry) -> Memory | None:
     """Find the latest valid state at or before an entry; None if there was none or it was purged."""
     while entry.body is not None:
-        memory = transaction.body_of(MEMORY, entry)
+        memory = body_of(MEMORY, entry)
         if snapshot.true_at is None or find_true_from(memory) <= snapshot.true_at:
             over = (
                 snapshot.true_at is not None

@@ -5,8 +5,7 @@ from holdfast.features.importers.plan import SOURCE_UPDATED_KEY, PlannedMemory
 from holdfast.features.importers.report import Report
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal import journal
-from holdfast.kernel.journal.kinds import MEMORY
-from holdfast.kernel.journal.transaction import body_of
+from holdfast.kernel.journal.kinds import MEMORY, body_of
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import parse_timestamp

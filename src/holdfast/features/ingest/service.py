@@ -36,11 +36,10 @@ from holdfast.features.memories.store_memory import store_draft
 from holdfast.features.reflections.depth import check_link
 from holdfast.features.transfer.importer import DryRunRollback
 from holdfast.kernel import ids
-from holdfast.kernel.compressed_list import CompressedList
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, Invalid, StoreError
 from holdfast.kernel.journal.kinds import LINK, MEMORY, content_hash
-from holdfast.kernel.journal.transaction import Transaction
+from holdfast.kernel.journal.transaction import CompressedList, Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import Citation, Memory, Span

@@ -11,8 +11,8 @@ from holdfast.features.ingest import helpers
 from holdfast.features.ingest.helpers import Classified
 from holdfast.features.ingest.pipeline import Pipeline
 from holdfast.features.ingest.segment import Segment, build_byte_counter, parse_outline
-from holdfast.kernel.compressed_list import CompressedList
 from holdfast.kernel.errors import Invalid
+from holdfast.kernel.journal.transaction import CompressedList
 
 Method = Literal["heuristic", "llm"]
 MAX_SEGMENTS = 100_000

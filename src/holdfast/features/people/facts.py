@@ -15,8 +15,7 @@ from holdfast.features.people.store import list_names
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, NotFound
 from holdfast.kernel.journal import journal
-from holdfast.kernel.journal import transaction as records
-from holdfast.kernel.journal.kinds import MEMORY
+from holdfast.kernel.journal.kinds import MEMORY, body_of
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
@@ -197,7 +196,7 @@ def list_past_values(ctx: Context, principal: str, key: str) -> list[PastValue]:
 
 
 def _past_value(entry: journal.Entry) -> PastValue:
-    memory = records.body_of(MEMORY, entry)
+    memory = body_of(MEMORY, entry)
     is_deleted = memory.state != "live"
     return PastValue(
         None if is_deleted else memory.content, entry.kept_at, entry.actor, None if is_deleted else memory.confidence

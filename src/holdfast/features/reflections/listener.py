@@ -6,7 +6,6 @@ from typing import Any
 from holdfast.features.reflections.invalidation import ChangeSet, Invalidation
 from holdfast.features.reflections.invalidation_store import propagate
 from holdfast.features.reflections.model import keep_depth
-from holdfast.kernel.journal.record_writer import RecordWriter
 from holdfast.kernel.journal.transaction import Transaction, TransactionListener
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import Memory
@@ -19,7 +18,7 @@ class InvalidationListener(TransactionListener):
         """Never lower the depth of a reflection."""
         return keep_depth(before, after) if isinstance(after, Memory) else after
 
-    def on_write(self, tx: RecordWriter, before: Any, record: Any, *, is_expired: bool) -> None:
+    def on_write(self, tx: Transaction, before: Any, record: Any, *, is_expired: bool) -> None:
         changes = tx.local(ChangeSet)
         match record:
             case Memory():

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from holdfast.features.memories import store as memories
 from holdfast.features.reflections.model import read_origin
 from holdfast.kernel.context import Context
-from holdfast.kernel.journal import journal, transaction
-from holdfast.kernel.journal.kinds import MEMORY
+from holdfast.kernel.journal import journal
+from holdfast.kernel.journal.kinds import MEMORY, body_of
 from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
 from holdfast.kernel.storage.port import Session
 
@@ -62,7 +62,7 @@ def _find_arrival(node: str, entries: Sequence[journal.Entry]) -> journal.Entry 
 
 
 def _entry_depth(entry: journal.Entry) -> int | None:
-    return None if entry.body is None else transaction.body_of(MEMORY, entry).reflection_depth
+    return None if entry.body is None else body_of(MEMORY, entry).reflection_depth
 
 
 def _author(memory: Memory) -> str:

@@ -35,7 +35,7 @@ from holdfast.features.skills.skill_md import SkillManifest
 from holdfast.features.skills.store import SkillEntry
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Forbidden, Invalid, NotFound, SecretRefused
-from holdfast.kernel.journal import transaction as records
+from holdfast.kernel.journal.kinds import body_of
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
@@ -287,9 +287,7 @@ def _previous_version(ctx: Context, session: Session, skill: Skill) -> SkillVers
     versions = skill_store.list_versions(session, ctx.caller, skill, limit=MAX_VERSIONS)
     usable = {version.id: version for version in versions if version.state == "live"}
     entries = reversed(skill_store.list_changes(session, skill, limit=MAX_CHANGES))
-    before = [
-        id for id in _trace_versions((one.op, records.body_of(SKILL, one).current) for one in entries) if id in usable
-    ]
+    before = [id for id in _trace_versions((one.op, body_of(SKILL, one).current) for one in entries) if id in usable]
     while before and before[-1] == skill.current:
         before.pop()
     if not before:
@@ -360,7 +358,7 @@ def history(ctx: Context, session: Session, id: str, *, limit: int) -> HistoryRe
     """List a skill's versions and when each was current, newest first; works for deleted skills too."""
     skill = skill_store.resolve(session, ctx.caller, id, deleted_too=True).skill
     entries = skill_store.list_changes(session, skill, limit=limit)
-    changes = [HistoryEntry(one.seq, one.op, one.actor, one.kept_at, records.body_of(SKILL, one)) for one in entries]
+    changes = [HistoryEntry(one.seq, one.op, one.actor, one.kept_at, body_of(SKILL, one)) for one in entries]
     return HistoryResult(skill, skill_store.list_versions(session, ctx.caller, skill, limit=limit), changes)
 
 

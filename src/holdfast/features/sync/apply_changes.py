@@ -20,16 +20,16 @@ from holdfast.features.reflections.invalidation import ChangeSet
 from holdfast.features.skills import store as skills
 from holdfast.features.skills.model import File, SkillVersion, compute_digest, version_id
 from holdfast.features.sync.peers.filter import NamespaceFilter
-from holdfast.features.sync.record_snapshots import list_required
-from holdfast.features.sync.snapshot import RecordSnapshot, must_be_whole
-from holdfast.features.sync.snapshot import decode_fields as decode_snapshot
-from holdfast.features.sync.snapshot import is_ahead as is_snapshot_ahead
+from holdfast.features.sync.read_changes import list_required
+from holdfast.features.sync.record_snapshots import RecordSnapshot, must_be_whole
+from holdfast.features.sync.record_snapshots import decode_fields as decode_snapshot
+from holdfast.features.sync.record_snapshots import is_ahead as is_snapshot_ahead
 from holdfast.features.sync.validate_peer_record import must_be_storable, must_be_typed, must_be_unknown
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.journal import conflicts as merge_conflicts
 from holdfast.kernel.journal import journal, title_groups
-from holdfast.kernel.journal.kinds import KINDS, Kind, tombstone_of
-from holdfast.kernel.journal.transaction import Transaction, body_text
+from holdfast.kernel.journal.kinds import KINDS, Kind, body_text, tombstone_of
+from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.msgspec_lock import register_type
 from holdfast.kernel.records import field_versions, validate
 from holdfast.kernel.records.change import Change, ChangeId, check_stamps, digest, is_ahead_of_clock, node_of

@@ -10,6 +10,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct
 
+from holdfast.kernel.journal.journal import Entry
+from holdfast.kernel.msgspec_lock import register_type
 from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.link import LINK_MERGE_SCHEMA, Link
 from holdfast.kernel.records.memory import MEMORY_MERGE_SCHEMA, Citation, Memory, Span, erase_memory
@@ -143,3 +145,15 @@ LINK = register_kind(
         references=lambda link: (("memory", link.source), ("memory", link.target)),
     )
 )
+
+
+def body_of(kind: Kind[R], entry: Entry) -> R:
+    """Return the record as of a journal entry."""
+    assert entry.body is not None
+    register_type(kind.type)
+    return msgspec.json.decode(entry.body, type=kind.type)
+
+
+def body_text(record: Struct) -> str:
+    """Encode a record for the journal."""
+    return _json.encode(record).decode()

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.kernel.journal.journal import CompactedRecord, Entry, get_compacted_record
-from holdfast.kernel.journal.kinds import Kind
-from holdfast.kernel.journal.transaction import body_of
+from holdfast.kernel.journal.kinds import Kind, body_of
 from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.merge import FieldState, drop_empty, join
 from holdfast.kernel.storage.port import Session

@@ -5,13 +5,12 @@ Each member's own state is in its field versions and its journal.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
 from holdfast.kernel.journal import conflicts, journal
-from holdfast.kernel.journal.kinds import MEMORY, load_memory
-from holdfast.kernel.journal.record_writer import RecordWriter, body_of
+from holdfast.kernel.journal.kinds import MEMORY, Kind, R, body_of, load_memory
 from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.field_versions import FieldVersions
 from holdfast.kernel.records.memory import MEMORY_MERGE_SCHEMA, Memory, audience
@@ -45,7 +44,31 @@ class Member(NamedTuple):
         return self.versions.all_states(field_versions.flatten(MEMORY_MERGE_SCHEMA, self.own_record))
 
 
-def regroup(write: RecordWriter, ids: Iterable[str], vacated: Iterable[TitleKey] = ()) -> None:
+class GroupWriter(Protocol):
+    """What title groups need of a transaction."""
+
+    session: Session
+    now: int
+
+    @property
+    def written_memories(self) -> Mapping[str, Memory]: ...
+
+    def get(self, kind: Kind[R], id: str) -> R | None: ...
+
+    def put(self, kind: Kind[R], before: R | None, record: R, packed: bytes, **local: Any) -> dict[str, Any]: ...
+
+    def put_hidden(self, kind: Kind[R], before: R | None, record: R, packed: bytes) -> None: ...
+
+    def stamp(self, floors: Iterable[int], *, tidying: bool = False) -> Stamp: ...
+
+    def next_version(self, before: Any, *, tidying: bool = False) -> dict[str, int]: ...
+
+    def journal_change(self, kind: Kind[R], record: R, op: str, stamp: Stamp, delta: str | None) -> None: ...
+
+    def is_expired(self, memory: Memory) -> bool: ...
+
+
+def regroup(write: GroupWriter, ids: Iterable[str], vacated: Iterable[TitleKey] = ()) -> None:
     """Recompute the title groups of some memories, and of the titles they had before (`vacated`)."""
     session, wanted = write.session, sorted(set(ids))
     slots: dict[TitleKey, list[tuple[str, str | None]]] = {}
@@ -67,11 +90,11 @@ def regroup(write: RecordWriter, ids: Iterable[str], vacated: Iterable[TitleKey]
     _refresh_conflicts(write, sorted(apart))
 
 
-def _was_grouped(write: RecordWriter, id: str, shown: str) -> bool:
+def _was_grouped(write: GroupWriter, id: str, shown: str) -> bool:
     return shown != id or write.get(MEMORY, id) != get_own_record(write, id)
 
 
-def _ungroup(write: RecordWriter, id: str) -> None:
+def _ungroup(write: GroupWriter, id: str) -> None:
     """Show the own state of a memory that is alone under its title again."""
     write.session.do("title_hide", ids=[id])
     (member,) = load_members(write, [id])
@@ -80,7 +103,7 @@ def _ungroup(write: RecordWriter, id: str) -> None:
     write.put(MEMORY, member.row, member.own_record, packed, shown=id)
 
 
-def show_as_one(write: RecordWriter, ids: Sequence[str]) -> Memory:
+def show_as_one(write: GroupWriter, ids: Sequence[str]) -> Memory:
     """Show memories as one, under the smallest of their ids."""
     write.session.do("title_hide", ids=list(ids))
     first, *others = load_members(write, ids)
@@ -124,7 +147,7 @@ def _latest_expiry(ends: Sequence[int | None]) -> int | None:
     return None if None in ends else max(end for end in ends if end is not None)
 
 
-def release_members(write: RecordWriter, ids: Sequence[str], others: Sequence[str]) -> None:
+def release_members(write: GroupWriter, ids: Sequence[str], others: Sequence[str]) -> None:
     """Restore the own state of collected memories and recompute their title groups."""
     for member in load_members(write, ids):
         if member.row != member.own_record:
@@ -134,14 +157,14 @@ def release_members(write: RecordWriter, ids: Sequence[str], others: Sequence[st
     regroup(write, [*ids, *others])
 
 
-def expired_representatives(write: RecordWriter, representatives: Sequence[str]) -> list[str]:
+def expired_representatives(write: GroupWriter, representatives: Sequence[str]) -> list[str]:
     """Return the representatives that have expired themselves."""
     return [
         member.own_record.id for member in load_members(write, representatives) if write.is_expired(member.own_record)
     ]
 
 
-def _refresh_conflicts(write: RecordWriter, memories: list[str]) -> None:
+def _refresh_conflicts(write: GroupWriter, memories: list[str]) -> None:
     """Recompute the conflicts of those memories that had some, each on its own."""
     known = [row[0] for row in write.session.rows("conflict_records", ids=memories)] if memories else []
     for member in load_members(write, known) if known else ():
@@ -157,7 +180,7 @@ def collect_states(members: Sequence[Member]) -> dict[str, list[FieldState]]:
     return found
 
 
-def load_members(write: RecordWriter, ids: Sequence[str]) -> list[Member]:
+def load_members(write: GroupWriter, ids: Sequence[str]) -> list[Member]:
     """Load memories with their own state, this transaction's changes included."""
     return read_members(write.session, ids, write.written_memories)
 
@@ -180,7 +203,7 @@ def read_members(
     return found
 
 
-def get_own_record(write: RecordWriter, id: str) -> Memory:
+def get_own_record(write: GroupWriter, id: str) -> Memory:
     """Return the own state of a memory, as of its last change."""
     return _read_own_record(write.session, id, write.written_memories)
 
@@ -195,7 +218,7 @@ def _read_own_record(session: Session, id: str, written: Mapping[str, Memory]) -
 
 
 def change_group(
-    write: RecordWriter, before: Memory, after: Memory, others: list[str], op: str, *, tidying: bool = False
+    write: GroupWriter, before: Memory, after: Memory, others: list[str], op: str, *, tidying: bool = False
 ) -> Memory:
     """Change a title group: each field in the member whose value is shown, group fields in all members.
 
@@ -215,7 +238,7 @@ def change_group(
     return load_memory(row)
 
 
-def add_to_group(write: RecordWriter, memory: Memory, op: str) -> None:
+def add_to_group(write: GroupWriter, memory: Memory, op: str) -> None:
     """Store a new memory whose title is taken: both are shown as one."""
     stamp = write.stamp(())
     write.put_hidden(MEMORY, None, memory, field_versions.pack(field_versions.FieldVersions(stamp, {}), {}))
@@ -223,7 +246,7 @@ def add_to_group(write: RecordWriter, memory: Memory, op: str) -> None:
     regroup(write, [memory.id])
 
 
-def rename_member(write: RecordWriter, id: str, title: str, op: str) -> None:
+def rename_member(write: GroupWriter, id: str, title: str, op: str) -> None:
     """Rename one member of a title group: it is shown on its own again."""
     (member,) = load_members(write, [id])
     stamp = write.stamp([time for name in ("title", "state") for time in member.all_states[name].seen.values()])
@@ -267,7 +290,7 @@ def _members_to_edit(members: Sequence[Member], name: str, old: Any, new: Any) -
 
 
 def _change_member(
-    write: RecordWriter, member: Member, edits_of_member: Mapping[str, Any], stamp: Stamp, op: str, *, tidying: bool
+    write: GroupWriter, member: Member, edits_of_member: Mapping[str, Any], stamp: Stamp, op: str, *, tidying: bool
 ) -> None:
     shows = field_versions.flatten(MEMORY_MERGE_SCHEMA, member.own_record)
     edits = {name: (shows.get(name), new) for name, new in edits_of_member.items()}

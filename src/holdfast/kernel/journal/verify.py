@@ -14,9 +14,8 @@ from holdfast.kernel.journal.journal import (
     iter_compacted_records,
     iter_entries,
 )
-from holdfast.kernel.journal.kinds import KINDS, Kind, content_hash, search_columns
+from holdfast.kernel.journal.kinds import KINDS, Kind, body_of, content_hash, search_columns
 from holdfast.kernel.journal.replay import list_changes, replay
-from holdfast.kernel.journal.transaction import body_of
 from holdfast.kernel.journal.verify_chain import JournalFault
 from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.memory import Memory, audience

@@ -148,7 +148,7 @@ def test_storing_a_long_term_memory_again_with_an_end_moves_the_end_and_keeps_on
     assert hold.store(title="Plan", content="fourth").expires_at is UNSET
 
 
-def test_merging_to_long_ends_the_end(hold: Any) -> None:
+def test_merging_into_the_long_tier_removes_the_expiry(hold: Any) -> None:
     hold.store(title="Plan", content="first", tier="short")
     merged = hold.store(title="Plan", content="second", tier="long")
     assert (merged.tier, merged.expires_at) == ("long", UNSET)
@@ -164,13 +164,13 @@ def test_the_title_of_an_expired_memory_can_be_stored_again(hold: Any, clock: An
 
 
 @pytest.mark.parametrize("away", ["delete", "archive"])
-def test_the_title_of_a_memory_that_is_gone_can_be_stored_again(hold: Any, away: str) -> None:
+def test_the_title_of_a_deleted_memory_can_be_stored_again(hold: Any, away: str) -> None:
     old = hold.store(title="Plan", content="first")
     hold.delete(old.id) if away == "delete" else hold.archive(ids=[old.id])
     assert hold.store(title="Plan", content="second", on_conflict="error").id != old.id
 
 
-def test_bulk_gives_each_item_its_outcome_and_keeps_the_good_ones(hold: Any) -> None:
+def test_bulk_store_returns_an_outcome_per_item_and_stores_the_valid_ones(hold: Any) -> None:
     hold.store(title="Taken", content="old")
     answer = hold.bulk_store(
         memories=[
@@ -187,7 +187,7 @@ def test_bulk_gives_each_item_its_outcome_and_keeps_the_good_ones(hold: Any) -> 
     assert hold.search("new").count == 2
 
 
-def test_bulk_merges_exactly_as_a_single_store_does(hold: Any) -> None:
+def test_bulk_store_merges_exactly_like_a_single_store(hold: Any) -> None:
     item = {"content": "second", "tags": ["b"], "metadata": {"l": 2}, "priority": 3, "tier": "short"}
     for title in ("Single", "Bulk"):
         hold.store(title=title, content="first", tags=["a"], metadata={"k": 1}, priority=7)
@@ -198,7 +198,7 @@ def test_bulk_merges_exactly_as_a_single_store_does(hold: Any) -> None:
     assert fields(single, *names) == fields(bulk, *names)
 
 
-def test_a_bulk_item_can_ask_for_something_else_than_the_whole(hold: Any) -> None:
+def test_a_bulk_item_overrides_the_on_conflict_of_the_batch(hold: Any) -> None:
     hold.store(title="Plan", content="first")
     items = [{"title": "Plan", "content": "second", "on_conflict": "merge"}, {"title": "Plan", "content": "third"}]
     answer = hold.bulk_store(memories=items, on_conflict="version")
@@ -206,7 +206,7 @@ def test_a_bulk_item_can_ask_for_something_else_than_the_whole(hold: Any) -> Non
     assert sorted(one.title for one in hold.list().memories) == ["Plan", "Plan (2)"]
 
 
-def test_a_bulk_store_is_by_one_agent(hold: Any) -> None:
+def test_a_bulk_store_has_one_agent(hold: Any) -> None:
     mine, other = {"title": "a", "content": "x"}, {"title": "b", "content": "x", "agent_id": "ai:other@here"}
     answer = hold.bulk_store(memories=[mine, other])
     assert [one.outcome for one in answer.outcomes] == ["created", "rejected"]
@@ -214,7 +214,7 @@ def test_a_bulk_store_is_by_one_agent(hold: Any) -> None:
     assert {one.title: one.agent_id for one in hold.list().memories} == {"a": "ai:tester@here", "b": "ai:other@here"}
 
 
-def test_what_a_caller_claims_in_metadata_about_the_owner_does_not_count(hold: Any) -> None:
+def test_ownership_claims_in_metadata_are_ignored(hold: Any) -> None:
     forged = {"agent_id": "ai:boss@here", "imported_from_agent_id": "ai:king@here"}
     stored = hold.store(title="Plan", content="x", metadata={**forged, "created_at": "1999-01-01"})
     assert (stored.agent_id, stored.metadata) == ("ai:tester@here", {"created_at": "1999-01-01"})
@@ -230,12 +230,12 @@ def test_a_title_taken_by_a_private_memory_does_not_reveal_it(hold: Any, seen_by
     assert hold.get(secret.id).content == "CANARY"
 
 
-def test_a_number_is_given_also_beside_a_private_title_of_another(hold: Any, seen_by: Any) -> None:
+def test_a_title_is_numbered_beside_a_private_title_of_another_agent(hold: Any, seen_by: Any) -> None:
     hold.store(title="Plan", content="CANARY", scope="private")
     assert seen_by("ai:other@here").store(title="Plan", content="mine", on_conflict="version").title == "Plan (2)"
 
 
-def test_a_key_stores_only_where_it_reaches_and_the_default_namespace_is_no_way_around(hold: Any, seen_by: Any) -> None:
+def test_a_key_stores_only_within_its_namespaces_including_the_default_one(hold: Any, seen_by: Any) -> None:
     team = seen_by("ai:key@here", right="write", namespaces=("team",))
     assert team.store(title="a", content="x", namespace="team/sub").namespace == "team/sub"
     for where in ({}, {"namespace": "teams"}, {"namespace": "global"}):
@@ -327,7 +327,7 @@ def test_the_same_title_stored_by_eight_processes_is_one_memory(db: str) -> None
         assert hold.verify().intact
 
 
-def test_a_caller_that_only_reads_stores_nothing(hold: Any) -> None:
+def test_a_read_only_caller_stores_nothing(hold: Any) -> None:
     with pytest.raises(Forbidden):
         hold.call("store", {"title": "Plan", "content": "x"}, caller=Caller("ai:reader@here", right="read"))
     assert hold.list().count == 0

@@ -34,9 +34,7 @@ def test_nothing_is_pruned_by_default(clocked_store: holdfast.Holdfast, clock: A
     assert count_calls(clocked_store) == 1
 
 
-def test_usage_goes_when_it_is_old_but_not_what_a_budget_of_this_month_counts(
-    short: holdfast.Holdfast, clock: Any
-) -> None:
+def test_old_usage_is_pruned_except_where_a_monthly_budget_counts_it(short: holdfast.Holdfast, clock: Any) -> None:
     clock.move(days=1)
     short.budget_set(principal="ann", model="*", period="month", tokens=100)
     for _ in range(3):
@@ -51,9 +49,7 @@ def test_usage_goes_when_it_is_old_but_not_what_a_budget_of_this_month_counts(
     assert (collect_counts(short), count_calls(short)) == ((3, 0, 0), 1)
 
 
-def test_tries_of_tasks_go_when_they_are_old_but_not_those_of_what_is_still_to_be_done(
-    short: holdfast.Holdfast, clock: Any
-) -> None:
+def test_old_task_runs_are_pruned_except_those_of_open_tasks(short: holdfast.Holdfast, clock: Any) -> None:
     for title in ("Water the roses", "Paint the fence"):
         short.task_add(title=title, due_at="2026-01-01")
     done, again = ((one.task.id, one.token) for one in short.task_claim(limit=2, seconds=60).claimed)

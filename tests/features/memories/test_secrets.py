@@ -57,7 +57,7 @@ def test_a_secret_inside_a_text_is_found_and_redacted(kind: str) -> None:
         "La contraseña es: Tr0ub4dor&3",
     ],
 )
-def test_what_is_assigned_to_the_name_of_a_secret_is_one_if_it_looks_like_it(text: str) -> None:
+def test_a_plausible_value_assigned_to_a_secret_name_is_a_secret(text: str) -> None:
     assert len(find_secrets(text)) == 1
 
 
@@ -87,7 +87,7 @@ def test_what_is_assigned_to_the_name_of_a_secret_is_one_if_it_looks_like_it(tex
         "",
     ],
 )
-def test_what_only_looks_like_a_secret_is_none(text: str) -> None:
+def test_lookalikes_are_not_secrets(text: str) -> None:
     assert find_secrets(text) == []
 
 
@@ -110,11 +110,11 @@ def test_what_only_looks_like_a_secret_is_none(text: str) -> None:
         "M.G",
     ],
 )
-def test_a_megabyte_of_a_hostile_shape_is_read_through(shape: str) -> None:
+def test_a_megabyte_of_hostile_text_is_scanned_quickly(shape: str) -> None:
     find_secrets(shape * (1_000_000 // len(shape)))
 
 
-def test_a_json_value_is_cleaned_at_every_depth() -> None:
+def test_a_json_value_is_redacted_at_every_depth() -> None:
     token = SECRETS["github token"]
     value = {"a": [{"password": "hunter2x9", "n": 1}], token: (token, None), "token": "none"}
     assert redact_value(value) == {

@@ -49,7 +49,7 @@ def test_a_prompt_injection_is_labelled(text: str, label: str) -> None:
         "",
     ],
 )
-def test_a_text_about_such_things_is_not(text: str) -> None:
+def test_a_text_about_prompt_injection_is_not_labelled(text: str) -> None:
     assert find_injections(text) == []
 
 
@@ -68,5 +68,5 @@ def test_a_text_about_such_things_is_not(text: str) -> None:
         "===trust",
     ],
 )
-def test_a_hostile_shape_is_read_through(shape: str) -> None:
+def test_a_hostile_text_is_scanned_quickly(shape: str) -> None:
     find_injections(shape * (1_000_000 // len(shape)))

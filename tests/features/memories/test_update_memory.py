@@ -49,7 +49,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_a_change_shows_bumps_the_version_and_leaves_everything_else(
+def test_a_change_is_visible_bumps_the_version_and_leaves_everything_else(
     hold: Any, plan: Any, clock: Any, change: dict[str, Any]
 ) -> None:
     at = clock.move(seconds=5)
@@ -63,7 +63,7 @@ def test_a_change_shows_bumps_the_version_and_leaves_everything_else(
     assert plain(hold.get(plan.id)) == changed | {"links": []} == expected
 
 
-def test_nothing_to_change_changes_nothing(hold: Any, plan: Any, clock: Any) -> None:
+def test_an_update_without_changes_changes_nothing(hold: Any, plan: Any, clock: Any) -> None:
     clock.move(seconds=5)
     same = hold.update(plan.id, content="first", priority=5, tags=["a"])
     assert (same.version, same.updated_at) == (1, plan.updated_at)
@@ -96,13 +96,13 @@ def test_recall_search_list_and_get_return_the_version_to_expect(hold: Any, plan
     assert hold.update(plan.id, content="third", expected_version=told[-1]).version == 3
 
 
-def test_a_merge_is_a_write_that_the_optimistic_lock_sees(hold: Any, plan: Any) -> None:
+def test_a_merge_bumps_the_version_for_the_optimistic_lock(hold: Any, plan: Any) -> None:
     hold.store(title="Plan", content="merged", namespace="team")
     with pytest.raises(VersionConflict):
         hold.update(plan.id, content="second", expected_version=plan.version)
 
 
-def test_of_eight_changes_that_expect_the_same_version_one_wins(hold: Any, plan: Any) -> None:
+def test_only_one_of_eight_changes_expecting_the_same_version_succeeds(hold: Any, plan: Any) -> None:
     start = threading.Barrier(8)
     results: list[str] = []
 
@@ -133,19 +133,19 @@ def test_a_taken_title_is_refused_and_the_error_names_its_memory(hold: Any, plan
         hold.update(elsewhere.id, namespace="team")
 
 
-def test_a_title_that_is_free_again_can_be_taken(hold: Any, plan: Any) -> None:
+def test_a_released_title_can_be_taken(hold: Any, plan: Any) -> None:
     other = hold.store(title="Other", content="x", namespace="team")
     hold.update(plan.id, title="Moved")
     assert hold.update(other.id, title="Plan").title == "Plan"
 
 
-def test_raising_a_tier_by_update_gives_the_life_of_that_tier(hold: Any, clock: Any) -> None:
+def test_raising_a_tier_by_update_gives_the_lifetime_of_that_tier(hold: Any, clock: Any) -> None:
     short = hold.store(title="s", content="x", tier="short")
     assert hold.update(short.id, tier="mid").expires_at == clock.after(days=7)
     assert hold.update(short.id, tier="long").expires_at is UNSET
 
 
-def test_raising_a_tier_never_brings_the_end_nearer(hold: Any) -> None:
+def test_raising_a_tier_never_shortens_a_lifetime(hold: Any) -> None:
     short = hold.store(title="s", content="x", tier="short", expires_at="2027-01-01")
     assert hold.update(short.id, tier="mid").expires_at == short.expires_at
 
@@ -156,7 +156,7 @@ def test_a_tier_is_never_lowered(hold: Any, plan: Any) -> None:
     assert refused.value.details == {"fields": ["tier"]}
 
 
-def test_promoting_to_long_clears_the_end_and_survives_every_collection(hold: Any, plan: Any, clock: Any) -> None:
+def test_promoting_to_long_removes_the_expiry_and_survives_every_collection(hold: Any, plan: Any, clock: Any) -> None:
     promoted = hold.promote(plan.id)
     assert (promoted.tier, promoted.expires_at, promoted.version) == ("long", UNSET, 2)
     clock.move(days=4000)
@@ -171,7 +171,7 @@ def test_promoting_a_long_term_memory_removes_its_expiry(hold: Any) -> None:
     assert hold.promote(kept.id).version == 2
 
 
-def test_promoting_to_mid_is_possible_and_to_a_lower_tier_is_not(hold: Any, plan: Any, clock: Any) -> None:
+def test_promotion_to_mid_is_possible_but_not_to_a_lower_tier(hold: Any, plan: Any, clock: Any) -> None:
     short = hold.store(title="s", content="x", tier="short")
     assert hold.promote(short.id, target_tier="mid").expires_at == clock.after(days=7)
     hold.promote(plan.id)
@@ -179,7 +179,7 @@ def test_promoting_to_mid_is_possible_and_to_a_lower_tier_is_not(hold: Any, plan
         hold.promote(plan.id, target_tier="mid")
 
 
-def test_a_key_copies_a_memory_only_to_where_it_reaches(hold: Any, seen_by: Any) -> None:
+def test_a_key_copies_a_memory_only_within_its_namespaces(hold: Any, seen_by: Any) -> None:
     local = hold.store(title="Rule", content="x", namespace="org/team")
     with pytest.raises(Forbidden):
         seen_by("ai:key@here", right="write", namespaces=("org/team",)).promote(local.id, to_namespace="org")
@@ -229,7 +229,7 @@ def test_a_scope_in_the_metadata_of_a_patch_is_honoured(hold: Any, plan: Any) ->
 
 
 @pytest.mark.parametrize("away", ["delete", "archive", "expire"])
-def test_what_is_not_live_cannot_be_changed(hold: Any, plan: Any, clock: Any, away: str) -> None:
+def test_only_a_live_memory_can_be_changed(hold: Any, plan: Any, clock: Any, away: str) -> None:
     match away:
         case "delete":
             hold.delete(plan.id)
@@ -243,13 +243,13 @@ def test_what_is_not_live_cannot_be_changed(hold: Any, plan: Any, clock: Any, aw
         hold.promote(plan.id)
 
 
-def test_anybody_may_change_a_shared_memory_and_its_owner_stays(hold: Any, plan: Any, seen_by: Any) -> None:
+def test_any_agent_can_change_a_shared_memory_and_its_owner_stays(hold: Any, plan: Any, seen_by: Any) -> None:
     changed = seen_by("ai:other@here").update(plan.id, content="second")
     assert (changed.agent_id, hold.history(plan.id).changes[-1].actor) == ("ai:tester@here", "ai:other@here")
 
 
 @pytest.mark.parametrize("grant", [None, "read"])
-def test_a_private_memory_of_another_is_not_found_or_forbidden(
+def test_a_private_memory_of_another_agent_is_not_found_or_forbidden(
     hold: Any, plan: Any, seen_by: Any, grant: str | None
 ) -> None:
     hold.update(plan.id, scope="private")
@@ -260,7 +260,7 @@ def test_a_private_memory_of_another_is_not_found_or_forbidden(
     assert hold.get(plan.id).content == "first"
 
 
-def test_only_the_owner_and_who_decides_for_it_changes_who_may_see_a_memory(hold: Any, plan: Any, seen_by: Any) -> None:
+def test_only_the_owner_and_admin_grantees_change_the_scope_of_a_memory(hold: Any, plan: Any, seen_by: Any) -> None:
     """A write grant does not allow publishing."""
     hold.update(plan.id, scope="private")
     other = seen_by("ai:other@here")
@@ -275,12 +275,12 @@ def test_only_the_owner_and_who_decides_for_it_changes_who_may_see_a_memory(hold
     assert other.update(plan.id, scope="collective").scope == "collective"
 
 
-def test_nobody_else_hides_a_shared_memory(hold: Any, plan: Any, seen_by: Any) -> None:
+def test_only_the_owner_hides_a_shared_memory(hold: Any, plan: Any, seen_by: Any) -> None:
     with pytest.raises(Forbidden):
         seen_by("ai:other@here").update(plan.id, scope="private")
 
 
-def test_a_key_moves_a_memory_only_to_where_it_reaches(hold: Any, plan: Any, seen_by: Any) -> None:
+def test_a_key_moves_a_memory_only_within_its_namespaces(hold: Any, plan: Any, seen_by: Any) -> None:
     team = seen_by("ai:key@here", right="write", namespaces=("team",))
     assert team.update(plan.id, namespace="team/sub").namespace == "team/sub"
     with pytest.raises(Forbidden):

@@ -27,7 +27,7 @@ def test_namespaces_are_counted_largest_first(hold: holdfast.Holdfast) -> None:
     assert [(one.namespace, one.count) for one in hold.namespaces().namespaces] == [("team", 2), ("home", 1)]
 
 
-def test_namespaces_count_only_what_the_caller_may_see(hold: holdfast.Holdfast) -> None:
+def test_namespaces_count_only_visible_memories(hold: holdfast.Holdfast) -> None:
     hold.store(title="a", content="a", namespace="team")
     hold.store(title="b", content="b", namespace="diary", scope="private")
     assert [one.namespace for one in hold.call("namespaces", {}, caller=OTHER).namespaces] == ["team"]
@@ -103,7 +103,7 @@ def test_parents_in_a_cycle_are_listed_once(hold: holdfast.Holdfast) -> None:
     assert hold.namespace_get_standard(namespace="a", inherit=True).chain == ["*", "c", "b", "a"]
 
 
-def test_a_chain_of_parents_is_followed_up_to_eight(hold: holdfast.Holdfast) -> None:
+def test_parents_are_followed_up_to_eight_levels(hold: holdfast.Holdfast) -> None:
     only = rule(hold, "x")
     for number in range(12):
         hold.namespace_set_standard(namespace=f"n{number}", id=only, parent=f"n{number + 1}")
@@ -112,7 +112,7 @@ def test_a_chain_of_parents_is_followed_up_to_eight(hold: holdfast.Holdfast) -> 
 
 
 @pytest.mark.parametrize("end", ["archive", "delete"])
-def test_a_standard_whose_memory_is_not_live_does_not_show(hold: holdfast.Holdfast, end: str) -> None:
+def test_a_standard_without_a_live_memory_is_hidden(hold: holdfast.Holdfast, end: str) -> None:
     only = rule(hold, "x")
     hold.namespace_set_standard(namespace="team", id=only)
     hold.call(end, {"archive": {"ids": [only]}, "delete": {"id": only}}[end])
@@ -120,7 +120,7 @@ def test_a_standard_whose_memory_is_not_live_does_not_show(hold: holdfast.Holdfa
     assert hold.namespace_get_standard(namespace="team", inherit=True).standards == []
 
 
-def test_a_standard_whose_memory_has_expired_does_not_show(db: str) -> None:
+def test_an_expired_standard_is_hidden(db: str) -> None:
     clock = [1_800_000_000 * SECOND]
     with holdfast.open(db, now=lambda: clock[0]) as hold:
         short = hold.store(title="x", content="for an hour", ttl_secs=3600)

@@ -12,7 +12,7 @@ def names(branch: Branch) -> list[str]:
     return [branch.namespace, *(name for child in branch.children for name in names(child))]
 
 
-def test_each_branch_counts_what_is_in_it_and_below() -> None:
+def test_each_branch_counts_its_own_memories_and_those_below() -> None:
     deep = Branch("team/a/deep", "deep", 1, 1, [])
     assert build_taxonomy(COUNTS, "team", depth=8, limit=10) == Taxonomy(
         Branch("team", "team", 3, 6, [Branch("team/a", "a", 2, 3, [deep])]), False
@@ -23,7 +23,7 @@ def test_a_prefix_is_a_path_and_not_a_pattern() -> None:
     assert build_taxonomy(COUNTS, "t_am", depth=8, limit=10).tree == Branch("t_am", "t_am", 7, 7, [])
 
 
-def test_what_is_deeper_than_asked_counts_where_the_tree_ends() -> None:
+def test_memories_below_the_depth_limit_count_at_the_deepest_shown_branch() -> None:
     tree = build_taxonomy(COUNTS, depth=1, limit=10).tree
     assert tree == Branch(
         "",
@@ -39,7 +39,7 @@ def test_what_is_deeper_than_asked_counts_where_the_tree_ends() -> None:
     )
 
 
-def test_the_largest_branches_stay_and_the_tree_is_reported_as_truncated() -> None:
+def test_the_largest_branches_are_kept_and_the_tree_is_reported_as_truncated() -> None:
     tree, truncated = build_taxonomy(COUNTS, depth=8, limit=2)
     assert (names(tree), tree.subtree_count, truncated) == (["", "t_am", "team"], 22, True)
 

@@ -55,7 +55,7 @@ TABLES = (
 )
 
 
-def test_nothing_of_a_person_is_left_and_others_keep_all(people_store: holdfast.Holdfast) -> None:
+def test_an_erasure_leaves_nothing_of_the_person_and_everything_of_others(people_store: holdfast.Holdfast) -> None:
     assert all(word in dump(people_store) for word in WORDS)
     gone = people_store.principal_purge(name=NAMES[1])
     assert gone.counts["memories"] == 5
@@ -78,7 +78,7 @@ def test_nothing_of_a_person_is_left_and_others_keep_all(people_store: holdfast.
     assert people_store.ctx.store.faults() == []
 
 
-def test_that_somebody_was_forgotten_can_be_shown_to_who_knows_the_name(people_store: holdfast.Holdfast) -> None:
+def test_an_erasure_can_be_shown_by_name(people_store: holdfast.Holdfast) -> None:
     with pytest.raises(NotFound):
         people_store.principal_forgotten(name=NAMES[0])
     gone = people_store.principal_purge(name=NAMES[0])
@@ -96,7 +96,7 @@ def test_that_somebody_was_forgotten_can_be_shown_to_who_knows_the_name(people_s
     assert people_store.fact_get(key="city", principal=NAMES[0]).value == "back again"
 
 
-def test_the_file_holds_no_word_of_them(tmp_path: Path) -> None:
+def test_the_file_contains_no_word_of_an_erased_person(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with holdfast.open(str(path)) as hold:
         hold.fact_set(key="city", value="tlaloc", principal="xochitl")
@@ -107,7 +107,7 @@ def test_the_file_holds_no_word_of_them(tmp_path: Path) -> None:
     assert b"xochitl" not in content
 
 
-def test_who_does_not_reach_everything_forgets_nobody(
+def test_erasing_a_person_requires_access_to_every_namespace(
     people_store: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     with pytest.raises(Forbidden):

@@ -13,7 +13,7 @@ from holdfast.features.people.principal import alias_chain, canonical_name
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
 
 
-def test_a_name_stands_for_a_person_and_for_itself_again(clocked_store: holdfast.Holdfast) -> None:
+def test_an_alias_is_merged_into_a_person_and_split_off_again(clocked_store: holdfast.Holdfast) -> None:
     assert clocked_store.principal_show(name="slack:U42").names == ["slack:U42"]
     merged = clocked_store.principal_merge(alias="slack:U42", principal="ann")
     assert (merged.principal, merged.names) == ("ann", ["ann", "slack:U42"])
@@ -29,7 +29,7 @@ def test_a_name_stands_for_a_person_and_for_itself_again(clocked_store: holdfast
         clocked_store.principal_split(alias="slack:U42")
 
 
-def test_what_others_stand_for_takes_them_along(clocked_store: holdfast.Holdfast) -> None:
+def test_aliases_of_a_merged_person_move_along(clocked_store: holdfast.Holdfast) -> None:
     clocked_store.principal_merge(alias="b1", principal="bob")
     clocked_store.principal_merge(alias="bob", principal="robert")
     assert clocked_store.principal_show(name="b1").principal == "robert"
@@ -37,7 +37,7 @@ def test_what_others_stand_for_takes_them_along(clocked_store: holdfast.Holdfast
     assert clocked_store.principal_show(name="b1").principal == "bob"
 
 
-def test_no_circle_and_no_second_master(clocked_store: holdfast.Holdfast) -> None:
+def test_alias_cycles_and_second_principals_are_refused(clocked_store: holdfast.Holdfast) -> None:
     clocked_store.principal_merge(alias="a", principal="b")
     for alias, principal in (("b", "a"), ("b", "b")):
         with pytest.raises(Invalid):
@@ -48,7 +48,7 @@ def test_no_circle_and_no_second_master(clocked_store: holdfast.Holdfast) -> Non
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.sampled_from("abcdef")))
-def test_whatever_stores_made_of_it_together_every_name_of_a_circle_means_one(stands_for: dict[str, str]) -> None:
+def test_every_name_of_an_alias_cycle_created_by_sync_means_one_person(stands_for: dict[str, str]) -> None:
     """Two separate stores may each merge one name into the other."""
     whose = {name: canonical_name(alias_chain(name, stands_for)) for name in "abcdef"}
     for name, other in stands_for.items():
@@ -56,7 +56,7 @@ def test_whatever_stores_made_of_it_together_every_name_of_a_circle_means_one(st
     assert all(whose[one] == one for one in whose.values())
 
 
-def test_every_way_in_knows_all_names_of_a_person(clocked_store: holdfast.Holdfast) -> None:
+def test_every_operation_resolves_all_names_of_a_person(clocked_store: holdfast.Holdfast) -> None:
     clocked_store.principal_merge(alias="slack:U42", principal="ann")
     task = clocked_store.task_add(title="Pay the rent", due_at="2020-01-01", principal="slack:U42").task
     assert [one.id for one in clocked_store.task_list(principal=["ann"]).tasks] == [task.id]
@@ -74,7 +74,7 @@ def test_every_way_in_knows_all_names_of_a_person(clocked_store: holdfast.Holdfa
     assert clocked_store.usage_report(principal=["ann"]).usage == []
 
 
-def test_somebody_is_called_by_a_name(clocked_store: holdfast.Holdfast) -> None:
+def test_a_person_has_a_display_name(clocked_store: holdfast.Holdfast) -> None:
     clocked_store.principal_merge(alias="slack:U42", principal="ann")
     assert clocked_store.principal_describe(name="slack:U42", display="Ann").display == "Ann"
     assert clocked_store.principal_show(name="ann").display == "Ann"
@@ -84,7 +84,7 @@ def test_somebody_is_called_by_a_name(clocked_store: holdfast.Holdfast) -> None:
     }
 
 
-def test_names_travel_with_an_export_and_with_an_exchange(clocked_store: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_aliases_are_exported_and_synced(clocked_store: holdfast.Holdfast, tmp_path: Path) -> None:
     clocked_store.principal_merge(alias="slack:U42", principal="ann")
     with holdfast.open(str(tmp_path / "imported.db")) as other:
         other.call("import", {"envelope": clocked_store.export()})
@@ -96,7 +96,7 @@ def test_names_travel_with_an_export_and_with_an_exchange(clocked_store: holdfas
 
 
 @pytest.mark.parametrize("split", ["a", "b", "c"])
-def test_a_name_of_a_circle_that_stores_made_together_is_apart_after_one_split(
+def test_one_split_removes_a_name_from_an_alias_cycle_created_by_sync(
     clocked_store: holdfast.Holdfast, tmp_path: Path, split: str
 ) -> None:
     clocked_store.principal_merge(alias="a", principal="b")
@@ -111,12 +111,12 @@ def test_a_name_of_a_circle_that_stores_made_together_is_apart_after_one_split(
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 129, "a\x00b"])
-def test_a_name_is_a_line_of_text(clocked_store: holdfast.Holdfast, name: Any) -> None:
+def test_a_name_is_a_single_line_of_text(clocked_store: holdfast.Holdfast, name: Any) -> None:
     with pytest.raises(Invalid):
         clocked_store.principal_merge(alias=name, principal="ann")
 
 
-def test_what_is_kept_of_somebody_is_counted_under_all_of_their_names(
+def test_records_of_a_person_are_counted_under_all_their_names(
     clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     def counts(ctx: Any, name: str) -> tuple[int, ...]:

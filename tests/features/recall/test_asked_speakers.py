@@ -16,7 +16,7 @@ def titles(answer: Any) -> list[str]:
     return [one.title for one in answer.memories]
 
 
-def test_you_are_the_assistant_and_i_am_its_user(hold: Any) -> None:
+def test_you_means_the_assistant_and_i_means_the_user(hold: Any) -> None:
     for place, speaker in enumerate(("user", "assistant", "user", "assistant")):
         said = "A roof of copper lasts longest." if place < 2 else "It rains again."
         hold.store(title=f"{speaker} {place}", content=said, speaker=speaker, thread="roof", place=place)
@@ -24,7 +24,7 @@ def test_you_are_the_assistant_and_i_am_its_user(hold: Any) -> None:
     assert titles(hold.recall("What did I find out about a copper roof?"))[0] == "user 0"
 
 
-def test_an_event_in_a_question_is_a_date_that_the_memories_know(hold: Any) -> None:
+def test_an_event_in_a_query_is_dated_by_the_memories(hold: Any) -> None:
     happened = {"Broken early": 3, "The migration": 10, "Broken late": 17}
     for title, day in happened.items():
         what = "The migration to Postgres is done." if title == "The migration" else "The nightly export broke."

@@ -13,32 +13,32 @@ def pack_sizes(sizes: list[int], budget: int | None) -> tuple[list[int], PackRes
     return pack_items(sizes, lambda size: size, budget)
 
 
-def test_what_does_not_fit_is_skipped_and_smaller_ones_after_it_still_come() -> None:
+def test_hits_that_do_not_fit_are_skipped_and_smaller_ones_are_added() -> None:
     kept, result = pack_sizes([4, 9, 3, 3], 10)
     assert kept == [4, 3, 3]
     assert (result.tokens, result.dropped, result.overflow) == (10, 1, False)
 
 
-def test_the_first_comes_even_if_it_alone_is_too_large_and_this_is_said() -> None:
+def test_the_first_hit_is_returned_even_if_over_budget_and_reported() -> None:
     kept, result = pack_sizes([25, 5], 10)
     assert kept == [25]
     assert (result.tokens, result.dropped, result.overflow) == (25, 1, True)
 
 
-def test_a_budget_of_nothing_gives_nothing() -> None:
+def test_a_zero_budget_returns_nothing() -> None:
     kept, result = pack_sizes([1, 2], 0)
     assert kept == []
     assert (result.tokens, result.dropped, result.overflow) == (0, 2, False)
 
 
-def test_without_a_budget_everything_comes() -> None:
+def test_without_a_budget_everything_is_returned() -> None:
     kept, result = pack_sizes([1, 200, 3], None)
     assert kept == [1, 200, 3]
     assert (result.tokens, result.dropped, result.overflow) == (204, 0, False)
 
 
 @given(SIZES, st.integers(1, 100))
-def test_the_budget_holds_unless_the_first_alone_breaks_it(sizes: list[int], budget: int) -> None:
+def test_the_budget_is_exceeded_only_by_a_single_first_hit(sizes: list[int], budget: int) -> None:
     kept, result = pack_sizes(sizes, budget)
     assert bool(kept) == bool(sizes)
     assert result.tokens == sum(kept)
@@ -47,7 +47,7 @@ def test_the_budget_holds_unless_the_first_alone_breaks_it(sizes: list[int], bud
 
 
 @given(SIZES, st.integers(0, 100))
-def test_what_was_kept_keeps_its_order_and_nothing_that_would_fit_was_left_out(sizes: list[int], budget: int) -> None:
+def test_hits_stay_in_order_and_none_that_fits_is_left_out(sizes: list[int], budget: int) -> None:
     kept, result = pack_sizes(sizes, budget)
     rest = iter(sizes)
     assert all(size in rest for size in kept)
@@ -59,7 +59,7 @@ def test_what_was_kept_keeps_its_order_and_nothing_that_would_fit_was_left_out(s
 
 
 @given(st.lists(st.text(max_size=80), max_size=12), st.integers(0, 60), st.text(max_size=20))
-def test_a_hit_costs_the_tokens_of_all_that_is_sent_of_it(texts: list[str], budget: int, frame: str) -> None:
+def test_a_hit_costs_all_tokens_sent_for_it(texts: list[str], budget: int, frame: str) -> None:
     kept, result = fill_budget(texts, lambda text: f"- {text}\n", budget, frame=frame)
     costs = [tokens.count_tokens(f"- {text}\n") for text in kept]
     assert result.tokens == (sum(costs) + tokens.count_tokens(frame) if kept else 0)
@@ -68,7 +68,7 @@ def test_a_hit_costs_the_tokens_of_all_that_is_sent_of_it(texts: list[str], budg
     assert not result.estimated
 
 
-def test_what_cannot_fit_is_not_even_rendered() -> None:
+def test_a_hit_that_cannot_fit_is_not_rendered() -> None:
     rendered = []
 
     def render(text: str) -> str:
@@ -79,7 +79,7 @@ def test_what_cannot_fit_is_not_even_rendered() -> None:
     assert (kept, result.tokens, result.dropped, rendered) == (["one two"], 2, 50, ["one two"])
 
 
-def test_without_a_budget_the_tokens_are_guessed_and_this_is_said() -> None:
+def test_without_a_budget_the_tokens_are_marked_as_estimated() -> None:
     kept, result = fill_budget(["four", "fives"], str, None, frame="{}")
     assert kept == ["four", "fives"]
     assert (result.tokens, result.dropped, result.overflow, result.estimated) == (

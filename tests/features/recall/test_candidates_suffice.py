@@ -11,7 +11,8 @@ import holdfast
 from engines import ENGINES_BY_RING
 from holdfast.features.memories.store import EVERYTHING, Filter
 from holdfast.features.recall import features as gather
-from holdfast.features.recall.features import Reader
+from holdfast.features.recall import lexical_hits
+from holdfast.features.recall.lexical_hits import Reader
 from holdfast.features.recall.ranking import RELATED, RankedMemory
 from holdfast.features.recall.service import Ranking, RecallRequest, build_ranking, prepare_query
 from holdfast.kernel.vector import validate_embedding
@@ -26,7 +27,7 @@ MANY = 100
 @pytest.fixture(autouse=True)
 def as_broad_as_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each channel returns everything that matches."""
-    monkeypatch.setattr(gather, "WIDE", gather.Breadth(MANY, MANY, 50, 50))
+    monkeypatch.setattr(gather, "WIDE", lexical_hits.Breadth(MANY, MANY, 50, 50))
 
 
 def turns() -> Iterator[dict[str, Any]]:

@@ -82,7 +82,7 @@ MAY = ("2023-05-01", "2023-05-31")
     ],
     ids=str,
 )
-def test_a_date_is_read_as_it_is_written(text: str, expected: list[tuple[str, str]]) -> None:
+def test_a_date_is_parsed_as_written(text: str, expected: list[tuple[str, str]]) -> None:
     assert days(text) == expected
 
 
@@ -98,7 +98,7 @@ def test_a_date_is_read_as_it_is_written(text: str, expected: list[tuple[str, st
     ],
     ids=str,
 )
-def test_a_date_without_a_year_is_the_latest_and_fits_every_year(text: str, expected: tuple[str, str]) -> None:
+def test_a_date_without_a_year_is_the_latest_one_and_matches_every_year(text: str, expected: tuple[str, str]) -> None:
     [period] = find_periods(text, NOW)
     assert (days(text), period.form) == ([expected], "every year")
     years = [fit(text, expected[0]), fit(text, expected[0].replace("2022", "2019").replace("2023", "2019"))]
@@ -117,7 +117,7 @@ def test_a_date_without_a_year_is_the_latest_and_fits_every_year(text: str, expe
     ],
     ids=str,
 )
-def test_a_month_takes_the_year_that_is_told_elsewhere(text: str, expected: tuple[str, str]) -> None:
+def test_a_month_takes_a_year_mentioned_elsewhere(text: str, expected: tuple[str, str]) -> None:
     assert days(text) == [expected]
 
 
@@ -143,7 +143,7 @@ def test_a_month_takes_the_year_that_is_told_elsewhere(text: str, expected: tupl
     ],
     ids=str,
 )
-def test_what_only_looks_like_a_date_is_none(text: str) -> None:
+def test_lookalikes_are_not_dates(text: str) -> None:
     assert find_periods(text, NOW) == ()
 
 
@@ -182,7 +182,7 @@ def test_what_only_looks_like_a_date_is_none(text: str) -> None:
     ],
     ids=str,
 )
-def test_a_time_before_now_is_counted_back_from_it(text: str, expected: tuple[str, str]) -> None:
+def test_a_relative_time_is_counted_back_from_now(text: str, expected: tuple[str, str]) -> None:
     [period] = find_periods(f"What did I do {text}?", NOW)
     assert (days(f"What did I do {text}?"), period.form) == ([expected], "counted")
 
@@ -201,11 +201,11 @@ def test_a_time_before_now_is_counted_back_from_it(text: str, expected: tuple[st
     ],
     ids=str,
 )
-def test_all_before_or_after_a_time_that_is_counted_back_is_asked_for(text: str, expected: tuple[str, str]) -> None:
+def test_before_and_after_apply_to_relative_times(text: str, expected: tuple[str, str]) -> None:
     assert days(f"What did I do {text}?") == [expected]
 
 
-def test_the_words_of_a_period_are_told() -> None:
+def test_a_period_has_its_words() -> None:
     assert [period.text for period in find_periods("Was it last week, or yesterday?", NOW)] == [
         "last week",
         "yesterday",
@@ -213,7 +213,7 @@ def test_the_words_of_a_period_are_told() -> None:
     assert [period.text for period in find_periods("since 8 May 2023", NOW)] == ["since 8 May 2023"]
 
 
-def test_what_is_counted_back_says_nothing_beside_a_date() -> None:
+def test_a_relative_time_is_ignored_beside_a_full_date() -> None:
     assert days("What did I do last week, as I said on 8 May 2023?") == [MAY_8]
     assert days("What did I buy last week for 2000 crowns?") == [
         ("2023-05-15", "2023-05-21"),
@@ -221,12 +221,12 @@ def test_what_is_counted_back_says_nothing_beside_a_date() -> None:
     ]
 
 
-def test_a_leap_day_without_a_year_is_one_of_a_leap_year() -> None:
+def test_a_leap_day_without_a_year_is_in_a_leap_year() -> None:
     assert days("on 29 February") == [("2020-02-29", "2020-02-29")]
     assert [fit("on 29 February", day) for day in ("2024-02-29", "2024-02-28", "2023-02-28")] == [1.5, 0.4, 1.5]
 
 
-def test_months_end_where_they_end() -> None:
+def test_months_end_on_their_last_day() -> None:
     assert days("last month", at("2024-03-31")) == [("2024-02-01", "2024-02-29")]
     assert days("a year ago", at("2024-02-29")) == [("2022-08-30", "2023-08-29")]
     assert days("last month", at("2023-01-01")) == [("2022-12-01", "2022-12-31")]
@@ -236,7 +236,7 @@ def test_months_end_where_they_end() -> None:
 @pytest.mark.parametrize(
     "text", ["9999 years ago", "9999 weeks ago", "last year", "last winter", "last May", "in May", "this week"]
 )
-def test_no_period_leaves_the_years_1_to_9999(text: str, now: int) -> None:
+def test_periods_stay_within_the_years_1_to_9999(text: str, now: int) -> None:
     assert all(MIN_TIME <= period.start <= period.end <= MAX_TIME for period in find_periods(text, now))
 
 
@@ -280,7 +280,7 @@ def test_no_period_leaves_the_years_1_to_9999(text: str, now: int) -> None:
     ],
     ids=str,
 )
-def test_a_day_fits_a_date_that_is_named(text: str, day: str, expected: float) -> None:
+def test_a_day_matches_a_named_date(text: str, day: str, expected: float) -> None:
     assert fit(text, day) == expected
 
 
@@ -306,7 +306,7 @@ def test_a_day_fits_a_date_that_is_named(text: str, day: str, expected: float) -
     ],
     ids=str,
 )
-def test_a_day_fits_softly_what_is_counted_back(text: str, day: str, expected: float) -> None:
+def test_a_day_matches_a_relative_time_gradually(text: str, day: str, expected: float) -> None:
     assert fit(text, day) == pytest.approx(expected, abs=0.001)
 
 
@@ -314,7 +314,7 @@ def test_the_best_of_several_periods_counts() -> None:
     assert fit("in May 2023 or in July 2021", "2021-07-05") == 1.0
 
 
-def test_without_a_period_or_a_time_nothing_fits() -> None:
+def test_nothing_matches_without_a_period_or_a_time() -> None:
     assert score_periods(find_periods("in May", NOW), None) == score_periods((), NOW) == 0.0
 
 
@@ -328,7 +328,7 @@ MOMENTS = st.integers(MIN_TIME, MAX_TIME)
 
 
 @given(TEXTS, st.integers(), st.none() | st.integers())
-def test_any_text_at_any_time_has_periods_that_end_after_they_begin(text: str, now: int, when: int | None) -> None:
+def test_every_period_in_any_text_ends_after_its_start(text: str, now: int, when: int | None) -> None:
     found = find_periods(text, now)
     assert len(found) <= MAX_PERIODS
     assert all(MIN_TIME <= period.start <= period.end <= MAX_TIME and period.text in text for period in found)
@@ -336,7 +336,7 @@ def test_any_text_at_any_time_has_periods_that_end_after_they_begin(text: str, n
 
 
 @given(st.dates(date(1900, 1, 1), date(2099, 12, 31)), MOMENTS, MOMENTS, MOMENTS)
-def test_a_date_that_is_named_fits_the_same_whenever_it_is_asked(day: date, now: int, later: int, when: int) -> None:
+def test_a_named_date_matches_independently_of_now(day: date, now: int, later: int, when: int) -> None:
     for text in (f"on {day:%d %B %Y}", f"in {day:%B}", f"in {day:%B %Y}", f"on {day:%B} {day.day}", f"in {day.year}"):
         assert score_periods(find_periods(text, now), when) == score_periods(find_periods(text, later), when)
 
@@ -355,18 +355,18 @@ def test_days_are_counted_back_one_by_one(count: int, now: int) -> None:
 
 
 @given(st.sampled_from(["yesterday", "last week", "a month ago", "last year", "recently"]), MOMENTS, MOMENTS)
-def test_what_is_counted_back_moves_with_now(text: str, now: int, when: int) -> None:
+def test_relative_times_move_with_now(text: str, now: int, when: int) -> None:
     [period] = find_periods(text, now)
     assert period.start <= max(now, MIN_TIME)
     assert score_periods([period], when) <= score_periods([period], period.start)
 
 
-def test_a_long_question_is_read_in_its_first_part() -> None:
+def test_only_the_first_part_of_a_long_query_is_searched_for_dates() -> None:
     assert len(find_periods("may 8th " * 100_000, NOW)) == MAX_PERIODS
     assert find_periods("x" * 5000 + " 8 May 2023", NOW) == ()
 
 
-def test_a_period_says_how_precise_it_is() -> None:
+def test_a_period_has_a_precision() -> None:
     [period] = find_periods("on 8 May 2023", NOW)
     assert period == Period(at("2023-05-08"), at("2023-05-09") - 1, "day", "8 May 2023")
 
@@ -385,7 +385,7 @@ def test_a_period_says_how_precise_it_is() -> None:
         ("after his 'Half Marathon' did he rest?", "after", "half marathon"),
     ],
 )
-def test_an_event_is_taken_for_a_date_by_its_name(text: str, side: str, name: str) -> None:
+def test_a_named_event_is_found_in_a_query(text: str, side: str, name: str) -> None:
     assert find_events(text) == (Event("before" if side == "before" else "after", tuple(name.split())),)
 
 
@@ -403,14 +403,12 @@ def test_an_event_is_taken_for_a_date_by_its_name(text: str, side: str, name: st
         "What did he say?",
     ],
 )
-def test_what_is_no_event_is_taken_for_none(text: str) -> None:
+def test_phrases_that_name_no_event_are_ignored(text: str) -> None:
     assert find_events(text) == ()
 
 
 @given(st.lists(MOMENTS, max_size=9), MOMENTS, MOMENTS)
-def test_the_later_a_time_the_surer_it_lies_after_an_event_and_the_less_before_it(
-    told: list[int], one: int, other: int
-) -> None:
+def test_a_later_time_scores_higher_after_an_event_and_lower_before_it(told: list[int], one: int, other: int) -> None:
     before, after = Event("before", ("move",)), Event("after", ("move",))
     early, late = sorted((one, other))
     assert 0 <= score_event_side(after, told, early) <= score_event_side(after, told, late) <= 0.3
@@ -424,7 +422,7 @@ def test_the_later_a_time_the_surer_it_lies_after_an_event_and_the_less_before_i
 
 
 @given(st.text(max_size=300))
-def test_any_text_has_few_events_of_some_words(text: str) -> None:
+def test_events_of_any_text_have_words_and_are_limited_in_number(text: str) -> None:
     found = find_events(f"after the {text} before my {text}")
     assert all(event.words for event in found)
     assert len(find_events("after the move, " * 10_000)) == MAX_PERIODS

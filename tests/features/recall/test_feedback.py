@@ -8,7 +8,7 @@ from msgspec import UNSET
 import holdfast
 from engines import hide_store
 from holdfast.features.recall import flush_access as use
-from holdfast.features.recall import recall_store as recalls
+from holdfast.features.recall import recall_log as recalls
 from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 from holdfast.settings import Settings
 
@@ -38,7 +38,7 @@ def score(ctx: Any, id: str) -> float:
     return next(float(hit.why.score) for hit in ctx.recall(QUESTION, explain=True).memories if hit.id == id)
 
 
-def test_what_was_used_is_lifted_and_what_was_wrong_is_lowered_more(hold: Any) -> None:
+def test_used_memories_rise_and_wrong_ones_fall_further(hold: Any) -> None:
     used, wrong = store_two(hold)
     before = {id: score(hold, id) for id in (used, wrong)}
     kept = hold.feedback(ask(hold), verdicts={used: "used", wrong: "wrong"})
@@ -60,7 +60,7 @@ def test_a_recall_writes_nothing_until_it_is_flushed(hold: Any) -> None:
     assert [one.recall_id for one in hold.recalls().recalls] == [recall]
 
 
-def test_who_only_looks_leaves_no_trace(hold: Any) -> None:
+def test_a_read_only_caller_leaves_no_trace(hold: Any) -> None:
     ids = store_two(hold)
     found = hold.recall("deploy", note=False)
     use.flush_access_log(hold.ctx)
@@ -69,14 +69,14 @@ def test_who_only_looks_leaves_no_trace(hold: Any) -> None:
     assert [hold.get(id).access_count for id in ids] == [0, 0]
 
 
-def test_the_same_verdict_twice_changes_nothing_and_another_takes_its_place(hold: Any) -> None:
+def test_repeating_a_verdict_changes_nothing_and_a_new_one_replaces_it(hold: Any) -> None:
     id, _ = store_two(hold)
     recall = ask(hold)
     told = [hold.feedback(recall, verdict, [id]).judged[0] for verdict in ("used", "used", "ignored")]
     assert [(one.outcome, one.utility) for one in told] == [("applied", 0.2), ("noop", 0.2), ("applied", -0.05)]
 
 
-def test_each_agent_has_a_verdict_of_its_own(hold: Any, seen_by: Any) -> None:
+def test_each_agent_has_its_own_verdict(hold: Any, seen_by: Any) -> None:
     id, _ = store_two(hold)
     recall = ask(hold)
     other = seen_by("ai:other@there", right="admin")
@@ -86,7 +86,7 @@ def test_each_agent_has_a_verdict_of_its_own(hold: Any, seen_by: Any) -> None:
     assert [hit.verdicts for hit in hold.recalls().recalls[0].hits if hit.id == id] == [said]
 
 
-def test_what_was_no_hit_is_refused_and_nothing_of_the_rest_is_kept(hold: Any) -> None:
+def test_a_verdict_on_a_memory_outside_the_results_is_refused_with_all_others(hold: Any) -> None:
     id, _ = store_two(hold)
     recall = ask(hold)
     other = hold.store(title="Lunch", content="Soup.").id
@@ -96,7 +96,7 @@ def test_what_was_no_hit_is_refused_and_nothing_of_the_rest_is_kept(hold: Any) -
     assert [hit.verdicts for hit in hold.recalls().recalls[0].hits] == [{}, {}]
 
 
-def test_a_verdict_without_hits_and_hits_without_a_verdict_are_refused(hold: Any) -> None:
+def test_verdicts_and_hits_require_each_other(hold: Any) -> None:
     id, _ = store_two(hold)
     recall = ask(hold)
     for given in ({}, {"verdict": "used"}, {"ids": [id]}, {"ids": [id], "verdicts": {id: "used"}}):
@@ -104,7 +104,7 @@ def test_a_verdict_without_hits_and_hits_without_a_verdict_are_refused(hold: Any
             hold.feedback(recall, **given)
 
 
-def test_another_agents_recall_does_not_exist_unless_one_may_do_everything(hold: Any, seen_by: Any) -> None:
+def test_a_recall_of_another_agent_is_not_found_except_by_an_admin(hold: Any, seen_by: Any) -> None:
     id, _ = store_two(hold)
     mine = ask(hold)
     theirs = ask(other := seen_by("ai:other@there", right="write"))
@@ -121,7 +121,7 @@ def test_another_agents_recall_does_not_exist_unless_one_may_do_everything(hold:
         other.recalls(agent_id="ai:tester@here")
 
 
-def test_a_hit_that_was_made_private_since_is_not_shown_and_not_judged(hold: Any, seen_by: Any) -> None:
+def test_a_hit_made_private_since_is_neither_shown_nor_rated(hold: Any, seen_by: Any) -> None:
     id, shared = store_two(hold)
     other = seen_by("ai:other@there", right="write")
     recall = ask(other)
@@ -131,7 +131,7 @@ def test_a_hit_that_was_made_private_since_is_not_shown_and_not_judged(hold: Any
     assert [hit.id for hit in other.recalls().recalls[0].hits] == [shared]
 
 
-def test_a_recall_is_listed_with_what_its_scores_are_made_of(hold: Any) -> None:
+def test_a_recall_is_listed_with_the_parts_of_its_scores(hold: Any) -> None:
     store_two(hold)
     answer = hold.recall(QUESTION, explain=True)
     use.flush_access_log(hold.ctx)
@@ -142,7 +142,7 @@ def test_a_recall_is_listed_with_what_its_scores_are_made_of(hold: Any) -> None:
         assert kept.parts == {name: part.value for name, part in hit.why.parts.items()}
 
 
-def test_recalls_are_listed_from_the_newest_on_page_by_page(hold: Any, clock: Any) -> None:
+def test_recalls_are_listed_newest_first_in_pages(hold: Any, clock: Any) -> None:
     store_two(hold)
     made = []
     for number in range(5):
@@ -155,7 +155,7 @@ def test_recalls_are_listed_from_the_newest_on_page_by_page(hold: Any, clock: An
     assert [one.recall_id for one in (*first, *second)] == made[::-1]
 
 
-def test_what_a_block_cites_can_be_judged_too(hold: Any) -> None:
+def test_memories_cited_by_a_block_can_be_rated(hold: Any) -> None:
     store_two(hold)
     block = hold.context(QUESTION)
     kept = hold.feedback(block.recall_id, "used", block.cited)
@@ -168,7 +168,7 @@ def test_a_recall_that_found_nothing_has_no_id(hold: Any) -> None:
     assert count_logged(hold) == 0
 
 
-def test_questions_go_after_a_while_and_verdicts_stay(hold: Any, clock: Any) -> None:
+def test_queries_are_pruned_after_a_while_and_verdicts_stay(hold: Any, clock: Any) -> None:
     id, _ = store_two(hold)
     recall = ask(hold)
     hold.feedback(recall, "used", [id])
@@ -181,7 +181,7 @@ def test_questions_go_after_a_while_and_verdicts_stay(hold: Any, clock: Any) -> 
         assert recalls.read_utilities(session, [id]) == {id: 0.2}
 
 
-def test_without_questions_kept_a_verdict_still_counts(db: str, clock: Any) -> None:
+def test_a_verdict_counts_without_a_stored_query(db: str, clock: Any) -> None:
     with holdfast.open(settings=Settings(db=db, recall_retention_days=0), now=clock) as hold:
         id, _ = store_two(hold)
         recall = ask(hold)
@@ -190,7 +190,7 @@ def test_without_questions_kept_a_verdict_still_counts(db: str, clock: Any) -> N
         assert (one.recall_id, one.question) == (recall, UNSET)
 
 
-def test_so_many_recalls_are_kept_and_those_with_a_verdict_longest(
+def test_the_number_of_stored_recalls_is_limited_and_rated_ones_stay_longest(
     hold: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recalls, "MAX_RECALLS", 4)
@@ -206,7 +206,7 @@ def test_so_many_recalls_are_kept_and_those_with_a_verdict_longest(
     assert [one.recall_id for one in hold.recalls().recalls] == [made[number] for number in (5, 4, 3, 0)]
 
 
-def test_a_purge_takes_verdicts_questions_and_the_id_with_it(hold: Any) -> None:
+def test_a_purge_removes_verdicts_queries_and_ids(hold: Any) -> None:
     id, other = store_two(hold)
     recall = ask(hold)
     hold.feedback(recall, verdicts={id: "used", other: "used"})
@@ -228,7 +228,7 @@ def test_a_purge_takes_verdicts_questions_and_the_id_with_it(hold: Any) -> None:
     assert not any(id in row for row in rows)
 
 
-def test_what_cannot_be_written_now_waits(hold: Any, db: str) -> None:
+def test_feedback_that_cannot_be_written_is_deferred(hold: Any, db: str) -> None:
     id, _ = store_two(hold)
     recall = ask(hold)
     with hide_store(db):

@@ -11,7 +11,7 @@ import holdfast
 SCRIPT = Path(__file__).parents[3] / "tools" / "fit_weights.py"
 
 
-def test_recalls_of_which_somebody_said_what_was_of_use_are_replayed(tmp_path: Path) -> None:
+def test_rated_recalls_are_replayed(tmp_path: Path) -> None:
     with holdfast.open(str(tmp_path / "store.db")) as hold:
         used, wrong = (
             hold.store(title=day, content=f"We deploy on {day}.").id for day in ("Tuesday mornings", "Friday nights")

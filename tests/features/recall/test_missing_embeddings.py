@@ -117,7 +117,7 @@ def hold(db: str) -> Iterator[holdfast.Holdfast]:
 @pytest.mark.parametrize(
     ("number", "asked"), [(120, 40), pytest.param(420, 60, marks=pytest.mark.full)], ids=["120", "420"]
 )
-def test_a_memory_comes_first_by_its_first_words_however_many_have_vectors(
+def test_a_memory_ranks_first_by_its_first_words_however_many_have_embeddings(
     hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch, number: int, asked: int
 ) -> None:
     monkeypatch.setattr(embed, "BATCH", number // 6)
@@ -132,9 +132,7 @@ def test_a_memory_comes_first_by_its_first_words_however_many_have_vectors(
     assert min(first.values()) >= 0.99 * asked, first
 
 
-def test_what_was_just_kept_by_any_route_comes_first_before_it_has_vectors(
-    hold: holdfast.Holdfast, tmp_path: Path
-) -> None:
+def test_a_just_stored_memory_ranks_first_before_it_is_embedded(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     many = texts(64 + 3 * 20, seed=13)
     older, stored, mined, captured = many[:64], many[64:84], many[84:104], many[104:]
     keep(hold, older)
@@ -163,7 +161,7 @@ def transcript(said: Sequence[str]) -> str:
     return "\n".join(map(json.dumps, turns))
 
 
-def test_an_estimate_is_told_from_a_measured_vector_by_its_missing_cosine(hold: holdfast.Holdfast) -> None:
+def test_an_estimated_similarity_has_no_cosine(hold: holdfast.Holdfast) -> None:
     many = texts(64 + 40, seed=14)
     keep(hold, many[:64])
     make_vectors(hold, 64)
@@ -177,7 +175,7 @@ def test_an_estimate_is_told_from_a_measured_vector_by_its_missing_cosine(hold: 
         assert ("estimated vector" in "\n".join(render_recall(answer))) == (not is_measured)
 
 
-def test_words_are_looked_for_as_if_there_were_no_vectors_while_many_are_missing(
+def test_keyword_search_is_unaffected_while_many_embeddings_are_missing(
     hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "ROW_BUDGET", 20)
@@ -189,7 +187,7 @@ def test_words_are_looked_for_as_if_there_were_no_vectors_while_many_are_missing
     assert set(lanterns) <= set(found)
 
 
-def test_a_long_memory_with_a_word_of_its_own_is_a_candidate_in_a_large_store(
+def test_a_long_memory_with_a_unique_word_is_a_candidate_in_a_large_store(
     hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gather, "SMALL_STORE", 0)

@@ -31,7 +31,7 @@ class Letters:
         return [unit_vector([text.count("a"), text.count("b")]) for text in texts]
 
 
-def test_a_vector_is_made_once_and_elsewhere_if_the_text_was_right() -> None:
+def test_a_prefetched_embedding_is_reused_for_the_same_text() -> None:
     letters = Letters()
     with QueryEmbedding() as ahead:
         ahead.start(letters, "aab")
@@ -39,7 +39,7 @@ def test_a_vector_is_made_once_and_elsewhere_if_the_text_was_right() -> None:
     assert letters.asked == [("aab", False)]
 
 
-def test_another_text_is_made_anew() -> None:
+def test_another_text_is_embedded_again() -> None:
     letters = Letters()
     with QueryEmbedding() as ahead:
         ahead.start(letters, "aab")
@@ -47,13 +47,13 @@ def test_another_text_is_made_anew() -> None:
     assert letters.asked == [("aab", False), ("b", True)]
 
 
-def test_a_text_that_the_model_does_not_know_has_none() -> None:
+def test_a_text_without_known_words_has_no_embedding() -> None:
     with QueryEmbedding() as ahead:
         ahead.start(Letters(), "zzz")
         assert ahead.get_vector(Letters(), "zzz") is None
 
 
-def test_what_went_wrong_is_said_where_the_vector_is_asked_for() -> None:
+def test_an_embedding_error_is_raised_when_the_embedding_is_requested() -> None:
     letters = Letters()
     with QueryEmbedding() as ahead:
         ahead.start(letters, "a!")
@@ -62,7 +62,7 @@ def test_what_went_wrong_is_said_where_the_vector_is_asked_for() -> None:
         assert ahead.get_vector(letters, "a") == unit_vector([1, 0]), "a failure of the wrong text is nobody's"
 
 
-def test_what_was_begun_has_come_to_its_end_when_something_else_fails() -> None:
+def test_a_started_embedding_finishes_when_the_caller_fails() -> None:
     letters = Letters()
 
     def fail() -> None:

@@ -96,7 +96,7 @@ def file_of(tmp_path: Path, given: Any) -> Path:
     return file
 
 
-def test_a_turn_is_stored_with_who_said_it_when_and_where_as_fields(tmp_path: Path) -> None:
+def test_a_turn_is_stored_with_speaker_time_and_place_as_fields(tmp_path: Path) -> None:
     found = load_dataset(file_of(tmp_path, [CONVERSATION]))
     may, june = "2024-05-08T13:56:00Z", "2024-06-02T09:30:00Z"
 
@@ -122,7 +122,7 @@ def test_a_session_is_stored_as_one_transcript(tmp_path: Path) -> None:
     assert [question.right for question in scope.questions] == [{"D2"}]
 
 
-def test_notes_stand_alone_and_may_take_the_place_of_others(tmp_path: Path) -> None:
+def test_notes_are_separate_and_can_replace_each_other(tmp_path: Path) -> None:
     (scope,) = load_dataset(file_of(tmp_path, [NOTES])).scopes
     assert scope.items[0] == Item(
         "N1", {"title": "Port", "content": "We listen on 8080.", "tier": "long", "occurred_at": "2025-03-14T00:00:00Z"}
@@ -131,7 +131,7 @@ def test_notes_stand_alone_and_may_take_the_place_of_others(tmp_path: Path) -> N
     assert scope.questions == [Question("On which port?", frozenset({"N2"}), "correction", "2025-04-01T00:00:00Z")]
 
 
-def test_both_forms_of_longmemeval_are_a_memory_per_session(tmp_path: Path) -> None:
+def test_both_longmemeval_formats_give_one_memory_per_session(tmp_path: Path) -> None:
     short, published = load_dataset(file_of(tmp_path, [SHORT, PUBLISHED])).scopes
     assert [(item.key, item.fields["title"], item.fields["content"]) for item in (*short.items, *published.items)] == [
         ("answer_1", "session 1", "I like oolong tea.\nBut not hot."),
@@ -143,20 +143,20 @@ def test_both_forms_of_longmemeval_are_a_memory_per_session(tmp_path: Path) -> N
     assert short.questions == published.questions == [asked]
 
 
-def test_a_pool_holds_every_session_once_and_is_not_asked_what_nothing_answers(tmp_path: Path) -> None:
+def test_a_pool_has_every_session_once_and_no_unanswerable_questions(tmp_path: Path) -> None:
     (scope,) = load_dataset(file_of(tmp_path, [SHORT, PUBLISHED]), "pool").scopes
     assert [item.key for item in scope.items] == ["answer_1", "other", "third"]
     assert len(scope.questions) == 1
 
 
 @pytest.mark.parametrize("set", SETS["LongMemEval"])
-def test_a_question_that_names_no_session_is_not_asked_and_counted(tmp_path: Path, set: str) -> None:
+def test_a_question_without_an_answer_session_is_skipped_and_counted(tmp_path: Path, set: str) -> None:
     nothing = SHORT | {"question_id": "q3", "answer_session_ids": []}
     found = load_dataset(file_of(tmp_path, [nothing, SHORT]), set)
     assert ([len(scope.questions) for scope in found.scopes], found.unasked) == ([1], 1)
 
 
-def test_a_pool_of_turns_holds_what_the_user_said(tmp_path: Path) -> None:
+def test_a_pool_of_turns_has_the_messages_of_the_user(tmp_path: Path) -> None:
     (scope,) = load_dataset(file_of(tmp_path, [PUBLISHED, SHORT]), "pool-turn").scopes
     said = [(item.key, item.fields["content"], item.fields["thread"], item.fields["place"]) for item in scope.items]
     assert said == [
@@ -166,7 +166,7 @@ def test_a_pool_of_turns_holds_what_the_user_said(tmp_path: Path) -> None:
     ]
 
 
-def test_a_session_that_is_too_long_becomes_several_memories_that_are_as_right(tmp_path: Path) -> None:
+def test_a_too_long_session_becomes_several_equally_correct_memories(tmp_path: Path) -> None:
     line = "é" * 999
     long = SHORT | {"haystack": [{**SHORT["haystack"][0], "text": "\n".join([line] * 50)}]}  # type: ignore[index]
     (scope,) = load_dataset(file_of(tmp_path, [long])).scopes
@@ -206,14 +206,12 @@ def test_a_session_that_is_too_long_becomes_several_memories_that_are_as_right(t
         ([NOTES | {"notes": NOTES["notes"][1:]}], "there is no note N1"),  # type: ignore[index]
     ],
 )
-def test_a_file_that_is_no_set_of_questions_is_refused_with_what_is_wrong(
-    given: Any, told: str, tmp_path: Path
-) -> None:
+def test_an_invalid_question_file_is_refused_with_the_reason(given: Any, told: str, tmp_path: Path) -> None:
     with pytest.raises(Invalid, match=told):
         load_dataset(file_of(tmp_path, given))
 
 
-def test_a_file_that_is_not_there_and_a_cut_that_does_not_fit_are_refused(tmp_path: Path) -> None:
+def test_a_missing_file_and_an_incompatible_cut_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="Cannot read"):
         load_dataset(tmp_path / "none.json")
     with pytest.raises(Invalid, match="has the sets turns, docs, not pool"):
@@ -222,7 +220,7 @@ def test_a_file_that_is_not_there_and_a_cut_that_does_not_fit_are_refused(tmp_pa
         measure_quality(plot=tmp_path / "nowhere" / "plot.svg")
 
 
-def test_fewer_questions_come_from_all_over_the_file() -> None:
+def test_a_sample_of_questions_covers_the_whole_file() -> None:
     scopes = [Scope(str(scope), [], [Question(f"{scope}{n}", frozenset(), "") for n in range(5)]) for scope in range(4)]
     fewer = Dataset("LoCoMo", "turns", scopes).take_sample(4).scopes
     assert [(scope.namespace, [one.text for one in scope.questions]) for scope in fewer] == [
@@ -235,7 +233,7 @@ def test_fewer_questions_come_from_all_over_the_file() -> None:
     assert Dataset("LoCoMo", "turns", scopes).take_sample(99).scopes == scopes
 
 
-def test_a_ranking_is_judged_by_where_the_right_ones_stand() -> None:
+def test_a_ranking_is_scored_by_the_positions_of_correct_memories() -> None:
     ranking = ["D1:1", "D2:1", "D2:1", "D3:1", "D3:2", "D4:1", "D5:1"]
     gain = (1 / log2(3) + 1 / log2(6)) / (1 + 1 / log2(3) + 1 / log2(4))
     found = measure_ranking(ranking, {"D2:1", "D4:1", "D9:9"}, lambda key: key.partition(":")[0])
@@ -251,13 +249,13 @@ def test_figures_are_means_over_questions() -> None:
     )
 
 
-def test_a_batch_holds_no_more_than_a_request_may() -> None:
+def test_a_batch_stays_within_the_request_limit() -> None:
     small, large = Item("a", {"content": "x"}), Item("b", {"content": "x" * 400_000})
     assert [len(batch) for batch in split_batches([small] * (BATCH + 1))] == [BATCH, 1]
     assert [len(batch) for batch in split_batches([large] * 5)] == [2, 2, 1]
 
 
-def test_every_right_memory_of_our_own_questions_is_there() -> None:
+def test_every_correct_memory_of_the_bundled_questions_exists() -> None:
     for set in SETS["LoCoMo"]:
         for scope in load_dataset(BUNDLED_QUESTIONS, set).scopes:
             keys = [item.key for item in scope.items]
@@ -265,7 +263,7 @@ def test_every_right_memory_of_our_own_questions_is_there() -> None:
             assert [one.text for one in scope.questions if not one.right <= {*keys}] == []
 
 
-def test_our_own_questions_are_of_every_kind_and_asked_once() -> None:
+def test_the_bundled_questions_cover_every_category_once() -> None:
     asked = [one for sample in msgspec.convert(read_json(BUNDLED_QUESTIONS), list[Sample]) for one in sample.qa]
     assert len({one.question for one in asked}) == len(asked)
     assert {one.category for one in asked if one.question_date} == {"relative-date"}
@@ -281,7 +279,7 @@ def words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("words_alone")
-def test_a_run_reports_every_category_and_draws_it(tmp_path: Path) -> None:
+def test_a_run_reports_and_plots_every_category(tmp_path: Path) -> None:
     seen = list[tuple[int, int, str]]()
     plot = tmp_path / "plot.svg"
     file = file_of(tmp_path, [CONVERSATION, NOTES])
@@ -305,7 +303,7 @@ def test_every_surface_finds_the_same(surface: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_alone")
-def test_a_database_is_left_as_it_was(tmp_path: Path, postgres: Postgres) -> None:
+def test_a_run_leaves_the_database_unchanged(tmp_path: Path, postgres: Postgres) -> None:
     found = measure_quality(file_of(tmp_path, [NOTES]), postgres=postgres.url(postgres.database))
     assert (found.engine, found.overall.any_1) == ("PostgreSQL", 1)
     with postgres.admin(postgres.database) as connection:
@@ -314,9 +312,7 @@ def test_a_database_is_left_as_it_was(tmp_path: Path, postgres: Postgres) -> Non
 
 @pytest.mark.usefixtures("words_alone")
 @pytest.mark.parametrize("during", ["storing", "embedding", "asking"])
-def test_nothing_is_left_of_a_run_that_is_interrupted(
-    during: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_run_leaves_nothing_behind(during: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 
@@ -330,7 +326,7 @@ def test_nothing_is_left_of_a_run_that_is_interrupted(
 
 
 @pytest.mark.usefixtures("words_alone")
-def test_the_command_prints_json_for_pipes_and_leaves_the_users_memory_alone(
+def test_the_command_prints_json_for_pipes_and_does_not_touch_the_users_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_DB", str(tmp_path / "own.db"))
@@ -341,7 +337,7 @@ def test_the_command_prints_json_for_pipes_and_leaves_the_users_memory_alone(
     assert not (tmp_path / "own.db").exists()
 
 
-def test_the_command_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
+def test_the_command_explains_an_invalid_file(tmp_path: Path) -> None:
     command = [*HOLDFAST, "bench", "quality", str(file_of(tmp_path, [spoilt("session_2", "")])), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     said = json.loads(done.stderr)
@@ -349,7 +345,7 @@ def test_the_command_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
     assert "session 2: turn 2" in said["error"]
 
 
-def test_a_time_is_read_as_either_format_writes_it() -> None:
+def test_a_time_is_parsed_in_either_format() -> None:
     assert parse_time("1:56 pm on 8 May, 2023") == "2023-05-08T13:56:00Z"
     assert parse_time("2023/05/20 (Sat) 07:46") == "2023-05-20T07:46:00Z"
     assert parse_time("2025-03-14T09:30") == "2025-03-14T09:30:00Z"

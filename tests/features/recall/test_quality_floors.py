@@ -17,7 +17,7 @@ NO_MODEL = pytest.mark.skipif(find_spec("onnxruntime") is None, reason="the mode
 @pytest.mark.full
 @pytest.mark.parametrize("engine", ENGINES_BY_RING)
 @pytest.mark.parametrize("embedder", [pytest.param("minilm", marks=NO_MODEL), "none"])
-def test_recall_finds_no_less_than_it_did(
+def test_recall_quality_stays_above_its_floors(
     engine: str, embedder: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_EMBEDDER", embedder)

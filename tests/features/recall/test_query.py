@@ -21,7 +21,7 @@ def words(text: str) -> list[str]:
     return list(parse_query(text, NOW).words)
 
 
-def test_a_question_is_read_once_for_all_that_recall_needs() -> None:
+def test_a_query_is_parsed_once_for_all_of_recall() -> None:
     asked = parse_query("When did Caroline paint, and what did she paint on 8 May 2023?", NOW)
     [day] = asked.dates
     assert asked._replace(dates=()) == Query(
@@ -60,18 +60,18 @@ def test_a_question_is_read_once_for_all_that_recall_needs() -> None:
         "russian",
     ],
 )
-def test_a_question_is_asked_by_the_words_that_carry_its_meaning(text: str, found: list[str]) -> None:
+def test_a_query_searches_for_its_content_words(text: str, found: list[str]) -> None:
     assert words(text) == found
 
 
 @pytest.mark.parametrize(
     "text", ["", " \n\t", "?!.,;:", "\x00", "\u0301\u0302", "\u202e\u200b", '" * ^ : ( )', "_" * 100], ids=ascii
 )
-def test_a_question_without_a_word_has_none(text: str) -> None:
+def test_a_query_without_words_has_no_terms(text: str) -> None:
     assert (words(text), parse_query(text, NOW).dates) == ([], ())
 
 
-def test_a_long_question_is_asked_by_its_first_words() -> None:
+def test_a_long_query_searches_for_its_first_words() -> None:
     assert words(" ".join(f"word{n}" for n in range(20_000))) == [f"word{n}" for n in range(MAX_WORDS)]
 
 
@@ -88,7 +88,7 @@ def test_a_long_question_is_asked_by_its_first_words() -> None:
         "",
     ],
 )
-def test_english_is_known_by_its_common_words_or_taken_for_granted_of_few_plain_ones(text: str) -> None:
+def test_english_is_detected_by_common_words_or_assumed_for_short_plain_queries(text: str) -> None:
     assert parse_query(text, NOW).english
 
 
@@ -110,14 +110,14 @@ def test_english_is_known_by_its_common_words_or_taken_for_granted_of_few_plain_
         "猫の名前は？",
     ],
 )
-def test_another_language_keeps_all_its_words(text: str) -> None:
+def test_a_query_in_another_language_keeps_all_its_words(text: str) -> None:
     asked = parse_query(text, NOW)
     assert not asked.english
     assert {"was", "in", "is", "o", "i"} & set(text.lower().split()) <= set(asked.words)
 
 
 @given(st.text(), st.integers())
-def test_any_text_is_a_question(text: str, now: int) -> None:
+def test_any_text_is_a_valid_query(text: str, now: int) -> None:
     asked = parse_query(text, now)
     assert asked.text == text
     assert len(asked.words) == len(set(asked.words)) <= MAX_WORDS
@@ -143,12 +143,12 @@ def test_any_text_is_a_question(text: str, now: int) -> None:
         ("Nobody is named.", ["", " "], "Nobody is named."),
     ],
 )
-def test_a_question_about_a_person_is_put_as_the_person_would_put_it(text: str, named: list[str], told: str) -> None:
+def test_a_query_about_a_person_is_rewritten_in_the_first_person(text: str, named: list[str], told: str) -> None:
     assert rewrite_in_first_person(text, named) == told
 
 
 @given(st.text(), st.lists(st.text(max_size=10), max_size=5))
-def test_any_names_may_be_looked_for_in_any_text(text: str, named: list[str]) -> None:
+def test_any_names_can_be_searched_for_in_any_text(text: str, named: list[str]) -> None:
     assert rewrite_in_first_person(text, []) == text
     assert isinstance(rewrite_in_first_person(text, named), str)
 
@@ -167,18 +167,18 @@ def test_any_names_may_be_looked_for_in_any_text(text: str, named: list[str]) ->
     ],
     ids=["one", "case", "family-name", "roles", "initials", "japanese", "parts", "nothing"],
 )
-def test_speakers_are_named_by_a_part_of_their_name(text: str, speakers: set[str], named: tuple[str, ...]) -> None:
+def test_speakers_are_matched_by_a_part_of_their_name(text: str, speakers: set[str], named: tuple[str, ...]) -> None:
     assert find_named_speakers(parse_query(text, NOW).words, speakers) == named
 
 
-def test_a_head_in_capitals_is_a_name_only_where_it_is_written_as_one() -> None:
+def test_an_uppercase_speaker_name_matches_only_capitalised_words() -> None:
     told = ("Which task did Ada finish?", "Who is to see TASK to its end?", "Did Task answer?", "which task is mine")
     named = [find_asked_speakers(parse_query(text, NOW), ("TASK", "Ada")) for text in told]
     assert named == [("Ada",), ("TASK",), ("TASK",), ("TASK",)]
     assert find_asked_speakers(parse_query("What did Lovelace say?", NOW), ("ADA LOVELACE",)) == ("ADA LOVELACE",)
 
 
-def test_what_have_and_would_are_shortened_to_is_as_common_as_they_are() -> None:
+def test_contractions_are_stop_words_like_their_full_forms() -> None:
     assert parse_query("I've heard she'd run, and they\u2019re sure we'll win", NOW).words == (
         "heard",
         "run",
@@ -203,7 +203,7 @@ def test_what_have_and_would_are_shortened_to_is_as_common_as_they_are() -> None
         "how long did you say the chickpeas have to soak",
     ],
 )
-def test_what_was_said_by_the_one_who_is_asked_was_said_by_an_assistant(text: str) -> None:
+def test_a_query_to_you_asks_for_messages_of_an_assistant(text: str) -> None:
     found = find_asked_speakers(parse_query(text, NOW), ("user", "Assistant", "Ada"))
     assert {"Assistant", "assistant", "ai"} <= {*found}
     assert not {"user", "human", "Ada"} & {*found}
@@ -221,7 +221,7 @@ def test_what_was_said_by_the_one_who_is_asked_was_said_by_an_assistant(text: st
         "Any good tips for a clean kitchen?",
     ],
 )
-def test_what_the_one_who_asks_is_to_have_told_was_told_by_a_user(text: str) -> None:
+def test_a_query_about_i_asks_for_messages_of_a_user(text: str) -> None:
     assert find_asked_speakers(parse_query(text, NOW), ("User", "assistant")) == ("User", "human", "user")
 
 
@@ -235,11 +235,11 @@ def test_what_the_one_who_asks_is_to_have_told_was_told_by_a_user(text: str) -> 
         "recommendations of the committee",
     ],
 )
-def test_what_anybody_may_have_said_is_of_no_role(text: str) -> None:
+def test_a_query_without_a_role_matches_every_speaker(text: str) -> None:
     assert find_asked_speakers(parse_query(text, NOW), ("user", "assistant")) == ()
 
 
-def test_a_named_speaker_goes_before_a_role_and_a_role_that_all_have_says_nothing() -> None:
+def test_a_named_speaker_precedes_a_role_and_a_universal_role_is_ignored() -> None:
     asked = parse_query("What did I tell Ada?", NOW)
     assert find_asked_speakers(asked, ("user", "assistant", "Ada")) == ("Ada",)
     assert (
@@ -250,11 +250,11 @@ def test_a_named_speaker_goes_before_a_role_and_a_role_that_all_have_says_nothin
     )
 
 
-def test_a_role_is_nobody_that_could_speak_in_the_first_person() -> None:
+def test_a_query_about_a_role_is_not_rewritten_in_the_first_person() -> None:
     assert rewrite_in_first_person("What did the assistant say?", ("assistant",)) == "What did the assistant say?"
 
 
 @given(st.text(max_size=200), st.sets(st.sampled_from(("user", "assistant", "Ada", "Bo Lee", "AI"))))
-def test_whoever_is_heard_of_speaks_here_or_has_the_role_that_is_asked_about(text: str, speakers: set[str]) -> None:
+def test_queried_speakers_are_known_or_have_the_queried_role(text: str, speakers: set[str]) -> None:
     asked = parse_query(text, NOW)
     assert set(find_asked_speakers(asked, speakers)) <= speakers | asked.roles

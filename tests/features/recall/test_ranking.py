@@ -90,7 +90,7 @@ def make_candidate(id: str, *, length: int = 10, **more: Any) -> Candidate:
 
 
 @given(MANY, MANY)
-def test_the_parts_by_their_weights_and_the_adjustment_are_the_score(
+def test_the_score_is_the_weighted_sum_of_features_times_the_adjustment(
     many: list[Candidate], around: list[Candidate]
 ) -> None:
     factors = {one.id: factor(one) for one in many}
@@ -102,12 +102,12 @@ def test_the_parts_by_their_weights_and_the_adjustment_are_the_score(
 
 
 @given(MANY)
-def test_every_part_of_a_candidate_is_between_0_and_1(many: list[Candidate]) -> None:
+def test_every_feature_of_a_candidate_is_between_0_and_1(many: list[Candidate]) -> None:
     assert all(0 <= part <= 1 for one in order(many) for part in one.features)
 
 
 @given(MANY, st.sampled_from(Weights._fields), st.floats(-1, 1))
-def test_a_weight_changes_a_score_by_its_own_part_alone(many: list[Candidate], name: str, by: float) -> None:
+def test_a_weight_changes_a_score_only_by_its_own_feature(many: list[Candidate], name: str, by: float) -> None:
     changed = WEIGHTS._replace(**{name: getattr(WEIGHTS, name) + by})
     before = {one.id: one for one in order(many)}
     for one in order(many, weights=changed):
@@ -116,15 +116,13 @@ def test_a_weight_changes_a_score_by_its_own_part_alone(many: list[Candidate], n
         assert one.score == pytest.approx(before[one.id].score + difference, abs=1e-9)
 
 
-def test_every_part_has_a_weight_and_only_what_asks_is_worth_less_for_it() -> None:
+def test_every_feature_has_a_weight_and_only_asks_is_negative() -> None:
     assert Features._fields == Weights._fields
     assert [name for name, weight in WEIGHTS._asdict().items() if weight <= 0] == ["asks"]
 
 
 @given(MANY)
-def test_the_terms_are_the_asked_stems_that_a_candidate_holds_in_the_order_of_the_question(
-    many: list[Candidate],
-) -> None:
+def test_the_terms_are_the_query_stems_of_a_candidate_in_query_order(many: list[Candidate]) -> None:
     by_id = {one.id: one for one in many}
     for one in order(many):
         held = {*by_id[one.id].labels, *(stem for piece in by_id[one.id].pieces for stem in piece.counts)}
@@ -153,7 +151,7 @@ def test_every_candidate_is_ranked_once_by_a_score_that_never_rises(many: list[C
 
 
 @given(MANY, MANY)
-def test_who_else_is_a_candidate_does_not_change_what_words_and_vectors_say_of_one(
+def test_other_candidates_do_not_change_the_keyword_and_vector_scores_of_one(
     many: list[Candidate], more: list[Candidate]
 ) -> None:
     known = {one.id for one in many}
@@ -163,7 +161,7 @@ def test_who_else_is_a_candidate_does_not_change_what_words_and_vectors_say_of_o
 
 
 @given(MANY)
-def test_a_candidate_that_has_to_do_with_nothing_leaves_the_others_as_they_are(many: list[Candidate]) -> None:
+def test_an_unrelated_candidate_leaves_the_others_unchanged(many: list[Candidate]) -> None:
     unrelated = Candidate("unrelated", (Passage(0, 9, {"other": 3}, cosine=0.0),), 30, updated_at=NOW)
     found = order([*many, unrelated])
     assert [one for one in found if one.id != "unrelated"] == order(many)
@@ -171,13 +169,13 @@ def test_a_candidate_that_has_to_do_with_nothing_leaves_the_others_as_they_are(m
 
 
 @given(MANY)
-def test_a_neighbour_without_a_word_of_the_question_leaves_the_others_as_they_are(many: list[Candidate]) -> None:
+def test_a_neighbour_without_query_words_leaves_the_others_unchanged(many: list[Candidate]) -> None:
     silent = Candidate("id-99", (Passage(0, 9, {"other": 3}),), 30)
     without = [replace(one, group=None) for one in many]
     assert order([replace(one, before=one.before or "id-99") for one in without], [silent]) == order(without)
 
 
-def test_of_equals_the_newer_comes_first_and_then_the_lesser_id() -> None:
+def test_equal_candidates_are_ordered_by_newest_then_by_lowest_id() -> None:
     old, new = make_candidate("a", updated_at=NOW - 400 * DAY), make_candidate("b", updated_at=NOW)
     assert ids_of(order([old, new])) == ids_of(order([new, old])) == ["b", "a"]
     assert ids_of(order([make_candidate("b", plum=1), make_candidate("a", plum=1)])) == ["a", "b"]
@@ -185,7 +183,7 @@ def test_of_equals_the_newer_comes_first_and_then_the_lesser_id() -> None:
     assert ids_of(order(later)) == ["b", "a"], "a moment that is to come is no younger than now"
 
 
-def test_nothing_found_is_ranked_as_nothing() -> None:
+def test_no_candidates_give_an_empty_ranking() -> None:
     assert order([]) == []
 
 
@@ -193,7 +191,7 @@ def test_nothing_found_is_ranked_as_nothing() -> None:
 
 
 @given(MANY, st.sampled_from(STEMS))
-def test_what_holds_one_more_of_the_words_says_more(many: list[Candidate], stem: str) -> None:
+def test_one_more_matching_word_raises_the_word_score(many: list[Candidate], stem: str) -> None:
     weights = compute_word_weights(STEMS, SCOPE)
     for one in many:
         if one.pieces:
@@ -204,7 +202,7 @@ def test_what_holds_one_more_of_the_words_says_more(many: list[Candidate], stem:
 
 
 @given(st.integers(0, 999), st.integers(1, 1000))
-def test_the_rarer_of_two_words_says_more(held: int, more: int) -> None:
+def test_the_rarer_of_two_words_scores_higher(held: int, more: int) -> None:
     scope = SCOPE._replace(
         memories=2000, document_counts={"plum": held, "oven": held + more}, document_shares={}, names=frozenset()
     )
@@ -212,26 +210,26 @@ def test_the_rarer_of_two_words_says_more(held: int, more: int) -> None:
     assert weights["plum"] > weights["oven"] > 0
 
 
-def test_a_name_says_less_than_another_word_that_is_as_rare() -> None:
+def test_a_name_scores_lower_than_another_word_of_equal_rarity() -> None:
     scope = SCOPE._replace(document_counts={"ada": 5, "plum": 5}, document_shares={})
     weights = compute_word_weights(("ada", "plum"), scope)
     assert 0 < weights["ada"] < weights["plum"]
 
 
-def test_of_two_that_hold_the_same_words_the_shorter_says_more() -> None:
+def test_the_shorter_of_two_memories_with_the_same_words_scores_higher() -> None:
     assert ids_of(order([make_candidate("long", plum=1, length=400), make_candidate("short", plum=1)])) == [
         "short",
         "long",
     ]
 
 
-def test_words_in_one_passage_say_more_than_the_same_words_far_apart() -> None:
+def test_words_in_one_passage_score_higher_than_words_far_apart() -> None:
     together = Candidate("together", (Passage(0, 9, {"plum": 1, "oven": 1}), Passage(9, 19, {})), 40)
     apart = Candidate("apart", (Passage(0, 9, {"plum": 1}), Passage(9, 19, {"oven": 1})), 40)
     assert ids_of(order([apart, together])) == ["together", "apart"]
 
 
-def test_words_that_the_named_person_says_in_a_conversation_say_more_than_words_said_to_them() -> None:
+def test_words_said_by_the_named_person_score_higher_than_words_said_to_them() -> None:
     hers = Candidate("hers", (Passage(0, 9, {"plum": 1}, "Ada"), Passage(9, 19, {}, "Ben")), 40)
     his = Candidate("his", (Passage(0, 9, {"plum": 1}, "Ben"), Passage(9, 19, {}, "Ada")), 40, updated_at=1)
     found = order([his, hers])
@@ -244,7 +242,7 @@ def test_words_that_the_named_person_says_in_a_conversation_say_more_than_words_
 # Features other than words
 
 
-def test_a_reply_without_a_word_of_the_question_is_found_through_what_it_follows() -> None:
+def test_a_reply_without_query_words_is_found_through_the_message_it_follows() -> None:
     asked = make_candidate("asked", plum=1, oven=1, group="t", after="reply", asks=True)
     reply = make_candidate("reply", group="t", before="asked")
     found = order([make_candidate("stranger", updated_at=NOW + 1), reply, asked])
@@ -252,7 +250,7 @@ def test_a_reply_without_a_word_of_the_question_is_found_through_what_it_follows
     assert (found[1].features.before, found[2].score) == (found[0].features.words, 0)
 
 
-def test_what_answers_a_question_of_the_same_words_comes_before_what_follows_a_statement_of_them() -> None:
+def test_a_reply_to_a_matching_question_ranks_before_a_reply_to_a_matching_statement() -> None:
     asked = make_candidate("asked", plum=1, group="s", after="answer", asks=True)
     told = make_candidate("told", plum=1, group="t", after="remark")
     answer, remark = (
@@ -264,13 +262,13 @@ def test_what_answers_a_question_of_the_same_words_comes_before_what_follows_a_s
     assert found["remark"].answers == 0
 
 
-def test_a_question_of_other_words_makes_no_answer_of_what_follows() -> None:
+def test_a_question_in_other_words_does_not_make_its_reply_an_answer() -> None:
     asked = make_candidate("asked", speaker="Ada", asks=True)
     (found, *_) = order([make_candidate("reply", before="asked", plum=1), asked])
     assert (found.id, found.features.answers) == ("reply", 0)
 
 
-def test_a_memory_that_dwells_on_something_is_nearer_than_one_that_names_it_in_passing() -> None:
+def test_several_close_passages_score_higher_than_one() -> None:
     dwells = Candidate("dwells", (Passage(0, 9, {}, cosine=0.6), Passage(9, 19, {}, cosine=0.5)), 40)
     passing = Candidate("passing", (Passage(0, 9, {}, cosine=0.1), Passage(9, 19, {}, cosine=0.6)), 40)
     once = Candidate("once", (Passage(0, 9, {}, cosine=0.6),), 40)
@@ -280,7 +278,7 @@ def test_a_memory_that_dwells_on_something_is_nearer_than_one_that_names_it_in_p
 
 
 @given(MANY)
-def test_the_order_of_passages_does_not_change_how_near_a_memory_is(many: list[Candidate]) -> None:
+def test_the_order_of_passages_does_not_change_the_similarity(many: list[Candidate]) -> None:
     turned = [replace(one, pieces=tuple(reversed(one.pieces))) for one in many]
     near = {one.id: one.cosine for one in order(many)}
     assert {one.id: one.cosine for one in order(turned)} == pytest.approx(near)
@@ -300,13 +298,13 @@ def test_the_order_of_passages_does_not_change_how_near_a_memory_is(many: list[C
     ],
     ids=str,
 )
-def test_of_two_with_the_same_words_the_one_for_which_more_speaks_comes_first(more: dict[str, Any]) -> None:
+def test_further_evidence_decides_between_two_memories_with_the_same_words(more: dict[str, Any]) -> None:
     best = make_candidate("best", plum=3, oven=3, cosine=0.9, group="thread", before="nobody", speaker="Ada")
     one, other = make_candidate("one", oven=1, cosine=0.1), make_candidate("other", oven=1, **{"cosine": 0.1, **more})
     assert ids_of(order([best, one, other])) == ["best", "other", "one"]
 
 
-def test_all_who_speak_in_a_role_that_is_asked_about_count_alike() -> None:
+def test_all_speakers_with_the_queried_role_count_equally() -> None:
     scope = SCOPE._replace(speakers=("User", "human"))
     found = rank_candidates(
         [make_candidate("a", speaker="User"), make_candidate("b", speaker="human"), make_candidate("c")],
@@ -318,18 +316,18 @@ def test_all_who_speak_in_a_role_that_is_asked_about_count_alike() -> None:
     assert {one.id: one.features.speaker for one in found} == {"a": 1, "b": 1, "c": 0}
 
 
-def test_what_only_asks_comes_after_what_tells_the_same() -> None:
+def test_a_question_ranks_after_a_statement_with_the_same_words() -> None:
     assert ids_of(
         order([make_candidate("asks", plum=1, asks=True), make_candidate("tells", plum=1, updated_at=0)])
     ) == ["tells", "asks"]
 
 
-def test_a_thread_of_one_memory_is_none() -> None:
+def test_a_thread_with_one_memory_has_no_thread_score() -> None:
     (found,) = order([make_candidate("alone", plum=1, group="thread")])
     assert (found.features.thread_words, found.features.thread_vector) == (0, 0)
 
 
-def test_what_was_told_after_an_event_comes_first_if_the_question_asks_for_what_came_after_it() -> None:
+def test_a_memory_dated_after_an_event_ranks_first_if_the_query_asks_for_after() -> None:
     told = make_candidate("told", tree=1, at=NOW - 5 * DAY)
     many = [
         make_candidate("earlier", plum=1, at=NOW - 9 * DAY),
@@ -343,7 +341,7 @@ def test_what_was_told_after_an_event_comes_first_if_the_question_asks_for_what_
 
 
 @given(MANY)
-def test_an_event_that_nobody_tells_of_changes_nothing(many: list[Candidate]) -> None:
+def test_an_unknown_event_changes_nothing(many: list[Candidate]) -> None:
     scope = SCOPE._replace(events=((Event("after", ("moon",)), frozenset({"moon"})),))
     assert rank_candidates(many, (), STEMS, scope, NOW) == order(many)
 
@@ -355,7 +353,7 @@ def vectors_of(found: Sequence[RankedMemory]) -> dict[str, float]:
     return {one.id: one.features.vector for one in found}
 
 
-def test_a_missing_vector_is_estimated_from_candidates_with_as_many_words() -> None:
+def test_a_missing_embedding_is_estimated_from_candidates_with_as_many_words() -> None:
     known = [
         make_candidate("near", plum=1, cosine=0.8),
         make_candidate("far", plum=1, cosine=0.4),
@@ -368,7 +366,7 @@ def test_a_missing_vector_is_estimated_from_candidates_with_as_many_words() -> N
 
 
 @given(MANY)
-def test_more_words_never_give_a_lower_estimate_and_none_give_zero(many: list[Candidate]) -> None:
+def test_more_words_never_lower_the_estimate_and_no_words_give_zero(many: list[Candidate]) -> None:
     found = order([make_candidate("exact", plum=9, oven=9, ada=9, tree=9, cosine=0.0), *many])
     unknown = [one for one in found if one.cosine is None and len(one.terms) < len(STEMS)]
     estimates = [(one.features.words, one.features.vector) for one in unknown]
@@ -381,7 +379,7 @@ def without_vectors(many: Sequence[Candidate]) -> list[Candidate]:
 
 
 @given(MANY)
-def test_where_no_candidate_has_a_vector_words_alone_decide(many: list[Candidate]) -> None:
+def test_without_any_embedding_words_alone_decide(many: list[Candidate]) -> None:
     found = order(without_vectors(many))
     assert all(one.features.vector == one.features.thread_vector == 0 for one in found)
 
@@ -408,14 +406,14 @@ others = st.builds(
 
 
 @given(st.lists(others, min_size=1, max_size=6, unique_by=lambda one: one.id), st.sampled_from((None, "one", "three")))
-def test_vectors_of_others_never_move_an_exact_match_below_them(many: list[Candidate], group: str | None) -> None:
+def test_embeddings_of_others_never_rank_them_above_an_exact_match(many: list[Candidate], group: str | None) -> None:
     exact = make_candidate("exact", plum=1, oven=1, ada=1, tree=1, group=group, after="id-00")
     before = {one.id: one.score for one in order([exact, *without_vectors(many)])}
     after = {one.id: one.score for one in order([exact, *many])}
     assert all(after[id] < after["exact"] for id, score in before.items() if score < before["exact"])
 
 
-def test_the_vectors_of_a_whole_thread_do_not_move_an_exact_match_below_it_either() -> None:
+def test_embeddings_of_a_whole_thread_never_rank_it_above_an_exact_match() -> None:
     exact = make_candidate("exact", plum=1, oven=1, ada=1, tree=1)
     near = make_candidate("near", plum=5, oven=5, ada=1, date=0.2, cosine=0.9, group="t", before="far")
     far = make_candidate("far", plum=6, oven=6, ada=1, cosine=0.2, group="t", after="near")
@@ -423,7 +421,7 @@ def test_the_vectors_of_a_whole_thread_do_not_move_an_exact_match_below_it_eithe
     assert ids_of(order([exact, near, far])) == ["exact", "near", "far"]
 
 
-def test_an_exact_match_without_a_vector_is_raised_no_further_than_it_must_be() -> None:
+def test_an_exact_match_without_an_embedding_is_raised_only_as_far_as_necessary() -> None:
     many = [
         make_candidate("peer", plum=1, cosine=0.4),
         make_candidate("unknown", plum=1),
@@ -435,7 +433,7 @@ def test_an_exact_match_without_a_vector_is_raised_no_further_than_it_must_be() 
     assert near["peer"] == near["unknown"] < near["meant"]
 
 
-def test_a_memory_that_stands_alone_beside_threads_counts_as_the_best_of_its_own() -> None:
+def test_a_memory_without_a_thread_gets_its_own_thread_score_beside_threads() -> None:
     alone = make_candidate("alone", plum=1, oven=1, updated_at=1)
     thread = [
         make_candidate("first", plum=1, group="t", after="next"),
@@ -454,7 +452,7 @@ def factor(one: Candidate) -> float:
 
 
 @given(MANY)
-def test_the_adjustment_is_gentle_and_less_for_what_holds_no_longer(many: list[Candidate]) -> None:
+def test_the_adjustment_is_gentle_and_lower_for_memories_no_longer_valid(many: list[Candidate]) -> None:
     for one in many:
         holds = factor(replace(one, over=False))
         assert 0.65 < holds < 1.25
@@ -473,11 +471,11 @@ def test_the_adjustment_is_gentle_and_less_for_what_holds_no_longer(many: list[C
     ],
     ids=lambda given: next(iter(given)),
 )
-def test_between_equals_importance_certainty_age_and_use_decide(less: dict[str, Any], more: dict[str, Any]) -> None:
+def test_priority_confidence_age_and_use_decide_between_equals(less: dict[str, Any], more: dict[str, Any]) -> None:
     assert ids_of(order([make_candidate("a", plum=1, **less), make_candidate("b", plum=1, **more)])) == ["b", "a"]
 
 
-def test_what_fits_much_better_comes_first_however_unimportant_and_old_it_is() -> None:
+def test_a_much_better_match_ranks_first_whatever_its_priority_and_age() -> None:
     weak = make_candidate("weak", oven=1, priority=10, uses=50)
     strong = make_candidate("strong", plum=2, oven=2, priority=1, confidence=0.5, updated_at=0)
     assert ids_of(order([weak, strong])) == ["strong", "weak"]

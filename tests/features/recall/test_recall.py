@@ -21,7 +21,7 @@ def titles(answer: Any) -> list[str]:
     return [one.title for one in answer.memories]
 
 
-def test_any_word_of_a_question_finds_and_the_best_match_comes_first(hold: Any) -> None:
+def test_any_word_of_a_query_matches_and_the_best_match_ranks_first(hold: Any) -> None:
     hold.store(title="Deploy day", content="We deploy on Tuesdays.")
     hold.store(title="Lunch", content="Tuesdays we have soup.")
     for day in ("Monday", "Thursday", "Friday", "Sunday"):
@@ -45,7 +45,7 @@ def test_words_in_the_title_and_in_tags_count(hold: Any) -> None:
     assert sorted(titles(hold.recall("kubernetes"))) == ["Kubernetes", "y"]
 
 
-def test_a_namespace_means_here_and_above_and_never_below_or_beside(hold: Any) -> None:
+def test_a_namespace_includes_its_parents_and_no_children_or_siblings(hold: Any) -> None:
     for namespace in ("a", "a/b", "a/b/c", "ab", "z"):
         hold.store(title=namespace, content="deploy", namespace=namespace)
     assert sorted(titles(hold.recall("deploy", namespace="a/b"))) == ["a", "a/b"]
@@ -68,7 +68,7 @@ FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("filter", "left"), FILTERS.values(), ids=FILTERS.keys())
 @pytest.mark.parametrize("limit", [1, 10])
-def test_a_filter_is_applied_before_the_limit_so_that_nothing_that_fits_is_missed(
+def test_a_filter_is_applied_before_the_limit_and_misses_nothing(
     hold: Any, clock: Any, filter: dict[str, Any], left: list[str], limit: int
 ) -> None:
     shelf: list[dict[str, Any]] = [
@@ -89,13 +89,13 @@ def test_a_filter_is_applied_before_the_limit_so_that_nothing_that_fits_is_misse
     assert hold.recall("deploy", limit=limit, **filter).count == min(limit, len(left))
 
 
-def test_the_limit_takes_the_best(hold: Any) -> None:
+def test_the_limit_keeps_the_best(hold: Any) -> None:
     for number in range(8):
         hold.store(title=f"{number}", content="deploy", priority=number + 1)
     assert titles(hold.recall("deploy", limit=3)) == ["7", "6", "5"]
 
 
-def test_a_budget_is_filled_greedily_in_the_order_of_rank_skipping_what_does_not_fit(hold: Any) -> None:
+def test_a_budget_is_filled_greedily_in_rank_order_skipping_hits_that_do_not_fit(hold: Any) -> None:
     hold.store(title="first", content="deploy " * 15)
     hold.store(title="large", content="deploy " * 20 + "noise " * 300)
     hold.store(title="small", content="deploy")
@@ -112,19 +112,19 @@ def test_a_budget_is_filled_greedily_in_the_order_of_rank_skipping_what_does_not
     assert answer.meta.budget_overflow is False
 
 
-def test_the_best_hit_comes_even_if_it_alone_is_over_the_budget_and_this_is_said(hold: Any) -> None:
+def test_the_best_hit_is_returned_even_if_over_budget_and_reported(hold: Any) -> None:
     hold.store(title="large", content="deploy " * 400)
     answer = hold.recall("deploy", budget_tokens=10)
     assert (titles(answer), answer.meta.budget_overflow, answer.meta.budget_tokens_remaining) == (["large"], True, 0)
 
 
-def test_a_budget_of_nothing_gives_nothing(hold: Any) -> None:
+def test_a_zero_budget_returns_nothing(hold: Any) -> None:
     hold.store(title="x", content="deploy")
     answer = hold.recall("deploy", budget_tokens=0)
     assert (answer.count, answer.tokens_used, answer.meta.memories_dropped) == (0, 0, 1)
 
 
-def test_without_a_budget_none_is_told(hold: Any) -> None:
+def test_without_a_budget_no_budget_is_reported(hold: Any) -> None:
     hold.store(title="x", content="deploy")
     answer = hold.recall("deploy")
     assert (answer.budget_tokens, answer.meta.budget_tokens_used) == (UNSET, UNSET)
@@ -132,7 +132,7 @@ def test_without_a_budget_none_is_told(hold: Any) -> None:
 
 
 @pytest.mark.parametrize("format", ["json", "toon", "toon_compact"])
-def test_a_budget_counts_the_tokens_of_hits_as_they_are_sent(hold: Any, format: str) -> None:
+def test_a_budget_counts_the_tokens_of_hits_as_sent(hold: Any, format: str) -> None:
     hold.store(title="x", content="deploy on Tuesdays, after the stand-up")
     answer = hold.recall("deploy", budget_tokens=1000, format=format)
     sent = answer.toon if format != "json" else msgspec.json.encode(answer.memories).decode()
@@ -160,7 +160,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
-def test_without_a_budget_the_tokens_are_guessed_to_about_a_tenth(hold: Any, said: list[str]) -> None:
+def test_without_a_budget_the_token_estimate_is_within_about_a_tenth(hold: Any, said: list[str]) -> None:
     for number, text in enumerate(said):
         hold.store(title=f"note {number}", content=text, tags=["ops"], namespace="shop/team")
     off = []
@@ -173,14 +173,14 @@ def test_without_a_budget_the_tokens_are_guessed_to_about_a_tenth(hold: Any, sai
     assert abs(sum(off) / len(off)) <= 0.1
 
 
-def test_hits_can_be_had_as_a_table(hold: Any) -> None:
+def test_hits_can_be_returned_as_a_table(hold: Any) -> None:
     stored = hold.store(title="x", content="deploy, on Tuesdays")
     answer = hold.recall("deploy", format="toon_compact")
     assert (answer.memories, answer.count) == ([], 1)
     assert answer.toon == f'memories[1]{{id,title,content,score}}:\n  {stored.id},x,"deploy, on Tuesdays",1'
 
 
-def test_a_table_that_is_explained_has_the_reasons_and_the_span(hold: holdfast.Holdfast) -> None:
+def test_an_explained_table_has_the_reasons_and_the_span(hold: holdfast.Holdfast) -> None:
     hold.store(title="x", content="The kettle is blue. " * 20 + "We deploy on Tuesdays.")
     answer = hold.recall("deploy", format="toon_compact", explain=True)
     head, row = answer.toon.splitlines()
@@ -189,7 +189,7 @@ def test_a_table_that_is_explained_has_the_reasons_and_the_span(hold: holdfast.H
     assert '\\"adjustments\\"' in row
 
 
-def test_what_adjusts_a_score_is_told_one_by_one(hold: holdfast.Holdfast) -> None:
+def test_every_adjustment_of_a_score_is_listed(hold: holdfast.Holdfast) -> None:
     old = hold.store(title="x", content="We deploy on Tuesdays.", priority=9, confidence=0.5)
     new = hold.store(title="y", content="It deploys at noon on Wednesdays.")
     hold.link(new.id, old.id, relation="supersedes")
@@ -206,7 +206,7 @@ def test_the_cosine_is_that_of_the_nearest_passage(hold: holdfast.Holdfast) -> N
     assert [hit.why.cosine for hit in hits] == [pytest.approx(1.0)]
 
 
-def test_the_standard_of_a_namespace_takes_no_place_among_the_hits(hold: Any) -> None:
+def test_the_standard_of_a_namespace_is_not_repeated_among_the_hits(hold: Any) -> None:
     rule = hold.store(title="Rule", content="deploy deploy deploy", namespace="team", priority=10)
     hold.namespace_set_standard(namespace="team", id=rule.id)
     hold.store(title="Hit", content="we deploy", namespace="team")
@@ -215,7 +215,7 @@ def test_the_standard_of_a_namespace_takes_no_place_among_the_hits(hold: Any) ->
     assert [one.title for one in answer.standards] == ["Rule"]
 
 
-def test_recall_changes_neither_rows_nor_journal_on_its_path(hold: Any) -> None:
+def test_recall_writes_neither_rows_nor_journal_entries(hold: Any) -> None:
     stored = hold.store(title="x", content="deploy")
     before = hold.get(stored.id), hold.events().next
     for _ in range(20):
@@ -223,14 +223,14 @@ def test_recall_changes_neither_rows_nor_journal_on_its_path(hold: Any) -> None:
     assert (hold.get(stored.id), hold.events().next) == before
 
 
-def test_nothing_matches_nothing(hold: Any) -> None:
+def test_an_unmatched_query_returns_nothing(hold: Any) -> None:
     hold.store(title="x", content="deploy")
     answer = hold.recall("unrelated")
     assert (answer.memories, answer.count, answer.meta.candidates) == ([], 0, 0)
 
 
 @pytest.mark.parametrize("away", ["delete", "archive", "expire"])
-def test_what_is_not_live_is_not_recalled(hold: Any, clock: Any, away: str) -> None:
+def test_only_live_memories_are_recalled(hold: Any, clock: Any, away: str) -> None:
     stored = hold.store(title="x", content="deploy", tier="mid")
     match away:
         case "delete":
@@ -242,7 +242,7 @@ def test_what_is_not_live_is_not_recalled(hold: Any, clock: Any, away: str) -> N
     assert hold.recall("deploy").count == 0
 
 
-def test_an_edit_is_found_by_its_new_words_and_not_by_its_old_ones(hold: Any) -> None:
+def test_an_edited_memory_is_found_by_its_new_words_and_not_by_its_old_ones(hold: Any) -> None:
     stored = hold.store(title="x", content="deploy", tags=["old"])
     hold.update(stored.id, content="release", tags=["new"])
     assert [hold.recall(word).count for word in ("deploy", "old", "release", "new")] == [0, 0, 1, 1]

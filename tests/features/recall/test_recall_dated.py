@@ -25,7 +25,7 @@ def days(ctx: Any, question: str, **more: Any) -> list[str]:
     return [hit.occurred_at[:10] for hit in found]
 
 
-def test_what_was_said_then_is_found_if_it_holds_no_word_of_the_question(hold: Any) -> None:
+def test_memories_of_a_queried_day_are_found_without_query_words(hold: Any) -> None:
     diary(hold, "2023-12-01", 121)
     assert days(hold, "what did I do yesterday?") == ["2024-02-29"]
     assert sorted(days(hold, "what happened last week?")) == [f"2024-02-{day}" for day in range(19, 26)]
@@ -33,13 +33,13 @@ def test_what_was_said_then_is_found_if_it_holds_no_word_of_the_question(hold: A
     assert len(days(hold, "what happened last month?")) == 10
 
 
-def test_what_was_said_then_comes_before_a_hundred_others_of_the_same_words(hold: Any) -> None:
+def test_a_memory_of_the_queried_day_ranks_before_a_hundred_with_the_same_words(hold: Any) -> None:
     diary(hold, "2023-12-01", 150, "The visitor came to the museum.")
     for then in ("2023-12-03", "2024-01-31", "2024-04-27"):
         assert days(hold, f"who came to the museum on {then}?")[0] == then
 
 
-def test_of_a_time_when_much_was_said_what_holds_the_words_is_found(hold: Any) -> None:
+def test_a_memory_with_query_words_is_found_in_a_crowded_period(hold: Any) -> None:
     diary(hold, "2024-02-01", 28, "It rained.")
     for number in range(3):
         diary(hold, "2023-01-01", 40, "The museum was open.", f"diary/{number}")
@@ -52,14 +52,14 @@ def test_of_a_time_when_much_was_said_what_holds_the_words_is_found(hold: Any) -
     assert hold.recall("museum last month", now="2024-03-01").memories[0].title == "then"
 
 
-def test_a_small_namespace_has_what_was_said_in_it_among_much_of_the_same_day(hold: Any) -> None:
+def test_a_small_namespace_is_found_despite_many_memories_of_the_same_day(hold: Any) -> None:
     for number in range(20):
         diary(hold, "2024-02-29", 1, "something", f"other/{number}")
     diary(hold, "2024-02-29", 1)
     assert days(hold, "what did I do yesterday?") == ["2024-02-29"]
 
 
-def test_a_day_is_that_of_the_clock_by_which_it_is_asked(hold: Any) -> None:
+def test_a_day_is_that_of_the_time_zone_of_now(hold: Any) -> None:
     for at in ("28T20", "29T02", "29T20"):
         hold.store(title=at, content="The visitor came.", occurred_at=f"2024-02-{at}:00:00Z", namespace="diary")
 
@@ -73,7 +73,7 @@ def test_a_day_is_that_of_the_clock_by_which_it_is_asked(hold: Any) -> None:
     assert then("who came yesterday?", "2024-03-01T01:00:00+14:00") == {"28T20", "29T02"}
 
 
-def test_what_no_channel_found_is_not_said_to_be_within_the_limit(db: str) -> None:
+def test_a_memory_found_by_no_channel_is_not_reported_within_the_limit(db: str) -> None:
     with holdfast.open(settings=load({"db": db, "embedder": "none"})) as hold:
         diary(hold, "2024-02-28", 3)
         today = next(one for one in hold.list(namespace="diary").memories if one.occurred_at.startswith("2024-03-01"))

@@ -33,7 +33,7 @@ def recall_texts(ctx: Any, question: str = "office", **when: Any) -> list[str]:
     return sorted(hit.content for hit in ctx.recall(question, **when).memories)
 
 
-def test_a_fact_that_changed_twice_is_recalled_as_it_was_known_at_each_time(hold: Any, clock: Any) -> None:
+def test_a_fact_changed_twice_is_recalled_as_known_at_each_time(hold: Any, clock: Any) -> None:
     before = a_day(clock)
     fact = hold.store(title="Place", content="The office is in Berlin.", tier="long").id
     times = [a_day(clock)]
@@ -54,7 +54,7 @@ def test_a_fact_that_changed_twice_is_recalled_as_it_was_known_at_each_time(hold
     )
 
 
-def test_what_was_said_then_is_found_by_the_words_of_then_and_not_by_those_of_now(hold: Any, clock: Any) -> None:
+def test_a_past_text_is_found_by_its_past_words_and_not_by_current_ones(hold: Any, clock: Any) -> None:
     fact = hold.store(title="Place", content="It is in Berlin.", tier="long").id
     at = a_day(clock)
     hold.update(fact, content="It is in Rome.")
@@ -62,7 +62,7 @@ def test_what_was_said_then_is_found_by_the_words_of_then_and_not_by_those_of_no
     assert recall_texts(hold, "Rome", known_at=at) == recall_texts(hold, "Berlin") == []
 
 
-def test_what_was_deleted_or_archived_since_is_there_and_what_was_brought_back_was_away(hold: Any, clock: Any) -> None:
+def test_memories_deleted_since_are_present_and_those_restored_since_are_absent(hold: Any, clock: Any) -> None:
     kept = {name: hold.store(title=name, content=f"{name} office", tier="long").id for name in ("a", "b")}
     whole = a_day(clock)
     hold.delete(kept["a"])
@@ -79,7 +79,7 @@ def test_what_was_deleted_or_archived_since_is_there_and_what_was_brought_back_w
     assert recall_texts(hold, known_at=without, include_archived=True) == ["b office"]
 
 
-def test_what_has_expired_since_was_alive_then(hold: Any, clock: Any) -> None:
+def test_memories_expired_since_are_present(hold: Any, clock: Any) -> None:
     id = hold.store(title="Soon over", content="The office is closed today.", tier="short").id
     at = clock.move(hours=1)
     a_day(clock)
@@ -90,7 +90,7 @@ def test_what_has_expired_since_was_alive_then(hold: Any, clock: Any) -> None:
     assert recall_texts(hold, known_at=clock.after(hours=-12)) == []
 
 
-def test_a_memory_that_was_private_then_stays_private_then(hold: Any, seen_by: Any, clock: Any) -> None:
+def test_a_memory_private_at_that_time_stays_private_in_the_past(hold: Any, seen_by: Any, clock: Any) -> None:
     other = seen_by("ai:other@there")
     secret = hold.store(title="Secret", content="The office moves.", scope="private", tier="long").id
     private = a_day(clock)
@@ -103,7 +103,7 @@ def test_a_memory_that_was_private_then_stays_private_then(hold: Any, seen_by: A
     assert recall_texts(other, known_at=shared) == []
 
 
-def test_a_key_sees_no_more_of_the_past_than_of_now(hold: Any, seen_by: Any, clock: Any) -> None:
+def test_a_key_sees_no_more_of_the_past_than_of_the_present(hold: Any, seen_by: Any, clock: Any) -> None:
     moved = hold.store(title="Moved", content="The office moves.", namespace="team", tier="long").id
     at = a_day(clock)
     hold.update(moved, namespace="elsewhere")
@@ -114,7 +114,7 @@ def test_a_key_sees_no_more_of_the_past_than_of_now(hold: Any, seen_by: Any, clo
     assert recall_texts(hold, known_at=at, namespace="elsewhere") == []
 
 
-def test_what_was_purged_never_comes_back(hold: Any, clock: Any) -> None:
+def test_purged_memories_never_reappear(hold: Any, clock: Any) -> None:
     id = hold.store(title="Secret", content="The office moves.", tier="long").id
     times = [a_day(clock)]
     hold.update(id, content="The office stays.")
@@ -130,7 +130,7 @@ def test_what_was_purged_never_comes_back(hold: Any, clock: Any) -> None:
         )
 
 
-def test_what_was_true_then_is_told_by_the_times_that_memories_give(hold: Any, clock: Any) -> None:
+def test_validity_at_a_time_follows_the_dates_of_memories(hold: Any, clock: Any) -> None:
     office = hold.store(title="Place", content="The office is in Berlin.", valid_from="2020-01-01", tier="long").id
     hold.store(
         title="Old", content="The office was a barn.", valid_from="1990-01-01", valid_until="2000-01-01", tier="long"
@@ -144,7 +144,7 @@ def test_what_was_true_then_is_told_by_the_times_that_memories_give(hold: Any, c
     assert recall_texts(hold, as_of="1980-01-01") == []
 
 
-def test_what_was_true_then_can_be_asked_as_it_was_known_at_another_time(hold: Any, clock: Any) -> None:
+def test_validity_at_a_time_can_be_combined_with_knowledge_at_another(hold: Any, clock: Any) -> None:
     office = hold.store(title="Place", content="The office is in Berlin.", valid_from="2020-01-01", tier="long").id
     before = a_day(clock)
     hold.update(office, content="The office is in Munich.")
@@ -153,7 +153,7 @@ def test_what_was_true_then_can_be_asked_as_it_was_known_at_another_time(hold: A
     assert recall_texts(hold, as_of="2022-06-01", known_at=before) == ["The office is in Berlin."]
 
 
-def test_what_was_over_by_then_is_left_out_also_if_it_was_changed_since(hold: Any, clock: Any) -> None:
+def test_memories_no_longer_valid_at_a_time_are_left_out_even_if_changed_since(hold: Any, clock: Any) -> None:
     barn = hold.store(title="Old", content="The office was a barn.", valid_from="1990-01-01", valid_until="2000-01-01")
     before = a_day(clock)
     hold.update(barn.id, content="The office was a stable.")
@@ -161,7 +161,7 @@ def test_what_was_over_by_then_is_left_out_also_if_it_was_changed_since(hold: An
     assert recall_texts(hold, as_of="2005-01-01", known_at=before) == recall_texts(hold, as_of="2005-01-01") == []
 
 
-def test_what_was_said_beside_a_hit_counts_as_it_was(hold: Any, clock: Any) -> None:
+def test_neighbours_of_a_hit_count_with_their_past_text(hold: Any, clock: Any) -> None:
     beside, _ = (
         hold.store(title=f"{n}", content=content, thread="talk", place=n, tier="long").id
         for n, content in enumerate(("Hello there.", "The office is in Berlin."))
@@ -176,7 +176,7 @@ def superseding(ctx: Any, id: str, **when: Any) -> Any:
     return {hit.id: hit.superseded_by for hit in ctx.recall("office", **when).memories}[id]
 
 
-def test_what_superseded_a_memory_later_had_not_done_so_then(hold: Any, clock: Any) -> None:
+def test_a_later_supersession_does_not_apply_to_the_past(hold: Any, clock: Any) -> None:
     old = hold.store(title="Old", content="The office is in Berlin.", tier="long").id
     new = hold.store(title="New", content="The office is in Paris.", tier="long").id
     before = a_day(clock)
@@ -188,7 +188,7 @@ def test_what_superseded_a_memory_later_had_not_done_so_then(hold: Any, clock: A
     assert [superseding(hold, old, **when) for when in times] == [UNSET, new, new, UNSET, UNSET]
 
 
-def test_a_link_that_was_written_later_was_not_known_then_whenever_it_holds(hold: Any, clock: Any) -> None:
+def test_a_link_written_later_was_unknown_then_whatever_its_dates(hold: Any, clock: Any) -> None:
     old = hold.store(title="Old", content="The office is in Berlin.", tier="long", valid_from="2020-01-01").id
     new = hold.store(title="New", content="The office is in Paris.", tier="long", valid_from="2020-01-01").id
     at = a_day(clock)
@@ -196,7 +196,7 @@ def test_a_link_that_was_written_later_was_not_known_then_whenever_it_holds(hold
     assert (superseding(hold, old, known_at=at), superseding(hold, old, as_of=at)) == (UNSET, new)
 
 
-def test_a_vector_counts_for_the_past_only_while_the_text_is_the_same(hold: Any, clock: Any) -> None:
+def test_an_embedding_counts_for_the_past_only_while_the_text_is_unchanged(hold: Any, clock: Any) -> None:
     near = {"model": "own", "vector": [1, 0]}
     same = hold.store(title="same", content="north", embedding=near, tier="long").id
     other = hold.store(title="other", content="up", embedding=near, tier="long").id
@@ -207,7 +207,7 @@ def test_a_vector_counts_for_the_past_only_while_the_text_is_the_same(hold: Any,
     assert {hit.id: (hit.priority, hit.why.cosine) for hit in answer.memories} == {same: (5, 1.0), other: (5, UNSET)}
 
 
-def test_the_answer_says_of_which_time_it_is_and_counts_as_no_use(hold: Any, clock: Any) -> None:
+def test_the_answer_names_its_time_and_does_not_count_as_access(hold: Any, clock: Any) -> None:
     hold.store(title="Place", content="The office is in Berlin.", tier="long")
     at = a_day(clock)
     answer = hold.recall("office", as_of=at, known_at="2026-02-01")
@@ -216,13 +216,13 @@ def test_the_answer_says_of_which_time_it_is_and_counts_as_no_use(hold: Any, clo
     assert len(hold.ctx.local(RecallLog).drain()) == 1
 
 
-def test_what_is_no_time_is_refused(hold: Any) -> None:
+def test_an_invalid_time_is_refused(hold: Any) -> None:
     for when in ({"as_of": "yesterday"}, {"known_at": "2026-13-01"}):
         with pytest.raises(Invalid):
             hold.recall("office", **when)
 
 
-def test_a_block_can_be_of_another_time_too(hold: Any, clock: Any) -> None:
+def test_a_context_block_can_show_another_time(hold: Any, clock: Any) -> None:
     fact = hold.store(title="Place", content="The office is in Berlin.", tier="long").id
     at = a_day(clock)
     hold.update(fact, content="The office is in Rome.")
@@ -232,7 +232,7 @@ def test_a_block_can_be_of_another_time_too(hold: Any, clock: Any) -> None:
     assert "Rome" not in block.text
 
 
-def test_a_block_of_the_past_shows_nothing_that_was_written_later(hold: Any, clock: Any) -> None:
+def test_a_block_of_the_past_shows_nothing_written_later(hold: Any, clock: Any) -> None:
     old = hold.store(title="Old", content="The office is in Berlin.", tier="long").id
     new = hold.store(title="New", content="We moved on.", tier="long").id
     hold.link(new, old, relation="supersedes")
@@ -242,7 +242,7 @@ def test_a_block_of_the_past_shows_nothing_that_was_written_later(hold: Any, clo
     assert "Rome" not in hold.context("where is the office?", known_at=at).text
 
 
-def test_the_best_of_many_changed_memories_are_found_and_who_gives_up_is_heard(
+def test_past_recall_finds_the_best_of_many_changed_memories_and_can_be_cancelled(
     hold: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(then, "ROWS_PER_SCAN", 7)
@@ -307,7 +307,7 @@ def shelf(hold: Any, clock: Any) -> Any:
 @given(which=FILTERS)
 @example(which=Filter())
 @example(which=Filter(archived=True))
-def test_a_past_state_is_judged_as_sql_judges_a_row(shelf: Any, which: Filter) -> None:
+def test_a_past_state_is_filtered_exactly_like_an_sql_row(shelf: Any, which: Filter) -> None:
     ctx = shelf.ctx
     now = ctx.now()
     with ctx.reading() as session:

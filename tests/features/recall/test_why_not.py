@@ -8,6 +8,7 @@ from msgspec import UNSET
 import holdfast
 from holdfast.features.memories.access_log import AccessLog
 from holdfast.features.recall import features as gather
+from holdfast.features.recall import lexical_hits
 from holdfast.kernel.errors import NotFound
 
 SAYING = "We deploy on Tuesdays."
@@ -136,7 +137,7 @@ def test_a_vector_that_is_not_there_is_told_so(hold: Any) -> None:
 
 def test_what_others_fit_better_is_told_how_much_better(hold: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each channel returns at most three."""
-    monkeypatch.setattr(gather, "WIDE", gather.Breadth(3, 3, 3))
+    monkeypatch.setattr(gather, "WIDE", lexical_hits.Breadth(3, 3, 3))
     ids = [
         hold.store(
             title=f"{number}",
@@ -219,7 +220,7 @@ def test_what_others_fitted_better_then_is_told_its_place(
     hold: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each channel returns at most three."""
-    monkeypatch.setattr(gather, "WIDE", gather.Breadth(3, 3, 3))
+    monkeypatch.setattr(gather, "WIDE", lexical_hits.Breadth(3, 3, 3))
     own = {"model": "own", "vector": [1, 0]}
     ids = [
         hold.store(title=f"{number}", content="deploy " + "soon " * (number < 3), embedding=own, tier="long").id

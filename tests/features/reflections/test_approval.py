@@ -29,7 +29,7 @@ def ask(ctx: Any, source: str, **more: Any) -> Any:
     return ctx.reflect(**{"source_ids": [source], "title": "second", "content": "It follows.", **more})
 
 
-def test_what_needs_approval_waits_and_is_not_there(hold: holdfast.Holdfast, first: str) -> None:
+def test_a_reflection_above_the_approval_depth_is_pending_and_not_stored(hold: holdfast.Holdfast, first: str) -> None:
     before = hold.stats().total
     answer = ask(hold, first, depth=2)
     assert (answer.status, answer.proposed_depth, answer.require_approval_above_depth) == ("pending", 2, 1)
@@ -39,7 +39,7 @@ def test_what_needs_approval_waits_and_is_not_there(hold: holdfast.Holdfast, fir
     assert waits.payload["source_ids"] == [first]
 
 
-def test_what_is_approved_is_made_as_who_asked_and_the_journal_names_who_allowed_it(
+def test_an_approved_reflection_belongs_to_its_requester_and_the_journal_names_the_approver(
     hold: holdfast.Holdfast, first: str, other: Any
 ) -> None:
     asked = ask(hold, first)
@@ -60,7 +60,9 @@ def test_self_approval_requires_the_policy(hold: holdfast.Holdfast, first: str) 
     assert hold.pending_approve(id=asked.pending_id).approved
 
 
-def test_what_was_rejected_is_not_made_and_not_decided_again(hold: holdfast.Holdfast, first: str, other: Any) -> None:
+def test_a_rejected_reflection_is_not_stored_and_cannot_be_decided_again(
+    hold: holdfast.Holdfast, first: str, other: Any
+) -> None:
     asked = ask(hold, first)
     assert other.pending_reject(id=asked.pending_id, reason="too bold").rejected
     (decided,) = hold.pending_list(status="rejected").pending
@@ -70,7 +72,7 @@ def test_what_was_rejected_is_not_made_and_not_decided_again(hold: holdfast.Hold
             decide(id=asked.pending_id)
 
 
-def test_an_approval_goes_by_what_is_there_when_it_is_given(
+def test_an_approval_uses_the_data_at_the_time_of_approval(
     hold: holdfast.Holdfast, observe: Make, first: str, other: Any, reflect: Make
 ) -> None:
     """The approved depth is the stored one: it is computed once, in the same transaction."""
@@ -84,7 +86,7 @@ def test_an_approval_goes_by_what_is_there_when_it_is_given(
     assert [one.id for one in hold.pending_list(status="pending").pending] == [stated.pending_id]
 
 
-def test_an_approval_is_refused_by_the_rules_that_hold_when_it_is_given(
+def test_an_approval_is_refused_by_the_rules_at_the_time_of_approval(
     hold: holdfast.Holdfast, observe: Make, first: str, other: Any
 ) -> None:
     capped, taken, gone = (ask(hold, first, title=title) for title in ("capped", "taken", "gone"))
@@ -100,7 +102,7 @@ def test_an_approval_is_refused_by_the_rules_that_hold_when_it_is_given(
         other.pending_approve(id=gone.pending_id)
 
 
-def test_what_is_too_deep_is_refused_rather_than_asked_for(
+def test_a_too_deep_reflection_is_refused_without_asking_for_approval(
     hold: holdfast.Holdfast, observe: Make, reflect: Make
 ) -> None:
     third = reflect("third", reflect("second", reflect("first", observe("a"))))
@@ -110,7 +112,7 @@ def test_what_is_too_deep_is_refused_rather_than_asked_for(
     assert hold.pending_list().count == 0
 
 
-def test_a_request_is_there_only_for_those_who_reach_its_namespace(
+def test_a_request_is_visible_only_with_access_to_its_namespace(
     hold: holdfast.Holdfast, first: str, seen_by: Callable[..., Any]
 ) -> None:
     asked = ask(hold, first)
@@ -121,7 +123,7 @@ def test_a_request_is_there_only_for_those_who_reach_its_namespace(
             decide(id=asked.pending_id)
 
 
-def test_sources_that_an_approver_may_not_see_are_counted_and_not_named(
+def test_sources_invisible_to_an_approver_are_counted_and_not_named(
     hold: holdfast.Holdfast, observe: Make, first: str, other: Any
 ) -> None:
     secret = observe("secret", scope="private")
@@ -130,7 +132,7 @@ def test_sources_that_an_approver_may_not_see_are_counted_and_not_named(
     assert (waits.payload["source_ids"], waits.payload["hidden_sources"]) == ([first], 1)
 
 
-def test_a_missing_source_is_named_only_to_an_approver_who_may_see_it(
+def test_a_missing_source_is_named_only_to_an_approver_with_access(
     hold: holdfast.Holdfast, observe: Make, first: str, other: Any
 ) -> None:
     secret, open_one = observe("secret", scope="private"), observe("open")
@@ -145,7 +147,7 @@ def test_a_missing_source_is_named_only_to_an_approver_who_may_see_it(
         other.pending_approve(id=shown.pending_id)
 
 
-def test_who_asked_gains_no_sight_by_an_approval(
+def test_a_requester_gains_no_access_by_an_approval(
     hold: holdfast.Holdfast, observe: Make, first: str, seen_by: Callable[..., Any]
 ) -> None:
     """Sources that the requester may no longer see are not used, whoever approves."""

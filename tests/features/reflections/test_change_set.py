@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from holdfast.features.reflections.invalidation import ChangeSet, SourceStatus, invalidation_id
-from holdfast.kernel import ids
 from holdfast.kernel.records.lifetime import Lifetimes
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.validate import Draft, memory_from_draft
+from holdfast.kernel.timestamps import derive_id
 
 NOW = 1_800_000_000_000_000
 
@@ -51,7 +51,7 @@ def standing(**how: Any) -> SourceStatus:
         ({"state": "deleted", "lives_until": 1, "valid_until": 1}, "deleted"),
     ],
 )
-def test_why_a_source_is_unavailable(how: dict[str, Any], cause: str | None) -> None:
+def test_an_unavailable_source_has_a_reason(how: dict[str, Any], cause: str | None) -> None:
     assert standing(**how).unavailable_because(NOW) == cause
 
 
@@ -80,7 +80,7 @@ def test_a_memory_becomes_unavailable_and_available_again(
 
 
 @pytest.mark.parametrize("relation", ["reflects_on", "derives_from", "derived_from"])
-def test_ending_a_source_link_is_recorded_and_restoring_it_is_too(relation: str) -> None:
+def test_ending_and_restoring_a_source_link_are_recorded(relation: str) -> None:
     held, over = link(relation), link(relation, valid_until=NOW)
     happened = ChangeSet()
     happened.add_link(None, held, NOW)
@@ -118,8 +118,8 @@ def test_other_links_invalidate_nothing(relation: str) -> None:
     assert not happened
 
 
-def test_the_id_of_an_invalidation_follows_from_its_three_memories() -> None:
-    assert invalidation_id("fell", "heir", "told") == ids.derive_id("fell", "heir", "told")
+def test_the_id_of_an_invalidation_is_derived_from_its_three_memories() -> None:
+    assert invalidation_id("fell", "heir", "told") == derive_id("fell", "heir", "told")
     assert (
         len(
             {

@@ -29,7 +29,7 @@ def row(hold: holdfast.Holdfast, id: str) -> dict[str, Any]:
     return next(dict(one) for one in hold.export()["memories"] if one["id"] == id)
 
 
-def test_a_link_makes_its_source_as_deep_as_a_reflection_would_be(
+def test_a_link_makes_its_source_as_deep_as_a_reflection(
     hold: holdfast.Holdfast, observe: Make, tower: list[str], depth: Depth
 ) -> None:
     shallow = observe("shallow")
@@ -49,7 +49,7 @@ def test_a_link_raises_all_dependents_of_its_source(
     assert hold.verify().intact
 
 
-def test_a_link_that_would_lift_anything_above_its_cap_is_refused_and_changes_nothing(
+def test_a_link_exceeding_a_depth_cap_is_refused_and_changes_nothing(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, tower: list[str], depth: Depth
 ) -> None:
     base = observe("base")
@@ -83,7 +83,7 @@ def test_a_depth_stays_when_its_source_is_deleted(
     assert [depth(id) for id in tower] == [0, 1, 2, 3]
 
 
-def test_a_circle_is_refused_however_long_it_is(hold: holdfast.Holdfast) -> None:
+def test_a_cycle_of_any_length_is_refused(hold: holdfast.Holdfast) -> None:
     """Imported memories may exceed the depth limit, so chains may be long."""
     rows = [{"id": f"m-{n}", "title": f"m {n}", "content": "It is so.", "tier": "long"} for n in range(60)]
     chain = [{"source_id": f"m-{n + 1}", "target_id": f"m-{n}", "relation": "reflects_on"} for n in range(59)]
@@ -94,7 +94,7 @@ def test_a_circle_is_refused_however_long_it_is(hold: holdfast.Holdfast) -> None
             reflects(hold, "m-0", target)
 
 
-def test_a_circle_through_what_was_deleted_or_is_not_to_be_seen_is_refused(
+def test_a_cycle_through_deleted_or_invisible_memories_is_refused(
     hold: holdfast.Holdfast, observe: Make, seen_by: Callable[..., Any]
 ) -> None:
     a, b, c = observe("a"), observe("b", scope="private"), observe("c")
@@ -117,7 +117,7 @@ def test_a_circle_through_what_was_deleted_or_is_not_to_be_seen_is_refused(
     ],
     ids=["both in the past", "one after the other in the future", "now and in the future"],
 )
-def test_no_circle_holds_at_any_time(
+def test_a_cycle_is_refused_whatever_the_dates_of_its_links(
     hold: holdfast.Holdfast, observe: Make, first: dict[str, str], second: dict[str, str]
 ) -> None:
     a, b = observe("a"), observe("b")
@@ -126,7 +126,7 @@ def test_no_circle_holds_at_any_time(
         reflects(hold, b, a, **second)
 
 
-def test_a_link_that_ended_does_not_come_back_into_a_circle(hold: holdfast.Holdfast, observe: Make, clock: Any) -> None:
+def test_a_link_cannot_be_restored_into_a_cycle(hold: holdfast.Holdfast, observe: Make, clock: Any) -> None:
     a, b = observe("a"), observe("b")
     reflects(hold, a, b)
     clock.move(seconds=1)
@@ -156,7 +156,7 @@ def test_an_undo_does_not_lower_a_depth(hold: holdfast.Holdfast, observe: Make, 
     assert depth(shallow) == 2
 
 
-def test_an_import_does_not_make_a_memory_shallow(hold: holdfast.Holdfast, tower: list[str], depth: Depth) -> None:
+def test_an_import_does_not_lower_a_depth(hold: holdfast.Holdfast, tower: list[str], depth: Depth) -> None:
     shallow = row(hold, tower[2]) | {"reflection_depth": 0, "updated_at": "2099-01-01T00:00:00Z", "content": "New."}
     hold.call("import", {"envelope": {"memories": [shallow]}})
     assert (depth(tower[2]), hold.get(tower[2]).content) == (2, "New.")
@@ -172,7 +172,7 @@ def test_an_import_that_raises_a_depth_raises_its_dependents(
     assert [depth(id) for id in tower] == [0, 5, 6, 7]
 
 
-def test_a_reflection_that_an_import_merges_into_a_title_makes_its_holder_as_deep(
+def test_an_imported_reflection_merged_into_a_title_deepens_that_memory(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, depth: Depth
 ) -> None:
     holder = observe("Held")
@@ -182,7 +182,7 @@ def test_a_reflection_that_an_import_merges_into_a_title_makes_its_holder_as_dee
     assert (depth(holder), depth(on_it)) == (4, 5)
 
 
-def test_an_imported_link_raises_its_source_whatever_the_file_says(hold: holdfast.Holdfast, depth: Depth) -> None:
+def test_an_imported_link_raises_its_source_whatever_the_file_states(hold: holdfast.Holdfast, depth: Depth) -> None:
     rows = [
         {"id": "low", "title": "low", "content": "x", "reflection_depth": 3, "tier": "long"},
         {"id": "high", "title": "high", "content": "x", "reflection_depth": 0, "tier": "long"},
@@ -194,14 +194,12 @@ def test_an_imported_link_raises_its_source_whatever_the_file_says(hold: holdfas
         hold.reflect(source_ids=["high"], title="higher", content="It follows.")
 
 
-def test_a_summary_of_reflections_is_as_deep_as_they_are(
-    hold: holdfast.Holdfast, tower: list[str], depth: Depth
-) -> None:
+def test_a_summary_of_reflections_has_their_depth(hold: holdfast.Holdfast, tower: list[str], depth: Depth) -> None:
     made = hold.consolidate(ids=tower[2:], title="Summary", summary="In short.")
     assert depth(made.id) == 3
 
 
-def test_a_reflection_is_not_moved_to_where_it_could_not_have_been_made(
+def test_a_reflection_cannot_be_moved_to_a_namespace_that_would_refuse_it(
     hold: holdfast.Holdfast, observe: Make, reflect: Make
 ) -> None:
     hold.policy_set(namespace="strict", max_reflection_depth=0)
@@ -211,7 +209,7 @@ def test_a_reflection_is_not_moved_to_where_it_could_not_have_been_made(
     hold.update(observe("plain"), namespace="strict")
 
 
-def test_a_reflection_is_not_promoted_to_where_it_could_not_have_been_made(
+def test_a_reflection_cannot_be_promoted_to_a_namespace_that_would_refuse_it(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, depth: Depth
 ) -> None:
     hold.policy_set(namespace="strict", max_reflection_depth=0)
@@ -223,22 +221,20 @@ def test_a_reflection_is_not_promoted_to_where_it_could_not_have_been_made(
     assert depth(hold.promote(so, to_namespace="strict").id) == 1
 
 
-def test_storing_over_a_reflection_leaves_it_as_deep_as_it_is(
-    hold: holdfast.Holdfast, tower: list[str], depth: Depth
-) -> None:
+def test_storing_over_a_reflection_keeps_its_depth(hold: holdfast.Holdfast, tower: list[str], depth: Depth) -> None:
     hold.store(title="second", content="Something plain.", kind="observation")
     hold.bulk_store(memories=[{"title": "third", "content": "Something plain, too."}])
     hold.update(tower[1], content="Plain.", kind="observation", metadata={"reflection_depth": 0})
     assert [depth(id) for id in tower] == [0, 1, 2, 3]
 
 
-def test_nobody_states_a_depth_when_storing(hold: holdfast.Holdfast) -> None:
+def test_a_depth_cannot_be_set_by_storing(hold: holdfast.Holdfast) -> None:
     with pytest.raises(holdfast.HoldfastError, match="unknown field"):
         hold.store(title="x", content="x", reflection_depth=3)
 
 
 @pytest.mark.parametrize("relation", ["derived_from", "derives_from"])
-def test_a_derivation_is_as_deep_as_its_source_and_its_dependents_rise(
+def test_a_derivation_has_the_depth_of_its_source_and_its_dependents_rise(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, tower: list[str], depth: Depth, relation: str
 ) -> None:
     derived = observe("derived")
@@ -249,7 +245,7 @@ def test_a_derivation_is_as_deep_as_its_source_and_its_dependents_rise(
         reflect("too deep", above)
 
 
-def test_a_derivation_that_would_lift_anything_above_its_cap_is_refused(
+def test_a_derivation_exceeding_a_depth_cap_is_refused(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, tower: list[str], depth: Depth
 ) -> None:
     hold.policy_set(namespace="strict", max_reflection_depth=1)

@@ -205,7 +205,7 @@ def follows(before: State, after: State, step: tuple[Any, ...]) -> dict[str, int
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(steps=st.lists(STEPS, min_size=10, max_size=25))
-def test_no_circle_and_no_depth_but_the_one_that_follows(
+def test_random_steps_keep_the_graph_acyclic_and_depths_consistent(
     world: Callable[[], World], steps: list[tuple[Any, ...]]
 ) -> None:
     here = world()

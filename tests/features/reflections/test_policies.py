@@ -21,7 +21,7 @@ def test_without_policies_the_defaults_apply(hold: holdfast.Holdfast) -> None:
     assert hold.policy_get(namespace="a/b").decided_in == {}
 
 
-def test_each_rule_comes_from_the_nearest_that_decides_on_it(hold: holdfast.Holdfast) -> None:
+def test_each_rule_comes_from_the_nearest_namespace_that_sets_it(hold: holdfast.Holdfast) -> None:
     hold.policy_set(namespace="*", max_reflection_depth=5, invalidation_hops=4)
     hold.policy_set(namespace="a", max_reflection_depth=0, skill_promotion_min_depth=2)
     hold.policy_set(namespace="a/b", max_reflection_depth=2)
@@ -36,7 +36,7 @@ def test_each_rule_comes_from_the_nearest_that_decides_on_it(hold: holdfast.Hold
     )
 
 
-def test_what_is_not_named_stays_and_what_is_inherited_holds_as_above(hold: holdfast.Holdfast) -> None:
+def test_unset_rules_stay_and_inherited_ones_follow_the_parent(hold: holdfast.Holdfast) -> None:
     hold.policy_set(namespace="a", max_reflection_depth=1, invalidation_hops=2)
     hold.policy_set(namespace="a", max_reflection_depth=2)
     assert hold.policy_get(namespace="a").own == {"max_reflection_depth": 2, "invalidation_hops": 2}
@@ -61,7 +61,7 @@ def test_what_is_not_named_stays_and_what_is_inherited_holds_as_above(hold: hold
         {"no_such_rule": 1},
     ],
 )
-def test_a_rule_that_cannot_hold_is_refused(hold: holdfast.Holdfast, wrong: dict[str, Any]) -> None:
+def test_an_impossible_rule_is_refused(hold: holdfast.Holdfast, wrong: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         hold.policy_set(**{"namespace": "a", **wrong})
 
@@ -81,7 +81,7 @@ def test_a_policy_cannot_be_changed_without_the_admin_right(
     assert read_rules(hold, "ours").max_reflection_depth == 1
 
 
-def test_an_administrator_of_a_namespace_decides_on_it_alone(
+def test_an_administrator_of_a_namespace_sets_only_its_policy(
     hold: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     theirs = seen_by("ai:other@here", namespaces=("ours",))
@@ -112,7 +112,7 @@ def test_a_policy_is_journalled_verified_and_undone(hold: holdfast.Holdfast) -> 
     assert hold.verify().intact
 
 
-def test_policies_are_carried_by_an_export(hold: holdfast.Holdfast, tmp_path: Any) -> None:
+def test_policies_are_exported(hold: holdfast.Holdfast, tmp_path: Any) -> None:
     hold.policy_set(namespace="*", max_reflection_depth=7)
     hold.policy_set(namespace="a/b", require_approval_above_depth=2, self_approval=True)
     with holdfast.open(str(tmp_path / "other.db")) as other:
@@ -136,6 +136,6 @@ def test_policies_of_an_untrusted_source_are_not_imported(hold: holdfast.Holdfas
     assert [fault.code for fault in taken.errors] == ["FORBIDDEN"]
 
 
-def test_no_pending_action_is_there_for_who_does_not_reach_it(hold: holdfast.Holdfast) -> None:
+def test_a_pending_action_is_hidden_without_access_to_its_namespace(hold: holdfast.Holdfast) -> None:
     with pytest.raises(NotFound):
         hold.pending_approve(id="no-such-action")

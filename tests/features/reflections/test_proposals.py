@@ -27,7 +27,7 @@ def source_sets(answer: Any) -> list[list[str]]:
     return [one.source_ids for one in answer.suggestions]
 
 
-def test_observations_that_share_their_words_are_proposed_together(
+def test_observations_sharing_words_are_proposed_together(
     hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
     alike = store_observations(DEPLOYS)
@@ -38,7 +38,7 @@ def test_observations_that_share_their_words_are_proposed_together(
     assert one.reason.startswith("4 recent observations share: ")
 
 
-def test_without_a_model_a_draft_is_made_of_sentences_of_the_sources(
+def test_without_a_model_a_draft_consists_of_source_sentences(
     hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
     store_observations(DEPLOYS)
@@ -66,7 +66,7 @@ def test_the_same_observations_make_the_same_proposals(
     assert all(hold.reflect_suggest(dry_run=True) == first for _ in range(3))
 
 
-def test_a_look_notes_nothing_and_an_offer_is_made_once(
+def test_a_dry_run_records_nothing_and_a_proposal_is_made_once(
     hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
     store_observations(DEPLOYS)
@@ -111,7 +111,7 @@ def test_only_recent_observations_are_proposed(
     assert hold.reflect_suggest(days=40, dry_run=True).count == 1
 
 
-def test_what_is_no_observation_or_not_to_be_seen_is_left_out(
+def test_only_visible_observations_are_proposed(
     hold: holdfast.Holdfast, store_observations: Callable[..., list[str]], seen_by: Callable[..., Any]
 ) -> None:
     store_observations(DEPLOYS[:2])
@@ -122,7 +122,7 @@ def test_what_is_no_observation_or_not_to_be_seen_is_left_out(
     assert hold.reflect_suggest(namespace="decided").count == 0
 
 
-def test_a_proposal_has_as_many_sources_as_were_asked_for(
+def test_a_proposal_has_the_requested_number_of_sources(
     hold: holdfast.Holdfast, store_observations: Callable[..., list[str]]
 ) -> None:
     store_observations(DEPLOYS)
@@ -132,7 +132,7 @@ def test_a_proposal_has_as_many_sources_as_were_asked_for(
         hold.reflect_suggest(min_size=5, max_size=4)
 
 
-def test_an_offer_that_was_not_made_is_not_dismissed(
+def test_a_proposal_that_was_not_made_cannot_be_dismissed(
     hold: holdfast.Holdfast, store_observations: Callable[..., list[str]], seen_by: Callable[..., Any]
 ) -> None:
     store_observations(DEPLOYS)

@@ -23,7 +23,7 @@ def node(hold: holdfast.Holdfast) -> str:
     return str(hold.verify().node)
 
 
-def test_what_was_made_here_has_no_other_origin(hold: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
+def test_a_local_memory_has_no_other_origin(hold: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
     so = reflect("so", observe("a"))
     found = hold.reflection_origin(memory_id=so)
     assert (found.peer_origin, found.signing_agent, found.original_depth) == (None, "ai:tester@here", 1)
@@ -32,7 +32,7 @@ def test_what_was_made_here_has_no_other_origin(hold: holdfast.Holdfast, observe
     assert (plain.original_depth, plain.is_reflection) == (0, False)
 
 
-def test_depth_and_kind_survive_the_way_to_another_store(
+def test_depth_and_kind_survive_a_transfer_to_another_store(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, tmp_path: Path
 ) -> None:
     second = reflect("second", reflect("first", observe("a")))
@@ -45,7 +45,7 @@ def test_depth_and_kind_survive_the_way_to_another_store(
         assert (found.signing_agent, found.original_depth, found.local_depth_at_arrival) == ("ai:tester@here", 2, 2)
 
 
-def test_the_origin_and_the_depth_on_arrival_are_known_of_what_was_synchronised(
+def test_a_synced_memory_has_its_origin_and_its_depth_at_arrival(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, tmp_path: Path
 ) -> None:
     so, low = reflect("so", observe("a")), observe("low")
@@ -60,7 +60,7 @@ def test_the_origin_and_the_depth_on_arrival_are_known_of_what_was_synchronised(
     assert hold.reflection_origin(memory_id=so).local_depth_at_arrival is None
 
 
-def test_the_origin_is_who_made_it_and_not_who_passed_it_on(
+def test_the_origin_is_the_author_and_not_the_relaying_store(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, tmp_path: Path
 ) -> None:
     so = reflect("so", observe("a"))
@@ -70,7 +70,7 @@ def test_the_origin_is_who_made_it_and_not_who_passed_it_on(
         assert origin.startswith(node(hold))
 
 
-def test_the_original_depth_is_kept_apart_from_a_later_depth_at_the_origin(
+def test_the_original_depth_is_separate_from_a_later_depth_at_the_origin(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, tmp_path: Path
 ) -> None:
     low, high = observe("low"), reflect("first", observe("a"))
@@ -82,7 +82,7 @@ def test_the_original_depth_is_kept_apart_from_a_later_depth_at_the_origin(
         assert (found.original_depth, found.local_depth_at_arrival, found.reflection_depth) == (0, 2, 3)
 
 
-def test_what_another_program_wrote_of_an_origin_is_understood(hold: holdfast.Holdfast) -> None:
+def test_the_origin_format_of_another_program_is_read(hold: holdfast.Holdfast) -> None:
     told = {"peer_origin": "ai:far@away", "original_depth": 2, "local_depth_at_arrival": 3}
     row = {"id": "m", "title": "m", "content": "x", "reflection_depth": 2, "tier": "long", "memory_kind": "reflection"}
     hold.call("import", {"envelope": {"memories": [row | {"metadata": {"reflection_origin": told}}]}})
@@ -93,19 +93,19 @@ def test_what_another_program_wrote_of_an_origin_is_understood(hold: holdfast.Ho
 @pytest.mark.parametrize(
     "told", [7, {}, {"original_depth": "deep"}, {"original_depth": -1}, {"original_depth": 1 << 60}]
 )
-def test_an_origin_that_cannot_be_read_is_not_believed(hold: holdfast.Holdfast, told: Any) -> None:
+def test_an_unreadable_origin_is_ignored(hold: holdfast.Holdfast, told: Any) -> None:
     row = {"id": "m", "title": "m", "content": "x", "reflection_depth": 2, "tier": "long", "reflection_origin": told}
     hold.call("import", {"envelope": {"memories": [row]}})
     assert hold.reflection_origin(memory_id="m").original_depth == 2
 
 
-def test_an_edit_does_not_touch_the_origin(hold: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
+def test_an_edit_does_not_change_the_origin(hold: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
     so = reflect("so", observe("a"))
     hold.update(so, metadata={"reflection_origin": {"peer_origin": "forged", "original_depth": 9}}, content="New.")
     found = hold.reflection_origin(memory_id=so)
     assert (found.peer_origin, found.original_depth) == (None, 1)
 
 
-def test_the_origin_of_what_is_not_there_is_not_found(hold: holdfast.Holdfast) -> None:
+def test_the_origin_of_an_unknown_memory_is_not_found(hold: holdfast.Holdfast) -> None:
     with pytest.raises(NotFound):
         hold.reflection_origin(memory_id="no-such-memory")

@@ -15,7 +15,7 @@ def entries(hold: holdfast.Holdfast) -> list[Any]:
     return list(hold.events(limit=1000).events)
 
 
-def test_a_reflection_is_one_deeper_than_the_deepest_of_its_sources(
+def test_a_reflection_is_one_deeper_than_its_deepest_source(
     hold: holdfast.Holdfast, observe: Make, reflect: Make
 ) -> None:
     a, b = observe("a"), observe("b", namespace="elsewhere")
@@ -40,7 +40,7 @@ def test_a_reflection_its_links_and_their_journal_entries_are_one_transaction(
     assert hold.verify().intact
 
 
-def test_what_is_refused_leaves_nothing_behind(hold: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
+def test_a_refused_reflection_leaves_nothing_behind(hold: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
     a = observe("a")
     deep = reflect("third", reflect("second", reflect("first", a)))
     before = entries(hold)
@@ -71,9 +71,7 @@ def test_the_default_depth_limit_is_three_and_a_policy_can_forbid_reflections(
         reflect("none", a, namespace="quiet")
 
 
-def test_it_is_the_cap_of_the_namespace_that_it_goes_to_which_counts(
-    hold: holdfast.Holdfast, observe: Make, reflect: Make
-) -> None:
+def test_the_depth_cap_of_the_target_namespace_applies(hold: holdfast.Holdfast, observe: Make, reflect: Make) -> None:
     hold.policy_set(namespace="deep", max_reflection_depth=4)
     third = reflect("third", reflect("second", reflect("first", observe("a"))))
     assert hold.get(reflect("fourth", third, namespace="deep/er")).reflection_depth == 4
@@ -87,7 +85,7 @@ def test_a_taken_title_is_refused_not_merged(hold: holdfast.Holdfast, observe: M
 
 
 @pytest.mark.parametrize("stated", [1, 3, 9])
-def test_a_stated_depth_must_be_the_one_that_follows(
+def test_a_stated_depth_must_match_the_computed_one(
     observe: Make, reflect: Make, hold: holdfast.Holdfast, stated: int
 ) -> None:
     first = reflect("first", observe("a"))
@@ -96,7 +94,7 @@ def test_a_stated_depth_must_be_the_one_that_follows(
     assert hold.get(reflect("second", first, depth=2)).reflection_depth == 2
 
 
-def test_a_source_that_is_named_twice_is_refused_by_its_place(observe: Make, reflect: Make) -> None:
+def test_a_repeated_source_is_refused_by_its_position(observe: Make, reflect: Make) -> None:
     a, b = observe("a"), observe("b")
     with pytest.raises(Invalid) as refused:
         reflect("so", a, b, a)
@@ -106,26 +104,26 @@ def test_a_source_that_is_named_twice_is_refused_by_its_place(observe: Make, ref
     assert refused.value.details["fields"] == ["source_ids[2]"]
 
 
-def test_a_source_that_is_not_there_is_named_by_its_place(observe: Make, reflect: Make) -> None:
+def test_a_missing_source_is_named_by_its_position(observe: Make, reflect: Make) -> None:
     with pytest.raises(NotFound) as refused:
         reflect("so", observe("a"), "no-such-memory")
     assert refused.value.details["fields"] == ["source_ids[1]"]
 
 
 @pytest.mark.parametrize("number", [0, 257, 10_000])
-def test_there_is_at_least_one_source_and_not_too_many(reflect: Make, number: int) -> None:
+def test_the_number_of_sources_has_a_minimum_and_a_maximum(reflect: Make, number: int) -> None:
     with pytest.raises(Invalid):
         reflect("so", *(f"id-{place}" for place in range(number)))
 
 
-def test_as_many_sources_as_are_allowed_are_reflected_on(
+def test_the_maximum_number_of_sources_is_accepted(
     hold: holdfast.Holdfast, ground: Callable[[str], set[str]], reflect: Make
 ) -> None:
     stored = hold.bulk_store(memories=[{"title": f"m {n}", "content": "It is so."} for n in range(256)])
     assert len(ground(reflect("so", *stored.ids))) == 99
 
 
-def test_what_was_deleted_or_archived_is_not_reflected_on(
+def test_a_deleted_or_archived_memory_cannot_be_reflected_on(
     hold: holdfast.Holdfast, observe: Make, reflect: Make
 ) -> None:
     gone, away = observe("gone"), observe("away")
@@ -136,7 +134,7 @@ def test_what_was_deleted_or_archived_is_not_reflected_on(
             reflect("so", source)
 
 
-def test_sources_that_a_caller_may_not_see_are_not_there_for_it(
+def test_sources_invisible_to_the_caller_are_not_found(
     hold: holdfast.Holdfast, observe: Make, seen_by: Callable[..., Any]
 ) -> None:
     far, secret = observe("far", namespace="theirs"), observe("secret", namespace="ours", scope="private")
@@ -149,7 +147,7 @@ def test_sources_that_a_caller_may_not_see_are_not_there_for_it(
     assert len(told) == 1
 
 
-def test_a_key_reflects_only_into_namespaces_that_it_reaches(observe: Make, seen_by: Callable[..., Any]) -> None:
+def test_a_key_reflects_only_into_its_namespaces(observe: Make, seen_by: Callable[..., Any]) -> None:
     near = observe("near", namespace="ours")
     key = seen_by("ai:other@here", namespaces=("ours",))
     with pytest.raises(Forbidden):

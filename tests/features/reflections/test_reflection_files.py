@@ -45,7 +45,7 @@ def test_each_reflection_is_a_file_below_its_namespace(
     assert a in text
 
 
-def test_what_did_not_change_is_not_written_again(
+def test_an_unchanged_reflection_is_not_written_again(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
 ) -> None:
     so, other = reflect("so", a := observe("a")), reflect("other", a)
@@ -56,7 +56,7 @@ def test_what_did_not_change_is_not_written_again(
     assert (again.written, again.unchanged) == ([f"global/{other}.md"], [f"global/{so}.md"])
 
 
-def test_a_file_is_replaced_as_a_whole(hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path) -> None:
+def test_a_file_is_replaced_atomically(hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path) -> None:
     """An open file keeps its old content; leftovers of an interrupted export are removed."""
     so = reflect("so", observe("a"))
     hold.export_reflections(out_dir=str(folder))
@@ -72,13 +72,13 @@ def test_a_file_is_replaced_as_a_whole(hold: holdfast.Holdfast, observe: Make, r
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_an_export_that_is_refused_makes_no_folder(hold: holdfast.Holdfast, folder: Path) -> None:
+def test_a_refused_export_creates_no_folder(hold: holdfast.Holdfast, folder: Path) -> None:
     with pytest.raises(Invalid):
         hold.export_reflections(out_dir=str(folder), namespace="no blanks")
     assert not folder.exists()
 
 
-def test_files_of_what_is_not_live_any_more_are_removed_and_others_left(
+def test_files_of_reflections_no_longer_live_are_removed_and_others_stay(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
 ) -> None:
     gone, away, moved, kept = (reflect(title, observe(f"for {title}")) for title in ("gone", "away", "moved", "kept"))
@@ -95,7 +95,7 @@ def test_files_of_what_is_not_live_any_more_are_removed_and_others_left(
     assert sorted(files(folder)) == sorted([f"global/{kept}.md", f"elsewhere/{moved}.md", *done.left])
 
 
-def test_a_link_among_the_files_is_left_and_named_whatever_it_points_to(
+def test_a_symlink_among_the_files_is_left_and_reported_whatever_its_target(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, tmp_path: Path
 ) -> None:
     so = reflect("so", observe("a"))
@@ -110,7 +110,7 @@ def test_a_link_among_the_files_is_left_and_named_whatever_it_points_to(
     assert (folder / "notes.md").is_symlink()
 
 
-def test_an_export_of_one_namespace_leaves_the_files_of_others(
+def test_an_export_of_one_namespace_keeps_the_files_of_others(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path
 ) -> None:
     a = observe("a")
@@ -132,7 +132,7 @@ def test_every_namespace_has_its_own_path_in_the_folder(
     assert file_path(namespace, "a") != file_path(namespace.swapcase(), "a") or namespace == namespace.swapcase()
 
 
-def test_no_link_leads_an_export_out_of_its_folder(
+def test_an_export_follows_no_symlink_out_of_its_folder(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, tmp_path: Path
 ) -> None:
     so = reflect("so", observe("a"), namespace="team")
@@ -151,7 +151,7 @@ def test_no_link_leads_an_export_out_of_its_folder(
     assert (outside / "file").read_text() == "Mine."
 
 
-def test_only_what_the_caller_may_see_is_written(
+def test_only_visible_reflections_are_written(
     hold: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, seen_by: Callable[..., Any]
 ) -> None:
     a = observe("a")
@@ -161,7 +161,9 @@ def test_only_what_the_caller_may_see_is_written(
     assert done.written == [f"global/{ours}.md"]
 
 
-def test_paths_are_for_the_command_line_and_the_library(seen_by: Callable[..., Any], folder: Path) -> None:
+def test_paths_are_accepted_only_from_the_command_line_and_the_library(
+    seen_by: Callable[..., Any], folder: Path
+) -> None:
     with pytest.raises(Forbidden):
         seen_by("ai:other@here", source="api").export_reflections(out_dir=str(folder))
     with pytest.raises(Forbidden):
@@ -186,7 +188,7 @@ def test_imported_reflections_keep_their_sources(
     assert other.import_reflections(path=str(folder)).unchanged == 2
 
 
-def test_a_source_that_comes_later_is_linked_by_the_next_import(
+def test_a_source_arriving_later_is_linked_by_the_next_import(
     hold: holdfast.Holdfast, other: holdfast.Holdfast, observe: Make, reflect: Make, folder: Path, tmp_path: Path
 ) -> None:
     so = reflect("so", a := observe("a"))
@@ -214,7 +216,7 @@ CONTENTS = st.one_of(
     ),
     tags=st.lists(st.sampled_from(["x", "y", "ü", 'q"uote', "a: b", "#c", "- d"]), unique=True),
 )
-def test_nothing_is_lost_on_the_way_through_files(
+def test_a_round_trip_through_files_loses_nothing(
     tmp_path_factory: pytest.TempPathFactory, contents: list[str], metadata: dict[str, Any], tags: list[str]
 ) -> None:
     """An empty store that imports the files exports identical files."""
@@ -271,7 +273,7 @@ def test_an_invalid_file_is_reported_and_the_others_are_imported(
 
 
 @pytest.mark.parametrize("told", [7, "x", [7], [{"target_id": 7}], [{}]])
-def test_sources_of_which_nothing_can_be_read_are_left_out(hold: holdfast.Holdfast, folder: Path, told: object) -> None:
+def test_unreadable_sources_are_left_out(hold: holdfast.Holdfast, folder: Path, told: object) -> None:
     row = {"id": "m", "title": "m", "content": "x", "tier": "long", "memory_kind": "reflection", "reflection_depth": 1}
     hold.call("import", {"envelope": {"memories": [row | {"reflects_on_missing": told}]}})
     assert hold.export_reflections(out_dir=str(folder)).count == 1
@@ -300,7 +302,7 @@ def test_one_reflection_is_written_as_markdown_or_as_json(
     assert f'"target_id": "{a}"' in as_json.content
 
 
-def test_only_a_reflection_is_exported_as_one(hold: holdfast.Holdfast, observe: Make) -> None:
+def test_only_a_reflection_can_be_exported_as_one(hold: holdfast.Holdfast, observe: Make) -> None:
     with pytest.raises(Invalid):
         hold.export_reflection(memory_id=observe("a"))
 

@@ -17,7 +17,7 @@ NAMES = st.from_regex(r"\A[a-z_][a-z0-9_]{0,10}\Z")
 
 
 @given(fields=st.dictionaries(NAMES, VALUES, max_size=5), content=TEXTS)
-def test_what_is_written_is_read_again_as_it_was(fields: dict[str, Any], content: str) -> None:
+def test_written_markdown_is_parsed_back_unchanged(fields: dict[str, Any], content: str) -> None:
     assert parse_file(render_file(fields, content)) == (fields, content)
 
 
@@ -26,12 +26,12 @@ def test_what_is_written_is_read_again_as_it_was(fields: dict[str, Any], content
         NAMES.filter(lambda name: name not in ("y", "n", "on", "off", "yes", "no")), VALUES, max_size=5
     )
 )
-def test_a_reader_of_yaml_finds_the_same_fields(fields: dict[str, Any]) -> None:
+def test_a_yaml_parser_finds_the_same_fields(fields: dict[str, Any]) -> None:
     head = render_file(fields, "").split("\n---\n")[0].removeprefix("---\n").removesuffix("---\n\n")
     assert (yaml.safe_load(head) or {}) == fields
 
 
-def test_a_file_with_the_line_ends_of_another_system_is_read() -> None:
+def test_a_file_with_other_line_ends_is_read() -> None:
     assert parse_file('---\r\ntitle: "So"\r\n---\r\n\r\nIt follows.\r\n') == ({"title": "So"}, "It follows.\r\n")
 
 
@@ -56,7 +56,7 @@ def test_parse_errors_name_the_line(text: str, what: str) -> None:
 @pytest.mark.parametrize(
     ("namespace", "id", "path"), [("team/project", "01a-b", "team/project/01a-b.md"), ("a.b/c_d", "x", "a.b/c_d/x.md")]
 )
-def test_plain_names_stay_as_they_are(namespace: str, id: str, path: str) -> None:
+def test_plain_names_are_unchanged(namespace: str, id: str, path: str) -> None:
     assert file_path(namespace, id) == path
 
 

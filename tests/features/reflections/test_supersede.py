@@ -23,13 +23,15 @@ def ring(ctx: Any, *cities: str) -> list[str]:
 
 
 @pytest.mark.parametrize("cities", [("Bonn", "Rome"), ("Bonn", "Rome", "Oslo")], ids=["of two", "of three"])
-def test_every_memory_of_a_ring_is_recalled_with_what_supersedes_it(hold: Any, cities: tuple[str, ...]) -> None:
+def test_every_memory_of_a_supersession_cycle_is_recalled_with_its_successor(
+    hold: Any, cities: tuple[str, ...]
+) -> None:
     ids = ring(hold, *cities)
     found = hold.recall(QUESTION).memories
     assert {hit.id: hit.superseded_by for hit in found} == dict(zip(ids, [*ids[1:], ids[0]], strict=True))
 
 
-def test_a_block_shows_each_of_a_ring_and_that_none_is_the_last_word(hold: Any) -> None:
+def test_a_block_shows_every_memory_of_a_supersession_cycle_and_no_final_one(hold: Any) -> None:
     ids = ring(hold, "Bonn", "Rome", "Oslo")
     block = hold.context(QUESTION)
     told = [line for line in block.text.splitlines() if line.startswith("[")]
@@ -38,18 +40,18 @@ def test_a_block_shows_each_of_a_ring_and_that_none_is_the_last_word(hold: Any) 
     assert "now:" not in block.text
 
 
-def test_a_ring_of_more_than_are_packed_comes_to_an_end(hold: Any) -> None:
+def test_a_supersession_cycle_larger_than_the_block_terminates(hold: Any) -> None:
     ring(hold, *(f"town {n}" for n in range(60)))
     assert hold.context(QUESTION, budget=100_000).text
     assert hold.recall(QUESTION, limit=50).count == 50
 
 
-def test_why_not_comes_to_an_end_on_a_ring_too(hold: Any) -> None:
+def test_why_not_terminates_on_a_supersession_cycle(hold: Any) -> None:
     one, _ = ring(hold, "Bonn", "Rome")
     assert hold.why_not(one, QUESTION).returned
 
 
-def test_a_ring_is_opened_by_saying_that_one_of_its_links_holds_no_more(hold: Any, clock: Any) -> None:
+def test_ending_one_link_breaks_a_supersession_cycle(hold: Any, clock: Any) -> None:
     bonn, rome = ring(hold, "Bonn", "Rome")
     clock.move(seconds=1)
     hold.kg_invalidate(source_id=bonn, target_id=rome, relation="supersedes")
@@ -58,7 +60,7 @@ def test_a_ring_is_opened_by_saying_that_one_of_its_links_holds_no_more(hold: An
     assert "now: Rome: The office is in Rome." in text
 
 
-def test_what_was_only_linked_to_comes_with_what_took_its_place(hold: Any) -> None:
+def test_a_linked_memory_is_returned_with_its_replacement(hold: Any) -> None:
     engine = hold.store(title="Engine", content="The locomotive of platform nine is serviced on Mondays.").id
     green = hold.store(title="Colour", content="It is painted green.").id
     blue = hold.store(title="Colour now", content="It has been blue since spring.").id

@@ -22,7 +22,7 @@ def step(ctx: Any, token: int, phase: str, *states: str, **more: Any) -> Any:
     return done
 
 
-def test_a_run_is_taken_up_where_it_stood(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_a_run_is_resumed_where_it_stopped(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     first = open_run(clocked_store)
     assert (first.resumed, first.next, [phase.state for phase in first.phases]) == (False, "build", ["pending"] * 3)
     step(clocked_store, first.token, "build", "in_progress", "completed", output="a.whl")
@@ -34,7 +34,7 @@ def test_a_run_is_taken_up_where_it_stood(clocked_store: holdfast.Holdfast, cloc
     assert (again.phases[1].state, again.phases[1].attempt) == ("in_progress", 1)
 
 
-def test_phases_follow_one_another_and_what_was_completed_stays_so(clocked_store: holdfast.Holdfast) -> None:
+def test_phases_follow_each_other_and_completed_ones_stay_completed(clocked_store: holdfast.Holdfast) -> None:
     token = open_run(clocked_store).token
     with pytest.raises(Conflict, match="build comes before test"):
         step(clocked_store, token, "test", "in_progress")
@@ -49,7 +49,7 @@ def test_phases_follow_one_another_and_what_was_completed_stays_so(clocked_store
         step(clocked_store, token, "deploy", "in_progress")
 
 
-def test_a_phase_that_failed_is_tried_again_and_counts(clocked_store: holdfast.Holdfast) -> None:
+def test_a_failed_phase_is_retried_and_counted(clocked_store: holdfast.Holdfast) -> None:
     token = open_run(clocked_store).token
     failed = step(clocked_store, token, "build", "in_progress", "failed", error="no compiler").phase
     assert (failed.state, failed.error, failed.attempt) == ("failed", "no compiler", 1)
@@ -72,7 +72,7 @@ def test_a_run_is_completed_when_all_its_phases_are(clocked_store: holdfast.Hold
         step(clocked_store, token, "build", "in_progress")
 
 
-def test_one_that_was_given_up_can_be_taken_up(clocked_store: holdfast.Holdfast) -> None:
+def test_an_abandoned_run_can_be_resumed(clocked_store: holdfast.Holdfast) -> None:
     token = open_run(clocked_store).token
     assert clocked_store.run_close(id="r1", token=token, error="no network").run.error == "no network"
     assert clocked_store.run_list(state="failed").count == 1
@@ -84,7 +84,7 @@ def test_one_that_was_given_up_can_be_taken_up(clocked_store: holdfast.Holdfast)
     "other",
     [{"phases": ["build", "publish"]}, {"topology": "other"}, {"definition": {"image": "2"}}, {"inputs": {"a": 1}}],
 )
-def test_another_plan_or_other_inputs_do_not_take_it_up(
+def test_another_plan_or_other_inputs_do_not_resume_a_run(
     clocked_store: holdfast.Holdfast, other: dict[str, Any]
 ) -> None:
     open_run(clocked_store)
@@ -93,7 +93,9 @@ def test_another_plan_or_other_inputs_do_not_take_it_up(
     assert clocked_store.run_show(id="r1").run.topology == "release"
 
 
-def test_one_at_a_time_is_at_it_and_who_is_late_changes_nothing(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_only_one_owner_leases_a_run_and_a_late_one_changes_nothing(
+    clocked_store: holdfast.Holdfast, clock: Any
+) -> None:
     first = open_run(clocked_store, owner="a", seconds=60)
     with pytest.raises(Conflict, match="leased by a"):
         open_run(clocked_store, owner="b")
@@ -117,7 +119,7 @@ def test_one_at_a_time_is_at_it_and_who_is_late_changes_nothing(clocked_store: h
     assert second.token == first.token + 1
 
 
-def test_an_agent_sees_its_own_runs_alone(clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]) -> None:
+def test_an_agent_sees_only_its_own_runs(clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]) -> None:
     ann, bob = (seen_by(agent, right="write") for agent in ("ann", "bob"))
     open_run(ann)
     assert (ann.run_list().count, bob.run_list().count, clocked_store.run_list().count) == (1, 0, 1)
@@ -128,7 +130,7 @@ def test_an_agent_sees_its_own_runs_alone(clocked_store: holdfast.Holdfast, seen
     assert clocked_store.run_list(principal=["bob"]).count == 0
 
 
-def test_a_run_is_forgotten_with_its_phases(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_a_cleared_run_is_deleted_with_its_phases(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     open_run(clocked_store)
     clock.move(seconds=301)
     clocked_store.run_clear(id="r1")
@@ -137,7 +139,7 @@ def test_a_run_is_forgotten_with_its_phases(clocked_store: holdfast.Holdfast, cl
     assert open_run(clocked_store).resumed is False
 
 
-def test_a_session_goes_on_where_it_was_kept_until_it_is_over(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_a_stored_session_is_found_until_it_expires(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     assert clocked_store.session_get(channel="cli").session is None
     clocked_store.session_keep(session_id="s1", provider="claude", channel="cli")
     clocked_store.session_keep(session_id="s2", provider="claude", channel="cli", expires_at=clock.after(hours=1))
@@ -150,7 +152,7 @@ def test_a_session_goes_on_where_it_was_kept_until_it_is_over(clocked_store: hol
     assert clocked_store.session_get(channel="cli").session is None
 
 
-def test_sessions_are_forgotten_in_one_place_or_everywhere(clocked_store: holdfast.Holdfast) -> None:
+def test_sessions_are_cleared_in_one_channel_or_everywhere(clocked_store: holdfast.Holdfast) -> None:
     for channel in ("cli", "slack"):
         clocked_store.session_keep(session_id="s", provider="claude", channel=channel, principal="ann")
     clocked_store.session_keep(session_id="s", provider="claude", channel="cli", principal="bob")

@@ -7,7 +7,7 @@ import holdfast
 from holdfast.kernel.errors import AmbiguousId, NotFound
 
 
-def test_a_query_ranks_skills_by_what_they_are_about(hold: holdfast.Holdfast) -> None:
+def test_a_query_ranks_skills_by_relevance(hold: holdfast.Holdfast) -> None:
     for name, about in (
         ("release-notes", "Writes the notes of a release."),
         ("deploy", "Deploys the web application to production, and rolls it back."),
@@ -21,14 +21,14 @@ def test_a_query_ranks_skills_by_what_they_are_about(hold: holdfast.Holdfast) ->
     assert [one.name for one in hold.skill_list().skills] == ["cook", "deploy", "release-notes"]
 
 
-def test_a_list_is_of_a_namespace_and_what_lies_below(hold: holdfast.Holdfast) -> None:
+def test_a_list_covers_a_namespace_and_its_children(hold: holdfast.Holdfast) -> None:
     for namespace in ("team", "team/ops", "teams"):
         hold.skill_register(inline_skill=TEXT, namespace=namespace)
     assert {one.namespace for one in hold.skill_list(namespace="team").skills} == {"team", "team/ops"}
     assert hold.skill_list(namespace="team", limit=1).count == 1
 
 
-def test_a_skill_is_found_by_id_by_its_beginning_and_by_name(hold: holdfast.Holdfast) -> None:
+def test_a_skill_is_found_by_id_prefix_or_name(hold: holdfast.Holdfast) -> None:
     made = hold.skill_register(inline_skill=TEXT, namespace="team/ops")
     for id in (made.id, made.id[:10], "team/ops/deploy", "deploy"):
         assert hold.skill_get(id).id == made.id

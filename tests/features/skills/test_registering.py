@@ -14,7 +14,7 @@ from holdfast.kernel.context import Progress
 from holdfast.kernel.errors import HoldfastError, Invalid
 
 
-def test_a_skill_is_there_whole_once_it_is_registered(hold: holdfast.Holdfast) -> None:
+def test_a_registered_skill_is_complete(hold: holdfast.Holdfast) -> None:
     made = hold.skill_register(inline_skill=TEXT, files=FILES, namespace="team")
     assert (made.registered, made.outcome, made.namespace, made.name, made.signed) == (
         True,
@@ -37,7 +37,7 @@ def test_a_skill_is_there_whole_once_it_is_registered(hold: holdfast.Holdfast) -
     )
 
 
-def test_registering_the_same_again_writes_nothing_and_gives_the_same_id(hold: holdfast.Holdfast) -> None:
+def test_registering_the_same_skill_again_writes_nothing_and_returns_the_same_id(hold: holdfast.Holdfast) -> None:
     first = hold.skill_register(inline_skill=TEXT, files=FILES, namespace="team")
     before = count_entries(hold)
     again = hold.skill_register(inline_skill=TEXT, files=FILES[::-1], namespace="team")
@@ -45,7 +45,7 @@ def test_registering_the_same_again_writes_nothing_and_gives_the_same_id(hold: h
     assert count_entries(hold) == before
 
 
-def test_another_text_is_another_version_and_the_old_one_stays_addressable(hold: holdfast.Holdfast) -> None:
+def test_a_changed_text_is_a_new_version_and_the_old_one_stays_addressable(hold: holdfast.Holdfast) -> None:
     first = hold.skill_register(inline_skill=skill_text("One"), namespace="team")
     second = hold.skill_register(inline_skill=skill_text("Two"), namespace="team")
     assert (second.outcome, second.superseded_id) == ("superseded", first.id)
@@ -74,13 +74,11 @@ def test_another_text_is_another_version_and_the_old_one_stays_addressable(hold:
     ],
     ids=["metadata", "composition", "swapped files", "namespace"],
 )
-def test_what_differs_in_anything_has_another_digest(
-    hold: holdfast.Holdfast, one: dict[str, Any], other: dict[str, Any]
-) -> None:
+def test_any_difference_changes_the_digest(hold: holdfast.Holdfast, one: dict[str, Any], other: dict[str, Any]) -> None:
     assert hold.skill_register(**one).digest != hold.skill_register(**other).digest
 
 
-def test_an_earlier_version_registered_again_is_in_use_again_under_its_id(hold: holdfast.Holdfast) -> None:
+def test_an_earlier_version_registered_again_becomes_current_under_its_id(hold: holdfast.Holdfast) -> None:
     first = hold.skill_register(inline_skill=skill_text("One"), namespace="team")
     hold.skill_register(inline_skill=skill_text("Two"), namespace="team")
     again = hold.skill_register(inline_skill=skill_text("One"), namespace="team")
@@ -88,7 +86,7 @@ def test_an_earlier_version_registered_again_is_in_use_again_under_its_id(hold: 
     assert len(hold.skill_history("deploy").versions) == 2
 
 
-def test_a_skill_goes_where_it_says(hold: holdfast.Holdfast) -> None:
+def test_a_skill_is_stored_in_the_namespace_it_names(hold: holdfast.Holdfast) -> None:
     own = skill_text("x", more="namespace: team/ops\n")
     assert hold.skill_register(inline_skill=own).namespace == "team/ops"
     assert hold.skill_register(inline_skill=skill_text("x")).namespace == "global"
@@ -116,7 +114,7 @@ def test_a_skill_goes_where_it_says(hold: holdfast.Holdfast) -> None:
         {"inline_skill": skill_text("x", more="namespace: a//b\n")},
     ],
 )
-def test_what_cannot_be_kept_leaves_nothing_behind(hold: holdfast.Holdfast, wrong: dict[str, Any]) -> None:
+def test_an_invalid_skill_leaves_nothing_behind(hold: holdfast.Holdfast, wrong: dict[str, Any]) -> None:
     before = count_entries(hold)
     with pytest.raises(Invalid):
         hold.skill_register(**wrong)
@@ -124,7 +122,7 @@ def test_what_cannot_be_kept_leaves_nothing_behind(hold: holdfast.Holdfast, wron
     assert hold.verify().intact
 
 
-def test_a_register_that_breaks_off_leaves_the_version_before(hold: holdfast.Holdfast) -> None:
+def test_an_interrupted_registration_leaves_the_previous_version(hold: holdfast.Holdfast) -> None:
     first = hold.skill_register(inline_skill=skill_text("One"), namespace="team")
     draft = Draft({"SKILL.md": skill_text("Two").encode(), "a.bin": bytes(200_000)})
     stop = threading.Event()
@@ -137,7 +135,7 @@ def test_a_register_that_breaks_off_leaves_the_version_before(hold: holdfast.Hol
     assert hold.verify().intact
 
 
-def test_many_at_once_leave_one_version_in_use(hold: holdfast.Holdfast) -> None:
+def test_concurrent_registrations_leave_one_current_version(hold: holdfast.Holdfast) -> None:
     barrier = threading.Barrier(4)
     made: list[str] = []
 
@@ -156,7 +154,7 @@ def test_many_at_once_leave_one_version_in_use(hold: holdfast.Holdfast) -> None:
     assert hold.skill_list().total == 1
 
 
-def test_files_that_versions_share_are_kept_once(hold: holdfast.Holdfast) -> None:
+def test_files_shared_by_versions_are_stored_once(hold: holdfast.Holdfast) -> None:
     draft = {"a.bin": bytes(range(256)) * 1000}
     for body in ("One", "Two"):
         skills.register(hold.ctx, Draft({"SKILL.md": skill_text(body).encode(), **draft}))
@@ -165,7 +163,7 @@ def test_files_that_versions_share_are_kept_once(hold: holdfast.Holdfast) -> Non
     assert len(kept) == 3
 
 
-def test_contents_are_kept_compressed_and_in_pieces(hold: holdfast.Holdfast) -> None:
+def test_contents_are_stored_compressed_and_in_chunks(hold: holdfast.Holdfast) -> None:
     from random import Random
 
     noise, zeros = Random(1).randbytes(300_000), bytes(1 << 20)

@@ -8,7 +8,7 @@ HEAD = {"name": "deploy", "description": "How we deploy.", "metadata": {"level":
 FILES = [build_file("SKILL.md", b"a"), build_file("scripts/run.sh", b"b"), build_file("references/x.md", b"c")]
 
 
-def test_the_order_of_files_and_fields_does_not_count() -> None:
+def test_the_order_of_files_and_fields_does_not_change_the_digest() -> None:
     assert compute_digest("team", HEAD, FILES) == compute_digest("team", dict(reversed(HEAD.items())), FILES[::-1])
 
 
@@ -46,5 +46,5 @@ def test_the_same_content_has_the_same_id_on_every_node() -> None:
         ("assets/logo.png", "asset"),
     ],
 )
-def test_a_file_is_for_what_its_place_says(path: str, kind: str) -> None:
+def test_a_file_is_classified_by_its_path(path: str, kind: str) -> None:
     assert classify_file(path) == kind

@@ -24,7 +24,7 @@ def engine() -> str:
     [bytes(range(256)), b"no newline", b"one\n", b"\x1b[31mred\r\n", "größer\n\n".encode(), b""],
     ids=["binary", "no newline", "one line", "escapes", "words", "empty"],
 )
-def test_a_file_of_a_skill_is_written_to_a_pipe_byte_by_byte(db: str, tmp_path: Path, content: bytes) -> None:
+def test_a_skill_file_is_written_to_a_pipe_byte_for_byte(db: str, tmp_path: Path, content: bytes) -> None:
     folder = tmp_path / "deploy"
     folder.mkdir()
     (folder / "SKILL.md").write_bytes(TEXT)

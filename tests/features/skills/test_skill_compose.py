@@ -52,7 +52,7 @@ def count_dropped(answer: Any) -> dict[str, int]:
 # Which reflections
 
 
-def test_a_skill_brings_the_reflections_of_its_namespaces(clocked_store: holdfast.Holdfast) -> None:
+def test_a_skill_includes_the_reflections_of_its_namespaces(clocked_store: holdfast.Holdfast) -> None:
     first = store_lesson(clocked_store, "Deploy early")
     store_lesson(clocked_store, "Test before", namespace="team/ops/night")
     store_lesson(clocked_store, "Salt the soup", namespace="home")
@@ -78,13 +78,13 @@ def test_a_skill_brings_the_reflections_of_its_namespaces(clocked_store: holdfas
     assert (count_dropped(answer), answer.memories_dropped, answer.budget_tokens) == ({}, 0, 4000)
 
 
-def test_a_neighbour_of_a_namespace_is_not_below_it(clocked_store: holdfast.Holdfast) -> None:
+def test_a_sibling_namespace_is_not_below_a_namespace(clocked_store: holdfast.Holdfast) -> None:
     for namespace in ("team-a", "team.b", "team0", "teams", "tea"):
         store_lesson(clocked_store, f"Of {namespace}", namespace=namespace)
     assert compose_titles(clocked_store, register_skill(clocked_store, ("team", 0))) == []
 
 
-def test_only_reflections_between_floor_and_ceiling_are_taken(clocked_store: holdfast.Holdfast) -> None:
+def test_only_reflections_between_the_minimum_and_maximum_depth_are_included(clocked_store: holdfast.Holdfast) -> None:
     one = store_lesson(clocked_store, "One")
     two = store_lesson(clocked_store, "Two", [one])
     store_lesson(clocked_store, "Three", [two])
@@ -94,7 +94,7 @@ def test_only_reflections_between_floor_and_ceiling_are_taken(clocked_store: hol
     assert set(compose_titles(clocked_store, register_skill(clocked_store, ("team", 0)))) == {"One", "Two"}
 
 
-def test_a_floor_above_the_ceiling_is_reported(clocked_store: holdfast.Holdfast) -> None:
+def test_a_minimum_depth_above_the_maximum_is_reported(clocked_store: holdfast.Holdfast) -> None:
     store_lesson(clocked_store, "One")
     answer = clocked_store.skill_compositional_context(register_skill(clocked_store, ("team", 9), ("team", 1)))
     assert [one.title for one in answer.reflections] == ["One"]
@@ -103,7 +103,7 @@ def test_a_floor_above_the_ceiling_is_reported(clocked_store: holdfast.Holdfast)
     assert fine.note is msgspec.UNSET
 
 
-def test_what_several_entries_name_is_taken_once(clocked_store: holdfast.Holdfast) -> None:
+def test_a_reflection_named_by_several_entries_is_included_once(clocked_store: holdfast.Holdfast) -> None:
     store_lesson(clocked_store, "One", namespace="team/ops")
     answer = clocked_store.skill_compositional_context(
         register_skill(clocked_store, ("team", 0), ("team/ops", 1), ("team", 1), ("team", 0))
@@ -113,13 +113,13 @@ def test_what_several_entries_name_is_taken_once(clocked_store: holdfast.Holdfas
     assert count_dropped(answer) == {}
 
 
-def test_a_skill_that_names_no_namespace_brings_none(clocked_store: holdfast.Holdfast) -> None:
+def test_a_skill_without_namespaces_includes_no_reflections(clocked_store: holdfast.Holdfast) -> None:
     store_lesson(clocked_store, "One")
     answer = clocked_store.skill_compositional_context(register_skill(clocked_store), query="one")
     assert (answer.reflections, answer.compositional_namespaces, answer.tokens_used) == ([], [], 0)
 
 
-def test_an_old_version_says_that_it_is_old(clocked_store: holdfast.Holdfast) -> None:
+def test_an_old_version_is_marked_as_old(clocked_store: holdfast.Holdfast) -> None:
     old = register_skill(clocked_store, ("team", 0))
     new = register_skill(clocked_store, ("home", 0))
     answer = clocked_store.skill_compositional_context(old)
@@ -130,7 +130,7 @@ def test_an_old_version_says_that_it_is_old(clocked_store: holdfast.Holdfast) ->
 # Invalid reflections
 
 
-def test_what_was_superseded_is_left_out_and_told(clocked_store: holdfast.Holdfast) -> None:
+def test_superseded_reflections_are_left_out_and_reported(clocked_store: holdfast.Holdfast) -> None:
     old, new = store_lesson(clocked_store, "Old"), store_lesson(clocked_store, "New")
     clocked_store.link(source_id=new, target_id=old, relation="supersedes")
     answer = clocked_store.skill_compositional_context(register_skill(clocked_store, ("team", 0)))
@@ -138,7 +138,7 @@ def test_what_was_superseded_is_left_out_and_told(clocked_store: holdfast.Holdfa
     assert [(one.reason, one.ids) for one in answer.dropped] == [("superseded", [old])]
 
 
-def test_what_stands_on_something_that_fell_is_left_out_until_it_is_settled(clocked_store: holdfast.Holdfast) -> None:
+def test_stale_reflections_are_left_out_until_their_notices_are_dismissed(clocked_store: holdfast.Holdfast) -> None:
     base = store_lesson(clocked_store, "Base")
     above = store_lesson(clocked_store, "Above", [base])
     newer = store_lesson(clocked_store, "Newer")
@@ -154,7 +154,7 @@ def test_what_stands_on_something_that_fell_is_left_out_until_it_is_settled(cloc
     assert set(compose_titles(clocked_store, id)) == {"Newer", "Above"}
 
 
-def test_what_expired_was_archived_or_deleted_is_left_out(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_expired_archived_and_deleted_reflections_are_left_out(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     short = store_lesson(clocked_store, "Short", tier="short")
     clocked_store.delete(id=store_lesson(clocked_store, "Deleted"))
     clocked_store.archive(ids=[store_lesson(clocked_store, "Archived")], reason="done")
@@ -167,9 +167,7 @@ def test_what_expired_was_archived_or_deleted_is_left_out(clocked_store: holdfas
     assert {one.reason: one.ids for one in answer.dropped} == {"expired": [short]}
 
 
-def test_what_is_declared_untrue_or_not_yet_true_is_left_out_and_told(
-    clocked_store: holdfast.Holdfast, clock: Any
-) -> None:
+def test_reflections_not_valid_now_are_left_out_and_reported(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     ended, later = store_lesson(clocked_store, "Ended"), store_lesson(clocked_store, "Later")
     store_lesson(clocked_store, "Kept")
     clocked_store.update(id=ended, valid_until=hours_ahead(clock, hours=1))
@@ -184,7 +182,9 @@ def test_what_is_declared_untrue_or_not_yet_true_is_left_out_and_told(
     assert set(compose_titles(clocked_store, id)) == {"Later", "Kept"}
 
 
-def test_what_will_be_superseded_holds_until_then(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_a_reflection_with_a_future_supersession_is_included_until_then(
+    clocked_store: holdfast.Holdfast, clock: Any
+) -> None:
     old, new = store_lesson(clocked_store, "Old"), store_lesson(clocked_store, "New")
     clocked_store.link(source_id=new, target_id=old, relation="supersedes", valid_from=hours_ahead(clock, hours=1))
     id = register_skill(clocked_store, ("team", 0))
@@ -194,7 +194,7 @@ def test_what_will_be_superseded_holds_until_then(clocked_store: holdfast.Holdfa
     assert {one.reason: one.ids for one in answer.dropped} == {"superseded": [old]}
 
 
-def test_many_that_do_not_hold_do_not_hide_those_that_do(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_many_invalid_reflections_do_not_hide_valid_ones(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     store_lesson(clocked_store, "Old and good")
     clock.move(days=30)
     last = store_lesson(clocked_store, "Newest")
@@ -210,7 +210,7 @@ def test_many_that_do_not_hold_do_not_hide_those_that_do(clocked_store: holdfast
 # Visibility
 
 
-def test_a_skill_reads_nothing_that_its_caller_cannot(
+def test_a_skill_reads_only_what_its_caller_can_read(
     clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     store_lesson(clocked_store, "Mine", scope="private")
@@ -225,7 +225,7 @@ def test_a_skill_reads_nothing_that_its_caller_cannot(
     assert ([one.title for one in answer.reflections], count_dropped(answer)) == (["Theirs"], {})
 
 
-def test_nothing_is_told_of_a_namespace_that_is_out_of_reach(
+def test_a_namespace_out_of_reach_is_noted_without_details(
     clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     store_lesson(clocked_store, "Theirs", namespace="other/part")
@@ -243,9 +243,7 @@ def test_nothing_is_told_of_a_namespace_that_is_out_of_reach(
     assert (near.max_reflection_depth, near.note) == (3, msgspec.UNSET)
 
 
-def test_whoever_registers_a_skill_gains_no_sight_by_it(
-    clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
-) -> None:
+def test_registering_a_skill_grants_no_access(clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]) -> None:
     secret = store_lesson(clocked_store, "Secret", scope="private")
     superseded = store_lesson(clocked_store, "Secret and old", scope="private")
     clocked_store.link(source_id=secret, target_id=superseded, relation="supersedes")
@@ -261,7 +259,7 @@ def test_whoever_registers_a_skill_gains_no_sight_by_it(
 # Ranking
 
 
-def test_the_newer_and_the_more_used_come_first(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_newer_and_more_used_reflections_come_first(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     old = store_lesson(clocked_store, "Old")
     clock.move(days=200)
     store_lesson(clocked_store, "Middle")
@@ -278,9 +276,7 @@ def test_the_newer_and_the_more_used_come_first(clocked_store: holdfast.Holdfast
     assert (best.title, best.score) == ("Old", pytest.approx(1 - 260 / 365.25 + 1, abs=1e-5))
 
 
-def test_what_bears_on_the_task_comes_before_what_is_only_fresh_and_used(
-    clocked_store: holdfast.Holdfast, clock: Any
-) -> None:
+def test_relevant_reflections_come_before_fresh_and_used_ones(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     store_lesson(clocked_store, "Rolling back", content="A database migration must be reversible before we deploy it.")
     clock.move(days=400)
     fresh = store_lesson(clocked_store, "Lunch", content="Soup is best at noon.")
@@ -294,7 +290,7 @@ def test_what_bears_on_the_task_comes_before_what_is_only_fresh_and_used(
     ]
 
 
-def test_a_query_finds_what_age_and_use_would_not(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_a_query_finds_old_and_unused_reflections(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     store_lesson(clocked_store, "Zebra crossing", content="A zebra stood on the runway.")
     clock.move(days=10)
     for number in range(230):
@@ -308,7 +304,7 @@ def test_a_query_finds_what_age_and_use_would_not(clocked_store: holdfast.Holdfa
 
 
 @pytest.mark.usefixtures("vectors_made")
-def test_a_query_finds_by_meaning_where_there_are_vectors(db: str) -> None:
+def test_a_query_finds_reflections_by_meaning_where_embeddings_exist(db: str) -> None:
     with holdfast.open(db, agent_id="ai:tester@here") as hold:
         store_lesson(hold, "Animals", content="The cat sleeps on the sofa all afternoon.")
         store_lesson(hold, "Money", content="Invoices are paid within thirty days.")
@@ -321,7 +317,7 @@ def test_a_query_finds_by_meaning_where_there_are_vectors(db: str) -> None:
 # Budget
 
 
-def test_a_budget_counts_what_is_really_sent(clocked_store: holdfast.Holdfast) -> None:
+def test_a_budget_counts_the_tokens_actually_sent(clocked_store: holdfast.Holdfast) -> None:
     for number in range(30):
         store_lesson(
             clocked_store,
@@ -338,7 +334,7 @@ def test_a_budget_counts_what_is_really_sent(clocked_store: holdfast.Holdfast) -
         assert answer.memories_dropped == 30 - len(answer.reflections)
 
 
-def test_one_that_is_too_large_leaves_room_for_smaller_ones(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_a_too_large_reflection_leaves_room_for_smaller_ones(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     store_lesson(clocked_store, "Small")
     clock.move(days=1)
     large = store_lesson(clocked_store, "Large", content="very large " * 3000)
@@ -358,12 +354,12 @@ def test_the_body_is_reported_and_not_counted(clocked_store: holdfast.Holdfast) 
 
 
 @pytest.mark.parametrize("budget", [-1, 32_001, 1.5])
-def test_a_budget_has_its_limits(clocked_store: holdfast.Holdfast, budget: float) -> None:
+def test_a_budget_has_limits(clocked_store: holdfast.Holdfast, budget: float) -> None:
     with pytest.raises(Invalid, match="budget_tokens"):
         clocked_store.skill_compositional_context(register_skill(clocked_store), budget_tokens=budget)
 
 
-def test_composing_writes_nothing_but_notes_what_was_used(clocked_store: holdfast.Holdfast) -> None:
+def test_composing_writes_nothing_but_access_counts(clocked_store: holdfast.Holdfast) -> None:
     made = store_lesson(clocked_store, "One")
     id = register_skill(clocked_store, ("team", 0))
     before = clocked_store.verify().head
@@ -377,7 +373,7 @@ def test_composing_writes_nothing_but_notes_what_was_used(clocked_store: holdfas
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 400), st.booleans()), max_size=8), st.integers(0, 1500)
 )
-def test_whatever_is_there_the_answer_adds_up(
+def test_the_counts_of_any_answer_add_up(
     clocked_store: holdfast.Holdfast, clock: Any, made: list[tuple[str, int, bool]], budget: int
 ) -> None:
     begun = clock.at

@@ -9,7 +9,7 @@ import holdfast
 from holdfast.kernel.errors import Conflict
 
 
-def test_what_is_exported_is_what_was_registered(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_an_exported_skill_equals_the_registered_one(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     folder = tmp_path / "deploy"
     (folder / "assets").mkdir(parents=True)
     raw = (
@@ -30,7 +30,7 @@ def test_what_is_exported_is_what_was_registered(hold: holdfast.Holdfast, tmp_pa
     assert sent["assets/x.bin"][1] == "base64"
 
 
-def test_an_export_replaces_an_older_export_and_nothing_else(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_an_export_replaces_only_an_older_export(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     hold.skill_register(inline_skill=skill_text("One"), files=FILES)
     hold.skill_export("deploy", str(tmp_path / "deploy"))
     second = hold.skill_register(inline_skill=skill_text("Two"))
@@ -46,7 +46,7 @@ def test_an_export_replaces_an_older_export_and_nothing_else(hold: holdfast.Hold
         hold.skill_export(second.id, str(tmp_path / "cook"))
 
 
-def test_files_that_were_sent_can_be_sent_back(hold: holdfast.Holdfast) -> None:
+def test_exported_files_can_be_registered_again(hold: holdfast.Holdfast) -> None:
     made = hold.skill_register(
         inline_skill=TEXT, files=[*FILES, {"path": "b", "content": "/w==", "encoding": "base64"}]
     )

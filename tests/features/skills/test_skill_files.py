@@ -43,7 +43,7 @@ WHOLE = {"SKILL.md": TEXT, "scripts/run.sh": b"make\n"}
 # Reading a folder
 
 
-def test_a_folder_comes_in_whole(folder: Path) -> None:
+def test_a_folder_is_read_completely(folder: Path) -> None:
     assert skill_files.read_skill(folder) == Draft(WHOLE, "deploy")
     assert skill_files.read_skill(folder / "SKILL.md") == Draft(WHOLE, "deploy")
 
@@ -59,7 +59,7 @@ LEFT_OUT = [
 ]
 
 
-def test_what_systems_and_tools_leave_in_a_folder_is_left_out(folder: Path) -> None:
+def test_system_and_tool_files_in_a_folder_are_ignored(folder: Path) -> None:
     for path in LEFT_OUT:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(b"x")
@@ -70,7 +70,7 @@ def test_what_systems_and_tools_leave_in_a_folder_is_left_out(folder: Path) -> N
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 @pytest.mark.parametrize("above", ["", "deploy/"])
-def test_what_systems_and_tools_leave_in_an_archive_is_left_out(kind: str, above: str) -> None:
+def test_system_and_tool_files_in_an_archive_are_ignored(kind: str, above: str) -> None:
     strange = {f"{above}{path}": b"x" for path in LEFT_OUT} | {"__MACOSX/._deploy": b"x", ".DS_Store": b"x"}
     files = strange | {f"{above}{path}": content for path, content in WHOLE.items()}
     packed = io.BytesIO()
@@ -167,14 +167,14 @@ BAD += [add_backslash, add_too_many_files, add_huge_file, add_deep_folder]
 
 
 @pytest.mark.parametrize("make", BAD, ids=lambda make: make.__name__)
-def test_what_is_no_plain_file_inside_is_refused(folder: Path, make: Callable[[Path], None]) -> None:
+def test_anything_but_plain_files_is_refused(folder: Path, make: Callable[[Path], None]) -> None:
     make(folder)
     with pytest.raises(Invalid) as error:
         skill_files.read_skill(folder)
     assert error.value.details["fields"] == ["files"]
 
 
-def test_a_file_that_is_changed_while_it_is_read_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_changed_while_being_read_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = os.fstat
     seen: list[int] = []
 
@@ -192,7 +192,7 @@ def test_a_file_that_is_changed_while_it_is_read_is_refused(folder: Path, monkey
 
 
 @pytest.mark.parametrize("what", ["changed", "added", "removed"])
-def test_a_folder_that_is_changed_after_a_file_was_read_is_refused(
+def test_a_folder_changed_after_a_file_was_read_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     together = skill_files.validate_files
@@ -212,7 +212,7 @@ def test_a_folder_that_is_changed_after_a_file_was_read_is_refused(
         skill_files.read_skill(folder)
 
 
-def test_a_place_without_a_skill_is_named(folder: Path, tmp_path: Path) -> None:
+def test_a_path_without_a_skill_is_named(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         skill_files.read_skill(tmp_path / "nowhere")
     with pytest.raises(Invalid):
@@ -250,7 +250,7 @@ PACKERS = [make_zip, make_tar]
 
 @pytest.mark.parametrize("pack", PACKERS)
 @pytest.mark.parametrize("before", ["", "./", "deploy/", "./deploy/"])
-def test_an_archive_holds_a_skill_in_its_root_or_in_one_folder(
+def test_an_archive_has_a_skill_in_its_root_or_in_one_folder(
     pack: Callable[[dict[str, bytes]], bytes], before: str, tmp_path: Path
 ) -> None:
     data = pack({before + path: content for path, content in WHOLE.items()})
@@ -297,22 +297,20 @@ def test_an_archive_holds_a_skill_in_its_root_or_in_one_folder(
         "bombs",
     ],
 )
-def test_an_archive_that_does_harm_is_refused(
-    pack: Callable[[dict[str, bytes]], bytes], files: dict[str, bytes]
-) -> None:
+def test_a_harmful_archive_is_refused(pack: Callable[[dict[str, bytes]], bytes], files: dict[str, bytes]) -> None:
     with pytest.raises(Invalid):
         skill_files.read_archive(pack(files))
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, b"S"])
-def test_a_tar_brings_no_links_devices_or_holes(kind: bytes) -> None:
+def test_a_tar_with_links_devices_or_holes_is_refused(kind: bytes) -> None:
     info = tarfile.TarInfo("x")
     info.type, info.linkname = kind, "SKILL.md"
     with pytest.raises(Invalid):
         skill_files.read_archive(make_tar(WHOLE, info))
 
 
-def test_a_zip_brings_no_links() -> None:
+def test_a_zip_with_links_is_refused() -> None:
     with pytest.raises(Invalid, match="link"):
         skill_files.read_archive(make_zip(WHOLE, mode=0o120777))
 
@@ -327,7 +325,7 @@ def test_a_zip_with_a_file_twice_is_refused() -> None:
         skill_files.read_archive(out.getvalue())
 
 
-def test_a_zip_that_lies_about_a_size_is_refused() -> None:
+def test_a_zip_with_a_false_size_is_refused() -> None:
     data = bytearray(make_zip({"SKILL.md": TEXT, "zeros": bytes(1 << 20)}))
     at = data.index(b"PK\x01\x02", data.index(b"PK\x01\x02") + 4)
     data[at + 24 : at + 28] = (10).to_bytes(4, "little")
@@ -335,7 +333,7 @@ def test_a_zip_that_lies_about_a_size_is_refused() -> None:
         skill_files.read_archive(bytes(data))
 
 
-def test_a_tar_whose_head_never_ends_is_refused() -> None:
+def test_a_tar_with_an_endless_header_is_refused() -> None:
     info = tarfile.TarInfo("x" * 200)
     info.type, info.size = tarfile.XHDTYPE, 1 << 32
     with pytest.raises(Invalid):
@@ -343,14 +341,14 @@ def test_a_tar_whose_head_never_ends_is_refused() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"PK", b"\x1f\x8b", b"hello", make_zip(WHOLE)[:-30], make_tar(WHOLE)[:-30]])
-def test_what_is_no_archive_is_refused(data: bytes) -> None:
+def test_a_file_that_is_not_an_archive_is_refused(data: bytes) -> None:
     with pytest.raises(Invalid):
         skill_files.read_archive(data)
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from([make_zip(WHOLE), make_tar(WHOLE), gzip.compress(make_tar(WHOLE))]), st.data())
-def test_a_damaged_archive_is_refused_or_read_but_never_breaks_anything(data: bytes, more: st.DataObject) -> None:
+def test_a_damaged_archive_is_refused_or_read_without_crashing(data: bytes, more: st.DataObject) -> None:
     damaged = bytearray(data)
     for _ in range(more.draw(st.integers(1, 4))):
         damaged[more.draw(st.integers(0, len(data) - 1))] = more.draw(st.integers(0, 255))
@@ -367,7 +365,7 @@ def describe_files(files: dict[str, bytes]) -> set[File]:
     return {build_file(path, content) for path, content in files.items()}
 
 
-def test_a_folder_is_written_in_place_of_the_one_before(tmp_path: Path) -> None:
+def test_a_written_folder_replaces_the_previous_one(tmp_path: Path) -> None:
     target = tmp_path / "out" / "deploy"
     before = {**WHOLE, "old.md": b"stale"}
     skill_files.write_folder(before, target)
@@ -376,7 +374,7 @@ def test_a_folder_is_written_in_place_of_the_one_before(tmp_path: Path) -> None:
     assert [path.name for path in target.parent.iterdir()] == ["deploy"]
 
 
-def test_what_is_no_skill_is_not_written_over(tmp_path: Path) -> None:
+def test_a_folder_without_a_skill_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(Conflict):
         skill_files.write_folder(WHOLE, tmp_path)
@@ -389,7 +387,7 @@ def test_what_is_no_skill_is_not_written_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["notes.md", ".git/config", "SKILL.md", "scripts/run.sh", "scripts/new.sh", "empty/"])
-def test_a_folder_with_anything_that_no_version_has_is_left_as_it_is(tmp_path: Path, path: str) -> None:
+def test_a_folder_with_unknown_files_is_left_unchanged(tmp_path: Path, path: str) -> None:
     target = tmp_path / "deploy"
     skill_files.write_folder(WHOLE, target)
     if path.endswith("/"):
@@ -409,7 +407,7 @@ def test_an_empty_folder_is_written_into(tmp_path: Path) -> None:
     assert (tmp_path / "SKILL.md").read_bytes() == TEXT
 
 
-def test_what_is_put_in_while_a_folder_is_replaced_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_added_during_a_replacement_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "deploy"
     skill_files.write_folder(WHOLE, target)
     sync = os.fsync
@@ -425,7 +423,7 @@ def test_what_is_put_in_while_a_folder_is_replaced_is_not_lost(tmp_path: Path, m
     assert [place.name for place in tmp_path.iterdir()] == ["deploy"]
 
 
-def test_a_write_that_fails_leaves_the_folder_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_previous_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "deploy"
     skill_files.write_folder(WHOLE, target)
     sync = os.fsync
@@ -445,7 +443,7 @@ def test_a_write_that_fails_leaves_the_folder_before(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("path", ["../x", "/tmp/x", "a/../../x", "C:\\x"])
-def test_nothing_is_written_outside(tmp_path: Path, path: str) -> None:
+def test_nothing_is_written_outside_the_target(tmp_path: Path, path: str) -> None:
     with pytest.raises(Invalid):
         skill_files.write_folder({**WHOLE, path: b"x"}, tmp_path / "deploy")
     assert not list(tmp_path.iterdir())
@@ -455,11 +453,11 @@ def test_nothing_is_written_outside(tmp_path: Path, path: str) -> None:
 
 
 @given(st.binary(max_size=2000))
-def test_what_is_packed_is_unpacked(content: bytes) -> None:
+def test_a_packed_archive_can_be_unpacked(content: bytes) -> None:
     assert skills.decompress(skills.compress(content), len(content)) == content
 
 
-def test_a_bomb_is_not_unpacked() -> None:
+def test_a_decompression_bomb_is_not_unpacked() -> None:
     bomb = skills.compress(bytes(1 << 28))
     assert len(bomb) < 100_000
     with pytest.raises(Invalid):

@@ -12,7 +12,7 @@ from holdfast.kernel.errors import Invalid
 @pytest.mark.parametrize(
     "path", ["SKILL.md", "scripts/run.sh", "references/a b.md", "assets/технический/図.png", ".hidden"]
 )
-def test_a_path_inside_is_taken(path: str) -> None:
+def test_a_relative_path_is_accepted(path: str) -> None:
     assert skill_paths.validate_path(path) == path
 
 
@@ -50,7 +50,7 @@ def test_a_path_inside_is_taken(path: str) -> None:
         "/".join("a" * 17),
     ],
 )
-def test_a_path_that_leads_elsewhere_is_refused(path: str) -> None:
+def test_a_path_out_of_the_skill_is_refused(path: str) -> None:
     with pytest.raises(Invalid) as error:
         skill_paths.validate_path(path)
     assert error.value.details["fields"] == ["files"]
@@ -68,12 +68,12 @@ def test_a_path_that_leads_elsewhere_is_refused(path: str) -> None:
         ["SKILL.md", "skill.md"],
     ],
 )
-def test_paths_that_are_one_file_somewhere_are_refused(paths: list[str]) -> None:
+def test_paths_that_collide_on_some_file_system_are_refused(paths: list[str]) -> None:
     with pytest.raises(Invalid):
         skill_paths.reject_collisions(paths)
 
 
-def test_paths_that_differ_everywhere_lie_together() -> None:
+def test_paths_distinct_on_every_file_system_coexist() -> None:
     skill_paths.reject_collisions(["SKILL.md", "scripts/a.sh", "scripts/b.sh", "references/a.sh"])
 
 
@@ -86,14 +86,14 @@ def test_paths_that_differ_everywhere_lie_together() -> None:
     ],
     ids=["too many", "too much", "too long a SKILL.md"],
 )
-def test_a_skill_has_its_limits(fitting: tuple[str, int, int, int]) -> None:
+def test_a_skill_has_size_limits(fitting: tuple[str, int, int, int]) -> None:
     with pytest.raises(Invalid):
         skill_paths.check_limits(*fitting)
     skill_paths.check_limits("a", MAX_MANIFEST_BYTES + 1, MAX_FILES, MAX_BYTES)
 
 
 @given(st.text(min_size=1, max_size=30))
-def test_what_is_taken_never_leads_out(path: str) -> None:
+def test_an_accepted_path_never_leaves_the_folder(path: str) -> None:
     try:
         skill_paths.validate_path(path)
     except Invalid:

@@ -48,7 +48,7 @@ def test_a_promoted_skill_is_valid_everywhere(hold: holdfast.Holdfast, tmp_path:
     assert validate(tmp_path / "early") == []
 
 
-def test_only_a_reflection_that_is_deep_enough_becomes_a_skill(hold: holdfast.Holdfast) -> None:
+def test_only_a_deep_enough_reflection_becomes_a_skill(hold: holdfast.Holdfast) -> None:
     source = store_observation(hold, "A late deploy")
     shallow = store_reflection(hold, [source])
     hold.policy_set(namespace="team", skill_promotion_min_depth=2)
@@ -62,7 +62,7 @@ def test_only_a_reflection_that_is_deep_enough_becomes_a_skill(hold: holdfast.Ho
         hold.skill_promote_from_reflection(deep, "Too Early", "How.")
 
 
-def test_what_is_private_becomes_no_part_of_a_skill(hold: holdfast.Holdfast) -> None:
+def test_a_private_memory_is_never_part_of_a_skill(hold: holdfast.Holdfast) -> None:
     secret = store_observation(hold, "A secret", scope="private")
     shared = store_observation(hold, "A late deploy")
     with pytest.raises(Forbidden):
@@ -91,9 +91,7 @@ def invalidate(ctx: Any, clock: Any, how: str, reflection: str, source: str) -> 
 
 
 @pytest.mark.parametrize("how", ["superseded", "stale", "ended"])
-def test_a_reflection_that_does_not_hold_becomes_no_skill(
-    clocked_store: holdfast.Holdfast, clock: Any, how: str
-) -> None:
+def test_an_invalid_reflection_cannot_become_a_skill(clocked_store: holdfast.Holdfast, clock: Any, how: str) -> None:
     source = store_observation(clocked_store, "A late deploy")
     reflection = store_reflection(clocked_store, [source])
     invalidate(clocked_store, clock, how, reflection, source)
@@ -103,7 +101,7 @@ def test_a_reflection_that_does_not_hold_becomes_no_skill(
 
 
 @pytest.mark.parametrize("how", ["superseded", "stale", "ended", "gone"])
-def test_a_skill_says_that_the_reflection_it_was_made_from_fell(
+def test_a_skill_reports_that_its_reflection_became_stale(
     clocked_store: holdfast.Holdfast, clock: Any, how: str
 ) -> None:
     source = store_observation(clocked_store, "A late deploy")
@@ -122,7 +120,7 @@ def test_a_skill_says_that_the_reflection_it_was_made_from_fell(
     assert [(one.reason, one.reflection_id) for one in read_staleness()] == [(how, reflection)] * 3
 
 
-def test_a_skill_tells_nothing_of_a_reflection_that_is_not_seen(
+def test_a_skill_reveals_nothing_of_an_invisible_reflection(
     clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     there = store_reflection(clocked_store, [store_observation(clocked_store, "A late deploy")])

@@ -10,7 +10,7 @@ import holdfast
 from holdfast.kernel.errors import NotFound
 
 
-def test_a_purge_erases_what_a_skill_said_out_of_its_history_too(hold: holdfast.Holdfast) -> None:
+def test_a_purge_erases_a_skill_from_its_history_too(hold: holdfast.Holdfast) -> None:
     secret = {"path": "a.txt", "content": "hunter2"}
     made = hold.skill_register(inline_skill=skill_text("Hunter2"), files=[secret, FILES[0]])
     hold.skill_register(inline_skill=skill_text("Two", description="hunter2"), files=[secret])
@@ -46,7 +46,7 @@ def test_a_purged_version_cannot_be_used_again(clocked_store: holdfast.Holdfast,
     assert clocked_store.verify().intact
 
 
-def test_a_purged_skill_comes_back_whole_by_an_import(hold: holdfast.Holdfast) -> None:
+def test_a_purged_skill_is_restored_completely_by_an_import(hold: holdfast.Holdfast) -> None:
     made = hold.skill_register(inline_skill=TEXT, files=FILES)
     before, whole = hold.skill_export(made.id), export_store(hold)
     hold.skill_delete("deploy", purge=True)

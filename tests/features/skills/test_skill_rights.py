@@ -12,7 +12,7 @@ from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 
 
-def test_registering_needs_a_key_that_reaches_the_namespace(
+def test_registering_requires_a_key_with_access_to_the_namespace(
     clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     for asked in ({"namespace": "team"}, {"namespace": "team/x"}):
@@ -25,7 +25,7 @@ def test_registering_needs_a_key_that_reaches_the_namespace(
         confine(seen_by, "team", right="read").skill_register(inline_skill=TEXT, namespace="team")
 
 
-def test_a_key_sees_the_skills_of_its_namespaces_alone(
+def test_a_key_sees_only_the_skills_of_its_namespaces(
     clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     hidden = clocked_store.skill_register(inline_skill=TEXT, namespace="team")
@@ -51,7 +51,7 @@ def test_a_key_sees_the_skills_of_its_namespaces_alone(
     assert told == {"skill", "skill_version"}
 
 
-def test_paths_are_for_those_at_the_machine(clocked_store: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_paths_are_accepted_only_locally(clocked_store: holdfast.Holdfast, tmp_path: Path) -> None:
     remote = Caller("ai:other@here", source="http")
     made = clocked_store.skill_register(inline_skill=TEXT)
     for name, asked in (

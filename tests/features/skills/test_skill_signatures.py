@@ -14,7 +14,7 @@ class Rollback(Exception):
     """Rolls a transaction back."""
 
 
-def test_verify_finds_what_was_done_to_a_skill_behind_its_back(hold: holdfast.Holdfast) -> None:
+def test_verify_finds_tampering_with_a_skill(hold: holdfast.Holdfast) -> None:
     hold.skill_register(inline_skill=TEXT, files=FILES)
     assert hold.verify().intact
     edits = [
@@ -34,7 +34,7 @@ def test_verify_finds_what_was_done_to_a_skill_behind_its_back(hold: holdfast.Ho
     assert hold.verify().intact
 
 
-def test_a_file_that_is_not_what_was_kept_is_an_error(hold: holdfast.Holdfast) -> None:
+def test_a_file_that_differs_from_its_digest_is_an_error(hold: holdfast.Holdfast) -> None:
     made = hold.skill_register(inline_skill=TEXT, files=FILES)
     with hold.ctx.store.transaction() as session:
         session.execute_sql("update skill_piece set content = (select max(content) from skill_piece)", [{}])

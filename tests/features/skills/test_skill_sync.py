@@ -10,7 +10,7 @@ from skill_samples import FILES, TEXT, confine, count_entries, export_store, ski
 import holdfast
 
 
-def test_an_export_takes_skills_along_without_loss(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_an_export_includes_skills_without_loss(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     hold.skill_register(inline_skill=skill_text("One"), namespace="team")
     made = hold.skill_register(
         inline_skill=skill_text("Two", more="composes_with_reflections:\n  - namespace: team\n"),
@@ -37,7 +37,7 @@ def test_an_export_takes_skills_along_without_loss(hold: holdfast.Holdfast, tmp_
         assert not other.skill_get("deploy").signed
 
 
-def test_an_export_of_a_namespace_takes_its_skills_alone(hold: holdfast.Holdfast) -> None:
+def test_an_export_of_a_namespace_includes_only_its_skills(hold: holdfast.Holdfast) -> None:
     for namespace in ("team", "team/ops", "home"):
         hold.skill_register(inline_skill=TEXT, namespace=namespace)
     assert {row["namespace"] for row in export_store(hold, namespace="team")["skills"]} == {"team", "team/ops"}
@@ -56,7 +56,7 @@ def test_an_export_of_a_namespace_takes_its_skills_alone(hold: holdfast.Holdfast
     ],
     ids=["digest", "content", "path", "no files", "name", "namespace", "signature"],
 )
-def test_a_skill_that_is_not_what_it_says_is_not_taken_in(hold: holdfast.Holdfast, change: dict[str, Any]) -> None:
+def test_a_skill_with_a_false_digest_is_not_imported(hold: holdfast.Holdfast, change: dict[str, Any]) -> None:
     hold.skill_register(inline_skill=TEXT, namespace="team")
     whole = export_store(hold)
     hold.skill_delete("deploy")
@@ -68,7 +68,7 @@ def test_a_skill_that_is_not_what_it_says_is_not_taken_in(hold: holdfast.Holdfas
     assert hold.verify().intact
 
 
-def test_a_confined_key_imports_no_skill_elsewhere(
+def test_a_key_limited_to_namespaces_imports_no_skill_elsewhere(
     clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     clocked_store.skill_register(inline_skill=TEXT, namespace="team")
@@ -77,7 +77,7 @@ def test_a_confined_key_imports_no_skill_elsewhere(
     assert [fault.code for fault in taken.errors if fault.array.startswith("skill")] == ["FORBIDDEN", "FORBIDDEN"]
 
 
-def test_a_backup_brings_a_skill_back(hold: holdfast.Holdfast) -> None:
+def test_a_restored_backup_has_its_skills(hold: holdfast.Holdfast) -> None:
     made = hold.skill_register(inline_skill=TEXT, files=FILES)
     before = hold.skill_export(made.id)
     copy = hold.backup()

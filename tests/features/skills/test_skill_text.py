@@ -23,7 +23,7 @@ def faults(text: str | bytes, folder: str | None = None) -> list[tuple[str, int]
     return []
 
 
-def test_a_skill_says_its_name_what_it_is_for_and_how() -> None:
+def test_a_skill_has_a_name_a_description_and_instructions() -> None:
     text = (
         "---\nname: deploy\ndescription: How we deploy.\nlicense: MIT\ncompatibility: needs git\n"
         "allowed-tools: Bash Read\nmetadata:\n  author: ops\n  level: 2\n  quoted: '2'\nnamespace: team/ops\n"
@@ -88,7 +88,7 @@ def test_an_error_names_the_field_and_the_line(head: str, wrong: list[tuple[str,
     assert faults(f"---\n{head}\n---\n") == wrong
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     with pytest.raises(Invalid) as error:
         skill_text.parse_skill_md(b"---\nname: A_b\nowner: me\n---\n")
     assert error.value.details["fields"] == ["owner", "description", "name"]
@@ -108,36 +108,36 @@ def test_every_fault_is_told_at_once() -> None:
     ],
     ids=["nothing", "no head", "no end", "a mark before it", "no utf-8", "a nul", "an empty head"],
 )
-def test_what_has_no_head_is_no_skill(text: bytes) -> None:
+def test_a_text_without_front_matter_is_not_a_skill(text: bytes) -> None:
     assert faults(text)
 
 
-def test_a_name_is_that_of_its_folder() -> None:
+def test_a_skill_name_must_match_its_folder() -> None:
     assert faults(PLAIN, "release") == [("name", 2)]
     assert faults(PLAIN, "deploy") == []
 
 
-def test_aliases_cannot_be_blown_up() -> None:
+def test_exponential_yaml_aliases_are_refused() -> None:
     bomb = "a: &a [x, x]\n" + "".join(f"b{n}: &b{n} [*a, *a]\n" for n in range(50))
     assert faults(f"---\n{bomb}---\n") == [("a", 2)]
 
 
-def test_a_head_that_is_nested_without_end_is_refused() -> None:
+def test_endlessly_nested_front_matter_is_refused() -> None:
     nested = "".join(f"{' ' * n}a:\n" for n in range(200))
     assert [field for field, _ in faults(f"---\n{nested}---\n")] == ["a"]
     assert [field for field, _ in faults(f"---\nmetadata: {'[' * 5000}\n---\n")] == ["metadata"]
 
 
-def test_a_head_has_an_end() -> None:
+def test_front_matter_must_be_closed() -> None:
     assert faults(f"---\n#{'x' * 70_000}\nname: a\ndescription: x\n---\n") == [("SKILL.md", 1)]
 
 
-def test_dashes_inside_a_value_belong_to_it() -> None:
+def test_dashes_inside_a_value_are_part_of_it() -> None:
     written = skill_text.parse_skill_md(b"---\nname: a\ndescription: first --- then\n---\nBody.\n")
     assert (written.description, written.body) == ("first --- then", "Body.")
 
 
-def test_our_own_list_may_be_written_in_brackets() -> None:
+def test_our_own_list_can_be_written_in_brackets() -> None:
     written = skill_text.parse_skill_md(
         b"---\nname: a\ndescription: x\ncomposes_with_reflections: [{namespace: t, min_depth: 2}]\n---\n"
     )
@@ -207,7 +207,7 @@ ENDS = st.sampled_from(["\n---\n", "\n---", "\n--- \n", "---\n", "\n", "\n---\nb
 
 @settings(max_examples=400)
 @given(HEADS, ENDS, st.sampled_from(["\n", "\r\n"]))
-def test_valid_is_what_the_reference_validator_takes(
+def test_validity_agrees_with_the_reference_validator(
     tmp_path_factory: pytest.TempPathFactory, head: list[str], end: str, newline: str
 ) -> None:
     text = ("---\n" + "\n".join(head) + end).replace("\n", newline)
@@ -230,7 +230,7 @@ def _reference_faults(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("field", ["namespace: team/ops", "composes_with_reflections:\n  - namespace: team"])
-def test_only_our_own_fields_are_valid_here_and_not_there(tmp_path: Path, field: str) -> None:
+def test_only_our_own_fields_differ_from_the_reference_validator(tmp_path: Path, field: str) -> None:
     folder = tmp_path / "deploy"
     folder.mkdir()
     (folder / "SKILL.md").write_text(PLAIN)

@@ -9,7 +9,7 @@ import holdfast
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
 
 
-def test_a_rollback_uses_the_version_before_again(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_a_rollback_makes_the_previous_version_current(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     ids = []
     for body in ("One", "Two", "Three"):
         ids.append(clocked_store.skill_register(inline_skill=skill_text(body)).id)
@@ -28,7 +28,7 @@ def test_a_rollback_uses_the_version_before_again(clocked_store: holdfast.Holdfa
     assert clocked_store.skill_get("deploy").body == "Three"
 
 
-def test_a_rollback_goes_to_what_was_in_use_before_not_to_what_was_made_before(hold: holdfast.Holdfast) -> None:
+def test_a_rollback_follows_the_order_of_use_and_not_of_creation(hold: holdfast.Holdfast) -> None:
     one = hold.skill_register(inline_skill=skill_text("One")).id
     two = hold.skill_register(inline_skill=skill_text("Two")).id
     hold.skill_register(inline_skill=skill_text("One"))
@@ -44,7 +44,7 @@ def test_a_rollback_goes_to_what_was_in_use_before_not_to_what_was_made_before(h
     assert hold.skill_rollback("deploy").id == one
 
 
-def test_a_rollback_to_the_id_of_a_version_uses_that_version(hold: holdfast.Holdfast) -> None:
+def test_a_rollback_to_a_version_id_makes_it_current(hold: holdfast.Holdfast) -> None:
     ids = [hold.skill_register(inline_skill=skill_text(body)).id for body in ("One", "Two", "Three")]
     turned = hold.skill_rollback(ids[0])
     assert (turned.id, turned.before) == (ids[0], ids[2])
@@ -53,7 +53,7 @@ def test_a_rollback_to_the_id_of_a_version_uses_that_version(hold: holdfast.Hold
     assert hold.skill_get("deploy").body == "One"
 
 
-def test_a_deleted_skill_is_in_no_list_and_its_history_stays(hold: holdfast.Holdfast) -> None:
+def test_a_deleted_skill_is_unlisted_and_its_history_stays(hold: holdfast.Holdfast) -> None:
     made = hold.skill_register(inline_skill=TEXT, namespace="team")
     assert hold.skill_delete("deploy").deleted
     assert hold.skill_list().total == 0
@@ -69,7 +69,7 @@ def test_a_deleted_skill_is_in_no_list_and_its_history_stays(hold: holdfast.Hold
     assert hold.skill_get("deploy").current
 
 
-def test_what_became_of_a_skill_can_be_taken_back(hold: holdfast.Holdfast) -> None:
+def test_changes_of_a_skill_can_be_undone(hold: holdfast.Holdfast) -> None:
     first = hold.skill_register(inline_skill=skill_text("One"))
     hold.skill_register(inline_skill=skill_text("Two"))
     hold.undo(hold.skill_history("deploy").changes[0].change)
@@ -79,7 +79,7 @@ def test_what_became_of_a_skill_can_be_taken_back(hold: holdfast.Holdfast) -> No
     assert hold.skill_get("deploy").id == first.id
 
 
-def test_a_version_itself_is_not_taken_back(hold: holdfast.Holdfast) -> None:
+def test_creating_a_version_cannot_be_undone(hold: holdfast.Holdfast) -> None:
     hold.skill_register(inline_skill=TEXT)
     made = next(change for change in hold.events(after=0, limit=10).events if change.kind == "skill_version")
     with pytest.raises(Conflict):

@@ -40,7 +40,7 @@ def test_resolving_again_changes_nothing_and_a_closed_notice_cannot_be_acknowled
     assert entries(clocked_store) == before
 
 
-def test_one_invalidation_that_is_not_there_leaves_the_others_be(
+def test_an_unknown_invalidation_does_not_affect_the_others(
     clocked_store: holdfast.Holdfast, remember: Remember
 ) -> None:
     ground = remember("ground")
@@ -52,7 +52,7 @@ def test_one_invalidation_that_is_not_there_leaves_the_others_be(
     assert answer.count == 1
 
 
-def test_resolving_offers_what_to_reflect_on_instead(clocked_store: holdfast.Holdfast, remember: Remember) -> None:
+def test_resolving_suggests_sources_for_a_new_reflection(clocked_store: holdfast.Holdfast, remember: Remember) -> None:
     old, kept, gone = remember("old"), remember("kept"), remember("gone")
     near = remember("near", old, kept, gone)
     newer, newest = remember("newer"), remember("newest")
@@ -64,7 +64,7 @@ def test_resolving_offers_what_to_reflect_on_instead(clocked_store: holdfast.Hol
     assert set(done.reflect_with) == {newest, kept}
 
 
-def test_resolving_offers_the_summary_of_what_was_consolidated(
+def test_resolving_suggests_the_summary_of_consolidated_sources(
     clocked_store: holdfast.Holdfast, remember: Remember
 ) -> None:
     one, other = remember("one"), remember("other")
@@ -74,9 +74,7 @@ def test_resolving_offers_the_summary_of_what_was_consolidated(
     assert clocked_store.invalidations_resolve(ids=[told_of.id]).outcomes[0].reflect_with == [made.id]
 
 
-def test_invalidations_are_listed_by_what_they_are_about_and_in_pages(
-    clocked_store: holdfast.Holdfast, remember: Remember, clock: Any
-) -> None:
+def test_invalidations_are_filtered_and_paged(clocked_store: holdfast.Holdfast, remember: Remember, clock: Any) -> None:
     first, second = remember("first"), remember("second")
     near, there = remember("near", first), remember("there", second, namespace="elsewhere")
     clocked_store.delete(first)

@@ -72,7 +72,7 @@ def test_unknown_memories_have_no_dependents_and_no_invalidations(clocked_store:
 
 
 @pytest.mark.parametrize("namespace", ["team", "a/b/c/d/e/f/g/h"], ids=["shallow", "of eight segments"])
-def test_the_namespace_of_invalidations_lists_rows_that_are_no_memories(
+def test_the_namespace_of_invalidations_lists_rows_that_are_not_memories(
     clocked_store: holdfast.Holdfast, remember: Remember, namespace: str
 ) -> None:
     fallen, heir = remember("fallen"), remember("heir")

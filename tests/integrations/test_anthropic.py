@@ -31,7 +31,7 @@ def call_tool(tool: Any, command: str, **given: Any) -> str:
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING)
-def test_every_command_says_what_is_documented(hold: holdfast.Holdfast) -> None:
+def test_every_command_gives_the_documented_answer(hold: holdfast.Holdfast) -> None:
     tool = HoldfastMemoryTool(hold)
     text = "Buy milk\nCall Ann\nPay rent\n" + "x" * 1500
     assert call_tool(tool, "create", path=FILE, file_text=text) == f"File created successfully at: {FILE}"
@@ -112,7 +112,7 @@ def test_every_command_says_what_is_documented(hold: holdfast.Holdfast) -> None:
         "/memories/..",
     ],
 )
-def test_no_path_leads_out_of_the_folder(hold: holdfast.Holdfast, path: str) -> None:
+def test_no_path_leaves_the_folder(hold: holdfast.Holdfast, path: str) -> None:
     tool = HoldfastMemoryTool(hold)
     for command in (
         {"command": "view", "path": path},
@@ -125,7 +125,7 @@ def test_no_path_leads_out_of_the_folder(hold: holdfast.Holdfast, path: str) -> 
     assert hold.list().count == 0
 
 
-def test_what_others_keep_in_the_namespace_are_files_and_what_is_too_long_is_refused(hold: holdfast.Holdfast) -> None:
+def test_other_memories_of_the_namespace_are_files_and_too_long_ones_are_refused(hold: holdfast.Holdfast) -> None:
     hold.store(title="Deploy day", content="Tuesday.", namespace="memories")
     tool = HoldfastMemoryTool(hold)
     assert call_tool(tool, "view", path="/memories/Deploy day").endswith("     1\tTuesday.")
@@ -169,7 +169,7 @@ steps = st.one_of(
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=st.lists(steps, max_size=10))
-def test_files_are_what_the_tool_of_the_sdk_makes_of_them(hold: holdfast.Holdfast, asked: list[dict[str, Any]]) -> None:
+def test_files_behave_like_those_of_the_tool_of_the_sdk(hold: holdfast.Holdfast, asked: list[dict[str, Any]]) -> None:
     ours = HoldfastMemoryTool(hold, namespace=f"n{next(numbers)}")
     with TemporaryDirectory() as folder:
         theirs = BetaLocalFilesystemMemoryTool(folder)
@@ -185,7 +185,7 @@ def plain(text: str) -> str:
     return text.split(". Please")[0].replace("is not a file", "does not exist") if missing else text
 
 
-def test_a_model_uses_it_by_the_runner_of_the_sdk(hold: holdfast.Holdfast) -> None:
+def test_a_model_uses_the_tool_through_the_runner_of_the_sdk(hold: holdfast.Holdfast) -> None:
     calls: list[dict[str, Any]] = [
         {"command": "create", "path": FILE, "file_text": "The boiler is serviced in May."},
         {"command": "create", "path": FILE, "file_text": "again"},

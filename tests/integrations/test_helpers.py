@@ -21,7 +21,7 @@ def handles(*bodies: str) -> list[MemoryHandle]:
 
 @given(words, words)
 @settings(max_examples=50)
-def test_an_overlap_is_the_share_of_both_texts_words_and_the_same_either_way(one: str, other: str) -> None:
+def test_the_overlap_is_the_jaccard_index_and_symmetric(one: str, other: str) -> None:
     first, second = tokens(one), tokens(other)
     found = helpers.jaccard(first, second)
     assert found == helpers.jaccard(second, first)
@@ -34,7 +34,7 @@ def test_an_overlap_is_the_share_of_both_texts_words_and_the_same_either_way(one
 
 @given(words)
 @settings(max_examples=30)
-def test_a_text_overlaps_wholly_with_itself_unless_it_is_empty(text: str) -> None:
+def test_a_text_overlaps_fully_with_itself_unless_empty(text: str) -> None:
     assert helpers.jaccard(tokens(text), tokens(text)) == (1.0 if tokens(text) else 0.0)
 
 
@@ -48,21 +48,19 @@ def test_a_cosine_does_not_depend_on_length(vector: list[float], factor: float) 
 
 @given(numbers, numbers)
 @settings(max_examples=50)
-def test_a_cosine_is_the_same_either_way_and_lies_between_minus_one_and_one(
-    one: list[float], other: list[float]
-) -> None:
+def test_a_cosine_is_symmetric_and_between_minus_one_and_one(one: list[float], other: list[float]) -> None:
     found = helpers.cosine(one, other)
     assert found == helpers.cosine(other, one)
     assert found is None or -1.0 <= found <= 1.0
     assert found is None or len(one) == len(other)
 
 
-def test_tokens_are_trimmed_of_what_is_no_letter_or_digit_and_lowered() -> None:
+def test_tokens_are_lowercased_and_stripped_of_punctuation() -> None:
     assert tokens("(Hello), WORLD! -- 42% don't") == {"hello", "world", "42", "don't"}
     assert tokens("") == tokens(" -- ... ") == frozenset()
 
 
-def test_a_sentence_without_blanks_is_many_tokens_but_one_for_ai_memory() -> None:
+def test_a_sentence_without_spaces_is_many_tokens_but_one_for_ai_memory() -> None:
     assert helpers.jaccard(tokens("东京今天下雨"), tokens("东京明天下雨")) > 0
     assert tokens("东京今天下雨", compat=True) == {"东京今天下雨"}
 
@@ -71,7 +69,7 @@ def test_two_empty_texts_do_not_overlap() -> None:
     assert jaccard_overlap("", handles("")).payload["top_candidates"][0]["overlap"] == 0.0
 
 
-def test_the_ten_that_overlap_most_are_shown_and_all_are_counted() -> None:
+def test_the_ten_highest_overlaps_are_listed_and_all_are_counted() -> None:
     found = jaccard_overlap("a b c", handles(*["a b c"] * 12, "x"))
     assert found.kind == found.payload["helper"] == "jaccard_overlap"
     assert (found.payload["candidates_scored"], found.payload["candidates_above"]) == (13, 12)
@@ -84,7 +82,7 @@ def test_the_ten_that_overlap_most_are_shown_and_all_are_counted() -> None:
     assert set(literal.payload["top_candidates"][0]) == {"id", "overlap", "preview"}
 
 
-def test_candidates_come_in_the_order_of_their_overlap_and_equal_ones_as_they_were_given() -> None:
+def test_candidates_are_sorted_by_overlap_with_ties_in_input_order() -> None:
     found = jaccard_overlap("a b", handles("x", "a b", "a", "b"))
     assert [(row["id"], row["overlap"]) for row in found.payload["top_candidates"]] == [
         ("m1", 1.0),
@@ -94,20 +92,20 @@ def test_candidates_come_in_the_order_of_their_overlap_and_equal_ones_as_they_we
     ]
 
 
-def test_a_short_text_inside_a_long_one_is_seen_though_the_overlap_is_small() -> None:
+def test_a_short_text_inside_a_long_one_is_reported_despite_a_small_overlap() -> None:
     row = jaccard_overlap("deploy on tuesday", handles("we deploy on tuesday " + "and more words here x " * 3)).payload
     assert row["top_candidates"][0]["overlap"] < 0.4
     assert row["top_candidates"][0]["contained"] == 1.0
 
 
-def test_a_preview_says_that_it_was_cut() -> None:
+def test_a_truncated_preview_is_marked() -> None:
     (row,) = jaccard_overlap("x", handles("y" * 121)).payload["top_candidates"]
     assert row["preview"] == "y" * 119 + "…"
     assert jaccard_overlap("x", handles("y" * 121), compat=True).payload["top_candidates"][0]["preview"] == "y" * 120
     assert jaccard_overlap("x", handles("y" * 120)).payload["top_candidates"][0]["preview"] == "y" * 120
 
 
-def test_vectors_pass_from_a_fifth_on_and_those_that_cannot_be_compared_have_no_score() -> None:
+def test_similarity_above_one_fifth_passes_and_incomparable_vectors_have_no_score() -> None:
     near, far = MemoryHandle("near", "n", (1.0, 0.2)), MemoryHandle("far", "f", (-1.0, 0.0))
     longer, absent, zero = (
         MemoryHandle("longer", "l", (1.0, 0.0, 0.0)),
@@ -124,7 +122,7 @@ def test_vectors_pass_from_a_fifth_on_and_those_that_cannot_be_compared_have_no_
     assert set(literal) == {"helper", "threshold", "candidates_scored", "candidates_kept", "candidates"}
 
 
-def test_without_a_vector_of_its_own_a_text_is_near_to_nothing() -> None:
+def test_a_text_without_a_vector_matches_nothing() -> None:
     found = cosine_pre_filter(None, [MemoryHandle("m", "b", (1.0,))], threshold=0.0)
     assert (found.payload["candidates"][0]["score"], found.summary) == (None, "0/1 candidates kept at 0.00")
 
@@ -144,12 +142,12 @@ def test_without_a_vector_of_its_own_a_text_is_near_to_nothing() -> None:
         ("首先打开文件，然后保存。", "procedural", "declarative"),
     ],
 )
-def test_a_kind_is_told_by_whole_words(text: str, ours: str, literal: str) -> None:
+def test_a_kind_is_classified_by_whole_words(text: str, ours: str, literal: str) -> None:
     assert fts_classifier(text).payload["fact_kind"] == ours
     assert fts_classifier(text, compat=True).payload["fact_kind"] == literal
 
 
-def test_a_kind_comes_with_what_speaks_for_it_and_is_weak_where_that_is_little() -> None:
+def test_a_kind_has_its_evidence_and_is_weak_with_little_of_it() -> None:
     sure = fts_classifier("Yesterday it happened again.", namespace="ops").payload
     assert not sure["weak"]
     assert [one["text"] for one in sure["evidence"]] == ["Yesterday", "happened"]
@@ -159,5 +157,5 @@ def test_a_kind_comes_with_what_speaks_for_it_and_is_weak_where_that_is_little()
     assert set(fts_classifier("x", compat=True).payload) == {"helper", "fact_kind", "namespace", "tokens"}
 
 
-def test_what_speaks_for_two_kinds_alike_is_weak() -> None:
+def test_equal_evidence_for_two_kinds_is_weak() -> None:
     assert fts_classifier("How to tell what happened").payload["weak"]

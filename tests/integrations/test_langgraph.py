@@ -75,7 +75,7 @@ def plain(result: Any) -> Any:
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(st.lists(ops, min_size=1, max_size=4), max_size=6))
-def test_it_answers_as_the_store_of_langgraph_does(hold: holdfast.Holdfast, batches: list[list[Any]]) -> None:
+def test_the_store_answers_like_the_store_of_langgraph(hold: holdfast.Holdfast, batches: list[list[Any]]) -> None:
     theirs, ours = InMemoryStore(), HoldfastStore(hold, namespace=f"n{next(numbers)}")
     for batch in batches:
         for path in [path for path, held in theirs._data.items() if not held]:
@@ -85,13 +85,13 @@ def test_it_answers_as_the_store_of_langgraph_does(hold: holdfast.Holdfast, batc
 
 
 @given(st.lists(odd, max_size=4))
-def test_a_path_of_any_labels_is_read_back(path: list[str]) -> None:
+def test_a_path_of_any_labels_survives_encoding(path: list[str]) -> None:
     assert [from_segment(to_segment(label)) for label in path] == path
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.lists(odd, min_size=1, max_size=12).map(tuple), key=st.text(max_size=12))
-def test_any_labels_and_any_key_name_one_item(hold: holdfast.Holdfast, path: tuple[str, ...], key: str) -> None:
+def test_any_labels_and_any_key_identify_one_item(hold: holdfast.Holdfast, path: tuple[str, ...], key: str) -> None:
     store = HoldfastStore(hold, namespace=f"m{next(numbers)}")
     try:
         store.batch([PutOp(path, key, {"v": key})])
@@ -105,7 +105,7 @@ def test_any_labels_and_any_key_name_one_item(hold: holdfast.Holdfast, path: tup
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING)
-def test_a_question_is_answered_best_first_within_its_prefix(hold: holdfast.Holdfast) -> None:
+def test_a_query_is_answered_best_first_within_its_prefix(hold: holdfast.Holdfast) -> None:
     store = HoldfastStore(hold, fields=["text"])
     store.put(("users", "1"), "a", {"text": "Ann drinks black coffee", "note": "likes tea"})
     store.put(("users", "2"), "b", {"text": "The roof leaks", "n": 1})
@@ -125,7 +125,7 @@ def test_a_question_is_answered_best_first_within_its_prefix(hold: holdfast.Hold
     assert [change.op for change in hold.history(id=hold.recall("green tea").memories[0].id).changes] != []
 
 
-def test_what_cannot_be_kept_is_said(hold: holdfast.Holdfast) -> None:
+def test_an_unstorable_item_is_reported(hold: holdfast.Holdfast) -> None:
     store = HoldfastStore(hold)
     with pytest.raises(InvalidNamespaceError):
         store.batch([PutOp(("a.b",), "k", {"v": 1})])

@@ -52,14 +52,14 @@ async def call_all(session: Session, asked: list[tuple[Any, ...]]) -> list[Any]:
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=st.lists(steps, max_size=8))
-def test_it_answers_as_the_session_of_the_sdk_does(hold: holdfast.Holdfast, asked: list[tuple[Any, ...]]) -> None:
+def test_the_session_answers_like_the_session_of_the_sdk(hold: holdfast.Holdfast, asked: list[tuple[Any, ...]]) -> None:
     theirs = SQLiteSession("s")
     assert run(call_all(HoldfastSession(f"session {next(numbers)}", hold), asked)) == run(call_all(theirs, asked))
     theirs.close()
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING)
-def test_items_of_any_size_come_back_in_order_and_are_recalled(hold: holdfast.Holdfast) -> None:
+def test_items_of_any_size_are_returned_in_order_and_recalled(hold: holdfast.Holdfast) -> None:
     session = HoldfastSession("ann/7 · ü", hold)
     given: list[Any] = [
         {"role": "user", "content": "Where did we put the spare key?"},
@@ -77,7 +77,7 @@ def test_items_of_any_size_come_back_in_order_and_are_recalled(hold: holdfast.Ho
     assert hold.verify().intact
 
 
-def test_the_limit_of_the_settings_holds_unless_another_is_given(hold: holdfast.Holdfast) -> None:
+def test_the_limit_of_the_settings_applies_unless_another_is_given(hold: holdfast.Holdfast) -> None:
     session = HoldfastSession("s", hold, session_settings=SessionSettings(limit=1))
     run(session.add_items([{"role": "user", "content": word} for word in ("one", "two", "three")]))
     assert [len(run(session.get_items(limit))) for limit in (None, 2, 9)] == [1, 2, 3]
@@ -85,7 +85,7 @@ def test_the_limit_of_the_settings_holds_unless_another_is_given(hold: holdfast.
         HoldfastSession("", hold)
 
 
-def test_what_is_added_at_once_stays_together(hold: holdfast.Holdfast) -> None:
+def test_items_added_together_stay_together(hold: holdfast.Holdfast) -> None:
     barrier = Barrier(4)
 
     def add(name: int) -> None:
@@ -106,7 +106,7 @@ def test_what_is_added_at_once_stays_together(hold: holdfast.Holdfast) -> None:
         assert own == [f"{name} {number} {part}" for number in range(3) for part in range(3)]
 
 
-def test_what_the_store_refuses_leaves_nothing_behind(hold: holdfast.Holdfast) -> None:
+def test_a_refused_item_leaves_nothing_behind(hold: holdfast.Holdfast) -> None:
     hold.policy_set(namespace="openai-agents/s", secrets="refuse")
     secret = "AKIA" + "IOSFODNN7EXAMPLQ"
     session = HoldfastSession("s", hold)
@@ -115,7 +115,7 @@ def test_what_the_store_refuses_leaves_nothing_behind(hold: holdfast.Holdfast) -
     assert run(session.get_items()) == []
 
 
-def test_an_agent_goes_on_where_the_last_run_ended(db: str) -> None:
+def test_an_agent_continues_where_the_last_run_ended(db: str) -> None:
     set_tracing_disabled(True)
 
     async def ask(session: Session, question: str, url: str) -> str:

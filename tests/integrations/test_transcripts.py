@@ -22,7 +22,7 @@ def codex(role: str, text: str) -> str:
     return json.dumps({"type": "response_item", "timestamp": "2026-01-02T03:04:05Z", "payload": payload})
 
 
-def test_a_transcript_of_claude_code_is_read_in_order(tmp_path: Path) -> None:
+def test_a_claude_code_transcript_is_read_in_order(tmp_path: Path) -> None:
     path = tmp_path / "s-1.jsonl"
     used = [{"type": "text", "text": "I look."}, {"type": "tool_use", "id": "t", "name": "Bash", "input": {"c": "ls"}}]
     lines = (code("user", "u-1", "Where is the key?"), "{broken", code("assistant", "u-2", used))
@@ -38,7 +38,7 @@ def test_a_transcript_of_claude_code_is_read_in_order(tmp_path: Path) -> None:
     assert sorted(sorts) == ["message", "message", "tools"]
 
 
-def test_a_transcript_of_codex_is_read_and_nothing_else_is(tmp_path: Path) -> None:
+def test_only_a_codex_transcript_is_read_as_one(tmp_path: Path) -> None:
     path = tmp_path / "rollout.jsonl"
     path.write_text("\n".join([codex("user", "Build it."), codex("assistant", "Built.")]))
     found = read_transcript(path)
@@ -49,7 +49,7 @@ def test_a_transcript_of_codex_is_read_and_nothing_else_is(tmp_path: Path) -> No
         read_transcript(notes)
 
 
-def test_an_adapter_without_its_framework_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_adapter_without_its_framework_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("langgraph", "langgraph.store", "langgraph.store.base", "holdfast.integrations.langgraph"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, "langgraph", None)
@@ -58,7 +58,7 @@ def test_an_adapter_without_its_framework_says_what_to_install(monkeypatch: pyte
     assert set(adapters.__all__) == set(dir(adapters))
 
 
-def test_nobody_else_loads_a_framework() -> None:
+def test_no_other_module_loads_a_framework() -> None:
     loaded = "import sys, holdfast, holdfast.integrations as a; a.read_transcript; holdfast.open; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout.split()
     assert not {"agents", "anthropic", "langgraph"} & set(modules)

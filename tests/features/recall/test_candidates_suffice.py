@@ -99,7 +99,7 @@ def bears(one: RankedMemory) -> bool:
 )
 @pytest.mark.parametrize("by", ["words", "words and vectors"])
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_the_first_ten_are_those_of_an_order_of_all_memories(
+def test_the_top_ten_match_a_ranking_of_all_memories(
     filled_store: holdfast.Holdfast, question: str, by: str, which: Filter
 ) -> None:
     asked = near(len(question))

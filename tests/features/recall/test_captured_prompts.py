@@ -57,7 +57,7 @@ def find_ids(ctx: Any, query: str = ASK, **filters: Any) -> list[str]:
     return [hit.id for hit in ctx.recall(query, **filters).memories]
 
 
-def test_the_prompts_that_repeat_a_question_leave_their_places_to_what_answers_it(hold: Any, capture: Capture) -> None:
+def test_prompts_repeating_a_query_give_way_to_its_answers(hold: Any, capture: Capture) -> None:
     fact = hold.store(title="Deploy day", content=FACT).id
     other = hold.store(title="Freeze", content="The freeze ends in January.").id
     for prompt in REPEATS:
@@ -69,7 +69,7 @@ def test_the_prompts_that_repeat_a_question_leave_their_places_to_what_answers_i
 
 
 @pytest.mark.parametrize("prompt", REPEATS)
-def test_a_prompt_that_adds_nothing_is_left_out_however_it_is_written(hold: Any, capture: Capture, prompt: str) -> None:
+def test_a_prompt_that_adds_nothing_is_left_out_in_any_wording(hold: Any, capture: Capture, prompt: str) -> None:
     capture(prompt)
     assert find_ids(hold) == []
 
@@ -89,7 +89,7 @@ def test_a_prompt_that_adds_nothing_is_left_out_however_it_is_written(hold: Any,
         ("どの日にデプロイする?", "どの日にデプロイする"),
     ],
 )
-def test_orders_keywords_and_other_languages_are_compared_too(
+def test_imperative_keyword_and_foreign_prompts_are_compared_too(
     hold: Any, capture: Capture, prompt: str, query: str
 ) -> None:
     capture(prompt)
@@ -115,14 +115,14 @@ def test_orders_keywords_and_other_languages_are_compared_too(
         ("Wir liefern am Montag aus.", "Liefern wir am Montag aus?"),
     ],
 )
-def test_a_prompt_that_says_more_than_the_question_or_states_what_is_asked_is_a_hit(
+def test_a_prompt_with_more_than_the_query_or_with_a_statement_is_a_hit(
     hold: Any, capture: Capture, prompt: str, query: str
 ) -> None:
     id = capture(prompt)
     assert find_ids(hold, query) == [id]
 
 
-def test_an_answer_is_a_hit_though_it_repeats_the_question_or_none_of_its_words(hold: Any, capture: Capture) -> None:
+def test_an_answer_is_a_hit_whether_it_repeats_the_query_or_none_of_its_words(hold: Any, capture: Capture) -> None:
     capture(ASK)
     short = capture("Tuesdays only.", "assistant")
     capture(ASK, session="s-2")
@@ -130,9 +130,7 @@ def test_an_answer_is_a_hit_though_it_repeats_the_question_or_none_of_its_words(
     assert set(find_ids(hold)) == {short, long}
 
 
-def test_empty_answers_to_a_prompt_that_is_asked_again_and_again_come_after_what_answers_it(
-    hold: Any, capture: Capture
-) -> None:
+def test_empty_answers_to_a_repeated_prompt_rank_after_the_fact(hold: Any, capture: Capture) -> None:
     fact = hold.store(title="Deploy day", content="To production on Tuesdays.").id
     capture(ASK, session="s-2")
     capture("Hm.", "assistant", session="s-2")
@@ -147,7 +145,7 @@ def test_empty_answers_to_a_prompt_that_is_asked_again_and_again_come_after_what
         assert "after" not in other.why.parts
 
 
-def test_what_somebody_stored_or_a_person_said_is_never_taken_for_a_prompt(hold: Any) -> None:
+def test_stored_memories_and_messages_of_people_never_count_as_captured_prompts(hold: Any) -> None:
     about = {"kind": "conversation", "thread": "t"}
     ids = {
         hold.store(title="Question", content=ASK).id,
@@ -160,7 +158,7 @@ def test_what_somebody_stored_or_a_person_said_is_never_taken_for_a_prompt(hold:
     assert prompt not in ids
 
 
-def test_a_prompt_that_repeats_the_question_is_there_for_whoever_asks_for_it(hold: Any, capture: Capture) -> None:
+def test_a_prompt_repeating_the_query_is_found_when_requested_explicitly(hold: Any, capture: Capture) -> None:
     id = capture(ASK)
     assert find_ids(hold, kinds=["conversation"]) == [id]
     assert find_ids(hold, source_uri_prefix="uri:claude-code:s-1") == [id]
@@ -169,7 +167,7 @@ def test_a_prompt_that_repeats_the_question_is_there_for_whoever_asks_for_it(hol
     assert [one.id for one in hold.search("deploy friday").results] == [id]
 
 
-def test_why_not_says_that_a_prompt_only_repeats_the_question(
+def test_why_not_reports_a_prompt_that_only_repeats_the_query(
     hold: Any, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fact, prompt = hold.store(title="Deploy day", content=FACT).id, capture(ASK)
@@ -183,7 +181,7 @@ def test_why_not_says_that_a_prompt_only_repeats_the_question(
     assert [one.code for one in hold.why_not(prompt, ASK).reasons] == ["repeats_question"]
 
 
-def test_prompts_are_left_out_of_what_was_known_at_another_time(hold: Any, capture: Capture, clock: Any) -> None:
+def test_prompts_are_left_out_of_past_snapshots(hold: Any, capture: Capture, clock: Any) -> None:
     fact = hold.store(title="Deploy day", content=FACT, tier="long").id
     prompt = capture(ASK, tier="long")
     at = clock.move(hours=1)
@@ -193,7 +191,7 @@ def test_prompts_are_left_out_of_what_was_known_at_another_time(hold: Any, captu
     assert find_ids(hold, known_at=at) == [fact]
 
 
-def test_prompts_do_not_crowd_the_answer_out_of_what_is_looked_at(
+def test_prompts_do_not_crowd_the_answer_out_of_the_candidates(
     hold: Any, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each channel returns at most four."""
@@ -209,7 +207,7 @@ def test_prompts_do_not_crowd_the_answer_out_of_what_is_looked_at(
     assert find_ids(hold, embedding=vector) == [fact.id]
 
 
-def test_prompts_of_the_time_that_is_asked_about_do_not_stand_for_what_was_said_then(
+def test_prompts_of_the_queried_day_do_not_hide_other_memories_of_that_day(
     hold: Any, capture: Capture, clock: Any
 ) -> None:
     ask = "what happened on 31 January?"
@@ -220,7 +218,7 @@ def test_prompts_of_the_time_that_is_asked_about_do_not_stand_for_what_was_said_
     assert find_ids(hold, ask) == [happened]
 
 
-def test_prompts_that_ask_the_same_beyond_the_question_are_one_hit(hold: Any, capture: Capture, clock: Any) -> None:
+def test_prompts_asking_for_the_same_extra_are_one_hit(hold: Any, capture: Capture, clock: Any) -> None:
     for number in range(30):
         capture(f"{'Hey, ' * (number % 2)}may we deploy the shop to production on a Friday?", session=f"s-{number}")
         clock.move(seconds=1)
@@ -235,7 +233,7 @@ def test_prompts_that_ask_the_same_beyond_the_question_are_one_hit(hold: Any, ca
 # Every operation that agents call
 
 
-def test_no_context_gives_a_prompt_for_its_own_question(hold: Any, capture: Capture) -> None:
+def test_a_context_never_contains_the_prompt_it_answers(hold: Any, capture: Capture) -> None:
     fact = hold.store(title="Deploy day", content=FACT).id
     for prompt in REPEATS:
         capture(prompt)
@@ -301,17 +299,17 @@ def same_places(ctx: Any, sessions: int, *, answered: bool) -> int:
     return sum(before[query] == after[query] for query in asked)
 
 
-def test_an_answer_has_the_place_that_it_has_without_hooks(hold: Any) -> None:
+def test_captured_prompts_do_not_change_the_rank_of_an_answer(hold: Any) -> None:
     assert same_places(hold, 30, answered=False) == 30
 
 
-def test_an_answer_has_the_place_that_it_has_without_hooks_beside_vectors(vectors_made: None, db: str) -> None:
+def test_captured_prompts_do_not_change_the_rank_of_an_answer_with_embeddings(vectors_made: None, db: str) -> None:
     with holdfast.open(db, agent_id="ai:tester@here") as made:
         assert same_places(made, 3, answered=True) == 3
 
 
 @pytest.mark.full
-def test_an_answer_has_the_place_that_it_has_without_hooks_in_a_hundred_answered_sessions(hold: Any) -> None:
+def test_captured_prompts_of_a_hundred_answered_sessions_do_not_change_the_rank_of_an_answer(hold: Any) -> None:
     assert same_places(hold, 100, answered=True) >= 99
 
 
@@ -331,7 +329,7 @@ def web(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_prompt_is_told_what_answers_it_and_not_what_was_asked_before(hold: Any, web: Path) -> None:
+def test_a_prompt_receives_the_answer_and_not_earlier_prompts(hold: Any, web: Path) -> None:
     hold.store(title="Deploy day", content=FACT, namespace="team/web")
     for number, prompt in enumerate((*REPEATS, "we moved the staging deploy to Thursday")):
         host_hooks.capture_event(hold.ctx, tell("prompt", web, f"s-{number}", prompt=prompt), hold.call)
@@ -344,14 +342,14 @@ def test_a_prompt_is_told_what_answers_it_and_not_what_was_asked_before(hold: An
     assert not {*hits} & {*REPEATS}
 
 
-def test_what_a_session_said_earlier_is_found_in_it(hold: Any, web: Path) -> None:
+def test_earlier_messages_of_a_session_are_found_in_it(hold: Any, web: Path) -> None:
     for prompt in ("we moved the deploy to Thursday", "when is the deploy?"):
         host_hooks.capture_event(hold.ctx, tell("prompt", web, prompt=prompt), hold.call)
     (hit,) = hold.recall("when is the deploy?", namespace="team/web").memories
     assert hit.content == "we moved the deploy to Thursday"
 
 
-def test_many_prompts_that_hooks_never_give_leave_room_for_what_they_do(hold: Any, web: Path) -> None:
+def test_many_prompts_excluded_from_hooks_leave_room_for_facts(hold: Any, web: Path) -> None:
     for number in range(40):
         text = f"deploy to production on a Friday, after plan {number} of the shop was signed by friend {number}"
         host_hooks.capture_event(hold.ctx, tell("prompt", web, f"s-{number % 2}", prompt=text), hold.call)
@@ -359,7 +357,7 @@ def test_many_prompts_that_hooks_never_give_leave_room_for_what_they_do(hold: An
     assert FACT in host_hooks.build_prompt_context(hold.ctx, tell("prompt", web, prompt=ASK), 600)
 
 
-def test_a_long_conversation_leaves_room_for_what_others_know(hold: Any) -> None:
+def test_a_long_conversation_leaves_room_for_other_memories(hold: Any) -> None:
     for number in range(4):
         said = [f"we deploy plan {number} {turn} to production on a Friday" for turn in range(10)]
         hold.conversation_say(turns=[{"role": "user", "content": text} for text in said])

@@ -23,7 +23,7 @@ def codes(told: Any) -> list[str]:
     return [reason.code for reason in told.reasons]
 
 
-def test_what_is_returned_is_told_with_its_place_and_its_parts(hold: Any) -> None:
+def test_a_returned_memory_is_reported_with_its_rank_and_features(hold: Any) -> None:
     hold.store(title="Deploy day", content=SAYING)
     lunch = hold.store(title="Lunch", content="On Tuesdays we have soup.").id
     told = hold.why_not(lunch, "when do we deploy on Tuesdays?")
@@ -32,7 +32,7 @@ def test_what_is_returned_is_told_with_its_place_and_its_parts(hold: Any) -> Non
     assert told.why == hit.why
 
 
-def test_asking_why_counts_no_use(hold: Any) -> None:
+def test_why_not_does_not_count_as_access(hold: Any) -> None:
     id = hold.store(title="Deploy day", content=SAYING).id
     hold.why_not(id, "deploy")
     assert hold.ctx.local(AccessLog).drain() == {}
@@ -53,7 +53,7 @@ OUTSIDE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("code", "filters"), OUTSIDE.items(), ids=OUTSIDE.keys())
-def test_the_filter_that_keeps_a_memory_out_is_named(hold: Any, code: str, filters: dict[str, Any]) -> None:
+def test_the_filter_excluding_a_memory_is_named(hold: Any, code: str, filters: dict[str, Any]) -> None:
     id = hold.store(title="Deploy day", content=SAYING, namespace="team/b", scope="team", tags=["ops"]).id
     told = hold.why_not(id, "deploy", **filters)
     assert hold.recall("deploy", **filters).count == 0
@@ -61,7 +61,7 @@ def test_the_filter_that_keeps_a_memory_out_is_named(hold: Any, code: str, filte
     assert told.reasons[0].message.endswith(".")
 
 
-def test_every_filter_that_keeps_it_out_is_named_and_none_of_the_others(hold: Any) -> None:
+def test_every_excluding_filter_is_named_and_no_other(hold: Any) -> None:
     id = hold.store(title="Deploy day", content=SAYING, namespace="team", tags=["ops"]).id
     filters = {"namespace": "team", "tags": ["ops", "a", "b"], "tier": "mid", "since": "2026-01-01"}
     assert codes(hold.why_not(id, "deploy", **filters)) == ["tier", "tags", "tags"]
@@ -84,7 +84,7 @@ def test_a_standard_is_not_repeated_among_the_hits(hold: Any) -> None:
     assert codes(hold.why_not(id, "deploy")) == ["returned"]
 
 
-def test_what_is_behind_the_limit_is_told_its_place_and_both_scores(hold: Any) -> None:
+def test_a_memory_beyond_the_limit_is_reported_with_its_rank_and_both_scores(hold: Any) -> None:
     for number in range(4):
         hold.store(title=f"Plan {number}", content=f"We deploy with plan {number} on day {number}.", priority=9)
     last = hold.store(title="Other", content="They seldom deploy, which is said at some length here.", priority=1).id
@@ -95,7 +95,7 @@ def test_what_is_behind_the_limit_is_told_its_place_and_both_scores(hold: Any) -
     assert hold.recall("how do we deploy?", limit=5).memories[told.place - 1].id == last
 
 
-def test_what_says_the_same_as_a_hit_is_told_which(hold: Any) -> None:
+def test_a_duplicate_of_a_hit_names_that_hit(hold: Any) -> None:
     first = hold.store(title="first", content="We deploy on every Tuesday at nine sharp.", priority=9).id
     second = hold.store(title="second", content="We deploy on every Tuesday at nine sharp.", priority=1, force=True).id
     assert [hit.id for hit in hold.recall("deploy").memories] == [first]
@@ -104,14 +104,14 @@ def test_what_says_the_same_as_a_hit_is_told_which(hold: Any) -> None:
     assert first in told.reasons[0].message
 
 
-def test_what_the_budget_drops_is_told_so(hold: Any) -> None:
+def test_a_memory_dropped_by_the_budget_is_reported(hold: Any) -> None:
     hold.store(title="first", content="deploy deploy")
     long = hold.store(title="long", content="We deploy " + "and talk about it " * 100).id
     told = hold.why_not(long, "deploy", budget_tokens=400)
     assert (hold.recall("deploy", budget_tokens=400).count, codes(told), told.place) == (1, ["budget"], 2)
 
 
-def test_that_nothing_is_returned_for_no_tokens_is_told_of_a_hit_and_of_what_it_stands_for(hold: Any) -> None:
+def test_a_zero_budget_is_reported_for_a_hit_and_for_its_duplicate(hold: Any) -> None:
     ids = [
         hold.store(title=title, content="We deploy on every Tuesday at nine sharp.", priority=priority, force=True).id
         for title, priority in (("first", 9), ("second", 1))
@@ -121,21 +121,23 @@ def test_that_nothing_is_returned_for_no_tokens_is_told_of_a_hit_and_of_what_it_
     assert ids[0] in told[1].reasons[1].message
 
 
-def test_what_neither_words_nor_vectors_find_is_told_by_which_it_was_missed(hold: Any) -> None:
+def test_a_memory_found_by_neither_words_nor_vectors_is_reported_for_each(hold: Any) -> None:
     hold.store(title="Deploy day", content=SAYING)
     id = hold.store(title="Violets", content="In shady forests.", embedding={"model": "own", "vector": [0.1, 1]}).id
     told = hold.why_not(id, "when do we deploy?", embedding={"model": "own", "vector": [1, 0]})
     assert (told.returned, codes(told)) == (False, ["no_words", "far", "unrelated"])
 
 
-def test_a_vector_that_is_not_there_is_told_so(hold: Any) -> None:
+def test_a_missing_embedding_is_reported(hold: Any) -> None:
     hold.store(title="near", content="North.", embedding={"model": "own", "vector": [1, 0]})
     id = hold.store(title="none", content="Somewhere.").id
     told = hold.why_not(id, "xylophone", embedding={"model": "own", "vector": [1, 0]})
     assert codes(told)[:2] == ["no_words", "no_vector"]
 
 
-def test_what_others_fit_better_is_told_how_much_better(hold: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lower_ranked_memory_is_reported_with_the_score_difference(
+    hold: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each channel returns at most three."""
     monkeypatch.setattr(gather, "WIDE", lexical_hits.Breadth(3, 3, 3))
     ids = [
@@ -151,7 +153,7 @@ def test_what_others_fit_better_is_told_how_much_better(hold: Any, monkeypatch: 
     assert "0.928; 3 others are nearer, the last with 0.981" in told.reasons[1].message
 
 
-def test_a_memory_that_is_not_the_callers_to_see_does_not_exist(hold: Any, seen_by: Any) -> None:
+def test_an_invisible_memory_is_not_found(hold: Any, seen_by: Any) -> None:
     id = hold.store(title="Secret", content=SAYING, scope="private").id
     with pytest.raises(NotFound):
         seen_by("ai:other@there").why_not(id, "deploy")
@@ -159,7 +161,7 @@ def test_a_memory_that_is_not_the_callers_to_see_does_not_exist(hold: Any, seen_
         hold.why_not("no-such-memory", "deploy")
 
 
-def test_what_is_asked_of_another_time_is_told_of_that_time(hold: Any, clock: Any) -> None:
+def test_a_question_about_another_time_is_answered_for_that_time(hold: Any, clock: Any) -> None:
     id = hold.store(title="Place", content="The office is in Berlin.", tier="long").id
     hold.store(title="Other", content="The office is warm.", tier="long")
     at = clock.move(days=1)
@@ -172,7 +174,7 @@ def test_what_is_asked_of_another_time_is_told_of_that_time(hold: Any, clock: An
     assert (hit.id, hit.why) == (id, past.why)
 
 
-def test_what_was_not_known_or_not_true_then_is_told_so(hold: Any, clock: Any) -> None:
+def test_a_memory_unknown_or_not_valid_at_that_time_is_reported(hold: Any, clock: Any) -> None:
     before = clock.after(hours=-1)
     id = hold.store(
         title="Old", content="The office was a barn.", valid_from="1990-01-01", valid_until="2000-01-01", tier="long"
@@ -185,7 +187,9 @@ def test_what_was_not_known_or_not_true_then_is_told_so(hold: Any, clock: Any) -
 
 
 @pytest.mark.parametrize(("code", "filters"), OUTSIDE.items(), ids=OUTSIDE.keys())
-def test_the_filter_that_kept_it_out_then_is_named(hold: Any, clock: Any, code: str, filters: dict[str, Any]) -> None:
+def test_the_filter_excluding_a_memory_at_that_time_is_named(
+    hold: Any, clock: Any, code: str, filters: dict[str, Any]
+) -> None:
     id = hold.store(title="Deploy day", content=SAYING, namespace="team/b", scope="team", tags=["ops"]).id
     at = clock.move(hours=1)
     clock.move(hours=1)
@@ -195,7 +199,7 @@ def test_the_filter_that_kept_it_out_then_is_named(hold: Any, clock: Any, code: 
     assert (told.returned, codes(told), told.why) == (False, [code], UNSET)
 
 
-def test_the_state_of_a_memory_then_is_a_reason(hold: Any, clock: Any) -> None:
+def test_the_past_state_of_a_memory_is_a_reason(hold: Any, clock: Any) -> None:
     id = hold.store(title="a", content=SAYING, tier="long").id
     times = [clock.move(hours=1)]
     for change in (lambda: hold.archive(ids=[id]), lambda: hold.archive_restore(id), lambda: hold.delete(id)):
@@ -206,7 +210,7 @@ def test_the_state_of_a_memory_then_is_a_reason(hold: Any, clock: Any) -> None:
     assert told == [["returned"], ["archived"], ["returned"], ["deleted"]]
 
 
-def test_what_was_anothers_then_was_not_known_to_the_caller(hold: Any, clock: Any, seen_by: Any) -> None:
+def test_a_memory_invisible_at_that_time_counts_as_unknown(hold: Any, clock: Any, seen_by: Any) -> None:
     id = hold.store(title="Secret", content=SAYING, scope="private", tier="long").id
     at = clock.move(hours=1)
     clock.move(hours=1)
@@ -216,7 +220,7 @@ def test_what_was_anothers_then_was_not_known_to_the_caller(hold: Any, clock: An
     assert codes(other.why_not(id, "deploy", known_at=at)) == ["unknown_then"]
 
 
-def test_what_others_fitted_better_then_is_told_its_place(
+def test_a_memory_outranked_at_that_time_is_reported_with_its_rank(
     hold: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each channel returns at most three."""

@@ -61,13 +61,13 @@ def try_all(stable: StorePool, part: int, examples: int) -> None:
 @pytest.mark.full
 @pytest.mark.longest
 @pytest.mark.parametrize("part", range(4))
-def test_files_agree_whatever_hypothesis_does_to_them(files: StorePool, part: int) -> None:
+def test_files_converge_after_random_steps(files: StorePool, part: int) -> None:
     try_all(files, part, EXAMPLES)
 
 
 @pytest.mark.full
 @pytest.mark.longest
-def test_files_and_databases_agree_whatever_hypothesis_does_to_them(both_engines: StorePool) -> None:
+def test_files_and_databases_converge_after_random_steps(both_engines: StorePool) -> None:
     try_all(both_engines, 4, 80)
 
 

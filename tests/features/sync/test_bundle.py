@@ -35,7 +35,7 @@ def digest(store: holdfast.Holdfast) -> str:
         return telling.compute_digest(session)
 
 
-def test_a_bundle_brings_everything_and_the_second_time_nothing(
+def test_a_bundle_transfers_everything_and_a_second_import_nothing(
     full: holdfast.Holdfast, there: holdfast.Holdfast, bundle: Path
 ) -> None:
     first = there.sync_import_bundle(file=str(bundle), trust_sender=True)
@@ -49,12 +49,12 @@ def test_a_bundle_brings_everything_and_the_second_time_nothing(
     assert bundle.stat().st_mode & 0o077 == 0
 
 
-def test_a_dry_run_says_what_a_bundle_would_bring(there: holdfast.Holdfast, bundle: Path) -> None:
+def test_a_dry_run_reports_what_a_bundle_would_import(there: holdfast.Holdfast, bundle: Path) -> None:
     planned = there.sync_import_bundle(file=str(bundle), trust_sender=True, dry_run=True)
     assert (planned.imported, there.stats().total) == (2, 0)
 
 
-def test_bundles_that_follow_one_another_come_to_the_same_as_one(
+def test_consecutive_bundles_equal_a_single_one(
     full: holdfast.Holdfast, there: holdfast.Holdfast, bundle: Path, tmp_path: Path
 ) -> None:
     first = there.sync_import_bundle(file=str(bundle), trust_sender=True)
@@ -65,7 +65,7 @@ def test_bundles_that_follow_one_another_come_to_the_same_as_one(
     assert digest(there) == digest(full)
 
 
-def test_a_bundle_with_a_gap_is_refused_and_says_what_is_missing(
+def test_a_bundle_with_a_gap_is_refused_and_names_what_is_missing(
     full: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     full.sync_export_bundle(file=str(tmp_path / "late.bundle"), since=3)
@@ -74,7 +74,7 @@ def test_a_bundle_with_a_gap_is_refused_and_says_what_is_missing(
     assert there.stats().total == 0
 
 
-def test_what_came_another_way_is_no_gap(
+def test_changes_received_another_way_close_the_gap(
     full: holdfast.Holdfast, there: holdfast.Holdfast, make: Make, tmp_path: Path
 ) -> None:
     third = make()
@@ -86,14 +86,16 @@ def test_what_came_another_way_is_no_gap(
     assert there.get(id=next_one.id).content == "Said third."
 
 
-def test_what_was_folded_goes_whole(full: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_compacted_changes_are_bundled_as_whole_records(
+    full: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path
+) -> None:
     compact(full.ctx, 0)
     assert full.sync_export_bundle(file=str(tmp_path / "folded.bundle")).states == 1
     there.sync_import_bundle(file=str(tmp_path / "folded.bundle"), trust_sender=True)
     assert digest(there) == digest(full)
 
 
-def test_one_bundle_brings_nothing_of_another(
+def test_bundles_are_independent_of_each_other(
     full: holdfast.Holdfast, there: holdfast.Holdfast, make: Make, tmp_path: Path
 ) -> None:
     compact(full.ctx, 0)
@@ -105,7 +107,7 @@ def test_one_bundle_brings_nothing_of_another(
     assert other.sync_import_bundle(file=str(tmp_path / "empty.bundle"), trust_sender=True).imported == 0
 
 
-def test_a_bundle_for_a_peer_holds_only_what_that_hears_of(
+def test_a_bundle_for_a_peer_respects_its_namespaces(
     full: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     full.store(title="Ours", content="For the team.", namespace="team", tier="long")
@@ -121,14 +123,12 @@ def test_a_bundle_for_a_peer_holds_only_what_that_hears_of(
     assert there.sync_import_bundle(file=str(tmp_path / "late.bundle")).imported == 0
 
 
-def test_a_bundle_of_a_stranger_is_refused_unless_somebody_vouches_for_it(
-    there: holdfast.Holdfast, bundle: Path
-) -> None:
+def test_a_bundle_of_an_unknown_sender_is_refused_unless_trusted(there: holdfast.Holdfast, bundle: Path) -> None:
     with pytest.raises(Forbidden, match="not an enrolled peer"):
         there.sync_import_bundle(file=str(bundle))
 
 
-def test_a_bundle_under_the_name_of_a_known_store_is_refused(
+def test_a_bundle_claiming_the_name_of_a_known_store_is_refused(
     full: holdfast.Holdfast, there: holdfast.Holdfast, bundle: Path
 ) -> None:
     there.sync(remote=full.settings.db)
@@ -138,12 +138,12 @@ def test_a_bundle_under_the_name_of_a_known_store_is_refused(
         there.sync_import_bundle(file=str(bundle), trust_sender=True)
 
 
-def test_a_store_does_not_take_its_own_bundle(full: holdfast.Holdfast, bundle: Path) -> None:
+def test_a_store_does_not_import_its_own_bundle(full: holdfast.Holdfast, bundle: Path) -> None:
     with pytest.raises(Conflict, match="itself"):
         full.sync_import_bundle(file=str(bundle))
 
 
-def test_a_bundle_that_cannot_be_written_leaves_nothing_behind(full: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_a_bundle_that_cannot_be_written_leaves_no_file(full: holdfast.Holdfast, tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(HoldfastError):
         full.sync_export_bundle(file=str(tmp_path / "taken"))

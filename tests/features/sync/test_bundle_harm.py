@@ -71,9 +71,7 @@ SAYS = {
 
 
 @pytest.mark.parametrize("name", HARM)
-def test_a_bundle_that_is_not_whole_is_refused_and_nothing_is_changed(
-    name: str, there: holdfast.Holdfast, bundle: Path
-) -> None:
+def test_a_corrupt_bundle_is_refused_and_changes_nothing(name: str, there: holdfast.Holdfast, bundle: Path) -> None:
     bundle.write_bytes(HARM[name](bundle.read_bytes()))
     with pytest.raises(HoldfastError) as refused:
         there.sync_import_bundle(file=str(bundle), trust_sender=True)

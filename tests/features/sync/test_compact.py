@@ -67,7 +67,7 @@ def same(*stores: holdfast.Holdfast) -> bool:
     return len({digest(store) for store in stores}) == 1
 
 
-def test_folding_drops_what_was_replaced_and_changes_nothing_that_can_be_found(old: holdfast.Holdfast) -> None:
+def test_compaction_drops_replaced_entries_and_changes_no_search_result(old: holdfast.Holdfast) -> None:
     before, said = digest(old), old.list(limit=100).memories
     done = compact(old.ctx, 30)
     assert (done.dropped, done.records, done.held_back) == (4, 2, 0)
@@ -77,7 +77,7 @@ def test_folding_drops_what_was_replaced_and_changes_nothing_that_can_be_found(o
     assert old.verify().intact
 
 
-def test_a_dry_run_says_what_would_be_folded_and_folds_nothing(old: holdfast.Holdfast) -> None:
+def test_a_dry_run_reports_what_would_be_compacted_and_compacts_nothing(old: holdfast.Holdfast) -> None:
     planned = compact(old.ctx, 30, dry_run=True)
     assert planned.dropped == 4
     assert compact(old.ctx, 30).dropped == 4
@@ -88,7 +88,7 @@ def plan(store: holdfast.Holdfast) -> str:
     return next(memory.id for memory in store.list(limit=100).memories if memory.title == "Plan")
 
 
-def test_what_is_younger_than_the_retention_stays_whole(old: holdfast.Holdfast) -> None:
+def test_entries_within_the_retention_period_stay_complete(old: holdfast.Holdfast) -> None:
     assert compact(old.ctx, 90).dropped == 0
     old.update(id=plan(old), content="A young draft.")
     compact(old.ctx, 30)
@@ -105,7 +105,7 @@ def test_what_is_younger_than_the_retention_stays_whole(old: holdfast.Holdfast) 
     assert old.verify().intact
 
 
-def test_the_past_below_the_floor_is_said_to_be_folded(old: holdfast.Holdfast) -> None:
+def test_history_below_the_compaction_point_is_reported_as_compacted(old: holdfast.Holdfast) -> None:
     first, second, *_ = old.history(id=plan(old)).changes
     last = old.history(id=plan(old)).changes[-1]
     compact(old.ctx, 30)
@@ -124,7 +124,7 @@ def test_the_past_below_the_floor_is_said_to_be_folded(old: holdfast.Holdfast) -
     assert old.recall(context="draft", as_of=last.at).count == 1
 
 
-def test_who_was_never_there_gets_what_was_folded_whole(old: holdfast.Holdfast, make: Make) -> None:
+def test_a_new_peer_receives_compacted_records_whole(old: holdfast.Holdfast, make: Make) -> None:
     compact(old.ctx, 30)
     new, third = make(), make()
     mine = new.store(title="Mine", content="Nobody has seen this yet.")
@@ -144,7 +144,7 @@ def vectors(store: holdfast.Holdfast) -> dict[str, telling.VectorEntry]:
         return telling.read_vector(session)
 
 
-def test_who_was_away_while_it_was_folded_keeps_his_own_changes(
+def test_a_peer_absent_during_compaction_keeps_its_own_changes(
     old: holdfast.Holdfast, make: Make, clock: Clock
 ) -> None:
     away = make(now=clock)
@@ -164,7 +164,7 @@ def test_who_was_away_while_it_was_folded_keeps_his_own_changes(
     assert away.verify().intact
 
 
-def test_folding_again_after_a_bootstrap_loses_nothing(old: holdfast.Holdfast, make: Make, clock: Clock) -> None:
+def test_compacting_again_after_a_bootstrap_loses_nothing(old: holdfast.Holdfast, make: Make, clock: Clock) -> None:
     compact(old.ctx, 30)
     new = make(now=clock)
     new.sync(remote=old.settings.db)
@@ -195,14 +195,14 @@ def test_folding_again_after_a_bootstrap_loses_nothing(old: holdfast.Holdfast, m
         "delete from floor",
     ],
 )
-def test_an_edit_below_the_floor_is_found(old: holdfast.Holdfast, harm: str) -> None:
+def test_an_edit_below_the_compaction_point_is_detected(old: holdfast.Holdfast, harm: str) -> None:
     compact(old.ctx, 30)
     with old.ctx.store.transaction() as session:
         session.execute_sql(harm, [{}])
     assert not old.verify().intact
 
 
-def test_a_purge_takes_what_was_folded_too(old: holdfast.Holdfast, make: Make) -> None:
+def test_a_purge_erases_compacted_entries_too(old: holdfast.Holdfast, make: Make) -> None:
     compact(old.ctx, 30)
     id = plan(old)
     old.archive(ids=[id])
@@ -218,7 +218,7 @@ def test_a_purge_takes_what_was_folded_too(old: holdfast.Holdfast, make: Make) -
     assert new.verify().intact
 
 
-def test_what_a_purge_had_not_seen_of_what_was_folded_stays_and_is_verified(
+def test_compacted_entries_unknown_to_a_purge_stay_and_are_verified(
     old: holdfast.Holdfast, make: Make, clock: Clock
 ) -> None:
     away, id = make(now=clock), plan(old)
@@ -245,7 +245,7 @@ def record_cursor(store: holdfast.Holdfast, peer: holdfast.Holdfast, followed: i
     store.peer_hello(message=msgspec.to_builtins(said))
 
 
-def test_what_an_enrolled_peer_does_not_have_is_kept(old: holdfast.Holdfast, make: Make, clock: Clock) -> None:
+def test_entries_missing_on_an_enrolled_peer_are_retained(old: holdfast.Holdfast, make: Make, clock: Clock) -> None:
     peer = make(now=clock)
     old.peer_add(name="desk", token=peer.peer_token().token)
     done = old.compact(older_than=30)
@@ -263,25 +263,27 @@ import os, signal, sys
 import holdfast
 from holdfast.features.sync import compact_journal
 from holdfast.features.sync.compact import compact
-from holdfast.kernel.journal.journal import put_compaction_point
+from holdfast.kernel.journal.transaction import Transaction
 
 compact_journal.WINDOW_ENTRIES = 2
 left = [int(sys.argv[2])]
 
-def put_and_die(session, point, key, put=put_compaction_point):
-    put(session, point, key)
+def put_and_die(tx, point, put=Transaction.put_compaction_point):
+    put(tx, point)
     left[0] -= 1
     if not left[0]:
         os.kill(os.getpid(), signal.SIGKILL)
 
-put_compaction_point = put_and_die
+Transaction.put_compaction_point = put_and_die
 with holdfast.open(sys.argv[1]) as store:
     compact(store.ctx, 0)
 """
 
 
 @pytest.mark.parametrize("step", [1, 3])
-def test_one_that_is_killed_leaves_a_whole_journal_and_the_next_goes_on(old: holdfast.Holdfast, step: int) -> None:
+def test_a_killed_compaction_leaves_an_intact_journal_and_the_next_one_continues(
+    old: holdfast.Holdfast, step: int
+) -> None:
     before = digest(old)
     killed = subprocess.run([sys.executable, "-c", KILLED, old.settings.db, str(step)], timeout=TIMEOUT, check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -295,7 +297,7 @@ def test_one_that_is_killed_leaves_a_whole_journal_and_the_next_goes_on(old: hol
         assert floor.dropped == 4
 
 
-def test_what_lies_above_a_gap_is_not_folded_until_the_gap_is_filled(make: Make, clock: Clock) -> None:
+def test_entries_above_a_gap_are_not_compacted_until_the_gap_is_filled(make: Make, clock: Clock) -> None:
     author, reader, third = (make(now=clock) for _ in range(3))
     author.store(title="Hidden", content="Not for this reader.", namespace="own", tier="long")
     kept = author.store(title="Open", content="First.", namespace="team", tier="long")
@@ -315,7 +317,7 @@ def test_what_lies_above_a_gap_is_not_folded_until_the_gap_is_filled(make: Make,
     assert reader.verify().intact
 
 
-def test_a_floor_holds_after_a_restore_and_in_a_copy(old: holdfast.Holdfast, make: Make, tmp_path: Path) -> None:
+def test_a_compaction_point_survives_a_restore_and_a_copy(old: holdfast.Holdfast, make: Make, tmp_path: Path) -> None:
     compact(old.ctx, 30)
     snapshot = old.backup(to=str(tmp_path / "kept")).path
     old.store(title="Later", content="It is not in the snapshot.")

@@ -31,8 +31,6 @@ def run(seed: int, make: Callable[..., holdfast.Holdfast]) -> None:
 
 
 @pytest.mark.full
-def test_stores_that_are_compacted_while_they_exchange_say_the_same(
-    engine: str, make: Callable[..., holdfast.Holdfast]
-) -> None:
+def test_stores_compacted_during_sync_converge(engine: str, make: Callable[..., holdfast.Holdfast]) -> None:
     for seed in (0, 1, 203) if engine == "sqlite" else (100,):
         run(seed, make)

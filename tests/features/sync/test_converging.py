@@ -173,7 +173,7 @@ def seeds(engine: str) -> Iterator[int]:
 
 @pytest.mark.full
 @pytest.mark.parametrize("part", range(4))
-def test_stores_that_have_heard_of_each_other_say_the_same(
+def test_synced_stores_converge(
     engine: str, part: int, make: Callable[..., holdfast.Holdfast], page_size: Callable[[int], None]
 ) -> None:
     for seed in [seed for seed in seeds(engine) if seed % 4 == part]:

@@ -24,7 +24,7 @@ def both(here: holdfast.Holdfast, there: holdfast.Holdfast, ask: Any) -> Any:
     return mine
 
 
-def test_a_reflection_lies_above_what_rose_elsewhere(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_a_reflection_stays_above_a_source_raised_elsewhere(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     ground, seen = (here.store(title=title, content=f"{title} it is.") for title in ("Ground", "Seen"))
     deep = here.reflect(source_ids=[seen.id], title="Deep", content="So it is.")
     meet(here, there)
@@ -49,9 +49,7 @@ def port(here: holdfast.Holdfast, there: holdfast.Holdfast) -> str:
     return str(kept.id)
 
 
-def test_a_title_given_by_three_stores_is_one_memory_in_whatever_order_they_meet(
-    make: Callable[..., holdfast.Holdfast],
-) -> None:
+def test_a_title_given_by_three_stores_is_one_memory_in_any_sync_order(make: Callable[..., holdfast.Holdfast]) -> None:
     for order in list(permutations(range(3)))[::2]:
         stores = [make() for _ in range(3)]
         ids = [store.store(title="Port", content=f"It is {n}.").id for n, store in enumerate(stores)]
@@ -64,7 +62,7 @@ def test_a_title_given_by_three_stores_is_one_memory_in_whatever_order_they_meet
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_a_sync_counts_the_conflicts_that_it_leaves(
+def test_a_sync_counts_the_remaining_conflicts(
     here: holdfast.Holdfast, there: holdfast.Holdfast, *, dry_run: bool
 ) -> None:
     here.store(title="Port", content="It is 8080.")
@@ -74,7 +72,7 @@ def test_a_sync_counts_the_conflicts_that_it_leaves(
     assert here.conflicts().total == (0 if dry_run else 1)
 
 
-def test_a_conflict_that_was_settled_is_none_for_a_third_store(make: Callable[..., holdfast.Holdfast]) -> None:
+def test_a_resolved_conflict_is_not_a_conflict_for_a_third_store(make: Callable[..., holdfast.Holdfast]) -> None:
     here, there, third = make(), make(), make()
     here.store(title="Port", content="It is 8080.")
     there.store(title="Port", content="It is 9090.")
@@ -85,7 +83,7 @@ def test_a_conflict_that_was_settled_is_none_for_a_third_store(make: Callable[..
     assert (done.pulled.conflicts, third.conflicts().total) == (0, 0)
 
 
-def test_who_deletes_what_it_made_does_not_delete_what_another_made_under_that_title(
+def test_deleting_ones_own_memory_keeps_another_stores_memory_of_that_title(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     mine = here.store(title="Port", content="It is 8080.")
@@ -94,7 +92,7 @@ def test_who_deletes_what_it_made_does_not_delete_what_another_made_under_that_t
     assert both(here, there, titles) == {"Port": "It is 9090."}
 
 
-def test_what_is_deleted_as_one_leaves_what_its_deleter_had_not_heard_of(
+def test_deleting_a_title_group_keeps_members_unknown_to_the_deleter(
     here: holdfast.Holdfast, there: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast]
 ) -> None:
     third = make()
@@ -106,7 +104,7 @@ def test_what_is_deleted_as_one_leaves_what_its_deleter_had_not_heard_of(
     assert both(here, there, titles) == {"Port": "It is 2."}
 
 
-def test_a_new_title_that_another_store_gave_too_is_shared(
+def test_a_new_title_also_given_by_another_store_is_shared(
     here: holdfast.Holdfast, there: holdfast.Holdfast, port: str
 ) -> None:
     here.update(id=port, title="Gate")
@@ -115,7 +113,7 @@ def test_a_new_title_that_another_store_gave_too_is_shared(
     assert both(here, there, lambda store: store.stats().total) == 1
 
 
-def test_of_two_new_titles_the_newer_shows_and_the_other_is_a_conflict(
+def test_the_newer_of_two_concurrent_titles_shows_and_the_other_is_a_conflict(
     here: holdfast.Holdfast, there: holdfast.Holdfast, port: str
 ) -> None:
     here.update(id=port, title="Gate")
@@ -124,16 +122,14 @@ def test_of_two_new_titles_the_newer_shows_and_the_other_is_a_conflict(
     assert both(here, there, conflicts) == [("title", "Door", "Gate")]
 
 
-def test_what_is_renamed_here_and_moved_there_is_renamed_and_moved(
-    here: holdfast.Holdfast, there: holdfast.Holdfast, port: str
-) -> None:
+def test_a_concurrent_rename_and_move_both_apply(here: holdfast.Holdfast, there: holdfast.Holdfast, port: str) -> None:
     here.update(id=port, title="Gate")
     there.update(id=port, namespace="ops")
     found = both(here, there, lambda store: [(m.namespace, m.title) for m in store.list().memories])
     assert found == [("ops", "Gate")]
 
 
-def test_what_is_made_in_a_namespace_while_another_store_empties_it_stays_there(
+def test_a_memory_created_in_a_namespace_being_emptied_elsewhere_stays(
     here: holdfast.Holdfast, there: holdfast.Holdfast, port: str
 ) -> None:
     here.update(id=port, namespace="ops")
@@ -144,7 +140,7 @@ def test_what_is_made_in_a_namespace_while_another_store_empties_it_stays_there(
 
 @pytest.mark.parametrize("gone", ["deleted", "archived"])
 @pytest.mark.parametrize("newer", [True, False], ids=["newer", "older"])
-def test_new_words_outlive_an_older_deletion_and_no_newer_one(
+def test_a_newer_text_survives_an_older_deletion_only(
     here: holdfast.Holdfast, there: holdfast.Holdfast, port: str, gone: str, newer: bool
 ) -> None:
     def put_away() -> None:
@@ -163,7 +159,7 @@ def test_new_words_outlive_an_older_deletion_and_no_newer_one(
     assert both(here, there, titles) == ({} if newer else {"Port": "It is 9090."})
 
 
-def test_a_tag_does_not_bring_back_what_was_deleted_and_comes_back_with_it(
+def test_a_tag_does_not_revive_a_deleted_memory_and_returns_with_it(
     here: holdfast.Holdfast, there: holdfast.Holdfast, port: str
 ) -> None:
     here.archive(ids=[port])
@@ -173,7 +169,7 @@ def test_a_tag_does_not_bring_back_what_was_deleted_and_comes_back_with_it(
     assert both(here, there, lambda store: sorted(store.get(id=port).tags)) == ["net", "web"]
 
 
-def test_a_tag_that_one_store_removes_and_the_other_gives_anew_is_there(
+def test_a_tag_removed_on_one_store_and_readded_on_another_is_present(
     here: holdfast.Holdfast, there: holdfast.Holdfast, port: str
 ) -> None:
     here.update(id=port, tags=[])
@@ -182,7 +178,7 @@ def test_a_tag_that_one_store_removes_and_the_other_gives_anew_is_there(
     assert both(here, there, lambda store: list(store.get(id=port).tags)) == ["net"]
 
 
-def test_what_was_deleted_and_stored_again_on_both_sides_is_one_memory_with_a_new_id(
+def test_a_memory_deleted_and_stored_again_on_both_sides_is_one_with_a_new_id(
     here: holdfast.Holdfast, there: holdfast.Holdfast, port: str
 ) -> None:
     made = []
@@ -192,7 +188,9 @@ def test_what_was_deleted_and_stored_again_on_both_sides_is_one_memory_with_a_ne
     assert both(here, there, lambda store: [m.id for m in store.list().memories]) == [min(made)]
 
 
-def test_two_titles_that_are_swapped_stay_two(here: holdfast.Holdfast, there: holdfast.Holdfast, port: str) -> None:
+def test_two_memories_with_swapped_titles_stay_separate(
+    here: holdfast.Holdfast, there: holdfast.Holdfast, port: str
+) -> None:
     host = here.store(title="Host", content="It is called alpha.").id
     meet(here, there)
     for id, title in ((port, "Free"), (host, "Port"), (port, "Host")):
@@ -200,7 +198,7 @@ def test_two_titles_that_are_swapped_stay_two(here: holdfast.Holdfast, there: ho
     assert both(here, there, titles) == {"Host": "It is 8080.", "Port": "It is called alpha."}
 
 
-def test_keys_of_metadata_merge_one_by_one(here: holdfast.Holdfast, there: holdfast.Holdfast, port: str) -> None:
+def test_metadata_keys_merge_one_by_one(here: holdfast.Holdfast, there: holdfast.Holdfast, port: str) -> None:
     here.update(id=port, metadata={"owner": "ann", "team": "blue"})
     there.update(id=port, metadata={"owner": "bob", "site": "east"})
     found = both(here, there, lambda store: store.get(id=port).metadata)
@@ -208,7 +206,7 @@ def test_keys_of_metadata_merge_one_by_one(here: holdfast.Holdfast, there: holdf
     assert both(here, there, conflicts) == [("metadata:owner", "bob", "ann")]
 
 
-def test_of_what_nobody_settles_the_newest_is_kept(
+def test_only_the_newest_unresolved_conflicts_are_retained(
     here: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast]
 ) -> None:
     kept = here.store(title="Port", content="It is free.", tier="long").id
@@ -226,7 +224,7 @@ def test_of_what_nobody_settles_the_newest_is_kept(
     assert lost == {f"It is {number}." for number in range(2, MAX_CONFLICTS_PER_FIELD + 2)}
 
 
-def test_a_fact_that_fell_here_makes_stale_what_was_drawn_from_it_there(
+def test_a_source_invalidated_here_makes_its_dependent_there_stale(
     here: holdfast.Holdfast, there: holdfast.Holdfast, port: str
 ) -> None:
     drawn = there.reflect(source_ids=[port], title="Rule", content="Open that port.", tier="long").id

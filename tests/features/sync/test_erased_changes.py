@@ -68,7 +68,7 @@ def purge(store: holdfast.Holdfast, id: str) -> None:
         ({"at": -1}, "invalid"),
     ],
 )
-def test_an_erased_change_that_no_purge_stands_for_is_not_taken(
+def test_an_erased_change_without_a_matching_purge_is_refused(
     here: holdfast.Holdfast, there: holdfast.Holdfast, altered: Json, reason: str
 ) -> None:
     there.store(title="Plan", content="It is secret.")
@@ -77,9 +77,7 @@ def test_an_erased_change_that_no_purge_stands_for_is_not_taken(
     assert forging.send_all(here, there).outcomes == ["new"]
 
 
-def test_an_erased_change_of_a_record_that_lives_or_says_something_since_waits(
-    here: holdfast.Holdfast, there: holdfast.Holdfast
-) -> None:
+def test_an_erased_change_of_a_live_record_waits(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     kept = there.store(title="Plan", content="It is secret.")
     forging.send_all(here, there)
     there.update(id=kept.id, content="It is known.")
@@ -102,7 +100,7 @@ def test_a_peer_erases_nothing_outside_its_namespaces(
 
 
 @pytest.mark.parametrize("page", [1, 500])
-def test_what_a_purge_erased_comes_in_whatever_pages_and_leaves_no_gap(
+def test_purged_changes_arrive_in_any_page_size_and_leave_no_gap(
     here: holdfast.Holdfast, there: holdfast.Holdfast, make: Make, clock: list[int], page: int
 ) -> None:
     kept = there.store(title="Plan", content="It is secret.")
@@ -128,7 +126,7 @@ def test_what_a_purge_erased_comes_in_whatever_pages_and_leaves_no_gap(
     assert not third.verify().intact, "an entry without words hides what follows from the one before"
 
 
-def test_words_that_wait_in_quarantine_are_erased_with_a_purge_and_their_number_is_taken(
+def test_a_purge_erases_quarantined_text_and_takes_its_sequence_number(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     kept = there.store(title="Plan", content="It is plain.")
@@ -146,7 +144,7 @@ def test_words_that_wait_in_quarantine_are_erased_with_a_purge_and_their_number_
 
 
 @pytest.mark.parametrize("words", [True, False], ids=["with its words", "without them"])
-def test_a_purge_of_a_record_travels_though_a_peer_stamped_it_far_in_the_future(
+def test_a_purge_replicates_despite_a_far_future_timestamp_of_a_peer(
     here: holdfast.Holdfast, there: holdfast.Holdfast, make: Make, clock: list[int], words: bool
 ) -> None:
     kept = here.store(title="Plan", content="It is secret.")
@@ -168,7 +166,7 @@ def test_a_purge_of_a_record_travels_though_a_peer_stamped_it_far_in_the_future(
     assert [store.verify().findings for store in (here, third)] == [[], []]
 
 
-def test_a_purge_tells_no_time_that_others_would_not_believe(
+def test_a_purge_never_uses_a_timestamp_that_peers_would_refuse(
     here: holdfast.Holdfast, make: Make, clock: list[int]
 ) -> None:
     """The journal already contains such a timestamp, from before clocks were checked."""
@@ -191,7 +189,7 @@ def test_a_purge_tells_no_time_that_others_would_not_believe(
     assert third.verify().intact
 
 
-def test_a_purge_of_something_else_than_it_says_is_invalid(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_a_purge_of_another_record_than_stated_is_invalid(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     mine = here.store(title="Mine", content="It is mine.")
     kept = there.store(title="Plan", content="It is secret.")
     there.link(source_id=kept.id, target_id=there.store(title="Other", content="Other.").id, relation="related_to")
@@ -217,7 +215,7 @@ def test_a_purge_of_something_else_than_it_says_is_invalid(here: holdfast.Holdfa
     assert (here.get(id=mine.id).content, here.verify().findings) == ("It is mine.", [])
 
 
-def test_a_purged_record_that_came_whole_stands_for_what_it_erased(
+def test_a_purged_record_received_whole_covers_its_erased_changes(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     kept = there.store(title="Plan", content="It is secret.")

@@ -73,7 +73,7 @@ def must_agree(*stores: holdfast.Holdfast) -> None:
 
 
 @pytest.mark.parametrize("orders", [0, 1], ids=["the first orders it", "the second orders it"])
-def test_a_store_that_hears_of_it_forgets_all_that_only_it_knew(make: Any, time: Time, orders: int) -> None:
+def test_a_store_receiving_an_erasure_erases_its_own_data_of_the_person(make: Any, time: Time, orders: int) -> None:
     stores = [make(now=time.clock()), make(now=time.clock())]
     first, other = stores[orders], stores[1 - orders]
     first.fact_set(key="pet", value="a dog of tlaloc", principal=WHO)
@@ -94,7 +94,7 @@ def test_a_store_that_hears_of_it_forgets_all_that_only_it_knew(make: Any, time:
     must_agree(first, other)
 
 
-def test_names_that_only_the_other_store_knows_are_forgotten_with_the_person(make: Any, time: Time) -> None:
+def test_aliases_known_only_to_the_other_store_are_erased_with_the_person(make: Any, time: Time) -> None:
     first, other, third = (make(now=time.clock()) for _ in range(3))
     for store, who in ((first, WHO), (other, ALIAS), (third, ALIAS)):
         tell_of(store, who, "tlaloc")
@@ -108,7 +108,7 @@ def test_names_that_only_the_other_store_knows_are_forgotten_with_the_person(mak
     must_agree(first, other, third)
 
 
-def test_turns_are_forgotten_where_nobody_keeps_whose_conversation_it_was(make: Any, time: Time) -> None:
+def test_turns_are_erased_where_their_conversation_record_is_missing(make: Any, time: Time) -> None:
     other, first, talks = (make(now=time.clock()) for _ in range(3))
     say = {"principal": WHO, "channel": "cli", "namespace": "support"}
     talks.conversation_say(turns=[{"role": "user", "content": "I am from tlaloc."}], **say)
@@ -120,7 +120,7 @@ def test_turns_are_forgotten_where_nobody_keeps_whose_conversation_it_was(make: 
     assert other.principal_forgotten(name=WHO).counts["memories"] == 1
 
 
-def test_what_somebody_away_changed_is_erased_as_it_comes_out_of_the_history_too(make: Any, time: Time) -> None:
+def test_changes_of_an_erased_person_are_erased_on_arrival_and_from_history(make: Any, time: Time) -> None:
     orders, away, third = (make(now=time.clock()) for _ in range(3))
     orders.fact_set(key="city", value="lives in a city", principal=WHO)
     orders.fact_set(key="pet", value="a dog", principal=WHO)
@@ -137,7 +137,7 @@ def test_what_somebody_away_changed_is_erased_as_it_comes_out_of_the_history_too
     assert left_of(third, ("tlaloc",)) == set()
 
 
-def test_what_is_erased_as_it_comes_is_counted_as_deleted(make: Any, time: Time) -> None:
+def test_records_erased_on_arrival_count_as_deleted(make: Any, time: Time) -> None:
     here, away = make(now=time.clock()), make(now=time.clock())
     here.fact_set(key="city", value="Rome", principal=WHO)
     away.fact_set(key="food", value="figs", principal=WHO)
@@ -153,7 +153,7 @@ def get_counts(hold: holdfast.Holdfast, who: str = WHO) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("direction", ["merge", "push"])
-def test_each_tombstone_says_how_much_its_own_store_held(make: Any, time: Time, direction: Any) -> None:
+def test_each_tombstone_counts_the_records_of_its_own_store(make: Any, time: Time, direction: Any) -> None:
     """Erased on arrival by the store that ordered it, or by the other store itself."""
     here, there, third = (make(now=time.clock()) for _ in range(3))
     here.fact_set(key="city", value="Rome", principal=WHO)
@@ -171,7 +171,7 @@ def test_each_tombstone_says_how_much_its_own_store_held(make: Any, time: Time, 
     must_agree(here, there, third)
 
 
-def test_who_comes_back_and_is_forgotten_again_is_counted_anew(make: Any, time: Time) -> None:
+def test_a_person_erased_again_is_counted_again(make: Any, time: Time) -> None:
     here, there = make(now=time.clock()), make(now=time.clock())
     for store in (here, there):
         tell_of(store, WHO, "tlaloc")
@@ -186,7 +186,7 @@ def test_who_comes_back_and_is_forgotten_again_is_counted_anew(make: Any, time: 
     assert there.principal_forgotten(name=WHO).at > first.at
 
 
-def test_people_who_are_forgotten_at_once_are_counted_each_for_themselves(make: Any, time: Time) -> None:
+def test_people_erased_at_once_are_counted_separately(make: Any, time: Time) -> None:
     here, there = make(now=time.clock()), make(now=time.clock())
     for who, keys in ((WHO, "ab"), ("bob", "cde")):
         here.fact_set(key="z", value="known", principal=who)
@@ -203,7 +203,7 @@ SKEWS = {"in time": 0, "behind": -30, "ahead": 30}
 
 @pytest.mark.parametrize("engine", ["sqlite"])
 @pytest.mark.parametrize(("way", "skew"), list(zip(WAYS, [*SKEWS, *SKEWS], strict=True)), ids=range(len(WAYS)))
-def test_however_stores_meet_nothing_older_comes_back(
+def test_no_older_data_returns_in_any_sync_order(
     make: Any, time: Time, way: tuple[tuple[int, int], ...], skew: str
 ) -> None:
     """One store orders the erasure, one was offline and keeps writing, and one with a different clock receives both."""
@@ -228,7 +228,7 @@ def test_however_stores_meet_nothing_older_comes_back(
 
 
 @pytest.mark.parametrize("skew", SKEWS)
-def test_what_is_told_anew_by_who_has_heard_of_it_stays(make: Any, time: Time, skew: str) -> None:
+def test_data_set_again_after_the_erasure_arrived_stays(make: Any, time: Time, skew: str) -> None:
     orders, heard, late = make(now=time.clock()), make(now=time.clock(SKEWS[skew])), make(now=time.clock())
     for store in (orders, late):
         tell_of(store, WHO, "tlaloc")
@@ -256,7 +256,7 @@ def test_what_is_told_anew_by_who_has_heard_of_it_stays(make: Any, time: Time, s
     must_agree(orders, heard, late)
 
 
-def test_what_was_written_after_the_order_stays_where_nobody_had_heard_of_it(make: Any, time: Time) -> None:
+def test_data_written_after_the_erasure_stays_on_stores_unaware_of_it(make: Any, time: Time) -> None:
     orders, other = make(now=time.clock()), make(now=time.clock())
     for store in (orders, other):
         store.task_add(title="Before", due_at="2020-01-01", principal=WHO)
@@ -268,7 +268,7 @@ def test_what_was_written_after_the_order_stays_where_nobody_had_heard_of_it(mak
     assert [store.fact_get(key="city", principal=WHO).value for store in (orders, other)] == ["since"] * 2
 
 
-def test_two_that_order_it_at_once_agree_and_each_shows_what_it_had(make: Any, time: Time) -> None:
+def test_two_concurrent_erasures_agree_and_each_shows_its_own_counts(make: Any, time: Time) -> None:
     first, other, third = (make(now=time.clock()) for _ in range(3))
     for store in (first, other, third):
         tell_of(store, WHO, "tlaloc")
@@ -280,7 +280,7 @@ def test_two_that_order_it_at_once_agree_and_each_shows_what_it_had(make: Any, t
     must_agree(first, other, third)
 
 
-def test_a_store_that_was_filled_from_a_file_keeps_out_what_is_older_too(make: Any, time: Time) -> None:
+def test_a_store_filled_from_a_file_refuses_older_data_too(make: Any, time: Time) -> None:
     filled, orders, away = (make(now=time.clock()) for _ in range(3))
     for store in (orders, away):
         tell_of(store, WHO, "tlaloc")
@@ -292,7 +292,7 @@ def test_a_store_that_was_filled_from_a_file_keeps_out_what_is_older_too(make: A
     assert filled.principal_forgotten(name=WHO).at == orders.principal_forgotten(name=WHO).at
 
 
-def test_a_peer_that_is_not_admin_orders_nothing_until_it_is(make: Any, time: Time) -> None:
+def test_an_erasure_by_a_peer_without_admin_rights_waits_for_them(make: Any, time: Time) -> None:
     here, there = make(now=time.clock()), make(now=time.clock())
     there.fact_set(key="city", value="lives in tlaloc", principal=WHO)
     here.task_add(title="Call tlaloc", due_at="2020-01-01", principal=WHO)
@@ -313,7 +313,7 @@ def test_a_peer_that_is_not_admin_orders_nothing_until_it_is(make: Any, time: Ti
     assert here.principal_forgotten(name=WHO).counts["tasks"] == 1
 
 
-def test_a_bundle_orders_it_too_and_a_dry_run_erases_nothing(make: Any, time: Time, tmp_path: Path) -> None:
+def test_a_bundle_carries_an_erasure_and_a_dry_run_erases_nothing(make: Any, time: Time, tmp_path: Path) -> None:
     here, there = make(now=time.clock()), make(now=time.clock())
     tell_of(here, WHO, "tlaloc")
     there.fact_set(key="city", value="lives in tlaloc", principal=WHO)
@@ -328,7 +328,7 @@ def test_a_bundle_orders_it_too_and_a_dry_run_erases_nothing(make: Any, time: Ti
     assert left_of(here) == set()
 
 
-def test_who_was_told_of_it_whole_forgets_them_too(make: Any, time: Time) -> None:
+def test_a_store_receiving_whole_records_applies_the_erasure(make: Any, time: Time) -> None:
     """Compacted records are sent as snapshots, in no order of time."""
     orders, late = make(now=time.clock()), make(now=time.clock())
     tell_of(late, WHO, "tlaloc")

@@ -78,7 +78,7 @@ def two(restorable: RestorableStore, there: holdfast.Holdfast) -> str:
     return shared.id
 
 
-def test_a_copy_brought_back_gets_what_it_told_before(
+def test_a_restored_copy_receives_the_changes_it_sent_before(
     restorable: RestorableStore, two: str, there: holdfast.Holdfast
 ) -> None:
     with restorable as store:
@@ -92,7 +92,7 @@ def test_a_copy_brought_back_gets_what_it_told_before(
         assert there.verify().intact
 
 
-def test_what_a_copy_said_since_it_was_brought_back_is_given_again(
+def test_changes_made_on_a_restored_copy_are_reissued(
     restorable: RestorableStore, two: str, there: holdfast.Holdfast, make: Make
 ) -> None:
     with restorable as store:
@@ -116,7 +116,7 @@ def test_what_a_copy_said_since_it_was_brought_back_is_given_again(
         assert store.history(id=two).changes[-1].memory["tags"] == ("back",)
 
 
-def test_a_copy_is_mended_by_a_store_that_folded_what_it_heard(
+def test_a_restored_copy_is_repaired_by_a_peer_that_compacted(
     restorable: RestorableStore, two: str, there: holdfast.Holdfast
 ) -> None:
     there.update(id=two, priority=9)
@@ -138,9 +138,7 @@ def everything_said(store: holdfast.Holdfast) -> set[str]:
     return contents(store) | {str(side.value) for side in sides}
 
 
-def test_the_store_that_notices_first_may_be_the_other_one(
-    restorable: RestorableStore, two: str, there: holdfast.Holdfast
-) -> None:
+def test_either_store_can_detect_the_fork(restorable: RestorableStore, two: str, there: holdfast.Holdfast) -> None:
     with restorable as store:
         store.update(id=two, content="Said after it was brought back.")
     done = there.sync(remote=str(restorable.path))
@@ -150,7 +148,7 @@ def test_the_store_that_notices_first_may_be_the_other_one(
         assert store.verify().intact
 
 
-def test_who_only_pulls_from_a_copy_that_said_something_else_hears_all_of_it(
+def test_pulling_from_a_forked_copy_receives_all_its_changes(
     restorable: RestorableStore, two: str, there: holdfast.Holdfast
 ) -> None:
     with restorable as store:
@@ -160,14 +158,14 @@ def test_who_only_pulls_from_a_copy_that_said_something_else_hears_all_of_it(
     assert "New after it was brought back." in contents(there)
 
 
-def test_a_dry_run_mends_nothing(restorable: RestorableStore, two: str, there: holdfast.Holdfast) -> None:
+def test_a_dry_run_repairs_nothing(restorable: RestorableStore, two: str, there: holdfast.Holdfast) -> None:
     with restorable as store:
         before = origin(store)
         store.sync(remote=there.settings.db, dry_run=True)
         assert origin(store) == before
 
 
-def test_a_copied_file_and_its_source_go_on_side_by_side(
+def test_a_copied_file_and_its_source_continue_side_by_side(
     restorable: RestorableStore, there: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     with restorable as store:
@@ -194,7 +192,7 @@ def without_its_key(kept: RestorableStore, tmp_path: Path) -> str:
     return str(tmp_path / "alone.db")
 
 
-def test_a_copy_without_its_key_tells_what_it_has(
+def test_a_copy_without_its_key_sends_its_data(
     restorable: RestorableStore, there: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     alone = without_its_key(restorable, tmp_path)
@@ -222,7 +220,7 @@ def reader(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdfast.
 
 
 @pytest.mark.parametrize(("direction", "dry_run"), [("pull", True), ("pull", False), ("merge", True), ("push", True)])
-def test_nothing_is_written_beside_a_copy_from_which_is_only_read(
+def test_reading_from_a_copy_writes_nothing_beside_it(
     restorable: RestorableStore, reader: holdfast.Holdfast, tmp_path: Path, direction: str, *, dry_run: bool
 ) -> None:
     with restorable as store:
@@ -236,7 +234,7 @@ def test_nothing_is_written_beside_a_copy_from_which_is_only_read(
     assert lying(tmp_path / "apart") == before
 
 
-def test_an_older_copy_without_its_key_is_left_as_it_is_by_who_knows_more(
+def test_an_older_copy_without_its_key_is_left_unchanged_by_a_newer_store(
     restorable: RestorableStore, reader: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     (tmp_path / "apart").mkdir()
@@ -249,7 +247,7 @@ def test_an_older_copy_without_its_key_is_left_as_it_is_by_who_knows_more(
     assert (done.imported, done.rejected, lying(tmp_path / "apart")) == (0, 0, before)
 
 
-def test_a_dry_run_writes_no_key_beside_the_copy_that_asks(
+def test_a_dry_run_writes_no_key_beside_the_requesting_copy(
     restorable: RestorableStore, reader: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     (tmp_path / "apart").mkdir()
@@ -260,7 +258,7 @@ def test_a_dry_run_writes_no_key_beside_the_copy_that_asks(
         assert not (tmp_path / "apart/alone.db.key").exists()
 
 
-def test_a_store_that_lost_its_key_is_believed_by_who_knows_it_by_that(
+def test_a_peer_accepts_a_known_store_with_a_new_key(
     restorable: RestorableStore, reader: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     with restorable as store:
@@ -274,7 +272,7 @@ def test_a_store_that_lost_its_key_is_believed_by_who_knows_it_by_that(
         assert digest(alone) == digest(reader)
 
 
-def test_the_true_author_is_believed_by_who_heard_a_copy_first(
+def test_a_peer_that_first_met_a_copy_accepts_the_true_author(
     restorable: RestorableStore, reader: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     with holdfast.open(without_its_key(restorable, tmp_path), agent_id=OWNER) as alone:
@@ -292,7 +290,7 @@ def lying(folder: Path) -> dict[str, str]:
     return {file.name: sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
 
 
-def test_a_copy_without_its_key_goes_into_a_bundle(
+def test_a_copy_without_its_key_can_be_exported_as_a_bundle(
     restorable: RestorableStore, there: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     with holdfast.open(without_its_key(restorable, tmp_path), agent_id=OWNER) as copy:
@@ -301,7 +299,7 @@ def test_a_copy_without_its_key_goes_into_a_bundle(
     assert contents(there) == {"Before the copy."}
 
 
-def test_a_copy_without_its_key_greets_a_peer_under_the_name_it_tells_by(
+def test_a_copy_without_its_key_uses_one_replica_id_in_handshake_and_feed(
     restorable: RestorableStore, tmp_path: Path
 ) -> None:
     stranger = {"node": "elsewhere", "origin": "elsewhere.1", "seq": 0, "now": 0, "vector": {}, "authors": {}}
@@ -311,7 +309,7 @@ def test_a_copy_without_its_key_greets_a_peer_under_the_name_it_tells_by(
         assert (fed.origin, len(fed.states)) == (hello.greeting.origin, 1)
 
 
-def test_a_rehearsal_into_a_copy_without_its_key_leaves_it_whole(
+def test_a_dry_run_into_a_copy_without_its_key_leaves_it_intact(
     restorable: RestorableStore, there: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     alone = without_its_key(restorable, tmp_path)
@@ -322,7 +320,7 @@ def test_a_rehearsal_into_a_copy_without_its_key_leaves_it_whole(
         assert copy.verify().intact
 
 
-def test_a_copy_without_its_key_stays_whole_if_what_is_first_asked_of_it_is_refused(
+def test_a_copy_without_its_key_stays_intact_after_a_refused_first_request(
     restorable: RestorableStore, tmp_path: Path
 ) -> None:
     with holdfast.open(without_its_key(restorable, tmp_path), agent_id=OWNER) as copy:
@@ -332,7 +330,7 @@ def test_a_copy_without_its_key_stays_whole_if_what_is_first_asked_of_it_is_refu
         assert copy.verify().intact
 
 
-def test_a_third_store_puts_aside_what_two_say_under_one_name_until_that_is_settled(
+def test_a_third_store_quarantines_forked_changes_until_the_fork_is_repaired(
     restorable: RestorableStore, two: str, there: holdfast.Holdfast, make: Make
 ) -> None:
     third = make()
@@ -364,7 +362,7 @@ def engine() -> str:
     return "sqlite"
 
 
-def test_a_database_that_was_brought_back_is_mended_too(postgres: Postgres, there: holdfast.Holdfast) -> None:
+def test_a_restored_database_is_repaired_too(postgres: Postgres, there: holdfast.Holdfast) -> None:
     with postgres.new_store() as url:
         with holdfast.open(url, agent_id=OWNER) as store:
             shared = store.store(title="Shared", content="Before the copy.", tier="long")

@@ -68,9 +68,7 @@ class Folding(Forking):
 
 @pytest.mark.full
 @pytest.mark.parametrize(("kind", "seed"), [(Forking, 3), (Forking, 47), (Folding, 400), (Folding, 501)])
-def test_stores_that_are_put_back_from_copies_say_the_same_in_the_end(
-    kind: type[Forking], seed: int, tmp_path: Path
-) -> None:
+def test_stores_restored_from_copies_converge(kind: type[Forking], seed: int, tmp_path: Path) -> None:
     world = kind(seed, tmp_path)
     for _ in range(STEPS):
         world.step()

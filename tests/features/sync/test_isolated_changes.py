@@ -68,7 +68,7 @@ def edit_content(said: Json, at: int, content: Any, **seen: Any) -> Json:
     return {**said, "at": at, "delta": msgspec.json.encode(delta).decode()}
 
 
-def test_a_malformed_change_from_a_clock_that_is_ahead_is_invalid_at_once_and_when_its_time_has_come(
+def test_a_malformed_future_change_is_invalid_at_once_and_stays_invalid(
     here: holdfast.Holdfast, bad: holdfast.Holdfast, good: holdfast.Holdfast, clock: list[int]
 ) -> None:
     kept = bad.store(title="Known", content="It is known.")
@@ -82,7 +82,7 @@ def test_a_malformed_change_from_a_clock_that_is_ahead_is_invalid_at_once_and_wh
     assert here.verify().intact
 
 
-def test_a_change_in_quarantine_that_cannot_be_applied_stops_neither_a_page_nor_the_others_there(
+def test_an_unappliable_quarantined_change_blocks_neither_its_page_nor_others(
     here: holdfast.Holdfast, bad: holdfast.Holdfast, good: holdfast.Holdfast, clock: list[int]
 ) -> None:
     """The row that it edits is damaged, so the edit cannot be merged."""
@@ -109,7 +109,7 @@ def test_a_change_in_quarantine_that_cannot_be_applied_stops_neither_a_page_nor_
     assert here.gc() is not None
 
 
-def test_a_change_that_waits_is_not_replaced_by_one_that_nobody_vouches_for(
+def test_a_waiting_change_is_not_replaced_by_an_unverified_one(
     here: holdfast.Holdfast, bad: holdfast.Holdfast, good: holdfast.Holdfast, clock: list[int]
 ) -> None:
     kept = good.store(title="Honest", content="It is so.")
@@ -123,7 +123,7 @@ def test_a_change_that_waits_is_not_replaced_by_one_that_nobody_vouches_for(
     assert (here.get(id=kept.id).content, here.quarantine().total) == ("It is still so.", 0)
 
 
-def test_a_peer_that_relays_a_change_without_its_words_does_not_take_them_from_who_sends_them(
+def test_a_peer_relaying_a_change_without_text_does_not_block_the_full_one(
     here: holdfast.Holdfast, bad: holdfast.Holdfast, good: holdfast.Holdfast
 ) -> None:
     """Its author signed the digest of the text, so the signature is valid without the text."""
@@ -137,7 +137,7 @@ def test_a_peer_that_relays_a_change_without_its_words_does_not_take_them_from_w
     assert (here.recall("honest").count, here.quarantine().total) == (1, 0)
 
 
-def test_a_key_is_learnt_by_a_signature_alone(
+def test_a_key_is_learned_only_from_a_signature(
     here: holdfast.Holdfast, bad: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast], clock: list[int]
 ) -> None:
     """A peer claims its own key for an unknown store, next to a change that is not verified."""
@@ -157,7 +157,7 @@ def test_a_key_is_learnt_by_a_signature_alone(
 SKILL = "---\nname: tidy\ndescription: Tidy up.\nnamespace: team\n---\nTidy up.\n"
 
 
-def test_a_skill_that_does_not_bear_its_id_is_invalid(
+def test_a_skill_with_a_wrong_id_is_invalid(
     here: holdfast.Holdfast, bad: holdfast.Holdfast, good: holdfast.Holdfast
 ) -> None:
     """Two skills cannot have the same name: a table constraint rejects the second."""
@@ -174,7 +174,7 @@ def test_a_skill_that_does_not_bear_its_id_is_invalid(
     assert here.verify().intact
 
 
-def test_a_change_says_of_which_memory_it_is_and_of_no_other(
+def test_a_change_must_name_its_own_memory(
     here: holdfast.Holdfast, bad: holdfast.Holdfast, good: holdfast.Holdfast
 ) -> None:
     """`about` decides visibility: an edit of a private memory without it would be visible to all."""

@@ -130,7 +130,7 @@ FORMS = ("edit", "erased", *(pytest.param(form, marks=pytest.mark.full) for form
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_no_value_of_any_field_of_a_change_stops_what_others_send(peers: Peers, form: str, clock: list[int]) -> None:
+def test_no_value_of_any_change_field_blocks_other_changes(peers: Peers, form: str, clock: list[int]) -> None:
     said = furnish(peers.bad)[form]
     for name in FIELDS:
         for value in BAD.values():
@@ -146,7 +146,7 @@ def test_no_value_of_any_field_of_a_change_stops_what_others_send(peers: Peers, 
     peers.must_go_on()
 
 
-def test_no_value_inside_a_record_stops_what_others_send(peers: Peers, clock: list[int]) -> None:
+def test_no_value_inside_a_record_blocks_other_changes(peers: Peers, clock: list[int]) -> None:
     said = furnish(peers.bad)["create"]
     body = msgspec.json.decode(said["body"])
     for number, (name, value) in enumerate(product((*Memory.__struct_fields__, "tags:x", "purged"), BAD.values())):
@@ -189,7 +189,7 @@ def nest(depth: int) -> Any:
     return found
 
 
-def test_no_value_inside_an_edit_stops_what_others_send(peers: Peers, clock: list[int]) -> None:
+def test_no_value_inside_an_edit_blocks_other_changes(peers: Peers, clock: list[int]) -> None:
     """Values that lose must have the type of their field too."""
     kept = peers.bad.store(title="Known", content="It is known.")
     assert forging.send_all(peers.here, peers.bad).outcomes == ["new"]
@@ -211,7 +211,7 @@ def test_no_value_inside_an_edit_stops_what_others_send(peers: Peers, clock: lis
 STATE_FIELDS = ("kind", "record", "about", "at", "origin", "body", "cells", "covered")
 
 
-def test_no_value_of_any_field_of_a_whole_record_stops_what_others_send(peers: Peers, clock: list[int]) -> None:
+def test_no_value_of_any_field_of_a_whole_record_blocks_other_changes(peers: Peers, clock: list[int]) -> None:
     kept = peers.bad.store(title="Known", content="It is known.", tags=["x"])
     with peers.bad.ctx.reading() as session:
         said: Json = msgspec.to_builtins(states.read_snapshot(session, "memory", kept.id))
@@ -231,7 +231,7 @@ def test_no_value_of_any_field_of_a_whole_record_stops_what_others_send(peers: P
     peers.must_go_on()
 
 
-def test_no_change_in_a_bundle_stops_the_others_in_it(peers: Peers, tmp_path: Path) -> None:
+def test_no_change_in_a_bundle_blocks_the_others(peers: Peers, tmp_path: Path) -> None:
     """An unreadable change makes the whole bundle invalid."""
     kept = peers.bad.store(title="Known", content="It is known.")
     peers.bad.update(id=kept.id, content="It is known better.")

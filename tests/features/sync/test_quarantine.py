@@ -44,11 +44,13 @@ def send(
     changes = [msgspec.structs.replace(change, **altered if change.n == after + 1 else {}) for change in page.changes]
     taken = receive_changes.SyncResult()
     with here.ctx.transaction() as write:
-        receive_changes.apply_page(write, page._replace(changes=changes), greeting, taken)
+        receiver = receive_changes.ChangeReceiver(write, greeting, taken)
+        receiver.apply(receiver.validate(page._replace(changes=changes)))
+        receiver.finish()
     return taken
 
 
-def test_what_was_put_aside_is_listed_with_its_reason_its_sender_and_how_often_it_was_tried(
+def test_a_quarantined_change_is_listed_with_its_reason_sender_and_attempts(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     kept = there.store(title="Later", content="It will be.")
@@ -60,7 +62,7 @@ def test_what_was_put_aside_is_listed_with_its_reason_its_sender_and_how_often_i
     assert "It will be." in here.quarantine_show(id=one.id).says
 
 
-def test_what_is_tried_again_when_its_time_has_come_is_taken_as_if_it_had_just_arrived(
+def test_a_change_retried_when_due_is_applied_like_a_new_one(
     here: holdfast.Holdfast, there: holdfast.Holdfast, clock: list[int]
 ) -> None:
     kept = there.store(title="Later", content="It will be.")
@@ -78,7 +80,7 @@ def test_what_is_tried_again_when_its_time_has_come_is_taken_as_if_it_had_just_a
     assert here.verify().intact
 
 
-def test_what_still_cannot_be_taken_stays_with_its_reason_and_is_counted(
+def test_a_change_that_still_fails_stays_quarantined_and_is_counted(
     here: holdfast.Holdfast, there: holdfast.Holdfast, clock: list[int]
 ) -> None:
     there.store(title="Forged", content="They said that.")
@@ -93,7 +95,7 @@ def test_what_still_cannot_be_taken_stays_with_its_reason_and_is_counted(
     assert [(one.reason, one.tries) for one in here.quarantine().quarantined] == [("forged", 2)]
 
 
-def test_what_was_dropped_is_named_and_not_put_aside_again_when_it_comes_again(
+def test_a_dropped_change_is_named_and_not_quarantined_again(
     here: holdfast.Holdfast, there: holdfast.Holdfast, clock: list[int]
 ) -> None:
     kept = there.store(title="Later", content="It will be.")
@@ -106,7 +108,7 @@ def test_what_was_dropped_is_named_and_not_put_aside_again_when_it_comes_again(
     assert (here.quarantine().total, here.stats().total) == (0, 0)
 
 
-def test_who_drops_a_forged_change_still_takes_the_true_one_of_its_name(
+def test_the_true_change_is_accepted_after_a_forged_one_was_dropped(
     here: holdfast.Holdfast, there: holdfast.Holdfast, clock: list[int]
 ) -> None:
     kept = there.store(title="Later", content="It will be.")
@@ -117,7 +119,7 @@ def test_who_drops_a_forged_change_still_takes_the_true_one_of_its_name(
     assert here.get(id=kept.id).content == "It will be."
 
 
-def test_a_key_of_some_namespaces_neither_sees_nor_settles_what_may_be_of_any(here: holdfast.Holdfast) -> None:
+def test_a_key_limited_to_namespaces_neither_sees_nor_settles_the_quarantine(here: holdfast.Holdfast) -> None:
     narrow = Caller("ai:narrow@here", namespaces=("open",))
     for name, arguments in (
         ("quarantine", {}),
@@ -129,7 +131,7 @@ def test_a_key_of_some_namespaces_neither_sees_nor_settles_what_may_be_of_any(he
             here.call(name, arguments, caller=narrow)
 
 
-def test_nothing_is_dropped_if_one_of_the_named_is_not_there(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_nothing_is_dropped_if_one_id_is_unknown(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     there.store(title="Later", content="It will be.")
     send(there, here)
     with pytest.raises(NotFound):
@@ -137,7 +139,7 @@ def test_nothing_is_dropped_if_one_of_the_named_is_not_there(here: holdfast.Hold
     assert here.quarantine().total == 1
 
 
-def test_what_is_purged_by_who_had_seen_it_is_gone_from_quarantine_too(
+def test_a_purge_by_a_store_that_had_the_change_removes_it_from_quarantine(
     here: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast], clock: list[int]
 ) -> None:
     other = make(now=lambda: clock[0])

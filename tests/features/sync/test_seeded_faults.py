@@ -213,7 +213,7 @@ FAULTS: dict[Callable[[Patch], None], tuple[str, ...]] = {
 
 @pytest.mark.full
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_the_driver_finds_a_store_that_would(
+def test_the_driver_detects_every_seeded_fault(
     files: StorePool, fault: Callable[[Patch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault(monkeypatch)
@@ -221,7 +221,7 @@ def test_the_driver_finds_a_store_that_would(
 
 
 @pytest.mark.full
-def test_the_driver_finds_nothing_in_a_store_that_does_none_of_this(files: StorePool) -> None:
+def test_the_driver_finds_no_fault_in_a_correct_store(files: StorePool) -> None:
     for number, favoured in enumerate(FAULTS.values()):
         drive(files, number, STEPS, favoured)
 

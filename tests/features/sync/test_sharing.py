@@ -13,7 +13,7 @@ def meet(one: holdfast.Holdfast, other: holdfast.Holdfast) -> None:
         sync_stores(one.ctx, other.ctx, "merge", trust_source=True)
 
 
-def test_one_title_given_by_two_stores_is_one_memory_with_the_newest_words_and_the_tags_of_both(
+def test_a_title_given_by_two_stores_is_one_memory_with_the_newest_text_and_all_tags(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     mine = here.store(title="Port", content="It is 8080.", tags=["net"])
@@ -26,7 +26,7 @@ def test_one_title_given_by_two_stores_is_one_memory_with_the_newest_words_and_t
         assert store.stats().total == 1
 
 
-def test_the_other_words_are_a_conflict_that_either_store_settles(
+def test_the_other_text_is_a_conflict_that_either_store_can_resolve(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     here.store(title="Port", content="It is 8080.")
@@ -41,7 +41,7 @@ def test_the_other_words_are_a_conflict_that_either_store_settles(
     assert [store.list().memories[0].content for store in (here, there)] == ["It is 8080.", "It is 8080."]
 
 
-def test_who_keeps_both_has_each_in_a_memory_of_its_own(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_keeping_both_gives_each_its_own_memory(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     mine = here.store(title="Port", content="It is 8080.", tags=["net"])
     theirs = there.store(title="Port", content="It is 9090.", tags=["web"])
     meet(here, there)
@@ -53,9 +53,7 @@ def test_who_keeps_both_has_each_in_a_memory_of_its_own(here: holdfast.Holdfast,
         assert shown == {mine.id: ("Port (2)", "It is 8080.", ["net"]), theirs.id: ("Port", "It is 9090.", ["web"])}
 
 
-def test_a_change_of_what_is_shared_goes_to_whom_it_is_shown_of(
-    here: holdfast.Holdfast, there: holdfast.Holdfast
-) -> None:
+def test_an_edit_of_a_title_group_changes_the_shown_memory(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     mine = here.store(title="Port", content="It is 8080.")
     theirs = there.store(title="Port", content="It is 9090.")
     meet(here, there)
@@ -66,7 +64,7 @@ def test_a_change_of_what_is_shared_goes_to_whom_it_is_shown_of(
     assert there.get(id=theirs.id).priority == 9
 
 
-def test_what_is_shared_is_renamed_and_deleted_as_one(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_a_title_group_is_renamed_and_deleted_as_one(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     mine = here.store(title="Port", content="It is 8080.")
     there.store(title="Port", content="It is 9090.")
     meet(here, there)
@@ -78,9 +76,7 @@ def test_what_is_shared_is_renamed_and_deleted_as_one(here: holdfast.Holdfast, t
     assert [store.list().memories for store in (here, there)] == [[], []]
 
 
-def test_what_is_private_is_not_shown_as_one_with_what_is_not(
-    here: holdfast.Holdfast, there: holdfast.Holdfast
-) -> None:
+def test_private_and_shared_memories_are_not_grouped(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     here.store(title="Port", content="It is 8080.")
     there.store(title="Port", content="It is a secret.", scope="private")
     meet(here, there)
@@ -96,7 +92,7 @@ def test_stores_with_shared_titles_verify(here: holdfast.Holdfast, there: holdfa
     assert [store.verify().findings for store in (here, there)] == [[], []]
 
 
-def test_what_is_shared_lives_as_long_as_any_of_it(make: Callable[..., holdfast.Holdfast]) -> None:
+def test_a_title_group_lives_as_long_as_any_member(make: Callable[..., holdfast.Holdfast]) -> None:
     moments = [1_790_000_000_000_000]
     here, there = (make(now=lambda: moments[0]) for _ in range(2))
     here.store(title="Port", content="It is 8080.", expires_at=format_timestamp(moments[0] + 5_000_000))
@@ -114,7 +110,7 @@ def test_what_is_shared_lives_as_long_as_any_of_it(make: Callable[..., holdfast.
     assert here.verify().findings == []
 
 
-def test_the_words_of_either_side_find_what_was_said_at_once(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_the_texts_of_either_side_are_searchable_at_once(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     mine = here.store(title="Port", content="The gateway listens on a walrus.", tags=["net"])
     theirs = there.store(title="Port", content="The gateway listens on a penguin.")
     other = here.store(title="Other", content="Nothing to do with it.")
@@ -131,7 +127,7 @@ def test_the_words_of_either_side_find_what_was_said_at_once(here: holdfast.Hold
         assert store.recall(context="walrus", namespace="elsewhere").memories == []
 
 
-def test_either_id_means_what_is_shared_and_the_answer_names_both(
+def test_either_id_means_the_title_group_and_the_answer_names_both(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     mine = here.store(title="Port", content="It is 8080.")
@@ -144,7 +140,7 @@ def test_either_id_means_what_is_shared_and_the_answer_names_both(
     assert here.list().memories == []
 
 
-def test_what_is_shared_has_the_links_of_all_of_it_each_once(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_a_title_group_has_each_link_of_its_members_once(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     host = here.store(title="Host", content="It is called alpha.")
     meet(here, there)
     mine, theirs = here.store(title="Port", content="It is 8080."), there.store(title="Port", content="It is 9090.")
@@ -162,7 +158,7 @@ def test_what_is_shared_has_the_links_of_all_of_it_each_once(here: holdfast.Hold
         assert [one.source_id for one in store.get(id=host.id).links][:1] == [shown]
 
 
-def test_uses_are_counted_by_each_store_for_itself(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_each_store_counts_its_own_accesses(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     kept = here.store(title="Port", content="It is 8080.")
     meet(here, there)
     here.recall(context="8080")
@@ -172,7 +168,7 @@ def test_uses_are_counted_by_each_store_for_itself(here: holdfast.Holdfast, ther
     assert [store.get(id=kept.id).access_count for store in (here, there)] == [2, 0]
 
 
-def test_what_is_shared_and_renamed_by_who_knew_one_of_them_comes_apart_again(
+def test_renaming_one_known_member_splits_a_title_group(
     here: holdfast.Holdfast, there: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast]
 ) -> None:
     third = make()

@@ -16,7 +16,7 @@ PAGES = pytest.mark.parametrize("page", [1, 500])
 
 @PAGES
 @pytest.mark.parametrize("direction", ["pull", "push", "merge"])
-def test_deletions_are_counted_by_who_lives_afterwards(
+def test_deletions_are_counted_by_the_final_state(
     here: holdfast.Holdfast, there: holdfast.Holdfast, direction: str, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sync, "PAGE", page)
@@ -31,7 +31,7 @@ def test_deletions_are_counted_by_who_lives_afterwards(
 
 
 @PAGES
-def test_a_bundle_counts_deletions_by_who_lives_afterwards(
+def test_a_bundle_counts_deletions_by_the_final_state(
     here: holdfast.Holdfast, there: holdfast.Holdfast, page: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundle, "PAGE", page)
@@ -42,7 +42,7 @@ def test_a_bundle_counts_deletions_by_who_lives_afterwards(
 
 
 @PAGES
-def test_a_conflict_that_is_settled_on_the_way_is_none(
+def test_a_conflict_resolved_during_a_sync_is_not_counted(
     here: holdfast.Holdfast, there: holdfast.Holdfast, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sync, "PAGE", page)
@@ -55,7 +55,7 @@ def test_a_conflict_that_is_settled_on_the_way_is_none(
     assert [one.conflicts for one in answers] == [here.conflicts().total] * 2 == [0, 0]
 
 
-def test_a_conflict_that_stood_before_is_not_counted_again(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_an_existing_conflict_is_not_counted_again(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     here.store(title="Port", content="It is 8080.")
     there.store(title="Port", content="It is 9090.")
     here.sync(remote=there.settings.db)
@@ -64,7 +64,7 @@ def test_a_conflict_that_stood_before_is_not_counted_again(here: holdfast.Holdfa
     assert (done.pulled, done.conflicts, here.conflicts().total) == (1, 0, 1)
 
 
-def test_conflicts_that_go_both_ways_are_all_counted(make: Callable[..., holdfast.Holdfast]) -> None:
+def test_conflicts_in_both_directions_are_all_counted(make: Callable[..., holdfast.Holdfast]) -> None:
     here, there = make(), make()
     for store, title in ((here, "Port"), (there, "Host")):
         another = make()
@@ -75,7 +75,7 @@ def test_conflicts_that_go_both_ways_are_all_counted(make: Callable[..., holdfas
     assert [one.conflicts for one in answers] == [2, 2]
 
 
-def test_a_memory_that_is_told_whole_with_its_conflict_is_new(make: Callable[..., holdfast.Holdfast]) -> None:
+def test_a_memory_received_whole_with_its_conflict_counts_as_new(make: Callable[..., holdfast.Holdfast]) -> None:
     here, there, third = make(), make(), make()
     kept = here.store(title="Port", content="It is 8080.")
     here.sync(remote=there.settings.db)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.features.sync import endpoint, exchange, read_changes, receive_changes
+from holdfast.features.sync import exchange, read_changes, receive_changes
 from holdfast.features.sync.exchange import sync_stores
 from holdfast.kernel.errors import Conflict, NotAStore, NotFound
 from holdfast.kernel.records.change import Change
@@ -16,7 +16,7 @@ from holdfast.kernel.storage.port import Session
 DAY = 86_400 * 10**6
 
 
-def test_what_one_has_goes_to_the_other_and_the_second_time_nothing_does(
+def test_a_first_sync_transfers_everything_and_a_second_nothing(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     here.store(title="Mine", content="I said this.")
@@ -28,7 +28,7 @@ def test_what_one_has_goes_to_the_other_and_the_second_time_nothing_does(
 
 
 @pytest.mark.parametrize(("direction", "mine", "theirs"), [("pull", 2, 1), ("push", 1, 2)])
-def test_one_direction_leaves_the_other_store_as_it_is(
+def test_a_one_way_sync_leaves_the_other_store_unchanged(
     here: holdfast.Holdfast, there: holdfast.Holdfast, direction: str, mine: int, theirs: int
 ) -> None:
     here.store(title="Mine", content="I said this.")
@@ -37,7 +37,7 @@ def test_one_direction_leaves_the_other_store_as_it_is(
     assert (here.stats().total, there.stats().total) == (mine, theirs)
 
 
-def test_a_dry_run_says_what_the_run_does_and_changes_nothing(
+def test_a_dry_run_reports_what_the_run_does_and_changes_nothing(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     kept = there.store(title="Theirs", content="They said that.")
@@ -51,7 +51,7 @@ def test_a_dry_run_says_what_the_run_does_and_changes_nothing(
     assert here.sync(remote=there.settings.db).pulled == 2
 
 
-def test_a_pulled_memory_becomes_the_pullers_and_its_first_author_is_kept(
+def test_a_pulled_memory_belongs_to_the_puller_and_keeps_its_first_author(
     here: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast]
 ) -> None:
     there = make(agent_id="ai:bob@away")
@@ -64,7 +64,7 @@ def test_a_pulled_memory_becomes_the_pullers_and_its_first_author_is_kept(
     assert there.get(id=kept.id).agent_id == "ai:bob@away"
 
 
-def test_who_trusts_the_source_leaves_memories_to_their_owners(
+def test_a_trusted_source_keeps_the_owners_of_memories(
     here: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast]
 ) -> None:
     there = make(agent_id="ai:bob@away")
@@ -73,7 +73,7 @@ def test_who_trusts_the_source_leaves_memories_to_their_owners(
     assert here.get(id=kept.id).agent_id == "ai:bob@away"
 
 
-def test_what_was_deleted_stays_deleted_and_what_was_edited_meanwhile_is_kept_as_a_conflict(
+def test_deletions_stick_and_concurrent_edits_become_conflicts(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     kept = here.store(title="Fleeting", content="It was so.")
@@ -87,7 +87,7 @@ def test_what_was_deleted_stays_deleted_and_what_was_edited_meanwhile_is_kept_as
     assert (conflict.field, conflict.shown.value, conflict.other.value) == ("state", "deleted", "live")
 
 
-def test_a_purge_erases_what_other_stores_heard_too(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_a_purge_also_erases_copies_on_other_stores(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     kept = here.store(title="Secret", content="The word is abracadabra.", tags=["hush"])
     here.sync(remote=there.settings.db, trust_source=True)
     here.archive(ids=[kept.id])
@@ -100,7 +100,7 @@ def test_a_purge_erases_what_other_stores_heard_too(here: holdfast.Holdfast, the
     assert there.verify().intact
 
 
-def test_links_reflections_and_falls_go_over(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_links_reflections_and_invalidations_are_synced(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     ground = here.store(title="Ground", content="It rains.")
     drawn = here.reflect(source_ids=[ground.id], title="Drawn", content="Take a coat.")
     here.sync(remote=there.settings.db, trust_source=True)
@@ -112,7 +112,7 @@ def test_links_reflections_and_falls_go_over(here: holdfast.Holdfast, there: hol
     ]
 
 
-def test_a_change_that_was_altered_on_its_way_is_put_aside_and_named(
+def test_a_change_altered_in_transit_is_quarantined_and_named(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     there.store(title="Theirs", content="They said that.")
@@ -130,7 +130,7 @@ def test_a_change_that_was_altered_on_its_way_is_put_aside_and_named(
         ({"n": 99}, "forged"),
     ],
 )
-def test_a_change_that_cannot_be_right_is_put_aside_and_the_others_are_taken(
+def test_an_impossible_change_is_quarantined_and_the_others_are_applied(
     here: holdfast.Holdfast, there: holdfast.Holdfast, spoilt: dict[str, object], reason: str
 ) -> None:
     there.store(title="Spoilt", content="It is spoilt on its way.")
@@ -140,7 +140,7 @@ def test_a_change_that_cannot_be_right_is_put_aside_and_the_others_are_taken(
     assert [memory.title for memory in here.list().memories] == ["Whole"]
 
 
-def test_a_change_in_the_name_of_this_store_that_it_did_not_make_is_put_aside(
+def test_a_change_forged_in_the_name_of_this_store_is_quarantined(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     there.store(title="Theirs", content="They said that.")
@@ -151,7 +151,7 @@ def test_a_change_in_the_name_of_this_store_that_it_did_not_make_is_put_aside(
     assert here.verify().intact
 
 
-def test_a_change_from_a_clock_far_ahead_waits_until_its_time_has_come(
+def test_a_far_future_change_waits_until_it_is_due(
     here: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast]
 ) -> None:
     ahead = make(now=lambda: here.ctx.now() + 30 * DAY)
@@ -160,9 +160,7 @@ def test_a_change_from_a_clock_far_ahead_waits_until_its_time_has_come(
     assert here.stats().total == 0
 
 
-def test_an_edit_that_comes_before_what_it_edits_waits_for_it(
-    here: holdfast.Holdfast, there: holdfast.Holdfast
-) -> None:
+def test_an_edit_arriving_before_its_record_waits_for_it(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     kept = there.store(title="Theirs", content="They said that.")
     there.update(id=kept.id, content="They said more.")
     taken = take(here, there, lambda change: change, order=(1, 0))
@@ -172,7 +170,7 @@ def test_an_edit_that_comes_before_what_it_edits_waits_for_it(
         assert session.rows("quarantine_list") == []
 
 
-def test_fields_of_a_newer_release_are_kept_and_passed_on(
+def test_fields_of_a_newer_release_are_stored_and_relayed(
     here: holdfast.Holdfast, there: holdfast.Holdfast, make: Callable[..., holdfast.Holdfast]
 ) -> None:
     there.store(title="Theirs", content="They said that.")
@@ -190,7 +188,7 @@ def test_fields_of_a_newer_release_are_kept_and_passed_on(
     assert [store.verify().findings for store in (here, third)] == [[], []]
 
 
-def test_an_exchange_that_is_cut_goes_on_where_it_was(
+def test_an_interrupted_sync_resumes(
     here: holdfast.Holdfast, there: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(5):
@@ -198,19 +196,21 @@ def test_an_exchange_that_is_cut_goes_on_where_it_was(
     monkeypatch.setattr(exchange, "PAGE", 2)
     pages = iter(range(10))
 
-    def cut(*given: object, **more: object) -> None:
+    finish = receive_changes.ChangeReceiver.finish
+
+    def cut(*given: object) -> None:
         if next(pages) == 1:
             raise KeyboardInterrupt
-        receive_changes.apply_page(*given, **more)  # type: ignore[arg-type]
+        finish(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(endpoint, "apply_page", cut)
+    monkeypatch.setattr(receive_changes.ChangeReceiver, "finish", cut)
     with pytest.raises(KeyboardInterrupt):
         sync_stores(here.ctx, there.ctx, "pull")
     assert here.stats().total == 2
     assert sync_stores(here.ctx, there.ctx, "pull").pulled.memory_count == 3
 
 
-def test_a_skill_goes_over_with_what_its_files_say(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_a_skill_is_synced_with_its_files(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     text = "---\nname: tidy\ndescription: Tidies up.\n---\nSweep first.\n"
     kept = here.skill_register(inline_skill=text)
     here.sync(remote=there.settings.db)
@@ -218,7 +218,7 @@ def test_a_skill_goes_over_with_what_its_files_say(here: holdfast.Holdfast, ther
     assert there.verify().intact
 
 
-def test_what_is_no_other_store_is_refused(here: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_a_remote_that_is_not_another_store_is_refused(here: holdfast.Holdfast, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         here.sync(remote=str(tmp_path / "nothing.db"))
     (tmp_path / "text.db").write_text("not a store")
@@ -242,7 +242,9 @@ def take(
     page = page._replace(changes=[changes[place] for place in order] if order else changes)
     taken = receive_changes.SyncResult()
     with here.ctx.transaction() as write:
-        receive_changes.apply_page(write, page, greeting, taken)
+        receiver = receive_changes.ChangeReceiver(write, greeting, taken)
+        receiver.apply(receiver.validate(page))
+        receiver.finish(page.bases)
     return taken
 
 

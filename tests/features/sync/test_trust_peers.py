@@ -38,7 +38,7 @@ def laptop(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
         yield opened
 
 
-def test_a_store_is_enrolled_by_its_token_changed_and_removed(
+def test_a_peer_is_enrolled_by_its_token_updated_and_removed(
     hold: holdfast.Holdfast, laptop: holdfast.Holdfast
 ) -> None:
     token = laptop.peer_token()
@@ -68,7 +68,7 @@ def test_a_store_is_enrolled_by_its_token_changed_and_removed(
         ({"name": "x", "fingerprint": "12:34"}, Invalid),
     ],
 )
-def test_what_cannot_be_enrolled_is_refused_and_nothing_is_kept(
+def test_an_invalid_peer_is_refused_and_nothing_is_stored(
     hold: holdfast.Holdfast, arguments: dict[str, object], error: type[HoldfastError]
 ) -> None:
     hold.peer_add(name="desk", token=DESK)
@@ -79,7 +79,7 @@ def test_what_cannot_be_enrolled_is_refused_and_nothing_is_kept(
     assert hold.peer_list() == before
 
 
-def test_a_store_does_not_enrol_itself_and_takes_a_new_key_for_no_other(hold: holdfast.Holdfast) -> None:
+def test_a_store_cannot_enrol_itself_and_a_new_key_replaces_only_its_own_peer(hold: holdfast.Holdfast) -> None:
     with pytest.raises(Conflict, match="token of this store"):
         hold.peer_add(name="me", token=hold.peer_token().token)
     hold.peer_add(name="desk", token=DESK)
@@ -89,20 +89,20 @@ def test_a_store_does_not_enrol_itself_and_takes_a_new_key_for_no_other(hold: ho
     assert renewed.public_key == "00" * 32
 
 
-def test_who_reaches_some_namespaces_only_enrols_nobody(hold: holdfast.Holdfast) -> None:
+def test_enrolling_requires_access_to_every_namespace(hold: holdfast.Holdfast) -> None:
     confined = Caller(agent="ai:x@y", right="admin", namespaces=("team",))
     for name, arguments in (("peer_add", {"name": "desk", "token": DESK}), ("peer_list", {}), ("peer_token", {})):
         with pytest.raises(Forbidden):
             hold.call(name, arguments, caller=confined)
 
 
-def test_a_nonce_counts_once_and_is_forgotten_when_its_time_is_over(hold: holdfast.Holdfast) -> None:
+def test_a_nonce_is_valid_once_and_forgotten_after_its_expiry(hold: holdfast.Holdfast) -> None:
     with hold.ctx.store.transaction() as session:
         used = [peers.use_nonce(session, "desk", "n" * 20, at, floor) for at, floor in ((5, 0), (5, 0), (20, 10))]
     assert used == [True, False, True]
 
 
-def test_a_backup_brings_no_removed_peer_back_and_loses_no_new_one(hold: holdfast.Holdfast) -> None:
+def test_a_restore_brings_back_no_removed_peer_and_loses_no_new_one(hold: holdfast.Holdfast) -> None:
     hold.peer_add(name="desk", token=DESK)
     made = hold.backup()
     hold.peer_remove(name="desk")
@@ -115,7 +115,7 @@ def test_a_backup_brings_no_removed_peer_back_and_loses_no_new_one(hold: holdfas
         assert not peers.use_nonce(session, "phone", "n" * 20, 5, 0)
 
 
-def test_a_token_says_who_and_survives_how_people_copy_it() -> None:
+def test_a_token_identifies_its_store_and_survives_copying_by_hand() -> None:
     token = PeerToken("0123456789ab", bytes(range(32)))
     assert parse_token(f"  {DESK[:20]}\n  {DESK[20:]}\n") == token
     for spoilt in ("", "hfpeer1_", DESK.lower(), DESK + "A", DESK.replace("_", "-", 1), "hfpeer1_" + "é" * 40):
@@ -130,7 +130,7 @@ def test_every_part_of_a_request_is_signed() -> None:
     assert len(messages | {request_message(**parts)}) == len(parts) + 1  # type: ignore[arg-type]
 
 
-def test_the_headers_of_a_signature_are_read_as_they_are_written() -> None:
+def test_signature_headers_are_parsed_as_written() -> None:
     signed = RequestSignature("laptop", "desk", moment.now(), "n" * 20, "00" * 32, b"\x01" * 64)
     written_down = to_headers(signed)
     assert parse_headers(written_down) == signed
@@ -141,7 +141,7 @@ def test_the_headers_of_a_signature_are_read_as_they_are_written() -> None:
     assert [is_in_time(0, now) for now in (-edge - 1, -edge, edge, edge + 1)] == [False, True, True, False]
 
 
-def test_certificates_are_made_by_one_signer_and_believed_by_it(hold: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_certificates_are_issued_and_trusted_by_one_signer(hold: holdfast.Holdfast, tmp_path: Path) -> None:
     folder = tmp_path / "certificates"
     desk = hold.peer_certificate(name="desk", host=["127.0.0.1", "desk.example"], folder=str(folder))
     laptop = hold.peer_certificate(name="laptop", folder=str(folder))

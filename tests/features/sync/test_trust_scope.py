@@ -85,7 +85,7 @@ def furnish(hold: holdfast.Holdfast, namespace: str, word: str) -> list[str]:
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING)
-def test_nothing_of_any_kind_is_told_from_outside_and_all_of_it_from_inside(
+def test_changes_of_every_kind_are_sent_from_inside_and_none_from_outside(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     inside = furnish(here, "team/a", "Begonia")
@@ -108,7 +108,7 @@ def test_nothing_of_any_kind_is_told_from_outside_and_all_of_it_from_inside(
     assert {kind for kind, _ in withheld} == {*KINDS}
 
 
-def test_what_is_told_is_the_same_on_both_and_the_rest_stays_a_gap(
+def test_sent_changes_are_the_same_on_both_and_the_rest_stays_a_gap(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     here.store(title="First", content="Outside.", namespace="other")
@@ -122,7 +122,7 @@ def test_what_is_told_is_the_same_on_both_and_the_rest_stays_a_gap(
     assert [meet(here, there).pushed.memory_count for _ in range(2)] == [0, 0]
 
 
-def test_wider_patterns_bring_what_was_withheld(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_wider_patterns_send_withheld_changes(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     here.store(title="First", content="Outside.", namespace="other")
     here.store(title="Second", content="Inside.", namespace="team/a")
     meet(here, there)
@@ -134,7 +134,7 @@ def test_wider_patterns_bring_what_was_withheld(here: holdfast.Holdfast, there: 
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING)
-def test_a_memory_that_moves_inside_is_told_whole_with_what_hangs_on_it_and_nothing_of_its_past(
+def test_a_memory_moved_inside_is_sent_whole_with_its_attachments_and_without_its_past(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     known = here.store(title="Known", content="Inside.", namespace="team/a")
@@ -158,7 +158,7 @@ def test_a_memory_that_moves_inside_is_told_whole_with_what_hangs_on_it_and_noth
     ] * 2
 
 
-def test_a_memory_that_moves_outside_is_not_told_of_any_more_and_not_changed_from_there(
+def test_a_memory_moved_outside_is_no_longer_sent_or_changed_by_the_peer(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     kept = here.store(title="Plan", content="For all.", namespace="team/a")
@@ -186,7 +186,7 @@ def test_a_peer_cannot_move_a_memory_out_of_its_namespaces_or_in(
     assert [here.get(id=one.id).namespace for one in (inside, outside)] == ["team/a", "other"]
 
 
-def test_a_link_to_what_lies_outside_is_not_taken(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_a_link_to_a_memory_outside_is_not_accepted(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     inside = here.store(title="Inside", content="For all.", namespace="team/a")
     outside = here.store(title="Outside", content="For me.", namespace="other")
     meet(here, there, FULL_SCOPE)
@@ -195,16 +195,14 @@ def test_a_link_to_what_lies_outside_is_not_taken(here: holdfast.Holdfast, there
     assert here.get(id=inside.id).links == []
 
 
-def test_an_interaction_is_taken_from_a_peer_for_its_namespaces_alone(
-    here: holdfast.Holdfast, there: holdfast.Holdfast
-) -> None:
+def test_a_peer_sends_interactions_only_for_its_namespaces(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     there.interaction_record(status="ok", action="inside", namespace="team/a")
     there.interaction_record(status="ok", action="outside", namespace="other")
     assert reasons(meet(here, there).pulled) == ["scope"]
     assert [one.action for one in here.interaction_list().interactions] == ["inside"]
 
 
-def test_what_one_peer_may_not_say_is_not_taken_when_another_one_comes(
+def test_a_change_refused_from_one_peer_is_not_applied_when_another_connects(
     here: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     """An edit of a missing policy waits; it is not applied when an admin peer sends the policy."""
@@ -224,7 +222,7 @@ def test_what_one_peer_may_not_say_is_not_taken_when_another_one_comes(
     assert here.policy_get(namespace="team").rules.max_reflection_depth == 5
 
 
-def test_patterns_fit_as_people_expect() -> None:
+def test_patterns_match_as_expected() -> None:
     found: dict[str, Any] = {
         pattern: [
             name
@@ -247,7 +245,7 @@ def test_patterns_fit_as_people_expect() -> None:
     assert not PeerScope(("*", "*/**"), ()).can_send("*")
 
 
-def test_nobody_makes_a_store_rewrite_its_journal_by_saying_that_it_was_copied(
+def test_a_false_claim_of_a_copy_does_not_make_a_store_rewrite_its_journal(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     here.store(title="Plan", content="For all.", namespace="team/a")
@@ -265,7 +263,7 @@ def test_nobody_makes_a_store_rewrite_its_journal_by_saying_that_it_was_copied(
     assert (here.verify().head, here.sync_digest().origin) == (head, origin)
 
 
-def test_a_key_once_learnt_is_not_replaced_by_what_a_peer_says(
+def test_a_learned_key_is_not_replaced_by_the_claim_of_a_peer(
     here: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     with holdfast.open(str(tmp_path / "third.db")) as third:

@@ -95,7 +95,7 @@ def read_visible(hold: holdfast.Holdfast, ids: set[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_comes_into_sight_is_the_same_on_both_and_what_was_hidden_never_goes_over(
+def test_data_coming_into_scope_is_the_same_on_both_and_hidden_data_never_leaves(
     stores: tuple[holdfast.Holdfast, holdfast.Holdfast], seed: int
 ) -> None:
     here, there = stores
@@ -114,7 +114,7 @@ def test_what_comes_into_sight_is_the_same_on_both_and_what_was_hidden_never_goe
     assert (here.verify().intact, there.verify().intact) == (True, True)
 
 
-def test_what_was_refused_while_a_memory_was_out_of_sight_is_taken_when_it_is_back(
+def test_changes_refused_while_a_memory_was_out_of_scope_are_accepted_when_it_returns(
     stores: tuple[holdfast.Holdfast, holdfast.Holdfast],
 ) -> None:
     here, there = stores

@@ -24,17 +24,17 @@ def times(repeat: str, first: str, zone: str, many: int) -> list[str]:
     return found
 
 
-def test_nine_in_the_morning_stays_nine_when_clocks_change() -> None:
+def test_nine_in_the_morning_stays_nine_across_clock_changes() -> None:
     assert times("daily", "2026-03-28T09:00", BERLIN, 3) == ["2026-03-28T09:00", "2026-03-29T09:00", "2026-03-30T09:00"]
     assert times("0 9 * * *", "2026-10-24T09:00", BERLIN, 3) == [f"2026-10-{day}T09:00" for day in (24, 25, 26)]
 
 
-def test_an_hour_that_a_clock_leaves_out_falls_on_the_first_moment_after_it() -> None:
+def test_a_time_skipped_by_the_clock_runs_at_the_first_moment_after_it() -> None:
     assert times("daily", "2026-03-28T02:30", BERLIN, 3) == ["2026-03-28T02:30", "2026-03-29T03:00", "2026-03-30T02:30"]
     assert schedule.parse_due("2026-03-29T02:30", BERLIN) == parse_timestamp("2026-03-29T01:00:00Z", "due_at")
 
 
-def test_an_hour_that_a_clock_shows_twice_counts_once() -> None:
+def test_an_hour_repeated_by_the_clock_counts_once() -> None:
     made = schedule.parse_schedule("daily", BERLIN, schedule.parse_due("2026-10-24T02:30", BERLIN))
     second = schedule.next_after(made, made.first)
     assert second == parse_timestamp("2026-10-25T00:30:00Z", "x")
@@ -42,14 +42,14 @@ def test_an_hour_that_a_clock_shows_twice_counts_once() -> None:
     assert times("30 2 * * *", "2026-10-24T02:30", BERLIN, 3) == [f"2026-10-{day}T02:30" for day in (24, 25, 26)]
 
 
-def test_so_much_time_is_so_much_time_whatever_clocks_show() -> None:
+def test_an_interval_is_elapsed_time_whatever_the_clock_shows() -> None:
     made = schedule.parse_schedule("every 24 hours", BERLIN, schedule.parse_due("2026-03-28T09:00", BERLIN))
     assert schedule.next_after(made, made.first) == made.first + DAY
     assert schedule.parse_rule("every 90 minutes") == schedule.Every(5400)
     assert schedule.parse_rule("every 15m") == schedule.Every(900)
 
 
-def test_the_thirty_first_is_the_last_day_of_shorter_months_and_comes_back() -> None:
+def test_the_thirty_first_is_the_last_day_of_shorter_months_and_returns() -> None:
     days = times("monthly", "2026-01-31T08:00", BERLIN, 5)
     assert [day[5:10] for day in days] == ["01-31", "02-28", "03-31", "04-30", "05-31"]
     assert [day[5:10] for day in times("FREQ=MONTHLY;BYMONTHDAY=-1", "2028-02-01T08:00", "UTC", 2)] == [
@@ -68,16 +68,16 @@ def test_the_29th_of_february_is_the_28th_in_other_years() -> None:
     ]
 
 
-def test_weekdays_leave_out_the_weekend() -> None:
+def test_weekdays_skip_the_weekend() -> None:
     assert [day[8:10] for day in times("weekdays", "2026-11-19T07:00", "UTC", 4)] == ["19", "20", "23", "24"]
 
 
-def test_a_rule_may_name_the_second_tuesday_or_the_last_friday() -> None:
+def test_a_rule_can_name_the_second_tuesday_or_the_last_friday() -> None:
     found = times("FREQ=MONTHLY;BYDAY=2TU,-1FR", "2026-11-01T10:00", "UTC", 4)
     assert [day[5:10] for day in found] == ["11-10", "11-27", "12-08", "12-25"]
 
 
-def test_every_other_week_counts_from_the_first() -> None:
+def test_every_other_week_counts_from_the_first_run() -> None:
     found = times("FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,TH", "2026-11-19T10:00", "UTC", 4)
     assert [day[5:10] for day in found] == ["11-19", "11-30", "12-03", "12-14"]
 
@@ -89,14 +89,14 @@ def test_a_rule_ends_by_its_count_or_its_last_day() -> None:
     assert schedule.next_after(made, made.first + 30 * DAY) is None
 
 
-def test_what_is_due_once_is_not_due_again() -> None:
+def test_a_one_time_task_is_not_due_again() -> None:
     made = schedule.parse_schedule(None, "UTC", 1000)
     assert schedule.next_after(made, 999) == 1000
     assert schedule.next_after(made, 1000) is None
     assert schedule.parse_rule("once") is None
 
 
-def test_after_thirty_days_asleep_one_time_is_made_up_for_or_all_or_none() -> None:
+def test_after_thirty_missed_days_one_run_or_all_or_none_are_made_up() -> None:
     made = schedule.parse_schedule("daily", BERLIN, schedule.parse_due("2026-10-01T09:00", BERLIN))
     now = schedule.parse_due("2026-10-31T11:00", BERLIN)
     assert schedule.is_missed(made, made.first, now)
@@ -133,7 +133,7 @@ def test_after_thirty_days_asleep_one_time_is_made_up_for_or_all_or_none() -> No
         "x" * 5000,
     ],
 )
-def test_what_is_no_rule_or_never_comes_is_refused(repeat: str) -> None:
+def test_an_invalid_or_impossible_rule_is_refused(repeat: str) -> None:
     with pytest.raises(Invalid, match=r"^repeat: "):
         schedule.parse_schedule(repeat, "UTC", parse_timestamp("2026-11-16", "x"))
 
@@ -152,24 +152,24 @@ def test_what_is_no_rule_or_never_comes_is_refused(repeat: str) -> None:
         "localtime",
     ],
 )
-def test_a_zone_that_does_not_exist_is_refused(zone: str) -> None:
+def test_an_unknown_time_zone_is_refused(zone: str) -> None:
     with pytest.raises(Invalid, match=r"^zone: "):
         schedule.parse_zone(zone)
 
 
 @pytest.mark.parametrize("text", ["tomorrow at nine", "", "2026-13-01", "99999-01-01", "2026-11-16T25:00"])
-def test_a_time_that_cannot_be_read_is_refused(text: str) -> None:
+def test_an_unreadable_time_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match=r"^due_at: "):
         schedule.parse_due(text, BERLIN)
 
 
-def test_a_time_is_read_on_the_clock_of_its_zone_unless_it_says_its_own() -> None:
+def test_a_time_is_local_to_its_zone_unless_it_has_its_own_offset() -> None:
     assert schedule.parse_due("2026-07-01T09:00", BERLIN) == parse_timestamp("2026-07-01T07:00:00Z", "x")
     assert schedule.parse_due("2026-07-01T09:00Z", BERLIN) == parse_timestamp("2026-07-01T09:00:00Z", "x")
     assert schedule.parse_due("2026-07-01T09:00+05:00", BERLIN) == parse_timestamp("2026-07-01T04:00:00Z", "x")
 
 
-def test_the_year_9999_is_beyond_what_is_due() -> None:
+def test_nothing_is_due_after_the_year_9999() -> None:
     made = schedule.parse_schedule("daily", "UTC", parse_timestamp("2026-11-16", "x"))
     assert schedule.next_after(made, parse_timestamp("9999-12-31", "x")) is None
 
@@ -181,7 +181,7 @@ def test_an_interval_of_more_than_a_hundred_years_is_refused(repeat: str) -> Non
     assert schedule.parse_schedule("every 36525 days", "UTC", 0).rule == schedule.Every(schedule.MAX_INTERVAL_SECONDS)
 
 
-def test_an_interval_that_leads_beyond_what_can_be_written_has_no_further_time() -> None:
+def test_an_interval_beyond_the_last_date_has_no_next_time() -> None:
     kept = schedule.Schedule(
         schedule.parse_rule("every 3000000 days"), ZoneInfo("UTC"), parse_timestamp("2020-01-01", "x")
     )
@@ -191,7 +191,7 @@ def test_an_interval_that_leads_beyond_what_can_be_written_has_no_further_time()
 @pytest.mark.parametrize(
     ("text", "zone"), [("9999-12-31T23:59", "America/New_York"), ("0001-01-01T00:00", "Asia/Tokyo")]
 )
-def test_a_time_beyond_what_can_be_written_is_refused_in_any_zone(text: str, zone: str) -> None:
+def test_a_time_beyond_the_last_date_is_refused_in_any_zone(text: str, zone: str) -> None:
     with pytest.raises(Invalid, match=r"^due_at: ") as refused:
         schedule.parse_due(text, zone)
     assert refused.value.details == {"fields": ["due_at"]}
@@ -200,7 +200,7 @@ def test_a_time_beyond_what_can_be_written_is_refused_in_any_zone(text: str, zon
 @pytest.mark.parametrize(
     ("text", "zone"), [("9999-12-31T23:59Z", "Asia/Tokyo"), ("0001-01-01T00:00Z", "America/New_York")]
 )
-def test_a_calendar_whose_wall_shows_no_such_day_never_comes(text: str, zone: str) -> None:
+def test_a_schedule_whose_day_a_zone_skips_is_refused(text: str, zone: str) -> None:
     with pytest.raises(Invalid, match="never comes"):
         schedule.parse_schedule("daily", zone, schedule.parse_due(text, zone))
 
@@ -214,7 +214,7 @@ def test_a_calendar_whose_wall_shows_no_such_day_never_comes(text: str, zone: st
     first=st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)),
     later=st.integers(0, 2000),
 )
-def test_the_next_time_is_the_least_that_is_later(repeat: str, zone: str, first: datetime, later: int) -> None:
+def test_the_next_time_is_the_earliest_later_one(repeat: str, zone: str, first: datetime, later: int) -> None:
     """The next occurrence is the same from any starting point as in a full list."""
     made = schedule.parse_schedule(repeat, zone, schedule.wall_to_timestamp(first, ZoneInfo(zone)))
     asked = made.first + later * DAY
@@ -231,7 +231,7 @@ def test_the_next_time_is_the_least_that_is_later(repeat: str, zone: str, first:
     zone=st.sampled_from([BERLIN, "America/New_York", "Australia/Lord_Howe", "America/St_Johns"]),
     wall=st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)),
 )
-def test_a_clock_shows_the_time_that_was_asked_for_or_the_first_after_a_gap(zone: str, wall: datetime) -> None:
+def test_a_wall_time_is_converted_exactly_or_to_the_first_moment_after_a_gap(zone: str, wall: datetime) -> None:
     at = schedule.wall_to_timestamp(wall, ZoneInfo(zone))
     seen = schedule.timestamp_to_wall(at, ZoneInfo(zone))
     assert seen == wall or (

@@ -22,7 +22,7 @@ def claim(ctx: Any, **more: Any) -> list[Any]:
     return list(ctx.task_claim(**more).claimed)
 
 
-def test_a_task_is_planned_and_found_until_it_is_done(clocked_store: holdfast.Holdfast) -> None:
+def test_a_task_is_listed_until_it_is_done(clocked_store: holdfast.Holdfast) -> None:
     task = add(clocked_store)
     assert [one.id for one in clocked_store.task_list().tasks] == [task.id]
     (taken,) = claim(clocked_store)
@@ -33,7 +33,7 @@ def test_a_task_is_planned_and_found_until_it_is_done(clocked_store: holdfast.Ho
     assert claim(clocked_store) == []
 
 
-def test_the_same_thing_at_the_same_time_is_planned_once(clocked_store: holdfast.Holdfast) -> None:
+def test_adding_the_same_task_at_the_same_time_creates_it_once(clocked_store: holdfast.Holdfast) -> None:
     first = clocked_store.task_add(title="Pay", due_at="2030-02-22 07:00:00")
     again = clocked_store.task_add(title="Pay", due_at="2030-02-22T07:00:00Z")
     assert (first.created, again.created, again.task.id) == (True, False, first.task.id)
@@ -42,7 +42,7 @@ def test_the_same_thing_at_the_same_time_is_planned_once(clocked_store: holdfast
     assert clocked_store.task_list().total == 3
 
 
-def test_what_is_only_like_it_is_named_and_planned_all_the_same(clocked_store: holdfast.Holdfast) -> None:
+def test_a_similar_task_is_reported_and_the_new_one_created(clocked_store: holdfast.Holdfast) -> None:
     one = add(clocked_store, "Pay electricity bill account 4411", due_at=SOON)
     other = clocked_store.task_add(title="Pay water bill account 9922", due_at=SOON)
     assert other.created
@@ -50,7 +50,7 @@ def test_what_is_only_like_it_is_named_and_planned_all_the_same(clocked_store: h
     assert clocked_store.task_add(title="Pay electricity bill account 4411 now", due_at="2026-02-16").similar == []
 
 
-def test_a_key_makes_a_task_once_and_never_another(clocked_store: holdfast.Holdfast) -> None:
+def test_an_idempotency_key_creates_one_task_and_never_another(clocked_store: holdfast.Holdfast) -> None:
     first = clocked_store.task_add(title="Pay", due_at=SOON, unique_key="k")
     (taken,) = claim(clocked_store)
     clocked_store.task_finish(id=first.task.id, token=taken.token)
@@ -61,9 +61,7 @@ def test_a_key_makes_a_task_once_and_never_another(clocked_store: holdfast.Holdf
     assert clocked_store.task_add(title="Pay more", due_at=SOON, unique_key="k", principal="ann").created
 
 
-def test_one_claimant_gets_a_task_and_nobody_else_until_the_lease_is_over(
-    clocked_store: holdfast.Holdfast, clock: Any
-) -> None:
+def test_only_one_claimant_gets_a_task_until_its_lease_ends(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     task = add(clocked_store)
     (first,) = claim(clocked_store, owner="a", seconds=60)
     assert claim(clocked_store, owner="b") == []
@@ -73,7 +71,7 @@ def test_one_claimant_gets_a_task_and_nobody_else_until_the_lease_is_over(
     assert [run.status for run in clocked_store.task_runs(id=task.id).runs] == ["lost"]
 
 
-def test_who_comes_too_late_settles_nothing(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_a_finish_with_an_expired_lease_is_refused(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     task = add(clocked_store)
     (first,) = claim(clocked_store, owner="a", seconds=60)
     clock.move(seconds=61)
@@ -90,7 +88,7 @@ def test_who_comes_too_late_settles_nothing(clocked_store: holdfast.Holdfast, cl
     assert [run.final for run in clocked_store.task_runs(id=task.id).runs] == [True, False]
 
 
-def test_a_heartbeat_holds_a_task_for_longer(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_a_heartbeat_extends_a_lease(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     task = add(clocked_store)
     (taken,) = claim(clocked_store, seconds=60)
     clock.move(seconds=50)
@@ -100,7 +98,7 @@ def test_a_heartbeat_holds_a_task_for_longer(clocked_store: holdfast.Holdfast, c
     assert clocked_store.task_finish(id=task.id, token=taken.token).task.state == "done"
 
 
-def test_a_task_that_fails_is_tried_again_later_and_later_and_then_given_up(
+def test_a_failing_task_is_retried_with_growing_delays_and_then_fails(
     clocked_store: holdfast.Holdfast, clock: Any
 ) -> None:
     task = add(clocked_store, max_attempts=3)
@@ -125,7 +123,7 @@ def test_a_task_that_fails_is_tried_again_later_and_later_and_then_given_up(
     assert len(claim(clocked_store)) == 1
 
 
-def test_one_that_kills_who_does_it_is_given_up_too(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_a_task_that_kills_its_worker_fails_eventually(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     task = add(clocked_store, max_attempts=2)
     for _ in range(2):
         assert len(claim(clocked_store, seconds=10)) == 1
@@ -139,9 +137,7 @@ def test_one_that_kills_who_does_it_is_given_up_too(clocked_store: holdfast.Hold
     ]
 
 
-def test_one_that_repeats_comes_again_though_a_time_of_it_was_given_up(
-    clocked_store: holdfast.Holdfast, clock: Any
-) -> None:
+def test_a_repeating_task_continues_after_one_occurrence_failed(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     task = add(clocked_store, due_at=format_timestamp(clock() - 10 * SECOND), repeat="daily", max_attempts=1)
     (taken,) = claim(clocked_store)
     after = clocked_store.task_finish(id=task.id, token=taken.token, error="no").task
@@ -149,7 +145,7 @@ def test_one_that_repeats_comes_again_though_a_time_of_it_was_given_up(
     assert after.due_at == format_timestamp(clock() - 10 * SECOND + DAY)
 
 
-def test_a_retry_does_not_move_the_hour_of_the_next_time(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_a_retry_does_not_move_the_next_scheduled_time(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     first = clock() - SECOND
     task = add(clocked_store, due_at=format_timestamp(first), repeat="daily")
     (taken,) = claim(clocked_store)
@@ -160,7 +156,9 @@ def test_a_retry_does_not_move_the_hour_of_the_next_time(clocked_store: holdfast
 
 
 @pytest.mark.parametrize(("misfire", "claims"), [("once", 1), ("all", 3), ("skip", 0)])
-def test_times_that_were_slept_through(clocked_store: holdfast.Holdfast, clock: Any, misfire: str, claims: int) -> None:
+def test_missed_runs_follow_the_misfire_setting(
+    clocked_store: holdfast.Holdfast, clock: Any, misfire: str, claims: int
+) -> None:
     first = clock() - 2 * DAY - 3600 * SECOND
     task = add(clocked_store, due_at=format_timestamp(first), repeat="daily", misfire=misfire)
     made = 0
@@ -171,7 +169,7 @@ def test_times_that_were_slept_through(clocked_store: holdfast.Holdfast, clock: 
     assert clocked_store.task_show(id=task.id).due_at == format_timestamp(first + 3 * DAY)
 
 
-def test_a_task_is_cancelled_while_it_waits_or_asked_to_stop_while_it_is_done(clocked_store: holdfast.Holdfast) -> None:
+def test_a_waiting_task_is_cancelled_and_a_running_one_is_asked_to_stop(clocked_store: holdfast.Holdfast) -> None:
     waits, done = (
         add(clocked_store, "One thing", due_at="2030-01-01"),
         add(clocked_store, "Another thing", repeat="daily"),
@@ -185,9 +183,7 @@ def test_a_task_is_cancelled_while_it_waits_or_asked_to_stop_while_it_is_done(cl
     assert clocked_store.task_finish(id=done.id, token=taken.token, error="stopped").task.state == "cancelled"
 
 
-def test_one_that_was_cancelled_and_left_alone_does_not_come_again(
-    clocked_store: holdfast.Holdfast, clock: Any
-) -> None:
+def test_a_cancelled_and_abandoned_task_does_not_repeat(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     task = add(clocked_store, repeat="daily")
     claim(clocked_store, seconds=10)
     clocked_store.task_cancel(id=task.id)
@@ -196,7 +192,7 @@ def test_one_that_was_cancelled_and_left_alone_does_not_come_again(
     assert clocked_store.task_show(id=task.id).state == "cancelled"
 
 
-def test_a_task_is_changed_and_put_off_only_while_it_waits(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_only_a_waiting_task_can_be_changed_or_postponed(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     first = clock() + DAY
     task = add(clocked_store, due_at=format_timestamp(first), repeat="daily")
     assert clocked_store.task_update(id=task.id, title="Pay more").title == "Pay more"
@@ -219,7 +215,7 @@ def test_a_task_is_changed_and_put_off_only_while_it_waits(clocked_store: holdfa
 
 
 @pytest.mark.parametrize("id", ["", "%", "%%%%%%", "______", "abc"])
-def test_a_beginning_that_is_empty_short_or_a_pattern_touches_nothing(
+def test_an_id_prefix_that_is_empty_short_or_a_pattern_matches_nothing(
     clocked_store: holdfast.Holdfast, id: str
 ) -> None:
     add(clocked_store)
@@ -228,7 +224,7 @@ def test_a_beginning_that_is_empty_short_or_a_pattern_touches_nothing(
     assert clocked_store.task_list().total == 1
 
 
-def test_a_beginning_that_several_have_touches_none(clocked_store: holdfast.Holdfast) -> None:
+def test_an_ambiguous_id_prefix_matches_nothing(clocked_store: holdfast.Holdfast) -> None:
     add(clocked_store)
     task = clocked_store.task_list().tasks[0]
     twin = replace(service.get_task(clocked_store.ctx, task.id), id=task.id[:8] + "-0000", unique_key=None)
@@ -239,7 +235,7 @@ def test_a_beginning_that_several_have_touches_none(clocked_store: holdfast.Hold
     assert clocked_store.task_show(id=twin.id).id == twin.id
 
 
-def test_an_agent_sees_its_own_tasks_alone_and_an_admin_all(
+def test_an_agent_sees_only_its_own_tasks_and_an_admin_all(
     clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     ann, bob = (seen_by(agent, right="write") for agent in ("ann", "bob"))
@@ -253,13 +249,13 @@ def test_an_agent_sees_its_own_tasks_alone_and_an_admin_all(
         bob.task_add(title="x", due_at=SOON, handler="command", target="true")
 
 
-def test_a_batch_goes_to_whoever_waits_longest_and_no_further_than_its_limit(clocked_store: holdfast.Holdfast) -> None:
+def test_a_batch_claims_the_longest_waiting_tasks_up_to_its_limit(clocked_store: holdfast.Holdfast) -> None:
     for day in range(5, 0, -1):
         add(clocked_store, f"Thing number {day}", due_at=f"2020-01-0{day}")
     assert [one.task.title[-1] for one in claim(clocked_store, limit=3)] == ["1", "2", "3"]
     assert [one.task.title[-1] for one in claim(clocked_store, limit=3)] == ["4", "5"]
 
 
-def test_what_has_a_handler_is_left_to_workers(clocked_store: holdfast.Holdfast) -> None:
+def test_tasks_with_a_handler_are_left_to_workers(clocked_store: holdfast.Holdfast) -> None:
     add(clocked_store, handler="command", target="true")
     assert claim(clocked_store) == []

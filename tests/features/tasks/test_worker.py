@@ -42,7 +42,7 @@ def run_command(hold: holdfast.Holdfast, db: str, command: str, **more: Any) -> 
     return run
 
 
-def test_a_command_is_told_of_its_task_and_what_it_prints_is_the_result(hold: holdfast.Holdfast, db: str) -> None:
+def test_a_command_receives_its_task_and_its_output_is_the_result(hold: holdfast.Holdfast, db: str) -> None:
     run = run_command(hold, db, "cat", payload={"to": "ann"})
     assert run.status == "completed"
     said = msgspec.json.decode(run.result)
@@ -50,14 +50,14 @@ def test_a_command_is_told_of_its_task_and_what_it_prints_is_the_result(hold: ho
     assert said["occurrence"].startswith(said["id"])
 
 
-def test_a_command_that_fails_says_why(hold: holdfast.Holdfast, db: str) -> None:
+def test_a_failing_command_reports_why(hold: holdfast.Holdfast, db: str) -> None:
     run = run_command(hold, db, "echo begun; echo 'no such account' >&2; exit 3")
     assert (run.status, run.error, run.result) == ("failed", "no such account", "begun\n")
     assert run_command(hold, db, "exit 4").error == "Exit code 4."
     assert run_command(hold, db, "kill -9 $$").error == "Exit code -9."
 
 
-def test_a_command_that_does_not_return_is_ended_with_all_it_started(
+def test_a_command_that_times_out_is_killed_with_its_children(
     hold: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subprocess_runner, "GRACE_SECONDS", 0.3)
@@ -68,14 +68,18 @@ def test_a_command_that_does_not_return_is_ended_with_all_it_started(
         wait_until(partial(has_ended, int(pid)))
 
 
-def test_what_a_command_leaves_behind_is_ended_when_it_ends(hold: holdfast.Holdfast, db: str, tmp_path: Path) -> None:
+def test_background_processes_of_a_command_are_killed_when_it_ends(
+    hold: holdfast.Holdfast, db: str, tmp_path: Path
+) -> None:
     pids = tmp_path / "pids"
     run = run_command(hold, db, f"(trap '' HUP TERM; sleep 300) & echo $! > {pids}; echo done")
     assert (run.status, run.result) == ("completed", "done\n")
     wait_until(lambda: has_ended(int(pids.read_text())))
 
 
-def test_what_leaves_the_group_of_a_command_is_ended_too(hold: holdfast.Holdfast, db: str, tmp_path: Path) -> None:
+def test_processes_that_leave_the_process_group_are_killed_too(
+    hold: holdfast.Holdfast, db: str, tmp_path: Path
+) -> None:
     pid = tmp_path / "pid"
     run = run_command(
         hold, db, f"setsid sh -c 'echo $$ > {pid}; exec sleep 300' & while [ ! -s {pid} ]; do :; done; exit 3"
@@ -92,19 +96,19 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-def test_of_what_a_command_prints_only_the_beginning_is_kept(hold: holdfast.Holdfast, db: str) -> None:
+def test_only_the_beginning_of_the_output_is_stored(hold: holdfast.Holdfast, db: str) -> None:
     run = run_command(hold, db, "head -c 50000000 /dev/zero | tr '\\0' x")
     assert run.result == "x" * subprocess_runner.MAX_OUTPUT_BYTES
 
 
-def test_a_command_does_not_learn_the_keys_of_the_worker(
+def test_a_command_does_not_receive_the_keys_of_the_worker(
     hold: holdfast.Holdfast, db: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_API_KEY", "secret-of-the-worker")
     assert "secret-of-the-worker" not in run_command(hold, db, "env").result
 
 
-def test_a_job_is_a_command_of_our_own(
+def test_a_job_is_a_holdfast_command(
     hold: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "holdfast.py").write_text("raise SystemExit('of the folder that a worker was started in')")
@@ -121,7 +125,7 @@ def test_a_job_is_a_command_of_our_own(
     assert "must be one of" in hold.task_runs(id=other.id).runs[0].error
 
 
-def test_who_is_interrupted_leaves_nothing_behind_that_it_ran(tmp_path: Path) -> None:
+def test_an_interrupted_worker_leaves_no_process_behind(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
 
     def interrupt() -> None:
@@ -135,7 +139,7 @@ def test_who_is_interrupted_leaves_nothing_behind_that_it_ran(tmp_path: Path) ->
         os.kill(int(pid.read_text()), 0)
 
 
-def test_a_job_asks_the_hooks_of_the_machine(
+def test_a_job_runs_the_local_hooks(
     hold: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hook = 'event = "pre_store"\ncommand = ["echo", \'{"decision": "deny", "reason": "not now"}\']\non_error = "deny"\n'
@@ -147,7 +151,7 @@ def test_a_job_asks_the_hooks_of_the_machine(
     assert hold.curate_runs().count == 0
 
 
-def test_a_handler_in_python_is_found_by_its_name(
+def test_a_python_handler_is_found_by_name(
     hold: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = tmp_path / "handlers-1.dist-info"
@@ -194,7 +198,7 @@ def serve_hook(status: int) -> Iterator[tuple[str, list[tuple[str, dict[str, Any
 
 
 @pytest.mark.parametrize(("status", "ends"), [(204, "completed"), (500, "failed"), (302, "failed")])
-def test_a_webhook_is_told_once_for_each_try(hold: holdfast.Holdfast, db: str, status: int, ends: str) -> None:
+def test_a_webhook_is_called_once_per_attempt(hold: holdfast.Holdfast, db: str, status: int, ends: str) -> None:
     with serve_hook(status) as (url, heard):
         task = hold.task_add(title="Tell", due_at=PAST, handler="webhook", target=url).task
         work(hold, db)
@@ -203,7 +207,7 @@ def test_a_webhook_is_told_once_for_each_try(hold: holdfast.Holdfast, db: str, s
     assert [(key.split(":")[0], said["title"]) for key, said in heard] == [(task.id, "Tell")]
 
 
-def test_a_worker_that_stops_gives_back_what_it_cannot_end(
+def test_a_stopping_worker_releases_unfinished_tasks(
     hold: holdfast.Holdfast, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subprocess_runner, "GRACE_SECONDS", 0.3)
@@ -220,7 +224,7 @@ def test_a_worker_that_stops_gives_back_what_it_cannot_end(
     assert hold.task_runs(id=task.id).count == 0
 
 
-def test_one_that_is_cancelled_while_it_is_done_ends_soon(hold: holdfast.Holdfast, db: str, tmp_path: Path) -> None:
+def test_a_task_cancelled_while_running_ends_soon(hold: holdfast.Holdfast, db: str, tmp_path: Path) -> None:
     mark = tmp_path / "begun"
     task = hold.task_add(title="Long", due_at=PAST, handler="command", target=f"touch {mark}; sleep 300").task
     worker = Worker(hold.ctx, WorkerOptions("w", db, lease=3, handlers=("command",)))

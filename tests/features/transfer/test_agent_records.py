@@ -10,7 +10,7 @@ import pytest
 from envelopes import Clock, import_envelope, text_of
 
 import holdfast
-from holdfast.features.transfer.local_table_rows import LOCAL_TABLES
+from holdfast.features.transfer.local_table_schema import LOCAL_TABLES
 from holdfast.features.transfer.schema_v1 import ARRAYS
 from holdfast.kernel.context import Caller
 from holdfast.kernel.timestamps import DAY
@@ -87,7 +87,7 @@ def fresh(engine: str, tmp_path: Path, clock: Clock, request: pytest.FixtureRequ
         yield hold
 
 
-def test_every_array_of_agents_is_the_same_byte_for_byte_after_a_trip_to_the_other_engine(
+def test_every_array_of_agent_records_survives_a_round_trip_through_the_other_engine(
     busy: holdfast.Holdfast, fresh: holdfast.Holdfast
 ) -> None:
     exported = busy.export()
@@ -115,7 +115,7 @@ def test_every_array_of_agents_is_the_same_byte_for_byte_after_a_trip_to_the_oth
     assert text_of(fresh.export()) == text_of(exported)
 
 
-def test_what_was_held_is_free_where_it_comes_in(busy: holdfast.Holdfast, fresh: holdfast.Holdfast) -> None:
+def test_leased_tasks_and_runs_are_free_after_an_import(busy: holdfast.Holdfast, fresh: holdfast.Holdfast) -> None:
     import_envelope(fresh, busy.export())
     (claimed,) = fresh.task_claim(limit=5).claimed
     assert (claimed.task.title, claimed.task.attempts, claimed.token) == ("Ask Ann", 3, 3)
@@ -126,7 +126,7 @@ def test_what_was_held_is_free_where_it_comes_in(busy: holdfast.Holdfast, fresh:
     assert summary == "They deploy on Tuesdays."
 
 
-def test_an_import_never_takes_a_task_from_whoever_does_it(busy: holdfast.Holdfast, clock: Clock) -> None:
+def test_an_import_never_takes_a_leased_task(busy: holdfast.Holdfast, clock: Clock) -> None:
     exported = busy.export()
     assert import_envelope(busy, exported).arrays["tasks"].unchanged == 3
     (row,) = [row for row in exported["tasks"] if row["title"] == "Ask Ann"]
@@ -137,7 +137,7 @@ def test_an_import_never_takes_a_task_from_whoever_does_it(busy: holdfast.Holdfa
     assert import_envelope(busy, {"memories": [], "tasks": [later, row]}).arrays["tasks"].older == 1
 
 
-def test_a_key_of_a_namespace_exports_and_imports_only_what_lies_there(
+def test_a_key_limited_to_a_namespace_exports_and_imports_only_its_records(
     busy: holdfast.Holdfast, fresh: holdfast.Holdfast
 ) -> None:
     confined = Caller(agent="ai:admin@here", namespaces=("team",))
@@ -161,7 +161,7 @@ def test_a_key_of_a_namespace_exports_and_imports_only_what_lies_there(
     }
 
 
-def test_what_is_not_trusted_becomes_the_importers_and_runs_nothing(
+def test_untrusted_records_belong_to_the_importer_and_run_nothing(
     busy: holdfast.Holdfast, fresh: holdfast.Holdfast
 ) -> None:
     exported = busy.export()
@@ -211,7 +211,7 @@ _STORE_ONLY = {"tasks": {"unique_key"}, "task_runs": {"result"}, "usage": {"uniq
 """Columns that must be unique, removed before rows are modified."""
 
 
-def test_a_bad_row_is_named_by_its_place_and_changes_nothing(busy: holdfast.Holdfast) -> None:
+def test_an_invalid_row_is_named_by_its_position_and_changes_nothing(busy: holdfast.Holdfast) -> None:
     exported = busy.export()
     given: dict[str, list[Any]] = {}
     for name, change, _ in BAD:
@@ -227,7 +227,7 @@ def test_a_bad_row_is_named_by_its_place_and_changes_nothing(busy: holdfast.Hold
     assert text_of(busy.export()) == text_of(exported)
 
 
-def test_of_two_states_of_a_record_the_later_stays(busy: holdfast.Holdfast, fresh: holdfast.Holdfast) -> None:
+def test_the_later_of_two_states_of_a_record_stays(busy: holdfast.Holdfast, fresh: holdfast.Holdfast) -> None:
     before = busy.export()
     import_envelope(fresh, before)
     busy.price_set(model="sonnet-*", input="4", output="16")
@@ -241,7 +241,7 @@ def test_of_two_states_of_a_record_the_later_stays(busy: holdfast.Holdfast, fres
     assert (older, text_of(fresh.export())) == (merged, text_of(after))
 
 
-def test_what_a_later_release_says_is_kept_or_refused_by_name(
+def test_fields_of_a_later_release_are_preserved_or_refused_by_name(
     busy: holdfast.Holdfast, fresh: holdfast.Holdfast
 ) -> None:
     exported = busy.export()
@@ -255,13 +255,13 @@ def test_what_a_later_release_says_is_kept_or_refused_by_name(
     assert (refused.array, refused.index, "colour" in refused.error) == ("runs", 0, True)
 
 
-def test_rows_that_an_earlier_release_kept_unread_are_exported_still(fresh: holdfast.Holdfast) -> None:
+def test_rows_preserved_unread_by_an_earlier_release_are_exported(fresh: holdfast.Holdfast) -> None:
     said = {"id": "o-1", "at": "2026-01-01T00:00:00.000000Z", "score": 1}
     with fresh.ctx.store.transaction() as session:
         session.do("meta_put", name="/outcomes", body=msgspec.json.encode([said]).decode())
     assert fresh.export()["outcomes"] == [said]
 
 
-def test_every_array_that_is_exported_can_be_read(fresh: holdfast.Holdfast) -> None:
+def test_every_exported_array_can_be_imported(fresh: holdfast.Holdfast) -> None:
     assert {name for name, value in fresh.export().items() if isinstance(value, list)} == {*ARRAYS}
     assert tuple(LOCAL_TABLES) == ARRAYS[-len(LOCAL_TABLES) :]

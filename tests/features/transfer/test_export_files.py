@@ -33,7 +33,7 @@ def export_file(rich: holdfast.Holdfast, tmp_path: Path) -> Path:
     return file
 
 
-def test_a_file_says_what_an_export_says_and_makes_the_same_store(
+def test_a_file_equals_an_export_and_gives_the_same_store(
     rich: holdfast.Holdfast, open_store: Open, export_file: Path
 ) -> None:
     assert text_of(msgspec.json.decode(export_file.read_bytes())) == text_of(rich.export())
@@ -47,7 +47,7 @@ def test_a_file_says_what_an_export_says_and_makes_the_same_store(
     assert all((one.imported, one.merged, one.older) == (0, 0, 0) for one in again.arrays.values())
 
 
-def test_it_does_not_matter_how_a_file_is_laid_out(open_store: Open, export_file: Path, tmp_path: Path) -> None:
+def test_the_formatting_of_a_file_does_not_matter(open_store: Open, export_file: Path, tmp_path: Path) -> None:
     given = msgspec.json.decode(export_file.read_bytes())
     laid_out = tmp_path / "laid-out.json"
     shuffled = dict(sorted(given.items(), reverse=True))
@@ -58,14 +58,14 @@ def test_it_does_not_matter_how_a_file_is_laid_out(open_store: Open, export_file
     assert text_of(one.export()) == text_of(other.export())
 
 
-def test_a_dry_run_by_file_only_says_what_it_would_do(open_store: Open, export_file: Path) -> None:
+def test_a_dry_run_of_a_file_import_only_reports(open_store: Open, export_file: Path) -> None:
     fresh = open_store("fresh")
     before = fresh.export()
     assert fresh.import_file(file=str(export_file), dry_run=True).imported == 7
     assert text_of(fresh.export()) == text_of(before)
 
 
-def test_an_import_by_file_that_is_given_up_goes_on_the_next_time(
+def test_a_cancelled_file_import_is_completed_by_the_next_one(
     rich: holdfast.Holdfast, open_store: Open, export_file: Path
 ) -> None:
     def stop(done: int, total: int, what: str) -> None:
@@ -80,7 +80,7 @@ def test_an_import_by_file_that_is_given_up_goes_on_the_next_time(
     assert text_of(fresh.export()) == text_of(rich.export())
 
 
-def test_what_was_settled_about_a_fall_is_settled_where_it_comes_in(open_store: Open, tmp_path: Path) -> None:
+def test_resolved_invalidations_are_resolved_after_an_import(open_store: Open, tmp_path: Path) -> None:
     hold, fresh, file = open_store("hold"), open_store("fresh"), str(tmp_path / "fell.json")
     ground, heir = (hold.store(title=title, content=f"{title} it is.", tier="long") for title in ("Old", "New"))
     hold.reflect(source_ids=[ground.id], title="So", content="Therefore.")
@@ -113,7 +113,7 @@ WHOLE = b'{"memories": [{"id": "m-1", "title": "One", "content": "first", "tier"
         pytest.param(b"", id="nothing"),
     ],
 )
-def test_a_file_that_is_no_whole_export_changes_nothing(open_store: Open, tmp_path: Path, content: bytes) -> None:
+def test_an_incomplete_export_file_changes_nothing(open_store: Open, tmp_path: Path, content: bytes) -> None:
     hold, file = open_store("hold"), tmp_path / "broken.json"
     file.write_bytes(content)
     with pytest.raises(Invalid):
@@ -121,7 +121,7 @@ def test_a_file_that_is_no_whole_export_changes_nothing(open_store: Open, tmp_pa
     assert hold.stats().changes == 0
 
 
-def test_a_number_is_whole_wherever_the_file_is_read_on(open_store: Open, tmp_path: Path) -> None:
+def test_a_number_split_between_two_reads_is_parsed_whole(open_store: Open, tmp_path: Path) -> None:
     hold, file = open_store("hold"), tmp_path / "numbers.json"
     begin = '{"memories": [], "boards": ['
     file.write_text(begin + " " * (CHUNK_CHARS - len(begin) - 2) + "12345]}")
@@ -129,7 +129,7 @@ def test_a_number_is_whole_wherever_the_file_is_read_on(open_store: Open, tmp_pa
     assert hold.export()["boards"] == [12345]
 
 
-def test_a_row_that_is_refused_is_named_by_its_place_in_the_file(open_store: Open, tmp_path: Path) -> None:
+def test_a_refused_row_is_named_by_its_position_in_the_file(open_store: Open, tmp_path: Path) -> None:
     hold, file = open_store("hold"), tmp_path / "some.json"
     rows = [memory(), memory(id="m-2", content=" "), memory(id="m-3", title="Three")]
     odd = '{"id": "m-4", "title": "\\ud800", "content": "x"}'

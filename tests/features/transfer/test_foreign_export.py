@@ -90,7 +90,7 @@ FOREIGN: dict[str, Any] = {
 }
 
 
-def test_another_programs_export_is_read_and_what_we_do_not_know_of_it_is_written_again(open_store: Open) -> None:
+def test_a_foreign_export_is_imported_and_its_unknown_fields_are_exported_again(open_store: Open) -> None:
     hold = open_store("foreign")
     answer = import_envelope(hold, FOREIGN)
     assert (counts(answer), answer.errors) == ((3, 0, 0, 0, 0), [])
@@ -129,7 +129,7 @@ TIMES_OF_THE_LINK = {
 }
 
 
-def test_another_programs_export_makes_the_whole_trip_unchanged_from_then_on(open_store: Open) -> None:
+def test_a_foreign_export_is_unchanged_by_further_round_trips(open_store: Open) -> None:
     first, second = open_store("first"), open_store("second")
     import_envelope(first, FOREIGN)
     assert (import_envelope(first, FOREIGN).unchanged, first.stats().changes) == (3, 7)
@@ -138,7 +138,7 @@ def test_another_programs_export_makes_the_whole_trip_unchanged_from_then_on(ope
     assert text_of(second.export()) == text_of(exported)
 
 
-def test_a_foreign_memory_is_an_ordinary_one_here(open_store: Open) -> None:
+def test_a_foreign_memory_behaves_like_an_ordinary_one(open_store: Open) -> None:
     hold = open_store("foreign")
     import_envelope(hold, FOREIGN)
     mined = hold.get("m-1")
@@ -158,7 +158,7 @@ def test_a_foreign_memory_is_an_ordinary_one_here(open_store: Open) -> None:
     assert (put_away.agent_id, put_away.metadata) == ("ai:tester@here", {"imported_from_agent_id": "system"})
 
 
-def test_a_first_form_is_not_written_any_more_once_we_know_better(open_store: Open) -> None:
+def test_an_original_foreign_value_is_dropped_once_it_was_changed_here(open_store: Open) -> None:
     hold = open_store("foreign")
     import_envelope(hold, FOREIGN)
     hold.update("m-1", kind="lesson", citations=[])

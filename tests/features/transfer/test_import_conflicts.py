@@ -5,7 +5,7 @@ from envelopes import Open, counts, import_envelope, memory
 import holdfast
 
 
-def test_a_taken_title_is_refused_merged_or_numbered_as_asked(open_store: Open) -> None:
+def test_a_taken_title_is_refused_merged_or_numbered_as_requested(open_store: Open) -> None:
     envelope = {"memories": [memory(tags=["new"])], "links": []}
     seen = {}
     for on_conflict in ("error", "merge", "version"):
@@ -24,21 +24,21 @@ def test_a_taken_title_is_refused_merged_or_numbered_as_asked(open_store: Open) 
     }
 
 
-def test_what_points_to_a_memory_that_was_merged_points_to_the_one_it_became(hold: holdfast.Holdfast) -> None:
+def test_links_to_a_merged_memory_point_to_its_target(hold: holdfast.Holdfast) -> None:
     kept = hold.store(title="One", content="mine", namespace="elsewhere")
     link = {"source_id": "m-2", "target_id": "m-1", "relation": "supersedes"}
     import_envelope(hold, {"memories": [memory(), memory(id="m-2", title="Two")], "links": [link]})
     assert [(one.source_id, one.target_id) for one in hold.get("m-2").links] == [("m-2", kept.id)]
 
 
-def test_a_private_memory_is_never_merged_into_one_that_others_see(hold: holdfast.Holdfast) -> None:
+def test_a_private_memory_is_never_merged_into_a_visible_one(hold: holdfast.Holdfast) -> None:
     hold.store(title="One", content="mine", namespace="elsewhere")
     answer = import_envelope(hold, {"memories": [memory(metadata={"scope": "private"})]})
     assert [error.code for error in answer.errors] == ["TITLE_TAKEN"]
     assert hold.list().memories[0].content == "mine"
 
 
-def test_the_later_state_of_a_memory_stays_whichever_side_it_is_on(hold: holdfast.Holdfast) -> None:
+def test_the_later_state_of_a_memory_wins_on_either_side(hold: holdfast.Holdfast) -> None:
     first = hold.store(title="One", content="first")
     before = hold.export()
     hold.update(first.id, content="second")
@@ -51,7 +51,7 @@ def test_the_later_state_of_a_memory_stays_whichever_side_it_is_on(hold: holdfas
     assert hold.get(first.id).content == "second"
 
 
-def test_an_edit_made_in_the_file_is_taken_in(hold: holdfast.Holdfast) -> None:
+def test_an_edit_made_in_the_file_is_imported(hold: holdfast.Holdfast) -> None:
     first = hold.store(title="One", content="first")
     exported = hold.export()
     exported["memories"][0]["content"] = "edited by hand"
@@ -61,7 +61,7 @@ def test_an_edit_made_in_the_file_is_taken_in(hold: holdfast.Holdfast) -> None:
     assert hold.verify().intact
 
 
-def test_a_deleted_memory_comes_back(hold: holdfast.Holdfast) -> None:
+def test_a_deleted_memory_is_restored_by_an_import(hold: holdfast.Holdfast) -> None:
     first = hold.store(title="One", content="first")
     exported = hold.export()
     hold.delete(first.id)
@@ -78,7 +78,7 @@ def test_a_revoked_grant_stays_revoked(hold: holdfast.Holdfast) -> None:
     assert hold.export()["grants"] == []
 
 
-def test_lists_that_we_do_not_know_grow_together(hold: holdfast.Holdfast) -> None:
+def test_unknown_lists_are_merged(hold: holdfast.Holdfast) -> None:
     import_envelope(hold, {"memories": [], "boards": [{"id": 1}, {"id": 2}]})
     import_envelope(hold, {"memories": [], "boards": [{"id": 2}, {"id": 3}]})
     assert hold.export()["boards"] == [{"id": 1}, {"id": 2}, {"id": 3}]

@@ -28,7 +28,7 @@ from holdfast.surfaces import error_responses
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_no_envelope_that_we_read_is_refused(hold: holdfast.Holdfast, envelope: Any, field: str) -> None:
+def test_an_unknown_envelope_is_refused(hold: holdfast.Holdfast, envelope: Any, field: str) -> None:
     with pytest.raises(Invalid) as refused:
         import_envelope(hold, envelope)
     assert refused.value.details == {"fields": [field]}
@@ -53,7 +53,7 @@ def test_what_is_no_envelope_that_we_read_is_refused(hold: holdfast.Holdfast, en
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_a_rejected_row_is_named_and_all_others_go_in(hold: holdfast.Holdfast, wrong: Any, said: str) -> None:
+def test_a_rejected_row_is_named_and_all_others_are_imported(hold: holdfast.Holdfast, wrong: Any, said: str) -> None:
     rows = [memory(id=f"m-{number}", title=f"Title {number}") for number in range(20)]
     rows[7] |= wrong
     answer = import_envelope(hold, {"memories": rows})
@@ -65,13 +65,13 @@ def test_a_rejected_row_is_named_and_all_others_go_in(hold: holdfast.Holdfast, w
 
 
 @pytest.mark.parametrize("row", [None, 5, "text", [], {}], ids=repr)
-def test_a_row_that_is_no_row_is_named(hold: holdfast.Holdfast, row: Any) -> None:
+def test_a_value_that_is_not_a_row_is_named(hold: holdfast.Holdfast, row: Any) -> None:
     arrays = ("memories", "archived", "agents", "entities", "links", "namespaces", "grants", "notices")
     answer = import_envelope(hold, {name: [row] for name in arrays})
     assert [(error.array, error.code) for error in answer.errors] == [(name, "VALIDATION_FAILED") for name in arrays]
 
 
-def test_links_to_themselves_or_to_nothing_are_named(hold: holdfast.Holdfast) -> None:
+def test_links_to_themselves_or_to_missing_memories_are_named(hold: holdfast.Holdfast) -> None:
     links = [
         ("m-1", "m-1", "related_to"),
         ("m-1", "m-9", "related_to"),
@@ -88,7 +88,7 @@ def test_links_to_themselves_or_to_nothing_are_named(hold: holdfast.Holdfast) ->
     ]
 
 
-def test_links_that_run_in_a_circle_are_taken_in(hold: holdfast.Holdfast) -> None:
+def test_cyclic_links_are_imported(hold: holdfast.Holdfast) -> None:
     rows = [memory(id=f"m-{number}", title=f"Title {number}") for number in range(3)]
     circle = [
         {"source_id": f"m-{number}", "target_id": f"m-{(number + 1) % 3}", "relation": "related_to"}
@@ -97,7 +97,7 @@ def test_links_that_run_in_a_circle_are_taken_in(hold: holdfast.Holdfast) -> Non
     assert import_envelope(hold, {"memories": rows, "links": circle}).arrays["links"].imported == 3
 
 
-def test_nothing_that_is_taken_in_reflects_on_itself(hold: holdfast.Holdfast) -> None:
+def test_an_imported_memory_cannot_reflect_on_itself(hold: holdfast.Holdfast) -> None:
     rows = [memory(id=f"m-{number}", title=f"Title {number}") for number in range(3)]
     circle = [
         {"source_id": f"m-{number}", "target_id": f"m-{(number + 1) % 3}", "relation": "reflects_on"}
@@ -109,7 +109,7 @@ def test_nothing_that_is_taken_in_reflects_on_itself(hold: holdfast.Holdfast) ->
     ]
 
 
-def test_memories_of_an_untrusted_source_become_the_importers(rich: holdfast.Holdfast, open_store: Open) -> None:
+def test_memories_of_an_untrusted_source_belong_to_the_importer(rich: holdfast.Holdfast, open_store: Open) -> None:
     fresh = open_store("fresh", "ai:importer@here")  # type: ignore[call-arg]
     answer = import_envelope(fresh, rich.export(), trust_source=False)
     assert (answer.imported, answer.restamped, answer.trusted_source) == (7, 7, False)
@@ -127,7 +127,7 @@ def test_memories_of_an_untrusted_source_become_the_importers(rich: holdfast.Hol
     assert changed.metadata == {"imported_from_agent_id": first, "mine": 1}
 
 
-def test_an_expired_memory_is_taken_in_without_its_title(open_store: Open, clock: Clock) -> None:
+def test_an_expired_memory_is_imported_without_its_title(open_store: Open, clock: Clock) -> None:
     hold = open_store("expiry")
     hold.store(title="One", content="live", namespace="elsewhere")
     answer = import_envelope(hold, {"memories": [memory(tier="short", expires_at="2026-01-01T00:00:00Z")]})
@@ -136,7 +136,7 @@ def test_an_expired_memory_is_taken_in_without_its_title(open_store: Open, clock
     assert [row.content for row in hold.archive_list().archived] == ["first"]
 
 
-def test_times_begin_anew_unless_they_are_to_be_kept(open_store: Open, clock: Clock) -> None:
+def test_times_are_reset_unless_preserved(open_store: Open, clock: Clock) -> None:
     hold = open_store("times")
     import_envelope(
         hold, {"memories": [memory(created_at="2020-01-01T00:00:00Z", version=9)]}, preserve_timestamps=False
@@ -145,7 +145,7 @@ def test_times_begin_anew_unless_they_are_to_be_kept(open_store: Open, clock: Cl
     assert (row.created_at[:4], row.version) == ("2026", 1)
 
 
-def test_a_dry_run_says_the_same_and_leaves_nothing(rich: holdfast.Holdfast, open_store: Open) -> None:
+def test_a_dry_run_reports_the_same_and_leaves_nothing(rich: holdfast.Holdfast, open_store: Open) -> None:
     fresh = open_store("fresh")
     empty = text_of(fresh.export())
     rehearsed = import_envelope(fresh, {**rich.export(), "unknown": 1}, dry_run=True)
@@ -154,7 +154,7 @@ def test_a_dry_run_says_the_same_and_leaves_nothing(rich: holdfast.Holdfast, ope
     assert msgspec.structs.replace(rehearsed, dry_run=False) == done
 
 
-def test_an_import_that_is_given_up_leaves_nothing(hold: holdfast.Holdfast) -> None:
+def test_a_cancelled_import_leaves_nothing(hold: holdfast.Holdfast) -> None:
     def stop(done: int, total: int, what: str) -> None:
         if done >= 100:
             raise OperationCancelled
@@ -165,12 +165,12 @@ def test_an_import_that_is_given_up_leaves_nothing(hold: holdfast.Holdfast) -> N
     assert hold.stats().total == 0
 
 
-def test_a_body_that_is_an_envelope_needs_no_name_and_keeps_its_options_beside_it(hold: holdfast.Holdfast) -> None:
+def test_a_body_that_is_an_envelope_needs_no_name_and_takes_options_beside_it(hold: holdfast.Holdfast) -> None:
     answer = hold.call("import", {"memories": [memory()], "links": [], "mood": "good", "dry_run": True})
     assert (answer.imported, answer.kept, answer.dry_run) == (1, ["mood"], True)
 
 
-def test_a_file_cut_off_anywhere_is_refused_and_nothing_changes(rich: holdfast.Holdfast, open_store: Open) -> None:
+def test_a_file_truncated_anywhere_is_refused_and_nothing_changes(rich: holdfast.Holdfast, open_store: Open) -> None:
     text = error_responses.encode(rich.export()).decode()
     fresh = open_store("fresh")
     for end in range(0, len(text) - 1, 512):
@@ -179,7 +179,7 @@ def test_a_file_cut_off_anywhere_is_refused_and_nothing_changes(rich: holdfast.H
     assert fresh.stats().changes == 0
 
 
-def test_a_confined_key_takes_in_only_its_own_namespaces(hold: holdfast.Holdfast) -> None:
+def test_a_key_limited_to_namespaces_imports_only_those(hold: holdfast.Holdfast) -> None:
     hold.store(title="Held", content="outside", namespace="outside")
     outside = hold.export()["memories"][0]
     rows = [
@@ -199,7 +199,7 @@ def test_a_confined_key_takes_in_only_its_own_namespaces(hold: holdfast.Holdfast
 
 @pytest.mark.parametrize("rule", ["flag", "redact", "refuse"])
 @pytest.mark.parametrize("by", ["mine", "import"])
-def test_secrets_in_an_envelope_go_by_the_policy_of_the_namespace(
+def test_secrets_in_an_envelope_follow_the_namespace_policy(
     rule: str, by: str, open_store: Open, tmp_path: Path
 ) -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -219,7 +219,9 @@ def test_secrets_in_an_envelope_go_by_the_policy_of_the_namespace(
 
 
 @pytest.mark.parametrize("rule", ["redact", "refuse"])
-def test_a_skill_that_holds_a_secret_is_kept_by_neither_way_where_none_is_kept(rule: str, open_store: Open) -> None:
+def test_a_skill_with_a_secret_is_refused_by_either_way_where_the_policy_forbids_it(
+    rule: str, open_store: Open
+) -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     there, here = open_store("there"), open_store("here")
     said = f"---\nname: deploy\ndescription: How to deploy.\n---\nUse {key}.\n"

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.features.transfer.local_table_rows import LOCAL_TABLES, MAX_COST, OutcomeRow, parse_cost
+from holdfast.features.transfer.local_table_rows import OutcomeRow
+from holdfast.features.transfer.local_table_schema import LOCAL_TABLES, MAX_COST, parse_cost
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.model_allowance import format_cost
 
@@ -13,20 +14,18 @@ TEXTS = st.text('aü\n"\\😀', max_size=20)
 
 
 @given(cost=st.integers(0, MAX_COST))
-def test_a_cost_is_the_same_to_the_last_part_after_it_was_written_out(cost: int) -> None:
+def test_a_formatted_cost_is_parsed_back_exactly(cost: int) -> None:
     assert parse_cost(format_cost(cost), "cost") == cost
 
 
 @pytest.mark.parametrize("text", ["", "much", "NaN", "Infinity", "-1", "0.0000000000001", "1e30", "1,5"])
-def test_a_cost_that_cannot_be_kept_exactly_is_refused(text: str) -> None:
+def test_a_cost_that_cannot_be_stored_exactly_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
         parse_cost(text, "cost")
 
 
 @given(at=MOMENTS, archived_at=st.none() | MOMENTS, what=TEXTS, lesson=st.none() | st.just("m-1"))
-def test_a_record_is_the_same_after_it_was_told_and_read(
-    at: int, archived_at: int | None, what: str, lesson: str | None
-) -> None:
+def test_a_record_survives_encoding_as_a_row(at: int, archived_at: int | None, what: str, lesson: str | None) -> None:
     ledger = LOCAL_TABLES["outcomes"]
     said = {"id": "o-1", "principal": "ann", "agent": "ai:a@b", "namespace": "n", "domain": "d", "score": -1}
     kept = {**said, "at": at, "archived_at": archived_at, "what": what, "source": "", "lesson": lesson}

@@ -9,7 +9,7 @@ from holdfast.kernel.context import Caller
 from holdfast.surfaces import error_responses
 
 
-def test_an_export_is_the_same_byte_for_byte_after_a_trip_through_a_fresh_store(
+def test_an_export_is_byte_identical_after_a_round_trip_through_a_fresh_store(
     rich: holdfast.Holdfast, open_store: Open
 ) -> None:
     exported = rich.export()
@@ -22,7 +22,7 @@ def test_an_export_is_the_same_byte_for_byte_after_a_trip_through_a_fresh_store(
     } == {"memories": 6, "archived": 1, "links": 3, "entities": 3, "agents": 1, "grants": 1}
 
 
-def test_what_was_taken_in_is_journalled_found_and_whole(rich: holdfast.Holdfast, open_store: Open) -> None:
+def test_imported_data_is_journalled_searchable_and_complete(rich: holdfast.Holdfast, open_store: Open) -> None:
     fresh = open_store("fresh")
     import_envelope(fresh, rich.export())
     assert fresh.verify().intact
@@ -32,13 +32,13 @@ def test_what_was_taken_in_is_journalled_found_and_whole(rich: holdfast.Holdfast
     assert {change.op for change in fresh.events(after=0).events} == {"import"}
 
 
-def test_an_export_is_the_same_text_twice_with_its_keys_in_order_at_every_depth(rich: holdfast.Holdfast) -> None:
+def test_repeated_exports_are_identical_with_sorted_keys(rich: holdfast.Holdfast) -> None:
     exported = rich.export()
     assert text_of(rich.export()) == text_of(exported)
     assert error_responses.encode(exported) == msgspec.json.encode(exported, order="deterministic")
 
 
-def test_an_export_has_the_head_that_readers_of_the_envelope_ask_for(rich: holdfast.Holdfast) -> None:
+def test_an_export_has_the_header_required_by_the_envelope(rich: holdfast.Holdfast) -> None:
     exported = rich.export()
     assert exported["schema_version"] == "v1"
     assert exported["source"] == f"holdfast-v{holdfast.__version__}"
@@ -46,7 +46,7 @@ def test_an_export_has_the_head_that_readers_of_the_envelope_ask_for(rich: holdf
     assert len(exported["exported_at"]) == len("2026-01-01T00:00:00.000Z")
 
 
-def test_taking_in_ones_own_export_changes_nothing(rich: holdfast.Holdfast) -> None:
+def test_importing_ones_own_export_changes_nothing(rich: holdfast.Holdfast) -> None:
     exported, changes = rich.export(), rich.stats().changes
     for options in ({}, {"trust_source": False}, {"on_conflict": "error"}, {"on_conflict": "version"}):
         answer = import_envelope(rich, exported, **options)
@@ -59,7 +59,7 @@ def test_taking_in_ones_own_export_changes_nothing(rich: holdfast.Holdfast) -> N
 @pytest.mark.parametrize("trust_source", [True, False])
 @pytest.mark.parametrize("on_conflict", ["merge", "error", "version"])
 @pytest.mark.parametrize("preserve_timestamps", [True, False])
-def test_taking_an_export_in_twice_changes_nothing_the_second_time(
+def test_importing_an_export_twice_changes_nothing_the_second_time(
     rich: holdfast.Holdfast, open_store: Open, trust_source: bool, on_conflict: str, preserve_timestamps: bool
 ) -> None:
     options = {"trust_source": trust_source, "on_conflict": on_conflict, "preserve_timestamps": preserve_timestamps}
@@ -78,7 +78,7 @@ def test_private_memories_of_others_are_exported_to_an_administrator(rich: holdf
     assert "Theirs" not in {row.title for row in rich.list().memories}
 
 
-def test_a_key_confined_to_a_namespace_exports_only_that(rich: holdfast.Holdfast) -> None:
+def test_a_key_limited_to_a_namespace_exports_only_that(rich: holdfast.Holdfast) -> None:
     confined = Caller(agent="ai:admin@here", namespaces=("team",))
     exported = rich.call("export", {}, caller=confined)
     assert {row["namespace"] for row in exported["memories"]} == {"team/a"}
@@ -86,18 +86,18 @@ def test_a_key_confined_to_a_namespace_exports_only_that(rich: holdfast.Holdfast
     assert (exported["links"], exported["notices"], exported["grants"], exported["agents"]) == ([], [], [], [])
 
 
-def test_an_export_of_a_namespace_has_what_lies_below_it(rich: holdfast.Holdfast) -> None:
+def test_an_export_of_a_namespace_includes_its_children(rich: holdfast.Holdfast) -> None:
     assert {row["title"] for row in rich.export(namespace="team")["memories"]} == {"Standup", "Deploy day"}
 
 
-def test_export_and_import_need_an_administrator(hold: holdfast.Holdfast) -> None:
+def test_export_and_import_require_an_administrator(hold: holdfast.Holdfast) -> None:
     for name, arguments in (("export", {}), ("import", {"envelope": {"memories": []}})):
         with pytest.raises(holdfast.HoldfastError) as refused:
             hold.call(name, arguments, caller=Caller(agent="ai:writer@here", right="write"))
         assert refused.value.code == "FORBIDDEN"
 
 
-def test_the_simple_form_can_be_taken_in_too(rich: holdfast.Holdfast, open_store: Open) -> None:
+def test_the_simple_format_can_be_imported_too(rich: holdfast.Holdfast, open_store: Open) -> None:
     simple = rich.export(simple=True)
     assert set(simple) == {"memories", "links", "count", "exported_at"}
     fresh = open_store("fresh")

@@ -18,7 +18,7 @@ def priced_store(clocked_store: holdfast.Holdfast) -> holdfast.Holdfast:
     return clocked_store
 
 
-def test_ninety_per_cent_from_a_cache_cost_what_the_list_says(priced_store: holdfast.Holdfast) -> None:
+def test_a_mostly_cached_call_costs_what_the_price_list_says(priced_store: holdfast.Holdfast) -> None:
     done = priced_store.usage_record(model="sonnet-4", input_tokens=1_000, cache_read_tokens=9_000, output_tokens=500)
     assert (done.cost, done.currency, done.priced) == ("0.0132", "USD", True)
     assert done.tokens == 10_500
@@ -31,7 +31,7 @@ def test_many_small_costs_add_up_exactly(priced_store: holdfast.Holdfast) -> Non
     assert (whole.cost, whole.calls, whole.total_tokens) == ("0.000009", 30, 30)
 
 
-def test_what_has_no_price_is_said_and_not_counted_as_free(clocked_store: holdfast.Holdfast) -> None:
+def test_a_call_without_a_price_is_reported_and_not_counted_as_free(clocked_store: holdfast.Holdfast) -> None:
     clocked_store.price_set(model="holes", input="1", output="2")
     free, hole = (
         clocked_store.usage_record(model="x", input_tokens=5),
@@ -47,7 +47,7 @@ def test_what_has_no_price_is_said_and_not_counted_as_free(clocked_store: holdfa
     }
 
 
-def test_a_price_holds_from_its_day_on(clocked_store: holdfast.Holdfast) -> None:
+def test_a_price_is_valid_from_its_start_date(clocked_store: holdfast.Holdfast) -> None:
     clocked_store.price_set(model="m", input="10", since="2025-01-01")
     clocked_store.price_set(model="m", input="5", since="2026-01-01")
     for day in ("2025-06-01", "2026-01-01"):
@@ -57,7 +57,7 @@ def test_a_price_holds_from_its_day_on(clocked_store: holdfast.Holdfast) -> None
     assert clocked_store.usage_record(model="m", input_tokens=1, at="2024-01-01").priced is False
 
 
-def test_the_closest_name_has_the_price() -> None:
+def test_the_closest_matching_model_name_determines_the_price() -> None:
     def make_price(model: str) -> Price:
         return Price(model, 0, "USD", 1, None, None, None)
 
@@ -67,14 +67,14 @@ def test_the_closest_name_has_the_price() -> None:
     assert find_price(prices[1:], "haiku", 1) is None
 
 
-def test_a_cost_is_whole_numbers_all_the_way() -> None:
+def test_a_cost_is_an_integer_throughout() -> None:
     price = Price("m", 0, "USD", 3_000_000, 15_000_000, 300_000, None)
     assert price.cost(Tokens(1, 1, 1, 0)) == 18_300_000
     assert format_cost(18_300_000) == "0.0000183"
     assert price.cost(Tokens(0, 0, 0, 1)) is None
 
 
-def test_uses_are_summed_by_whatever_is_asked(priced_store: holdfast.Holdfast, clock: Any) -> None:
+def test_usage_is_summed_by_any_group(priced_store: holdfast.Holdfast, clock: Any) -> None:
     for session, who in (("s1", "ann"), ("s1", "ann"), ("s2", "bob")):
         priced_store.usage_record(model="sonnet-4", input_tokens=100, session=session, principal=who)
     clock.move(days=1)
@@ -97,9 +97,7 @@ def test_the_same_call_is_recorded_once(priced_store: holdfast.Holdfast) -> None
         priced_store.usage_record(model="sonnet-4", input_tokens=10, unique_key="call-1")
 
 
-def test_a_budget_refuses_what_goes_beyond_and_records_what_happened(
-    priced_store: holdfast.Holdfast, clock: Any
-) -> None:
+def test_a_budget_refuses_further_calls_and_records_past_ones(priced_store: holdfast.Holdfast, clock: Any) -> None:
     priced_store.budget_set(principal="ann", cost="0.01")
     held = priced_store.usage_reserve(model="sonnet-4", output_tokens=500, principal="ann")
     assert (held.cost, held.budgets[0].cost_left) == ("0.0075", "0.01")
@@ -116,13 +114,13 @@ def test_a_budget_refuses_what_goes_beyond_and_records_what_happened(
     assert priced_store.usage_reserve(model="sonnet-4", output_tokens=1, principal="ann").reservation
 
 
-def test_a_budget_of_money_refuses_what_has_no_price(clocked_store: holdfast.Holdfast) -> None:
+def test_a_money_budget_refuses_models_without_a_price(clocked_store: holdfast.Holdfast) -> None:
     clocked_store.budget_set(principal="*", cost="5")
     with pytest.raises(BudgetExceeded, match="has no price in USD"):
         clocked_store.usage_reserve(model="unheard-of", input_tokens=1)
 
 
-def test_what_was_reserved_and_never_used_is_free_again(priced_store: holdfast.Holdfast, clock: Any) -> None:
+def test_an_unused_reservation_is_released_or_expires(priced_store: holdfast.Holdfast, clock: Any) -> None:
     priced_store.budget_set(principal="*", model="sonnet-*", period="month", tokens=1_000)
     held = priced_store.usage_reserve(model="sonnet-4", input_tokens=900)
     with pytest.raises(BudgetExceeded):
@@ -134,7 +132,7 @@ def test_what_was_reserved_and_never_used_is_free_again(priced_store: holdfast.H
     assert priced_store.usage_report().usage == []
 
 
-def test_of_many_who_ask_at_once_no_more_are_let_in_than_fit(priced_store: holdfast.Holdfast) -> None:
+def test_concurrent_reservations_stay_within_the_budget(priced_store: holdfast.Holdfast) -> None:
     priced_store.budget_set(principal="*", tokens=500)
 
     def try_reserve(_: int) -> bool:
@@ -147,7 +145,7 @@ def test_of_many_who_ask_at_once_no_more_are_let_in_than_fit(priced_store: holdf
         assert sum(pool.map(try_reserve, range(16))) == 5
 
 
-def test_a_budget_is_lifted(clocked_store: holdfast.Holdfast) -> None:
+def test_a_budget_can_be_removed(clocked_store: holdfast.Holdfast) -> None:
     clocked_store.budget_set(principal="*", tokens=0)
     clocked_store.budget_set(principal="*", lift=True)
     assert clocked_store.budget_list().count == 0
@@ -155,7 +153,7 @@ def test_a_budget_is_lifted(clocked_store: holdfast.Holdfast) -> None:
         clocked_store.budget_set(principal="*", lift=True)
 
 
-def test_an_agent_sees_its_own_uses_and_sets_no_prices(
+def test_an_agent_sees_its_own_usage_and_sets_no_prices(
     clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     ann = seen_by("ann", right="write")
@@ -173,13 +171,13 @@ def test_an_agent_sees_its_own_uses_and_sets_no_prices(
     "price",
     [{}, {"input": "x"}, {"input": "-1"}, {"input": "0.0000001"}, {"input": "NaN"}, {"input": "1", "currency": "usd"}],
 )
-def test_a_price_that_is_none_is_refused(clocked_store: holdfast.Holdfast, price: dict[str, str]) -> None:
+def test_an_invalid_price_is_refused(clocked_store: holdfast.Holdfast, price: dict[str, str]) -> None:
     with pytest.raises(Invalid):
         clocked_store.price_set(model="m", **price)
     assert clocked_store.price_list().count == 0
 
 
-def test_a_price_is_taken_back(clocked_store: holdfast.Holdfast) -> None:
+def test_a_price_can_be_removed(clocked_store: holdfast.Holdfast) -> None:
     clocked_store.price_set(model="m", input="1", since="2026-01-01")
     with pytest.raises(NotFound):
         clocked_store.price_remove(model="m")

@@ -66,7 +66,7 @@ def world(world_with: Callable[[Behaviour], World]) -> World:
     return world_with(accept)
 
 
-def test_every_change_is_told_once_in_order_and_under_its_name(world: World) -> None:
+def test_every_change_is_delivered_once_in_order_and_under_its_event_name(world: World) -> None:
     first = world.hold.store(title="Before", content="not told")
     world.subscribe()
     one = world.hold.store(title="Plan", content="We deploy on Tuesdays.", namespace="team", tier="mid")
@@ -95,7 +95,7 @@ def test_every_change_is_told_once_in_order_and_under_its_name(world: World) -> 
     assert world.deliver() == 0
 
 
-def test_a_delivery_is_signed_as_both_kinds_of_receivers_verify_it(world: World) -> None:
+def test_a_delivery_has_the_signatures_of_both_schemes(world: World) -> None:
     world.subscribe()
     made = world.hold.call("subscribe", {"url": world.receiver.url})
     world.hold.store(title="Plan", content="x")
@@ -137,7 +137,7 @@ def test_a_secret_is_shown_once_and_never_again(world: World) -> None:
         ({"after": 1, "events": ["memory_store"]}, [2, 3, 4]),
     ],
 )
-def test_only_what_is_asked_for_is_told_and_the_feed_takes_the_same_filters(
+def test_only_matching_events_are_delivered_and_the_feed_takes_the_same_filters(
     world: World, asked: dict[str, Any], told: list[int]
 ) -> None:
     ids = [world.hold.store(title=f"Memory {number}", content="x").id for number in (1, 2)]
@@ -159,7 +159,7 @@ def test_only_what_is_asked_for_is_told_and_the_feed_takes_the_same_filters(
     assert made.events == (asked.get("events") or ["*"])
 
 
-def test_what_an_owner_may_not_see_is_not_told(world: World, seen_by: Any) -> None:
+def test_events_invisible_to_the_owner_are_not_delivered(world: World, seen_by: Any) -> None:
     url = {"url": world.receiver.url, "secret": SECRET}
     snoop = seen_by("ai:snoop@here").subscribe(**url).id
     confined = seen_by("ai:confined@here", namespaces=("open",)).subscribe(**url).id
@@ -172,7 +172,7 @@ def test_what_an_owner_may_not_see_is_not_told(world: World, seen_by: Any) -> No
     assert told == {(snoop, 2), (snoop, 3), (snoop, 4), (confined, 3)}
 
 
-def test_a_subscription_ends_with_the_key_under_which_it_was_made(world: World) -> None:
+def test_a_subscription_ends_when_its_api_key_is_revoked(world: World) -> None:
     made = world.hold.key_create(name="desk", scope="write")
     under = Caller("key:desk", right="write", key=made.id, has_fixed_agent=True)
     world.hold.call("subscribe", {"url": world.receiver.url, "secret": SECRET}, caller=under)
@@ -185,7 +185,7 @@ def test_a_subscription_ends_with_the_key_under_which_it_was_made(world: World) 
     assert (one.state, one.why) == ("ended", "Its API key was revoked.")
 
 
-def test_a_receiver_that_fails_is_tried_again_later_and_what_follows_waits_for_it(
+def test_a_failing_receiver_is_retried_later_and_following_events_wait(
     world_with: Callable[[Behaviour], World],
 ) -> None:
     world = world_with(answer_with(500, 429))
@@ -212,7 +212,7 @@ def test_a_receiver_that_fails_is_tried_again_later_and_what_follows_waits_for_i
     ]
 
 
-def test_what_nobody_takes_becomes_a_dead_letter_and_is_sent_again_on_request(
+def test_an_undeliverable_event_becomes_a_dead_letter_and_can_be_resent(
     world_with: Callable[[Behaviour], World],
 ) -> None:
     world = world_with(answer_with(500, 502, 503, 500, 400, 400, 400))
@@ -255,7 +255,7 @@ def read_warnings(world: World, caller: Caller = WATCHER) -> Warnings:
     )
 
 
-def test_dead_letters_are_seen_by_who_watches_the_store_with_the_command_that_mends_it(
+def test_dead_letters_are_reported_by_monitoring_with_the_fixing_command(
     world_with: Callable[[Behaviour], World],
 ) -> None:
     world = world_with(answer_with(400, 400, 400, 500))
@@ -277,9 +277,7 @@ def test_dead_letters_are_seen_by_who_watches_the_store_with_the_command_that_me
 
 
 @pytest.mark.parametrize("status", [410, 200], ids=["gone", "revoked"])
-def test_a_subscription_that_ended_is_seen_by_who_watches_the_store(
-    world_with: Callable[[Behaviour], World], status: int
-) -> None:
+def test_an_ended_subscription_is_reported_by_monitoring(world_with: Callable[[Behaviour], World], status: int) -> None:
     world = world_with(answer_with(status))
     key = world.hold.key_create(name="desk", scope="write").id
     caller = Caller("key:desk", right="write", key=key, has_fixed_agent=True)
@@ -294,7 +292,7 @@ def test_a_subscription_that_ended_is_seen_by_who_watches_the_store(
     assert said.endswith(f"Remove: `holdfast unsubscribe {id}`.")
 
 
-def test_a_receiver_that_is_gone_ends_the_subscription_which_says_why(world_with: Callable[[Behaviour], World]) -> None:
+def test_a_gone_receiver_ends_the_subscription_with_a_reason(world_with: Callable[[Behaviour], World]) -> None:
     world = world_with(answer_with(410))
     made = world.subscribe()
     world.hold.store(title="One", content="x")
@@ -341,7 +339,7 @@ def garble(handler: Handler, _: ReceivedRequest) -> None:
         (never_end, None),
     ],
 )
-def test_a_receiver_costs_no_more_than_its_time_and_is_followed_nowhere(
+def test_a_slow_receiver_times_out_and_redirects_are_not_followed(
     world_with: Callable[[Behaviour], World], behave: Behaviour, said: str | None
 ) -> None:
     world = world_with(behave)
@@ -352,7 +350,7 @@ def test_a_receiver_costs_no_more_than_its_time_and_is_followed_nowhere(
     assert [(one.path, one.body["event"]) for one in world.receiver.asked] == [("/v1", "subscription_test")]
 
 
-def test_two_dispatchers_do_not_deliver_the_same_and_a_dead_one_is_followed(world: World) -> None:
+def test_concurrent_dispatchers_deliver_once_and_a_crashed_one_is_replaced(world: World) -> None:
     world.subscribe()
     world.hold.store(title="One", content="x")
     dead = Dispatcher(world.hold.ctx, owner="dead")
@@ -364,7 +362,7 @@ def test_two_dispatchers_do_not_deliver_the_same_and_a_dead_one_is_followed(worl
     assert world.list_delivered() == [(1, "memory_store")]
 
 
-def test_who_lost_the_subscription_settles_nothing(world: World) -> None:
+def test_a_dispatcher_that_lost_its_lease_records_nothing(world: World) -> None:
     made = world.subscribe()
     world.hold.store(title="One", content="x")
     slow, other = Dispatcher(world.hold.ctx, owner="slow"), Dispatcher(world.hold.ctx, owner="other")
@@ -382,7 +380,7 @@ def test_who_lost_the_subscription_settles_nothing(world: World) -> None:
     assert [seq for seq, _ in world.list_delivered()] == [1, 1]
 
 
-def test_history_is_not_folded_before_it_was_told(world: World) -> None:
+def test_history_is_not_compacted_before_its_delivery(world: World) -> None:
     world.subscribe()
     one = world.hold.store(title="One", content="x")
     world.hold.update(id=one.id, content="y")
@@ -393,7 +391,7 @@ def test_history_is_not_folded_before_it_was_told(world: World) -> None:
     assert world.hold.compact(older_than=30).folded == 1
 
 
-def test_only_its_owner_and_who_administers_the_store_may_see_or_end_a_subscription(world: World, seen_by: Any) -> None:
+def test_only_its_owner_and_administrators_can_see_or_end_a_subscription(world: World, seen_by: Any) -> None:
     made = world.subscribe()
     other = seen_by("ai:other@here", right="write")
     assert other.subscription_list().count == 0
@@ -407,7 +405,7 @@ def test_only_its_owner_and_who_administers_the_store_may_see_or_end_a_subscript
     assert world.hold.subscription_list().count == 0
 
 
-def test_pauses_grow_are_spread_and_have_an_end() -> None:
+def test_retry_delays_grow_have_jitter_and_are_bounded() -> None:
     grown = [retry_delay(attempts, 0.0, 1.0) for attempts in range(1, 14)]
     assert grown[:3] == [MIN_PAUSE, 2 * MIN_PAUSE, 4 * MIN_PAUSE]
     assert grown[-1] == MAX_PAUSE
@@ -429,7 +427,7 @@ def test_pauses_grow_are_spread_and_have_an_end() -> None:
         {"url": "https://h.example/", "agent_filter": "no agent"},
     ],
 )
-def test_what_could_never_be_delivered_is_refused(clocked_store: holdfast.Holdfast, asked: dict[str, Any]) -> None:
+def test_an_undeliverable_subscription_is_refused(clocked_store: holdfast.Holdfast, asked: dict[str, Any]) -> None:
     with pytest.raises(HoldfastError) as refused:
         clocked_store.call("subscribe", asked)
     assert refused.value.code == "VALIDATION_FAILED"

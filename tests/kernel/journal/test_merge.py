@@ -60,7 +60,7 @@ def join_all(changes: Any) -> FieldState:
 
 
 @given(runs(), st.data())
-def test_join_is_commutative_associative_and_idempotent_over_every_cell_that_can_arise(
+def test_join_is_commutative_associative_and_idempotent_over_all_reachable_states(
     run: Run, data: st.DataObject
 ) -> None:
     a, b, c = (data.draw(st.sampled_from(run.reached + run.changes)) for _ in range(3))
@@ -70,14 +70,14 @@ def test_join_is_commutative_associative_and_idempotent_over_every_cell_that_can
 
 
 @given(runs(), st.randoms(use_true_random=False))
-def test_the_same_changes_make_the_same_cell_in_whatever_order_and_however_often_they_come(run: Run, dice: Any) -> None:
+def test_the_same_changes_give_the_same_state_in_any_order_and_repetition(run: Run, dice: Any) -> None:
     shuffled = run.changes * 2
     dice.shuffle(shuffled)
     assert exact(join_all(shuffled)) == exact(join_all(run.changes)) == exact(join_all(run.replicas))
 
 
 @given(runs())
-def test_a_value_goes_only_if_somebody_who_had_seen_it_wrote(run: Run) -> None:
+def test_a_value_disappears_only_by_a_write_that_had_seen_it(run: Run) -> None:
     everything = join_all(run.replicas)
     for change in run.changes:
         for stamp, value in change.values.items():
@@ -90,11 +90,11 @@ def test_a_value_goes_only_if_somebody_who_had_seen_it_wrote(run: Run) -> None:
 
 
 @given(runs())
-def test_no_value_stays_awaited_once_every_change_has_come(run: Run) -> None:
+def test_no_value_stays_awaited_after_every_change_arrived(run: Run) -> None:
     assert AWAITED not in join_all(run.changes).values.values()
 
 
-def test_a_value_that_was_knowingly_replaced_is_no_conflict_in_any_order_of_delivery() -> None:
+def test_a_knowingly_replaced_value_is_not_a_conflict_in_any_delivery_order() -> None:
     """v1; then v2 and v3 concurrently on v1; then v4 on v3: only v2 lost unseen."""
     v1 = write_value(EMPTY, Stamp(1, "A"), "v1", None)
     v2 = write_value(v1, Stamp(2, "B"), "v2", ["v1"])
@@ -107,7 +107,7 @@ def test_a_value_that_was_knowingly_replaced_is_no_conflict_in_any_order_of_deli
         assert pick_visible([join_all(order)]) == ("v4", [(Stamp(2, "B"), "v2")])
 
 
-def test_equal_values_of_two_writers_are_both_kept_when_joined() -> None:
+def test_equal_values_of_two_writers_both_survive_a_join() -> None:
     """Dropping some would make the outcome depend on the order: a third writer may have replaced only one."""
     a = write_value(EMPTY, Stamp(1, "A"), "v", None)
     b = write_value(EMPTY, Stamp(1, "B"), "v", None)
@@ -117,17 +117,17 @@ def test_equal_values_of_two_writers_are_both_kept_when_joined() -> None:
     assert pick_visible([join(join(a, b), c)]) == ("w", [(Stamp(1, "A"), "v")])
 
 
-def test_equal_values_are_no_conflict() -> None:
+def test_equal_values_are_not_a_conflict() -> None:
     a, b = (write_value(EMPTY, Stamp(1, origin), "same", None) for origin in "AB")
     assert pick_visible([join(a, b)]) == ("same", [])
 
 
-def test_the_greatest_stamp_shows_and_the_other_value_is_the_conflict() -> None:
+def test_the_value_with_the_greatest_stamp_shows_and_the_other_is_the_conflict() -> None:
     older, newer = write_value(EMPTY, Stamp(1, "A"), "older", None), write_value(EMPTY, Stamp(2, "B"), "newer", None)
     assert pick_visible([join(newer, older)]) == ("newer", [(Stamp(1, "A"), "older")])
 
 
-def test_an_edit_keeps_the_losers_and_a_resolution_clears_them() -> None:
+def test_an_edit_preserves_conflicting_values_and_a_resolution_clears_them() -> None:
     both = join(write_value(EMPTY, Stamp(1, "A"), "mine", None), write_value(EMPTY, Stamp(2, "B"), "theirs", None))
     assert pick_visible([write_value(both, Stamp(3, "A"), "edited", ["theirs"])]) == (
         "edited",
@@ -145,13 +145,13 @@ def test_a_concurrent_add_beats_a_remove() -> None:
     assert not is_present([write_value(join(removed, added), Stamp(10, "A"), False, None)])
 
 
-def test_a_change_carries_its_own_value_and_only_names_the_losers_it_kept() -> None:
+def test_a_change_contains_its_own_value_and_references_conflicting_ones() -> None:
     both = join(write_value(EMPTY, Stamp(1, "A"), "lost", None), write_value(EMPTY, Stamp(2, "B"), "won", None))
     edited = write_value(both, Stamp(3, "B"), "new", ["won"])
     assert to_delta(edited, Stamp(3, "B")).values == {Stamp(1, "A"): AWAITED, Stamp(3, "B"): "new"}
 
 
-def test_what_is_awaited_does_not_show() -> None:
+def test_an_awaited_value_is_not_visible() -> None:
     assert pick_visible([FieldState({Stamp(9, "A"): AWAITED, Stamp(1, "B"): "here"}, {"A": 9, "B": 1})]) == ("here", [])
     assert pick_visible([FieldState({Stamp(9, "A"): AWAITED}, {"A": 9})]) == (None, [])
     assert pick_visible([]) == (None, [])
@@ -162,7 +162,7 @@ def test_what_is_awaited_does_not_show() -> None:
     [(True, 1), (False, 0), (1, 1.0), (None, False), ("1", 1), ({}, [])],
     ids=["true-one", "false-zero", "int-float", "null-false", "text-number", "object-array"],
 )
-def test_values_that_json_tells_apart_are_different_values(one: Any, other: Any) -> None:
+def test_values_distinct_in_json_are_different_values(one: Any, other: Any) -> None:
     assert canonical_json(one) != canonical_json(other)
 
 

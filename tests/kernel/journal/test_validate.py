@@ -41,7 +41,7 @@ def nest(depth: int, leaf: Any = 1) -> dict[str, Any]:
     return {"k": value}
 
 
-def test_a_draft_becomes_a_whole_memory() -> None:
+def test_a_draft_becomes_a_complete_memory() -> None:
     assert validate_fields() == Memory(
         id="id-1",
         namespace="global",
@@ -106,7 +106,7 @@ LARGEST = {
 
 
 @pytest.mark.parametrize("fields", LARGEST.values(), ids=LARGEST.keys())
-def test_a_field_at_its_bound_is_taken_as_it_is(fields: dict[str, Any]) -> None:
+def test_a_field_at_its_limit_is_accepted_unchanged(fields: dict[str, Any]) -> None:
     memory = validate_fields(**fields)
     assert {name: getattr(memory, name) for name in fields if name != "ttl_secs"} == {
         name: value for name, value in fields.items() if name != "ttl_secs"
@@ -148,7 +148,7 @@ TOO_MUCH = {
 
 
 @pytest.mark.parametrize(("field", "fields"), TOO_MUCH.values(), ids=TOO_MUCH.keys())
-def test_a_field_beyond_its_bound_is_refused_by_name(field: str, fields: dict[str, Any]) -> None:
+def test_a_field_beyond_its_limit_is_refused_by_name(field: str, fields: dict[str, Any]) -> None:
     assert refused_field(**fields) == field
 
 
@@ -164,12 +164,12 @@ def test_a_blank_tag_is_refused() -> None:
 
 @pytest.mark.parametrize("field", ["title", "content", "namespace", "speaker", "thread", "source_uri"])
 @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"], ids=["NUL", "lone-surrogate"])
-def test_what_no_store_can_hold_is_refused_in_every_text(field: str, text: str) -> None:
+def test_unstorable_characters_are_refused_in_every_text(field: str, text: str) -> None:
     assert refused_field(**{field: "uri:" * (field == "source_uri") + text}) == field
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"], ids=["NUL", "lone-surrogate"])
-def test_what_no_store_can_hold_is_refused_in_tags_metadata_and_citations(text: str) -> None:
+def test_unstorable_characters_are_refused_in_tags_metadata_and_citations(text: str) -> None:
     assert refused_field(tags=(text,)) == "tags"
     assert refused_field(metadata={"k": [text]}) == "metadata"
     assert refused_field(metadata={text: 1}) == "metadata"
@@ -181,12 +181,12 @@ def test_what_no_store_can_hold_is_refused_in_tags_metadata_and_citations(text: 
     [float("nan"), float("inf"), -float("inf"), b"bytes", {1, 2}, object()],
     ids=["nan", "inf", "minus-inf", "bytes", "set", "object"],
 )
-def test_metadata_that_is_no_json_is_refused(value: Any) -> None:
+def test_metadata_that_is_not_json_is_refused(value: Any) -> None:
     assert refused_field(metadata={"k": {"deep": [value]}}) == "metadata"
 
 
 @pytest.mark.parametrize("control", ["\x07", "\r", "\x1b[31m", "\x7f"], ids=ascii)
-def test_control_characters_are_refused_in_names_but_kept_in_content(control: str) -> None:
+def test_control_characters_are_refused_in_names_but_allowed_in_content(control: str) -> None:
     assert refused_field(title=f"a{control}b") == "title"
     assert refused_field(tags=(f"a{control}b",)) == "tags"
     assert refused_field(speaker=f"a{control}b") == "speaker"
@@ -220,29 +220,29 @@ def test_line_ends_and_tabs_are_text() -> None:
         "\u202ea",
     ],
 )
-def test_a_namespace_that_could_be_mistaken_is_refused(namespace: str) -> None:
+def test_an_ambiguous_namespace_is_refused(namespace: str) -> None:
     assert refused_field(namespace=namespace) == "namespace"
 
 
 @pytest.mark.parametrize("namespace", ["a", "A", "a/b", "ab", "%2e%2e%2f", "a.b", "...", "日本/東京", "_system"])
-def test_a_plain_namespace_is_kept_letter_by_letter(namespace: str) -> None:
+def test_a_plain_namespace_is_unchanged(namespace: str) -> None:
     assert validate_fields(namespace=namespace).namespace == namespace
 
 
-def test_titles_and_namespaces_are_normalised_so_that_no_two_look_alike() -> None:
+def test_titles_and_namespaces_are_normalised_so_that_lookalikes_are_equal() -> None:
     assert validate_fields(title="  Cafe\u0301 ", namespace="cafe\u0301").title == "Caf\u00e9"
     assert validate_fields(title="x", namespace="cafe\u0301").namespace == "caf\u00e9"
 
 
-def test_content_is_kept_untouched() -> None:
+def test_content_is_stored_unchanged() -> None:
     assert validate_fields(content="  [draft]\r\nCafe\u0301  ").content == "  [draft]\r\nCafe\u0301  "
 
 
-def test_tags_are_trimmed_kept_in_order_and_once() -> None:
+def test_tags_are_trimmed_and_deduplicated_in_order() -> None:
     assert validate_fields(tags=(" b ", "a", "b")).tags == ("b", "a")
 
 
-def test_a_tag_has_no_comma() -> None:
+def test_a_tag_cannot_contain_a_comma() -> None:
     assert refused_field(tags=("a,b",)) == "tags"
 
 
@@ -258,36 +258,36 @@ def test_a_tag_has_no_comma() -> None:
         ("source", ""),
     ],
 )
-def test_a_word_that_is_not_in_its_list_is_refused(field: str, value: str) -> None:
+def test_a_value_outside_its_enumeration_is_refused(field: str, value: str) -> None:
     assert refused_field(**{field: value}) == field
 
 
 @pytest.mark.parametrize("uri", ["http://a", "uri:", "URI:a", "file", "doc", " uri:a"])
-def test_a_source_uri_begins_with_its_scheme_and_names_something(uri: str) -> None:
+def test_a_source_uri_has_a_scheme_and_a_name(uri: str) -> None:
     assert refused_field(source_uri=uri) == "source_uri"
 
 
 @pytest.mark.parametrize("tier", ["short", "mid", "long"])
-def test_the_end_follows_from_the_tier_unless_it_is_given(tier: Any) -> None:
+def test_the_expiry_follows_from_the_tier_unless_given(tier: Any) -> None:
     seconds = {"short": 21_600, "mid": 604_800, "long": None}[tier]
     assert validate_fields(tier=tier).expires_at == (None if seconds is None else NOW + seconds * SECOND)
     assert validate_fields(tier=tier, ttl_secs=60).expires_at == NOW + 60 * SECOND
     assert validate_fields(tier=tier, ttl_secs=60, expires_at=NOW + 5).expires_at == NOW + 5
 
 
-def test_what_only_holdfast_says_does_not_count_in_metadata() -> None:
+def test_reserved_metadata_keys_are_ignored() -> None:
     memory = validate_fields(metadata={"agent_id": "ai:somebody-else", "scope": "team", "mine": 1})
     assert (memory.metadata, memory.agent, memory.scope) == ({"mine": 1}, "ai:a@h", "team")
 
 
-def test_a_scope_declared_in_metadata_is_honoured_so_that_nothing_private_is_shown() -> None:
+def test_a_scope_declared_in_metadata_is_honoured_so_that_nothing_private_is_revealed() -> None:
     assert validate_fields(metadata={"scope": "private"}).scope == "private"
     assert validate_fields(metadata={"scope": "team"}, scope="private").scope == "private"
     assert validate_fields(metadata={"scope": None}).scope == "collective"
 
 
 @pytest.mark.parametrize("scope", ["public", "", 1, ["private"], {"a": 1}], ids=repr)
-def test_a_scope_in_metadata_that_is_none_is_refused(scope: Any) -> None:
+def test_an_invalid_scope_in_metadata_is_refused(scope: Any) -> None:
     assert refused_field(metadata={"scope": scope}) == "metadata.scope"
 
 
@@ -323,14 +323,14 @@ SAID_AT = parse_timestamp("2023-05-08T13:56:00Z", "at")
         "nonsense",
     ],
 )
-def test_who_said_it_and_when_is_read_from_the_head_of_the_content(
+def test_speaker_and_time_are_read_from_the_start_of_the_content(
     content: str, speaker: str | None, occurred_at: int | None
 ) -> None:
     memory = validate_fields(content=content)
     assert (memory.speaker, memory.occurred_at, memory.content) == (speaker, occurred_at, content)
 
 
-def test_metadata_tell_more_than_the_head_and_fields_more_than_metadata() -> None:
+def test_metadata_overrides_the_content_header_and_fields_override_metadata() -> None:
     content = "[2023-05-08 13:56] Caroline: I went hiking."
     metadata = {"speaker": "Mel", "occurred_at": "2024-01-01", "thread": "t1", "place": 7}
     told = validate_fields(content=content, metadata=metadata)
@@ -345,26 +345,26 @@ def test_metadata_tell_more_than_the_head_and_fields_more_than_metadata() -> Non
 
 
 @pytest.mark.parametrize("metadata", [{"speaker": 5, "place": True, "thread": "\x07", "occurred_at": 9}, {"place": -1}])
-def test_metadata_of_another_meaning_is_left_alone(metadata: dict[str, Any]) -> None:
+def test_metadata_with_another_meaning_is_left_alone(metadata: dict[str, Any]) -> None:
     memory = validate_fields(metadata=metadata)
     assert (memory.speaker, memory.place, memory.thread, memory.occurred_at) == (None, None, None, None)
     assert memory.metadata == metadata
 
 
-def test_a_reason_passes_the_same_door() -> None:
+def test_a_reason_is_validated_like_other_text() -> None:
     for reason in ("a\x00b", "a\nb", " "):
         with pytest.raises(Invalid, match=re.escape("reason: must ")):
             validate.check_memory(replace(validate_fields(), reason=reason))
 
 
-def test_what_another_program_says_is_any_json_that_can_be_kept() -> None:
+def test_foreign_data_is_any_storable_json() -> None:
     assert validate.foreign_json("extra", {"any": [1, None, "text"]}) == {"any": [1, None, "text"]}
     with pytest.raises(Invalid):
         validate.foreign_json("extra", [float("nan")])
 
 
 @given(st.text(max_size=600))
-def test_any_text_is_admitted_as_a_namespace_exactly_if_it_could_be_admitted_again(text: str) -> None:
+def test_an_accepted_namespace_is_accepted_unchanged_again(text: str) -> None:
     try:
         clean = validate.namespace(text)
     except Invalid:
@@ -381,12 +381,12 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_any_json_is_kept_as_it_is_or_refused(value: Any) -> None:
+def test_any_json_is_stored_unchanged_or_refused(value: Any) -> None:
     with suppress(Invalid):
         assert validate.metadata({"k": value}) == ({} if value is None else {"k": value})
 
 
 @given(st.text(st.characters()))
-def test_any_content_is_kept_as_it_is_or_refused(text: str) -> None:
+def test_any_content_is_stored_unchanged_or_refused(text: str) -> None:
     with suppress(Invalid):
         assert validate_fields(content=text).content == text

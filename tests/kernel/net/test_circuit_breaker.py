@@ -38,7 +38,7 @@ def meet(breaker: CircuitBreaker, end: BaseException | None = None) -> str | Non
     return None
 
 
-def test_it_takes_three_failures_in_a_row_to_be_left_alone(breaker: CircuitBreaker) -> None:
+def test_the_breaker_opens_after_three_failures_in_a_row(breaker: CircuitBreaker) -> None:
     for _ in range(MAX_FAILURES - 1):
         meet(breaker, DOWN)
     assert meet(breaker) is None
@@ -47,12 +47,12 @@ def test_it_takes_three_failures_in_a_row_to_be_left_alone(breaker: CircuitBreak
     assert meet(breaker) == "is skipped for another 30 seconds, because it cannot be reached"
 
 
-def test_one_wait_for_the_whole_time_limit_is_enough(breaker: CircuitBreaker) -> None:
+def test_one_timeout_opens_the_breaker(breaker: CircuitBreaker) -> None:
     meet(breaker, LATE)
     assert "skipped" in (meet(breaker) or "")
 
 
-def test_what_is_refused_for_good_shows_that_the_provider_is_there(breaker: CircuitBreaker) -> None:
+def test_permanent_refusals_do_not_open_the_breaker(breaker: CircuitBreaker) -> None:
     for _ in range(2 * MAX_FAILURES):
         assert meet(breaker, REFUSED) == REFUSED.reason
 

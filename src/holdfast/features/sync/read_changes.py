@@ -2,21 +2,31 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.features.access.model import Grant
+from holdfast.features.graph.model import Alias
+from holdfast.features.namespaces.model import Standard
+from holdfast.features.reflections.invalidation import Invalidation
 from holdfast.features.skills import store as skills
-from holdfast.features.skills.model import File, SkillVersion
-from holdfast.features.sync import record_snapshots
-from holdfast.features.sync.peers.filter import OutgoingFilter
-from holdfast.features.sync.snapshot import RecordSnapshot
+from holdfast.features.skills.model import SKILL_VERSION, File, Skill, SkillVersion
+from holdfast.features.sync.peers.filter import NamespaceFilter
+from holdfast.features.sync.record_snapshots import (
+    RecordSnapshot,
+    build_snapshot,
+    load_record,
+    read_fields,
+    read_snapshot,
+)
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.journal import Baseline, get_compaction_point, list_baselines, public_key_of, sign
-from holdfast.kernel.journal.kinds import KINDS
+from holdfast.kernel.journal.kinds import KINDS, MEMORY, Kind
 from holdfast.kernel.records.change import Change, history_mark, signed_bytes
+from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.merge import canonical_json
 from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Row, Session
@@ -131,6 +141,73 @@ def find_mark(session: Session, origin: str, n: int) -> str | None:
     return row[0] if row else None
 
 
+class _NamespaceField(Struct):
+    """The namespace of a journalled memory."""
+
+    namespace: str
+
+
+_namespace_decoder = msgspec.json.Decoder(_NamespaceField)
+
+
+_fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class OutgoingFilter:
+    """Decide which changes a peer may read, in the order of the journal."""
+
+    def __init__(self, session: Session, scope: PeerScope) -> None:
+        self._session = session
+        self._scope = scope
+        self._within: dict[tuple[str, str], bool] = {}
+
+    def mark_visible(self, rows: Sequence[Row]) -> Iterator[tuple[Row, bool]]:
+        """Yield journal rows, each with whether the peer may read it."""
+        if self._scope.sends_everything:
+            return ((row, True) for row in rows)
+        self._load_namespaces({row[8] for row in rows if row[7] == "memory"})
+        return ((row, self._is_row_visible(row)) for row in rows)
+
+    def is_visible(self, kind: str, id: str) -> bool:
+        """Whether the peer may read a record now."""
+        return self._scope.sends_everything or self._is_within(kind, id)
+
+    def list_entering(self, row: Row) -> list[RecordSnapshot]:
+        """Return snapshots of records that a change makes visible to the peer: a moved memory and its referrers."""
+        if (
+            self._scope.sends_everything
+            or row[7] != "memory"
+            or "namespace" not in _fields_decoder.decode(row[11] or "{}")
+        ):
+            return []
+        records = [("memory", row[8]), *((kind, id) for kind, id in self._session.rows("memory_referrers", id=row[8]))]
+        states = [read_snapshot(self._session, kind, id) for kind, id in records if self._is_within(kind, id)]
+        return [state for state in states if state is not None]
+
+    def _is_row_visible(self, row: Row) -> bool:
+        """Whether the peer may read a change: its memory must match both now and after the change."""
+        kind, id, body = row[7], row[8], row[10]
+        if not self._is_within(kind, id):
+            return False
+        return kind != "memory" or body is None or self._scope.can_send(_namespace_decoder.decode(body).namespace)
+
+    def _is_within(self, kind: str, id: str) -> bool:
+        if (kind, id) not in self._within:
+            self._within[kind, id] = self._check_record(kind, id)
+        return self._within[kind, id]
+
+    def _check_record(self, kind: str, id: str) -> bool:
+        if kind == "memory":
+            self._load_namespaces({id})
+            return self._within.get((kind, id), False)
+        return NamespaceFilter(self._session, self._scope.can_send).contains_id(kind, id)
+
+    def _load_namespaces(self, memories: set[str]) -> None:
+        ids = sorted(id for id in memories if ("memory", id) not in self._within)
+        for id, namespace in self._session.rows("memory_namespaces", ids=ids) if ids else []:
+            self._within["memory", id] = self._scope.can_send(namespace)
+
+
 def read_page(
     session: Session, key: bytes | None, after: int, known: Mapping[str, int], limit: int, scope: PeerScope = FULL_SCOPE
 ) -> Page:
@@ -206,7 +283,7 @@ class _PageReader:
             self._add_with_required(row, covered=covered)
 
     def _add_with_required(self, row: Row, *, covered: bool) -> None:
-        for state in record_snapshots.read_with_required(self._session, row[7], row[8]):
+        for state in _read_with_required(self._session, row[7], row[8]):
             is_added = (state.kind, state.record) in self._states
             if not is_added and self._filter.is_visible(state.kind, state.record):
                 self._add_snapshot(replace(state, covered=covered and self._scope.sends_everything))
@@ -220,6 +297,32 @@ class _PageReader:
         """Return the baselines reached by the end of this page; none for a peer that may read only a part."""
         passed = [base for base in self._bases if after < base.seq <= self._read_upto and self._scope.sends_everything]
         return {base.origin: VectorEntry(base.n, base.mark) for base in sorted(passed, key=lambda base: base.n)}
+
+
+def _read_with_required(session: Session, kind: str, id: str) -> list[RecordSnapshot]:
+    """Return the snapshots of the records that a record requires, then its own."""
+    loaded = load_record(session, KINDS[kind], id)
+    if loaded is None:
+        return []
+    ends = [read_snapshot(session, end.name, one) for end, one in list_required(loaded[0])]
+    return [*(state for state in ends if state is not None), build_snapshot(KINDS[kind], *loaded)]
+
+
+def list_required(record: Struct) -> list[tuple[Kind[Any], str]]:
+    """List the records that a record requires."""
+    match record:
+        case Link():
+            return [(MEMORY, record.source), (MEMORY, record.target)]
+        case Alias():
+            return [(MEMORY, record.entity)]
+        case Grant() | Standard():
+            return [(MEMORY, record.memory)]
+        case Invalidation():
+            return [(MEMORY, record.dependent)]
+        case Skill():
+            return [(SKILL_VERSION, record.current)]
+        case _:
+            return []
 
 
 def _list_unsigned_baselines(session: Session, origins: Collection[str]) -> list[Baseline]:
@@ -288,7 +391,7 @@ def compute_digest(session: Session) -> str:
     for name, id in session.rows("record_list"):
         if name not in KINDS or not session.row(f"{name}_cells", id=id):
             continue
-        states = record_snapshots.read_fields(session, name, id)
+        states = read_fields(session, name, id)
         assert states is not None
         for cell, state in states.items():
             values = sorted([s.time, s.origin, canonical_json(v).decode()] for s, v in state.values.items())

@@ -13,14 +13,14 @@ from holdfast.features.sync.peers.store import list_peers
 from holdfast.features.sync.quarantine import store as quarantine
 from holdfast.features.sync.quarantine.store import AUTHENTIC, QuarantinedChange
 from holdfast.features.sync.read_changes import Handshake, Page, VectorEntry, find_mark, read_numbers
-from holdfast.features.sync.snapshot import as_change, from_change
+from holdfast.features.sync.record_snapshots import as_change, from_change
 from holdfast.kernel.errors import Conflict, Invalid
 from holdfast.kernel.journal import conflicts as merge_conflicts
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.journal import is_valid_signature
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.change import Change, ChangeId, check_change, check_change_id, node_of, signed_bytes
-from holdfast.kernel.records.namespace_patterns import EVERYTHING, PeerScope
+from holdfast.kernel.records.namespace_patterns import EVERYTHING, FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import RECORD_SNAPSHOT
 
@@ -138,9 +138,9 @@ class ChangeReceiver:
         sender: Handshake,
         result: SyncResult,
         *,
-        owner: str | None,
-        scope: PeerScope,
-        files: Mapping[str, bytes],
+        owner: str | None = None,
+        scope: PeerScope = FULL_SCOPE,
+        files: Mapping[str, bytes] | None = None,
     ) -> None:
         self.session = write.session
         self._write, self._sender, self._result, self._scope = write, sender, result, scope

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.features.sync.read_changes import Page, VectorEntry
-from holdfast.features.sync.snapshot import RecordSnapshot
+from holdfast.features.sync.record_snapshots import RecordSnapshot
 from holdfast.features.sync.wire import must_fit
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal.journal import is_valid_signature, sign

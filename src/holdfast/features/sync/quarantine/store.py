@@ -7,10 +7,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.kernel import ids
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.records.change import Change, ChangeId, digest, signed_bytes
 from holdfast.kernel.storage.port import Row, Session
+from holdfast.kernel.timestamps import derive_id
 
 RETRYABLE = ("waits", "future", "unknown_kind")
 """Reasons of changes that may become applicable by themselves."""
@@ -41,7 +41,7 @@ class QuarantinedChange(NamedTuple):
 
 def get_id(origin: str, n: int) -> str:
     """Return the public id of a change: a hash, since remote names must not appear in paths."""
-    return ids.derive_id("quarantined", origin, str(n))
+    return derive_id("quarantined", origin, str(n))
 
 
 def has_any(session: Session) -> bool:

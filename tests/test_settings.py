@@ -7,7 +7,7 @@ import pytest
 
 import holdfast
 from holdfast.kernel.errors import InvalidSetting
-from holdfast.kernel.records.lifetime import Lifetimes
+from holdfast.kernel.records.validate import Lifetimes
 from holdfast.settings import DEPRECATED_NAMES, Settings, config_file, load
 
 

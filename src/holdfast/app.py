@@ -18,7 +18,7 @@ from holdfast.kernel.context import Caller, Context, Interceptor, Progress, vali
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.model_allowance import Allowance
 from holdfast.kernel.net.outbound import PeerCredentials, WebhookLimits
-from holdfast.kernel.records.lifetime import Retention
+from holdfast.kernel.records.validate import Retention
 from holdfast.kernel.storage.open_by_address import LazyStore, open_existing, open_store
 from holdfast.kernel.storage.port import Store
 from holdfast.operations import REGISTRY

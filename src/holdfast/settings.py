@@ -13,8 +13,8 @@ from msgspec import Meta, Struct
 
 from holdfast.features.hooks.model import Rule
 from holdfast.kernel.errors import InvalidSetting
-from holdfast.kernel.records.lifetime import Lifetimes
 from holdfast.kernel.records.memory import Tier
+from holdfast.kernel.records.validate import Lifetimes
 
 _PATH = re.compile(r"(sqlite://)?(?!\s*postgres|.*://)[^@=]*", re.IGNORECASE | re.DOTALL)
 """A store path that is certainly not a database address."""

@@ -5,7 +5,7 @@ import uuid
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.ids import derive_id, uuid7
+from holdfast.kernel.timestamps import derive_id, uuid7
 
 MOMENTS = st.integers(0, 253_402_300_799_999_999)
 

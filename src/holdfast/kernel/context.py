@@ -12,17 +12,18 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct, structs
 
-from holdfast.kernel import ids, timestamps
+from holdfast.kernel import timestamps
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import Forbidden, Invalid, OperationCancelled, OutcomeUnknown, StoreError, StoreUnreachable
 from holdfast.kernel.journal import journal
-from holdfast.kernel.journal.transaction import Transaction
+from holdfast.kernel.journal.transaction import Transaction, TypedLocals
 from holdfast.kernel.language_model import Model
 from holdfast.kernel.model_allowance import Allowance
 from holdfast.kernel.net.outbound import PeerCredentials, WebhookLimits
-from holdfast.kernel.records.lifetime import Lifetimes, Retention
 from holdfast.kernel.records.memory import Tier
-from holdfast.kernel.storage.port import Session, Store, TypedLocals
+from holdfast.kernel.records.validate import Lifetimes, Retention
+from holdfast.kernel.storage.port import Session, Store
+from holdfast.kernel.timestamps import uuid7
 
 Right = Literal["read", "write", "admin"]
 RIGHTS: tuple[Right, ...] = ("read", "write", "admin")
@@ -225,7 +226,7 @@ class Context:
         return replace(self, caller=caller, progress=progress, notices=[], positions=[])
 
     def new_id(self) -> str:
-        return ids.uuid7(self.now())
+        return uuid7(self.now())
 
     @contextmanager
     def reading(self) -> Iterator[Session]:

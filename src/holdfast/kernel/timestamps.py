@@ -1,7 +1,12 @@
-"""Timestamps: integers in code (microseconds since 1970, UTC), RFC 3339 text on the wire."""
+"""Timestamps, stamps of the hybrid clock, and record ids.
 
+Timestamps are integers in code (microseconds since 1970, UTC) and RFC 3339 text on the wire.
+"""
+
+import os
 import time
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import NamedTuple
 
 from holdfast.kernel.errors import Invalid
@@ -73,3 +78,17 @@ def max_stamp_time(now_ms: int) -> int:
 def is_too_far_ahead(time: int, now_ms: int, bound_ms: int = MAX_FUTURE_MS) -> bool:
     """Whether a stamp is so far in the future that its clock must be wrong."""
     return (time >> 16) > now_ms + bound_ms
+
+
+def uuid7(timestamp_us: int, randomness: bytes | None = None) -> str:
+    """Create a UUIDv7 that sorts by microsecond: RFC 9562 has room for the sub-millisecond part."""
+    tail = bytearray(randomness or os.urandom(8))
+    tail[0] = 0x80 | tail[0] & 0x3F
+    milliseconds, rest = divmod(timestamp_us, 1000)
+    text = f"{milliseconds & (1 << 48) - 1:012x}{0x7000 | rest * 4096 // 1000:04x}{tail.hex()}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def derive_id(*parts: str) -> str:
+    """Hash the parts to an id that is the same on every node."""
+    return sha256("\x00".join(parts).encode()).hexdigest()[:32]

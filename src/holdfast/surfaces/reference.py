@@ -19,7 +19,7 @@ from msgspec.inspect import type_info
 
 from holdfast.features.hooks.model import Rule
 from holdfast.kernel.errors import HoldfastError
-from holdfast.kernel.records.lifetime import Lifetimes
+from holdfast.kernel.records.validate import Lifetimes
 from holdfast.kernel.registry.operation import FAMILIES, enum_values
 from holdfast.operations import REGISTRY, Operation
 from holdfast.settings import DEPRECATED_NAMES, Settings

@@ -5,9 +5,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.features.curation.rules import IDLE_PERIOD, find_longest_lifetime, merge_texts, suggest_priority
-from holdfast.kernel.records.lifetime import Lifetimes
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.records.validate import Draft, memory_from_draft
+from holdfast.kernel.records.validate import Draft, Lifetimes, memory_from_draft
 from holdfast.kernel.text.sentences import split_sentences
 from holdfast.kernel.text.similarity import compare
 from holdfast.kernel.text.words import split_words

@@ -7,7 +7,7 @@ import pytest
 import holdfast
 from engines import hide_store
 from holdfast.features.recall import flush_access as use
-from holdfast.kernel.records.lifetime import Lifetimes
+from holdfast.kernel.records.validate import Lifetimes
 from holdfast.settings import Settings
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.kernel.records.lifetime import Lifetimes
 from holdfast.kernel.records.memory import Tier, higher_tier
+from holdfast.kernel.records.validate import Lifetimes
 from holdfast.kernel.timestamps import SECOND
 
 NOW = 1_700_000_000_000_000

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from holdfast.features.reflections.invalidation import ChangeSet, SourceStatus, invalidation_id
-from holdfast.kernel.records.lifetime import Lifetimes
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.records.validate import Draft, memory_from_draft
+from holdfast.kernel.records.validate import Draft, Lifetimes, memory_from_draft
 from holdfast.kernel.timestamps import derive_id
 
 NOW = 1_800_000_000_000_000

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records import validate
-from holdfast.kernel.records.lifetime import Lifetimes
 from holdfast.kernel.records.memory import Citation, Memory, Span
-from holdfast.kernel.records.validate import Draft, memory_from_draft
+from holdfast.kernel.records.validate import Draft, Lifetimes, memory_from_draft
 from holdfast.kernel.timestamps import SECOND, parse_timestamp
 
 NOW = parse_timestamp("2026-01-31T09:00:00Z", "now")

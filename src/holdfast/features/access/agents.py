@@ -9,13 +9,13 @@ from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store_memory import require_owner
 from holdfast.features.namespaces.policy_store import EVERYWHERE
-from holdfast.kernel import ids
 from holdfast.kernel.context import Context, validate_agent_id, validate_agent_type
 from holdfast.kernel.errors import Invalid, NotFound
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Row, Session
+from holdfast.kernel.timestamps import derive_id
 
 MAX_AGENTS = 10_000
 
@@ -88,7 +88,7 @@ def grant(ctx: Context, memory_id: str, agent_id: str, permission: Permission) -
         memory = _get_manageable(ctx, write, memory_id)
         if agent_id == memory.agent:
             raise Invalid("agent_id: is the owner, who needs no grant", fields=["agent_id"])
-        id = ids.derive_id("grant", memory.id, agent_id)
+        id = derive_id("grant", memory.id, agent_id)
         existing = write.get(GRANT, id)
         if existing is None:
             fresh = Grant(id, memory.id, agent_id, permission, ctx.caller.agent, write.now, write.now, write.origin, 1)
@@ -100,7 +100,7 @@ def revoke(ctx: Context, memory_id: str, agent_id: str) -> Grant:
     """Revoke a grant; effective from the next call."""
     with ctx.transaction() as write:
         memory = _get_manageable(ctx, write, memory_id)
-        existing = write.get(GRANT, ids.derive_id("grant", memory.id, agent_id))
+        existing = write.get(GRANT, derive_id("grant", memory.id, agent_id))
         if existing is None or existing.state != "live":
             raise NotFound(f"{agent_id!r} has no grant on {memory.id}.", id=memory.id)
         return write.change(GRANT, existing, replace(existing, state="deleted"), "revoke")

@@ -19,7 +19,6 @@ from holdfast.features.access.interaction_store import InteractionFilter
 from holdfast.features.memories import dedup
 from holdfast.features.namespaces import policy_store
 from holdfast.features.people.principal import validate_name
-from holdfast.kernel import ids
 from holdfast.kernel.context import ALL_NAMESPACES, Caller, Context, Progress
 from holdfast.kernel.errors import (
     BudgetExceeded,
@@ -32,7 +31,7 @@ from holdfast.kernel.errors import (
 )
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.registry.operation import Operation
-from holdfast.kernel.timestamps import DAY
+from holdfast.kernel.timestamps import DAY, derive_id
 
 T = TypeVar("T")
 AuditMode = Literal["denied", "all"]
@@ -86,7 +85,7 @@ def record_in_transaction(ctx: Context, write: Transaction, given: InteractionIn
 def _build_interaction(ctx: Context, given: InteractionInput, now: int, origin: str) -> Interaction:
     key, agent = given.unique_key, ctx.caller.agent
     interaction = Interaction(
-        id=ctx.new_id() if key is None else ids.derive_id("interaction", agent, key),
+        id=ctx.new_id() if key is None else derive_id("interaction", agent, key),
         namespace=given.namespace or ctx.namespace,
         agent=agent,
         principal=validate_name(given.principal or agent),

@@ -27,7 +27,6 @@ from holdfast.features.reflections import invalidation_store as invalidations
 from holdfast.features.reflections.depth import check_depth
 from holdfast.features.reflections.invalidation_store import StaleReason
 from holdfast.features.reflections.model import with_origin
-from holdfast.kernel import ids
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, NotFound, VersionConflict
 from holdfast.kernel.journal.kinds import MEMORY, content_hash
@@ -37,6 +36,7 @@ from holdfast.kernel.records.memory import Memory, Scope
 from holdfast.kernel.records.validate import Draft, memory_from_draft
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.words import fold_name, may_lack_blanks, query_words
+from holdfast.kernel.timestamps import derive_id
 
 MAX_SOURCES = 20
 MAX_CANDIDATES = 200
@@ -212,7 +212,7 @@ def _contains_name(text: str, name: str) -> bool:
 
 def _hash_sources(sources: Sequence[Memory]) -> str:
     """Hash the sources. While it is the same, the persona is current."""
-    return ids.derive_id("persona", *(f"{one.id} {content_hash(one.title, one.content)}" for one in sources))
+    return derive_id("persona", *(f"{one.id} {content_hash(one.title, one.content)}" for one in sources))
 
 
 def _write_portrait(ctx: Context, entity: Entity, sources: Sequence[Memory]) -> tuple[str, MethodUsed]:

@@ -19,7 +19,6 @@ from msgspec import Struct
 from holdfast.features.curation import store as curation
 from holdfast.features.llm import store as llm_store
 from holdfast.features.memories import store as memories
-from holdfast.kernel import ids
 from holdfast.kernel.context import Context, is_under
 from holdfast.kernel.errors import CuratorBusy, HoldfastError, OperationCancelled, StoreError
 from holdfast.kernel.journal import journal
@@ -31,7 +30,7 @@ from holdfast.kernel.registry.stages import Stage
 from holdfast.kernel.storage import leases
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.similarity import Similarity
-from holdfast.kernel.timestamps import SECOND, format_timestamp
+from holdfast.kernel.timestamps import SECOND, derive_id, format_timestamp
 
 Step = Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
 STEPS: tuple[Step, ...] = get_args(Step)
@@ -257,7 +256,7 @@ class CuratorRun:
             "\x00",
             *sorted(self.options.steps),
         )
-        return ids.derive_id("curate", self.ctx.caller.agent, *parts)
+        return derive_id("curate", self.ctx.caller.agent, *parts)
 
     def _read_cursor(self) -> str:
         with self.ctx.reading() as session:
@@ -383,6 +382,4 @@ StepFunction = Callable[[CuratorRun, Step, Memory, Page], None]
 
 def hash_memory(memory: Memory) -> str:
     """Hash what content steps depend on: rules version, text, namespace, scope and tags."""
-    return ids.derive_id(
-        RULES, content_hash(memory.title, memory.content), memory.namespace, memory.scope, *memory.tags
-    )
+    return derive_id(RULES, content_hash(memory.title, memory.content), memory.namespace, memory.scope, *memory.tags)

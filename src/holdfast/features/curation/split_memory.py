@@ -18,7 +18,6 @@ from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.store_memory import MAX_VERSIONS, find_title_holder, number_title, require_write_access
 from holdfast.features.reflections.invalidation import ChangeSet
 from holdfast.features.reflections.model import with_origin
-from holdfast.kernel import ids
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import AlreadyAtomised, Conflict, Forbidden, SourceTooSmall, VersionConflict
 from holdfast.kernel.journal.kinds import MEMORY
@@ -27,6 +26,7 @@ from holdfast.kernel.records.memory import Memory, Span
 from holdfast.kernel.records.validate import Draft, memory_from_draft
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.sentences import split_sentences
+from holdfast.kernel.timestamps import uuid7
 
 ATOMISED = "atomised"
 """Archive reason of a memory that was split into atoms."""
@@ -185,7 +185,7 @@ def _build_atom(
 def _derive_id(source: Memory, span: tuple[int, int], content: str) -> str:
     """Derive the id from the source and the piece: the same on every node and for every split."""
     digest = sha256(f"atom\x00{source.id}\x00{span[0]}\x00{content}".encode()).digest()
-    return ids.uuid7(source.created_at, digest[:8])
+    return uuid7(source.created_at, digest[:8])
 
 
 def _locate_span(source: Memory, span: tuple[int, int]) -> tuple[str, Span]:

@@ -5,12 +5,12 @@ from typing import Literal, NamedTuple
 
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import EVERYTHING, TEXT_UPPER_BOUND, Filter
-from holdfast.kernel import ids
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.journal.kinds import load_memory
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.timestamps import derive_id
 
 Status = Literal["open", "accepted", "dismissed", "withdrawn"]
 Referrer = Literal["granted", "standard", "ground", "superseded", "superseding"]
@@ -157,7 +157,7 @@ def list_steps(session: Session, run: str) -> list[Step]:
 
 def derive_proposal_id(step: str, key: str) -> str:
     """Derive the id of a proposal: the same for the same kind and texts."""
-    return ids.derive_id("proposal", step, key)
+    return derive_id("proposal", step, key)
 
 
 def add_proposal(session: Session, proposal: Proposal) -> bool:

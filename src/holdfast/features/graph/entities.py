@@ -11,7 +11,6 @@ from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
 from holdfast.features.memories.store_memory import find_title_holder, store_draft
-from holdfast.kernel import ids
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict
 from holdfast.kernel.journal.kinds import load_memory
@@ -21,6 +20,7 @@ from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.validate import Draft
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.words import fold_name
+from holdfast.kernel.timestamps import derive_id
 
 MAX_HOMONYMS = 20
 
@@ -88,7 +88,7 @@ def _check_is_entity(ctx: Context, write: Transaction, holder: Memory) -> None:
 
 def add_alias(write: Transaction, entity: Memory, folded: str, name: str) -> None:
     """Add an alias to an entity; an existing one keeps its first spelling."""
-    id = ids.derive_id("alias", entity.id, folded)
+    id = derive_id("alias", entity.id, folded)
     known = write.get(ALIAS, id)
     if known is None:
         write.add(ALIAS, Alias(id, entity.id, name, folded, write.now, write.now, write.origin, 1), "alias")

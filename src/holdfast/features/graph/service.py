@@ -11,7 +11,6 @@ from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import View
 from holdfast.features.memories.store_memory import require_write_access
 from holdfast.features.reflections.depth import check_link
-from holdfast.kernel import ids
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, NotFound
 from holdfast.kernel.journal.kinds import LINK
@@ -20,7 +19,7 @@ from holdfast.kernel.records import validate
 from holdfast.kernel.records.link import RELATIONS, Link, Relation
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import derive_id, format_timestamp
 
 MAX_LINKS = 1000
 MAX_NODES = 1000
@@ -137,7 +136,7 @@ def add_link(
 
 def link_id(source: str, target: str, relation: Relation) -> str:
     """Derive the id of a link, the same on every node."""
-    return ids.derive_id(source, target, relation)
+    return derive_id(source, target, relation)
 
 
 def _relink(known: Link, now: int, valid_from: int | None, valid_until: int | None) -> Link:

@@ -17,7 +17,6 @@ from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.store_memory import find_title_holder, number_title, require_write_access
-from holdfast.kernel import ids
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, StoreError
 from holdfast.kernel.journal.kinds import MEMORY
@@ -26,6 +25,7 @@ from holdfast.kernel.records.memory import Memory, higher_tier
 from holdfast.kernel.records.validate import memory_from_draft
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.words import fold_name
+from holdfast.kernel.timestamps import derive_id
 
 BATCH_SIZE = 200
 """Memories per transaction."""
@@ -338,7 +338,7 @@ class RecordWriter:
 
 def _memory_id(planned: PlannedMemory) -> str:
     """Memory id, equal on every node that imports the same source."""
-    return ids.derive_id("mined", planned.key)
+    return derive_id("mined", planned.key)
 
 
 def _load_memory(session: Session, id: str) -> Memory | None:

@@ -35,7 +35,6 @@ from holdfast.features.memories.dedup import SecretsFound, filter_secrets
 from holdfast.features.memories.store_memory import store_draft
 from holdfast.features.reflections.depth import check_link
 from holdfast.features.transfer.importer import DryRunRollback
-from holdfast.kernel import ids
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, Invalid, StoreError
 from holdfast.kernel.journal.kinds import LINK, MEMORY, content_hash
@@ -45,7 +44,7 @@ from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import Citation, Memory, Span
 from holdfast.kernel.records.memory import Kind as MemoryKind
 from holdfast.kernel.records.validate import Draft
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import derive_id, format_timestamp
 
 BATCH_SIZE = 100
 MAX_HEADINGS = 200
@@ -60,7 +59,7 @@ def ingest(ctx: Context, source: Source, pipeline: Pipeline, *, dry_run: bool = 
     """Ingest a document once. A dry run does the same work and rolls it back."""
     source = _validate_source(ctx, source)
     hash = sha256(source.text.encode()).hexdigest()
-    id = ids.derive_id("ingest", source.namespace, source.uri, hash, pipeline.version, ctx.caller.agent)
+    id = derive_id("ingest", source.namespace, source.uri, hash, pipeline.version, ctx.caller.agent)
     if not again and (unchanged := report_unchanged(ctx, source, pipeline, id, dry_run)):
         return unchanged
     return _DocumentIngest(ctx, source, pipeline, hash, id, again=again).run(dry_run)

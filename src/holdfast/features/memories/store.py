@@ -6,12 +6,12 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 
 from holdfast.features.access.model import Grant
-from holdfast.kernel import ids
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import AmbiguousId, NotFound
 from holdfast.kernel.journal.kinds import load_memory
 from holdfast.kernel.records.memory import Kind, Memory, Tier
 from holdfast.kernel.storage.port import Session, SqlPart
+from holdfast.kernel.timestamps import derive_id
 
 View = Literal["live", "archived", "kept", "any"]
 """live: not expired; archived: archived or expired; kept: not deleted; any: all, deleted included."""
@@ -242,7 +242,7 @@ def was_visible(session: Session, caller: Caller, past: Memory) -> bool:
         return False
     if past.scope != "private" or past.agent == caller.agent:
         return True
-    grant = session.row("memory_grant_get", id=ids.derive_id("grant", past.id, caller.agent))
+    grant = session.row("memory_grant_get", id=derive_id("grant", past.id, caller.agent))
     return grant is not None and Grant(*grant).state == "live"
 
 

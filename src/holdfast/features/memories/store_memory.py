@@ -10,7 +10,6 @@ from holdfast.features.access.model import GRANT
 from holdfast.features.embeddings import store as embedding_store
 from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
-from holdfast.kernel import ids
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, StoreError, TitleTaken
 from holdfast.kernel.journal.kinds import MEMORY
@@ -18,6 +17,7 @@ from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import MEMORY_MERGE_SCHEMA, Memory, OnConflict, Tier, higher_tier
 from holdfast.kernel.records.validate import Draft, check_memory, declared_scope, memory_from_draft
+from holdfast.kernel.timestamps import derive_id
 from holdfast.kernel.vector import Embedding
 
 MAX_VERSIONS = 1024
@@ -171,7 +171,7 @@ def require_write_access(ctx: Context, write: Transaction, memory: Memory) -> No
 def require_owner(ctx: Context, write: Transaction, memory: Memory) -> None:
     """Raise unless the caller owns the memory or has an admin grant on it."""
     if memory.agent != ctx.caller.agent:
-        own = write.get(GRANT, ids.derive_id("grant", memory.id, ctx.caller.agent))
+        own = write.get(GRANT, derive_id("grant", memory.id, ctx.caller.agent))
         if own is None or own.state != "live" or own.permission != "admin":
             raise Forbidden(f"Only the owner of {memory.id} can change who may see it.")
 

@@ -6,10 +6,10 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.kernel import ids
 from holdfast.kernel.journal.kinds import Kind, register_kind
 from holdfast.kernel.records.field_versions import MergeSchema
 from holdfast.kernel.records.validate import label
+from holdfast.kernel.timestamps import derive_id
 
 MAX_NAME = 128
 MAX_HOPS = 32
@@ -48,7 +48,7 @@ PRINCIPAL = register_kind(
 
 def principal_id(name: str) -> str:
     """Derive the id from the name: equal on every store, and does not contain the name."""
-    return ids.derive_id("principal", name)
+    return derive_id("principal", name)
 
 
 def validate_name(name: str, field: str = "principal") -> str:

@@ -1,588 +1,388 @@
-"""Read everything that ranking needs about the candidates of a query, each once."""
+"""Compute the features of the candidates: words, vectors, speaker, neighbours, thread, date, each of about 0 to 1.
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+Pure functions of the candidates: the same candidates always get the same features.
+"""
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import groupby
+from math import log
+from operator import itemgetter
 from typing import NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
-
-from holdfast.features.embeddings import store as embedding_store
-from holdfast.features.embeddings.store import REPLY, PassageCosines, PassageEmbedding, StoredVectors
-from holdfast.features.graph import store as link_store
-from holdfast.features.graph.store import LinkFilter
-from holdfast.features.history.snapshot import Snapshot
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING, Filter
-from holdfast.features.recall import ranking, recall_store, search_index
-from holdfast.features.recall.captured_prompts import find_asking_prompts, find_repeated_prompts
-from holdfast.features.recall.dates import score_periods
-from holdfast.features.recall.query import Query, find_asked_speakers
-from holdfast.features.recall.recall_snapshot import NO_PAST, PastCandidates
-from holdfast.features.recall.search_index import AdjacentRows, CorpusStats, Neighbour, Row
-from holdfast.kernel.context import Context
-from holdfast.kernel.cosine import cosines
-from holdfast.kernel.records.link import Link
-from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.storage import index_terms
-from holdfast.kernel.storage.index_terms import IndexTerms, count_terms, has_question, pad
-from holdfast.kernel.storage.port import Session
-from holdfast.kernel.vector import Embedding
-
-SMALL_STORE = 8000
-"""With more memories than this, fewer candidates are read."""
-
-
-class Breadth(NamedTuple):
-    """How many memories are read for a query."""
-
-    lexical: int
-    """By keywords."""
-    nearest: int
-    """By vectors."""
-    leading: int
-    """Memories after this many of the best lexical hits are candidates too: an answer need not repeat the words."""
-    leading_nearest: int = 10
-
-
-WIDE = Breadth(100, 30, 50)
-NARROW = Breadth(30, 30, 10)
-MAX_LINK_SOURCES = 20
-"""Links are followed from this many of the best hits."""
-MAX_LINKS = 100
-GROUP_ROWS = 20
-"""Without a thread or a time, this many consecutive memories count as one conversation."""
-
-
-MAX_PER_CHANNEL = 2000
-"""Maximum read per channel, however many of them only repeat the query."""
-MAX_NAMES = 16
-MIN_DATED = 10
-"""With fewer hits from a period that the query names, more memories of that period are read."""
-MAX_RARE_MEMORIES = 5
-"""A word in at most this many memories makes all of them candidates, even long ones that the index ranks low."""
-NO_NEIGHBOURS = AdjacentRows(None, None, None, None)
-UNUSED = (0, 0)
-REPLY_SPAN = (REPLY, REPLY)
-PaddedStems = dict[str, str]
-"""Each query stem, by the form in which it occurs in parsed text."""
-
-
-class Reader(NamedTuple):
-    """What the reads of one query share: caller, session, filter, time."""
-
-    ctx: Context
-    session: Session
-    filter: Filter
-    now: int
-
-
-class TermCounts(NamedTuple):
-    """How often each query stem occurs in a memory's labels and in each of its passages."""
-
-    labels: dict[str, int]
-    passages: list[dict[str, int]]
-
-
-class LexicalHits(NamedTuple):
-    """What keyword search found."""
-
-    breadth: Breadth
-    plan: search_index.FtsPlan
-    """The plan that was run against the index."""
-    ids: list[str]
-    """Ids, best first."""
-    rows: dict[str, Row]
-    stems: dict[str, str]
-    """Each query stem, with a word that has it."""
-    term_counts: dict[str, TermCounts]
-    """Counts for each hit, computed while the query is embedded."""
-    speakers: tuple[str, ...]
-    """Speakers that the query names, in its order; or those of the role it asks about."""
-    scope: ranking.Scope
-    adjacent: dict[int, AdjacentRows]
-    """The rows before and after each hit."""
-    stored_vectors: StoredVectors
-    """Stored embeddings of the hits, from the model that embeds the query."""
-    repeated_prompts: list[str]
-    """Prompts among the hits that only repeat the query."""
-
-
-class Candidates(NamedTuple):
-    """What ranking works on: candidates, their neighbours, corpus statistics."""
-
-    candidates: list[ranking.Candidate]
-    neighbours: list[ranking.Candidate]
-    scope: ranking.Scope
-    stems: tuple[str, ...]
-    rows: dict[str, Row]
-    superseded_by: dict[str, str]
-    """Successor of each superseded memory."""
-    uses: dict[str, tuple[int, int]]
-    """Number of accesses of each, and time of the last one."""
-    past_memories: Mapping[str, Memory] = {}
-    """Memories to return in a past state."""
-    repeated_prompts: Collection[str] = ()
-    """They are not candidates, but still count for their neighbours."""
-    asking_prompts: Collection[str] = ()
-
-
-def map_stems(words: Sequence[str]) -> dict[str, str]:
-    """Map each stem to a word that has it."""
-    return {stem: word for word in words for stem in index_terms.stems(word)}
-
-
-def find_speakers(reader: Reader, query: Query) -> set[str]:
-    """Find the speakers with a name that occurs in the query."""
-    return search_index.find_speakers(
-        reader.session, reader.ctx.caller, _list_possible_names(query), reader.filter, reader.now
-    )
-
-
-def find_lexical_hits(
-    reader: Reader,
-    query: Query,
-    known_speakers: set[str],
-    model: str | None,
-    *,
-    excluded: Collection[str] = (),
-    beside_vectors: bool = False,
-) -> LexicalHits:
-    """Run the keyword search, and find which speakers the query names.
-
-    It also reads the embeddings of the hits, while a model embeds the query. `beside_vectors`: every memory has
-    embeddings, so keywords need not find everything.
-    """
-    session = reader.session
-    last_row = session.newest_row()
-    breadth = WIDE if last_row <= SMALL_STORE else NARROW
-    plan = search_index.plan_query(session, query.words, last_row, beside_vectors=beside_vectors)
-    stems = map_stems(query.words)
-    padded_stems = _pad_stems(stems)
-    document_counts = plan.document_counts or session.document_frequencies(list(stems), last_row)
-    ids, repeated, rows = read_channel(reader, query, _make_finder(reader, plan), breadth.lexical, excluded=excluded)
-    term_counts = {id: _count_terms(row.parsed, padded_stems) for id, row in rows.items()}
-    if missed_words := _find_missed_rare_words(stems, document_counts, term_counts.values()):
-        find = _make_finder(reader, search_index.FtsPlan(missed_words))
-        more = read_channel(reader, query, find, breadth.lexical, excluded={*excluded, *rows})
-        ids, repeated, rows = [*ids, *more.ids], [*repeated, *more.repeated_prompts], rows | more.rows
-        term_counts |= {id: _count_terms(row.parsed, padded_stems) for id, row in more.rows.items()}
-    named_speakers = find_asked_speakers(query, known_speakers | _collect_speakers(rows.values()))
-    scope = _read_scope(reader, query, stems, named_speakers, last_row, document_counts)
-    around = _find_adjacent(reader, rows.values())
-    stored = embedding_store.read_vectors(session, rows, model) if model else {}
-    return LexicalHits(breadth, plan, ids, rows, stems, term_counts, named_speakers, scope, around, stored, repeated)
-
-
-def _make_finder(reader: Reader, plan: search_index.FtsPlan) -> Callable[[int], list[str]]:
-    """Return a function that finds the best matches of a plan, up to a limit."""
-    ctx, session, which, now = reader
-    return lambda limit: [
-        hit.id for hit in search_index.find_matches(session, ctx.caller, plan, which, now, limit=limit)
-    ]
-
-
-def _find_missed_rare_words(
-    words: Mapping[str, str], held: Mapping[str, int], found: Collection[TermCounts]
-) -> tuple[str, ...]:
-    """List rare query words of which not all memories were found."""
-    rare = [stem for stem in words if 0 < held.get(stem, 0) <= MAX_RARE_MEMORIES]
-    found_counts = {
-        stem: sum(stem in counts.labels or any(stem in one for one in counts.passages) for counts in found)
-        for stem in rare
-    }
-    return tuple(words[stem] for stem in rare if found_counts[stem] < held[stem])
-
-
-class ChannelHits(NamedTuple):
-    """What one channel found, best first: new memories, and prompts that only repeat the query."""
-
-    ids: list[str]
-    repeated_prompts: list[str]
-    rows: dict[str, Row]
-    """Rows of both."""
-
-
-def read_channel(
-    reader: Reader,
-    query: Query,
-    find: Callable[[int], Sequence[str]],
-    max_ids: int,
-    *,
-    excluded: Collection[str],
-    known_rows: Mapping[str, Row] = {},
-) -> ChannelHits:
-    """Read what a channel finds; read more if prompts that repeat the query take half of the places."""
-    limit, rows = max_ids, dict(known_rows)
-    while True:
-        found = find(limit)
-        ids = [id for id in found if id not in excluded]
-        rows |= _read_rows(reader, [id for id in ids if id not in rows])
-        ids = [id for id in ids if id in rows]
-        repeated = find_repeated_prompts(query, reader.filter, [rows[id] for id in ids])
-        if len(found) < limit or 2 * len(repeated) < limit or 4 * limit > MAX_PER_CHANNEL:
-            break
-        limit *= 4
-    others = set(repeated)
-    new = [id for id in ids if id not in others]
-    if limit > max_ids:
-        new, repeated = new[:max_ids], repeated[:max_ids]
-    return ChannelHits(new, repeated, {id: rows[id] for id in (*new, *repeated)})
-
-
-def find_dated(reader: Reader, query: Query, lexical: LexicalHits) -> list[str]:
-    """List memories from the periods of the query, if keywords found few of them; keyword matches first."""
-    found: list[str] = []
-    repeated = set(lexical.repeated_prompts)
-    own, limit = [row for id, row in lexical.rows.items() if id not in repeated], MIN_DATED + len(repeated)
-    for period in query.dates:
-        start, end = period.start - query.utc_offset, period.end - query.utc_offset
-        if sum(start <= occurred_or_created_at(row) <= end for row in own) < MIN_DATED:
-            ctx, session, which, now = reader._replace(filter=replace(reader.filter, said_since=start, said_until=end))
-            found += [
-                hit.id for hit in search_index.find_matches(session, ctx.caller, lexical.plan, which, now, limit=limit)
-            ]
-            forward = period.precision == "after"
-            found += search_index.list_by_time(session, ctx.caller, which, now, forward=forward, limit=limit)
-    return list(dict.fromkeys(found))
-
-
-def occurred_or_created_at(one: Row | Memory) -> int:
-    """Return when it happened, or else when it was stored."""
-    return one.created_at if one.occurred_at is None else one.occurred_at
-
-
-def _list_possible_names(query: Query) -> list[str]:
-    """List words of the query that may be names: capitalised in it, or any word if it has no capitals."""
-    names = [word.capitalize() for word in query.words[:MAX_NAMES] if word.isalpha()]
-    return [name for name in names if name in query.text] if query.text != query.text.lower() else names
-
-
-def _collect_speakers(rows: Iterable[Row]) -> set[str]:
-    """Collect the speakers of memories and of their passages."""
-    names = {row.speaker for row in rows if row.speaker}
-    return names | {line.speaker for row in rows for line in row.parsed.passages if line.speaker}
-
-
-def find_candidates(
-    reader: Reader,
-    query: Query,
-    lexical: LexicalHits,
-    embedding: Embedding | None,
-    fresh: Sequence[PassageEmbedding],
-    nearest: ChannelHits,
-    also: Sequence[str] = (),
-    past: PastCandidates = NO_PAST,
-) -> Candidates:
-    """Collect the candidates: hits of both channels, their thread neighbours and links, and the memories in `also`."""
-    rows = lexical.rows | nearest.rows
-    rows |= _read_rows(reader, [id for id in also if id not in rows])
-    linking = [*lexical.ids[:MAX_LINK_SOURCES], *nearest.ids[:MAX_LINK_SOURCES], *list(past.rows)[:MAX_LINK_SOURCES]]
-    edges = _read_links(reader, linking, past.snapshot)
-    rows |= _read_rows(reader, [id for id in edges.linked if id not in rows]) | past.rows
-    leading = [*lexical.ids[: lexical.breadth.leading], *nearest.ids[: lexical.breadth.leading_nearest]]
-    leading += [
-        *lexical.repeated_prompts[: lexical.breadth.leading_nearest],
-        *nearest.repeated_prompts[: lexical.breadth.leading_nearest],
-    ]
-    beside = _find_neighbours(reader, rows, lexical.adjacent, leading)
-    rows |= beside.following
-    edges.superseded.update(_find_successors(reader, rows.keys() - set(linking), past.snapshot))
-    repeated = frozenset(find_repeated_prompts(query, reader.filter, rows.values()))
-    asking = frozenset(find_asking_prompts(query, reader.filter, rows.values()))
-    making = _CandidateBuilder(
-        query=query,
-        padded_stems=_pad_stems(lexical.stems),
-        term_counts={} if past.rows else lexical.term_counts,
-        speakers=lexical.speakers,
-        near=_compute_nearness(reader, embedding, fresh, rows, lexical.stored_vectors),
-        adjacent=beside.adjacent,
-        ids={**{row.rowno: row.id for row in rows.values()}, **{row.rowno: row.id for row in beside.others}},
-        asking_rows=frozenset(rows[id].rowno for id in asking),
-        edges=edges,
-        uses=memories.read_access_counts(reader.session, list(rows)),
-        utility=recall_store.read_utilities(reader.session, list(rows)),
-        now=reader.now,
-    )
-    return Candidates(
-        candidates=[making.build_candidate(row) for id, row in rows.items() if id not in repeated],
-        neighbours=[
-            *making.build_neighbours(beside.others),
-            *(making.build_candidate(rows[id]) for id in rows if id in repeated),
-        ],
-        scope=lexical.scope,
-        stems=tuple(lexical.stems),
-        rows=rows,
-        superseded_by=edges.superseded,
-        uses=making.uses,
-        past_memories=past.memories,
-        repeated_prompts=repeated,
-        asking_prompts=asking,
-    )
-
-
-def _read_rows(reader: Reader, ids: Sequence[str]) -> dict[str, Row]:
-    """Read the memories that pass the filter, in the given order."""
-    if not ids:
-        return {}
-    read = search_index.read_rows(reader.session, reader.ctx.caller, ids, reader.filter, reader.now)
-    found = {row.id: row for row in read}
-    return {id: found[id] for id in ids if id in found}
-
-
-class Edges(NamedTuple):
-    """Links among candidates."""
-
-    linked: dict[str, set[str]]
-    superseded: dict[str, str]
-
-
-def _read_links(reader: Reader, ids: Sequence[str], when: Snapshot | None = None) -> Edges:
-    """Read the links of memories in both directions, valid and known at that time."""
-    linked: dict[str, set[str]] = {}
-    superseded: dict[str, str] = {}
-    if not ids:
-        return Edges(linked, superseded)
-    arguments = (reader.session, reader.ctx.caller, list(dict.fromkeys(ids)), _link_filter(when), reader.now)
-    for edge in (
-        *link_store.list_outgoing(*arguments, limit=MAX_LINKS),
-        *link_store.list_incoming(*arguments, limit=MAX_LINKS),
-    ):
-        if not _was_known(edge.link, when):
-            continue
-        source, target = edge.link.source, edge.link.target
-        linked.setdefault(source, set()).add(target)
-        linked.setdefault(target, set()).add(source)
-        if edge.link.relation == "supersedes":
-            superseded[target] = source
-    return Edges(linked, superseded)
-
-
-def _find_successors(reader: Reader, ids: Iterable[str], when: Snapshot | None) -> dict[str, str]:
-    """Find the successors of memories whose other links do not count."""
-    wanted = list(ids)
-    if not wanted:
-        return {}
-    which = replace(_link_filter(when), relations=("supersedes",))
-    found = link_store.list_incoming(reader.session, reader.ctx.caller, wanted, which, reader.now, limit=MAX_LINKS)
-    return {edge.link.target: edge.link.source for edge in found if _was_known(edge.link, when)}
-
-
-def _link_filter(when: Snapshot | None) -> LinkFilter:
-    return LinkFilter() if when is None else LinkFilter(view=None, valid_at=when.holds_at)
-
-
-def _was_known(link: Link, when: Snapshot | None) -> bool:
-    return when is None or link.created_at <= when.known_at
-
-
-class Neighbours(NamedTuple):
-    """The thread neighbours of the candidates."""
-
-    adjacent: dict[int, AdjacentRows]
-    following: dict[str, Row]
-    """Memories that follow the best hits and are candidates themselves."""
-    others: list[Neighbour]
-
-
-def _find_neighbours(
-    reader: Reader, rows: Mapping[str, Row], known_adjacent: Mapping[int, AdjacentRows], leading: Sequence[str]
-) -> Neighbours:
-    """Read thread neighbours, except those known already."""
-    ctx, session, which, now = reader
-    known = {row.rowno for row in rows.values()}
-    around = {place: at for place, at in known_adjacent.items() if place in known}
-    around |= _find_adjacent(reader, [row for row in rows.values() if row.rowno not in around])
-    after = {
-        place
-        for id in leading
-        if id in rows and (at := around.get(rows[id].rowno))
-        for place in (at.after, at.long_after)
-        if place is not None and place not in known
-    }
-    following = search_index.read_numbered_rows(session, ctx.caller, after, which, now)
-    around |= _find_adjacent(reader, following)
-    known |= {row.rowno for row in following}
-    others = {place for at in around.values() for place in at[:3] if place is not None and place not in known}
-    read = search_index.read_neighbours(session, ctx.caller, others, _time_filter(which), now)
-    return Neighbours(around, {row.id: row for row in following}, read)
-
-
-def _find_adjacent(reader: Reader, rows: Iterable[Row]) -> dict[int, AdjacentRows]:
-    """Find the rows before and after the memories that are in a thread."""
-    return search_index.find_adjacent(reader.session, [row.rowno for row in rows if row.thread_key])
-
-
-def _time_filter(which: Filter) -> Filter:
-    """Return only the time part of a filter: neighbours of a hit need not match the rest."""
-    return Filter(unchanged_since=which.unchanged_since, true_at=which.true_at)
-
-
-def _compute_nearness(
-    reader: Reader,
-    embedding: Embedding | None,
-    fresh: Sequence[PassageEmbedding],
-    rows: Mapping[str, Row],
-    known: StoredVectors,
-) -> dict[str, PassageCosines]:
-    """Compute the cosine of each passage of the candidates; embeddings of another text version do not count."""
-    if embedding is None:
-        return {}
-    text_hashes = {id: row.content_hash for id, row in rows.items()}
-    current = [one for one in fresh if text_hashes.get(one.memory) == one.text_hash]
-    return embedding_store.compute_nearness(reader.session, embedding, text_hashes, known) | compute_cosines(
-        embedding, current
-    )
-
-
-def compute_cosines(embedding: Embedding, fresh: Sequence[PassageEmbedding]) -> dict[str, PassageCosines]:
-    """Compute the cosines of passages whose embeddings are not stored yet."""
-    found: dict[str, PassageCosines] = {}
-    for one, cosine in zip(fresh, cosines(embedding.vector, [one.vector for one in fresh]), strict=True):
-        found.setdefault(one.memory, {})[one.begins, one.ends] = cosine
+
+from holdfast.features.recall.dates import Event, score_event_side
+from holdfast.kernel.text.passages import ROLES
+
+PRIOR_MEMORIES = 300
+"""The rarity of a word in a small scope is smoothed with this many memories of the whole store."""
+RARITY_POWER = 1.55
+NAME_FACTOR = 0.3
+"""A name counts less than an equally rare word, because the speaker is a feature of its own."""
+SATURATION = 0.9
+_GAIN = SATURATION + 1
+LENGTH_SHARE = 0.75
+SPEAKER_WORDS = 2.0
+SPEAKER_COSINE = 0.2
+UNRELATED = 0.2
+"""The typical cosine of two unrelated texts."""
+SPAN = 0.3
+"""The nearest counts in full only if its cosine is at least this much above UNRELATED."""
+SECOND_SHARE = 0.15
+"""Share of the second nearest passage: a memory that dwells on a topic scores more than one that mentions it."""
+REPLY_SHARE = 0.5
+"""For a reply, the share of the embedding that includes the end of the previous message."""
+OTHERS_VOICE = 0.25
+"""Weight of a speaker that the query names, but not first."""
+RELATED = 0.25
+"""Minimum cosine of a memory that keywords did not find."""
+
+
+class Passage(Struct, frozen=True, gc=False):
+    """A passage: position, count of each query stem, speaker, cosine."""
+
+    begins: int
+    ends: int
+    counts: Mapping[str, int]
+    speaker: str | None = None
+    cosine: float | None = None
+
+
+class Candidate(Struct, frozen=True, gc=False):
+    """The data of a candidate memory that ranking needs."""
+
+    id: str
+    pieces: Sequence[Passage]
+    length: int
+    """Number of stems in the whole memory."""
+    labels: Mapping[str, int] = {}
+    """Count of each query stem in title and tags."""
+    reply: float | None = None
+    """Cosine of the embedding that includes the end of the previous message."""
+    speaker: str | None = None
+    group: str | None = None
+    """Its thread or conversation; None if it has none."""
+    before: str | None = None
+    long_before: str | None = None
+    after: str | None = None
+    asks: bool = False
+    date: float = 0.0
+    linked: Collection[str] = ()
+    """Ids of linked candidates."""
+    priority: int = 5
+    confidence: float = 1.0
+    updated_at: int = 0
+    uses: int = 0
+    utility: float = 0.0
+    """From feedback: -1 to 1."""
+    over: bool = False
+    """Superseded, or past `valid_until`."""
+    at: int = 0
+    """When it happened or was stored."""
+
+
+class Scope(NamedTuple):
+    """Statistics of the memories that the query covers."""
+
+    memories: int
+    mean_length: float
+    document_counts: Mapping[str, int]
+    """Number of memories in scope that contain each query stem."""
+    document_shares: Mapping[str, float]
+    """Share of all memories of the store that contain each query stem."""
+    names: frozenset[str] = frozenset()
+    """Query stems that are names of speakers."""
+    speakers: tuple[str, ...] = ()
+    """Speakers that the query names, in its order."""
+    events: tuple[tuple[Event, frozenset[str]], ...] = ()
+    """Events that the query uses as dates, each with the stems of its name."""
+
+    def speaker_weights(self) -> dict[str | None, float]:
+        """Weigh each speaker of the query: 1 for the first named or a role, less for others."""
+        first = self.speakers[:1]
+        return {name: 1.0 if name in first or name.lower() in ROLES else OTHERS_VOICE for name in self.speakers}
+
+
+class Features(NamedTuple):
+    """The features of a candidate, before weighting."""
+
+    words: float = 0.0
+    vector: float = 0.0
+    speaker: float = 0.0
+    before: float = 0.0
+    long_before: float = 0.0
+    after: float = 0.0
+    answers: float = 0.0
+    thread_words: float = 0.0
+    thread_vector: float = 0.0
+    asks: float = 0.0
+    date: float = 0.0
+    linked: float = 0.0
+
+
+def compute_word_weights(stems: Sequence[str], scope: Scope) -> dict[str, float]:
+    """Weigh each query stem: rarer ones more, names less."""
+    found = {}
+    for stem in stems:
+        count = scope.document_counts.get(stem, 0) + PRIOR_MEMORIES * scope.document_shares.get(stem, 0.0)
+        rarity = log(1 + max(0.0, scope.memories + PRIOR_MEMORIES - count + 0.5) / (count + 0.5))
+        found[stem] = rarity**RARITY_POWER * (NAME_FACTOR if stem in scope.names else 1.0)
     return found
 
 
-def _read_scope(
-    reader: Reader,
-    query: Query,
-    stems: dict[str, str],
-    speakers: tuple[str, ...],
-    last_row: int,
-    document_counts: Mapping[str, int],
-) -> ranking.Scope:
-    """Read how rare the query words are within the filter, and which of them are names."""
-    ctx, session, which, now = reader
-    narrow = "*" not in ctx.caller.namespaces or replace(which, archived=False) != EVERYTHING
-    stats = ctx.local(CorpusStats)
-    counts = search_index.read_corpus_counts(
-        session,
-        ctx.caller,
-        stems,
-        which,
-        now,
-        stats,
-        is_narrow=narrow,
-        last_row=last_row,
-        document_counts=document_counts,
-    )
-    people = {stem for name in speakers for stem in index_terms.stems(name)}
-    events = tuple((event, frozenset(map_stems(event.words))) for event in query.events)
-    return ranking.Scope(*counts, names=frozenset(people & set(stems)), speakers=speakers, events=events)
+def score_words(candidate: Candidate, weights: Mapping[str, float], usual_length: float) -> float:
+    """Score the words: half for the whole text, half for the best passage; title and tags count in both."""
+    pieces = candidate.pieces
+    total = _add_labels(pieces[0].counts, candidate.labels) if len(pieces) == 1 else _count_all(candidate)
+    if not total:
+        return 0.0
+    damping = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * candidate.length / (usual_length or 1.0))
+    whole = _saturate(total, weights, damping)
+    if len(pieces) == 1:
+        part = _saturate(total, weights, SATURATION)
+    else:
+        part = max([score_passage_words(candidate, piece, weights) for piece in pieces], default=0.0)
+    return 0.5 * whole + 0.5 * part
 
 
-class _CandidateBuilder(Struct, frozen=True):
-    """Builds candidates from rows."""
+def _count_all(candidate: Candidate) -> Mapping[str, int]:
+    """Count each query stem in a memory."""
+    total = dict(candidate.labels)
+    for piece in candidate.pieces:
+        for stem, count in piece.counts.items():
+            total[stem] = total.get(stem, 0) + count
+    return total
 
-    query: Query
-    padded_stems: PaddedStems
-    term_counts: dict[str, TermCounts]
-    speakers: tuple[str, ...]
-    near: dict[str, PassageCosines]
-    adjacent: dict[int, AdjacentRows]
-    ids: dict[int | None, str]
-    asking_rows: frozenset[int]
-    """Rows of prompts that ask something."""
-    edges: Edges
-    uses: dict[str, tuple[int, int]]
-    utility: dict[str, float]
-    now: int
 
-    def build_candidate(self, row: Row) -> ranking.Candidate:
-        """Positional arguments: with keywords, this hot path takes twice as long."""
-        id, at = row.id, occurred_or_created_at(row)
-        near = self.near.get(id, {})
-        term_counts = self.term_counts.get(id) or _count_terms(row.parsed, self.padded_stems)
-        over = id in self.edges.superseded or (row.valid_until is not None and row.valid_until <= self.now)
-        date = score_periods(self.query.dates, at + self.query.utc_offset) if self.query.dates else 0.0
-        return ranking.Candidate(
-            id,
-            _build_passages(row, near, term_counts),
-            row.parsed.length,
-            term_counts.labels,
-            near.get(REPLY_SPAN),
-            row.speaker,
-            *self._find_thread(row),
-            row.parsed.is_question,
-            date,
-            self.edges.linked.get(id, ()),
-            row.priority,
-            row.confidence,
-            row.updated_at,
-            self.uses.get(id, UNUSED)[0],
-            self.utility.get(id, 0.0),
-            over,
-            at,
+def _add_labels(counts: Mapping[str, int], labels: Mapping[str, int]) -> Mapping[str, int]:
+    """Add the counts of the labels to those of a passage."""
+    if not labels:
+        return counts
+    return {**labels, **{stem: count + labels.get(stem, 0) for stem, count in counts.items()}}
+
+
+def score_passage_words(candidate: Candidate, passage: Passage, weights: Mapping[str, float]) -> float:
+    """Score the words of a passage."""
+    return _saturate(_add_labels(passage.counts, candidate.labels), weights, SATURATION)
+
+
+def _saturate(counts: Mapping[str, int], weights: Mapping[str, float], damping: float) -> float:
+    found = 0.0
+    for stem, count in counts.items():
+        found += weights.get(stem, 0.0) * _GAIN * count / (count + damping)
+    return found
+
+
+def score_voice(candidate: Candidate, speaker_weights: Mapping[str | None, float]) -> float:
+    """Score whether a speaker that the query names says it, or a passage of it."""
+    own = speaker_weights.get(candidate.speaker, 0.0)
+    if not speaker_weights or not _has_own_speakers(candidate):
+        return own
+    return max(own, *(speaker_weights.get(piece.speaker, 0.0) for piece in candidate.pieces))
+
+
+def _has_own_speakers(candidate: Candidate) -> bool:
+    """Whether its passages have their own speakers."""
+    return bool(candidate.pieces) and candidate.pieces[0].speaker is not None
+
+
+def score_speaker_words(
+    candidate: Candidate, voice: float, weights: Mapping[str, float], speaker_weights: Mapping[str | None, float]
+) -> float:
+    """Score what the speaker adds to the words: half for the whole, half for the best passage with its speaker."""
+    whole = SPEAKER_WORDS * voice
+    if not voice or not _has_own_speakers(candidate):
+        return whole
+    parts = [
+        (score_passage_words(candidate, piece, weights), speaker_weights.get(piece.speaker, 0.0))
+        for piece in candidate.pieces
+    ]
+    best = max(words for words, _ in parts)
+    best_with_speaker = max(words + SPEAKER_WORDS * speaks for words, speaks in parts)
+    return 0.5 * whole + 0.5 * (best_with_speaker - best)
+
+
+def score_nearness(candidate: Candidate, speaker_weights: Mapping[str | None, float]) -> float | None:
+    """Combine the cosines of the best passage, the second best, and for a reply the one with the previous message.
+
+    Passages of a named speaker count as nearer.
+    """
+    own = SPEAKER_COSINE * speaker_weights.get(candidate.speaker, 0.0)
+    first, second = None, UNRELATED
+    for piece in candidate.pieces:
+        if piece.cosine is not None:
+            near = piece.cosine + (SPEAKER_COSINE * speaker_weights.get(piece.speaker, 0.0) if piece.speaker else own)
+            if first is None or near > first:
+                first, second = near, second if first is None else max(second, first)
+            else:
+                second = max(second, near)
+    if first is None:
+        return None
+    nearest = first + SECOND_SHARE * (second - UNRELATED)
+    if candidate.reply is None:
+        return nearest
+    return (1 - REPLY_SHARE) * nearest + REPLY_SHARE * (candidate.reply + own)
+
+
+NO_THREAD = (0.0, 0.0)
+
+
+class FeatureTable:
+    """The features of each candidate, and what all candidates are compared with."""
+
+    def __init__(
+        self, candidates: Sequence[Candidate], neighbours: Sequence[Candidate], stems: Sequence[str], scope: Scope
+    ) -> None:
+        self.candidates = candidates
+        self._weights = compute_word_weights(stems, scope)
+        everyone, voices = (*candidates, *neighbours), scope.speaker_weights()
+        self.bm25 = {one.id: score_words(one, self._weights, scope.mean_length) for one in everyone}
+        self._best_bm25 = max(self.bm25.values(), default=0.0) or 1.0
+        self._voices = {one.id: score_voice(one, voices) for one in everyone}
+        raw = {
+            one.id: self.bm25[one.id] + score_speaker_words(one, self._voices[one.id], self._weights, voices)
+            for one in everyone
+        }
+        best = max((raw[one.id] for one in candidates), default=0.0) or 1.0
+        self._words: dict[str | None, float] = {id: min(1.0, value / best) for id, value in raw.items()}
+        self._asking = {one.id for one in everyone if one.asks and self.bm25[one.id]}
+        self._cosine = {one.id: score_nearness(one, voices) for one in candidates}
+        known = self._calibrate_cosines()
+        self.estimated = self._estimate_missing(known)
+        """Estimated vector features of candidates without an embedding, by id."""
+        self._vector = known | self.estimated
+        self._threads = self._find_best_of_threads(candidates)
+        self._event_times = [(event, _find_event_times(stems, candidates)) for event, stems in scope.events]
+        self.values = {one.id: self._compute_features(one) for one in candidates}
+        """The features of each candidate by id, in the order of `Features`."""
+
+    def _calibrate_cosines(self) -> dict[str, float]:
+        """Scale cosines so that unrelated is 0 and the nearest is 1."""
+        known = {id: near for id, near in self._cosine.items() if near is not None}
+        span = max(SPAN, max(known.values(), default=0.0) - UNRELATED)
+        return {id: max(0.0, (near - UNRELATED) / span) for id, near in known.items()}
+
+    def _estimate_missing(self, known: Mapping[str, float]) -> dict[str, float]:
+        """Estimate the vector parts of candidates without a vector from those of candidates with about as many words.
+
+        A missing vector is unknown, not zero. More words never give a lower estimate, none give zero.
+        """
+        if not known:
+            return {}
+        curve = fit_monotone((self._words[id], near) for id, near in known.items() if self._words[id])
+        return {id: curve.at(self._words[id]) for id, near in self._cosine.items() if near is None}
+
+    def _find_best_of_threads(self, candidates: Sequence[Candidate]) -> dict[str | None, tuple[float, float]]:
+        """Find the best word and vector features in each thread of more than one memory."""
+        found: dict[str | None, tuple[float, float]] = {}
+        for one in candidates:
+            if one.group is not None and (one.before or one.after):
+                words, vector = found.get(one.group, NO_THREAD)
+                found[one.group] = (max(words, self._words[one.id]), max(vector, self._vector.get(one.id, 0.0)))
+        return found
+
+    def _get_best_of_thread(self, one: Candidate) -> tuple[float, float]:
+        """Return the best word and vector features in the thread of a candidate.
+
+        If others are in threads, a candidate without a thread is the best of its own: otherwise the same words would
+        count less for lack of neighbours.
+        """
+        if one.group in self._threads:
+            return self._threads[one.group]
+        return (self._words[one.id], self._vector.get(one.id, 0.0)) if self._threads else NO_THREAD
+
+    def _compute_features(self, one: Candidate) -> tuple[float, ...]:
+        """Compute the features as a plain tuple in field order: most candidates never need them by name."""
+        words, before = self._words, one.before
+        return (
+            words[one.id],
+            self._vector.get(one.id, 0.0),
+            self._voices[one.id],
+            words.get(before, 0.0),
+            words.get(one.long_before, 0.0),
+            words.get(one.after, 0.0),
+            words[before] if before in self._asking else 0.0,
+            *self._get_best_of_thread(one),
+            float(one.asks),
+            one.date + self._score_events(one) if self._event_times else one.date,
+            max([words.get(id, 0.0) for id in one.linked], default=0.0) if one.linked else 0.0,
         )
 
-    def _find_thread(self, row: Row) -> tuple[str | None, str | None, str | None, str | None]:
-        """Return its group, and the ids one before it, two before it and one after it.
+    def _score_events(self, one: Candidate) -> float:
+        """Score whether it is before or after the event that the query names."""
+        return max(score_event_side(event, times, one.at) for event, times in self._event_times)
 
-        A prompt that asks has none and counts only for the answer right after it: otherwise, in a long agent session,
-        every question would lift every other one.
-        """
-        if row.rowno in self.asking_rows:
-            return (None, None, None, None)
-        at = self.adjacent.get(row.rowno, NO_NEIGHBOURS)
-        others = [None if rowno in self.asking_rows else self.ids.get(rowno) for rowno in (at.long_before, at.after)]
-        return (_group_key(row), self.ids.get(at.before), others[0], others[1])
+    def find_exact(self) -> frozenset[str]:
+        """Find the candidates that contain every query stem that any candidate contains."""
+        held = {one.id: _count_all(one).keys() & self._weights.keys() for one in self.candidates}
+        every = frozenset[str]().union(*held.values())
+        return frozenset(id for id, stems in held.items() if every and len(stems) == len(every))
 
-    def build_neighbours(self, rows: Iterable[Neighbour]) -> list[ranking.Candidate]:
-        """Build neighbours that are not candidates: their words as one passage, and their speaker."""
-        return [
-            ranking.Candidate(
-                row.id,
-                (ranking.Passage(0, 0, counts),),
-                count_terms(row.text),
-                speaker=row.speaker,
-                asks=has_question(row.text),
-            )
-            for row in rows
-            if (counts := _count_stems(row.text, _find_present(row.text, self.padded_stems), self.padded_stems))
-            or row.speaker in self.speakers
-        ]
+    def has_threads(self) -> bool:
+        return bool(self._threads)
 
+    def find_terms(self, one: Candidate) -> tuple[str, ...]:
+        """List the query stems that a candidate contains."""
+        found = set(one.labels).union(*(piece.counts for piece in one.pieces))
+        return tuple(stem for stem in self._weights if stem in found)
 
-def _pad_stems(stems: Iterable[str]) -> PaddedStems:
-    return {pad(stem): stem for stem in stems}
+    def find_best_passage(self, one: Candidate) -> Passage | None:
+        """Return the passage with the highest sum of words and cosine."""
+        if len(one.pieces) == 1:
+            return one.pieces[0]
+
+        def score_passage(passage: Passage) -> float:
+            return score_passage_words(one, passage, self._weights) / self._best_bm25 + (passage.cosine or 0.0)
+
+        return max(one.pieces, key=score_passage, default=None)
 
 
-def _count_terms(parsed: IndexTerms, padded_stems: PaddedStems) -> TermCounts:
-    present = _find_present(parsed.text, padded_stems)
-    return TermCounts(
-        _count_stems(parsed.labels, present, padded_stems),
-        [_count_stems(line.stems, present, padded_stems) for line in parsed.passages],
-    )
+def _find_event_times(stems: Collection[str], candidates: Sequence[Candidate]) -> list[int]:
+    """List the times of the candidates that mention an event by name."""
+    return sorted({one.at for one in candidates if _count_all(one).keys() >= set(stems)})
 
 
-def _find_present(text: str, padded_stems: PaddedStems) -> list[str]:
-    """List the query stems in a parsed text; the others need not be counted in its parts."""
-    return [padded for padded in padded_stems if padded in text]
+# Isotonic regression
 
 
-def _build_passages(row: Row, near: PassageCosines, term_counts: TermCounts) -> list[ranking.Passage]:
-    """Build the passages of a memory. An embedding without a passage becomes one without words."""
-    lines = row.parsed.passages
-    cosines = [near.get((line.begins, line.ends)) for line in lines]
-    found = [
-        ranking.Passage(line.begins, line.ends, counts, line.speaker, cosine)
-        for line, counts, cosine in zip(lines, term_counts.passages, cosines, strict=True)
-    ]
-    if len(near) == len(found) - cosines.count(None) + (REPLY_SPAN in near):
-        return found
-    spans = {(piece.begins, piece.ends) for piece in found} | {REPLY_SPAN}
-    return found + [ranking.Passage(*span, {}, row.speaker, near[span]) for span in near if span not in spans]
+class Curve(NamedTuple):
+    """A non-decreasing, piecewise linear function from (0, 0) on; constant after its last knot."""
+
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+
+    def at(self, x: float) -> float:
+        after = bisect_left(self.xs, x)
+        if after == len(self.xs):
+            return self.ys[-1]
+        if after == 0 or self.xs[after] == x:
+            return self.ys[after]
+        x0, x1, y0, y1 = *self.xs[after - 1 : after + 1], *self.ys[after - 1 : after + 1]
+        return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
 
 
-def _count_stems(stems: str, present: Sequence[str], padded_stems: PaddedStems) -> dict[str, int]:
-    """Count the given stems in a part of a parsed text."""
-    return (
-        {padded_stems[padded]: count for padded in present if (count := stems.count(padded))}
-        if present and stems
-        else {}
-    )
+class _Block(NamedTuple):
+    """Neighbouring points that are pooled into their mean."""
+
+    first: float
+    last: float
+    total: float
+    points: int
+
+    def mean(self) -> float:
+        return self.total / self.points
 
 
-def _group_key(row: Row) -> str | None:
-    if row.thread_key is None or not row.thread_key.startswith("s "):
-        return row.thread_key
-    return f"{row.thread_key} {row.rowno // GROUP_ROWS}"
+def fit_monotone(points: Iterable[tuple[float, float]]) -> Curve:
+    """Fit a curve by least squares to points with x > 0 and y >= 0, pooling decreasing neighbours into their mean."""
+    blocks: list[_Block] = []
+    for x, same in groupby(sorted(points), itemgetter(0)):
+        ys = [y for _, y in same]
+        block = _Block(x, x, sum(ys), len(ys))
+        while blocks and blocks[-1].mean() >= block.mean():
+            before = blocks.pop()
+            block = _Block(before.first, x, before.total + block.total, before.points + block.points)
+        blocks.append(block)
+    knots = [(0.0, 0.0), *((x, block.mean()) for block in blocks for x in (block.first, block.last))]
+    return Curve(tuple(x for x, _ in knots), tuple(y for _, y in knots))

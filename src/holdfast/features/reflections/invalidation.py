@@ -9,12 +9,12 @@ from typing import Literal, NamedTuple, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.kernel import ids
 from holdfast.kernel.journal.kinds import Kind, register_kind
 from holdfast.kernel.records.field_versions import MergeSchema
 from holdfast.kernel.records.link import Link, Relation
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.tombstone import PURGED
+from holdfast.kernel.timestamps import derive_id
 
 Cause = Literal["superseded", "deleted", "archived", "expired", "invalidated", "changed"]
 Status = Literal["open", "acknowledged", "resolved", "dismissed"]
@@ -73,7 +73,7 @@ INVALIDATION = register_kind(
 
 def invalidation_id(invalidated: str, invalidating: str, dependent: str) -> str:
     """Derive the id, the same on every node."""
-    return ids.derive_id(invalidated, invalidating, dependent)
+    return derive_id(invalidated, invalidating, dependent)
 
 
 class SourceStatus(NamedTuple):

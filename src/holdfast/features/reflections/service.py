@@ -16,13 +16,13 @@ from holdfast.features.namespaces.approvals_store import PendingRequest
 from holdfast.features.namespaces.model import Rules
 from holdfast.features.reflections.depth import check_max_depth, needs_approval
 from holdfast.features.reflections.model import depth_above, with_origin
-from holdfast.kernel import ids
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import DepthMismatch, Invalid, NotFound
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.memory import Memory, Scope, Tier
 from holdfast.kernel.records.validate import Draft, memory_from_draft
+from holdfast.kernel.timestamps import derive_id
 
 MAX_SOURCES = 256
 OPERATION = "reflect"
@@ -102,7 +102,7 @@ def write_reflection(ctx: Context, write: Transaction, planned: ReflectionPlan) 
 
 def offer_id(sources: Sequence[str]) -> str:
     """Derive a proposal's id from its sources, in any order."""
-    return ids.derive_id("offer", *sorted(sources))
+    return derive_id("offer", *sorted(sources))
 
 
 def _resolve_sources(ctx: Context, write: Transaction, given: Sequence[str]) -> list[Memory]:

@@ -8,12 +8,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.kernel import ids
 from holdfast.kernel.journal.kinds import Kind, register_kind
 from holdfast.kernel.records.field_versions import MergeSchema
 from holdfast.kernel.records.merge import canonical_json
 from holdfast.kernel.records.tombstone import PURGED
 from holdfast.kernel.storage.port import Row
+from holdfast.kernel.timestamps import derive_id
 
 FileKind = Literal["manifest", "script", "reference", "asset"]
 Outcome = Literal["registered", "superseded", "restored", "unchanged"]
@@ -145,11 +145,11 @@ SKILL_VERSION = register_kind(
 
 
 def skill_id(namespace: str, name: str) -> str:
-    return ids.derive_id("skill", namespace, name)
+    return derive_id("skill", namespace, name)
 
 
 def version_id(digest: str) -> str:
-    return ids.derive_id("skill_version", digest)
+    return derive_id("skill_version", digest)
 
 
 def compute_digest(namespace: str, frontmatter: dict[str, Any], files: Iterable[File]) -> str:

@@ -26,10 +26,10 @@ from holdfast.kernel.context import SILENT, Context, Progress
 from holdfast.kernel.errors import HoldfastError, StoreError
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.dry_run import open_dry_run
+from holdfast.kernel.journal.transaction import TypedLocals
 from holdfast.kernel.records.change import ChangeId, node_of
 from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.open_by_address import open_existing
-from holdfast.kernel.storage.port import TypedLocals
 
 if TYPE_CHECKING:
     from holdfast.features.sync.peers.client import PeerClient  # an HTTP client is slow to import

@@ -8,12 +8,11 @@ from holdfast.features.usage import price
 from holdfast.features.usage import store as usage_store
 from holdfast.features.usage.price import Period, Price, Tokens
 from holdfast.features.usage.store import Budget, Use
-from holdfast.kernel import ids
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import BudgetExceeded, Conflict, NotFound
 from holdfast.kernel.model_allowance import format_cost
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import DAY, SECOND
+from holdfast.kernel.timestamps import DAY, SECOND, derive_id
 
 DEFAULT_RESERVATION_SECONDS = 900
 """Default lifetime of a reservation, in seconds."""
@@ -198,7 +197,7 @@ def set_budget(
     currency: str | None,
 ) -> BudgetStatus:
     """Set or change a budget; without tokens and cost, remove it."""
-    id = ids.derive_id("budget", principal, model, period)
+    id = derive_id("budget", principal, model, period)
     budget = Budget(id, principal, model, period, tokens, cost, currency)
     with ctx.store.transaction(ctx.progress.begin_commit) as session:
         if tokens is None and cost is None:

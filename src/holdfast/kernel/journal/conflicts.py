@@ -3,20 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.kernel import ids
 from holdfast.kernel.journal.kinds import MEMORY, Kind, R
 from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.memory import MEMORY_MERGE_SCHEMA
 from holdfast.kernel.records.merge import FieldState
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import Stamp
+from holdfast.kernel.timestamps import Stamp, derive_id
 
 EMPTY_STATE = FieldState({}, {})
 
 
 def conflict_id(record: str, field: str, stamp: Stamp) -> str:
     """Derive the id of a conflict, the same on every node."""
-    return ids.derive_id("conflict", record, field, str(stamp.time), stamp.origin)
+    return derive_id("conflict", record, field, str(stamp.time), stamp.origin)
 
 
 def all_conflict_ids(session: Session) -> set[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -20,10 +21,10 @@ from holdfast.kernel.journal.title_groups import change_group, release_members
 from holdfast.kernel.msgspec_lock import register_type
 from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.change import MAX_NUMBER
-from holdfast.kernel.records.lifetime import Lifetimes, lives_until
 from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.records.validate import Lifetimes, lives_until
 from holdfast.kernel.storage.index_terms import memory_hashes, update_hashes
-from holdfast.kernel.storage.port import Session, Store, TypedLocals
+from holdfast.kernel.storage.port import Session, Store
 from holdfast.kernel.timestamps import Stamp, max_stamp_time, tick
 
 T = TypeVar("T")
@@ -102,6 +103,21 @@ class WrittenMemories(MutableMapping[str, Memory]):
 
     def __len__(self) -> int:
         return len(self._indexes)
+
+
+class TypedLocals:
+    """Holds one instance per type, created on first use."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._instances: dict[type, object] = {}
+
+    def __call__(self, kind: type[T]) -> T:
+        with self._lock:
+            found = self._instances.get(kind)
+            if found is None:
+                found = self._instances[kind] = kind()
+        return cast(T, found)
 
 
 class TransactionListener:

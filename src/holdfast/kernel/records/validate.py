@@ -4,16 +4,54 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.records.lifetime import Lifetimes
 from holdfast.kernel.records.memory import IMPORTED_FROM, SOURCES, Category, Citation, Kind, Memory, Scope, Span, Tier
 from holdfast.kernel.text.passages import parse_head, parse_spoken_time
-from holdfast.kernel.timestamps import DAY, SECOND, parse_timestamp
+from holdfast.kernel.timestamps import DAY, NO_END, SECOND, parse_timestamp
+
+
+class Lifetimes(Struct, frozen=True, forbid_unknown_fields=True):
+    """Lifetimes in seconds; 0 or less means forever."""
+
+    short: int = 6 * 3600
+    """Lifetime of a short-term memory."""
+    mid: int = 7 * 86_400
+    """Lifetime of a mid-term memory."""
+    short_extend: int = 3600
+    """Minimum remaining lifetime of a short-term memory after a recall."""
+    mid_extend: int = 86_400
+    """Minimum remaining lifetime of a mid-term memory after a recall."""
+    promote_after: int = 5
+    """Recalls after which a mid-term memory becomes long-term; 0: never."""
+
+    def expiry(self, tier: Tier, now: int) -> int | None:
+        seconds = 0 if tier == "long" else getattr(self, tier)
+        return now + seconds * SECOND if seconds > 0 else None
+
+    def extend(self, tier: Tier, used_at: int) -> int:
+        """Return the time until which a recall keeps a memory alive."""
+        return used_at + (0 if tier == "long" else getattr(self, f"{tier}_extend")) * SECOND
+
+
+class Retention(NamedTuple):
+    """Retention of usage, task runs and runs, in days; 0: forever."""
+
+    usage: int = 0
+    task_runs: int = 0
+    runs: int = 0
+
+
+def lives_until(memory: Memory, used_until: int = 0) -> int:
+    """Return the effective end of a memory: a recall can extend the lifetime, never shorten it."""
+    if memory.expires_at is None:
+        return NO_END
+    return max(memory.expires_at, used_until) if used_until else memory.expires_at  # a peer's end may be before 1970
+
 
 MAX_BYTES = {"title": 512, "content": 65_536, "namespace": 512, "tag": 128, "metadata": 65_536, "source_uri": 4096}
 MAX_TAGS = 50

@@ -1,10 +1,9 @@
 """The storage port, implemented by every engine."""
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Literal, NamedTuple, Protocol
 
 from holdfast.kernel.vector import Vector
 
@@ -154,21 +153,3 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Close all connections."""
-
-
-T = TypeVar("T")
-
-
-class TypedLocals:
-    """Holds one instance per type, created on first use."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._instances: dict[type, object] = {}
-
-    def __call__(self, kind: type[T]) -> T:
-        with self._lock:
-            found = self._instances.get(kind)
-            if found is None:
-                found = self._instances[kind] = kind()
-        return cast(T, found)

@@ -20,7 +20,7 @@ def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_what_is_public_is_what_is_listed() -> None:
+def test_the_public_names_are_those_in_all() -> None:
     assert dir(holdfast) == sorted(holdfast.__all__)
     assert all(getattr(holdfast, name) for name in holdfast.__all__)
     with pytest.raises(AttributeError):
@@ -33,18 +33,18 @@ def test_every_operation_is_a_method_with_its_description(hold: Any) -> None:
         assert name in dir(hold)
 
 
-def test_what_is_no_operation_is_no_method(hold: Any) -> None:
+def test_an_unknown_operation_is_not_a_method(hold: Any) -> None:
     with pytest.raises(AttributeError):
         hold.nonsense  # noqa: B018 - reading it is the test
 
 
-def test_arguments_come_by_place_or_by_name(hold: Any) -> None:
+def test_arguments_are_positional_or_named(hold: Any) -> None:
     stored = hold.store("Plan", "We deploy on Tuesdays.", namespace="team")
     assert (stored.title, stored.content, stored.namespace) == ("Plan", "We deploy on Tuesdays.", "team")
     assert hold.recall("deploy").count == hold.search("deploy").count == 1
 
 
-def test_an_argument_is_not_given_twice(hold: Any) -> None:
+def test_an_argument_cannot_be_given_twice(hold: Any) -> None:
     with pytest.raises(Invalid):
         hold.store("Plan", "x", "y")
     with pytest.raises(Invalid, match="given both by position and by name") as refused:
@@ -52,22 +52,22 @@ def test_an_argument_is_not_given_twice(hold: Any) -> None:
     assert refused.value.details == {"fields": ["title"]}
 
 
-def test_a_memory_stored_by_a_program_says_so(hold: Any) -> None:
+def test_a_memory_stored_by_a_program_names_it(hold: Any) -> None:
     stored = hold.store("Plan", "x")
     assert (stored.source, stored.agent_id) == ("library", "ai:tester@here")
 
 
-def test_without_a_name_the_agent_is_the_person_at_this_machine_every_time() -> None:
+def test_without_a_name_the_agent_is_the_local_user_every_time() -> None:
     assert app.default_agent() == app.default_agent()
     assert validate_agent_id(app.default_agent()).startswith("human:")
 
 
-def test_a_machine_with_a_strange_name_has_an_agent_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_with_a_strange_name_has_a_valid_agent_id(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("getpass.getuser", lambda: "ada lovelace\n")
     assert validate_agent_id(app.default_agent())
 
 
-def test_the_agent_can_be_set_from_outside(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agent_can_be_set_by_the_environment(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_AGENT_ID", "ai:outside@here")
     with holdfast.open(db) as hold:
         assert hold.store("Plan", "x").agent_id == "ai:outside@here"
@@ -76,13 +76,13 @@ def test_the_agent_can_be_set_from_outside(db: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("agent", ["", "two words", "system", "../x"])
-def test_an_agent_that_cannot_be_one_is_refused_before_a_file_is_made(db: str, agent: str) -> None:
+def test_an_invalid_agent_is_refused_before_a_file_is_created(db: str, agent: str) -> None:
     with pytest.raises((Invalid, InvalidSetting)):
         holdfast.open(db, agent_id=agent or " ")
     assert not os.path.exists(db)
 
 
-def test_a_memory_without_a_namespace_goes_where_the_settings_say(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_without_a_namespace_gets_the_configured_one(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_NAMESPACE", "team/default")
     with holdfast.open(db) as hold:
         assert hold.store("Plan", "x").namespace == "team/default"
@@ -90,7 +90,7 @@ def test_a_memory_without_a_namespace_goes_where_the_settings_say(db: str, monke
         assert [one.namespace for one in hold.namespaces().namespaces] == ["team/default"]
 
 
-def test_the_store_is_where_the_platform_keeps_data_unless_named(tmp_path: Path) -> None:
+def test_the_store_is_in_the_data_folder_of_the_platform_unless_named(tmp_path: Path) -> None:
     with holdfast.open() as hold:
         hold.store("Plan", "x")
     assert (tmp_path / "data" / "holdfast" / "holdfast.db").exists()
@@ -105,7 +105,7 @@ def test_a_store_can_be_named_by_the_environment(db: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("address", ["mysql://localhost/x", "a\x00b"], ids=["engine", "nul"])
-def test_an_address_that_means_no_store_is_refused(address: str) -> None:
+def test_an_address_without_a_store_is_refused(address: str) -> None:
     with pytest.raises(InvalidSetting):
         holdfast.open(address)
 
@@ -128,7 +128,7 @@ def test_an_address_that_means_no_store_is_refused(address: str) -> None:
         "u:hunter2@h://x",
     ],
 )
-def test_what_looks_like_a_database_makes_no_file_and_is_not_repeated(
+def test_an_address_resembling_a_database_creates_no_file_and_is_not_repeated(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -141,14 +141,14 @@ def test_what_looks_like_a_database_makes_no_file_and_is_not_repeated(
 @pytest.mark.parametrize(
     "path", ["./postgresql:x", "./host=a/memory.db", "a=b/memory.db", "postgresql/memory.db", "my host=a.db"]
 )
-def test_a_file_may_be_called_almost_anything(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_can_have_almost_any_name(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with holdfast.open(path) as hold:
         hold.store("Plan", "x")
     assert (tmp_path / path).is_file()
 
 
-def test_a_path_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_path_other_than_a_store_is_refused_unchanged(tmp_path: Path) -> None:
     note = tmp_path / "note.txt"
     note.write_text("not a database, but long enough to look at" * 10)
     with pytest.raises(NotAStore):
@@ -158,13 +158,13 @@ def test_a_path_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> No
         holdfast.open(str(tmp_path))
 
 
-def test_closing_twice_is_no_mistake(db: str) -> None:
+def test_closing_twice_is_harmless(db: str) -> None:
     hold = holdfast.open(db)
     hold.close()
     hold.close()
 
 
-def test_a_closed_memory_can_be_opened_again_by_using_it(db: str) -> None:
+def test_a_closed_store_reopens_on_use(db: str) -> None:
     hold = holdfast.open(db)
     hold.store("Plan", "x", tier="long")
     hold.close()
@@ -175,7 +175,7 @@ def test_a_closed_memory_can_be_opened_again_by_using_it(db: str) -> None:
 GARBAGE: list[Any] = [None, 5, "", "x", "\ud800", "\x00", [], {}, [None], {"a": float("nan")}, 2**70, b"x", object()]
 
 
-def test_whatever_is_asked_the_answer_is_one_or_an_error_of_ours(
+def test_any_call_returns_an_answer_or_a_holdfast_error(
     hold: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

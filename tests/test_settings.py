@@ -16,7 +16,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "config.toml"
 
 
-def test_nothing_needs_to_be_set() -> None:
+def test_no_setting_is_required() -> None:
     assert load({}, {}) == Settings()
 
 
@@ -28,17 +28,17 @@ def test_a_later_source_wins(file: Path) -> None:
     assert found.timeout_secs == Settings().timeout_secs
 
 
-def test_the_environment_is_typed() -> None:
+def test_environment_variables_are_typed() -> None:
     found = load({}, {"HOLDFAST_PORT": "80", "HOLDFAST_TIMEOUT_SECS": "1.5", "HOLDFAST_ALLOWED_HOSTS": "a.example,b"})
     assert (found.port, found.timeout_secs, found.allowed_hosts) == (80, 1.5, ("a.example", "b"))
 
 
-def test_the_default_tier_is_long_until_it_is_set() -> None:
+def test_the_default_tier_is_long_until_set() -> None:
     assert load({}, {}).default_tier == "long"
     assert load({}, {"HOLDFAST_DEFAULT_TIER": "short"}).default_tier == "short"
 
 
-def test_an_empty_variable_is_not_set() -> None:
+def test_an_empty_variable_counts_as_unset() -> None:
     assert load({}, {"HOLDFAST_API_KEY": "", "HOLDFAST_PORT": ""}) == Settings()
 
 
@@ -63,7 +63,7 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize(("text", "named"), BAD_FILES.values(), ids=BAD_FILES.keys())
-def test_a_file_that_cannot_be_used_is_refused_and_the_setting_named(file: Path, text: str, named: str) -> None:
+def test_an_unusable_file_is_refused_and_the_setting_named(file: Path, text: str, named: str) -> None:
     file.write_text(text)
     with pytest.raises(InvalidSetting) as refused:
         load({}, {"HOLDFAST_CONFIG": str(file)})
@@ -76,7 +76,7 @@ def test_a_file_that_is_not_text_is_refused(file: Path) -> None:
         load({}, {"HOLDFAST_CONFIG": str(file)})
 
 
-def test_a_file_that_was_named_must_be_there_and_one_that_was_not_need_not(file: Path) -> None:
+def test_an_explicitly_named_file_must_exist_and_a_default_one_need_not(file: Path) -> None:
     with pytest.raises(InvalidSetting):
         load({}, {"HOLDFAST_CONFIG": str(file)})
     assert load({}, {"XDG_CONFIG_HOME": str(file.parent)}) == Settings()
@@ -92,7 +92,7 @@ def test_a_file_that_was_named_must_be_there_and_one_that_was_not_need_not(file:
         ("HOLDFAST_DEFAULT_TIER", "eternal"),
     ],
 )
-def test_a_variable_that_cannot_be_used_is_refused_and_named(variable: str, value: str) -> None:
+def test_an_unusable_variable_is_refused_and_named(variable: str, value: str) -> None:
     with pytest.raises(InvalidSetting) as refused:
         load({}, {variable: value})
     assert variable.removeprefix("HOLDFAST_").lower() in refused.value.message.lower()
@@ -115,7 +115,7 @@ def test_a_refusal_does_not_repeat_a_secret() -> None:
         "mysql://hunter2",
     ],
 )
-def test_settings_that_are_shown_hold_no_secret(db: str) -> None:
+def test_displayed_settings_contain_no_secret(db: str) -> None:
     settings = Settings(db=db, api_key="hunter3", mcp_key="hunter4", namespace="team")
     for shown in (repr(settings), str(settings), f"{[settings]}", str(list(settings.__rich_repr__()))):
         assert "hunter" not in shown
@@ -123,12 +123,12 @@ def test_settings_that_are_shown_hold_no_secret(db: str) -> None:
 
 
 @pytest.mark.parametrize("db", [None, "memory.db", "/a b/memory.db", "sqlite:///a/memory.db"])
-def test_settings_show_a_file_and_that_there_is_no_key(db: str | None) -> None:
+def test_displayed_settings_show_a_file_and_the_absence_of_a_key(db: str | None) -> None:
     assert repr(Settings(db=db)).startswith(f"Settings(db={db!r}, agent_id=None, ")
     assert "api_key=None, mcp_key=None" in repr(Settings(db=db))
 
 
-def test_variables_of_others_do_not_matter() -> None:
+def test_unrelated_variables_are_ignored() -> None:
     assert load({}, {"PATH": "/bin", "HOLDFASTER": "1", "holdfast_port": "1"}) == Settings()
 
 
@@ -142,7 +142,9 @@ def test_variables_of_others_do_not_matter() -> None:
     ],
     ids=["named", "xdg", "home", "nowhere"],
 )
-def test_the_file_is_where_the_platform_keeps_settings(environment: dict[str, str], where: Any) -> None:
+def test_the_settings_file_is_in_the_configuration_folder_of_the_platform(
+    environment: dict[str, str], where: Any
+) -> None:
     found = config_file(environment)
     assert (None if found is None else str(found)) == where
 

@@ -35,15 +35,13 @@ def test_a_right_includes_the_lesser_ones(right: str, may: list[bool]) -> None:
         ("", False),
     ],
 )
-def test_a_path_reaches_itself_and_what_lies_below_and_not_what_only_begins_alike(
-    namespace: str, reached: bool
-) -> None:
+def test_a_path_includes_its_children_and_no_siblings_with_the_same_prefix(namespace: str, reached: bool) -> None:
     caller = Caller("ai:a", namespaces=("x/y", "team"))
     assert caller.can_access(namespace) is reached
     assert is_under(namespace, "team") is reached
 
 
-def test_a_star_reaches_everything_and_no_path_reaches_nothing() -> None:
+def test_a_star_matches_every_namespace_and_no_path_matches_none() -> None:
     assert Caller("ai:a").can_access("anything/at/all")
     assert not Caller("ai:a", namespaces=()).can_access("anything")
 
@@ -53,12 +51,12 @@ def test_a_namespace_out_of_reach_is_forbidden() -> None:
         Caller("ai:a", namespaces=("team",)).require_access("other")
 
 
-def test_a_free_caller_may_name_another_agent_and_keeps_everything_else() -> None:
+def test_an_unbound_caller_can_name_another_agent_and_keeps_everything_else() -> None:
     caller = Caller("ai:a", right="write", namespaces=("team",), key="k", source="mcp")
     assert caller.act_as("ai:b") == Caller("ai:b", right="write", namespaces=("team",), key="k", source="mcp")
 
 
-def test_a_bound_caller_is_who_it_is() -> None:
+def test_a_bound_caller_cannot_change_its_agent() -> None:
     caller = Caller("ai:a", has_fixed_agent=True)
     assert caller.act_as("ai:a") == caller
     with pytest.raises(Forbidden):
@@ -66,7 +64,7 @@ def test_a_bound_caller_is_who_it_is() -> None:
 
 
 @pytest.mark.parametrize("agent", ["a", "ai:claude@laptop", "human:ada@host.example", "team/bot-1", "x" * 128])
-def test_an_agent_id_of_plain_characters_is_taken(agent: str) -> None:
+def test_a_plain_agent_id_is_accepted(agent: str) -> None:
     assert validate_agent_id(agent) == agent
 
 
@@ -75,14 +73,14 @@ def test_an_agent_id_of_plain_characters_is_taken(agent: str) -> None:
     ["", "x" * 129, "a b", "/etc", "a/../b", "..", "a\n", "a\x00", "á", "a'", "\ud800", *sorted(RESERVED_AGENTS)],
     ids=ascii,
 )
-def test_an_agent_id_that_could_be_mistaken_is_refused(agent: str) -> None:
+def test_an_ambiguous_agent_id_is_refused(agent: str) -> None:
     with pytest.raises(Invalid) as refused:
         validate_agent_id(agent, "target_agent_id")
     assert refused.value.details == {"fields": ["target_agent_id"]}
 
 
 @pytest.mark.parametrize("agent_type", ["human", "system", "ai:claude-opus-4.7", "ai:x"])
-def test_a_known_agent_type_is_taken(agent_type: str) -> None:
+def test_a_known_agent_type_is_accepted(agent_type: str) -> None:
     assert validate_agent_type(agent_type) == agent_type
 
 
@@ -104,6 +102,6 @@ def test_an_unknown_agent_type_is_refused(agent_type: str) -> None:
     ],
     ids=["plain", "blanks", "empty", "foreign", "dots", "long"],
 )
-def test_the_id_of_a_program_is_stable_and_always_an_agent_id(client: str, host: str, agent: str) -> None:
+def test_the_id_of_a_program_is_stable_and_valid(client: str, host: str, agent: str) -> None:
     assert client_agent(client, host) == agent
     assert validate_agent_id(agent) == agent

@@ -9,14 +9,14 @@ TIMES = st.integers(0, 1 << 62)
 
 
 @given(st.integers(0, 1 << 46), st.lists(TIMES, max_size=5))
-def test_a_new_time_is_not_before_the_wall_clock_and_after_everything_seen(now_ms: int, floors: list[int]) -> None:
+def test_a_new_time_is_after_everything_seen_and_not_before_the_wall_clock(now_ms: int, floors: list[int]) -> None:
     time = tick(now_ms, *floors)
     assert time >= now_ms << 16
     assert all(time > floor for floor in floors)
 
 
 @given(st.integers(0, 1 << 46))
-def test_time_goes_on_while_the_wall_clock_stands_still_or_goes_back(now_ms: int) -> None:
+def test_time_advances_while_the_wall_clock_stops_or_goes_back(now_ms: int) -> None:
     first = tick(now_ms)
     second = tick(now_ms, first)
     third = tick(max(0, now_ms - 3_600_000), second)

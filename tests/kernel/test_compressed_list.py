@@ -20,7 +20,7 @@ def notes(count: int) -> list[Note]:
 
 
 @pytest.mark.parametrize("count", MANY)
-def test_what_is_set_aside_comes_back_in_its_order(count: int) -> None:
+def test_a_compressed_list_returns_items_in_order(count: int) -> None:
     aside = CompressedList(Note, notes(count))
     assert (len(aside), list(aside), list(aside)) == (count, notes(count), notes(count))
     assert [aside[place] for place in range(count)] == notes(count)
@@ -28,12 +28,12 @@ def test_what_is_set_aside_comes_back_in_its_order(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", MANY)
-def test_what_is_drained_comes_once_and_is_not_kept(count: int) -> None:
+def test_draining_returns_each_item_once_and_releases_it(count: int) -> None:
     aside = CompressedList(Note, notes(count))
     assert (list(aside.drain()), list(aside), len(aside)) == (notes(count), [], 0)
 
 
-def test_what_is_set_aside_takes_a_fraction_of_the_room() -> None:
+def test_a_compressed_list_takes_a_fraction_of_the_memory() -> None:
     tracemalloc.start()
     try:
         held = notes(10 * CHUNK_SIZE)

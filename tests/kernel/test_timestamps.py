@@ -15,12 +15,12 @@ OFFSETS = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minute
 
 
 @given(st.integers(FIRST, LAST))
-def test_a_moment_is_the_same_after_it_was_written_and_read(moment: int) -> None:
+def test_a_timestamp_survives_formatting_and_parsing(moment: int) -> None:
     assert parse_timestamp(format_timestamp(moment), "at") == moment
 
 
 @given(st.datetimes(timezones=OFFSETS))
-def test_a_time_with_any_offset_is_one_moment_or_refused_but_can_always_be_written_again(at: datetime) -> None:
+def test_a_time_with_any_offset_is_a_formattable_timestamp_or_refused(at: datetime) -> None:
     try:
         moment = parse_timestamp(at.isoformat(), "at")
     except Invalid:
@@ -30,14 +30,14 @@ def test_a_time_with_any_offset_is_one_moment_or_refused_but_can_always_be_writt
 
 
 @given(st.lists(st.integers(FIRST, LAST), min_size=2))
-def test_moments_as_text_sort_as_moments(moments: list[int]) -> None:
+def test_formatted_timestamps_sort_chronologically(moments: list[int]) -> None:
     assert [format_timestamp(moment) for moment in sorted(moments)] == sorted(
         format_timestamp(moment) for moment in moments
     )
 
 
 @given(st.integers(LAST + 1, 2**63 - 1) | st.integers(-(2**63), FIRST - 1))
-def test_a_moment_that_cannot_be_written_is_shown_as_the_nearest_that_can(moment: int) -> None:
+def test_an_unformattable_timestamp_is_shown_as_the_nearest_formattable_one(moment: int) -> None:
     assert format_timestamp(moment) == format_timestamp(LAST if moment > 0 else FIRST)
 
 
@@ -55,7 +55,7 @@ def test_a_moment_that_cannot_be_written_is_shown_as_the_nearest_that_can(moment
     ],
     ids=["zulu", "microsecond", "offset", "no-zone-is-utc", "date", "blanks", "first", "last"],
 )
-def test_a_time_is_read(text: str, moment: int) -> None:
+def test_a_time_is_parsed(text: str, moment: int) -> None:
     assert parse_timestamp(text, "at") == moment
 
 
@@ -79,7 +79,7 @@ def test_a_time_is_read(text: str, moment: int) -> None:
     ],
     ids=lambda text: ascii(text) or "empty",
 )
-def test_what_is_no_time_is_refused_by_the_name_of_its_field(text: str) -> None:
+def test_an_invalid_time_is_refused_with_the_field_name(text: str) -> None:
     with pytest.raises(Invalid) as refused:
         parse_timestamp(text, "since")
     assert refused.value.details == {"fields": ["since"]}

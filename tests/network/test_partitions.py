@@ -29,7 +29,7 @@ def words(hold: holdfast.Holdfast) -> int:
     return sum(len((delta or body or "").encode()) for body, delta in told)
 
 
-def test_machines_that_were_cut_off_and_killed_are_level_after_the_last_cable_is_back(tmp_path: Path) -> None:
+def test_partitioned_and_killed_machines_converge_after_the_network_is_restored(tmp_path: Path) -> None:
     if not can_be_made():
         pytest.skip("networks of our own cannot be made here")
     chance = Random(7)

@@ -57,7 +57,7 @@ def test_permanent_refusals_do_not_open_the_breaker(breaker: CircuitBreaker) -> 
         assert meet(breaker, REFUSED) == REFUSED.reason
 
 
-def test_after_a_while_one_request_finds_out_and_the_others_still_do_not_wait(
+def test_after_a_pause_one_request_probes_and_the_others_still_do_not_wait(
     breaker: CircuitBreaker, clock: Clock
 ) -> None:
     meet(breaker, LATE)
@@ -67,16 +67,14 @@ def test_after_a_while_one_request_finds_out_and_the_others_still_do_not_wait(
     assert meet(breaker) is None
 
 
-def test_a_provider_that_still_fails_is_left_alone_for_as_long_again(breaker: CircuitBreaker, clock: Clock) -> None:
+def test_a_provider_that_fails_again_is_skipped_for_as_long_again(breaker: CircuitBreaker, clock: Clock) -> None:
     meet(breaker, LATE)
     clock.now += OPEN_SECONDS
     assert meet(breaker, DOWN) == DOWN.reason
     assert "for another 30 seconds, because it cannot be reached" in (meet(breaker) or "")
 
 
-def test_a_request_that_is_broken_off_here_leaves_the_way_open_for_the_next_one_that_finds_out(
-    breaker: CircuitBreaker, clock: Clock
-) -> None:
+def test_a_probe_cancelled_here_lets_the_next_request_probe(breaker: CircuitBreaker, clock: Clock) -> None:
     meet(breaker, LATE)
     clock.now += OPEN_SECONDS
     with pytest.raises(KeyboardInterrupt):

@@ -14,7 +14,7 @@ def used_store(hold: Holdfast) -> Holdfast:
     return hold
 
 
-def test_turns_and_lessons_are_found_among_however_many_memories(plans: Plans, used_store: Holdfast) -> None:
+def test_turns_and_lessons_are_found_by_index_among_any_number_of_memories(plans: Plans, used_store: Holdfast) -> None:
     with plans.record_statements() as seen:
         used_store.build_context("is it on?", namespace="shop", principal="ann", parts=["history", "lessons"])
     steps = " ".join(plans.steps(seen))

@@ -89,7 +89,7 @@ def ids(crowd: tuple[Path, list[str]]) -> list[str]:
     return crowd[1]
 
 
-def test_whole_blocks_are_packed_and_only_the_others_read_by_rows(many: Holdfast) -> None:
+def test_full_blocks_are_packed_and_only_the_others_are_read_by_row(many: Holdfast) -> None:
     store = many.ctx.store
     assert isinstance(store, SqliteStore)
     assert sorted(packs(many)) == [0, 1]
@@ -98,9 +98,7 @@ def test_whole_blocks_are_packed_and_only_the_others_read_by_rows(many: Holdfast
     assert [given["after"] for sql, given in seen if "number > :after" in sql and "rowno" in sql] == [2 * BLOCK_SIZE]
 
 
-def test_whatever_is_added_turned_and_dropped_a_new_process_and_an_old_one_know_the_rows(
-    many: Holdfast, ids: list[str]
-) -> None:
+def test_new_and_old_processes_know_the_rows_after_any_additions_and_removals(many: Holdfast, ids: list[str]) -> None:
     random, old = Random(7), BinaryIndex()
     for _ in range(10):
         keep(many, random.sample(ids, 90))
@@ -113,14 +111,14 @@ def test_whatever_is_added_turned_and_dropped_a_new_process_and_an_old_one_know_
     assert sum(map(len, packs(many).values())) // 24 > len(rows(many)) // 2
 
 
-def test_who_was_away_for_long_reads_what_came_since_and_nothing_twice(many: Holdfast, ids: list[str]) -> None:
+def test_a_long_idle_process_reads_only_what_was_added_since(many: Holdfast, ids: list[str]) -> None:
     old = BinaryIndex()
     before = read(many, old)
     keep(many, ids)
     assert read(many, old) == before + rows(many)
 
 
-def test_a_block_of_which_much_is_gone_is_packed_anew(many: Holdfast, ids: list[str]) -> None:
+def test_a_mostly_deleted_block_is_packed_again(many: Holdfast, ids: list[str]) -> None:
     drop(many, ids[:100])
     keep(many, ids[-128:])
     assert len(packs(many)[0]) == BLOCK_SIZE * 24
@@ -130,7 +128,7 @@ def test_a_block_of_which_much_is_gone_is_packed_anew(many: Holdfast, ids: list[
     assert read(many, BinaryIndex()) == rows(many)
 
 
-def test_a_model_of_which_nothing_is_left_leaves_no_packs(many: Holdfast, ids: list[str]) -> None:
+def test_a_model_without_embeddings_leaves_no_packs(many: Holdfast, ids: list[str]) -> None:
     with many.ctx.store.transaction() as session:
         session.do("embedding_delete_model", model="one")
     keep(many, ids[:256], "two")
@@ -139,7 +137,7 @@ def test_a_model_of_which_nothing_is_left_leaves_no_packs(many: Holdfast, ids: l
     assert read(many, BinaryIndex(), "two") == rows(many, "two")
 
 
-def test_what_is_purged_is_in_no_pack(many: Holdfast, ids: list[str]) -> None:
+def test_purged_embeddings_are_in_no_pack(many: Holdfast, ids: list[str]) -> None:
     ((number, _, signs), *_) = rows(many)
     assert signs in packs(many)[0]
     many.archive(ids=[ids[0]])
@@ -149,7 +147,7 @@ def test_what_is_purged_is_in_no_pack(many: Holdfast, ids: list[str]) -> None:
     assert read(many, BinaryIndex()) == rows(many)
 
 
-def test_a_store_of_before_is_packed_when_it_is_opened(many: Holdfast, tmp_path: Path) -> None:
+def test_an_older_store_is_packed_when_it_is_opened(many: Holdfast, tmp_path: Path) -> None:
     file, before = tmp_path / "memory.db", packs(many)
     many.close()
     with closing(open_database(str(file))) as plain:
@@ -164,7 +162,7 @@ def test_a_store_of_before_is_packed_when_it_is_opened(many: Holdfast, tmp_path:
         assert read(again, BinaryIndex()) == rows(again)
 
 
-def test_signs_are_packed_in_the_order_of_their_numbers() -> None:
+def test_rows_are_packed_in_the_order_of_their_numbers() -> None:
     with closing(open_database(":memory:")) as plain:
         one, other = signs_of(Vector(bytes(256))), signs_of(Vector(b"\xff" * 256))
         told = [(2, 7, one), (1, 9, other)]

@@ -82,7 +82,7 @@ def open_address(address: str) -> Holdfast:
 
 
 @given(st.integers(1, 200).flatmap(lambda dim: st.lists(st.floats(-1, 1), min_size=dim, max_size=dim).filter(any)))
-def test_every_number_has_a_bit_and_what_fills_the_last_word_is_the_same_for_all(numbers: list[float]) -> None:
+def test_every_component_has_a_bit_and_padding_is_constant(numbers: list[float]) -> None:
     bits = numpy.frombuffer(signs_of(unit_vector(numbers)), numpy.uint8)
     expected = [numpy.signbit(number) for number in numpy.frombuffer(unit_vector(numbers), "<f4")]
     found = numpy.unpackbits(bits, bitorder="little").tolist()
@@ -91,7 +91,7 @@ def test_every_number_has_a_bit_and_what_fills_the_last_word_is_the_same_for_all
 
 
 @given(st.integers(1, 130), st.integers(0, 2**32))
-def test_signs_differ_in_as_many_bits_as_numbers_have_another_sign(dim: int, seed: int) -> None:
+def test_the_hamming_distance_counts_components_with_different_signs(dim: int, seed: int) -> None:
     one, other = numpy.random.default_rng(seed).standard_normal((2, dim)).astype("<f4")
     both = int.from_bytes(signs_of(one.tobytes())) ^ int.from_bytes(signs_of(other.tobytes()))
     assert both.bit_count() == int((numpy.signbit(one) != numpy.signbit(other)).sum())
@@ -132,7 +132,7 @@ def best_of(table: "numpy.ndarray[Any, Any]", asked: "numpy.ndarray[Any, Any]", 
 Crowd = tuple[Holdfast, list[str], "numpy.ndarray[Any, Any]"]
 
 
-def test_of_the_ten_nearest_at_least_nine_are_found_and_the_nearest_first(crowd: Crowd) -> None:
+def test_at_least_nine_of_the_ten_nearest_are_found_nearest_first(crowd: Crowd) -> None:
     hold, ids, table = crowd
     shares = []
     for asked in questions(table, 20):
@@ -144,7 +144,7 @@ def test_of_the_ten_nearest_at_least_nine_are_found_and_the_nearest_first(crowd:
 
 
 @pytest.mark.parametrize("which", [Filter(namespace="few"), Filter(under="few"), Filter(tags=("rare",))], ids=str)
-def test_a_filter_that_leaves_few_finds_what_an_exhaustive_search_finds(crowd: Crowd, which: Filter) -> None:
+def test_a_selective_filter_finds_what_an_exhaustive_search_finds(crowd: Crowd, which: Filter) -> None:
     assert FEW < MIN_MEASURED
     hold, ids, table = crowd
     for asked in questions(table, 10):
@@ -153,13 +153,13 @@ def test_a_filter_that_leaves_few_finds_what_an_exhaustive_search_finds(crowd: C
         assert near(hold, unit_vector(asked.tolist()), which, limit=100) == expected
 
 
-def test_all_that_is_there_is_found_if_it_is_asked_for(crowd: Crowd) -> None:
+def test_all_rows_are_found_on_request(crowd: Crowd) -> None:
     hold, ids, table = crowd
     asked = next(questions(table, 1))
     assert near(hold, unit_vector(asked.tolist()), limit=2 * MANY) == [ids[at] for at in best_of(table, asked, MANY)]
 
 
-def test_the_vectors_of_another_model_are_not_among_them(crowd: Crowd) -> None:
+def test_embeddings_of_another_model_are_never_returned(crowd: Crowd) -> None:
     hold, ids, table = crowd
     other = mixture(1, MANY // 2, 256, 20)
     for asked in questions(other, 5):
@@ -169,7 +169,7 @@ def test_the_vectors_of_another_model_are_not_among_them(crowd: Crowd) -> None:
     assert near(hold, unit_vector([1.0] * table.shape[1]), model="nobody's") == []
 
 
-def test_what_another_model_adds_is_read_once_and_not_for_each_question(hold: Holdfast) -> None:
+def test_rows_added_by_another_model_are_read_once_and_not_per_query(hold: Holdfast) -> None:
     ids = store_numbered(hold, 20)
     put_vectors(hold, ids, mixture(1, 20, 64, 2))
     put_vectors(hold, ids, mixture(2, 20, 64, 2), "other")
@@ -183,7 +183,7 @@ def test_what_another_model_adds_is_read_once_and_not_for_each_question(hold: Ho
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 63, 64, 65, 127, 129])
-def test_vectors_of_any_number_of_dimensions_are_found_in_their_order(hold: Holdfast, dim: int) -> None:
+def test_embeddings_of_any_dimension_are_found_in_order(hold: Holdfast, dim: int) -> None:
     ids, table = store_numbered(hold, 30), mixture(dim, 30, dim, 3)
     put_vectors(hold, ids, table)
     for asked in mixture(9, 3, dim, 3):
@@ -220,7 +220,7 @@ def other_process(address: str) -> Callable[..., str]:
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"], indirect=True)
-def test_what_another_process_just_stored_changed_or_deleted_is_known_to_the_next_question(
+def test_changes_of_another_process_are_visible_to_the_next_query(
     hold: Holdfast, other_process: Callable[..., str]
 ) -> None:
     ids = store_numbered(hold, 3)
@@ -253,7 +253,7 @@ def in_the_file(hold: Holdfast) -> dict[int, bytes]:
         return dict(session.query_sql("select number, signs from embedding_sign", {}))
 
 
-def test_memory_lets_go_of_the_signs_of_what_is_gone(hold: Holdfast) -> None:
+def test_deleted_rows_are_released_from_memory(hold: Holdfast) -> None:
     ids, table = store_numbered(hold, 300), mixture(3, 300, 64, 3)
     put_vectors(hold, ids, table)
     near(hold, Vector(table[0].tobytes()))
@@ -268,7 +268,7 @@ def test_memory_lets_go_of_the_signs_of_what_is_gone(hold: Holdfast) -> None:
     assert read_binary_index(hold) == in_the_file(hold)
 
 
-def test_a_vector_that_was_made_anew_is_found_by_the_new_one_only(hold: Holdfast) -> None:
+def test_a_recomputed_embedding_is_found_only_by_its_new_vector(hold: Holdfast) -> None:
     ids, table = store_numbered(hold, 200), mixture(4, 200, 64, 4)
     put_vectors(hold, ids, table)
     near(hold, Vector(table[0].tobytes()))
@@ -287,7 +287,7 @@ def test_a_vector_that_was_made_anew_is_found_by_the_new_one_only(hold: Holdfast
     assert before < 0.999
 
 
-def test_what_a_writer_finds_and_takes_back_is_not_remembered(hold: Holdfast) -> None:
+def test_rows_of_a_rolled_back_writer_are_not_cached(hold: Holdfast) -> None:
     (one, other) = store_numbered(hold, 2)
     put_vectors(hold, [other], numpy.array([[0, 1, 0]], "<f4"))
 
@@ -310,7 +310,7 @@ def test_what_a_writer_finds_and_takes_back_is_not_remembered(hold: Holdfast) ->
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"], indirect=True)
-def test_a_restored_store_gives_no_vectors_of_the_one_before_it(hold: Holdfast, address: str) -> None:
+def test_a_restored_store_returns_no_embeddings_of_the_previous_one(hold: Holdfast, address: str) -> None:
     ids, table = store_numbered(hold, 160), mixture(6, 160, 64, 8)
     put_vectors(hold, ids[:80], table[:80])
     with open_address(address) as other:
@@ -331,7 +331,7 @@ def test_a_restored_store_gives_no_vectors_of_the_one_before_it(hold: Holdfast, 
             assert near(one, Vector(table[100].tobytes()), limit=1) == [ids[80 + 159 - 100]]
 
 
-def test_a_file_that_was_put_in_the_place_of_another_is_read_anew(hold: Holdfast, db: str, tmp_path: Path) -> None:
+def test_a_replaced_file_is_read_again(hold: Holdfast, db: str, tmp_path: Path) -> None:
     ids, table = store_numbered(hold, 160), mixture(7, 160, 64, 8)
     put_vectors(hold, ids[:80], table[:80])
     near(hold, Vector(table[0].tobytes()))

@@ -56,7 +56,7 @@ def key(engine: str, store: Store, address: str) -> Callable[[bytes | None], Non
     return put
 
 
-def test_entries_are_numbered_without_gaps_in_the_order_of_commits(hold: Holdfast, store: Store) -> None:
+def test_entries_are_numbered_without_gaps_in_commit_order(hold: Holdfast, store: Store) -> None:
     one = hold.store(title="One", content="first").id
     hold.bulk_store(memories=[{"title": "Two", "content": "second"}, {"title": "Three", "content": "third"}])
     hold.update(id=one, content="again")
@@ -70,7 +70,7 @@ def test_entries_are_numbered_without_gaps_in_the_order_of_commits(hold: Holdfas
     assert {entry.origin for entry in found} == {found[0].origin}
 
 
-def test_what_was_rolled_back_leaves_no_gap(hold: Holdfast, store: Store) -> None:
+def test_a_rollback_leaves_no_gap(hold: Holdfast, store: Store) -> None:
     hold.store(title="One", content="first")
     with pytest.raises(OperationCancelled):
         hold.call("store", {"title": "Not kept", "content": "given up"}, progress=Progress(stop=given_up()))
@@ -78,7 +78,7 @@ def test_what_was_rolled_back_leaves_no_gap(hold: Holdfast, store: Store) -> Non
     assert [(entry.seq, entry.n) for entry in entries(store)] == [(1, 1), (2, 2)]
 
 
-def test_kept_at_never_decreases_though_the_clock_does(store: Store, holdfast_over: Callable[..., Holdfast]) -> None:
+def test_kept_at_never_decreases_with_a_clock_set_back(store: Store, holdfast_over: Callable[..., Holdfast]) -> None:
     clock = [10 * HOUR]
     hold = holdfast_over(store, now=lambda: clock[0])
     for clock[0] in (10 * HOUR, 9 * HOUR, 11 * HOUR):
@@ -93,7 +93,7 @@ def test_an_untouched_journal_verifies(hold: Holdfast) -> None:
     assert breaks(hold) == []
 
 
-def test_two_copies_of_a_store_go_on_as_two_new_incarnations_of_its_node(
+def test_two_copies_of_a_store_continue_as_two_new_incarnations_of_its_node(
     hold: Holdfast, store: Store, holdfast_over: Callable[..., Holdfast], tmp_path: Path
 ) -> None:
     hold.store(title="Before", content="the copy")
@@ -109,7 +109,7 @@ def test_two_copies_of_a_store_go_on_as_two_new_incarnations_of_its_node(
     assert len({origin.split(".")[0] for origin in origins}) == 1
 
 
-def test_a_copy_that_has_written_nothing_of_its_own_verifies(
+def test_a_copy_without_writes_of_its_own_verifies(
     hold: Holdfast, store: Store, holdfast_over: Callable[..., Holdfast], tmp_path: Path
 ) -> None:
     hold.store(title="Before", content="the copy")
@@ -120,7 +120,7 @@ def test_a_copy_that_has_written_nothing_of_its_own_verifies(
         assert breaks(holdfast_over(copy)) == []
 
 
-def test_a_store_that_lost_its_key_goes_on_as_a_new_incarnation(
+def test_a_store_without_its_key_continues_as_a_new_incarnation(
     hold: Holdfast, store: Store, key: Callable[[bytes | None], None]
 ) -> None:
     hold.store(title="Before", content="the key was lost")
@@ -130,7 +130,7 @@ def test_a_store_that_lost_its_key_goes_on_as_a_new_incarnation(
     assert len({entry.origin for entry in entries(store)}) == 2
 
 
-def test_a_damaged_key_is_told_and_nothing_is_written(
+def test_a_damaged_key_is_reported_and_nothing_is_written(
     hold: Holdfast, store: Store, key: Callable[[bytes | None], None]
 ) -> None:
     hold.store(title="Before", content="the key was damaged")
@@ -140,7 +140,7 @@ def test_a_damaged_key_is_told_and_nothing_is_written(
     assert len(entries(store)) == 1
 
 
-def test_undo_goes_back_to_what_the_same_kind_of_record_was_before(hold: Holdfast) -> None:
+def test_undo_returns_to_the_previous_state_of_the_same_record_kind(hold: Holdfast) -> None:
     """An agent and a namespace's standard may have the same id."""
     memory = hold.store(title="How we work", content="Carefully.").id
     hold.agent_register(agent_id="alice", agent_type="human")

@@ -46,7 +46,7 @@ def close(ctx: Any, *many: Vector, which: Filter | None = None) -> list[list[str
         return vectors.find_close(session, caller, MODEL, many, which or Filter(), now, limit=5)
 
 
-def test_what_is_very_near_is_found_and_hardly_anything_else(
+def test_very_close_embeddings_are_found_and_few_others(
     hold: Any, stored_vectors: list[tuple[str, list[float]]]
 ) -> None:
     import numpy  # noqa: F401 - what is loaded is used; without it the nearest are asked for
@@ -57,7 +57,7 @@ def test_what_is_very_near_is_found_and_hardly_anything_else(
     assert close(hold, *near, far) == [*([id] for id, _ in stored_vectors), []]
 
 
-def test_filters_and_visibility_hold(hold: Any, stored_vectors: list[tuple[str, list[float]]]) -> None:
+def test_filters_and_visibility_apply(hold: Any, stored_vectors: list[tuple[str, list[float]]]) -> None:
     id, vector = stored_vectors[0]
     assert close(hold, unit_vector(vector), which=Filter(namespace="n/0")) == [[id]]
     assert close(hold, unit_vector(vector), which=Filter(namespace="n/1")) == [[]]
@@ -65,7 +65,7 @@ def test_filters_and_visibility_hold(hold: Any, stored_vectors: list[tuple[str, 
     assert close(hold, unit_vector(vector)) == [[]]
 
 
-def test_of_many_that_are_very_near_the_nearest_are_found_however_many_were_kept_before(hold: Any) -> None:
+def test_the_closest_of_many_embeddings_are_found_whatever_was_stored_before(hold: Any) -> None:
     import numpy  # noqa: F401 - as above
 
     chance = random.Random(6)

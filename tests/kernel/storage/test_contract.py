@@ -28,12 +28,12 @@ class GivenUp(Exception):
 # Reading
 
 
-def test_what_was_written_is_there_for_whoever_opens_the_store(open_again: Callable[[], Store]) -> None:
+def test_committed_data_is_visible_to_anyone_opening_the_store(open_again: Callable[[], Store]) -> None:
     put(open_again(), colour="blue")
     assert read(open_again()) == {"colour": "blue"}
 
 
-def test_a_reader_neither_waits_for_nor_sees_a_writer_that_has_not_committed(open_again: Callable[[], Store]) -> None:
+def test_a_reader_neither_waits_for_nor_sees_an_uncommitted_writer(open_again: Callable[[], Store]) -> None:
     writer, reader = open_again(), open_again()
     put(writer, colour="blue")
     with writer.transaction() as session:
@@ -49,7 +49,7 @@ def test_a_writer_sees_its_own_changes(store: Store) -> None:
         assert read_all(session) == {"colour": "red"}
 
 
-def test_a_reader_keeps_its_view_while_others_commit(open_again: Callable[[], Store]) -> None:
+def test_a_reader_has_a_stable_snapshot_while_others_commit(open_again: Callable[[], Store]) -> None:
     reader, writer = open_again(), open_again()
     put(writer, colour="blue")
     with reader.reading() as session:
@@ -59,7 +59,7 @@ def test_a_reader_keeps_its_view_while_others_commit(open_again: Callable[[], St
     assert read(reader) == {"colour": "red", "shape": "round"}
 
 
-def test_a_reading_within_a_reading_has_the_same_view(open_again: Callable[[], Store]) -> None:
+def test_a_nested_read_has_the_same_snapshot(open_again: Callable[[], Store]) -> None:
     reader, writer = open_again(), open_again()
     put(writer, colour="blue")
     with reader.reading() as outer:
@@ -77,7 +77,7 @@ def test_a_reader_cannot_write(store: Store) -> None:
     assert read(store) == {}
 
 
-def test_a_stuck_reader_holds_up_no_writer(open_again: Callable[[], Store]) -> None:
+def test_a_stuck_reader_blocks_no_writer(open_again: Callable[[], Store]) -> None:
     reader, writer = open_again(), open_again()
     with reader.reading() as session:
         read_all(session)
@@ -90,7 +90,7 @@ def test_a_stuck_reader_holds_up_no_writer(open_again: Callable[[], Store]) -> N
 
 
 @pytest.mark.parametrize("error", [GivenUp, KeyboardInterrupt, GeneratorExit, StoreError])
-def test_whatever_is_raised_inside_a_transaction_leaves_nothing_of_it(store: Store, error: type[BaseException]) -> None:
+def test_any_exception_inside_a_transaction_rolls_it_back(store: Store, error: type[BaseException]) -> None:
     put(store, colour="blue")
 
     def fail() -> None:
@@ -106,7 +106,7 @@ def test_whatever_is_raised_inside_a_transaction_leaves_nothing_of_it(store: Sto
     assert read(store) == {"colour": "green"}
 
 
-def test_what_is_raised_just_before_the_commit_leaves_nothing(store: Store) -> None:
+def test_an_exception_just_before_the_commit_rolls_back(store: Store) -> None:
     def give_up() -> None:
         raise GivenUp
 
@@ -115,7 +115,7 @@ def test_what_is_raised_just_before_the_commit_leaves_nothing(store: Store) -> N
     assert read(store) == {}
 
 
-def test_a_cancelled_operation_has_written_nothing(hold: Holdfast, store: Store) -> None:
+def test_a_cancelled_operation_writes_nothing(hold: Holdfast, store: Store) -> None:
     stop = threading.Event()
     stop.set()
     with pytest.raises(OperationCancelled):
@@ -124,7 +124,7 @@ def test_a_cancelled_operation_has_written_nothing(hold: Holdfast, store: Store)
     assert hold.events(after=0).events == []
 
 
-def test_a_failed_statement_ends_its_transaction_whoever_catches_the_error(store: Store) -> None:
+def test_a_failed_statement_ends_its_transaction_even_if_the_error_is_caught(store: Store) -> None:
     put(store, colour="blue")
 
     def swallow() -> None:
@@ -140,7 +140,7 @@ def test_a_failed_statement_ends_its_transaction_whoever_catches_the_error(store
     assert read(store) == {"colour": "blue"}
 
 
-def test_a_transaction_within_a_transaction_is_refused_and_does_not_hang(store: Store) -> None:
+def test_a_nested_transaction_is_refused_without_a_deadlock(store: Store) -> None:
     with pytest.raises(RuntimeError), store.transaction():
         put(store, colour="blue")
     assert read(store) == {}
@@ -178,7 +178,7 @@ def test_a_list_is_bound_as_a_list(store: Store, ids: list[str]) -> None:
 # Versions
 
 
-def test_a_change_of_an_older_version_is_refused_whole(hold: Holdfast, store: Store) -> None:
+def test_a_change_of_an_outdated_version_is_refused_completely(hold: Holdfast, store: Store) -> None:
     id = hold.store(title="One", content="first").id
     with hold.ctx.transaction() as write:
         stale = write.get(MEMORY, id)
@@ -196,7 +196,7 @@ def change_too_late(write: Transaction, stale: Memory) -> None:
     write.change(MEMORY, stale, replace(stale, content="third"), "update")
 
 
-def test_an_id_is_given_once(hold: Holdfast) -> None:
+def test_an_id_cannot_be_reused(hold: Holdfast) -> None:
     id = hold.store(title="One", content="first").id
     with hold.ctx.transaction() as write:
         memory = write.get(MEMORY, id)
@@ -206,7 +206,7 @@ def test_an_id_is_given_once(hold: Holdfast) -> None:
     assert hold.get(id=id).title == "One"
 
 
-def test_a_use_that_is_written_down_late_does_not_bring_back_what_was_collected(
+def test_a_late_access_flush_does_not_revive_a_collected_memory(
     store: Store, holdfast_over: Callable[..., Holdfast]
 ) -> None:
     clock = [1_800_000_000_000_000]
@@ -230,20 +230,20 @@ def add_one(store: Store, times: int) -> None:
             session.do("meta_put", name="count", body=str(int(read_all(session).get("count", "0")) + 1))
 
 
-def test_threads_that_write_take_turns(store: Store) -> None:
+def test_writing_threads_take_turns(store: Store) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: add_one(store, 25), range(8)))
     assert read(store) == {"count": "200"}
 
 
-def test_stores_opened_twice_in_one_process_take_turns(open_again: Callable[[], Store]) -> None:
+def test_two_handles_of_one_store_in_a_process_take_turns(open_again: Callable[[], Store]) -> None:
     stores = [open_again() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda one: add_one(one, 25), stores))
     assert read(stores[0]) == {"count": "100"}
 
 
-def test_threads_that_come_and_go_leave_no_files_open(store: Store) -> None:
+def test_finished_threads_leave_no_files_open(store: Store) -> None:
     put(store, colour="blue")
 
     def open_after(threads: int) -> int:
@@ -257,7 +257,7 @@ def test_threads_that_come_and_go_leave_no_files_open(store: Store) -> None:
     assert open_after(40) <= few + 4
 
 
-def test_a_store_that_is_closed_under_a_reader_tells_it_so(store: Store) -> None:
+def test_closing_a_store_under_a_reader_raises_an_error_there(store: Store) -> None:
     put(store, colour="blue")
     with store.reading() as session:
         read_all(session)
@@ -269,7 +269,7 @@ def test_a_store_that_is_closed_under_a_reader_tells_it_so(store: Store) -> None
     assert read(store) == {"colour": "blue"}
 
 
-def test_a_child_of_a_fork_is_refused_and_its_parent_goes_on(store: Store) -> None:
+def test_a_forked_child_is_refused_and_its_parent_continues(store: Store) -> None:
     put(store, colour="blue")
     read(store)
     child = os.fork()
@@ -290,7 +290,7 @@ def test_a_child_of_a_fork_is_refused_and_its_parent_goes_on(store: Store) -> No
 # Copies
 
 
-def test_a_snapshot_is_consistent_whole_and_private_while_others_write(
+def test_a_snapshot_is_consistent_complete_and_private_during_writes(
     store: Store, open_again: Callable[[], Store], tmp_path: Path
 ) -> None:
     from holdfast.kernel.storage.open_by_address import open_copy
@@ -319,7 +319,7 @@ def test_a_snapshot_is_consistent_whole_and_private_while_others_write(
         copy.close()
 
 
-def test_a_snapshot_overwrites_nothing_and_leaves_nothing_half(store: Store, tmp_path: Path) -> None:
+def test_a_snapshot_overwrites_nothing_and_leaves_no_partial_file(store: Store, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("precious")
     with pytest.raises(StoreError):
         store.snapshot(tmp_path / "mine")

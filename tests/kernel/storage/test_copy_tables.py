@@ -22,13 +22,13 @@ CATALOG = {
 }
 
 
-def test_every_table_of_a_store_is_moved_but_those_that_only_its_engine_has(store: Store, engine: str) -> None:
+def test_every_table_is_copied_except_engine_specific_ones(store: Store, engine: str) -> None:
     with store.reading() as session:
         there = {name for (name,) in session.query_sql(CATALOG[engine], {})}
     assert {table.name for table in tables()} == there - OF_THE_ENGINE[engine] - {"migration"}
 
 
-def test_every_column_is_moved(store: Store, engine: str) -> None:
+def test_every_column_is_copied(store: Store, engine: str) -> None:
     with store.reading() as session:
         for table in tables():
             if engine == "postgres":
@@ -39,7 +39,7 @@ def test_every_column_is_moved(store: Store, engine: str) -> None:
             assert set(table.columns) == {name for (name,) in found}
 
 
-def test_a_table_of_a_later_migration_is_moved_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_of_a_later_migration_is_copied_automatically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "migrations").mkdir()
     (tmp_path / "migrations" / "9999_later.sql").write_text(
         "create table later (\n  place integer not null,\n  memory text not null references memory (id),\n"
@@ -53,13 +53,13 @@ def test_a_table_of_a_later_migration_is_moved_by_itself(tmp_path: Path, monkeyp
     assert names.index("memory") < names.index("later")
 
 
-def test_a_table_comes_after_those_that_it_points_to_and_all_after_the_head() -> None:
+def test_a_table_is_copied_after_those_it_references() -> None:
     names = [table.name for table in tables()]
     assert names[0] == "chain"
     assert all(names.index("memory") < names.index(name) for name in ("memory_tag", "link", "access", "embedding"))
 
 
-def test_what_was_emptied_and_filled_again_is_as_before(store: Store, tmp_path: Path) -> None:
+def test_an_emptied_and_refilled_store_is_unchanged(store: Store, tmp_path: Path) -> None:
     with store.transaction() as session:
         session.do("meta_put", name="colour", body="blue")
     store.snapshot(tmp_path / "copy.db")

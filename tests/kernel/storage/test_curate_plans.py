@@ -24,7 +24,7 @@ ASKED: dict[str, Callable[[Holdfast, str], Any]] = {
 
 
 @pytest.mark.full
-def test_what_is_curated_and_derived_is_found_by_index(plans: Plans, hold: Holdfast) -> None:
+def test_curated_and_derived_memories_are_found_by_index(plans: Plans, hold: Holdfast) -> None:
     hold.entity_register(canonical_name="Ada", namespace="people", aliases=["Countess"])
     unplanned, walking = [], {}
     for what, ask in ASKED.items():

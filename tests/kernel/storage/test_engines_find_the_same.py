@@ -101,7 +101,7 @@ def worth_keeping(text: str) -> bool:
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.lists(TEXTS.filter(worth_keeping), min_size=1, max_size=5), st.lists(ANY, min_size=1, max_size=4))
-def test_the_same_memories_are_found_by_any_and_by_every_word(
+def test_both_engines_find_the_same_memories_by_any_and_by_every_word(
     both: tuple[Holdfast, Holdfast], texts: list[str], question: list[str]
 ) -> None:
     place = keep(both, [{"content": text} for text in texts])
@@ -116,7 +116,7 @@ def test_the_same_memories_are_found_by_any_and_by_every_word(
     st.lists(st.tuples(ANY.filter(worth_keeping), ANY.filter(worth_keeping)), min_size=1, max_size=4),
     st.lists(st.sampled_from(["deploy", "run", "日本語", "t don", "x1 café"]), min_size=1, max_size=3, unique=True),
 )
-def test_a_tag_is_found_and_no_phrase_goes_from_one_field_into_another(
+def test_tags_are_searchable_and_no_phrase_spans_two_fields(
     both: tuple[Holdfast, Holdfast], texts: list[tuple[str, str]], tags: list[str]
 ) -> None:
     place = keep(both, [{"content": f"{one} {other}", "tags": tags} for one, other in texts])
@@ -129,14 +129,14 @@ def test_a_tag_is_found_and_no_phrase_goes_from_one_field_into_another(
 
 
 @pytest.mark.parametrize("words", [WORDS[at : at + 5] for at in range(0, len(WORDS), 5)], ids=range(0, len(WORDS), 5))
-def test_each_of_the_awkward_words_is_found_where_it_stands(both: tuple[Holdfast, Holdfast], words: list[str]) -> None:
+def test_each_awkward_word_is_found_where_it_occurs(both: tuple[Holdfast, Holdfast], words: list[str]) -> None:
     place = keep(both, [{"content": f"before {word} after"} for word in WORDS])
     for word in words:
         with_tokens = find_on_both(both, place, [word])
         assert not with_tokens or str(WORDS.index(word)) in with_tokens
 
 
-def test_a_word_longer_than_the_database_keeps_is_found_and_told_from_another(both: tuple[Holdfast, Holdfast]) -> None:
+def test_a_word_longer_than_the_database_limit_is_found_and_distinguished(both: tuple[Holdfast, Holdfast]) -> None:
     place = keep(both, [{"content": LONG + end} for end in ("a", "b", "ab", "")])
     assert [find_on_both(both, place, [LONG + end]) for end in ("a", "b", "ab", "")] == [{"0"}, {"1"}, {"2"}, {"3"}]
 
@@ -153,7 +153,7 @@ def test_every_word_of_the_longest_content_is_found(both: tuple[Holdfast, Holdfa
     assert find_on_both(both, place, ["last", "b"], every=True) == {"1"}
 
 
-def test_of_memories_that_fit_alike_those_kept_first_are_found_first_on_both(both: tuple[Holdfast, Holdfast]) -> None:
+def test_equally_good_matches_are_ordered_by_age_on_both_engines(both: tuple[Holdfast, Holdfast]) -> None:
     place = keep(both, [{"content": f"soup day{number}"} for number in range(100)])
     for hold in both:
         found = hold.search(query="soup", namespace=place, limit=5).results

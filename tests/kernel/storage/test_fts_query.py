@@ -29,20 +29,20 @@ def recall_contents(hold: Holdfast, question: str, **more: object) -> list[str]:
     return [memory.content for memory in hold.recall(context=question, **more).memories]
 
 
-def test_a_small_memory_is_asked_for_every_word(hold: Holdfast) -> None:
+def test_a_small_store_is_searched_for_every_word(hold: Holdfast) -> None:
     fill(hold, "apple pie", "apple cake")
     assert build_query(hold, "apple", "pie", "nowhere") == FtsPlan(("apple", "pie", "nowhere"))
 
 
 @pytest.mark.usefixtures("little_budget")
-def test_the_commonest_words_are_left_out_once_enough_rows_match(hold: Holdfast) -> None:
+def test_the_commonest_words_are_dropped_once_enough_rows_match(hold: Holdfast) -> None:
     fill(hold, *["apple"] * 8, "apple pie", "apple cake")
     held = {"appl": 10, "cake": 1, "pie": 1}
     assert build_query(hold, "apple", "cake", "pie", "nowhere") == FtsPlan(("cake", "pie"), document_counts=held)
 
 
 @pytest.mark.usefixtures("little_budget")
-def test_beside_vectors_fewer_words_are_enough(hold: Holdfast) -> None:
+def test_with_embeddings_fewer_words_suffice(hold: Holdfast) -> None:
     fill(hold, "apple pie", *["apple tart"] * 3, *["cherry"] * 5)
     with hold.ctx.reading() as session:
         assert search_index.plan_query(session, ("pie", "tart")).rare == ("pie", "tart")
@@ -51,7 +51,7 @@ def test_beside_vectors_fewer_words_are_enough(hold: Holdfast) -> None:
 
 
 @pytest.mark.usefixtures("little_budget")
-def test_a_common_word_is_looked_up_among_the_newest_if_there_are_no_two_rarer_ones(hold: Holdfast) -> None:
+def test_a_common_word_is_searched_among_the_newest_without_two_rarer_words(hold: Holdfast) -> None:
     fill(hold, "pie", *["apple"] * 9)
     held = {"appl": 9, "pie": 1}
     assert build_query(hold, "apple", "pie") == FtsPlan(("pie",), ("apple",), since_row=5, document_counts=held)
@@ -59,19 +59,19 @@ def test_a_common_word_is_looked_up_among_the_newest_if_there_are_no_two_rarer_o
 
 
 @pytest.mark.usefixtures("little_budget")
-def test_a_question_of_common_words_alone_is_answered(hold: Holdfast) -> None:
+def test_a_query_of_only_common_words_is_answered(hold: Holdfast) -> None:
     fill(hold, *["apple"] * 10)
     assert recall_contents(hold, "apple", limit=3) == ["apple"] * 3
 
 
 @pytest.mark.usefixtures("little_budget")
-def test_an_old_memory_is_found_though_newer_ones_elsewhere_hold_the_same_words(hold: Holdfast) -> None:
+def test_an_old_memory_is_found_although_newer_ones_elsewhere_have_the_same_words(hold: Holdfast) -> None:
     fill(hold, "apple tree", namespace="garden")
     fill(hold, *["apple"] * 99, namespace="kitchen")
     assert recall_contents(hold, "apple", namespace="garden") == ["apple tree"]
 
 
-def test_how_common_a_word_is_follows_the_store_as_it_grows(hold: Holdfast, store: Store) -> None:
+def test_word_frequencies_follow_the_growth_of_the_store(hold: Holdfast, store: Store) -> None:
     store._counts.min_count = 2  # type: ignore[attr-defined]
     with hold.ctx.reading() as session:
         assert session.document_frequencies(["appl"], 8) == {}
@@ -87,7 +87,7 @@ def test_how_common_a_word_is_follows_the_store_as_it_grows(hold: Holdfast, stor
 
 
 @pytest.mark.usefixtures("little_budget")
-def test_a_question_asks_the_store_nothing_twice_in_one_view_of_it(
+def test_a_query_runs_no_statement_twice_in_one_snapshot(
     hold: Holdfast, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(hold, "pie", *["apple"] * 9)
@@ -104,9 +104,7 @@ def test_a_question_asks_the_store_nothing_twice_in_one_view_of_it(
     assert [view for view in views if len(view) != len(set(view))] == []
 
 
-def test_that_a_filter_leaves_very_many_is_believed_for_a_while(
-    hold: Holdfast, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_count_of_a_broad_filter_is_cached_for_a_while(hold: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_index, "MAX_COUNTED", 2)
     monkeypatch.setattr(search_index, "RECOUNT_AFTER", 2)
     usual, which = search_index.CorpusStats(), search_index.Filter(namespace="kitchen")

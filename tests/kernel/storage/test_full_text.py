@@ -135,7 +135,7 @@ def tsvector_faults(url: str) -> list[str]:
 
 
 @pytest.mark.full
-def test_the_index_equals_the_rows_after_any_history(engine: str, request: pytest.FixtureRequest) -> None:
+def test_the_index_matches_the_rows_after_any_history(engine: str, request: pytest.FixtureRequest) -> None:
     if engine == "sqlite":
         new_store, text_faults, examples = new_file, fts5_faults, 30
     else:
@@ -169,7 +169,7 @@ def purge_canaries(address: str) -> None:
         hold.archive_purge(ids=[id])
 
 
-def test_nothing_of_a_purged_memory_is_left_in_the_file(tmp_path: Path) -> None:
+def test_a_purge_leaves_no_text_in_the_file(tmp_path: Path) -> None:
     """Except for field names: peers need tags and metadata keys to delete them too."""
     path = tmp_path / "memory.db"
     purge_canaries(str(path))
@@ -180,7 +180,7 @@ def test_nothing_of_a_purged_memory_is_left_in_the_file(tmp_path: Path) -> None:
     assert fts5_faults(str(path)) == []
 
 
-def test_nothing_of_a_purged_memory_is_left_in_the_tables(postgres: Postgres) -> None:
+def test_a_purge_leaves_no_text_in_the_tables(postgres: Postgres) -> None:
     with postgres.new_store() as url:
         purge_canaries(url)
         with raw_connection(url) as raw:
@@ -192,7 +192,7 @@ def test_nothing_of_a_purged_memory_is_left_in_the_tables(postgres: Postgres) ->
 
 
 @pytest.mark.full
-def test_a_log_that_a_long_reader_let_grow_shrinks_when_it_ends(tmp_path: Path) -> None:
+def test_a_log_grown_by_a_long_reader_shrinks_when_the_reader_ends(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     log = Path(f"{path}-wal")
     with holdfast.open(str(path)) as hold, holdfast.open(str(path)) as reader:

@@ -46,7 +46,7 @@ TAGS = st.lists(st.sampled_from(["x", "deploy", "日本語", "a\\tb"]), max_size
 
 
 @given(TEXTS, TEXTS, TAGS)
-def test_the_passages_of_a_text_are_read_as_they_were_cut(title: str, content: str, tags: str) -> None:
+def test_passages_are_decoded_as_they_were_split(title: str, content: str, tags: str) -> None:
     found = decode_terms(encode_terms(title, content, tags))
     assert [(line.begins, line.ends, line.speaker) for line in found.passages] == [
         tuple(passage) for passage in split_passages(content)
@@ -55,7 +55,7 @@ def test_the_passages_of_a_text_are_read_as_they_were_cut(title: str, content: s
 
 
 @given(TEXTS, TEXTS, TAGS)
-def test_every_stem_is_counted_as_often_as_it_stands_in_a_passage(title: str, content: str, tags: str) -> None:
+def test_every_stem_is_counted_as_often_as_it_occurs_in_a_passage(title: str, content: str, tags: str) -> None:
     found = decode_terms(encode_terms(title, content, tags))
     anywhere = set(index_terms.index_tokens(f"{title} {content}")) | {"run", "a", "0", "1"}
     total = 0
@@ -69,7 +69,7 @@ def test_every_stem_is_counted_as_often_as_it_stands_in_a_passage(title: str, co
 
 
 @given(TEXTS, TEXTS)
-def test_what_a_title_says_more_than_the_content_and_what_the_tags_say_are_labels(title: str, content: str) -> None:
+def test_words_of_the_tags_and_extra_words_of_the_title_are_labels(title: str, content: str) -> None:
     labels = Counter(decode_terms(encode_terms(title, content, '["first","second tag"]')).labels.split())
     assert not Counter(index_terms.index_tokens('["first","second tag"]')) - labels
     assert title in content or not Counter(index_terms.index_tokens(title)) - labels
@@ -78,13 +78,13 @@ def test_what_a_title_says_more_than_the_content_and_what_the_tags_say_are_label
 
 
 @given(st.lists(st.sampled_from(["run", "ru", "unru", "r"]), min_size=1, max_size=30))
-def test_a_word_that_is_said_over_and_over_is_counted_each_time_and_is_no_part_of_another(words: list[str]) -> None:
+def test_a_repeated_word_is_counted_each_time_and_is_not_part_of_another(words: list[str]) -> None:
     (line,) = decode_terms(encode_terms("Title", " ".join(words), "[]")).passages
     assert {word: line.stems.count(pad(word)) for word in words} == Counter(words)
 
 
 @pytest.mark.parametrize("content", ["", " \n\t ", "!!! ... ?", "\u200b"], ids=repr)
-def test_a_text_without_words_is_taken_apart_too(content: str) -> None:
+def test_a_text_without_words_is_encoded_too(content: str) -> None:
     found = decode_terms(encode_terms("Title", content, "[]"))
     assert (found.length, [line.stems for line in found.passages]) == (0, [""] * len(split_passages(content)))
     assert found.labels == " titl "
@@ -101,5 +101,5 @@ def test_each_line_of_a_transcript_has_its_speaker() -> None:
     assert (found.is_question, found.length, found.labels) == (True, 6, " walk  out ")
 
 
-def test_of_what_was_not_taken_apart_nothing_is_read() -> None:
+def test_a_text_without_encoded_terms_has_no_terms() -> None:
     assert (decode_terms(""), count_terms("")) == (EMPTY_TERMS, 0)

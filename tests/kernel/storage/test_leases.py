@@ -4,7 +4,7 @@ from holdfast.kernel.storage import leases
 from holdfast.kernel.storage.port import Store
 
 
-def test_a_lease_is_had_by_one_owner_until_it_is_over_or_let_go(store: Store) -> None:
+def test_a_lease_has_one_owner_until_it_expires_or_is_released(store: Store) -> None:
     with store.transaction() as session:
         assert leases.acquire(session, "curate", "one", until=100, now=0)
         assert not leases.acquire(session, "curate", "two", until=200, now=99)

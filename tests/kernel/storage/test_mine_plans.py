@@ -8,7 +8,7 @@ from holdfast.features.importers import store as mined
 INDEXES = ("sqlite_autoindex_mined_1", "mined_pkey", "mined_said", "sqlite_autoindex_memory_1", "memory_id_key")
 
 
-def test_what_was_mined_is_looked_up_by_its_indexes(plans: Plans, hold: holdfast.Holdfast) -> None:
+def test_imported_chats_are_looked_up_by_index(plans: Plans, hold: holdfast.Holdfast) -> None:
     with plans.record_statements() as seen, hold.ctx.store.reading() as session:
         mined.find_records(session, ["a", "b"])
         mined.find_same_utterance(session, "x")

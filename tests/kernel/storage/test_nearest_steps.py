@@ -13,13 +13,13 @@ DISTANCES = st.lists(st.integers(0, 384), max_size=200)
 
 
 @given(DISTANCES, st.integers(1, 250))
-def test_the_steps_are_the_whole_order(distances: list[int], width: int) -> None:
+def test_all_steps_together_are_the_sorted_order(distances: list[int], width: int) -> None:
     order = [place for step in _steps(numpy.array(distances, numpy.uint16), width) for place in step.tolist()]
     assert order == sorted(range(len(distances)), key=distances.__getitem__)
 
 
 @given(DISTANCES, st.integers(1, 250))
-def test_every_step_but_the_last_is_as_long_as_all_before_it(distances: list[int], width: int) -> None:
+def test_every_step_except_the_last_is_as_long_as_all_before_it(distances: list[int], width: int) -> None:
     first, *others = (len(step) for step in _steps(numpy.array(distances, numpy.uint16), width))
     assert first == min(width, len(distances))
     assert others[:-1] == [width * 2**number for number in range(len(others[:-1]))]
@@ -27,9 +27,7 @@ def test_every_step_but_the_last_is_as_long_as_all_before_it(distances: list[int
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("many", [3, 4, 5], ids=["less than two pages", "two pages", "more than two pages"])
-def test_signs_that_are_read_page_by_page_are_all_looked_at(
-    hold: Holdfast, monkeypatch: pytest.MonkeyPatch, many: int
-) -> None:
+def test_rows_read_in_pages_are_all_searched(hold: Holdfast, monkeypatch: pytest.MonkeyPatch, many: int) -> None:
     monkeypatch.setattr(vectors, "PAGE_SIZE", 2)
     for number in range(many):
         embedding = {"model": "own", "vector": [1.0, 1.0 + number]}

@@ -72,7 +72,7 @@ def test_an_empty_file_that_others_can_read_is_made_private(tmp_path: Path) -> N
     assert mode(tmp_path / "memory.db") == 0o600
 
 
-def test_only_folders_of_our_making_are_private(tmp_path: Path, any_umask: None) -> None:
+def test_only_folders_created_here_are_made_private(tmp_path: Path, any_umask: None) -> None:
     (tmp_path / "theirs").mkdir(mode=0o755)
     (tmp_path / "theirs").chmod(0o755)
     open_store(tmp_path / "theirs" / "ours" / "too" / "memory.db").close()
@@ -84,7 +84,7 @@ def test_only_folders_of_our_making_are_private(tmp_path: Path, any_umask: None)
 
 
 @pytest.mark.parametrize("size", [1, 10, 99, 100, 512, 4096, 100_000])
-def test_a_file_that_is_no_database_is_refused_untouched(tmp_path: Path, size: int) -> None:
+def test_a_file_other_than_a_database_is_refused_unchanged(tmp_path: Path, size: int) -> None:
     (tmp_path / "memory.db").write_bytes(b"x" * size)
     before = contents(tmp_path)
     with pytest.raises(errors.NotAStore):
@@ -94,7 +94,7 @@ def test_a_file_that_is_no_database_is_refused_untouched(tmp_path: Path, size: i
 
 @pytest.mark.parametrize("journal", ["delete", "wal"])
 @pytest.mark.parametrize("identified", [False, True], ids=["anonymous", "with its own id"])
-def test_a_database_of_another_program_is_refused_untouched(tmp_path: Path, journal: str, identified: bool) -> None:
+def test_a_database_of_another_program_is_refused_unchanged(tmp_path: Path, journal: str, identified: bool) -> None:
     path = tmp_path / "memory.db"
     theirs = apsw.Connection(str(path))
     theirs.execute(f"pragma journal_mode={journal}")
@@ -108,7 +108,7 @@ def test_a_database_of_another_program_is_refused_untouched(tmp_path: Path, jour
     assert contents(tmp_path) == before
 
 
-def test_the_log_of_another_program_is_not_written_into_its_database(tmp_path: Path) -> None:
+def test_the_log_of_another_program_is_not_applied_to_its_database(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with closing(apsw.Connection(str(tmp_path / "original.db"))) as theirs:
         theirs.execute("pragma journal_mode=wal; create table t (x); insert into t values (1)").fetchall()
@@ -121,7 +121,7 @@ def test_the_log_of_another_program_is_not_written_into_its_database(tmp_path: P
     assert {name: after[name] for name in before} == before
 
 
-def test_a_store_of_a_later_release_is_refused_untouched(tmp_path: Path) -> None:
+def test_a_store_of_a_later_release_is_refused_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     open_store(path).close()
     with closing(apsw.Connection(str(path))) as later:
@@ -133,7 +133,7 @@ def test_a_store_of_a_later_release_is_refused_untouched(tmp_path: Path) -> None
     assert contents(tmp_path) == before
 
 
-def test_a_store_that_was_migrated_otherwise_is_refused_untouched(tmp_path: Path) -> None:
+def test_a_store_with_other_migrations_is_refused_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     open_store(path).close()
     with closing(apsw.Connection(str(path))) as raw:
@@ -145,7 +145,7 @@ def test_a_store_that_was_migrated_otherwise_is_refused_untouched(tmp_path: Path
 
 
 @pytest.mark.parametrize("lost", [4096, 3 * 4096], ids=["one page", "three pages"])
-def test_a_store_that_lost_its_end_is_told_and_left(tmp_path: Path, lost: int) -> None:
+def test_a_truncated_store_is_reported_and_left_unchanged(tmp_path: Path, lost: int) -> None:
     path = tmp_path / "memory.db"
     with holdfast.open(str(path)) as hold:
         hold.bulk_store(memories=[{"title": f"Title {n}", "content": "text " * 200} for n in range(50)])
@@ -170,24 +170,24 @@ def test_a_store_that_lost_its_end_is_told_and_left(tmp_path: Path, lost: int) -
     ],
     ids=["a folder", "a pipe", "a device", "a link to itself", "below a file"],
 )
-def test_what_cannot_be_a_store_is_refused_with_an_error_of_ours(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_an_impossible_path_is_refused_with_a_holdfast_error(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "memory.db")
     with pytest.raises(errors.StoreUnreachable):
         open_store(tmp_path / "memory.db")
 
 
-def test_a_name_too_long_is_refused_with_an_error_of_ours(tmp_path: Path) -> None:
+def test_a_too_long_name_is_refused_with_a_holdfast_error(tmp_path: Path) -> None:
     with pytest.raises(errors.StoreUnreachable):
         open_store(tmp_path / ("x" * 300))
 
 
-def test_a_link_to_nothing_makes_the_store_where_it_points(tmp_path: Path) -> None:
+def test_a_dangling_symlink_creates_the_store_at_its_target(tmp_path: Path) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "elsewhere" / "memory.db")
     open_store(tmp_path / "link.db").close()
     assert mode(tmp_path / "elsewhere" / "memory.db") == 0o600
 
 
-def test_a_store_has_one_key_by_whatever_link_it_is_opened(tmp_path: Path) -> None:
+def test_a_store_has_one_key_through_any_symlink(tmp_path: Path) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "memory.db")
     for name in ("memory.db", "link.db", "memory.db"):
         with holdfast.open(str(tmp_path / name)) as hold:
@@ -197,7 +197,7 @@ def test_a_store_has_one_key_by_whatever_link_it_is_opened(tmp_path: Path) -> No
     assert sorted(file.name for file in tmp_path.glob("*.key")) == ["memory.db.key"]
 
 
-def test_opening_a_store_again_drops_no_lock_of_the_first(tmp_path: Path) -> None:
+def test_opening_a_store_again_releases_no_lock_of_the_first(tmp_path: Path) -> None:
     """Closing any handle of a file releases all locks of the process on it; SQLite avoids this, so must we."""
     path = tmp_path / "memory.db"
     first = open_store(path)
@@ -263,7 +263,7 @@ def test_a_later_migration_is_applied_once_after_a_backup(tmp_path: Path, next_r
         assert raw.execute("select id from memory").fetchall() == [(kept,)]
 
 
-def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path, next_release: Callable[[str], None]) -> None:
+def test_a_failing_migration_leaves_the_store_unchanged(tmp_path: Path, next_release: Callable[[str], None]) -> None:
     path = tmp_path / "memory.db"
     open_store(path).close()
     next_release("create table later (\n  x text not null\n);\ninsert into no_such_table values (1);\n")
@@ -285,7 +285,7 @@ def killed_after(seconds: float, work: Callable[[], object]) -> bool:
 
 @pytest.mark.full
 @pytest.mark.parametrize("before", ["a new store", "a store of the release before"])
-def test_a_killed_migration_leaves_the_old_store_or_the_new_one(
+def test_a_killed_migration_leaves_the_old_or_the_new_store(
     tmp_path: Path, next_release: Callable[[str], None], before: str
 ) -> None:
     """Kills are spread over the whole run: some before, some during, some after."""

@@ -43,7 +43,7 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
-def test_what_is_asked_often_is_found_by_index(plans: Plans, hold: Holdfast) -> None:
+def test_frequent_queries_use_an_index(plans: Plans, hold: Holdfast) -> None:
     unplanned, walking = [], {}
     for what, asked in ASKED.items():
         deploys = {"content": "We deploy on Tuesdays.", "namespace": "team", "source_uri": "doc:x", "tier": "mid"}
@@ -69,14 +69,14 @@ def test_a_page_of_all_memories_follows_the_index_of_its_order(plans: Plans, hol
 
 
 @pytest.mark.parametrize("what", ["recall", "search"])
-def test_words_are_looked_up_in_the_index_of_words(plans: Plans, hold: Holdfast, engine: str, what: str) -> None:
+def test_words_are_looked_up_in_the_full_text_index(plans: Plans, hold: Holdfast, engine: str, what: str) -> None:
     with plans.record_statements() as seen:
         hold.call(what, ASKED[what])
     index = "SCAN t VIRTUAL TABLE INDEX" if engine == "sqlite" else "Bitmap Index Scan memory_text_words"
     assert [step for step in plans.steps(seen) if step.startswith(index)]
 
 
-def test_what_makes_nothing_fall_pays_nothing_for_what_could(plans: Plans, hold: Holdfast) -> None:
+def test_writes_that_invalidate_nothing_run_no_invalidation_queries(plans: Plans, hold: Holdfast) -> None:
     with plans.record_statements() as seen:
         one = hold.store(title="Deploy day", content="We deploy on Tuesdays.").id
         other = hold.store(title="Lunch", content="We eat at noon.").id

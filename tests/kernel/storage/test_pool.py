@@ -30,7 +30,7 @@ def address(postgres: Postgres) -> Iterator[str]:
         admin.execute(f"drop role {ROLE}")
 
 
-def test_who_is_refused_a_new_connection_takes_one_that_is_given_back(address: str) -> None:
+def test_a_refused_new_connection_is_replaced_by_a_released_one(address: str) -> None:
     refused = threading.Event()
 
     def connect() -> Connection:
@@ -50,7 +50,7 @@ def test_who_is_refused_a_new_connection_takes_one_that_is_given_back(address: s
     pool.close()
 
 
-def test_many_who_share_the_few_connections_that_are_allowed_all_get_their_turn(address: str) -> None:
+def test_many_users_of_a_few_connections_all_get_their_turn(address: str) -> None:
     pool = Pool(lambda: Connection.connect(address, autocommit=True), 3, 2.0 * TIMEOUT)
 
     def asks(_: int) -> int:
@@ -66,7 +66,7 @@ def test_many_who_share_the_few_connections_that_are_allowed_all_get_their_turn(
     pool.close()
 
 
-def test_who_gets_no_connection_in_the_time_that_is_left_is_told_so(address: str) -> None:
+def test_a_wait_for_a_connection_that_times_out_is_an_error(address: str) -> None:
     pool = Pool(lambda: Connection.connect(address, autocommit=True), 3, 2.0 * TIMEOUT)
     pool.acquire()
     with pytest.raises(StoreBusy):

@@ -37,7 +37,7 @@ def engine() -> str:
         f"postgresql://me:{SECRET}@host/memory?prepare=maybe",
     ],
 )
-def test_an_address_that_cannot_be_read_is_refused_and_not_repeated(url: str) -> None:
+def test_an_unreadable_address_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(errors.InvalidSetting) as refused:
         open_store(url)
     assert SECRET not in describe_error(refused.value)
@@ -67,7 +67,7 @@ def by_socket(postgres: Postgres, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         "postgresql://{user}@/{dbname}?application_name=a+b@c",
     ],
 )
-def test_an_address_that_psql_takes_opens_the_same_database(url: str, by_socket: dict[str, Any], db: str) -> None:
+def test_an_address_valid_for_psql_opens_the_same_database(url: str, by_socket: dict[str, Any], db: str) -> None:
     with holdfast.open(db) as hold:
         id = hold.store(title="One", content="first").id
     own = f"schema={schema_of(db)}"
@@ -76,19 +76,19 @@ def test_an_address_that_psql_takes_opens_the_same_database(url: str, by_socket:
         assert hold.get(id=id).content == "first"
 
 
-def test_a_service_is_shown_by_its_name() -> None:
+def test_a_service_is_displayed_by_its_name() -> None:
     assert (
         parse_address("postgresql:///?service=one&schema=red", Path()).display == "postgresql://?service=one&schema=red"
     )
 
 
-def test_what_an_option_says_reaches_libpq_as_it_stands() -> None:
+def test_option_values_reach_libpq_unchanged() -> None:
     said = parse_address("postgresql://?host=@abstract&password=a+b%2Bc%26d&schema=red", Path()).conninfo
     found = psycopg.conninfo.conninfo_to_dict(said)
     assert found == {"host": "@abstract", "password": "a+b+c&d"}
 
 
-def test_an_option_that_nobody_knows_is_named_without_its_value() -> None:
+def test_an_unknown_option_is_named_without_its_value() -> None:
     with pytest.raises(errors.InvalidSetting, match="Unknown option poolsize") as refused:
         open_store(f"postgresql://me:{SECRET}@host/memory?poolsize={SECRET}")
     assert SECRET not in describe_error(refused.value)
@@ -102,7 +102,7 @@ def test_an_option_that_nobody_knows_is_named_without_its_value() -> None:
         f"postgresql://me@host/memory?password=a&{SECRET}",
     ],
 )
-def test_what_may_be_a_piece_of_a_password_is_not_named_as_an_option(url: str) -> None:
+def test_a_possible_piece_of_a_password_is_not_named_as_an_option(url: str) -> None:
     with pytest.raises(errors.InvalidSetting) as refused:
         open_store(url)
     assert SECRET not in describe_error(refused.value)
@@ -110,7 +110,7 @@ def test_what_may_be_a_piece_of_a_password_is_not_named_as_an_option(url: str) -
 
 @pytest.mark.parametrize("option", ["connect_timeout", "keepalives_idle", "tcp_user_timeout"])
 @pytest.mark.parametrize("value", ["abc", "", "1.5"])
-def test_an_option_that_is_no_number_is_named(option: str, value: str) -> None:
+def test_a_non_numeric_option_is_named(option: str, value: str) -> None:
     with pytest.raises(errors.InvalidSetting, match=f"{option} .* must be an integer"):
         open_store(f"postgresql://host/memory?{option}={value}")
 
@@ -118,7 +118,7 @@ def test_an_option_that_is_no_number_is_named(option: str, value: str) -> None:
 @pytest.mark.parametrize(
     "schema", ["", "Mine", "my-own", "1st", "a" * 64, 'x"; drop schema public; --', "pg_mine", "ö"]
 )
-def test_a_schema_that_is_no_plain_name_is_refused(postgres: Postgres, schema: str) -> None:
+def test_an_unusual_schema_name_is_refused(postgres: Postgres, schema: str) -> None:
     with pytest.raises(errors.InvalidSetting, match="schema"):
         open_store(postgres.url(postgres.database, schema=schema))
 
@@ -128,13 +128,13 @@ def test_a_schema_that_is_no_plain_name_is_refused(postgres: Postgres, schema: s
     [f"postgresql://me:{SECRET}@127.0.0.1:1/memory", f"postgresql://me:{SECRET}@no-such-host.invalid/memory"],
     ids=["no server", "no such host"],
 )
-def test_a_server_that_does_not_answer_is_told_without_the_password(url: str) -> None:
+def test_an_unresponsive_server_is_reported_without_the_password(url: str) -> None:
     with pytest.raises(errors.StoreUnreachable) as refused:
         open_store(url)
     assert SECRET not in describe_error(refused.value)
 
 
-def test_a_database_that_is_not_there_is_told(postgres: Postgres) -> None:
+def test_a_missing_database_is_reported(postgres: Postgres) -> None:
     with pytest.raises(errors.StoreUnreachable, match="database"):
         open_store(postgres.url("no_such_database"))
 
@@ -144,7 +144,7 @@ def beside(url: str) -> Path:
         return store.sidecar_path("backups")
 
 
-def test_snapshots_are_in_one_folder_for_everybody_and_on_every_way_to_the_store(
+def test_snapshots_have_one_folder_for_every_user_and_address_of_the_store(
     db: str, user: str, by_socket: dict[str, Any], tmp_path: Path
 ) -> None:
     with holdfast.open(db) as hold:
@@ -166,7 +166,7 @@ def test_snapshots_are_in_one_folder_for_everybody_and_on_every_way_to_the_store
             assert [one.snapshot for one in hold.backup_list().snapshots] == [kept]
 
 
-def test_stores_whose_names_are_alike_have_a_folder_each(
+def test_stores_with_similar_names_have_separate_folders(
     postgres: Postgres, by_socket: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with another_database(postgres) as one, another_database(postgres) as two:
@@ -184,7 +184,7 @@ def test_stores_whose_names_are_alike_have_a_folder_each(
 
 
 @pytest.mark.parametrize("more", [' "x', "/../y", "ö"])
-def test_a_folder_is_named_plainly_whatever_the_database_is_called(postgres: Postgres, more: str) -> None:
+def test_a_folder_has_a_plain_name_for_any_database_name(postgres: Postgres, more: str) -> None:
     with another_database(postgres) as database, postgres.admin() as admin:
         rename = psycopg.sql.SQL("alter database {} rename to {}")
         plain, strange = (psycopg.sql.Identifier(name) for name in (database, f"{database}{more}"))

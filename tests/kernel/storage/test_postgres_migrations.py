@@ -63,7 +63,7 @@ def test_a_later_migration_is_applied_once(db: str, release: Callable[[str], Pat
     assert migration_state(db) == (True, {"memory", "later"})
 
 
-def test_a_migration_that_fails_leaves_the_store_as_it_was(db: str, release: Callable[[str], Path]) -> None:
+def test_a_failing_migration_leaves_the_store_unchanged(db: str, release: Callable[[str], Path]) -> None:
     open_store(db).close()
     before = everything(db)
     release(LATER + "insert into no_such_table values (1);\n")
@@ -72,7 +72,9 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(db: str, release: Cal
     assert everything(db) == before
 
 
-def test_a_user_that_may_not_migrate_is_told_who_may(db: str, user: str, release: Callable[[str], Path]) -> None:
+def test_a_user_without_migration_rights_is_referred_to_the_owner(
+    db: str, user: str, release: Callable[[str], Path]
+) -> None:
     open_store(db).close()
     release(LATER)
     with pytest.raises(errors.StoreUnreachable, match="as the owner of the schema"):
@@ -81,7 +83,7 @@ def test_a_user_that_may_not_migrate_is_told_who_may(db: str, user: str, release
 
 
 @pytest.mark.parametrize("before", ["a new store", "a store of the release before"])
-def test_servers_that_open_a_store_at_once_migrate_it_once(
+def test_servers_opening_a_store_concurrently_migrate_it_once(
     db: str, release: Callable[[str], Path], before: str
 ) -> None:
     if before != "a new store":
@@ -110,7 +112,7 @@ def opener(url: str, folder: Path) -> "subprocess.Popen[bytes]":
 
 
 @pytest.mark.parametrize("before", ["a new store", "a store of the release before"])
-def test_a_process_killed_within_a_migration_leaves_nothing_of_it(
+def test_a_process_killed_during_a_migration_leaves_nothing_of_it(
     db: str, postgres: Postgres, release: Callable[[str], Path], before: str
 ) -> None:
     if before != "a new store":
@@ -130,7 +132,7 @@ def test_a_process_killed_within_a_migration_leaves_nothing_of_it(
 
 
 @pytest.mark.full
-def test_a_process_killed_at_any_moment_leaves_the_old_store_or_the_new_one(
+def test_a_process_killed_at_any_moment_leaves_the_old_or_the_new_store(
     postgres: Postgres, release: Callable[[str], Path]
 ) -> None:
     """Kills are spread over the whole run: some before, some during, some after."""
@@ -153,7 +155,7 @@ def test_a_process_killed_at_any_moment_leaves_the_old_store_or_the_new_one(
     assert (False, set()) in states
 
 
-def test_a_store_that_others_have_open_goes_on_after_a_migration(db: str, release: Callable[[str], Path]) -> None:
+def test_a_store_open_elsewhere_keeps_working_after_a_migration(db: str, release: Callable[[str], Path]) -> None:
     with holdfast.open(db) as old:
         for number in range(12):
             old.store(title=f"Before {number}", content="the migration")
@@ -164,7 +166,7 @@ def test_a_store_that_others_have_open_goes_on_after_a_migration(db: str, releas
         assert old.stats().total == 14
 
 
-def test_a_store_may_be_opened_while_another_writes(open_again: Callable[[], Store]) -> None:
+def test_a_store_can_be_opened_while_another_process_writes(open_again: Callable[[], Store]) -> None:
     with open_again().transaction() as session:
         session.do("meta_put", name="colour", body="blue")
         other = open_again()

@@ -42,7 +42,7 @@ def test_a_store_is_the_sum_of_its_migrations(db: str, postgres: Postgres) -> No
     assert len(opened) > 150
 
 
-def test_texts_are_ordered_by_their_bytes_and_numbers_are_as_large_as_in_a_file(db: str) -> None:
+def test_texts_are_ordered_by_bytes_and_numbers_have_the_same_range_as_in_a_file(db: str) -> None:
     open_store(db).close()
     with raw_connection(db) as raw:
         rows = raw.execute(
@@ -63,7 +63,7 @@ def test_texts_are_ordered_by_their_bytes_and_numbers_are_as_large_as_in_a_file(
         "alter table link drop constraint link_source_fkey",
     ],
 )
-def test_a_table_that_was_altered_is_told(db: str, edit: str) -> None:
+def test_an_altered_table_is_reported(db: str, edit: str) -> None:
     with closing(open_store(db)) as store:
         assert store.faults() == []
         with raw_connection(db) as raw:
@@ -71,7 +71,7 @@ def test_a_table_that_was_altered_is_told(db: str, edit: str) -> None:
         assert store.faults() != []
 
 
-def test_words_that_were_altered_are_told(db: str) -> None:
+def test_altered_search_terms_are_reported(db: str) -> None:
     with holdfast.open(db) as hold, raw_connection(db) as raw:
         hold.store(title="One", content="first")
         for edit in ("update memory_text set words = '''other''' ", "delete from memory_text"):
@@ -80,7 +80,7 @@ def test_words_that_were_altered_are_told(db: str) -> None:
 
 
 @pytest.mark.parametrize("theirs", ["create table t (x int)", "create view v as select 1", "create sequence s"])
-def test_a_schema_of_another_program_is_refused_untouched(db: str, theirs: str) -> None:
+def test_a_schema_of_another_program_is_refused_unchanged(db: str, theirs: str) -> None:
     with raw_connection(db) as raw:
         raw.execute(f"create schema {schema_of(db)}")
         raw.execute(theirs)
@@ -90,7 +90,7 @@ def test_a_schema_of_another_program_is_refused_untouched(db: str, theirs: str) 
     assert everything(db) == before
 
 
-def test_a_table_of_migrations_that_another_program_has_is_not_taken_for_ours(db: str) -> None:
+def test_a_migration_table_of_another_program_is_not_mistaken_for_ours(db: str) -> None:
     with raw_connection(db) as raw:
         raw.execute(f"create schema {schema_of(db)}")
         raw.execute("create table migration (number int, checksum text)")
@@ -100,7 +100,7 @@ def test_a_table_of_migrations_that_another_program_has_is_not_taken_for_ours(db
     assert everything(db) == before
 
 
-def test_a_store_of_a_later_release_is_refused_untouched(db: str) -> None:
+def test_a_store_of_a_later_release_is_refused_unchanged(db: str) -> None:
     open_store(db).close()
     with raw_connection(db) as raw:
         raw.execute("insert into migration values (9999, 'later', 'x', 0); create table later (x int)")
@@ -110,7 +110,7 @@ def test_a_store_of_a_later_release_is_refused_untouched(db: str) -> None:
     assert everything(db) == before
 
 
-def test_a_store_that_was_migrated_otherwise_is_refused_untouched(db: str) -> None:
+def test_a_store_with_other_migrations_is_refused_unchanged(db: str) -> None:
     open_store(db).close()
     with raw_connection(db) as raw:
         raw.execute("update migration set checksum = 'another' where number = 1")
@@ -120,7 +120,7 @@ def test_a_store_that_was_migrated_otherwise_is_refused_untouched(db: str) -> No
     assert everything(db) == before
 
 
-def test_a_store_whose_schema_is_dropped_acknowledges_nothing(db: str) -> None:
+def test_a_store_with_a_dropped_schema_acknowledges_nothing(db: str) -> None:
     with holdfast.open(db) as hold:
         hold.store(title="One", content="first")
         with raw_connection(db) as raw:
@@ -131,14 +131,14 @@ def test_a_store_whose_schema_is_dropped_acknowledges_nothing(db: str) -> None:
             hold.recall(context="first")
 
 
-def test_two_stores_in_one_database_know_nothing_of_each_other(db: str, postgres: Postgres) -> None:
+def test_two_stores_in_one_database_are_independent(db: str, postgres: Postgres) -> None:
     with postgres.new_store() as other, holdfast.open(db) as one, holdfast.open(other) as two:
         one.store(title="One", content="apple")
         assert two.recall(context="apple").memories == []
         assert one.ctx.store.identity() != two.ctx.store.identity()
 
 
-def test_a_table_of_migrations_where_pgvector_is_stays_another_programs(postgres: Postgres) -> None:
+def test_a_foreign_migration_table_in_the_schema_of_pgvector_is_untouched(postgres: Postgres) -> None:
     with postgres.admin(database := postgres.new_database()) as raw:
         raw.execute("create table public.migration (number bigint, checksum text)")
         raw.execute("insert into public.migration values (99, 'theirs')")
@@ -148,7 +148,7 @@ def test_a_table_of_migrations_where_pgvector_is_stays_another_programs(postgres
         assert raw.execute("select * from public.migration").fetchall() == [(99, "theirs")]
 
 
-def test_no_store_is_made_where_pgvector_is(postgres: Postgres, tmp_path: Path) -> None:
+def test_no_store_is_created_in_the_schema_of_pgvector(postgres: Postgres, tmp_path: Path) -> None:
     """All stores search that schema too, and would find its tables in place of missing ones."""
     url = postgres.url(postgres.new_database())
     holdfast.open(url).close()
@@ -158,7 +158,7 @@ def test_no_store_is_made_where_pgvector_is(postgres: Postgres, tmp_path: Path) 
         hold.migrate(to=f"{url}&schema=public")
 
 
-def test_a_user_that_may_not_switch_pgvector_on_is_told_how(postgres: Postgres, user: str) -> None:
+def test_a_user_without_the_right_to_enable_pgvector_is_told_how(postgres: Postgres, user: str) -> None:
     with another_database(postgres) as database:
         url = as_user(postgres.url(database), user)
         with pytest.raises(errors.StoreUnreachable, match="create extension vector"):
@@ -177,7 +177,7 @@ def test_a_server_without_pgvector_is_told_where_to_get_it(postgres: Postgres) -
 
 
 @pytest.mark.parametrize("name", ["extensions", 'We ird"x', "a'; --%s"])
-def test_pgvector_may_be_in_a_schema_of_its_own(postgres: Postgres, name: str) -> None:
+def test_pgvector_can_be_in_its_own_schema(postgres: Postgres, name: str) -> None:
     with another_database(postgres) as database:
         with postgres.admin(database) as admin:
             own = psycopg.sql.Identifier(name)
@@ -188,7 +188,7 @@ def test_pgvector_may_be_in_a_schema_of_its_own(postgres: Postgres, name: str) -
             assert hold.ctx.store.faults() == []
 
 
-def test_a_database_that_is_not_encoded_in_utf8_is_refused_untouched(postgres: Postgres) -> None:
+def test_a_database_with_another_encoding_than_utf8_is_refused_unchanged(postgres: Postgres) -> None:
     ascii = "encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C' template template0"
     with another_database(postgres, ascii) as database:
         with pytest.raises(errors.StoreUnreachable, match="UTF8"):

@@ -74,7 +74,7 @@ def test_an_untouched_store_has_no_findings(journalled_store: tuple[Holdfast, Ra
 
 
 @pytest.mark.parametrize("table", ["journal", "chain", *JOURNALLED])
-def test_every_column_is_guarded(journalled_store: tuple[Holdfast, Raw], table: str) -> None:
+def test_tampering_with_any_column_is_found(journalled_store: tuple[Holdfast, Raw], table: str) -> None:
     hold, raw = journalled_store
     missed, tried = [], set()
     for column, ctid, value in edits(raw, table):
@@ -90,7 +90,7 @@ def test_every_column_is_guarded(journalled_store: tuple[Holdfast, Raw], table: 
 
 
 @pytest.mark.parametrize("column", ["public_key", "since", "origin"])
-def test_the_record_of_who_signs_is_guarded(journalled_store: tuple[Holdfast, Raw], column: str) -> None:
+def test_tampering_with_the_signer_record_is_found(journalled_store: tuple[Holdfast, Raw], column: str) -> None:
     changed: Any = 99 if column == "since" else b"x" * 32 if column == "public_key" else "elsewhere"
     with tamper(journalled_store[1], f"update signer set {column} = %s", changed):
         assert findings(*journalled_store)
@@ -108,7 +108,7 @@ def test_every_dropped_row_is_found(journalled_store: tuple[Holdfast, Raw], tabl
             assert findings(hold, raw), f"{ctid} of {table}"
 
 
-def test_a_row_put_past_the_journal_is_found(journalled_store: tuple[Holdfast, Raw]) -> None:
+def test_a_row_inserted_without_the_journal_is_found(journalled_store: tuple[Holdfast, Raw]) -> None:
     columns = ", ".join(name for name in columns_of(journalled_store[1], "memory") if name not in ("rowno", "id"))
     forged = (
         f"insert into memory (id, {columns}) select 'forged', {columns} from memory where state = 'deleted' limit 1"
@@ -129,7 +129,7 @@ def put_head_right(raw: Raw) -> None:
 
 
 @pytest.mark.parametrize("head", ["as it was", "put right without the key"])
-def test_a_cut_tail_is_found(journalled_store: tuple[Holdfast, Raw], head: str) -> None:
+def test_a_truncated_journal_is_found(journalled_store: tuple[Holdfast, Raw], head: str) -> None:
     with tamper(journalled_store[1], "delete from journal where seq = (select max(seq) from journal)"):
         if head != "as it was":
             put_head_right(journalled_store[1])
@@ -146,13 +146,13 @@ def rebuild(raw: Raw) -> None:
     put_head_right(raw)
 
 
-def test_a_chain_rebuilt_without_the_key_is_found(journalled_store: tuple[Holdfast, Raw]) -> None:
+def test_a_hash_chain_rebuilt_without_the_key_is_found(journalled_store: tuple[Holdfast, Raw]) -> None:
     with tamper(journalled_store[1], "update journal set actor = 'mallory' where seq = 1"):
         rebuild(journalled_store[1])
         assert findings(*journalled_store) == [UNSIGNED]
 
 
-def test_a_tail_cut_behind_its_back_stays_found_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
+def test_a_truncation_stays_found_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
     hold, raw = spoilt
     kept = hold.store(title="Kept", content="Before the cut.").id
     hold.store(title="Cut", content="Nobody is to know.")
@@ -165,7 +165,7 @@ def test_a_tail_cut_behind_its_back_stays_found_after_later_writes(spoilt: tuple
     assert findings(hold, raw) == [UNSIGNED]
 
 
-def test_a_store_emptied_behind_its_back_is_found_also_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
+def test_an_emptied_store_stays_found_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
     hold, raw = spoilt
     emptied = [f"delete from {table}" for table in (*JOURNALLED, "memory_text", "access", "journal", "signer")]
     zero = "seq = 0, n = 0, hash = '', kept_at = 0, signature = '', public_key = '', identity = ''"
@@ -178,12 +178,12 @@ def test_a_store_emptied_behind_its_back_is_found_also_after_later_writes(spoilt
     assert findings(hold, raw)
 
 
-def test_a_key_that_was_taken_away_is_told(spoilt: tuple[Holdfast, Raw]) -> None:
+def test_a_removed_key_is_reported(spoilt: tuple[Holdfast, Raw]) -> None:
     spoilt[1].execute("delete from node_key")
     assert findings(*spoilt) == ["the node's key is missing: the signature of the head cannot be checked"]
 
 
-def test_a_key_that_was_replaced_is_told_also_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
+def test_a_replaced_key_stays_reported_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
     hold, raw = spoilt
     raw.execute("update node_key set secret = %s", (new_key(),))
     assert findings(hold, raw) == ["the head's key differs from the store's key"]

@@ -46,14 +46,14 @@ def connects(url: str) -> bool:
 
 @pytest.mark.usefixtures("passwords_count")
 @pytest.mark.parametrize("password", ["", f"not {SECRET}"], ids=["none", "a wrong one"])
-def test_a_wrong_password_is_told_and_not_repeated(db: str, user: str, password: str) -> None:
+def test_a_wrong_password_is_reported_and_not_repeated(db: str, user: str, password: str) -> None:
     with pytest.raises(errors.StoreUnreachable, match="password") as refused:
         open_store(as_user(db, user, password))
     assert SECRET not in describe_error(refused.value)
 
 
 @pytest.mark.usefixtures("passwords_count")
-def test_a_password_opens_the_store_and_is_shown_nowhere(db: str, user: str) -> None:
+def test_a_password_opens_the_store_and_is_displayed_nowhere(db: str, user: str) -> None:
     with raw_connection(db) as raw:
         raw.execute(f"create schema {schema_of(db)} authorization {user}")
     address = as_user(db, user, SECRET)
@@ -65,7 +65,7 @@ def test_a_password_opens_the_store_and_is_shown_nowhere(db: str, user: str) -> 
         assert user in store.path
 
 
-def test_a_user_that_may_only_work_with_the_rows_can_do_everything(db: str, user: str) -> None:
+def test_a_user_with_row_rights_only_can_do_everything(db: str, user: str) -> None:
     open_store(db).close()
     with holdfast.open(grant(db, user, WORKS), agent_id="ai:tester@here") as hold:
         one = hold.store(title="One", content="first", tags=["a"]).id
@@ -82,7 +82,7 @@ def test_a_user_that_may_only_work_with_the_rows_can_do_everything(db: str, user
         assert hold.ctx.store.faults() == []
 
 
-def test_a_user_that_may_only_read_reads_and_is_told_when_it_writes(db: str, user: str) -> None:
+def test_a_read_only_user_reads_and_gets_an_error_when_writing(db: str, user: str) -> None:
     with holdfast.open(db) as hold:
         id = hold.store(title="One", content="first").id
     with holdfast.open(grant(db, user, READS)) as hold:
@@ -96,7 +96,7 @@ def test_a_user_that_may_only_read_reads_and_is_told_when_it_writes(db: str, use
         assert hold.stats().total == 1
 
 
-def test_a_replica_reads_and_is_told_when_it_writes(db: str, user: str) -> None:
+def test_a_replica_reads_and_gives_an_error_when_writing(db: str, user: str) -> None:
     """For a writer, a database configured as read-only behaves the same."""
     with holdfast.open(db) as hold:
         id = hold.store(title="One", content="first").id
@@ -107,14 +107,14 @@ def test_a_replica_reads_and_is_told_when_it_writes(db: str, user: str) -> None:
             hold.store(title="Two", content="x")
 
 
-def test_a_user_that_may_not_make_the_tables_is_told_who_may(db: str, user: str) -> None:
+def test_a_user_without_the_right_to_create_tables_is_referred_to_the_owner(db: str, user: str) -> None:
     with pytest.raises(errors.StoreUnreachable, match="as the owner of the schema"):
         open_store(as_user(db, user))
     with raw_connection(db) as raw:
         assert raw.execute("select to_regnamespace(%s)", (schema_of(db),)).fetchall() == [(None,)]
 
 
-def test_a_user_without_any_right_is_told(db: str, user: str) -> None:
+def test_a_user_without_any_rights_gets_an_error(db: str, user: str) -> None:
     open_store(db).close()
     with pytest.raises(errors.StoreUnreachable, match="has no right"):
         open_store(as_user(db, user))

@@ -15,7 +15,7 @@ from holdfast.kernel.storage.port import Store
 
 
 @pytest.mark.parametrize("round", range(4))
-def test_eight_processes_that_open_a_new_store_at_once_all_get_the_same_one(db: str, round: int) -> None:
+def test_eight_processes_opening_a_new_store_concurrently_get_the_same_one(db: str, round: int) -> None:
     def first_open(number: int) -> str:
         with closing(open_store(db)) as store, store.transaction() as session:
             session.do("meta_put", name=str(number), body="here")
@@ -29,7 +29,7 @@ def test_eight_processes_that_open_a_new_store_at_once_all_get_the_same_one(db: 
     assert store.faults() == []
 
 
-def test_processes_that_count_lose_no_count(address: str, store: Store) -> None:
+def test_concurrent_processes_lose_no_count(address: str, store: Store) -> None:
     def count(number: int) -> None:
         with closing(open_store(address)) as own:
             for _ in range(30):
@@ -42,7 +42,7 @@ def test_processes_that_count_lose_no_count(address: str, store: Store) -> None:
         assert session.rows("meta_list") == [("count", "180")]
 
 
-def test_the_journal_of_many_processes_is_one_dense_chain(
+def test_the_journal_of_many_processes_is_one_dense_hash_chain(
     address: str, store: Store, holdfast_over: Callable[..., Holdfast]
 ) -> None:
     def write(number: int) -> list[str]:
@@ -66,7 +66,7 @@ def test_the_journal_of_many_processes_is_one_dense_chain(
     assert store.faults() == []
 
 
-def test_what_one_process_kept_another_finds_at_once(
+def test_a_store_by_one_process_is_visible_to_another_at_once(
     address: str, hold: Holdfast, holdfast_over: Callable[..., Holdfast]
 ) -> None:
     hold.recall(context="anything")
@@ -80,7 +80,7 @@ def test_what_one_process_kept_another_finds_at_once(
         assert hold.get(id=answer["answer"]).title == "From another process"
 
 
-def test_two_changes_of_one_version_in_two_processes_are_one_change_and_one_conflict(
+def test_concurrent_changes_of_one_version_are_one_change_and_one_conflict(
     address: str, hold: Holdfast, holdfast_over: Callable[..., Holdfast]
 ) -> None:
     id = hold.store(title="Contended", content="first").id
@@ -95,7 +95,7 @@ def test_two_changes_of_one_version_in_two_processes_are_one_change_and_one_conf
     assert hold.get(id=id).version == 2
 
 
-def test_a_title_that_many_processes_want_is_held_by_one_memory(
+def test_a_title_stored_by_many_processes_is_one_memory(
     address: str, hold: Holdfast, holdfast_over: Callable[..., Holdfast]
 ) -> None:
     def take(number: int) -> int:
@@ -117,7 +117,7 @@ def test_a_title_that_many_processes_want_is_held_by_one_memory(
 
 
 @pytest.mark.full
-def test_who_follows_the_journal_sees_no_change_before_an_earlier_one(
+def test_a_journal_follower_never_sees_a_change_before_an_earlier_one(
     address: str, store: Store, holdfast_over: Callable[..., Holdfast]
 ) -> None:
     """A number assigned before its commit would be skipped by readers that have seen a later one."""

@@ -20,7 +20,7 @@ ASKED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("what", ASKED)
-def test_what_stands_on_what_is_found_by_index(plans: Plans, hold: Holdfast, what: str) -> None:
+def test_sources_and_dependents_are_found_by_index(plans: Plans, hold: Holdfast, what: str) -> None:
     ids = {"GROUND": hold.store(title="Ground", content="It is so.", namespace="team").id}
     ids["OTHER"] = hold.store(title="Other", content="It is so, too.", namespace="team").id
     ids["FIRST"] = hold.reflect(source_ids=[ids["GROUND"]], title="First", content="It follows.").id

@@ -28,9 +28,7 @@ def copy(store: Store, tmp_path: Path) -> Path:
     return tmp_path / "copy.db"
 
 
-def test_a_copy_that_is_taken_over_is_what_everybody_reads(
-    store: Store, open_again: Callable[[], Store], copy: Path
-) -> None:
+def test_a_replaced_store_is_read_by_every_handle(store: Store, open_again: Callable[[], Store], copy: Path) -> None:
     other = open_again()
     assert read(other)["colour"] == "red"
     store.replace(copy, nothing)
@@ -41,7 +39,7 @@ def test_a_copy_that_is_taken_over_is_what_everybody_reads(
     assert store.faults() == []
 
 
-def test_a_reader_keeps_its_view_while_a_copy_is_taken_over(
+def test_a_reader_has_a_stable_snapshot_while_the_store_is_replaced(
     store: Store, open_again: Callable[[], Store], copy: Path
 ) -> None:
     other = open_again()
@@ -52,7 +50,7 @@ def test_a_reader_keeps_its_view_while_a_copy_is_taken_over(
     assert read(other)["colour"] == "blue"
 
 
-def test_what_fails_before_the_step_leaves_everything_as_it_was(store: Store, copy: Path) -> None:
+def test_a_failure_before_the_replacement_leaves_everything_unchanged(store: Store, copy: Path) -> None:
     def fail() -> None:
         raise RuntimeError("not now")
 
@@ -63,7 +61,7 @@ def test_what_fails_before_the_step_leaves_everything_as_it_was(store: Store, co
     assert read(store)["colour"] == "green"
 
 
-def test_nobody_writes_between_the_preparation_and_the_step(
+def test_no_write_happens_between_the_preparation_and_the_replacement(
     store: Store, open_again: Callable[[], Store], copy: Path
 ) -> None:
     """Changes acknowledged before are in the final check; later ones follow the replacement."""
@@ -83,7 +81,7 @@ def test_nobody_writes_between_the_preparation_and_the_step(
 
 
 @pytest.mark.full
-def test_a_killed_takeover_leaves_the_old_store_or_the_copy(address: str, store: Store, copy: Path) -> None:
+def test_a_killed_replacement_leaves_the_old_store_or_the_copy(address: str, store: Store, copy: Path) -> None:
     begun = time.monotonic()
     store.replace(copy, nothing)
     lasts, random, seen = time.monotonic() - begun, Random(3), set()

@@ -25,9 +25,7 @@ def engine() -> str:
     return "sqlite"
 
 
-def test_what_was_put_in_the_place_of_the_store_is_what_is_read_and_written(
-    open_again: Callable[[], Store], address: str, tmp_path: Path
-) -> None:
+def test_a_replaced_file_is_read_and_written(open_again: Callable[[], Store], address: str, tmp_path: Path) -> None:
     store = open_again()
     put(store, colour="blue")
     store.snapshot(tmp_path / "copy.db")
@@ -40,7 +38,7 @@ def test_what_was_put_in_the_place_of_the_store_is_what_is_read_and_written(
     assert read(open_again()) == {"colour": "blue", "shape": "round"}
 
 
-def test_a_store_whose_file_is_gone_acknowledges_nothing(store: Store, address: str) -> None:
+def test_a_store_with_a_deleted_file_acknowledges_nothing(store: Store, address: str) -> None:
     put(store, colour="blue")
     Path(address).unlink()
     with pytest.raises(StoreUnreachable):
@@ -49,7 +47,7 @@ def test_a_store_whose_file_is_gone_acknowledges_nothing(store: Store, address: 
         read(store)
 
 
-def test_the_key_is_the_owners_alone(hold: Holdfast, address: str) -> None:
+def test_the_key_file_is_private_to_its_owner(hold: Holdfast, address: str) -> None:
     hold.store(title="One", content="first")
     assert Path(f"{address}.key").stat().st_mode & 0o777 == 0o600
 
@@ -57,7 +55,7 @@ def test_the_key_is_the_owners_alone(hold: Holdfast, address: str) -> None:
 # Processes that open one file
 
 
-def test_a_store_that_another_makes_while_we_look_is_not_taken_for_another_programs(
+def test_a_store_created_concurrently_is_not_mistaken_for_a_foreign_file(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other process runs as far as possible between our checks of mark and version."""
@@ -77,7 +75,7 @@ def test_a_store_that_another_makes_while_we_look_is_not_taken_for_another_progr
     other.join()
 
 
-def test_a_new_file_that_another_holds_is_waited_for(address: str) -> None:
+def test_opening_waits_for_a_new_file_locked_by_another(address: str) -> None:
     """Here SQLite reports 'locked' at once, ignoring its busy handler."""
     Path(address).touch(0o600)
     holder = apsw.Connection(address)
@@ -104,7 +102,7 @@ def test_two_opening_processes_migrate_a_store_once(
     assert len(list(tmp_path.glob("*.before-v*"))) == 1
 
 
-def test_a_statement_is_planned_once_whatever_is_given_to_it(store: Store, address: str) -> None:
+def test_a_statement_is_prepared_once_for_all_parameters(store: Store, address: str) -> None:
     planned: list[int] = []
 
     def look(*what: Any) -> int:

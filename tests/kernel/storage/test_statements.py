@@ -34,7 +34,7 @@ def folder(path: Path, **files: str) -> Path:
 # The loader
 
 
-def test_a_statement_is_what_stands_under_its_name_without_the_remarks_above_it(tmp_path: Path) -> None:
+def test_a_statement_is_the_text_below_its_name_without_leading_comments(tmp_path: Path) -> None:
     files = folder(tmp_path / "sql", a="-- name: one\n-- A remark.\nselect 1\n-- name: two\nselect 2\n-- inside\n\n")
     assert statements.load_statements(files) == {"one": "select 1", "two": "select 2\n-- inside"}
 
@@ -47,35 +47,35 @@ def test_a_statement_is_what_stands_under_its_name_without_the_remarks_above_it(
     ],
     ids=["in one file", "in two files"],
 )
-def test_a_name_given_twice_in_a_folder_is_an_error(tmp_path: Path, files: dict[str, str]) -> None:
+def test_a_name_defined_twice_in_a_folder_is_an_error(tmp_path: Path, files: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="defined twice"):
         statements.load_statements(folder(tmp_path / "sql", **files))
 
 
-def test_a_later_folder_overrides_by_name_and_inside_what_includes_it(tmp_path: Path) -> None:
+def test_a_later_folder_overrides_a_statement_by_name_and_where_it_is_included(tmp_path: Path) -> None:
     shared = folder(tmp_path / "shared", a="-- name: t.columns\na, b\n-- name: t_get\nselect {t.columns} from t\n")
     engine = folder(tmp_path / "engine", a="-- name: t.columns\na, b, c\n")
     assert statements.load_statements(shared, engine) == {"t.columns": "a, b, c", "t_get": "select a, b, c from t"}
 
 
-def test_a_name_that_cannot_be_read_as_one_is_an_error(tmp_path: Path) -> None:
+def test_an_unreadable_name_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="one-two"):
         statements.load_statements(folder(tmp_path / "sql", a="-- name: one\nselect 1\n-- name: one-two\nselect 2\n"))
 
 
-def test_a_list_parameter_is_bound_as_json_and_text_stays_as_it_is() -> None:
+def test_a_list_parameter_is_bound_as_json_and_quoted_text_is_unchanged() -> None:
     sql = "select ':a = any(:b)', \"= any(:c)\" from t where x = any(:ids) and y = :y -- = any(:d)"
     assert statements.for_sqlite(sql) == sql.replace("= any(:ids)", "in (select value from json_each(:ids))")
 
 
-def test_what_the_driver_would_take_for_a_parameter_stays_as_it_is() -> None:
+def test_percent_signs_and_quoted_parameters_are_escaped_for_the_driver() -> None:
     sql = "select ':a %', \"%(b)s\", 7 % 3, x::text from t where x = any(:ids) and y = :y -- 1 % :d"
     assert statements.for_psycopg(sql) == (
         "select ':a %%', \"%%(b)s\", 7 %% 3, x::text from t where x = any(%(ids)s) and y = %(y)s -- 1 %% :d"
     )
 
 
-def test_a_numbered_fragment_has_parameters_of_its_own() -> None:
+def test_a_numbered_fragment_has_its_own_parameters() -> None:
     assert (
         statements.number_parameters("(x = :p_n and y = :p_n or z = :q_n)", 3) == "(x = :p_3 and y = :p_3 or z = :q_3)"
     )
@@ -129,7 +129,7 @@ def asked_for(engine: str) -> Iterator[str]:
                 yield from texts(list(ast.walk(call.args[0])))
 
 
-def test_every_statement_that_is_asked_for_is_there(engine: str, statements_by_name: dict[str, str]) -> None:
+def test_every_referenced_statement_exists(engine: str, statements_by_name: dict[str, str]) -> None:
     asked = set(asked_for(engine))
     assert len(asked) > 50
     assert [
@@ -138,7 +138,7 @@ def test_every_statement_that_is_asked_for_is_there(engine: str, statements_by_n
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_record_has_its_statements(kind: str, statements_by_name: dict[str, str]) -> None:
+def test_every_record_kind_has_its_statements(kind: str, statements_by_name: dict[str, str]) -> None:
     assert {f"{kind}_put", f"{kind}_cells"} <= statements_by_name.keys()
     assert kind == "memory" or f"{kind}_get" in statements_by_name
 
@@ -218,7 +218,7 @@ def written_in(folder: Path) -> set[str]:
     return {name for text in texts for name in re.findall(r"^-- name: (\w+)", text, re.M)}
 
 
-def test_what_an_engine_says_in_words_of_its_own_is_listed_with_its_reason(engine: str) -> None:
+def test_engine_specific_statements_are_listed_with_their_reason(engine: str) -> None:
     assert written_in(FOLDERS[engine][1]) == TWICE.keys() | ALONE[engine].keys()
 
 
@@ -227,6 +227,6 @@ def test_no_shared_statement_is_overridden(engine: str) -> None:
     assert shared & own == set()
 
 
-def test_of_what_both_engines_ask_nine_of_ten_statements_are_written_once() -> None:
+def test_nine_of_ten_common_statements_are_written_once() -> None:
     shared = written_in(SQLITE[0])
     assert len(shared) / len(shared | TWICE.keys()) >= 0.9

@@ -102,17 +102,19 @@ def test_an_untouched_store_has_no_findings(hold: holdfast.Holdfast, raw: apsw.C
     assert findings(hold, raw) == []
 
 
-def test_every_column_of_every_journal_entry_is_guarded(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+def test_tampering_with_any_column_of_any_journal_entry_is_found(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
     missed, tried = find_unnoticed(hold, raw, ("journal",))
     assert missed == []
     assert tried > 700
 
 
-def test_every_column_of_the_head_is_guarded(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+def test_tampering_with_any_column_of_the_head_is_found(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
     assert find_unnoticed(hold, raw, ("chain",))[0] == []
 
 
-def test_every_column_of_every_journalled_row_is_guarded(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+def test_tampering_with_any_column_of_any_journalled_row_is_found(
+    hold: holdfast.Holdfast, raw: apsw.Connection
+) -> None:
     missed, tried = find_unnoticed(hold, raw, JOURNALLED)
     assert missed == []
     assert tried > 700
@@ -126,7 +128,7 @@ def test_every_dropped_row_is_found(hold: holdfast.Holdfast, raw: apsw.Connectio
 
 
 @pytest.mark.parametrize("table", ["journal", "chain"])
-def test_what_no_table_of_ours_would_hold_is_found(hold: holdfast.Holdfast, raw: apsw.Connection, table: str) -> None:
+def test_values_impossible_in_our_tables_are_found(hold: holdfast.Holdfast, raw: apsw.Connection, table: str) -> None:
     """As after file damage, or in tables recreated without constraints."""
     columns = {name for _, name, _ in cells_of(raw, table)} - {name for _, name in KEPT_OUTSIDE_THE_JOURNAL}
     lax = [(f"create table lax as select * from {table}", ()), (f"drop table {table}", ())]
@@ -138,7 +140,7 @@ def test_what_no_table_of_ours_would_hold_is_found(hold: holdfast.Holdfast, raw:
                 assert findings(hold, raw), f"{table}.{column} = {value!r}"
 
 
-def test_a_row_put_past_the_journal_is_found(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+def test_a_row_inserted_without_the_journal_is_found(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
     columns = ", ".join(row[1] for row in raw.execute("pragma table_info(memory)") if row[1] not in ("rowno", "id"))
     forged = (
         f"insert into memory (id, {columns}) select 'forged', {columns} from memory where state = 'deleted' limit 1"
@@ -149,7 +151,7 @@ def test_a_row_put_past_the_journal_is_found(hold: holdfast.Holdfast, raw: apsw.
         ]
 
 
-def test_two_swapped_entries_are_found_wherever_they_are(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+def test_two_swapped_entries_are_found_anywhere(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
     last = raw.execute("select max(seq) from journal").fetchall()[0][0]
     for one in range(1, last):
         swap = [
@@ -162,7 +164,7 @@ def test_two_swapped_entries_are_found_wherever_they_are(hold: holdfast.Holdfast
 
 
 @pytest.mark.parametrize("head", ["as it was", "put right without the key"])
-def test_a_cut_tail_is_found_wherever_it_is_cut(hold: holdfast.Holdfast, raw: apsw.Connection, head: str) -> None:
+def test_a_journal_truncated_anywhere_is_found(hold: holdfast.Holdfast, raw: apsw.Connection, head: str) -> None:
     for last in range(raw.execute("select max(seq) from journal").fetchall()[0][0]):
         with tamper(raw, ("delete from journal where seq > ?", (last,))):
             if head != "as it was":
@@ -193,7 +195,7 @@ def rebuild(raw: apsw.Connection, start: int) -> None:
     put_head_right(raw)
 
 
-def test_a_chain_rebuilt_without_the_key_is_found_from_whichever_entry(
+def test_a_hash_chain_rebuilt_without_the_key_from_any_entry_is_found(
     hold: holdfast.Holdfast, raw: apsw.Connection
 ) -> None:
     for start in range(1, raw.execute("select max(seq) from journal").fetchall()[0][0] + 1):
@@ -204,14 +206,14 @@ def test_a_chain_rebuilt_without_the_key_is_found_from_whichever_entry(
             ]
 
 
-def test_a_chain_rebuilt_under_another_key_is_found(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+def test_a_hash_chain_rebuilt_under_another_key_is_found(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
     with tamper(raw, ("update journal set actor = 'mallory' where seq = 1", ())):
         rebuild(raw, 1)
         sign_head(raw, new_key())
         assert "the head's key differs from the store's key" in [found.message for found in findings(hold, raw)]
 
 
-def test_a_chain_rebuilt_under_another_key_stays_found_after_later_writes(copy: Path) -> None:
+def test_a_hash_chain_rebuilt_under_another_key_stays_found_after_later_writes(copy: Path) -> None:
     with closing(apsw.Connection(str(copy))) as raw:
         raw.execute("update journal set actor = 'mallory' where seq = 1")
         rebuild(raw, 1)
@@ -225,7 +227,7 @@ def test_a_chain_rebuilt_under_another_key_stays_found_after_later_writes(copy: 
             ]
 
 
-def test_a_store_emptied_behind_its_back_is_found_also_after_later_writes(copy: Path) -> None:
+def test_an_emptied_store_stays_found_after_later_writes(copy: Path) -> None:
     emptied = (
         "pragma foreign_keys=off",
         *(f"delete from {table}" for table in (*JOURNALLED, "access", "journal", "signer")),
@@ -240,7 +242,7 @@ def test_a_store_emptied_behind_its_back_is_found_also_after_later_writes(copy: 
 
 
 @pytest.mark.parametrize("column", ["public_key", "since", "origin"])
-def test_the_record_of_who_signs_is_guarded(hold: holdfast.Holdfast, raw: apsw.Connection, column: str) -> None:
+def test_tampering_with_the_signer_record_is_found(hold: holdfast.Holdfast, raw: apsw.Connection, column: str) -> None:
     changed: Any = 99 if column == "since" else b"x" * 32 if column == "public_key" else "elsewhere"
     with tamper(raw, (f"update signer set {column} = ?", (changed,))):
         assert findings(hold, raw)
@@ -254,7 +256,7 @@ def sign_head(raw: apsw.Connection, key: bytes) -> None:
     raw.execute("update chain set signature = ?", (sign(key, journal.signed_bytes(head)),))
 
 
-def test_an_erased_entry_is_found_unless_a_purge_tells_of_it(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
+def test_an_erased_entry_without_a_matching_purge_is_found(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
     for seq, body in raw.execute("select seq, body from journal").fetchall():
         with tamper(raw, ("update journal set body = null, delta = null where seq = ?", (seq,))):
             assert bool(findings(hold, raw)) == (body is not None), f"entry {seq}"
@@ -292,7 +294,7 @@ def copy(path: Path, tmp_path: Path) -> Path:
     return tmp_path / path.name
 
 
-def test_a_tail_cut_behind_its_back_stays_found_after_later_writes(copy: Path) -> None:
+def test_a_truncation_stays_found_after_later_writes(copy: Path) -> None:
     with holdfast.open(str(copy), agent_id="ai:tester@here") as hold, closing(apsw.Connection(str(copy))) as raw:
         kept = hold.store(title="Kept", content="Before the cut.").id
         hold.store(title="Cut", content="Nobody is to know.")
@@ -307,7 +309,7 @@ def test_a_tail_cut_behind_its_back_stays_found_after_later_writes(copy: Path) -
         ]
 
 
-def test_a_tail_cut_behind_its_back_stays_found_in_a_copy_that_goes_on(copy: Path, tmp_path: Path) -> None:
+def test_a_truncation_stays_found_in_a_copy_that_continues(copy: Path, tmp_path: Path) -> None:
     with closing(apsw.Connection(str(copy))) as raw:
         raw.execute("delete from journal where seq = (select max(seq) from journal)")
         put_head_right(raw)
@@ -320,7 +322,7 @@ def test_a_tail_cut_behind_its_back_stays_found_in_a_copy_that_goes_on(copy: Pat
         ]
 
 
-def test_a_key_that_was_taken_away_is_told(copy: Path) -> None:
+def test_a_removed_key_is_reported(copy: Path) -> None:
     with holdfast.open(str(copy), agent_id="ai:tester@here") as hold, closing(apsw.Connection(str(copy))) as raw:
         copy.with_name(f"{copy.name}.key").unlink()
         assert [found.message for found in findings(hold, raw)] == [
@@ -329,7 +331,7 @@ def test_a_key_that_was_taken_away_is_told(copy: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ["journal", "memory"])
-def test_bytes_that_are_no_text_are_found(hold: holdfast.Holdfast, raw: apsw.Connection, table: str) -> None:
+def test_bytes_that_are_not_text_are_found(hold: holdfast.Holdfast, raw: apsw.Connection, table: str) -> None:
     column = "actor" if table == "journal" else "content"
     with (
         tamper(raw, (f"update {table} set {column} = cast(x'ff' as text) where rowid = 1", ())),

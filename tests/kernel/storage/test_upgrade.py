@@ -147,7 +147,7 @@ def new_place(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> It
 
 
 @pytest.mark.parametrize("last", [1, 2])
-def test_a_store_of_an_older_release_becomes_what_this_one_would_have_written(
+def test_an_upgraded_store_equals_one_written_by_this_release(
     new_place: Callable[[], str], tmp_path: Path, last: int
 ) -> None:
     address = new_place()
@@ -164,7 +164,7 @@ def test_a_store_of_an_older_release_becomes_what_this_one_would_have_written(
             assert hold.verify().intact
 
 
-def test_a_store_of_the_second_release_is_found_by_all_that_came_since(
+def test_a_store_of_the_second_release_is_searchable_by_later_features(
     new_place: Callable[[], str], tmp_path: Path
 ) -> None:
     address = new_place()
@@ -186,7 +186,7 @@ def test_a_store_of_the_second_release_is_found_by_all_that_came_since(
         assert hold.ctx.store.faults() == []
 
 
-def test_emoji_that_were_kept_before_they_were_words_are_found_afterwards(
+def test_emoji_stored_before_they_were_indexed_are_found_after_the_upgrade(
     new_place: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = [{"title": f"Party {sign}", "content": f"We had cake and tea and {sign} until late"} for sign in "🎉☕x"]
@@ -213,7 +213,7 @@ def test_emoji_that_were_kept_before_they_were_words_are_found_afterwards(
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_a_copy_of_the_store_as_it_was_stays_beside_it(new_place: Callable[[], str], tmp_path: Path) -> None:
+def test_a_backup_of_the_store_before_the_upgrade_stays_beside_it(new_place: Callable[[], str], tmp_path: Path) -> None:
     address = new_place()
     with open_address(new_place()) as new:
         furnish(new)
@@ -276,9 +276,7 @@ def must_be_one(ask: Callable[[str], list[Any]], columns: set[str]) -> int:
 
 
 @pytest.mark.full
-def test_an_upgrade_that_is_killed_leaves_the_old_store_or_the_new_one(
-    new_place: Callable[[], str], tmp_path: Path
-) -> None:
+def test_a_killed_upgrade_leaves_the_old_or_the_new_store(new_place: Callable[[], str], tmp_path: Path) -> None:
     """Kills are spread over the whole run, and it is restarted until it finishes."""
     first, second = new_place(), new_place()
     with open_address(new_place()) as new:
@@ -343,7 +341,7 @@ def said_in(path: Path) -> tuple[int, list[Any]]:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_whoever_is_killed_before_any_statement_of_any_migration_leaves_all_or_nothing(
+def test_killing_an_upgrade_before_any_statement_leaves_all_or_nothing(
     new_place: Callable[[], str], tmp_path: Path
 ) -> None:
     """A kill leaves the files as they are: they are checked before each statement; some kills are real."""

@@ -67,7 +67,7 @@ def near(
 
 
 @pytest.mark.parametrize("dim", [1, 2, 384, 2000])
-def test_a_vector_is_kept_to_the_bit(hold: Holdfast, dim: int) -> None:
+def test_an_embedding_is_stored_bit_for_bit(hold: Holdfast, dim: int) -> None:
     (vector,) = directions(1, 1, dim)
     id = store_with_vector(hold, "One", vector)
     with hold.ctx.reading() as session:
@@ -80,7 +80,7 @@ def test_a_vector_is_kept_to_the_bit(hold: Holdfast, dim: int) -> None:
     [[1e308, 1e308, -1e308], [5e-324, 5e-324], [1.0, 1e-30, -1e-45], [-0.0, 3.0], [10**300, 1]],
     ids=["huge", "tiny", "of all sizes", "with a negative zero", "whole numbers"],
 )
-def test_numbers_of_every_size_are_kept_as_a_direction(hold: Holdfast, numbers: list[float]) -> None:
+def test_numbers_of_every_size_are_stored_as_a_direction(hold: Holdfast, numbers: list[float]) -> None:
     id = store_with_vector(hold, "One", unit_vector(numbers))
     with hold.ctx.reading() as session:
         (kept,) = read_embeddings(session)
@@ -90,7 +90,7 @@ def test_numbers_of_every_size_are_kept_as_a_direction(hold: Holdfast, numbers: 
     assert found == (id, pytest.approx(1))
 
 
-def test_a_new_vector_takes_the_place_of_the_old_one_of_its_model_only(hold: Holdfast) -> None:
+def test_a_new_embedding_replaces_only_the_old_one_of_its_model(hold: Holdfast) -> None:
     id = store_with_vector(hold, "One", unit_vector([1, 0]))
     put(hold, id, unit_vector([1, 1, 1]), "other")
     put(hold, id, unit_vector([0, 1]))
@@ -99,7 +99,7 @@ def test_a_new_vector_takes_the_place_of_the_old_one_of_its_model_only(hold: Hol
     assert kept == {"one": unit_vector([0, 1]), "other": unit_vector([1, 1, 1])}
 
 
-def test_what_is_kept_elsewhere_can_be_kept_here(hold: Holdfast) -> None:
+def test_an_embedding_row_of_another_store_can_be_stored(hold: Holdfast) -> None:
     id = hold.store(title="One", content="first").id
     kept = vectors.PassageEmbedding(id, "one", 0, 5, 2, "of an older text", 7, unit_vector([3, 4]))
     with hold.ctx.transaction() as write:
@@ -108,7 +108,7 @@ def test_what_is_kept_elsewhere_can_be_kept_here(hold: Holdfast) -> None:
         assert read_embeddings(session) == [kept]
 
 
-def test_the_vectors_of_a_memory_are_dropped_together(hold: Holdfast) -> None:
+def test_all_embeddings_of_a_memory_are_dropped_together(hold: Holdfast) -> None:
     one, other = (store_with_vector(hold, title, unit_vector([1, 0])) for title in ("One", "Other"))
     put(hold, one, unit_vector([1]), "second")
     with hold.ctx.transaction() as write:
@@ -117,7 +117,7 @@ def test_the_vectors_of_a_memory_are_dropped_together(hold: Holdfast) -> None:
         assert [kept.memory for kept in read_embeddings(session)] == [other]
 
 
-def test_vectors_are_counted_by_model_among_what_a_caller_sees(hold: Holdfast) -> None:
+def test_embeddings_are_counted_by_model_among_visible_memories(hold: Holdfast) -> None:
     ids = [
         store_with_vector(hold, f"Number {number}", unit_vector([1, number]), namespace="team") for number in range(3)
     ]
@@ -137,7 +137,7 @@ def test_vectors_are_counted_by_model_among_what_a_caller_sees(hold: Holdfast) -
 
 
 @pytest.mark.parametrize("dim", [3, 384])
-def test_the_nearest_are_those_of_an_exhaustive_search_in_its_order(hold: Holdfast, dim: int) -> None:
+def test_the_nearest_match_an_exhaustive_search_in_order(hold: Holdfast, dim: int) -> None:
     kept = {
         store_with_vector(hold, f"Number {number}", vector): vector
         for number, vector in enumerate(directions(3, 60, dim))
@@ -151,7 +151,7 @@ def test_the_nearest_are_those_of_an_exhaustive_search_in_its_order(hold: Holdfa
         assert dict(found) == pytest.approx({id: cosine(vector, asked) for id, vector in kept.items()}, abs=1e-6)
 
 
-def test_of_equally_near_ones_the_lesser_id_comes_first(hold: Holdfast) -> None:
+def test_equally_near_memories_are_ordered_by_id(hold: Holdfast) -> None:
     ids = sorted(str(hold.store(title=f"Number {n}", content="equal", tier="long").id) for n in range(30))
     for id in Random(10).sample(ids, 30):
         hold.update(id=id, tags=["moved"])
@@ -159,7 +159,7 @@ def test_of_equally_near_ones_the_lesser_id_comes_first(hold: Holdfast) -> None:
     assert near(hold, unit_vector([1, 1]), limit=20) == ids[:20]
 
 
-def test_the_vectors_of_two_models_are_never_compared(hold: Holdfast) -> None:
+def test_embeddings_of_two_models_are_never_compared(hold: Holdfast) -> None:
     one = store_with_vector(hold, "One", unit_vector([1, 0]))
     store_with_vector(hold, "Other", unit_vector([1, 0]), "other")
     store_with_vector(hold, "Third", unit_vector([1, 0, 0]), "third")
@@ -167,7 +167,7 @@ def test_the_vectors_of_two_models_are_never_compared(hold: Holdfast) -> None:
     assert near(hold, unit_vector([1, 0]), model="unknown") == []
 
 
-def test_a_vector_of_what_a_memory_said_before_does_not_count(hold: Holdfast) -> None:
+def test_an_embedding_of_a_former_text_does_not_count(hold: Holdfast) -> None:
     id = store_with_vector(hold, "One", unit_vector([1, 0]))
     hold.update(id=id, priority=9, tags=["x"])
     assert near(hold, unit_vector([1, 0])) == [id]
@@ -200,14 +200,14 @@ def test_filters_apply_before_the_limit(hold: Holdfast, dim: int) -> None:
     assert set(near(hold, asked, by=Caller("ai:tester@here", namespaces=("few",)))) == few
 
 
-def test_what_a_caller_may_not_see_is_not_near(hold: Holdfast) -> None:
+def test_an_invisible_memory_is_never_near(hold: Holdfast) -> None:
     secret = store_with_vector(hold, "Secret", unit_vector([1, 0]), scope="private")
     shared = store_with_vector(hold, "Shared", unit_vector([0, 1]))
     assert near(hold, unit_vector([1, 0])) == [secret, shared]
     assert near(hold, unit_vector([1, 0]), by=Caller("ai:other@here")) == [shared]
 
 
-def test_what_is_archived_deleted_or_over_is_not_near(hold: Holdfast) -> None:
+def test_archived_deleted_and_expired_memories_are_never_near(hold: Holdfast) -> None:
     live, archived, deleted = (
         store_with_vector(hold, title, unit_vector([1, 0])) for title in ("Live", "Archived", "Deleted")
     )
@@ -228,7 +228,7 @@ def content_hashes(session: Session, ids: Sequence[str]) -> dict[str, str]:
     return {id: known[id] for id in ids}
 
 
-def test_how_near_named_memories_are_is_told_of_those_with_a_current_vector(hold: Holdfast) -> None:
+def test_similarity_is_computed_for_given_memories_with_a_current_embedding(hold: Holdfast) -> None:
     ids = [
         store_with_vector(hold, title, unit_vector(vector))
         for title, vector in (("A", [1, 0]), ("B", [1, 1]), ("C", [0, 1]))
@@ -279,7 +279,7 @@ def test_a_memory_is_as_near_as_its_nearest_passage_and_found_once(hold: Holdfas
 
 
 @pytest.mark.parametrize("dim", [3, 384])
-def test_a_memory_of_many_passages_does_not_push_others_out(hold: Holdfast, dim: int) -> None:
+def test_a_memory_with_many_passages_does_not_displace_others(hold: Holdfast, dim: int) -> None:
     long = str(hold.store(title="Long", content="x" * 200, tier="long").id)
     cut(hold, long, *((at, at + 1, [1.0, at / 1e4, *[0.0] * (dim - 2)]) for at in range(100)))
     others = {
@@ -289,7 +289,7 @@ def test_a_memory_of_many_passages_does_not_push_others_out(hold: Holdfast, dim:
     assert (found[0], set(found)) == (long, {long, *others})
 
 
-def test_new_passages_take_the_place_of_all_old_ones_of_their_model(hold: Holdfast) -> None:
+def test_new_passages_replace_all_old_ones_of_their_model(hold: Holdfast) -> None:
     id = str(hold.store(title="Long", content="of many passages").id)
     cut(hold, id, (vectors.TITLE, vectors.TITLE, [1, 0]), (0, 7, [0, 1]), (8, 16, [1, 1]))
     cut(hold, id, (0, 16, [1, 0, 0]), model="other")
@@ -302,7 +302,7 @@ def test_new_passages_take_the_place_of_all_old_ones_of_their_model(hold: Holdfa
     assert kept == [("one", 0, 16, unit_vector([1, 3])), ("other", 0, 16, unit_vector([1, 0, 0]))]
 
 
-def test_a_vector_of_another_number_of_dimensions_is_refused_for_its_model(hold: Holdfast) -> None:
+def test_a_query_embedding_of_another_dimension_is_refused_for_its_model(hold: Holdfast) -> None:
     store_with_vector(hold, "One", unit_vector([1, 0]))
     with hold.ctx.reading() as session:
         vectors.check_model_dimension(session, Embedding("one", unit_vector([0, 1])))
@@ -311,7 +311,7 @@ def test_a_vector_of_another_number_of_dimensions_is_refused_for_its_model(hold:
             vectors.check_model_dimension(session, Embedding("one", unit_vector([0, 1, 1])))
 
 
-def test_vectors_of_another_number_of_dimensions_are_not_kept_beside_those_of_their_model(hold: Holdfast) -> None:
+def test_embeddings_of_another_dimension_are_not_stored_for_a_model(hold: Holdfast) -> None:
     first = store_with_vector(hold, "First", unit_vector([1, 0]))
     id = str(hold.store(title="Long", content="of many passages").id)
     with pytest.raises(Invalid, match="'one' in this store have 2 numbers, got 3"):
@@ -323,7 +323,7 @@ def test_vectors_of_another_number_of_dimensions_are_not_kept_beside_those_of_th
 # Missing vectors
 
 
-def test_what_has_no_current_vector_is_due_in_the_order_of_its_rows(hold: Holdfast) -> None:
+def test_memories_without_a_current_embedding_are_due_in_row_order(hold: Holdfast) -> None:
     bare = [str(hold.store(title=f"Bare {number}", content="of it", tier="long").id) for number in range(4)]
     store_with_vector(hold, "Done", unit_vector([1, 0]))
     changed = store_with_vector(hold, "Changed", unit_vector([1, 0]))
@@ -340,7 +340,7 @@ def test_what_has_no_current_vector_is_due_in_the_order_of_its_rows(hold: Holdfa
     assert (due[-1].title, due[-1].content) == ("Changed", "since then")
 
 
-def test_how_far_vectors_are_made_is_kept_by_model(hold: Holdfast) -> None:
+def test_embedding_progress_is_stored_by_model(hold: Holdfast) -> None:
     with hold.ctx.transaction() as write:
         assert vectors.get_watermark(write.session, "one") is None
         vectors.set_watermark(write.session, "one", vectors.Watermark(7, 3))
@@ -351,7 +351,7 @@ def test_how_far_vectors_are_made_is_kept_by_model(hold: Holdfast) -> None:
         assert vectors.get_watermark(session, "other") == vectors.Watermark(1, 2, whole=True)
 
 
-def test_what_was_changed_behind_a_place_in_the_journal_is_told_once(hold: Holdfast) -> None:
+def test_memories_changed_after_a_journal_position_are_listed_once(hold: Holdfast) -> None:
     one, other = (str(hold.store(title=title, content="of it").id) for title in ("One", "Other"))
     hold.link(source_id=one, target_id=other)
     hold.update(id=one, content="since then")
@@ -443,14 +443,14 @@ def direct(session: Any, sql: str) -> list[Any]:
 
 
 @pytest.mark.full
-def test_a_small_namespace_among_many_is_found_whole(crowd: Crowd) -> None:
+def test_a_small_namespace_among_many_memories_is_found_completely(crowd: Crowd) -> None:
     asked = crowd.kept["noise-10000"]
     assert set(near(crowd.hold, asked, Filter(namespace="few"), limit=50)) == crowd.few
     assert set(near(crowd.hold, asked, by=Caller(ME.agent, namespaces=("few",)), limit=50)) == crowd.few
 
 
 @pytest.mark.full
-def test_a_filter_that_leaves_many_far_away_gives_as_many_as_were_asked_for(crowd: Crowd) -> None:
+def test_a_filter_matching_only_distant_memories_returns_as_many_as_requested(crowd: Crowd) -> None:
     assert FAR > MAX_EXACT
     asked = crowd.kept["noise-10000"]
     found = near(crowd.hold, asked, Filter(namespace="far"), limit=50)
@@ -464,7 +464,7 @@ def test_a_filter_that_leaves_many_far_away_gives_as_many_as_were_asked_for(crow
 
 
 @pytest.mark.full
-def test_of_the_ten_nearest_among_many_hardly_one_is_missed(crowd: Crowd) -> None:
+def test_hardly_any_of_the_ten_nearest_among_many_is_missed(crowd: Crowd) -> None:
     ids, table = list(crowd.kept), numpy.array([numpy.frombuffer(vector, "<f4") for vector in crowd.kept.values()])
     random = numpy.random.default_rng(8)
     hits = 0
@@ -479,7 +479,7 @@ def test_of_the_ten_nearest_among_many_hardly_one_is_missed(crowd: Crowd) -> Non
 
 
 @pytest.mark.full
-def test_an_index_that_gives_too_few_is_not_the_last_word(crowd: Crowd) -> None:
+def test_a_search_with_too_few_index_results_falls_back_to_a_scan(crowd: Crowd) -> None:
     if crowd.engine == "postgres":
         with crowd.hold.ctx.reading() as session:
             for setting in ("hnsw.max_scan_tuples = 1", "enable_sort = off", "enable_seqscan = off"):
@@ -493,7 +493,7 @@ def test_an_index_that_gives_too_few_is_not_the_last_word(crowd: Crowd) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize(("namespace", "walks"), [("few", None), ("far", "strict_order")])
-def test_a_filter_that_leaves_few_leaves_the_index_alone(crowd: Crowd, namespace: str, walks: str | None) -> None:
+def test_a_selective_filter_skips_the_index(crowd: Crowd, namespace: str, walks: str | None) -> None:
     if crowd.engine == "postgres":
         with crowd.hold.ctx.reading() as session:
             near(crowd.hold, crowd.kept["noise-10000"], Filter(namespace=namespace))
@@ -514,7 +514,7 @@ def plan(hold: Holdfast, which: Filter, then: str, dim: int, *, limit: int = 50)
 
 
 @pytest.mark.full
-def test_without_a_filter_the_index_of_the_dimension_is_walked(crowd: Crowd) -> None:
+def test_without_a_filter_the_index_of_the_dimension_is_used(crowd: Crowd) -> None:
     if crowd.engine == "postgres":
         steps = plan(crowd.hold, EVERYTHING, "embedding_nearest.by_384", DIM)
         assert "Index Scan using embedding_384" in steps
@@ -524,7 +524,7 @@ def test_without_a_filter_the_index_of_the_dimension_is_walked(crowd: Crowd) -> 
 
 @pytest.mark.parametrize("engine", ["postgres"])
 @pytest.mark.parametrize("dim", INDEXED)
-def test_every_dimension_that_is_said_to_have_an_index_has_one(hold: Holdfast, dim: int) -> None:
+def test_every_dimension_declared_as_indexed_has_an_index(hold: Holdfast, dim: int) -> None:
     with hold.ctx.transaction() as write:
         rows = direct(write.session, f"select indexdef from pg_indexes where indexname = 'embedding_{dim}'")
         ((made,), *_) = rows

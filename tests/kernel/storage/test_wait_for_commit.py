@@ -26,13 +26,13 @@ def wait_until_quiet(wait: Callable[[float], bool]) -> None:
         pass
 
 
-def test_the_first_wait_ends_at_once_and_the_next_when_its_time_has_passed(hold: Holdfast) -> None:
+def test_the_first_wait_returns_at_once_and_the_next_after_its_timeout(hold: Holdfast) -> None:
     assert hold.ctx.store.wait_for_commit(TIMEOUT)
     wait_until_quiet(hold.ctx.store.wait_for_commit)
     assert not hold.ctx.store.wait_for_commit(0.01)
 
 
-def test_a_commit_of_another_process_wakes_who_waits(hold: Holdfast, other: Holdfast) -> None:
+def test_a_commit_of_another_process_wakes_a_waiter(hold: Holdfast, other: Holdfast) -> None:
     ready = threading.Event()
 
     def waits() -> bool:
@@ -47,19 +47,19 @@ def test_a_commit_of_another_process_wakes_who_waits(hold: Holdfast, other: Hold
         assert waiting.result(timeout=TIMEOUT)
 
 
-def test_what_was_committed_between_two_waits_is_told_at_once(hold: Holdfast, other: Holdfast) -> None:
+def test_a_commit_between_two_waits_is_noticed_at_once(hold: Holdfast, other: Holdfast) -> None:
     wait_until_quiet(hold.ctx.store.wait_for_commit)
     other.store(title="Elsewhere", content="x")
     assert hold.ctx.store.wait_for_commit(TIMEOUT)
 
 
-def test_what_is_no_change_of_a_record_is_told_too(hold: Holdfast, other: Holdfast) -> None:
+def test_a_commit_outside_the_journal_wakes_a_waiter_too(hold: Holdfast, other: Holdfast) -> None:
     wait_until_quiet(hold.ctx.store.wait_for_commit)
     other.key_create(name="laptop")
     assert hold.ctx.store.wait_for_commit(TIMEOUT)
 
 
-def test_all_who_wait_are_woken_by_one_commit(hold: Holdfast, other: Holdfast) -> None:
+def test_one_commit_wakes_all_waiters(hold: Holdfast, other: Holdfast) -> None:
     ready = threading.Barrier(5)
 
     def waits() -> bool:
@@ -74,7 +74,7 @@ def test_all_who_wait_are_woken_by_one_commit(hold: Holdfast, other: Holdfast) -
         assert [one.result(timeout=TIMEOUT) for one in waiting] == [True] * 4
 
 
-def test_a_closed_store_lets_go_of_who_waits(hold: Holdfast, address: str) -> None:
+def test_closing_a_store_wakes_its_waiters(hold: Holdfast, address: str) -> None:
     other = holdfast.open(address)
     other.ctx.store.wait_for_commit(0)
     other.close()
@@ -88,7 +88,7 @@ class TestOnPostgres:
     def engine(self) -> str:
         return "postgres"
 
-    def test_one_connection_listens_for_all_who_wait(self, hold: Holdfast, postgres: Postgres) -> None:
+    def test_one_connection_listens_for_all_waiters(self, hold: Holdfast, postgres: Postgres) -> None:
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda _: hold.ctx.store.wait_for_commit(1), range(4)))
         with postgres.admin() as admin:
@@ -97,7 +97,7 @@ class TestOnPostgres:
             ).fetchone()
         assert listeners == (1,)
 
-    def test_a_listener_that_was_cut_listens_again(self, hold: Holdfast, other: Holdfast, postgres: Postgres) -> None:
+    def test_a_disconnected_listener_reconnects(self, hold: Holdfast, other: Holdfast, postgres: Postgres) -> None:
         wait_until_quiet(hold.ctx.store.wait_for_commit)
         with postgres.admin() as admin:
             admin.execute(
@@ -108,7 +108,7 @@ class TestOnPostgres:
         other.store(title="Elsewhere", content="x")
         assert hold.ctx.store.wait_for_commit(TIMEOUT)
 
-    def test_where_no_word_comes_through_the_clock_wakes(self, hold: Holdfast, other: Holdfast) -> None:
+    def test_without_notifications_the_clock_wakes_waiters(self, hold: Holdfast, other: Holdfast) -> None:
         """Like a pooler that uses another connection for each transaction."""
         deaf = notifications.CommitListener(lambda: connect(hold.ctx.store._address), "nobody_speaks_here")  # type: ignore[attr-defined]
         try:

@@ -43,7 +43,7 @@ def search_in_process(db: str, vector: Sequence[float], times: int) -> list[obje
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-def test_who_asks_once_finds_the_same_without_numpy(hold: Holdfast, db: str) -> None:
+def test_a_single_query_finds_the_same_without_numpy(hold: Holdfast, db: str) -> None:
     vector = keep(hold, 60)
     *once, loaded = search_in_process(db, vector, 1)
     *twice, loaded_then = search_in_process(db, vector, 2)
@@ -54,7 +54,7 @@ def test_who_asks_once_finds_the_same_without_numpy(hold: Holdfast, db: str) -> 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("rows", [None, [3, 5, 8, 40, 999], []], ids=["all", "some", "none"])
-def test_both_ways_go_through_the_vectors_in_the_same_steps(hold: Holdfast, rows: list[int] | None) -> None:
+def test_both_implementations_scan_the_embeddings_in_the_same_steps(hold: Holdfast, rows: list[int] | None) -> None:
     vector = unit_vector(keep(hold, 45))
     with hold.ctx.reading() as session:
         search = Search(session, "own", signs_of(vector), rows)  # type: ignore[arg-type]
@@ -64,13 +64,13 @@ def test_both_ways_go_through_the_vectors_in_the_same_steps(hold: Holdfast, rows
 
 
 @given(NUMBERS, st.lists(NUMBERS, max_size=8))
-def test_cosines_are_the_same_either_way(vector: list[float], others: list[list[float]]) -> None:
+def test_cosines_are_the_same_in_both_implementations(vector: list[float], others: list[list[float]]) -> None:
     kept = [unit_vector(other) for other in others]
     assert PlainCosine().cosines(unit_vector(vector), kept) == pytest.approx(
         cosines(unit_vector(vector), kept), abs=1e-12
     )
 
 
-def test_only_a_few_vectors_are_measured_plainly_by_one_process() -> None:
+def test_one_process_compares_only_a_few_embeddings_without_numpy() -> None:
     plain = PlainCosine()
     assert [plain.can_take(MAX_WITHOUT_NUMPY // 2) for _ in range(4)] == [True, True, False, False]

@@ -44,9 +44,7 @@ def assert_all_are_refused(writers: "list[Future[None]]") -> None:
     assert (len(waiting), {type(one.exception()) for one in ended}) == (0, {StoreBusy})
 
 
-def test_writers_of_one_process_wait_for_one_another_only_so_long(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writers_of_one_process_wait_for_each_other_only_so_long(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_lock, "LOCK_SECONDS", 0.2)
     with queueing(store, [store] * WRITERS) as writers:
         assert_all_are_refused(writers)
@@ -54,7 +52,7 @@ def test_writers_of_one_process_wait_for_one_another_only_so_long(
         assert session.rows("meta_list") == []
 
 
-def test_writers_that_queue_in_their_process_wait_no_longer_for_another_one(
+def test_writers_queued_in_one_process_do_not_wait_longer_for_another_process(
     open_again: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_lock, "LOCK_SECONDS", 2)
@@ -63,7 +61,7 @@ def test_writers_that_queue_in_their_process_wait_no_longer_for_another_one(
 
 
 @pytest.mark.full
-def test_writers_of_many_processes_wait_no_longer_for_those_before_them_in_line(
+def test_writers_of_many_processes_do_not_wait_longer_because_of_the_queue(
     open_again: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_lock, "LOCK_SECONDS", 3)
@@ -71,14 +69,14 @@ def test_writers_of_many_processes_wait_no_longer_for_those_before_them_in_line(
         assert_all_are_refused(writers)
 
 
-def test_whose_turn_comes_in_time_writes(open_again: Callable[[], Store]) -> None:
+def test_a_writer_that_gets_the_lock_in_time_writes(open_again: Callable[[], Store]) -> None:
     store = open_again()
     with queueing(open_again(), [store, open_again(), store]) as writers:
         pass
     assert [writer.result() for writer in writers] == [None] * 3
 
 
-def test_the_time_to_wait_for_other_processes_began_when_the_thread_came() -> None:
+def test_the_wait_for_other_processes_includes_the_wait_for_the_thread_lock() -> None:
     lock = threading.RLock()
     with write_lock.hold_write_lock(lock) as outer, write_lock.hold_write_lock(lock) as inner:
         assert outer() < inner() <= write_lock.LOCK_SECONDS

@@ -33,7 +33,7 @@ from holdfast.kernel.text.language import detect_language
         ("مرحبا كيف حالك", "ar"),
     ],
 )
-def test_a_language_is_known_by_its_script_or_its_common_words(text: str, code: str) -> None:
+def test_a_language_is_detected_by_its_script_or_its_common_words(text: str, code: str) -> None:
     assert detect_language(text) == code
 
 
@@ -59,10 +59,10 @@ def test_a_language_is_known_by_its_script_or_its_common_words(text: str, code: 
         "Привет",
     ],
 )
-def test_what_could_be_several_is_none(text: str) -> None:
+def test_an_ambiguous_text_has_no_language(text: str) -> None:
     assert detect_language(text) is None
 
 
 @given(st.text(max_size=200))
-def test_any_text_at_all_has_a_language_or_none(text: str) -> None:
+def test_any_text_has_a_language_or_none(text: str) -> None:
     assert detect_language(text) is None or len(detect_language(text) or "") == 2

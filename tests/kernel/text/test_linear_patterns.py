@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.features.context_blocks import context_packing
+from holdfast.features.context_blocks import fence_text
 from holdfast.features.curation import personas
 from holdfast.features.ingest import segment
 from holdfast.features.recall import dates, query
@@ -51,7 +51,7 @@ def of_dates() -> list[Pattern]:
 BUILT: dict[Call, Callable[[], list[re.Pattern[str]]]] = {
     Call("features.ingest.helpers", "_build_signal"): list,  # kept by the module
     Call("features.context_blocks.context_packing", "clean_text"): lambda: made_by(
-        lambda: context_packing.clean_text("text", "a1b2c3")
+        lambda: fence_text.clean_text("text", "a1b2c3")
     ),
     Call("features.ingest.answer_schema", "_check_pattern"): list,  # never matched with anything
     Call("kernel.prompt", "remove_code"): lambda: made_by(lambda: prompt.remove_code("text", "a1b2c3")),
@@ -98,27 +98,27 @@ def list_offenders(patterns: list[Pattern], *, size: int, pairs: bool = False) -
     return "\n".join(map(str, offenders(patterns, PAIRS if pairs else SOLE, own=not pairs, screened_at=size)))
 
 
-def test_no_module_calls_the_patterns_by_another_name() -> None:
+def test_no_module_imports_re_under_another_name() -> None:
     assert strange_imports() == []
 
 
-def test_every_place_is_known_where_a_pattern_is_built_from_what_is_not_in_the_source() -> None:
+def test_every_dynamically_built_pattern_is_listed() -> None:
     assert find_written_patterns()[1] == {*BUILT, Call("features.recall.dates", "_pattern")}
 
 
-def test_every_pattern_takes_time_in_proportion_to_the_text() -> None:
+def test_every_pattern_takes_linear_time() -> None:
     slow = list_offenders(every_pattern(), size=4_096)
     assert not slow, slow
 
 
 @pytest.mark.full
-def test_every_pattern_takes_time_in_proportion_to_a_large_text() -> None:
+def test_every_pattern_takes_linear_time_on_a_large_text() -> None:
     slow = list_offenders(every_pattern(), size=16_384)
     assert not slow, slow
 
 
 @pytest.mark.full
-def test_every_pattern_takes_time_in_proportion_to_a_text_of_two_signs_in_turn() -> None:
+def test_every_pattern_takes_linear_time_on_alternating_characters() -> None:
     slow = list_offenders(every_pattern(), size=4_096, pairs=True)
     assert not slow, slow
 
@@ -141,7 +141,7 @@ def test_every_pattern_takes_time_in_proportion_to_a_text_of_two_signs_in_turn()
         (r"a*b?a*c", 0, "match"),
     ],
 )
-def test_a_pattern_that_takes_the_square_of_the_time_is_found(expression: str, flags: int, method: str) -> None:
+def test_a_quadratic_pattern_is_detected(expression: str, flags: int, method: str) -> None:
     bad = Pattern("here", re.compile(expression, flags), frozenset((method,)))
     assert "here" in list_offenders([bad], size=4_096)
 
@@ -150,6 +150,6 @@ def test_a_pattern_that_takes_the_square_of_the_time_is_found(expression: str, f
     ("expression", "flags", "method"),
     [(r"\s*\Z", 0, "match"), (r"[^\W_]+", 0, "findall"), (r"\[([^\]\n]{1,200})\]\([^)\s]{1,400}\)", 0, "sub")],
 )
-def test_a_pattern_that_is_linear_is_not_found(expression: str, flags: int, method: str) -> None:
+def test_a_linear_pattern_is_not_reported(expression: str, flags: int, method: str) -> None:
     good = Pattern("here", re.compile(expression, flags), frozenset((method,)))
     assert list_offenders([good], size=4_096) == ""

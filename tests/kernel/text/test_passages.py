@@ -34,11 +34,11 @@ def test_a_short_text_is_one_passage() -> None:
     assert split_passages(" We deploy on Tuesdays. ") == [Passage(1, 23)]
 
 
-def test_sentences_stand_together_up_to_so_many_words() -> None:
+def test_sentences_are_joined_up_to_the_word_limit() -> None:
     assert pieces(" ".join([SENTENCE] * 5)) == [f"{SENTENCE} {SENTENCE}", f"{SENTENCE} {SENTENCE}", SENTENCE]
 
 
-def test_a_sentence_that_is_too_long_is_cut_evenly() -> None:
+def test_a_too_long_sentence_is_split_evenly() -> None:
     words = [f"w{n}" for n in range(50)]
     text = f"{SENTENCE} {' '.join(words)}. {SENTENCE}"
     assert pieces(text) == [SENTENCE, " ".join(words[:25]), " ".join(words[25:]) + ".", SENTENCE]
@@ -47,24 +47,24 @@ def test_a_sentence_that_is_too_long_is_cut_evenly() -> None:
 @pytest.mark.parametrize(
     "end", [". ", "! ", "? ", "… ", '." ', ".) ", "\n", "\r\n", "؟ ", "。", "！", "？」", "। ", "။", "。\n"], ids=ascii
 )
-def test_a_passage_ends_where_a_sentence_or_a_line_ends(end: str) -> None:
+def test_a_passage_ends_at_a_sentence_or_line_end(end: str) -> None:
     first, then = " ".join(["word"] * 20), " ".join(["then"] * 20)
     assert pieces(f"{first}{end}{then}") == [f"{first}{end}".strip(), then]
 
 
-def test_a_point_within_a_number_or_a_name_ends_no_sentence() -> None:
+def test_a_period_within_a_number_or_a_name_does_not_end_a_sentence() -> None:
     assert pieces(" ".join(["word"] * 31) + " 3.5 file.py") == [
         " ".join(["word"] * 16),
         " ".join(["word"] * 15) + " 3.5 file.py",
     ]
 
 
-def test_letters_without_blanks_between_words_count_two_to_a_word() -> None:
+def test_two_characters_without_spaces_count_as_one_word() -> None:
     assert pieces("日" * 10 * MAX_PASSAGE_WORDS) == ["日" * 2 * MAX_PASSAGE_WORDS] * 5
     assert pieces("これは文です。" * 20) == ["これは文です。" * 8, "これは文です。" * 8, "これは文です。" * 4]
 
 
-def test_a_run_without_end_is_cut() -> None:
+def test_an_endless_run_of_characters_is_split() -> None:
     assert max(map(len, pieces("x" * 1_000_000))) <= 64 * MAX_PASSAGE_WORDS
 
 
@@ -81,14 +81,14 @@ def test_a_run_without_end_is_cut() -> None:
     ],
     ids=["time-and-name", "name", "role", "time", "other-brackets", "colon", "url"],
 )
-def test_who_said_it_and_when_is_no_part_of_a_passage(text: str, said: str) -> None:
+def test_the_speaker_and_date_header_is_not_part_of_a_passage(text: str, said: str) -> None:
     assert pieces(text) == [said]
 
 
 @pytest.mark.parametrize(
     "text", ["Caroline: ", "[2023-05-08 13:56]", "user: \nuser: \n"], ids=["name", "time", "turns"]
 )
-def test_a_head_without_a_text_is_the_text(text: str) -> None:
+def test_a_header_without_a_text_is_the_text(text: str) -> None:
     assert "".join(pieces(text)).split() == text.split()
 
 
@@ -102,16 +102,16 @@ def test_each_line_of_a_transcript_is_a_passage_of_its_speaker() -> None:
     ]
 
 
-def test_a_text_with_names_before_fewer_than_half_of_its_lines_is_no_transcript() -> None:
+def test_a_text_with_names_before_fewer_than_half_of_its_lines_is_not_a_transcript() -> None:
     assert {speaker for speaker, _ in split_speech("Mel: Hi\nwaves\nMel: Bye\nleaves")} == {"Mel", None}
     assert {speaker for speaker, _ in split_speech("Mel: Hi\nwaves\nMel: Bye\nleaves\nreturns")} == {None}
 
 
-def test_roles_make_a_transcript_of_two_lines() -> None:
+def test_two_lines_with_roles_are_a_transcript() -> None:
     assert split_speech("user: Where?\nassistant: Here.") == [("user", "Where?"), ("assistant", "Here.")]
 
 
-def test_a_long_line_of_a_transcript_is_cut_and_keeps_its_speaker() -> None:
+def test_a_long_transcript_line_is_split_and_keeps_its_speaker() -> None:
     assert split_speech(f"Mel: {SENTENCE} {SENTENCE} {SENTENCE}\nMel: Yes.") == [
         ("Mel", f"{SENTENCE} {SENTENCE}"),
         ("Mel", SENTENCE),
@@ -120,11 +120,11 @@ def test_a_long_line_of_a_transcript_is_cut_and_keeps_its_speaker() -> None:
 
 
 @pytest.mark.parametrize("text", ["Host: db1\nPort: 5432", "Title: Plan\nsome text\nmore text"], ids=["list", "title"])
-def test_what_a_line_of_a_list_tells_about_is_no_speaker(text: str) -> None:
+def test_the_label_of_a_list_item_is_not_a_speaker(text: str) -> None:
     assert {piece.speaker for piece in split_passages(text)} == {None}
 
 
-def test_a_list_keeps_the_words_before_its_colons() -> None:
+def test_a_list_keeps_its_labels_in_the_text() -> None:
     assert pieces("Host: db1\nPort: 5432") == ["Host: db1\nPort: 5432"]
 
 
@@ -141,19 +141,19 @@ def test_a_list_keeps_the_words_before_its_colons() -> None:
     ],
     ids=["both", "name", "time", "brackets-and-name", "brackets", "none", "empty"],
 )
-def test_the_head_of_a_text_tells_who_and_when(text: str, found: Head) -> None:
+def test_the_header_of_a_text_has_speaker_and_date(text: str, found: Head) -> None:
     assert parse_head(text) == found
 
 
 @pytest.mark.parametrize(
     "text", ["What now?", "Fine. And you? \n", "本当？", "حقا؟", "a " * (MAX_QUESTION_WORDS - 1) + "b?"]
 )
-def test_a_short_text_that_ends_with_a_question_asks(text: str) -> None:
+def test_a_short_text_ending_with_a_question_is_a_question(text: str) -> None:
     assert is_question(text)
 
 
 @pytest.mark.parametrize("text", ["", "Fine.", "What? Never!", "a " * MAX_QUESTION_WORDS + "b?"])
-def test_another_text_tells(text: str) -> None:
+def test_any_other_text_is_a_statement(text: str) -> None:
     assert not is_question(text)
 
 
@@ -181,19 +181,19 @@ TEXTS = st.text() | st.lists(PARTS, max_size=200).map("".join)
 
 
 @given(TEXTS)
-def test_passages_are_in_order_trimmed_and_short(text: str) -> None:
+def test_passages_are_ordered_trimmed_and_short(text: str) -> None:
     found = split_passages(text)
     assert all(one.end <= other.start for one, other in pairwise(found))
     assert all(piece and piece == piece.strip() and len(piece.split()) <= MAX_PASSAGE_WORDS for piece in pieces(text))
 
 
 @given(TEXTS)
-def test_a_text_has_passages_exactly_if_it_is_not_blank(text: str) -> None:
+def test_a_text_has_passages_unless_it_is_blank(text: str) -> None:
     assert bool(split_passages(text)) == bool(text.strip())
 
 
 @given(st.lists(st.sampled_from(["word", "日本語。", "end.", "why?", "line\n", "x" * 100]), max_size=200))
-def test_nothing_is_left_out_of_a_text_without_a_head(words: list[str]) -> None:
+def test_passages_of_a_text_without_a_header_omit_nothing(words: list[str]) -> None:
     text = " ".join(words)
     assert re.sub(r"\s", "", "".join(pieces(text))) == re.sub(r"\s", "", text)
 
@@ -217,7 +217,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())
-def test_a_text_of_any_length_is_cut_in_a_time_that_grows_with_it_alone(unit: str) -> None:
+def test_a_text_of_any_length_is_split_in_linear_time(unit: str) -> None:
     text = unit * (300_000 // len(unit))
     assert bool(split_passages(text)) == bool(text.strip())
     assert not is_question(text)

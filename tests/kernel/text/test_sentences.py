@@ -12,7 +12,7 @@ def split(text: str) -> list[str]:
     return [text[start:end] for start, end in split_sentences(text)]
 
 
-def test_a_text_is_cut_where_its_sentences_end() -> None:
+def test_a_text_is_split_at_sentence_ends() -> None:
     text = 'It works. Does it? "Yes!" she said.\nA new line\n\nNext paragraph … and on. End'
     assert split(text) == [
         "It works.",
@@ -26,19 +26,19 @@ def test_a_text_is_cut_where_its_sentences_end() -> None:
     ]
 
 
-def test_an_abbreviation_ends_no_sentence() -> None:
+def test_an_abbreviation_does_not_end_a_sentence() -> None:
     assert split("Dr. Babbage met J. Smith, e.g. at 3.5 km. They spoke.") == [
         "Dr. Babbage met J. Smith, e.g. at 3.5 km.",
         "They spoke.",
     ]
 
 
-def test_sentences_without_blanks_between_them_are_told_apart() -> None:
+def test_sentences_without_spaces_between_them_are_separated() -> None:
     assert split("会議は十時です。場所は東京。") == ["会議は十時です。", "場所は東京。"]
 
 
 @given(st.text(alphabet="ab. \n!。?\t", max_size=60))
-def test_everything_but_blanks_lies_in_one_sentence_and_in_order(text: str) -> None:
+def test_every_non_space_character_is_in_one_sentence_in_order(text: str) -> None:
     spans = split_sentences(text)
     assert all(end <= start for (_, end), (start, _) in pairwise(spans))
     assert "".join("".join(split(text)).split()) == "".join(text.split())

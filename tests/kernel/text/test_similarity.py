@@ -9,7 +9,7 @@ LONG = "The session tokens are kept in the cookie header of every reply and rota
 
 
 @pytest.mark.parametrize("part", ["tuned", "held out"])
-def test_near_duplicates_are_told_with_a_precision_of_95_percent_and_a_recall_of_90(part: Part) -> None:
+def test_near_duplicates_are_detected_with_a_precision_of_95_percent_and_a_recall_of_90(part: Part) -> None:
     figures = measure_part(part)
     assert figures.precision >= 0.95
     assert figures.recall >= 0.90
@@ -34,16 +34,16 @@ def test_near_duplicates_are_told_with_a_precision_of_95_percent_and_a_recall_of
         ("Something", "", "other"),
     ],
 )
-def test_a_text_stands_to_another_as_a_reader_would_say(old: str, new: str, relation: str) -> None:
+def test_two_texts_are_classified_as_a_reader_would(old: str, new: str, relation: str) -> None:
     assert compare(old, new).relation == relation
 
 
-def test_a_text_that_says_all_of_another_and_more_is_an_update_and_one_that_says_less_is_not() -> None:
+def test_a_text_containing_all_of_another_and_more_is_an_update() -> None:
     more = LONG + "The signing keys are rotated every quarter."
     assert (compare(LONG, more).relation, compare(more, LONG).relation) == ("update", "near")
 
 
-def test_one_name_in_the_place_of_another_makes_a_long_text_another() -> None:
+def test_a_replaced_name_makes_a_long_text_a_different_one() -> None:
     said = (
         LONG
         + "The keys lie with {} in the archive, behind the second shelf, in a box that nobody else may open at night."
@@ -52,12 +52,12 @@ def test_one_name_in_the_place_of_another_makes_a_long_text_another() -> None:
     assert compare(said.format("Anna"), said.format("Anna")).relation == "same"
 
 
-def test_texts_that_share_nothing_are_compared_in_no_time_however_long_they_are() -> None:
+def test_unrelated_texts_of_any_length_are_compared_quickly() -> None:
     one, other = (" ".join(f"{letter}{number:x}qz" for number in range(6000)) for letter in "ab")
     assert compare(one, other).relation == "other"
 
 
-def test_equal_words_under_titles_that_name_different_things_are_not_the_same() -> None:
+def test_equal_texts_under_titles_with_different_names_are_not_duplicates() -> None:
     said = "Likes green tea in the morning, with honey and some lemon."
     assert compare_titled("Anna's drink", said, "Ben's drink", said).relation == "other"
     assert compare_titled("Anna's drink", said, "The drink of Anna", said).relation == "same"
@@ -74,12 +74,12 @@ def test_equal_words_under_titles_that_name_different_things_are_not_the_same() 
         ("Technician", "Where the technician is", False),
     ],
 )
-def test_titles_tell_apart_what_they_name(old: str, new: str, apart: bool) -> None:
+def test_titles_distinguish_what_they_name(old: str, new: str, apart: bool) -> None:
     said = "Broken since Monday, the technician is ordered for next week."
     assert have_distinct_subjects(old, new, said, strict=False) is apart
 
 
-def test_what_only_repeats_recalled_texts_is_an_echo_of_them() -> None:
+def test_a_text_that_only_repeats_recalled_texts_is_their_echo() -> None:
     recalled = [LONG, "Anna keeps the keys of the archive in the upper drawer."]
     new = "According to memory: " + LONG + recalled[1]
     assert find_echoes(recalled, new, ["tokens", "keys"]) == ["tokens", "keys"]
@@ -95,11 +95,11 @@ def test_what_only_repeats_recalled_texts_is_an_echo_of_them() -> None:
     ],
     ids=["denied", "exchanged", "added", "changed"],
 )
-def test_what_says_anything_else_is_no_echo(new: str) -> None:
+def test_a_text_with_anything_else_is_not_an_echo(new: str) -> None:
     assert find_echoes([LONG], new, ["tokens"]) == []
 
 
-def test_texts_that_differ_in_order_share_all_their_numbers_but_the_first() -> None:
+def test_reordered_texts_share_all_bands_except_the_first() -> None:
     one, other = (
         text_bands("Keys rotate nightly. Tokens live in cookies."),
         text_bands("Tokens live in cookies. Keys rotate nightly."),
@@ -107,6 +107,6 @@ def test_texts_that_differ_in_order_share_all_their_numbers_but_the_first() -> N
     assert (one[0] != other[0], one[1:] == other[1:]) == (True, True)
 
 
-def test_signs_without_a_word_are_alike_only_if_they_are_the_same() -> None:
+def test_texts_without_words_are_similar_only_if_equal() -> None:
     assert compare("?", " ? ").relation == "same"
     assert compare("?", "!").relation == "other"

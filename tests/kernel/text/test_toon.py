@@ -36,24 +36,24 @@ JSON = st.recursive(
     ],
     ids="object table primitives mixed items empty keys ambiguous escapes numbers unicode".split(),
 )
-def test_every_form_is_written_as_the_specification_says(value: Any, text: str | None) -> None:
+def test_every_form_is_encoded_as_specified(value: Any, text: str | None) -> None:
     quoted = f"[{len(value)}]: " + ",".join(f'"{item}"' for item in value) if text is None else text
     assert toon.encode(value) == quoted
 
 
 @given(JSON)
-def test_what_is_written_reads_back_the_same(value: Any) -> None:
+def test_encoded_toon_decodes_to_the_same_value(value: Any) -> None:
     assert toon_format.decode(toon.encode(value)) == value
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("abcd"), JSON), min_size=1, max_size=5))
-def test_rows_of_anything_become_one_table(rows: list[dict[str, Any]]) -> None:
+def test_any_rows_become_one_table(rows: list[dict[str, Any]]) -> None:
     head, *lines = toon.encode({"rows": toon.table(rows, ("a", "b", "c"))}).split("\n")
     assert head == f"rows[{len(rows)}]{{a,b,c}}:"
     assert len(lines) == len(rows)
 
 
-def test_a_cell_is_plain() -> None:
+def test_a_cell_is_a_plain_value() -> None:
     rows = [{"tags": ["x", 2], "metadata": {"a": [1]}, "spans": [[0, 4]], "id": "m", "other": 1}]
     assert toon.table(rows, ("id", "tags", "metadata", "spans", "missing")) == [
         {"id": "m", "tags": "x,2", "metadata": '{"a":[1]}', "spans": "[[0,4]]", "missing": None}

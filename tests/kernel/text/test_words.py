@@ -20,26 +20,26 @@ from holdfast.kernel.text.words import MAX_TERMS, fold_name, letter_similarity, 
     ],
     ids=["sentence", "code", "invisible", "unicode", "operators", "garbage", "empty"],
 )
-def test_the_runs_of_a_text_are_its_words(text: str, found: list[str]) -> None:
+def test_words_are_the_runs_of_letters_and_digits(text: str, found: list[str]) -> None:
     assert split_words(text) == found
 
 
-def test_a_question_is_asked_by_the_words_that_carry_its_meaning_once_each() -> None:
+def test_a_query_has_its_content_words_once_each() -> None:
     assert query_words("When do we deploy, and what do we deploy?") == ["deploy"]
 
 
-def test_a_question_of_common_words_alone_is_asked_by_all_of_them() -> None:
+def test_a_query_of_only_common_words_has_all_of_them() -> None:
     assert query_words("who are you") == ["who", "are", "you"]
 
 
-def test_a_question_is_asked_by_so_many_words_and_no_more() -> None:
+def test_the_number_of_query_words_is_limited() -> None:
     assert query_words(" ".join(f"word{n}" for n in range(200))) == [f"word{n}" for n in range(MAX_TERMS)]
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [("Ada  Lovelace", "ada lovelace"), ("STRASSE", "straße"), ("Ａｄａ", "ada"), (" Ada\t", "ada")]
 )
-def test_case_width_and_blanks_do_not_tell_names_apart(one: str, other: str) -> None:
+def test_names_are_compared_without_case_width_and_spaces(one: str, other: str) -> None:
     assert fold_name(one) == fold_name(other)
 
 
@@ -47,13 +47,13 @@ def test_different_names_stay_different() -> None:
     assert len({fold_name(name) for name in ("Ada", "Ida", "Ada L", "AdaL", "Ádá")}) == 5
 
 
-def test_likeness_is_the_share_of_common_letter_triples() -> None:
+def test_letter_similarity_is_the_share_of_common_trigrams() -> None:
     assert letter_similarity("we deploy on Tuesdays", "We deploy, on tuesdays!") == 1.0
     assert letter_similarity("abc", "abd") == 1 / 3
     assert letter_similarity("we deploy", "lunch is at noon") == 0.0
 
 
-def test_likeness_tells_the_same_in_other_words_from_something_else_in_the_same_words() -> None:
+def test_letter_similarity_separates_rewordings_from_other_statements() -> None:
     same = "The database password is rotated monthly and kept in the vault under ops/db."
     assert letter_similarity("The database password rotates monthly and is kept in the vault under ops/db.", same) > 0.9
     assert letter_similarity("We deploy on Tuesdays.", "We deploy on Wednesdays.") < 0.8
@@ -61,7 +61,7 @@ def test_likeness_tells_the_same_in_other_words_from_something_else_in_the_same_
 
 
 @given(st.text(), st.text())
-def test_likeness_is_symmetric_between_0_and_1_and_1_of_a_text_with_itself(a: str, b: str) -> None:
+def test_letter_similarity_is_symmetric_between_0_and_1_and_1_for_equal_texts(a: str, b: str) -> None:
     assert letter_similarity(a, b) == letter_similarity(b, a)
     assert 0.0 <= letter_similarity(a, b) <= 1.0
     assert letter_similarity(a, a) == 1.0

@@ -62,9 +62,7 @@ def read(steps: list[str], table: str) -> list[str]:
     return [step for step in steps if re.search(rf"SEARCH ({other}|{table}) | {table}( |$)", step)]
 
 
-def test_what_was_said_around_a_memory_is_read_from_its_place_in_the_strand(
-    plans: Plans, hold: holdfast.Holdfast
-) -> None:
+def test_neighbours_of_a_memory_are_read_from_its_position_in_the_thread(plans: Plans, hold: holdfast.Holdfast) -> None:
     run = ran(plans, hold, ["thread_neighbours"], {"rows": [3, 300]})
     steps = [step for step in plans.steps(run) if "memory_strand" in step]
     if isinstance(plans, SqlitePlans):
@@ -77,7 +75,7 @@ def test_what_was_said_around_a_memory_is_read_from_its_place_in_the_strand(
     assert plans.walks(run) == []
 
 
-def test_the_two_before_and_after_each_memory_are_those_of_its_strand_in_order(hold: holdfast.Holdfast) -> None:
+def test_the_two_neighbours_on_each_side_are_in_thread_order(hold: holdfast.Holdfast) -> None:
     with hold.ctx.reading() as session:
         kept = session.query_sql("select strand, spot, rowno from memory where strand is not null order by 1, 2, 3", {})
         found = search_index.find_adjacent(session, [row for *_, row in kept])
@@ -91,7 +89,7 @@ WHICH = [EVERYTHING, Filter(namespace="n1"), Filter(under="n1"), Filter(tags=("x
 
 @pytest.mark.parametrize("select", ["candidate_select.numbered", "neighbour_select", "candidate_select"])
 @pytest.mark.parametrize("which", WHICH, ids=str)
-def test_candidates_are_read_by_their_numbers_or_their_ids_whatever_the_filter(
+def test_candidates_are_read_by_row_number_or_id_for_any_filter(
     plans: Plans, hold: holdfast.Holdfast, which: Filter, select: str
 ) -> None:
     run = ran(plans, hold, *filter_parts(which, select, rows=[3, 300], ids=["a", "b"]))
@@ -105,15 +103,13 @@ def test_candidates_are_read_by_their_numbers_or_their_ids_whatever_the_filter(
 
 
 @pytest.mark.parametrize("which", WHICH, ids=str)
-def test_who_speaks_is_looked_up_in_the_index_of_speakers(plans: Plans, hold: holdfast.Holdfast, which: Filter) -> None:
+def test_speakers_are_looked_up_in_their_index(plans: Plans, hold: holdfast.Holdfast, which: Filter) -> None:
     run = ran(plans, hold, *filter_parts(which, "speaker_select", "memory.first", name="Name7", limit=1))
     assert plans.walks(run) == []
     assert sum("memory_speaker" in step for step in plans.steps(run)) == 2
 
 
-def test_what_was_changed_is_read_from_one_place_of_the_journal_to_another(
-    plans: Plans, hold: holdfast.Holdfast
-) -> None:
+def test_changes_are_read_as_one_range_of_the_journal(plans: Plans, hold: holdfast.Holdfast) -> None:
     (step,) = read(plans.steps(ran(plans, hold, ["memory_changed"], {"after": 500, "upto": 520})), "journal")
     if isinstance(plans, SqlitePlans):
         assert step == "SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
@@ -122,7 +118,7 @@ def test_what_was_changed_is_read_from_one_place_of_the_journal_to_another(
         assert "(seq <= " in step
 
 
-def test_what_has_no_vectors_is_looked_for_behind_what_was_passed_and_in_its_order(
+def test_memories_without_embeddings_are_read_in_order_after_the_watermark(
     plans: Plans, hold: holdfast.Holdfast
 ) -> None:
     steps = plans.steps(
@@ -156,7 +152,7 @@ def test_what_has_no_vectors_is_looked_for_behind_what_was_passed_and_in_its_ord
     ],
     ids=lambda given: given[0] if isinstance(given, list) else "",
 )
-def test_the_vectors_of_some_memories_are_found_by_index(
+def test_embeddings_of_given_memories_are_found_by_index(
     plans: Plans, hold: holdfast.Holdfast, parts: Sequence[SqlPart], params: dict[str, Any]
 ) -> None:
     run = ran(plans, hold, parts, params)
@@ -166,7 +162,7 @@ def test_the_vectors_of_some_memories_are_found_by_index(
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("which", [EVERYTHING, Filter(namespace="n1"), Filter(tags=("x",))], ids=str)
-def test_the_vectors_of_a_file_are_read_by_their_numbers_whatever_the_filter(
+def test_embeddings_in_a_file_are_read_by_row_number_for_any_filter(
     plans: Plans, hold: holdfast.Holdfast, which: Filter
 ) -> None:
     run = ran(plans, hold, *filter_parts(which, "embedding_nearest", numbers=[3, 300]))
@@ -178,15 +174,13 @@ def test_the_vectors_of_a_file_are_read_by_their_numbers_whatever_the_filter(
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-def test_new_signs_of_a_file_are_read_behind_those_that_are_known(plans: Plans, hold: holdfast.Holdfast) -> None:
+def test_new_binary_index_rows_are_read_after_the_known_ones(plans: Plans, hold: holdfast.Holdfast) -> None:
     run = ran(plans, hold, ["embedding_signs"], {"model": "one", "after": 250, "last": 300, "size": 8, "limit": 9})
     assert plans.steps(run) == ["SEARCH embedding_sign USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]
 
 
 @pytest.mark.parametrize("order", ["memory_by_time.forward", "memory_by_time.backward"])
-def test_what_was_said_in_a_span_of_time_is_read_from_one_end_of_it_to_the_other(
-    plans: Plans, hold: holdfast.Holdfast, order: str
-) -> None:
+def test_memories_of_a_period_are_read_as_one_index_range(plans: Plans, hold: holdfast.Holdfast, order: str) -> None:
     run = ran(plans, hold, *filter_parts(Filter(said_since=1, said_until=2), "memory_by_time", order, limit=10))
     assert any("memory_said" in step for step in plans.steps(run))
     assert plans.walks(run) == []

@@ -33,7 +33,7 @@ def test_reflections_are_read_from_one_range_of_their_index(plans: Plans, hold: 
         assert steps == ["SEARCH m USING COVERING INDEX memory_reflection (namespace>? AND namespace<?)"]
 
 
-def test_a_skill_is_looked_up_by_an_index_whatever_it_is_asked_by(plans: Plans, hold: holdfast.Holdfast) -> None:
+def test_a_skill_is_looked_up_by_index_whatever_the_key(plans: Plans, hold: holdfast.Holdfast) -> None:
     with plans.record_statements() as seen, hold.ctx.store.reading() as session:
         for parts, params in (
             (("skill.by_id",), {"id": "x"}),

@@ -14,16 +14,14 @@ from holdfast.features.memories.lifecycle import before_collecting, on_collect
 from holdfast.features.namespaces import model as namespace_kinds
 from holdfast.features.people import erasure_order as erasure_kind
 from holdfast.features.people import principal as principal_kind
-from holdfast.features.recall import recall_store
+from holdfast.features.recall import recall_log
 from holdfast.features.recall.recall_log import oldest_kept_time
 from holdfast.features.reflections import invalidation_store
 from holdfast.features.reflections.listener import InvalidationListener
 from holdfast.features.skills import model as skill_kinds
 from holdfast.features.sync import conflict_store
-from holdfast.features.sync.apply_changes import ChangeMerger
 from holdfast.features.sync.listener import VersionVectorListener
 from holdfast.features.sync.quarantine import store as quarantine
-from holdfast.features.sync.receive_changes import on_apply
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal.redact import on_redact
 from holdfast.kernel.journal.transaction import Transaction, add_listener
@@ -41,16 +39,8 @@ def redact_memory(session: Session, kind: str, record: str, seen: Mapping[str, i
     session.do("memory_access_drop", id=record)
     session.do("duplicate_count_drop", id=record)
     embeddings.drop_embeddings(session, record)
-    for table in (recall_store, curation, ingest):
+    for table in (recall_log, curation, ingest):
         table.purge_memories(session, [record])
-
-
-def apply_erasures(tx: Transaction, applied: ChangeMerger) -> None:
-    """Erase people whose erasure was replicated from peers."""
-    if applied.erasures or applied.records_by_person or applied.forgotten_records:
-        from holdfast.features.people.erasure import apply_remote_erasures  # rarely needed and slow to import
-
-        apply_remote_erasures(tx, applied)
 
 
 def retry_quarantined(ctx: Context) -> None:
@@ -68,7 +58,7 @@ def collect_expired(ctx: Context, tx: Transaction) -> None:
     for record, cell in tx.session.rows("conflict_excess", most=MAX_CONFLICTS_PER_FIELD):
         conflict_store.drop_excess_values(tx, record, cell)
     invalidation_store.collect_ended(tx)
-    recall_store.prune_recalls(tx.session, oldest_kept_time(tx.now, ctx.recall_retention_days))
+    recall_log.prune_recalls(tx.session, oldest_kept_time(tx.now, ctx.recall_retention_days))
     llm_store.prune(tx.session, tx.now)
 
 
@@ -79,6 +69,5 @@ def connect_features() -> None:
     add_listener(VersionVectorListener())
     before_collecting(retry_quarantined)
     on_collect(collect_expired)
-    on_apply(apply_erasures)
     on_redact(quarantine.purge_record)
     on_redact(redact_memory)

@@ -17,8 +17,8 @@ from holdfast.features.people.person_namespace import (
     name_from_namespace,
     people_namespace,
 )
+from holdfast.features.people.personal_records import PersonalRecord, list_people_of
 from holdfast.features.people.principal import PRINCIPAL, Principal, principal_id
-from holdfast.features.sync.apply_changes import PersonalRecord, list_people_of
 from holdfast.kernel.journal import title_groups
 from holdfast.kernel.journal.kinds import MEMORY, Kind, load_memory, tombstone_of
 from holdfast.kernel.journal.transaction import Transaction

@@ -23,8 +23,8 @@ from holdfast.features.people.erase_person import (
 from holdfast.features.people.erase_principal import clear_derived_text, record_erasure, record_order
 from holdfast.features.people.erasure_order import ERASURE, ErasureOrder
 from holdfast.features.people.person_namespace import ERASED_NAMESPACE
+from holdfast.features.people.personal_records import PersonalRecords, list_people_of
 from holdfast.features.people.principal import PRINCIPAL, Principal, principal_id
-from holdfast.features.sync.apply_changes import ChangeMerger, list_people_of
 from holdfast.kernel.journal import title_groups
 from holdfast.kernel.journal.kinds import KINDS, Kind, tombstone_of
 from holdfast.kernel.journal.transaction import Transaction
@@ -35,23 +35,21 @@ from holdfast.kernel.records.tombstone import has_content
 from holdfast.kernel.timestamps import RECORD_SNAPSHOT
 
 
-def apply_remote_erasures(write: Transaction, applier: ChangeMerger) -> None:
+def apply_remote_erasures(write: Transaction, received: PersonalRecords) -> None:
     """Apply erasure orders from peers and reject older data of erased people. Idempotent.
 
     Orders for the people with most erased names come first, so that the counts are recorded under each name.
     """
     erased_again = [
-        _erase_again(write, KINDS[kind], id, back) for (kind, id), back in sorted(applier.forgotten_records.items())
+        _erase_again(write, KINDS[kind], id, back) for (kind, id), back in sorted(received.forgotten.items())
     ]
-    orders = [order for id in sorted(applier.erasures) if (order := write.get(ERASURE, id)) and _is_due(write, order)]
-    known_names = {order.id: applier.former_names.get(order.id, ()) for order in orders}
-    names_by_id = (
-        names_for_digests(write.session, known_names.keys(), applier.records_before.values()) if orders else {}
-    )
+    orders = [order for id in sorted(received.orders) if (order := write.get(ERASURE, id)) and _is_due(write, order)]
+    known_names = {order.id: received.former_names.get(order.id, ()) for order in orders}
+    names_by_id = names_for_digests(write.session, known_names.keys(), received.before.values()) if orders else {}
     for order in sorted(orders, key=lambda one: -len(known_names[one.id])):
         if _is_due(write, order):
-            _apply_order(write, order, (*known_names[order.id], *names_by_id.get(order.id, ())), applier)
-    _reject_older(write, applier)
+            _apply_order(write, order, (*known_names[order.id], *names_by_id.get(order.id, ())), received)
+    _reject_older(write, received)
     if any(erased_again):
         clear_derived_text(write)
 
@@ -61,28 +59,32 @@ def _is_due(write: Transaction, order: ErasureOrder) -> bool:
     return row is None or row[3] < order.ordered_at
 
 
-def _apply_order(write: Transaction, order: ErasureOrder, names_found: Iterable[str], applier: ChangeMerger) -> None:
+def _apply_order(
+    write: Transaction, order: ErasureOrder, names_found: Iterable[str], received: PersonalRecords
+) -> None:
     """Erase a person under every name known here."""
     names = _collect_names(write, order, names_found)
     ids = sorted({order.id, *map(principal_id, names)})
     for id in ids:
         record_order(write, id, order)
-    lost = _count_lost(write, names, order, applier)
-    counts = Counter(erase_all(write, names, order, applier.new_records))
+    lost = _count_lost(write, names, order, received)
+    counts = Counter(erase_all(write, names, order, received.new))
     counts.update(lost)
     record_erasure(write, ids, order, counts)
 
 
-def _count_lost(write: Transaction, names: tuple[str, ...], order: ErasureOrder, applier: ChangeMerger) -> Counter[str]:
+def _count_lost(
+    write: Transaction, names: tuple[str, ...], order: ErasureOrder, received: PersonalRecords
+) -> Counter[str]:
     """Count a person's records that the incoming changes erased; each counts once."""
     talks = find_conversations(write.session, names, order)
     erased = [
         (kind, id)
-        for (kind, id), one in applier.records_before.items()
+        for (kind, id), one in received.before.items()
         if (list_people_of(one).intersection(names) or talks.includes(one)) and _is_gone(write, KINDS[kind], id)
     ]
     for key in erased:
-        del applier.records_before[key]
+        del received.before[key]
     return Counter(COUNT_KEYS[kind] for kind, _ in erased)
 
 
@@ -103,25 +105,28 @@ def _collect_names(write: Transaction, order: ErasureOrder, found: Iterable[str]
     return tuple(names)
 
 
-def _reject_older(write: Transaction, applier: ChangeMerger) -> None:
+def _reject_older(write: Transaction, received: PersonalRecords) -> None:
     """Erase incoming data that is older than an order applied here before."""
-    ids = {principal_id(name): name for name in applier.records_by_person}
+    by_person = received.by_person()
+    ids = {principal_id(name): name for name in by_person}
     for (id,) in write.session.rows("forgotten_some", ids=sorted(ids)) if ids else []:
-        _reject_older_of(write, id, applier.records_by_person[ids[id]], applier)
+        _reject_older_of(write, id, by_person[ids[id]], received)
 
 
-def _reject_older_of(write: Transaction, id: str, records: Collection[tuple[str, str]], applier: ChangeMerger) -> None:
+def _reject_older_of(
+    write: Transaction, id: str, records: Collection[tuple[str, str]], received: PersonalRecords
+) -> None:
     order = write.get(ERASURE, id) or _local_order(write, id)
     current = [(KINDS[kind], write.get(KINDS[kind], one)) for kind, one in sorted(records)]
     older = [(kind, one) for kind, one in current if one and has_content(one) and is_covered(write, order, one)]
     if names := [one.name for kind, one in older if kind is PRINCIPAL]:
-        _apply_order(write, order, names, applier)
+        _apply_order(write, order, names, received)
         return
     for kind, one in older:
         erase_memory(write, one) if isinstance(one, Memory) else write.purge(kind, one)
     title_groups.regroup(write, (), {title_groups.title_key(one) for _, one in older if isinstance(one, Memory)})
     if older:
-        record_erasure(write, [id], order, count_records(older, applier.new_records))
+        record_erasure(write, [id], order, count_records(older, received.new))
 
 
 def _local_order(write: Transaction, id: str) -> ErasureOrder:

@@ -4,6 +4,8 @@ on conflict (id) do update set at = excluded.at, agent = excluded.agent, counts 
   ordered_at = excluded.ordered_at
 -- name: forgotten_get
 select at, agent, counts, ordered_at from forgotten where id = :id
+-- name: forgotten_any
+select 1 from forgotten limit 1
 -- name: forgotten_some
 select id from forgotten where id = any(:ids)
 -- name: forget_task_runs

@@ -13,9 +13,7 @@ from holdfast.features.access.model import Grant
 from holdfast.features.llm import store as llm_store
 from holdfast.features.namespaces.model import STANDARD, Policy, Standard
 from holdfast.features.people.erasure_order import ErasureOrder
-from holdfast.features.people.person_namespace import ERASED_NAMESPACE, find_people
-from holdfast.features.people.principal import Principal
-from holdfast.features.people.store import list_names
+from holdfast.features.people.personal_records import PersonalRecords
 from holdfast.features.reflections.invalidation import ChangeSet
 from holdfast.features.skills import store as skills
 from holdfast.features.skills.model import File, SkillVersion, compute_digest, version_id
@@ -37,7 +35,6 @@ from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
 from holdfast.kernel.records.merge import AWAITED, FieldState, join
 from holdfast.kernel.records.namespace_patterns import EVERYTHING, FULL_SCOPE, PeerScope
-from holdfast.kernel.records.tombstone import has_content
 from holdfast.kernel.timestamps import RECORD_SNAPSHOT, is_too_far_ahead
 
 Outcome = Literal["new", "updated", "noop", "conflict"]
@@ -52,9 +49,6 @@ GOVERNANCE_RECORDS = (Policy, Grant, Standard, ErasureOrder)
 
 DECODE_ERRORS = (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError)
 """Errors of decoding malformed input."""
-
-PersonalRecord = Memory | Interaction | Principal
-"""Records that may belong to a person."""
 
 
 class Refusal(Exception):
@@ -92,7 +86,6 @@ class ChangeMerger:
         self._owner = owner
         """The owner of new memories; None keeps the author."""
         self._scope = scope
-        self._bounds = NamespaceFilter(write.session, scope.can_receive)
         self._touched_titles: set[str] = set()
         self._left_titles: set[title_groups.TitleKey] = set()
         self._purged = False
@@ -101,18 +94,8 @@ class ChangeMerger:
         """Applied links."""
         self.raised_memories: set[str] = set()
         """Memories with a greater reflection depth than before."""
-        self.erasures: set[str] = set()
-        """Applied erasure requests."""
-        self.records_by_person: dict[str, set[tuple[str, str]]] = {}
-        """Applied records, by the names of the people they belong to."""
-        self.forgotten_records: dict[tuple[str, str], dict[str, int]] = {}
-        """Records of erased people; per origin, when it wrote data that came back."""
-        self.former_names: dict[str, tuple[str, ...]] = {}
-        """The former names of people whose names were erased."""
-        self.records_before: dict[tuple[str, str], PersonalRecord] = {}
-        """Records of erased people, as they were before this transaction erased them."""
-        self.new_records: set[tuple[str, str]] = set()
-        """Personal records that had no content here before."""
+        self.people = PersonalRecords(write.session)
+        """Received records of people."""
         self._awaiting_purge: dict[tuple[str, str], dict[ChangeId, Change]] = {}
         """Erased changes whose purge has not arrived, by record."""
         self._appended_erased: set[ChangeId] = set()
@@ -255,7 +238,7 @@ class ChangeMerger:
     def list_deleted_and_restored(self) -> tuple[list[str], list[str]]:
         """Return the memories that were deleted (or arrived deleted), and those that live again."""
         is_gone = self._is_deleted
-        if self.erasures or self.records_by_person or self.forgotten_records:  # an erasure may have deleted more since
+        if self.people.needs_erasure():  # it may have deleted more since
             is_gone = {id: self._write.written_memories[id].state == "deleted" for id in self._was_deleted}
         lost = [id for id, was in self._was_deleted.items() if is_gone[id] and not was]
         return lost, [id for id, was in self._was_deleted.items() if was and not is_gone[id]]
@@ -416,7 +399,9 @@ class ChangeMerger:
         """Raise Refusal if the record is outside the peer's namespaces, or is governance from a non-admin peer."""
         if isinstance(record, GOVERNANCE_RECORDS) and not self._scope.admin:
             raise Refusal("governance", "It is a governance record, and the peer that sent it is not marked admin.")
-        if EVERYTHING not in self._scope.take and not self._bounds.contains(record):
+        if EVERYTHING in self._scope.take:
+            return
+        if not NamespaceFilter(self._write.session, self._scope.can_receive).contains(record):
             raise Refusal("scope", "The peer that sent it may not write to its namespace.")
 
     def _validate_files(self, version: SkillVersion) -> None:
@@ -433,7 +418,7 @@ class ChangeMerger:
         skills.store_contents(self._write.session, contents)
 
     def _put_record(self, kind: Kind[Any], row: Any, own: Any, record: Any, packed: bytes) -> None:
-        self._track_people(kind, own, record, packed)
+        self.people.add(kind, own, record, packed)
         self._write.put_hidden(kind, row, record, packed)
         self._skills_changed |= row is not None and isinstance(record, SkillVersion)
         if isinstance(record, Link):
@@ -451,46 +436,9 @@ class ChangeMerger:
                 self._write.local(ChangeSet).changed.add(record.id)
         self._touched_titles.add(record.id)
 
-    def _track_people(self, kind: Kind[Any], own: Any, record: Any, packed: bytes) -> None:
-        """Record which people a record belongs to, before it is written."""
-        match record:
-            case ErasureOrder():
-                self.erasures.add(record.id)
-            case Principal() if record.name:
-                self._track_personal_record(kind, own, record)
-            case Principal():
-                self._track_forgotten_record(kind, own, record)
-                if own is not None and own.name:
-                    self.former_names.setdefault(record.id, list_names(self._write.session, own.name))
-            case Memory() if ERASED_NAMESPACE.encode() in packed:
-                self._track_forgotten_record(kind, own, record)
-            case Memory():
-                self._track_personal_record(kind, own, record)
-            case Interaction() if record.state == "live":
-                self._track_personal_record(kind, own, record)
-            case Interaction():
-                self._note_before(kind, own, record.id, lost=True)
-
-    def _track_personal_record(self, kind: Kind[Any], own: PersonalRecord | None, record: PersonalRecord) -> None:
-        self._note_before(kind, own, record.id, lost=False)
-        for name in list_people_of(record):
-            self.records_by_person.setdefault(name, set()).add((kind.name, record.id))
-
-    def _track_forgotten_record(self, kind: Kind[Any], own: PersonalRecord | None, record: PersonalRecord) -> None:
-        self._note_before(kind, own, record.id, lost=True)
-        self.forgotten_records.setdefault((kind.name, record.id), {})
-
-    def _note_before(self, kind: Kind[Any], own: PersonalRecord | None, id: str, *, lost: bool) -> None:
-        """Record whether a record had content before this transaction, and that content if it was erased."""
-        if (own is None or not has_content(own)) and (kind.name, id) not in self.records_before:
-            self.new_records.add((kind.name, id))
-        elif own is not None and lost and (kind.name, id) not in self.new_records:
-            self.records_before.setdefault((kind.name, id), own)
-
     def _append_change(self, change: Change, record: Any, body: str | None) -> None:
-        if change.op != "purge" and change.content and (change.kind, change.record) in self.forgotten_records:
-            back = self.forgotten_records[change.kind, change.record]
-            back[change.origin] = max(change.at, back.get(change.origin, 0))
+        if change.op != "purge" and change.content:
+            self.people.note_returned(change.kind, change.record, change.origin, change.at)
         author = journal.Author(change.origin, change.n, change.actor, change.group)
         self._write.add_entry(
             journal.PendingEntry(
@@ -506,17 +454,6 @@ class ChangeMerger:
             digest=change.erased or digest(change.body, change.delta),
             said=exact_body,
         )
-
-
-def list_people_of(record: PersonalRecord) -> set[str]:
-    """Return the names of the people a record belongs to."""
-    match record:
-        case Memory():
-            return find_people(record.namespace, record.metadata)
-        case Interaction():
-            return {record.principal}
-        case Principal():
-            return {record.name, record.stands_for or record.name}
 
 
 def _unpack_file(packed: bytes, file: File) -> bytes:

@@ -1,7 +1,7 @@
 """Receive pages of changes: verify, merge and journal each page in one transaction, with an outcome per change."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -118,14 +118,6 @@ class SyncResult:
         return len(self.new | (self.updated - self._new_ids))
 
 
-APPLY_LISTENERS: list[Callable[[Transaction, ChangeMerger], None]] = []
-
-
-def on_apply(listener: Callable[[Transaction, ChangeMerger], None]) -> None:
-    """Register a callback that runs after a page was applied, in the same transaction."""
-    APPLY_LISTENERS.append(listener)
-
-
 class ChangeReceiver:
     """Validate and apply changes of one sender in a transaction and record the outcome of each.
 
@@ -189,12 +181,15 @@ class ChangeReceiver:
             put_in_quarantine(self._write, change, why, self._sender.node)
 
     def finish(self, baselines: Mapping[str, VectorEntry] | None = None) -> None:
-        """Do everything that depends on all applied changes: title groups, depths, listeners, counts, baselines."""
+        """Do everything that depends on all applied changes: title groups, depths, erasures, counts, baselines."""
         merger, result = self._merger, self._result
         merger.finish()
-        raise_synced_depths(self._write, merger.links, merger.raised_memories)
-        for listener in APPLY_LISTENERS:
-            listener(self._write, merger)
+        if merger.links or merger.raised_memories:
+            raise_synced_depths(self._write, merger.links, merger.raised_memories)
+        if merger.people.needs_erasure():
+            from holdfast.features.people.erasure import apply_remote_erasures  # rarely needed and slow to import
+
+            apply_remote_erasures(self._write, merger.people)
         after = merge_conflicts.all_conflict_ids(self.session)
         result.conflict_changes.add(after - self._conflicts, self._conflicts - after)
         result.deletions.add(*merger.list_deleted_and_restored())
@@ -320,11 +315,13 @@ def _list_unknown(session: Session, changes: Sequence[Change]) -> list[Change]:
 
 def _load_keys(session: Session, sender: Handshake) -> dict[str, bytes]:
     """Return the public key per origin: the first one received; for an enrolled peer, the enrolled key only."""
-    peers = {peer.node: peer.public_key for peer in list_peers(session)}
-    received = {origin: peers.get(node_of(origin)) or _parse_key(key) for origin, key in sender.authors.items()}
-    known = {origin: key for origin, key, _ in session.rows("author_list")}
-    own = {origin: key for origin, key, _ in session.rows("signer_list")}
-    return {origin: key for origin, key in received.items() if key} | known | own
+    keys = {origin: key for statement in ("author_list", "signer_list") for origin, key, _ in session.rows(statement)}
+    received = {origin: key for origin, key in sender.authors.items() if origin not in keys}
+    peers = {peer.node: peer.public_key for peer in list_peers(session)} if received else {}
+    for origin, told in received.items():
+        if key := peers.get(node_of(origin)) or _parse_key(told):
+            keys[origin] = key
+    return keys
 
 
 def _parse_key(told: str) -> bytes | None:

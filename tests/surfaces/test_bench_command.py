@@ -38,7 +38,7 @@ def run_bench(folder: Path, *words: str, path: tuple[Path, ...] = ()) -> subproc
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
 
 
-def test_an_installed_package_says_how_to_get_the_benchmarks(site_packages: Path, tmp_path: Path) -> None:
+def test_an_installed_package_explains_how_to_get_the_benchmarks(site_packages: Path, tmp_path: Path) -> None:
     done = run_bench(tmp_path, "--quick", path=(site_packages,))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: `holdfast bench` requires the benchmarks")
@@ -47,12 +47,12 @@ def test_an_installed_package_says_how_to_get_the_benchmarks(site_packages: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_error_has_the_json_form_of_all_errors(site_packages: Path, tmp_path: Path) -> None:
+def test_the_error_has_the_common_json_shape(site_packages: Path, tmp_path: Path) -> None:
     done = run_bench(tmp_path, "--json", path=(site_packages,))
     assert (done.returncode, done.stdout, json.loads(done.stderr)["code"]) == (1, "", "NOT_FOUND")
 
 
-def test_a_package_of_somebody_else_called_benchmarks_is_not_imported(site_packages: Path, tmp_path: Path) -> None:
+def test_a_foreign_package_called_benchmarks_is_not_imported(site_packages: Path, tmp_path: Path) -> None:
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "__init__.py").write_text("raise SystemExit('imported')")
     done = run_bench(tmp_path, "--json", path=(site_packages, tmp_path))
@@ -60,7 +60,7 @@ def test_a_package_of_somebody_else_called_benchmarks_is_not_imported(site_packa
 
 
 @pytest.mark.parametrize("is_installed", [True, False], ids=["importable", "beside the source"])
-def test_the_benchmarks_of_a_checkout_are_run_from_any_folder(
+def test_the_benchmarks_of_a_checkout_run_from_any_folder(
     is_installed: bool, site_packages: Path, tmp_path: Path
 ) -> None:
     path = (site_packages, CHECKOUT) if is_installed else (PACKAGE.parent,)
@@ -75,7 +75,7 @@ def test_an_installed_package_measures_recall(site_packages: Path, tmp_path: Pat
 
 
 @pytest.mark.full
-def test_an_installed_package_brings_its_own_questions_and_prompts(site_packages: Path, tmp_path: Path) -> None:
+def test_an_installed_package_includes_its_own_questions_and_prompts(site_packages: Path, tmp_path: Path) -> None:
     quality = run_bench(tmp_path, "quality", "--limit-questions", "5", "--json", path=(site_packages,))
     firing = run_bench(tmp_path, "firing", "--json", path=(site_packages,))
     assert json.loads(quality.stdout)["overall"]["questions"] == 5

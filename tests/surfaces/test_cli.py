@@ -63,7 +63,7 @@ def store(run: Run, title: str = "Plan", content: str = "We deploy on Tuesdays."
     return stored
 
 
-def test_store_prints_the_memory_with_its_id_and_nothing_else(run: Run) -> None:
+def test_store_prints_only_the_memory_with_its_id(run: Run) -> None:
     code, out, err = run(
         "store", "-T", "Plan", "-c", "x", "-n", "team", "-p", "9", "-t", "long", "--tags", "a,b", "--json"
     )
@@ -82,7 +82,7 @@ def test_list_and_recall_print_memories_and_their_count(run: Run, command: str) 
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
-def test_the_global_options_are_taken_before_and_after_the_command(tmp_path: Path, before: bool) -> None:
+def test_global_options_are_accepted_before_and_after_the_command(tmp_path: Path, before: bool) -> None:
     options = ["--db", str(tmp_path / "other.db"), "--json", "--agent-id", "ai:typist@here"]
     for command, words in (("store", ["-T", "x", "-c", "y"]), ("history", []), ("archive", ["list"])):
         if command == "history":
@@ -95,7 +95,7 @@ def test_the_global_options_are_taken_before_and_after_the_command(tmp_path: Pat
     assert json.loads(out)["memories"][0]["agent_id"] == "ai:typist@here"
 
 
-def test_of_two_global_options_the_later_wins(tmp_path: Path) -> None:
+def test_the_later_of_two_global_options_wins(tmp_path: Path) -> None:
     first, second = (str(tmp_path / name) for name in ("first.db", "second.db"))
     run_command(
         ["--db", first, "--agent-id", "ai:a@h", "store", "-T", "x", "-c", "y", "--db", second, "--agent-id", "ai:b@h"]
@@ -105,19 +105,19 @@ def test_of_two_global_options_the_later_wins(tmp_path: Path) -> None:
         assert [one.agent_id for one in hold.list().memories] == ["ai:b@h"]
 
 
-def test_two_words_that_a_hyphen_makes_a_command_are_that_command(run: Run) -> None:
+def test_two_words_of_a_hyphenated_command_are_that_command(run: Run) -> None:
     assert run("reflect", "suggest", "--dry-run", "--json") == run("reflect-suggest", "--dry-run", "--json")
     assert run("reflect", "suggest", "--dry-run")[0] == 0
 
 
-def test_a_field_called_agent_id_is_the_commands_own(run: Run) -> None:
+def test_an_agent_id_option_of_a_command_is_its_own_field(run: Run) -> None:
     store(run, "mine", "x", "--agent-id", "ai:a@h")
     store(run, "yours", "x", "--agent-id", "ai:b@h")
     _, out, _ = run("list", "--agent-id", "ai:b@h", "--json")
     assert [one["title"] for one in json.loads(out)["memories"]] == ["yours"]
 
 
-def test_an_error_is_one_line_of_json_on_standard_error_if_so_asked(run: Run) -> None:
+def test_with_json_an_error_is_one_line_of_json_on_standard_error(run: Run) -> None:
     code, out, err = run("get", "no-such-memory", "--json")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert json.loads(err) == {
@@ -127,7 +127,7 @@ def test_an_error_is_one_line_of_json_on_standard_error_if_so_asked(run: Run) ->
     }
 
 
-def test_an_error_is_one_readable_line_otherwise(run: Run) -> None:
+def test_without_json_an_error_is_one_readable_line(run: Run) -> None:
     assert run("get", "no-such-memory") == (1, "", "error: There is no memory 'no-such-memory'. [NOT_FOUND]\n")
 
 
@@ -146,7 +146,7 @@ USAGE = {
 
 
 @pytest.mark.parametrize("words", USAGE.values(), ids=USAGE.keys())
-def test_a_mistake_in_usage_has_the_same_form_as_every_other_error(run: Run, words: list[str]) -> None:
+def test_a_usage_error_has_the_same_form_as_every_other_error(run: Run, words: list[str]) -> None:
     code, out, err = run(*words, "--json")
     assert (code, out) == (2, "")
     assert json.loads(err)["code"] == "VALIDATION_FAILED"
@@ -155,13 +155,13 @@ def test_a_mistake_in_usage_has_the_same_form_as_every_other_error(run: Run, wor
     assert err.rstrip().endswith("[VALIDATION_FAILED]")
 
 
-def test_a_group_without_a_command_shows_what_there_is(run: Run) -> None:
+def test_a_group_without_a_command_lists_its_commands(run: Run) -> None:
     code, out, _ = run("archive")
     assert (code, "restore" in out) == (2, True)
     assert json.loads(run("archive", "--json")[2])["code"] == "VALIDATION_FAILED"
 
 
-def test_a_misspelt_command_is_answered_with_the_nearest(run: Run) -> None:
+def test_a_misspelt_command_gets_the_closest_suggestion(run: Run) -> None:
     assert "Did you mean recall or recalls?" in run("recal", "x")[2]
 
 
@@ -186,7 +186,7 @@ def test_a_command_exits_with_the_code_of_its_error(run: Run, words: list[str], 
     assert (json.loads(err)["code"], exited) == (code, wire.EXIT[code])
 
 
-def test_a_batch_of_which_some_were_rejected_is_no_success(run: Run, tmp_path: Path) -> None:
+def test_a_batch_with_rejected_items_exits_with_an_error(run: Run, tmp_path: Path) -> None:
     batch = tmp_path / "batch.json"
     batch.write_text(json.dumps([{"title": "good", "content": "x"}, {"title": "bad", "content": " "}]))
     code, out, _ = run("bulk-store", str(batch), "--json")
@@ -195,16 +195,16 @@ def test_a_batch_of_which_some_were_rejected_is_no_success(run: Run, tmp_path: P
     assert run("archive", "add", "no-such-memory")[0] == wire.PARTLY_REJECTED_EXIT
 
 
-def test_content_comes_from_standard_input_where_a_dash_stands(run: Run) -> None:
+def test_a_dash_reads_content_from_standard_input(run: Run) -> None:
     code, out, _ = run("store", "-T", "x", "-c", "-", "--json", stdin="über\x1b[31m".encode())
     assert (code, json.loads(out)["content"]) == (0, "über\x1b[31m")
 
 
-def test_a_dash_elsewhere_is_a_dash(run: Run) -> None:
+def test_a_dash_elsewhere_is_literal(run: Run) -> None:
     assert store(run, "-", "x")["title"] == "-"
 
 
-def test_many_come_from_standard_input_or_a_file(run: Run, tmp_path: Path) -> None:
+def test_bulk_input_comes_from_standard_input_or_a_file(run: Run, tmp_path: Path) -> None:
     items = json.dumps([{"title": "a", "content": "x"}])
     assert run("bulk-store", stdin=items.encode())[0] == run("bulk-store", "-", stdin=items.encode())[0] == 0
     for missing in (str(tmp_path), str(tmp_path / "missing.json"), "\udcff"):
@@ -215,12 +215,12 @@ def test_many_come_from_standard_input_or_a_file(run: Run, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "stdin", [b"\xff\xfe", b"", b"   ", b"a\x00b", b"x" * 65_537], ids=["not-utf8", "empty", "blank", "NUL", "too-long"]
 )
-def test_what_cannot_be_content_is_refused_from_standard_input_too(run: Run, stdin: bytes) -> None:
+def test_invalid_content_from_standard_input_is_refused_too(run: Run, stdin: bytes) -> None:
     code, out, err = run("store", "-T", "x", "-c", "-", "--json", stdin=stdin)
     assert (code, out, json.loads(err)["code"]) == (2, "", "VALIDATION_FAILED")
 
 
-def test_of_a_pipe_without_an_end_no_more_is_read_than_a_field_takes(run: Run) -> None:
+def test_an_endless_pipe_is_read_only_up_to_the_limit(run: Run) -> None:
     code, _, err = run("mine", "--content", "-", stdin=b"x" * (MAX_STDIN_BYTES + 1))
     assert (code, "more than 64 MiB: use a file" in err) == (2, True)
 
@@ -242,14 +242,14 @@ BAD_JSON = {
 
 
 @pytest.mark.parametrize("text", BAD_JSON.values(), ids=BAD_JSON.keys())
-def test_json_that_cannot_be_used_is_refused_and_changes_nothing(run: Run, text: str) -> None:
+def test_unusable_json_is_refused_and_changes_nothing(run: Run, text: str) -> None:
     code, out, err = run("bulk-store", "-", "--json", stdin=text.encode())
     assert code in (2, wire.PARTLY_REJECTED_EXIT)
     assert "Traceback" not in out + err
     assert json.loads(run("list", "--json")[1])["count"] == 0
 
 
-def test_what_was_meant_as_a_file_name_is_told_back_in_short(run: Run) -> None:
+def test_json_given_as_a_file_name_is_quoted_in_short(run: Run) -> None:
     code, _, err = run("bulk-store", json.dumps([{"title": "x", "content": "y" * 20_000}]), "--json")
     told = json.loads(err)
     assert (code, told["code"], len(told["error"]) < 250) == (2, "VALIDATION_FAILED", True)
@@ -303,26 +303,26 @@ BAD_VALUES = [
 @pytest.mark.parametrize(
     ("field", "words"), BAD_VALUES, ids=lambda given: " ".join(given)[:40] if isinstance(given, list) else given
 )
-def test_a_value_that_cannot_be_used_is_refused_and_its_field_named(run: Run, field: str, words: list[str]) -> None:
+def test_an_unusable_value_is_refused_and_its_field_named(run: Run, field: str, words: list[str]) -> None:
     code, out, err = run(*words, "--json")
     said = json.loads(err)
     assert (code, out, said["code"], said["fields"]) == (2, "", "VALIDATION_FAILED", [field])
 
 
-def test_a_filter_that_there_is_not_is_an_error_and_not_ignored(run: Run) -> None:
+def test_an_unknown_filter_is_an_error_and_not_ignored(run: Run) -> None:
     store(run)
     for words in (["list", "--x') OR 1=1 --", "1"], ["list", "--where", "1"], ["recall", "x", "--$where=1"]):
         assert run(*words)[0] == 2
 
 
-def test_forgetting_without_a_filter_is_refused_and_with_one_that_fits_nothing_nothing_goes(run: Run) -> None:
+def test_forget_without_a_filter_is_refused_and_one_without_matches_archives_nothing(run: Run) -> None:
     store(run)
     assert run("forget", "--json")[0] == 2
     assert json.loads(run("forget", "-p", "unrelated", "--json")[1])["archived"] == 0
     assert json.loads(run("list", "--json")[1])["count"] == 1
 
 
-def test_what_cannot_be_brought_back_needs_a_yes(run: Run) -> None:
+def test_irreversible_commands_need_a_confirmation(run: Run) -> None:
     stored = store(run)
     run("archive", "add", stored["id"])
     assert run("archive", "purge")[0] == wire.EXIT["CONFIRMATION_REQUIRED"]
@@ -331,7 +331,7 @@ def test_what_cannot_be_brought_back_needs_a_yes(run: Run) -> None:
     assert (code, json.loads(out)["purged"]) == (0, 1)
 
 
-def test_only_what_cannot_be_brought_back_asks(run: Run) -> None:
+def test_only_irreversible_commands_ask_for_confirmation(run: Run) -> None:
     assert {op.name for op in REGISTRY if op.irreversible} == {
         "archive_purge",
         "compact",
@@ -351,7 +351,7 @@ HOSTILE = "\x1b[31mred\x1b]0;title\x07 \x9b2J \r\n\u202eturned \x00".replace("\x
     "words",
     [["list"], ["recall", "hostile"], ["search", "hostile"], ["get", "ID"], ["history", "ID"], ["events"], ["export"]],
 )
-def test_stored_text_cannot_move_the_cursor_colour_the_screen_or_turn_the_line(run: Run, words: list[str]) -> None:
+def test_stored_text_cannot_emit_terminal_control_sequences(run: Run, words: list[str]) -> None:
     stored = store(run, "hostile", f"hostile {HOSTILE}", "--metadata", json.dumps({HOSTILE: HOSTILE}))
     code, out, err = run(*(stored["id"] if word == "ID" else word for word in words))
     assert (code, err) == (0, "")
@@ -359,15 +359,15 @@ def test_stored_text_cannot_move_the_cursor_colour_the_screen_or_turn_the_line(r
     assert not set("\x1b\x07\x9b\r\u202e") & set(out)
 
 
-def test_text_is_made_harmless_and_stays_readable() -> None:
+def test_text_is_escaped_and_stays_readable() -> None:
     assert escape("a\x1b[31mb\u202ec\nd\te\ud800") == "a\\x1b[31mb\\u202ec\nd\te\\ud800"
 
 
-def test_an_error_that_repeats_what_was_typed_is_harmless_too(run: Run) -> None:
+def test_an_error_quoting_its_input_is_escaped_too(run: Run) -> None:
     assert "\x1b" not in run("get", "a\x1b[2J")[2]
 
 
-def test_a_list_is_a_table_whose_columns_line_up(run: Run) -> None:
+def test_a_list_is_a_table_with_aligned_columns(run: Run) -> None:
     store(run, "Short", "x")
     store(run, "A rather longer title", "x", "-n", "team/project", "-p", "10")
     head, *rows = run("list")[1].splitlines()
@@ -377,7 +377,7 @@ def test_a_list_is_a_table_whose_columns_line_up(run: Run) -> None:
     assert [row.split("  ")[-1] for row in rows] == ["A rather longer title", "Short"]
 
 
-def test_nothing_found_is_said_in_words(run: Run) -> None:
+def test_an_empty_result_is_stated_in_words(run: Run) -> None:
     assert [
         run(*words)[1] for words in (["list"], ["recall", "x"], ["search", "x"], ["archive", "list"], ["inbox"])
     ] == [
@@ -389,7 +389,7 @@ def test_nothing_found_is_said_in_words(run: Run) -> None:
     ]
 
 
-def test_a_person_is_shown_a_memory_whole(run: Run) -> None:
+def test_a_memory_is_displayed_in_full(run: Run) -> None:
     _, out, _ = run("store", "-T", "Plan", "-c", "We deploy\non Tuesdays.", "--tags", "a,b")
     lines = out.splitlines()
     assert (lines[0], lines[3:7]) == ("Plan", ["tags: a, b", "", "We deploy", "on Tuesdays."])
@@ -398,7 +398,7 @@ def test_a_person_is_shown_a_memory_whole(run: Run) -> None:
 ON_CLI = [op for op in REGISTRY if "cli" in op.surfaces]
 
 
-def test_every_command_has_help_that_names_all_its_options(run: Run) -> None:
+def test_every_command_has_help_naming_all_its_options(run: Run) -> None:
     helps = [(op, *run(*op.cli, "--help")) for op in ON_CLI]
     assert [(op.name, code, err) for op, code, _, err in helps if (code, err) != (0, "")] == []
     assert [
@@ -413,7 +413,7 @@ def options_of(op: Operation) -> list[click.Option]:
     return [param for param in build_command(op).params if isinstance(param, click.Option)]
 
 
-def test_no_letter_means_two_options_of_a_command() -> None:
+def test_no_letter_is_shared_by_two_options_of_a_command() -> None:
     letters = {op.name: [name for option in options_of(op) for name in option.opts if len(name) == 2] for op in ON_CLI}
     assert {name: found for name, found in letters.items() if len(found) != len(set(found))} == {}
 
@@ -426,14 +426,14 @@ def test_help_lists_every_command(run: Run) -> None:
     assert all(f"\n  {name}" in out for name in ("serve", "mcp", "bench", "completions"))
 
 
-def test_the_index_of_commands_says_what_each_command_says() -> None:
+def test_the_command_index_matches_each_command() -> None:
     loaded = {name: entry.load() for name, entry in COMMANDS.items()}
     assert {name: command.name for name, command in loaded.items()} == {name: name for name in COMMANDS}
     summaries = {name: entry.summary for name, entry in COMMANDS.items()}
     assert {name: command.get_short_help_str(80) for name, command in loaded.items()} == summaries
 
 
-def test_help_begins_with_how_to_connect_agents_and_lists_each_command_once(run: Run) -> None:
+def test_help_starts_with_connecting_agents_and_lists_each_command_once(run: Run) -> None:
     _, out, _ = run("--help")
     listed = re.findall(r"^  ([a-z][a-z-]*)  ", out, re.MULTILINE)
     assert listed[:2] == ["setup", "install"]
@@ -457,7 +457,7 @@ def test_each_shell_has_its_completions(run: Run, shell: str) -> None:
         ("holdfast store --tier m", {"mid"}),
     ],
 )
-def test_completion_knows_commands_options_and_words(typed_so_far: str, offered: set[str]) -> None:
+def test_completion_covers_commands_options_and_choices(typed_so_far: str, offered: set[str]) -> None:
     words = typed_so_far.split()
     environment = {
         **os.environ,
@@ -469,11 +469,11 @@ def test_completion_knows_commands_options_and_words(typed_so_far: str, offered:
     assert {line.partition(",")[2] for line in done.stdout.splitlines()} == offered
 
 
-def test_the_version_is_told(run: Run) -> None:
+def test_the_version_is_printed(run: Run) -> None:
     assert run("--version") == (0, f"holdfast, version {holdfast.__version__}\n", "")
 
 
-def test_a_reader_that_leaves_early_makes_no_noise(run: Run, db: str) -> None:
+def test_a_reader_that_closes_early_causes_no_error_output(run: Run, db: str) -> None:
     for number in range(50):
         store(run, f"{number}", "x" * 5000)
     command = f"{HOLDFAST} --db {db} list --limit 1000 --json | head -c 10"
@@ -488,14 +488,14 @@ def test_a_failed_write_of_the_output_is_an_error(process: Process) -> None:
     assert json.loads(done.stderr)["code"] == "ERROR"
 
 
-def test_closed_streams_are_no_crash(db: str) -> None:
+def test_closed_streams_cause_no_crash(db: str) -> None:
     for closed, words, code in (("<&-", "store -T x -c -", 2), (">&-", "list", 0), ("2>&-", "get nothing", 1)):
         command = f"{HOLDFAST} --db {db} {words} {closed}"
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
         assert (done.returncode, "Traceback" in done.stderr) == (code, False), words
 
 
-def test_a_machine_without_home_or_locale_can_use_it(process: Process) -> None:
+def test_a_machine_without_home_or_locale_is_supported(process: Process) -> None:
     bare = {"PATH": os.environ["PATH"], "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
     done = process("store", "-T", "é", "-c", "日本語 \U0001f600", env=bare, text=False, encoding="utf-8")
     assert (done.returncode, done.stderr) == (0, "")
@@ -519,7 +519,7 @@ def test_arguments_that_are_not_text_are_refused(process: Process, words: list[b
     assert (done.returncode, done.stdout, json.loads(done.stderr)["code"]) == (2, "", "VALIDATION_FAILED")
 
 
-def test_a_store_whose_path_is_not_text_is_refused_before_a_file_is_made(process: Process, tmp_path: Path) -> None:
+def test_a_store_path_that_is_not_text_is_refused_before_a_file_is_created(process: Process, tmp_path: Path) -> None:
     done = process("list", "--json", b"--db", b"\xff.db", cwd=tmp_path)
     assert (done.returncode, json.loads(done.stderr)["code"]) == (wire.EXIT["MISCONFIGURED"], "MISCONFIGURED")
     assert not [name for name in os.listdir(tmp_path) if not name.startswith("memory.db")]
@@ -547,7 +547,7 @@ def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> No
         assert (path.read_bytes() if path.is_file() else b"") == before
 
 
-def test_a_setting_that_cannot_be_used_is_refused(process: Process, tmp_path: Path) -> None:
+def test_an_unusable_setting_is_refused(process: Process, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text("prot = 1")
     for bad in ({"HOLDFAST_CONFIG": str(config)}, {"HOLDFAST_PORT": "99999"}, {"HOLDFAST_PROT": "1"}):
@@ -555,7 +555,7 @@ def test_a_setting_that_cannot_be_used_is_refused(process: Process, tmp_path: Pa
         assert (done.returncode, json.loads(done.stderr)["code"]) == (wire.EXIT["MISCONFIGURED"], "MISCONFIGURED")
 
 
-def test_following_goes_on_as_changes_come_until_it_is_interrupted(run: Run, db: str) -> None:
+def test_following_continues_with_new_changes_until_interrupted(run: Run, db: str) -> None:
     store(run, "first", "x")
     command = [HOLDFAST, "--db", db, "events", "--follow", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follower:
@@ -568,7 +568,7 @@ def test_following_goes_on_as_changes_come_until_it_is_interrupted(run: Run, db:
         assert (follower.wait(timeout=TIMEOUT), follower.stderr.read().strip()) == (130, "")
 
 
-def test_a_deprecated_setting_is_one_line_on_standard_error(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deprecated_setting_prints_one_line_on_standard_error(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_KEEP_RUNS", "7")
     monkeypatch.setenv("HOLDFAST_AUDIT", "none")
     code, out, err = run("list", "--json")

@@ -98,8 +98,8 @@ def client(connect: Connect) -> Any:
     return connect(agent_id=AGENT)
 
 
-def test_both_clients_have_the_methods_that_are_tried_here() -> None:
-    tried = inspect.getsource(inspect.getmodule(test_both_clients_have_the_methods_that_are_tried_here))  # type: ignore[arg-type]
+def test_both_clients_have_the_methods_tested_here() -> None:
+    tried = inspect.getsource(inspect.getmodule(test_both_clients_have_the_methods_tested_here))  # type: ignore[arg-type]
     asked = [name for name in METHODS if name != "close"]
 
     assert [name for name in asked if f".{name}(" not in tried] == []
@@ -154,7 +154,7 @@ def test_a_taken_title_is_refused(client: Any) -> None:
     assert client.get(first["id"]).content == "first"
 
 
-def test_what_is_wrong_raises_the_clients_own_errors(connect: Connect, client: Any) -> None:
+def test_invalid_requests_raise_the_errors_of_the_client(connect: Connect, client: Any) -> None:
     with pytest.raises(NotFoundError):
         client.get("no-such-memory")
     with pytest.raises(ValidationError, match="priority"):
@@ -165,7 +165,7 @@ def test_what_is_wrong_raises_the_clients_own_errors(connect: Connect, client: A
         connect(api_key="hf_wrong").list()
 
 
-def test_bulk_store_gives_a_count_ids_and_an_error_for_each_that_failed(client: Any) -> None:
+def test_bulk_store_returns_a_count_ids_and_an_error_per_failed_item(client: Any) -> None:
     answer = client.bulk_store(
         [
             CreateMemory(title="One", content="first"),
@@ -190,7 +190,7 @@ def test_update_promote_and_delete(client: Any) -> None:
         client.delete(id)
 
 
-def test_list_search_and_recall_with_their_filters(client: Any) -> None:
+def test_list_search_and_recall_take_their_filters(client: Any) -> None:
     for title, tags in (("Deploy day", ["ops", "week"]), ("Deploy hour", ["ops"])):
         client.store(title=title, content="We deploy then.", namespace="team", tags=tags, priority=7)
     filters: dict[str, Any] = {"namespace": "team", "tags": "ops,week", "since": "2020-01-01T00:00:00Z", "limit": 5}
@@ -207,7 +207,7 @@ def test_list_search_and_recall_with_their_filters(client: Any) -> None:
     assert client.search("deploy", as_agent="team")[0].namespace == "team"
 
 
-def test_forget_by_the_query_alone(client: Any) -> None:
+def test_forget_filters_by_query_parameters(client: Any) -> None:
     client.store(title="One", content="tmp", namespace="scratch")
     client.store(title="Two", content="stays", namespace="work")
 
@@ -243,7 +243,7 @@ def test_stats_namespaces_and_gc(client: Any) -> None:
     assert client.gc()["expired_deleted"] == 0
 
 
-def test_an_export_is_taken_in_again(client: Any) -> None:
+def test_an_export_can_be_imported_again(client: Any) -> None:
     id = client.store(title="One", content="a")["id"]
     exported = client.export()
 
@@ -260,7 +260,7 @@ def test_agents_register_and_are_listed(client: Any) -> None:
     assert listed.last_seen_at == listed.registered_at == registered["registered_at"]
 
 
-def test_a_message_is_left_and_read(connect: Connect, client: Any) -> None:
+def test_a_message_is_sent_and_read(connect: Connect, client: Any) -> None:
     client.notify(NotifyRequest(to="ai:helper@laptop", subject="Ping", body="Are you there?", namespace="team"))
     helper = connect(agent_id="ai:helper@laptop")
 
@@ -278,7 +278,7 @@ def test_a_message_is_left_and_read(connect: Connect, client: Any) -> None:
     assert client.inbox() == []
 
 
-def test_a_private_memory_is_granted_and_taken_back(connect: Connect, client: Any) -> None:
+def test_a_private_memory_is_granted_and_revoked(connect: Connect, client: Any) -> None:
     id = client.store(title="Mine", content="secret", scope="private")["id"]
     helper = connect(agent_id="ai:helper@laptop")
     with pytest.raises(NotFoundError):
@@ -291,7 +291,7 @@ def test_a_private_memory_is_granted_and_taken_back(connect: Connect, client: An
         helper.get(id)
 
 
-def test_a_key_of_the_store_is_sent_as_the_client_sends_it(hold: Holdfast, connect: Connect) -> None:
+def test_an_api_key_is_accepted_as_the_client_sends_it(hold: Holdfast, connect: Connect) -> None:
     made = hold.key_create(name="laptop", scope="read")
     client = connect(api_key=made.key)
 
@@ -302,7 +302,7 @@ def test_a_key_of_the_store_is_sent_as_the_client_sends_it(hold: Holdfast, conne
         connect().list()
 
 
-def test_what_is_not_offered_is_not_found(client: Any) -> None:
+def test_unsupported_methods_are_not_found(client: Any) -> None:
     for ask in (lambda: client.unsubscribe("none"), lambda: client.cluster()):
         with pytest.raises(NotFoundError):
             ask()
@@ -333,7 +333,7 @@ def test_a_webhook_is_registered_and_its_deliveries_are_verified(client: Any) ->
     assert (gone["removed"], gone["deleted"], client.subscriptions()) == (True, True, [])
 
 
-def test_every_profile_is_there(url: str) -> None:
+def test_every_profile_exists(url: str) -> None:
     with AiMemoryClient(url) as client:
         for profile in ("core", "graph", "admin", "power", "full"):
             require_profile(client, profile)
@@ -351,7 +351,7 @@ def raw(hold: Holdfast) -> Iterator[TestClient]:
         yield opened
 
 
-def test_recall_is_asked_by_query_under_any_of_its_names(raw: TestClient) -> None:
+def test_recall_accepts_a_query_under_any_of_its_names(raw: TestClient) -> None:
     id = store_over_http(raw)["id"]
 
     for name in ("context", "query", "q"):
@@ -364,7 +364,7 @@ def test_recall_is_asked_by_query_under_any_of_its_names(raw: TestClient) -> Non
     assert (twice.status_code, twice.json()["fields"]) == (400, ["context"])
 
 
-def test_search_answers_under_both_names(raw: TestClient) -> None:
+def test_search_responds_under_both_names(raw: TestClient) -> None:
     store_over_http(raw)
 
     answer = raw.get("/api/v1/search?q=tuesdays").json()
@@ -372,7 +372,7 @@ def test_search_answers_under_both_names(raw: TestClient) -> None:
     assert (answer["results"], answer["query"], answer["count"]) == (answer["memories"], "tuesdays", 1)
 
 
-def test_an_object_of_memories_is_answered_with_them_and_an_array_with_their_number(raw: TestClient) -> None:
+def test_an_object_of_memories_is_answered_with_them_and_an_array_with_their_count(raw: TestClient) -> None:
     listed = raw.post("/api/v1/memories/bulk", content=b' [{"title": "One", "content": "a"}]', headers=JSON).json()
     named = raw.post("/api/v1/memories/bulk", json={"memories": [{"title": "Two", "content": "b"}]}).json()
 
@@ -384,13 +384,13 @@ def test_an_object_of_memories_is_answered_with_them_and_an_array_with_their_num
 JSON = {"content-type": "application/json"}
 
 
-def test_forget_takes_its_filter_as_a_body_too(raw: TestClient) -> None:
+def test_forget_accepts_a_filter_body_too(raw: TestClient) -> None:
     store_over_http(raw, namespace="scratch")
 
     assert raw.post("/api/v1/forget", json={"namespace": "scratch"}).json()["deleted"] == 1
 
 
-def test_links_have_older_names_and_are_deleted_by_their_ends(raw: TestClient) -> None:
+def test_links_have_their_older_names_and_are_deleted_by_their_ends(raw: TestClient) -> None:
     one, other = store_over_http(raw, title="One")["id"], store_over_http(raw, title="Other")["id"]
 
     made = raw.post("/api/v1/links", json={"from": one, "to": other, "rel_type": "supersedes"})
@@ -404,7 +404,7 @@ def test_links_have_older_names_and_are_deleted_by_their_ends(raw: TestClient) -
         assert (found.status_code, found.json()["paths"]) == (200, [[one, other]])
 
 
-def test_the_other_clients_words_for_a_subscription_are_understood(raw: TestClient) -> None:
+def test_the_subscription_fields_of_the_other_client_are_accepted(raw: TestClient) -> None:
     made = raw.post(
         "/api/v1/subscriptions",
         json={
@@ -425,7 +425,7 @@ def test_the_other_clients_words_for_a_subscription_are_understood(raw: TestClie
     assert (dead["entries"], again.json()["place"], gone.json()["deleted"]) == ([], 0, True)
 
 
-def test_the_other_clients_message_carries_an_object_beside_its_text(raw: TestClient) -> None:
+def test_a_message_of_the_other_client_has_an_object_beside_its_text(raw: TestClient) -> None:
     sent = raw.post(
         "/api/v1/notify",
         json={"to": "ai:b@c", "subject": "S", "body": "text", "memory_id": "m", "payload": {"a": 1}},
@@ -437,7 +437,7 @@ def test_the_other_clients_message_carries_an_object_beside_its_text(raw: TestCl
     assert (inbox["unread"], inbox["messages"][0]["metadata"]) == (1, {"memory_id": "m", "payload": {"a": 1}})
 
 
-def test_a_namespaces_standard_is_set_and_cleared_at_the_older_route(raw: TestClient) -> None:
+def test_a_namespace_standard_is_set_and_cleared_at_the_older_route(raw: TestClient) -> None:
     id = store_over_http(raw, namespace="team")["id"]
 
     put = raw.post("/api/v1/namespaces", json={"namespace": "team", "standard": id})
@@ -447,7 +447,7 @@ def test_a_namespaces_standard_is_set_and_cleared_at_the_older_route(raw: TestCl
     assert (gone.status_code, gone.json()["cleared"]) == (200, True)
 
 
-def test_an_entry_for_an_operation_that_is_not_there_is_not_used(hold: Holdfast) -> None:
+def test_a_compat_entry_without_its_operation_is_ignored(hold: Holdfast) -> None:
     from holdfast.kernel.registry.operation import REGISTRY
 
     with open_http_client(hold, [REGISTRY["store"], REGISTRY["get"]]) as client:

@@ -131,7 +131,7 @@ def test_a_link_to_a_private_memory_of_another_agent_is_refused_in_either_direct
     assert links_of(hold) == []
 
 
-def test_a_link_from_a_memory_that_the_sender_may_only_read_is_refused(hold: Holdfast, writer: Push) -> None:
+def test_a_link_from_a_memory_that_is_read_only_for_the_sender_is_refused(hold: Holdfast, writer: Push) -> None:
     lent = hold.store(title="Lent", content="To be read.", namespace="team", scope="private").id
     shared = hold.store(title="Shared", content="For all.", namespace="team").id
     hold.grant(lent, "key:desk", permission="read")
@@ -139,7 +139,7 @@ def test_a_link_from_a_memory_that_the_sender_may_only_read_is_refused(hold: Hol
     assert [(one["source_id"], one["target_id"]) for one in links_of(hold)] == [(shared, lent)]
 
 
-def test_a_link_is_observed_by_the_one_who_asks_whatever_it_says(hold: Holdfast, writer: Push) -> None:
+def test_the_observer_of_a_pushed_link_is_the_caller_whatever_it_claims(hold: Holdfast, writer: Push) -> None:
     one, other = (hold.store(title=title, content=title, namespace="team").id for title in ("One", "Other"))
     claimed = link(one, other, "related_to", created_at=LATER, observed_by="ai:tester@here", signature="forged")
     assert writer(links=[claimed]) == [DONE]
@@ -152,7 +152,7 @@ def test_a_link_is_observed_by_the_one_who_asks_whatever_it_says(hold: Holdfast,
     assert writer(links=[claimed]) == [("noop", None)]
 
 
-def test_a_writer_does_not_take_the_signature_of_a_link_that_it_pushes_again(
+def test_a_writer_cannot_replace_the_signature_of_a_link_by_pushing_it_again(
     hold: Holdfast, admin: Push, writer: Push
 ) -> None:
     one, other = (hold.store(title=title, content=title, namespace="team").id for title in ("One", "Other"))
@@ -164,7 +164,7 @@ def test_a_writer_does_not_take_the_signature_of_a_link_that_it_pushes_again(
     assert [(kept["observed_by"], kept["signature"]) for kept in links_of(hold)] == [("ai:scout@desk", None)]
 
 
-def test_a_key_of_some_namespaces_neither_links_nor_moves_nor_governs_outside_of_them(
+def test_a_key_limited_to_namespaces_neither_links_nor_moves_nor_governs_outside(
     hold: Holdfast, server: httpx.Client
 ) -> None:
     mine = hold.store(title="In", content="Inside.", namespace="team/a", tier="long").id
@@ -190,7 +190,7 @@ def test_a_key_of_some_namespaces_neither_links_nor_moves_nor_governs_outside_of
     assert (hold.get(id=mine).namespace, links_of(hold), standards_of(hold)) == ("team/a", [], {})
 
 
-def test_a_peer_moves_no_memory_out_of_its_namespaces_and_none_into_them(hold: Holdfast, peer: Push) -> None:
+def test_a_peer_moves_no_memory_out_of_its_namespaces_or_into_them(hold: Holdfast, peer: Push) -> None:
     outside = hold.store(title="Out", content="Outside.", namespace="closed").id
     assert peer(memories=[row("p-1", "In", "Inside.")]) == [DONE]
     out, into = row("p-1", "In", "Moved.", namespace="closed"), row(outside, "Out", "Taken.", namespace="team")
@@ -203,7 +203,7 @@ def test_a_peer_moves_no_memory_out_of_its_namespaces_and_none_into_them(hold: H
     assert hold.get(id="p-1").namespace == "team/below"
 
 
-def test_a_peer_links_only_what_lies_within_its_namespaces_at_both_ends(hold: Holdfast, peer: Push) -> None:
+def test_a_peer_links_only_memories_within_its_namespaces(hold: Holdfast, peer: Push) -> None:
     foreign = [hold.store(title=title, content=title, namespace="closed").id for title in ("One", "Other")]
     inside = [hold.store(title=title, content=title, namespace="team").id for title in ("Third", "Fourth")]
     pushed = [link(*foreign), link(inside[0], foreign[0]), link(foreign[0], inside[0]), link(*inside)]
@@ -211,7 +211,7 @@ def test_a_peer_links_only_what_lies_within_its_namespaces_at_both_ends(hold: Ho
     assert [(one["source_id"], one["observed_by"]) for one in links_of(hold)] == [(inside[0], "peer:laptop")]
 
 
-def test_a_peer_is_not_told_where_a_memory_lies_outside_of_its_namespaces(
+def test_a_peer_does_not_learn_the_namespace_of_a_memory_outside_its_own(
     hold: Holdfast, server: httpx.Client, peer: Push, peers: Callable[..., Push]
 ) -> None:
     outside = hold.store(title="Out", content="Outside.", namespace="closed/amaranth").id
@@ -231,7 +231,7 @@ def test_a_peer_is_not_told_where_a_memory_lies_outside_of_its_namespaces(
     assert hold.get(id=outside).state == "live"
 
 
-def test_an_admin_peer_governs_only_what_lies_within_its_namespaces(hold: Holdfast, peers: Callable[..., Push]) -> None:
+def test_an_admin_peer_governs_only_its_namespaces(hold: Holdfast, peers: Callable[..., Push]) -> None:
     ruler = peers(tell=["team/**"], take=["team/**"], admin=True)
     inside, outside = (hold.store(title=place, content=place, namespace=place).id for place in ("team", "closed"))
     hold.namespace_set_standard(namespace="closed", id=outside)
@@ -254,7 +254,7 @@ def test_an_admin_peer_governs_only_what_lies_within_its_namespaces(hold: Holdfa
     assert standards_of(hold) == {"closed": outside, "*": outside}
 
 
-def test_a_standard_that_a_private_memory_states_is_its_owners_to_replace_or_clear(hold: Holdfast, admin: Push) -> None:
+def test_a_private_standard_is_replaced_or_cleared_only_by_its_owner(hold: Holdfast, admin: Push) -> None:
     private = hold.store(title="Rule", content="Mine to say.", namespace="team", scope="private").id
     shared = hold.store(title="Shared", content="For all.", namespace="team").id
     hold.namespace_set_standard(namespace="team", id=private)
@@ -285,7 +285,9 @@ def test_only_the_owner_of_a_memory_publishes_or_hides_it_by_a_push(hold: Holdfa
     assert writer(memories=[row(private, "Mine", "Open.", scope="collective", updated_at="2032-01-01")]) == [DONE]
 
 
-def test_what_is_private_to_another_agent_is_neither_changed_nor_taken_away(hold: Holdfast, writer: Push) -> None:
+def test_a_private_memory_of_another_agent_is_neither_changed_nor_deleted_by_a_push(
+    hold: Holdfast, writer: Push
+) -> None:
     private = hold.store(title="Mine", content="Nobody else's.", namespace="team", scope="private", tier="long").id
     taken = {"deletions": [private], "archives": [private], "restores": [private]}
     assert writer(memories=[row(private, "Mine", "Taken.")], **taken) == [
@@ -299,7 +301,7 @@ def test_what_is_private_to_another_agent_is_neither_changed_nor_taken_away(hold
     assert (hold.get(id=private).content, hold.get(id=private).state) == ("Nobody else's.", "live")
 
 
-def test_nobody_keeps_a_change_from_a_peer_by_pushing_it_under_the_name_of_that_peer(
+def test_a_push_in_the_name_of_a_peer_does_not_hide_the_change_from_that_peer(
     hold: Holdfast, server: httpx.Client, writer: Push
 ) -> None:
     own = hold.key_create(name="old", scope="write").key
@@ -311,7 +313,7 @@ def test_nobody_keeps_a_change_from_a_peer_by_pushing_it_under_the_name_of_that_
     assert [one["content"] for one in told] == ["It is 9090."]
 
 
-def test_an_envelope_that_is_mined_with_a_key_may_do_no_more_than_a_push(hold: Holdfast, server: httpx.Client) -> None:
+def test_an_envelope_imported_with_a_key_has_the_rights_of_a_push(hold: Holdfast, server: httpx.Client) -> None:
     private = hold.store(title="Mine", content="Nobody else's.", namespace="team", scope="private", tier="long").id
     shared = hold.store(title="Shared", content="For all.", namespace="team").id
     hold.namespace_set_standard(namespace="team", id=private)

@@ -85,7 +85,7 @@ def outcomes(pushed: Json) -> list[str]:
     return [one["outcome"] for one in pushed["outcomes"]]
 
 
-def test_a_row_is_told_with_every_field_that_it_has(hold: Holdfast, peer: Peer) -> None:
+def test_a_row_is_sent_with_all_its_fields(hold: Holdfast, peer: Peer) -> None:
     source = hold.store(title="Seen", content="It is so.", source_uri="doc:seen", tags=["a"], kind="claim")
     drawn = hold.reflect(source_ids=[source.id], title="Drawn", content="It will be so.")
     peer.drain()
@@ -94,14 +94,14 @@ def test_a_row_is_told_with_every_field_that_it_has(hold: Holdfast, peer: Peer) 
     assert (second["memory_kind"], second["reflection_depth"], second["version"]) == ("reflection", 1, 1)
 
 
-def test_rows_of_one_transaction_are_all_told_though_the_pages_cut_it(hold: Holdfast, client: httpx.Client) -> None:
+def test_rows_of_one_transaction_are_all_sent_across_pages(hold: Holdfast, client: httpx.Client) -> None:
     hold.bulk_store(memories=[{"title": f"Number {n}", "content": f"It is {n}."} for n in range(7)])
     peer = Peer(client, batch=2)
     peer.drain()
     assert len(peer.rows) == 7
 
 
-def test_what_another_store_made_long_ago_is_told_when_it_comes_here(hold: Holdfast, peer: Peer, db: str) -> None:
+def test_an_old_change_of_another_store_is_sent_when_it_arrives_here(hold: Holdfast, peer: Peer, db: str) -> None:
     hold.store(title="New", content="Made today.")
     peer.drain()
     with holdfast.open(f"{db}.other", now=lambda: 10**15) as other:
@@ -111,7 +111,7 @@ def test_what_another_store_made_long_ago_is_told_when_it_comes_here(hold: Holdf
     assert peer.rows[old.id]["content"] == "Made in 2001."
 
 
-def test_a_clock_that_is_put_back_hides_nothing(db: str) -> None:
+def test_a_clock_set_back_hides_nothing(db: str) -> None:
     clock = [1_800_000_000_000_000]
     with holdfast.open(db, now=lambda: clock[0]) as hold, open_http_client(hold) as client:
         peer = Peer(client)
@@ -123,7 +123,7 @@ def test_a_clock_that_is_put_back_hides_nothing(db: str) -> None:
         assert late in peer.rows
 
 
-def test_pages_of_what_the_caller_may_not_see_do_not_hold_it_up(hold: Holdfast, client: httpx.Client) -> None:
+def test_pages_of_invisible_rows_do_not_block_the_reader(hold: Holdfast, client: httpx.Client) -> None:
     for number in range(5):
         hold.store(title=f"Mine {number}", content="Nobody else's.", scope="private")
     shared = hold.store(title="Ours", content="Everybody's.")
@@ -131,7 +131,7 @@ def test_pages_of_what_the_caller_may_not_see_do_not_hold_it_up(hold: Holdfast, 
     assert [one["id"] for one in peer.pull()["memories"]] == [shared.id]
 
 
-def test_a_deletion_is_told_as_one_and_stays_one_when_an_old_row_comes_back(hold: Holdfast, peer: Peer) -> None:
+def test_a_deletion_is_sent_as_one_and_survives_the_return_of_an_old_row(hold: Holdfast, peer: Peer) -> None:
     kept = hold.store(title="Fleeting", content="It was so.")
     peer.drain()
     old = dict(peer.rows[kept.id])
@@ -142,7 +142,7 @@ def test_a_deletion_is_told_as_one_and_stays_one_when_an_old_row_comes_back(hold
     assert hold.list().memories == []
 
 
-def test_a_deletion_of_the_peers_is_a_tombstone_that_undo_takes_back(hold: Holdfast, peer: Peer) -> None:
+def test_a_deletion_by_the_peer_is_a_tombstone_that_can_be_undone(hold: Holdfast, peer: Peer) -> None:
     kept = hold.store(title="Fleeting", content="It was so.")
     pushed = peer.push(deletions=[kept.id, "never-there"])
     assert (pushed["deleted"], outcomes(pushed)) == (1, ["applied", "noop"])
@@ -151,7 +151,7 @@ def test_a_deletion_of_the_peers_is_a_tombstone_that_undo_takes_back(hold: Holdf
     assert hold.get(id=kept.id).title == "Fleeting"
 
 
-def test_a_deletion_that_says_when_it_was_made_loses_to_a_later_edit(hold: Holdfast, peer: Peer) -> None:
+def test_a_dated_deletion_loses_to_a_later_edit(hold: Holdfast, peer: Peer) -> None:
     kept = hold.store(title="Fleeting", content="It was so.")
     pushed = peer.push(deletions=[{"id": kept.id, "deleted_at": LONG_AGO}])
     assert (pushed["deleted"], outcomes(pushed), hold.stats().total) == (0, ["conflict"], 1)
@@ -165,7 +165,7 @@ def test_a_renamed_row_arrives_under_its_new_title(hold: Holdfast, peer: Peer) -
     assert hold.get(id=kept.id).title == "After"
 
 
-def test_a_title_that_both_gave_keeps_both_ids_and_each_can_be_named(hold: Holdfast, peer: Peer) -> None:
+def test_a_title_given_by_both_keeps_both_ids_and_each_can_be_used(hold: Holdfast, peer: Peer) -> None:
     mine = hold.store(title="Port", content="It is 8080.")
     theirs = "00000000-0000-4000-8000-000000000001"
     peer.rows[theirs] = row(theirs, "Port", "It is 9090.")
@@ -180,7 +180,7 @@ def test_a_title_that_both_gave_keeps_both_ids_and_each_can_be_named(hold: Holdf
     assert hold.verify().intact
 
 
-def test_a_row_renamed_onto_a_title_that_is_held_is_shown_as_one_with_its_holder(hold: Holdfast, peer: Peer) -> None:
+def test_a_row_renamed_onto_a_taken_title_is_grouped_with_its_holder(hold: Holdfast, peer: Peer) -> None:
     held, kept = hold.store(title="Port", content="It is 8080."), hold.store(title="Socket", content="It is 9090.")
     peer.drain()
     peer.edit(kept.id, title="Port", content="It is 7070.")
@@ -189,7 +189,7 @@ def test_a_row_renamed_onto_a_title_that_is_held_is_shown_as_one_with_its_holder
     assert hold.stats().total == 1
 
 
-def test_an_older_row_changes_nothing_and_says_so(hold: Holdfast, peer: Peer) -> None:
+def test_an_older_row_changes_nothing_and_is_reported(hold: Holdfast, peer: Peer) -> None:
     kept = hold.store(title="Port", content="It is 8080.")
     peer.rows[kept.id] = row(kept.id, "Port", "It was 80.", LONG_AGO)
     dry, pushed = peer.push(kept.id, dry_run=True), peer.push(kept.id)
@@ -197,7 +197,7 @@ def test_an_older_row_changes_nothing_and_says_so(hold: Holdfast, peer: Peer) ->
     assert hold.get(id=kept.id).content == "It is 8080."
 
 
-def test_a_peer_whose_clock_is_slow_is_heard_as_long_as_only_it_speaks(hold: Holdfast, peer: Peer) -> None:
+def test_a_peer_with_a_slow_clock_is_applied_while_it_is_the_only_writer(hold: Holdfast, peer: Peer) -> None:
     peer.rows["p-1"] = row("p-1", "Port", "It is 1.", "2001-01-01T00:00:00Z")
     peer.push("p-1")
     peer.edit("p-1", "2001-01-01T00:00:05Z", content="It is 2.")
@@ -207,7 +207,7 @@ def test_a_peer_whose_clock_is_slow_is_heard_as_long_as_only_it_speaks(hold: Hol
     assert (outcomes(peer.push("p-1")), hold.get(id="p-1").content) == (["conflict"], "It is 3.")
 
 
-def test_what_is_pushed_back_as_it_was_told_is_no_change(hold: Holdfast, peer: Peer) -> None:
+def test_a_row_pushed_back_unchanged_is_no_change(hold: Holdfast, peer: Peer) -> None:
     kept = hold.store(title="Port", content="It is 8080.")
     peer.drain()
     hold.update(id=kept.id, content="It is 9090.")
@@ -216,7 +216,7 @@ def test_what_is_pushed_back_as_it_was_told_is_no_change(hold: Holdfast, peer: P
     assert (hold.verify().head, hold.get(id=kept.id).content) == (before, "It is 9090.")
 
 
-def test_a_peer_does_not_hear_again_what_it_said_itself_and_others_do(
+def test_a_peer_does_not_receive_its_own_changes_but_others_do(
     hold: Holdfast, peer: Peer, client: httpx.Client
 ) -> None:
     peer.rows["p-1"] = row("p-1", "Port", "It is 8080.")
@@ -225,7 +225,7 @@ def test_a_peer_does_not_hear_again_what_it_said_itself_and_others_do(
     assert Peer(client, agent="ai:other@desk").pull()["count"] == 1
 
 
-def test_every_item_has_an_outcome_and_a_bad_one_leaves_the_others_be(hold: Holdfast, peer: Peer) -> None:
+def test_every_item_has_an_outcome_and_a_bad_one_does_not_affect_the_others(hold: Holdfast, peer: Peer) -> None:
     peer.rows = {"p-1": row("p-1", "Good", "It is good."), "p-2": row("p-2", "Bad", " "), "p-3": row("p-3", "", "x")}
     pushed = peer.push("p-1", "p-2", "p-3", surprises=[1])
     assert (pushed["applied"], pushed["skipped"], pushed["ids"], pushed["ignored"]) == (1, 2, ["p-1"], ["surprises"])
@@ -237,7 +237,7 @@ def test_every_item_has_an_outcome_and_a_bad_one_leaves_the_others_be(hold: Hold
     assert hold.stats().total == 1
 
 
-def test_a_dry_run_says_what_the_run_does_and_leaves_nothing(hold: Holdfast, peer: Peer) -> None:
+def test_a_dry_run_reports_what_the_run_does_and_leaves_nothing(hold: Holdfast, peer: Peer) -> None:
     peer.rows = {"p-1": row("p-1", "Good", "It is good.")}
     before = hold.verify().head
     dry = peer.push("p-1", dry_run=True)
@@ -266,7 +266,7 @@ def test_a_link_keeps_its_validity_its_observer_and_its_signature(hold: Holdfast
     }
 
 
-def test_archives_and_restores_go_over(hold: Holdfast, peer: Peer) -> None:
+def test_archiving_and_restoring_are_synced(hold: Holdfast, peer: Peer) -> None:
     kept = hold.store(title="Rare", content="It is rare.")
     assert peer.push(archives=[kept.id])["archived"] == 1
     assert [one["id"] for one in peer.pull()["archives"]] == [kept.id]
@@ -274,7 +274,7 @@ def test_archives_and_restores_go_over(hold: Holdfast, peer: Peer) -> None:
     assert hold.get(id=kept.id).state == "live"
 
 
-def test_a_key_that_may_write_somewhere_pushes_there_only_and_becomes_the_owner(hold: Holdfast) -> None:
+def test_a_key_with_limited_write_access_pushes_only_there_and_becomes_the_owner(hold: Holdfast) -> None:
     outside = hold.store(title="Out", content="It is outside.", namespace="closed")
     with open_http_client(hold, api_key="every-right") as client:
         secret = hold.key_create(name="desk", scope="write", namespaces=["open"]).key
@@ -301,11 +301,11 @@ def test_a_key_that_may_write_somewhere_pushes_there_only_and_becomes_the_owner(
         {"sender_agent_id": "ai:old@desk", "memories": [{}] * 1001},
     ],
 )
-def test_a_batch_that_cannot_be_one_is_refused_whole(client: httpx.Client, body: Json) -> None:
+def test_a_malformed_batch_is_refused_completely(client: httpx.Client, body: Json) -> None:
     assert client.post("/api/v1/sync/push", json=body).status_code == 400
 
 
-def test_a_cursor_of_another_journal_goes_by_its_moment(hold: Holdfast, client: httpx.Client) -> None:
+def test_a_cursor_of_another_journal_is_used_by_its_time(hold: Holdfast, client: httpx.Client) -> None:
     kept = hold.store(title="Port", content="It is 8080.")
     for since in ("2001-01-31T09:00:00.000000000000999999Z", "2001-01-31T09:00:00+00:00", "2001-01-31"):
         told = client.get("/api/v1/sync/since", params={"since": since}).json()
@@ -313,7 +313,7 @@ def test_a_cursor_of_another_journal_goes_by_its_moment(hold: Holdfast, client: 
     assert client.get("/api/v1/sync/since", params={"since": LATEST}).json()["count"] == 0
 
 
-def test_an_enrolled_peer_hears_and_tells_of_its_namespaces_only(hold: Holdfast, tmp_path: Path) -> None:
+def test_an_enrolled_peer_sends_and_receives_only_its_namespaces(hold: Holdfast, tmp_path: Path) -> None:
     with holdfast.open(str(tmp_path / "desk.db")) as desk:
         token = desk.peer_token().token
     hold.peer_add(name="desk", token=token, tell=["open/**"], take=["open/in"])

@@ -25,14 +25,14 @@ def run_ok(words: list[str]) -> str:
     return out.decode()
 
 
-def test_a_person_is_shown_what_would_be_done_and_how_to_do_it(at: list[str]) -> None:
+def test_a_dry_run_shows_what_would_be_done_and_how_to_apply_it(at: list[str]) -> None:
     shown = run_ok([*at, "curate", "--once"])
     assert "changed  merged 'Pool', 'Connections' into 'Pool'" in shown
     assert "Dry run. Add --apply to write." in shown
     assert shown.splitlines()[-7].split() == ["STEP", "CHECKED", "CHANGED", "PROPOSED", "SKIPPED"]
 
 
-def test_a_run_is_applied_decided_about_and_taken_back_by_two_words(at: list[str]) -> None:
+def test_a_run_is_applied_decided_and_rolled_back_by_two_word_commands(at: list[str]) -> None:
     run = json.loads(run_ok([*at, "--json", "curate", "--apply"]))["run_id"]
     proposed = run_ok([*at, "curate", "proposals"])
     assert POOL.replace("ten", "nine") in proposed
@@ -46,6 +46,6 @@ def test_a_run_is_applied_decided_about_and_taken_back_by_two_words(at: list[str
 @pytest.mark.parametrize(
     "words", [["--interval-secs=59"], ["--steps=nonsense"], ["--max-ops=0"], ["--once", "--daemon"]]
 )
-def test_what_cannot_be_meant_is_refused(at: list[str], words: list[str]) -> None:
+def test_invalid_arguments_are_refused(at: list[str], words: list[str]) -> None:
     code, out, err = run_command([*at, "--json", "curate", *words])
     assert (code, out, json.loads(err)["code"]) == (2, b"", "VALIDATION_FAILED")

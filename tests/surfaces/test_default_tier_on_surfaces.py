@@ -38,7 +38,7 @@ def with_tier() -> dict[str, Operation]:
     return {operation.name: operation for operation in REGISTRY if "tier" in operation.request.__struct_fields__}
 
 
-def test_an_operation_that_stores_says_what_its_tier_is_by_default() -> None:
+def test_an_operation_that_stores_documents_its_default_tier() -> None:
     types = {name: {field.name: field for field in found.fields}["tier"] for name, found in with_tier().items()}
     assert {name for name, field in types.items() if describe(field.type) == SAID} == {
         "store",

@@ -17,7 +17,7 @@ def raw(hold: Holdfast) -> Iterator[TestClient]:
         yield opened
 
 
-def test_labels_are_asked_for_by_memory_or_by_text(raw: TestClient) -> None:
+def test_tags_are_suggested_for_a_memory_or_a_text(raw: TestClient) -> None:
     id = store_over_http(raw, content=LONG)["id"]
     by_id = raw.post("/api/v1/auto_tag", json={"memory_id": id}).json()
     assert (by_id["memory_id"], by_id["tags"]) == (id, by_id["new_tags"])
@@ -25,13 +25,13 @@ def test_labels_are_asked_for_by_memory_or_by_text(raw: TestClient) -> None:
     assert (by_text["memory_id"], "gates" in by_text["tags"]) == (None, True)
 
 
-def test_a_question_is_widened_under_the_names_that_are_expected(raw: TestClient) -> None:
+def test_a_query_is_expanded_under_the_expected_names(raw: TestClient) -> None:
     store_over_http(raw, content=LONG)
     answer = raw.post("/api/v1/expand_query", json={"query": "gate"}).json()
     assert {"original", "expanded_terms"} <= answer.keys()
 
 
-def test_atoms_are_made_by_the_route_of_the_tool(raw: TestClient) -> None:
+def test_atoms_are_created_by_the_route_of_the_tool(raw: TestClient) -> None:
     id = store_over_http(raw, content=LONG)["id"]
     made = raw.post("/api/v1/memory_atomise", json={"memory_id": id, "max_atom_tokens": 100}).json()
     assert (made["source_id"], made["atom_count"]) == (id, len(made["atom_ids"]))

@@ -16,23 +16,23 @@ ERRORS = [error for _, error in inspect.getmembers(errors, inspect.isclass) if i
 CODES = {error.code for error in ERRORS}
 
 
-def test_every_error_has_a_code_of_its_own() -> None:
+def test_every_error_has_its_own_code() -> None:
     assert len(CODES) == len(ERRORS)
     assert all(re.fullmatch(r"[A-Z][A-Z_]+", code) for code in CODES)
 
 
 @pytest.mark.parametrize("mapping", [wire.STATUS, wire.EXIT], ids=["http", "cli"])
-def test_every_code_is_in_every_map_and_no_other(mapping: dict[str, int]) -> None:
+def test_every_code_is_in_every_map(mapping: dict[str, int]) -> None:
     assert set(mapping) == CODES
 
 
-def test_every_error_is_in_the_tree_that_is_drawn() -> None:
+def test_every_error_is_in_the_documented_tree() -> None:
     drawn = re.findall(r"(?:[├└]── )?(\b[A-Z][A-Za-z]+)\b", (errors.__doc__ or "").split("\n\n")[1])
     tree = [name for name in drawn if hasattr(errors, name)]
     assert sorted(tree) == sorted(error.__name__ for error in ERRORS)
 
 
-def test_a_status_says_whose_fault_it_was() -> None:
+def test_a_status_distinguishes_client_and_server_errors() -> None:
     for error in ERRORS:
         status = wire.STATUS[error.code]
         kinds = errors.StoreError | errors.InvalidSetting | errors.TimedOut
@@ -40,12 +40,12 @@ def test_a_status_says_whose_fault_it_was() -> None:
         assert (status >= 500) is ours, error
 
 
-def test_no_error_exits_as_a_success() -> None:
+def test_no_error_has_exit_code_zero() -> None:
     assert all(0 < code < 256 for code in wire.EXIT.values())
     assert wire.PARTLY_REJECTED_EXIT not in wire.EXIT.values()
 
 
-def test_an_error_without_words_says_what_its_class_says() -> None:
+def test_an_error_without_a_message_has_that_of_its_class() -> None:
     documented = {error.code: inspect.cleandoc(error.__doc__ or "") for error in ERRORS}
     assert {error.code: (str(error()), error().message) for error in ERRORS} == {
         code: (text, text) for code, text in documented.items()
@@ -57,26 +57,26 @@ def test_an_error_without_words_says_what_its_class_says() -> None:
     assert [text for text in documented.values() if not text.endswith(".")] == []
 
 
-def test_an_error_carries_its_details_beside_its_message() -> None:
+def test_an_error_includes_its_details_beside_its_message() -> None:
     error = Invalid("title: required", fields=["title"])
     assert error.to_json() == {"error": "title: required", "code": "VALIDATION_FAILED", "fields": ["title"]}
 
 
 @pytest.mark.parametrize("again", [True, False])
-def test_an_error_says_whether_repeating_may_help(again: bool) -> None:
+def test_an_error_states_whether_it_is_retryable(again: bool) -> None:
     told = error_response(errors.StoreUnreachable("The database is being started.", retryable=again))
     assert json.loads(bytes(told.body)).get("retryable", False) is again
     assert ("retry-after" in told.headers) is again
 
 
-def test_an_error_of_our_own_tells_nothing_of_its_inside() -> None:
+def test_an_internal_error_reveals_nothing() -> None:
     told = wire.internal_error(ValueError("/home/ada/secret.db: hunter2")).to_json()
     assert told["code"] == "ERROR"
     assert "hunter2" not in str(told)
     assert "/home" not in str(told)
 
 
-def test_an_answer_is_json_without_what_is_unset() -> None:
+def test_an_answer_is_json_without_unset_fields() -> None:
     class Answer(msgspec.Struct):
         a: int
         b: int | msgspec.UnsetType = msgspec.UNSET

@@ -31,7 +31,7 @@ print("all answered")
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.full)])
-def test_threads_that_use_every_operation_for_the_first_time_at_once_are_all_answered(times: int) -> None:
+def test_concurrent_first_uses_of_every_operation_all_succeed(times: int) -> None:
     for _ in range(times):
         done = subprocess.run([sys.executable, "-c", CROWD], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (0, "all answered\n"), done.stderr

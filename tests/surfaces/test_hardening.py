@@ -15,14 +15,14 @@ def confined_caller(right: str = "write", agent: str = "key:confined") -> Caller
     return Caller(agent=agent, right=right, namespaces=("team",), key="k", has_fixed_agent=True)  # type: ignore[arg-type]
 
 
-def test_a_store_that_had_a_key_stays_closed_when_its_last_key_is_revoked(hold: holdfast.Holdfast) -> None:
+def test_a_store_that_had_a_key_stays_closed_after_its_last_key_is_revoked(hold: holdfast.Holdfast) -> None:
     made = hold.key_create(name="only")
     hold.key_revoke(made.id)
     with pytest.raises(holdfast.HoldfastError, match="valid key is required"):
         authenticate(hold, [])
 
 
-def test_keys_do_not_go_back_with_a_restored_snapshot(hold: holdfast.Holdfast) -> None:
+def test_a_restored_snapshot_does_not_restore_keys(hold: holdfast.Holdfast) -> None:
     snapshot = hold.backup().snapshot
     made = hold.key_create(name="later")
     hold.call("restore", {"from": snapshot})
@@ -33,7 +33,9 @@ def test_keys_do_not_go_back_with_a_restored_snapshot(hold: holdfast.Holdfast) -
 
 
 @pytest.mark.parametrize("agent", ["ai:tester@here", "key:adm", "*"])
-def test_a_confined_admin_makes_no_key_that_speaks_for_somebody_else(hold: holdfast.Holdfast, agent: str) -> None:
+def test_an_admin_limited_to_namespaces_cannot_create_a_key_for_another_agent(
+    hold: holdfast.Holdfast, agent: str
+) -> None:
     hold.key_create(name="adm", scope="admin")
     hold.store("Mine", "by the tester")
     with pytest.raises(Forbidden):
@@ -42,12 +44,12 @@ def test_a_confined_admin_makes_no_key_that_speaks_for_somebody_else(hold: holdf
         )
 
 
-def test_a_confined_admin_does_not_examine_the_whole_store(hold: holdfast.Holdfast) -> None:
+def test_an_admin_limited_to_namespaces_cannot_run_doctor(hold: holdfast.Holdfast) -> None:
     with pytest.raises(Forbidden):
         hold.call("doctor", {}, caller=confined_caller("admin"))
 
 
-def test_a_taken_title_does_not_tell_whose_private_memory_takes_it(hold: holdfast.Holdfast) -> None:
+def test_a_taken_title_does_not_reveal_the_private_memory_with_it(hold: holdfast.Holdfast) -> None:
     secret = hold.store("Plan", "hidden", scope="private")
     other = Caller(agent="ai:other@here")
     mine = hold.call("store", {"title": "Mine", "content": "x"}, caller=other)
@@ -56,7 +58,7 @@ def test_a_taken_title_does_not_tell_whose_private_memory_takes_it(hold: holdfas
     assert secret.id not in str(told.value.to_json())
 
 
-def test_a_confined_key_undoes_nothing_outside_its_reach(hold: holdfast.Holdfast) -> None:
+def test_a_key_limited_to_namespaces_undoes_nothing_outside(hold: holdfast.Holdfast) -> None:
     inside = hold.store("Inside", "x", namespace="team")
     outside = hold.store("Outside", "y", namespace="elsewhere")
     hold.link(inside.id, outside.id)
@@ -77,7 +79,7 @@ def test_a_purged_entity_leaves_its_names_nowhere(hold: holdfast.Holdfast, db: s
     assert hold.verify().intact
 
 
-def test_a_promotion_by_use_is_told_of_who_used_it(hold: holdfast.Holdfast) -> None:
+def test_a_promotion_by_use_is_attributed_to_the_reader(hold: holdfast.Holdfast) -> None:
     from holdfast.features.recall import flush_access as use
 
     memory = hold.store("Often", "asked for", tier="mid")
@@ -89,7 +91,7 @@ def test_a_promotion_by_use_is_told_of_who_used_it(hold: holdfast.Holdfast) -> N
     assert (last.op, last.actor) == ("promote", "ai:reader@here")
 
 
-def test_what_is_shared_with_you_to_read_does_not_keep_you_from_forgetting_your_own(hold: Any) -> None:
+def test_read_only_shared_memories_do_not_block_forgetting_ones_own(hold: Any) -> None:
     theirs = hold.store("Theirs", "words", scope="private")
     hold.grant(theirs.id, agent_id="ai:other@here")
     other = Caller(agent="ai:other@here")
@@ -98,7 +100,7 @@ def test_what_is_shared_with_you_to_read_does_not_keep_you_from_forgetting_your_
     assert (gone.ids, gone.kept) == ([mine.id], [theirs.id])
 
 
-def test_archived_memories_are_found_when_asked_for(hold: Any) -> None:
+def test_archived_memories_are_found_on_request(hold: Any) -> None:
     memory = hold.store("Old", "parchment")
     hold.archive(ids=[memory.id])
     assert (hold.recall("parchment").count, hold.search("parchment").count) == (0, 0)
@@ -106,7 +108,7 @@ def test_archived_memories_are_found_when_asked_for(hold: Any) -> None:
     assert hold.search("parchment", include_archived=True).results[0].id == memory.id
 
 
-def test_doctor_finds_a_trigger_that_was_dropped_or_added(hold: Any, db: str) -> None:
+def test_doctor_finds_a_dropped_or_added_trigger(hold: Any, db: str) -> None:
     import apsw
 
     raw = apsw.Connection(db)

@@ -45,7 +45,7 @@ def command(*words: str) -> list[str]:
     return [sys.executable, "-m", "holdfast", *words]
 
 
-def test_hosts_are_answered_as_they_document_it(web: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hosts_get_the_answers_they_document(web: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, said, name in (
         (("session-start",), {"hook_event_name": "SessionStart", "source": "startup"}, "SessionStart"),
         (("prompt", "--host", "codex"), {"prompt": ASK, "turn_id": "1", "session_id": "s-2"}, "UserPromptSubmit"),
@@ -81,7 +81,7 @@ def test_hosts_are_answered_as_they_document_it(web: Path, capsys: pytest.Captur
     ],
     ids=" ".join,
 )
-def test_what_goes_wrong_is_one_line_and_no_failure(
+def test_a_failing_hook_prints_one_line_and_succeeds(
     web: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
     assert run(list(words)) == 0
@@ -91,7 +91,7 @@ def test_what_goes_wrong_is_one_line_and_no_failure(
     assert err.startswith("holdfast ")
 
 
-def test_a_file_that_says_what_it_may_not_stops_the_hook_and_not_the_agent(
+def test_an_invalid_project_file_stops_the_hook_and_not_the_agent(
     web: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (web / ".holdfast.toml").write_text('db = "/tmp/stolen.db"\n')
@@ -100,7 +100,7 @@ def test_a_file_that_says_what_it_may_not_stops_the_hook_and_not_the_agent(
     assert (out, ".holdfast.toml" in err) == ("", True)
 
 
-def test_one_command_turns_everything_off_and_on(
+def test_one_command_turns_all_hooks_off_and_on(
     web: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def silent() -> bool:
@@ -128,16 +128,14 @@ def test_a_session_belongs_to_the_folder_it_was_started_in(
     assert "never on a Friday" in capsys.readouterr().out
 
 
-def test_without_capture_nothing_is_kept(web: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_capture_nothing_is_stored(web: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_HOOK_CAPTURE", "0")
     assert run(["hook", "prompt", event(web, prompt=ASK)]) == 0
     with holdfast.open() as hold:
         assert hold.list(namespace="team/web").count == 1
 
 
-def test_a_store_that_is_held_and_a_host_that_says_nothing_are_left_in_time(
-    web: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hook_gives_up_in_time_on_a_locked_store_or_a_silent_host(web: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound holds whatever is waited for: the process is gone, says nothing half, and leaves none behind."""
     monkeypatch.setenv("HOLDFAST_HOOK_TIMEOUT_MS", "500")
     with holdfast.open() as hold, hold.ctx.store.transaction():
@@ -154,7 +152,7 @@ def test_a_store_that_is_held_and_a_host_that_says_nothing_are_left_in_time(
             os.killpg(mute.pid, 0)
 
 
-def test_boot_and_wrap_wait_no_longer_than_a_hook_for_a_store_that_is_held(
+def test_boot_and_wrap_wait_for_a_locked_store_no_longer_than_a_hook(
     web: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_HOOK_TIMEOUT_MS", "1000")
@@ -168,7 +166,7 @@ def test_boot_and_wrap_wait_no_longer_than_a_hook_for_a_store_that_is_held(
         assert b"stopped after 1 seconds" in one.stderr
 
 
-def test_boot_says_what_it_gives_and_how_much(web: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_boot_reports_its_parts_and_token_count(web: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["boot"]) == 0
     first, *rest = capsys.readouterr().out.splitlines()
     assert first.startswith("holdfast: team/web | 1 recent | ")
@@ -182,7 +180,9 @@ def test_boot_says_what_it_gives_and_how_much(web: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("name", "by"), [("claude", "--append-system-prompt"), ("aider", "--message-file"), ("ollama", "")]
 )
-def test_an_agent_without_hooks_is_told_in_its_own_way(web: Path, tmp_path: Path, name: str, by: str) -> None:
+def test_an_agent_without_hooks_receives_the_context_in_its_own_way(
+    web: Path, tmp_path: Path, name: str, by: str
+) -> None:
     agent = tmp_path / name
     agent.write_text(
         f"#!{sys.executable}\nimport os, sys\n"
@@ -204,7 +204,7 @@ def test_an_agent_without_hooks_is_told_in_its_own_way(web: Path, tmp_path: Path
     assert {one for one in os.listdir(tmp_path) if not one.startswith("memory.db")} - before == set()
 
 
-def test_how_an_agent_is_told_follows_from_its_name_or_is_said() -> None:
+def test_the_delivery_follows_from_the_agent_name_or_an_option() -> None:
     chosen: dict[Delivery, str | None] = {"flag": None, "env": None, "file": None}
     known = {
         name: choose_strategy(f"/usr/bin/{name}", chosen).name for name in ("codex", "gemini", "claude-cli", "other")
@@ -215,12 +215,12 @@ def test_how_an_agent_is_told_follows_from_its_name_or_is_said() -> None:
         choose_strategy("claude", {"flag": "-x", "env": "SAY", "file": None})
 
 
-def test_an_agent_that_is_not_there_is_named(web: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_agent_program_is_named(web: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["wrap", "--no-boot", "no-such-agent-here"]) == 1
     assert "no-such-agent-here" in capsys.readouterr().err
 
 
-def test_what_a_host_tells_asks_the_hooks_of_the_settings(
+def test_captured_events_run_the_configured_hooks(
     web: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "hook.sh").write_text("""case "$(cat)" in *secret*) echo '{"decision": "deny"}';; esac""")
@@ -251,7 +251,7 @@ with Deadline("hook prompt", 0.1):
 """
 
 
-def test_who_is_late_leaves_nothing_behind_that_it_ran(tmp_path: Path) -> None:
+def test_a_hook_that_times_out_leaves_no_child_process(tmp_path: Path) -> None:
     words = [sys.executable, "-c", LATE, str(tmp_path / "pid")]
     late = subprocess.run(words, cwd=tmp_path, capture_output=True, check=False)
     assert (late.returncode, b"stopped after 0.1 seconds" in late.stderr) == (0, True)

@@ -33,7 +33,7 @@ on_error = "deny"
 
 
 @pytest.mark.parametrize("which", ["library", "cli", "http", "mcp"])
-def test_what_a_hook_refuses_is_refused_on_every_surface(
+def test_a_refusal_by_a_hook_applies_on_every_surface(
     which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
@@ -46,7 +46,7 @@ def test_what_a_hook_refuses_is_refused_on_every_surface(
     assert "not here" in refused.error["error"]
 
 
-def test_who_waits_for_hooks_keeps_nobody_waiting_who_does_not(db: str, tmp_path: Path) -> None:
+def test_requests_waiting_for_hooks_do_not_block_other_requests(db: str, tmp_path: Path) -> None:
     """More wait than there are threads for writing and for reading; each goes on when it has read a line of its own."""
     begun, gate = tmp_path / "begun", tmp_path / "gate"
     os.mkfifo(gate)
@@ -69,7 +69,7 @@ def test_who_waits_for_hooks_keeps_nobody_waiting_who_does_not(db: str, tmp_path
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_a_command_that_is_told_to_end_takes_its_hook_with_it(how: signal.Signals, db: str, tmp_path: Path) -> None:
+def test_ending_a_command_ends_its_hook_too(how: signal.Signals, db: str, tmp_path: Path) -> None:
     held, config = tmp_path / "held", tmp_path / "config.toml"
     os.mkfifo(held)
     waits = f'["/bin/sh", "-c", "exec 3> {held}; echo begun >&3; sleep 60"]'
@@ -85,7 +85,7 @@ def test_a_command_that_is_told_to_end_takes_its_hook_with_it(how: signal.Signal
         assert hold.list().count == 0
 
 
-def test_nobody_elsewhere_sees_or_runs_hooks() -> None:
+def test_remote_callers_neither_see_nor_run_hooks() -> None:
     named = [op for op in REGISTRY if op.name.startswith("hooks_")]
     assert {op.name: op.surfaces for op in named} == {key: {"library", "cli"} for key in ("hooks_list", "hooks_test")}
 
@@ -119,11 +119,11 @@ UNASKED = {
 """Operations that write and ask no hook, and why."""
 
 
-def test_whatever_writes_asks_hooks_or_says_why_not() -> None:
+def test_every_writing_operation_runs_hooks_or_documents_why_not() -> None:
     silent = {op.name for op in REGISTRY if op.effect is not Effect.READ and not op.all_stages}
     assert silent == set(UNASKED)
 
 
-def test_an_operation_has_one_stage_or_says_by_a_request_which_it_has() -> None:
+def test_an_operation_has_one_hook_stage_or_derives_it_from_the_request() -> None:
     asking = [op for op in REGISTRY if op.all_stages]
     assert [op.name for op in asking if (op.stage is None) != (op.parts is not None and bool(op.stages))] == []

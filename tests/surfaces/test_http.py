@@ -37,7 +37,7 @@ def test_a_stored_memory_is_read_back_with_its_version_as_etag(client: TestClien
     assert {**answer.json()["memory"], "outcome": "created"} == stored
 
 
-def test_every_operation_of_http_answers_at_its_route(client: TestClient) -> None:
+def test_every_http_operation_responds_at_its_route(client: TestClient) -> None:
     for operation in REGISTRY:
         for route in routes_of(operation):
             method, path = route.split()
@@ -46,25 +46,25 @@ def test_every_operation_of_http_answers_at_its_route(client: TestClient) -> Non
             assert answer.status_code != 405, route
 
 
-def test_an_operation_that_is_not_for_http_has_no_route() -> None:
+def test_an_operation_not_offered_over_http_has_no_route() -> None:
     assert [routes_of(op) for op in REGISTRY if "http" not in op.surfaces] == [
         () for op in REGISTRY if "http" not in op.surfaces
     ]
 
 
-def test_a_literal_path_goes_before_one_with_a_parameter(client: TestClient) -> None:
+def test_a_literal_path_takes_precedence_over_one_with_a_parameter(client: TestClient) -> None:
     answer = client.post("/api/v1/memories/bulk", json=[{"title": "One", "content": "first"}])
 
     assert (answer.status_code, answer.json()["created"]) == (200, 1)
 
 
-def test_a_namespace_in_a_path_may_have_slashes(client: TestClient) -> None:
+def test_a_namespace_in_a_path_can_contain_slashes(client: TestClient) -> None:
     for path in ("team/project", quote("team/project", safe="")):
         answer = client.get(f"/api/v1/namespaces/{path}/standard")
         assert (answer.status_code, answer.json()["namespace"]) == (200, "team/project")
 
 
-def test_the_query_is_typed_field_by_field(client: TestClient) -> None:
+def test_query_parameters_are_typed_by_field(client: TestClient) -> None:
     store_over_http(client, title="A", tags=["x", "y"], priority=9)
     store_over_http(client, title="B", tags=["x"])
 
@@ -100,7 +100,7 @@ BAD_QUERIES = (
 )
 
 
-def test_a_bad_field_of_a_query_is_refused_and_named(client: TestClient) -> None:
+def test_an_invalid_query_parameter_is_refused_and_named(client: TestClient) -> None:
     answers = {query: client.get(f"/api/v1/memories?{query}") for query, _ in BAD_QUERIES}
 
     assert list_not_refused(answers) == []
@@ -121,7 +121,7 @@ def names_first(answer: httpx.Response, field: str) -> bool:
     return bool(answer.json()["fields"][0].startswith(field))
 
 
-def test_a_query_that_cannot_be_read_is_refused(client: TestClient) -> None:
+def test_an_unreadable_query_string_is_refused(client: TestClient) -> None:
     queries = ("namespace=%ff", "&".join(f"a{n}=1" for n in range(300)))
 
     assert list_not_refused({query: client.get(f"/api/v1/memories?{query}") for query in queries}) == []
@@ -147,7 +147,7 @@ BAD_FIELDS: tuple[tuple[dict[str, Any], str], ...] = (
 )
 
 
-def test_a_bad_field_of_a_body_is_refused_and_named(client: TestClient) -> None:
+def test_an_invalid_body_field_is_refused_and_named(client: TestClient) -> None:
     answers = {f"{body!r:.100}": client.post("/api/v1/memories", json=body) for body, _ in BAD_FIELDS}
 
     assert list_not_refused(answers) == []
@@ -191,20 +191,20 @@ def post_json(client: TestClient, body: bytes) -> httpx.Response:
     return client.post("/api/v1/memories", content=body, headers={"content-type": "application/json"})
 
 
-def test_half_of_a_character_is_called_so(client: TestClient) -> None:
+def test_a_lone_surrogate_is_named_in_the_error(client: TestClient) -> None:
     for half in (rb"\ud800", rb"\ud800x", rb"\udc00", rb"\ud800\u0041"):
         answer = post_json(client, b'{"title": "t", "content": "' + half + b'"}')
         assert answer.json()["error"] == "The body is not valid Unicode text (a lone surrogate).", half
 
 
-def test_an_integral_float_is_a_whole_number(client: TestClient) -> None:
+def test_an_integral_float_is_accepted_as_an_integer(client: TestClient) -> None:
     assert store_over_http(client, priority=7.0)["priority"] == 7
 
 
 @pytest.mark.parametrize(
     "media_type", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
 )
-def test_a_body_must_say_that_it_is_json(client: TestClient, media_type: str | None) -> None:
+def test_a_body_requires_a_json_content_type(client: TestClient, media_type: str | None) -> None:
     body = b'{"title": "t", "content": "c"}'
     answer = client.post("/api/v1/memories", content=body, headers={"content-type": media_type} if media_type else {})
 
@@ -212,14 +212,14 @@ def test_a_body_must_say_that_it_is_json(client: TestClient, media_type: str | N
     assert client.get("/api/v1/memories").json()["count"] == 0
 
 
-def test_a_form_without_fields_cannot_start_anything(client: TestClient) -> None:
+def test_a_form_without_fields_cannot_trigger_anything(client: TestClient) -> None:
     answer = client.post("/api/v1/gc", headers={"content-type": "text/plain"})
 
     assert (answer.status_code, answer.json()["code"]) == (415, "UNSUPPORTED_MEDIA_TYPE")
     assert client.post("/api/v1/gc").status_code == 200
 
 
-def test_the_type_of_a_json_body_may_say_more(client: TestClient) -> None:
+def test_the_content_type_of_json_can_have_parameters(client: TestClient) -> None:
     for media_type in ("application/json; charset=utf-8", "Application/JSON", "application/merge-patch+json"):
         answer = client.post(
             "/api/v1/memories",
@@ -229,13 +229,13 @@ def test_the_type_of_a_json_body_may_say_more(client: TestClient) -> None:
         assert answer.status_code == 201
 
 
-def test_get_takes_no_body(client: TestClient) -> None:
+def test_get_accepts_no_body(client: TestClient) -> None:
     answer = client.request("GET", "/api/v1/memories", json={"limit": 1})
 
     assert (answer.status_code, answer.json()["code"]) == (400, "VALIDATION_FAILED")
 
 
-def test_a_field_given_in_two_places_must_say_the_same(client: TestClient) -> None:
+def test_a_field_given_in_two_places_must_be_equal(client: TestClient) -> None:
     id = store_over_http(client)["id"]
 
     same = client.put(f"/api/v1/memories/{id}", json={"id": id, "priority": 8})
@@ -253,7 +253,7 @@ def test_a_body_over_the_limit_is_refused(client: TestClient, size: int) -> None
     assert (answer.status_code, answer.json()["code"]) == (413, "TOO_LARGE")
 
 
-def test_a_body_that_grows_over_the_limit_is_refused_without_a_length(client: TestClient) -> None:
+def test_a_chunked_body_over_the_limit_is_refused(client: TestClient) -> None:
     def chunks() -> Iterator[bytes]:
         for _ in range(40):
             yield b" " * 65_536
@@ -274,7 +274,7 @@ def test_a_chunked_body_within_the_limit_is_read(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("given", ['"1"', "1"])
-def test_if_match_lets_a_change_of_the_expected_version_through(client: TestClient, given: str) -> None:
+def test_if_match_with_the_current_version_allows_a_change(client: TestClient, given: str) -> None:
     id = store_over_http(client)["id"]
 
     answer = client.put(f"/api/v1/memories/{id}", json={"priority": 8}, headers={"if-match": given})
@@ -302,7 +302,7 @@ def test_a_stale_version_is_a_conflict_in_the_header_and_in_the_body(
     }
 
 
-def test_an_if_match_that_is_no_version_is_refused(client: TestClient) -> None:
+def test_an_if_match_without_a_version_is_refused(client: TestClient) -> None:
     id = store_over_http(client)["id"]
 
     for given in ("abc", '"1', 'W/"1"', '"1", "2"', "-1", "0x1", "1" * 20, "", '""'):
@@ -311,7 +311,7 @@ def test_an_if_match_that_is_no_version_is_refused(client: TestClient) -> None:
         assert (answer.status_code, answer.json()["fields"]) == (400, ["If-Match"]), given
 
 
-def test_if_match_and_the_body_must_not_disagree(client: TestClient) -> None:
+def test_if_match_and_the_body_must_agree(client: TestClient) -> None:
     id = store_over_http(client)["id"]
 
     answer = client.put(
@@ -329,7 +329,7 @@ def test_if_match_is_never_ignored(client: TestClient) -> None:
     assert (answer.status_code, answer.json()["fields"]) == (400, ["If-Match"])
 
 
-def test_an_unknown_path_is_answered_in_the_one_error_shape(client: TestClient) -> None:
+def test_an_unknown_path_gets_the_common_error_shape(client: TestClient) -> None:
     for path in (
         "/page",
         "/page/",
@@ -343,7 +343,7 @@ def test_an_unknown_path_is_answered_in_the_one_error_shape(client: TestClient) 
         assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND"), path
 
 
-def test_a_wrong_method_names_all_that_are_right(client: TestClient) -> None:
+def test_a_wrong_method_lists_the_allowed_ones(client: TestClient) -> None:
     answer = client.patch("/api/v1/memories")
     page = client.post("/health")
 
@@ -356,7 +356,7 @@ def test_a_wrong_method_names_all_that_are_right(client: TestClient) -> None:
     assert (page.status_code, page.headers["allow"]) == (405, "GET, HEAD")
 
 
-def test_head_answers_as_get_without_a_body(client: TestClient) -> None:
+def test_head_responds_like_get_without_a_body(client: TestClient) -> None:
     id = store_over_http(client)["id"]
 
     answer = client.head(f"/api/v1/memories/{id}")
@@ -364,7 +364,7 @@ def test_head_answers_as_get_without_a_body(client: TestClient) -> None:
     assert (answer.status_code, answer.headers["etag"]) == (200, '"1"')
 
 
-def test_an_id_that_cannot_be_is_not_found(client: TestClient) -> None:
+def test_an_impossible_id_is_not_found(client: TestClient) -> None:
     for id in ("none", "..%2f..", "%ff", "'", "a" * 128):
         assert client.get(f"/api/v1/memories/{id}").status_code == 404, id
     for id in ("%00", "a" * 129):
@@ -385,7 +385,7 @@ def test_no_text_breaks_a_search(client: TestClient) -> None:
         assert recall.status_code in (200, 400 if not words else 200), words
 
 
-def test_what_metadata_claim_does_not_count(client: TestClient) -> None:
+def test_ownership_claims_in_metadata_have_no_effect(client: TestClient) -> None:
     claimed = {"agent_id": "system", "trust": 1, "created_at": "2001-01-01", "namespace": "x", "__proto__": {"a": 1}}
 
     stored = store_over_http(client, metadata=claimed)
@@ -403,7 +403,7 @@ def test_forget_without_a_filter_is_refused(client: TestClient) -> None:
     assert client.get("/api/v1/memories").json()["count"] == 1
 
 
-def test_health_says_whether_the_store_can_be_read_and_nothing_more(client: TestClient) -> None:
+def test_health_reports_only_whether_the_store_is_readable(client: TestClient) -> None:
     for path in ("/health", "/api/v1/health"):
         answer = client.get(path)
         assert (answer.status_code, answer.json()) == (
@@ -412,7 +412,7 @@ def test_health_says_whether_the_store_can_be_read_and_nothing_more(client: Test
         )
 
 
-def test_health_is_an_error_when_the_store_cannot_be_read(hold: Holdfast, client: TestClient, db: str) -> None:
+def test_health_is_an_error_for_an_unreadable_store(hold: Holdfast, client: TestClient, db: str) -> None:
     hold.ctx.store.close()
     with hide_store(db):
         answer = client.get("/health")
@@ -442,7 +442,7 @@ def test_metrics_count_requests_by_operation_and_code(client: TestClient) -> Non
     assert client.get("/api/v1/metrics").status_code == 200
 
 
-def test_what_another_process_stored_is_found_at_once(client: TestClient, db: str) -> None:
+def test_writes_of_another_process_are_visible_at_once(client: TestClient, db: str) -> None:
     import holdfast
 
     with holdfast.open(db) as other:

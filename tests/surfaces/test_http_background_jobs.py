@@ -11,7 +11,7 @@ from holdfast.surfaces.http.background_jobs import run_background_jobs, run_ever
 from timeouts import wait_until
 
 
-def test_uses_are_written_down_while_the_server_runs(hold: Holdfast) -> None:
+def test_accesses_are_flushed_while_the_server_runs(hold: Holdfast) -> None:
     id = hold.store(title="Deploy day", content="Tuesdays.").id
     hold.recall(context="tuesdays")
 
@@ -22,7 +22,7 @@ def test_uses_are_written_down_while_the_server_runs(hold: Holdfast) -> None:
     asyncio.run(run())
 
 
-def test_uses_are_written_down_when_the_server_ends(hold: Holdfast) -> None:
+def test_accesses_are_flushed_when_the_server_stops(hold: Holdfast) -> None:
     id = hold.store(title="Deploy day", content="Tuesdays.").id
 
     async def run() -> None:
@@ -34,7 +34,7 @@ def test_uses_are_written_down_when_the_server_ends(hold: Holdfast) -> None:
     assert hold.get(id=id).access_count == 1
 
 
-def test_what_has_expired_is_collected_while_the_server_runs(db: str) -> None:
+def test_expired_memories_are_collected_while_the_server_runs(db: str) -> None:
     clock = [1_800_000_000_000_000]
     with holdfast.open(db, now=lambda: clock[0]) as opened:
         opened.store(title="Soon gone", content="x", ttl_secs=60)
@@ -48,7 +48,7 @@ def test_what_has_expired_is_collected_while_the_server_runs(db: str) -> None:
         asyncio.run(run())
 
 
-def test_a_chore_that_fails_is_tried_again() -> None:
+def test_a_failing_background_job_is_retried() -> None:
     tries: list[int] = []
 
     async def run() -> None:

@@ -69,7 +69,7 @@ def test_a_stream_takes_the_filters_of_a_subscription(hold: Holdfast, client: ht
     assert seen == [1, 3, 5]
 
 
-def test_without_asking_for_a_stream_one_page_is_answered(hold: Holdfast, client: httpx.Client) -> None:
+def test_without_requesting_a_stream_one_page_is_returned(hold: Holdfast, client: httpx.Client) -> None:
     hold.store(title="One", content="first")
     hold.store(title="Two", content="second")
 
@@ -79,7 +79,7 @@ def test_without_asking_for_a_stream_one_page_is_answered(hold: Holdfast, client
     assert [event["memory"]["title"] for event in page["events"] + rest["events"]] == ["One", "Two"]
 
 
-def test_a_stream_tells_what_was_and_then_what_comes(hold: Holdfast, client: httpx.Client) -> None:
+def test_a_stream_delivers_past_events_and_then_new_ones(hold: Holdfast, client: httpx.Client) -> None:
     hold.store(title="One", content="first")
 
     with client.stream("GET", "/api/v1/events", headers=LIVE) as stream:
@@ -95,7 +95,7 @@ def test_a_stream_tells_what_was_and_then_what_comes(hold: Holdfast, client: htt
     ]
 
 
-def test_a_stream_that_was_cut_goes_on_after_the_last_event(hold: Holdfast, client: httpx.Client) -> None:
+def test_an_interrupted_stream_continues_after_the_last_event(hold: Holdfast, client: httpx.Client) -> None:
     for title in ("One", "Two", "Three"):
         hold.store(title=title, content="x")
 
@@ -104,25 +104,25 @@ def test_a_stream_that_was_cut_goes_on_after_the_last_event(hold: Holdfast, clie
 
 
 @pytest.mark.parametrize("given", ["abc", "-1", "1.5", "9" * 40, ""])
-def test_a_last_event_that_is_no_number_is_refused(client: httpx.Client, given: str) -> None:
+def test_a_non_numeric_last_event_id_is_refused(client: httpx.Client, given: str) -> None:
     answer = client.get("/api/v1/events", headers={**LIVE, "last-event-id": given})
 
     assert (answer.status_code, answer.json()["fields"]) == (400, ["Last-Event-ID"])
 
 
-def test_a_stream_with_a_bad_field_is_refused_before_it_begins(client: httpx.Client) -> None:
+def test_a_stream_with_an_invalid_field_is_refused_before_it_starts(client: httpx.Client) -> None:
     answer = client.get("/api/v1/events?limit=0", headers=LIVE)
 
     assert (answer.status_code, answer.json()["code"]) == (400, "VALIDATION_FAILED")
 
 
-def test_a_stream_begins_after_the_last_event_even_if_there_is_none_yet(hold: Holdfast, client: httpx.Client) -> None:
+def test_a_stream_starts_after_the_last_event_even_if_there_is_none(hold: Holdfast, client: httpx.Client) -> None:
     with client.stream("GET", "/api/v1/events", headers={**LIVE, "last-event-id": "0"}) as stream:
         hold.store(title="One", content="first")
         assert next(events(stream.iter_lines()))["seq"] == 1
 
 
-def test_others_are_answered_while_many_streams_are_open_and_a_hang_up_is_noticed(
+def test_other_requests_are_answered_during_many_streams_and_a_disconnect_is_noticed(
     hold: Holdfast, client: httpx.Client
 ) -> None:
     hold.store(title="One", content="first")
@@ -148,7 +148,7 @@ def test_a_stream_ends_when_its_key_is_revoked(hold: Holdfast, client: httpx.Cli
         assert [line for line in lines if line.startswith("data")] == []
 
 
-def test_a_stream_shows_only_what_its_caller_may_see(hold: Holdfast, client: httpx.Client) -> None:
+def test_a_stream_delivers_only_events_visible_to_its_caller(hold: Holdfast, client: httpx.Client) -> None:
     hold.store(title="Hidden", content="canary", scope="private")
     hold.store(title="Shown", content="x")
 
@@ -168,7 +168,7 @@ def test_a_closing_server_ends_its_streams(hold: Holdfast) -> None:
         assert [line for line in lines if line.startswith("data")] == []
 
 
-def test_an_idle_stream_says_that_it_is_alive() -> None:
+def test_an_idle_stream_sends_keepalives() -> None:
     class Page:
         events = ()
         next = 7
@@ -186,7 +186,7 @@ def test_an_idle_stream_says_that_it_is_alive() -> None:
     assert asyncio.run(first_words()) == b": keep-alive\n\n"
 
 
-def test_a_stream_tells_what_another_server_stored(hold: Holdfast, db: str, url: str) -> None:
+def test_a_stream_delivers_events_of_another_server(hold: Holdfast, db: str, url: str) -> None:
     hold.store(title="Here", content="first")
     with (
         holdfast.open(db) as other,
@@ -201,9 +201,7 @@ def test_a_stream_tells_what_another_server_stored(hold: Holdfast, db: str, url:
             assert next(coming)["memory"]["title"] == f"There {number}"
 
 
-def test_many_streams_are_woken_by_one_thread_and_none_runs_when_nobody_follows(
-    hold: Holdfast, client: httpx.Client
-) -> None:
+def test_one_thread_wakes_many_streams_and_none_runs_without_followers(hold: Holdfast, client: httpx.Client) -> None:
     def watching() -> int:
         return sum(thread.name.startswith(("holdfast-watch", "holdfast-listener")) for thread in threading.enumerate())
 
@@ -217,7 +215,7 @@ def test_many_streams_are_woken_by_one_thread_and_none_runs_when_nobody_follows(
         pass
 
 
-def test_a_stream_lasts_while_its_store_is_away_and_ends_when_it_is_gone_for_good() -> None:
+def test_a_stream_survives_a_temporary_outage_and_ends_with_a_permanent_one() -> None:
     class Page(NamedTuple):
         events: tuple[Any, ...]
         next: int

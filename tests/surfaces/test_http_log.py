@@ -10,7 +10,7 @@ from holdfast import Holdfast
 from holdfast.surfaces.http.log_throttle import INTERVAL_SECONDS, ThrottledLog
 
 
-def test_an_outage_is_told_once_and_not_for_every_request(
+def test_an_outage_is_logged_once_and_not_per_request(
     hold: Holdfast, db: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with open_http_client(hold) as client, caplog.at_level(logging.ERROR, logger="holdfast"):
@@ -22,7 +22,7 @@ def test_an_outage_is_told_once_and_not_for_every_request(
     assert (statuses, line.partition(":")[0]) == ({503}, "GET '/api/v1/memories/0'")
 
 
-def test_what_was_left_out_is_counted_when_its_minute_is_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_suppressed_messages_are_counted_after_their_minute(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
     log = ThrottledLog(lambda: now[0])
     for path in ("/a", "/b", "/c"):

@@ -16,7 +16,7 @@ from timeouts import TIMEOUT
 TERMS = '{"terms": ["release"]}'
 
 
-def test_reading_and_writing_go_on_while_many_wait_for_a_model(db: str) -> None:
+def test_reads_and_writes_continue_while_many_requests_wait_for_a_model(db: str) -> None:
     asked, go = threading.Semaphore(0), threading.Event()
 
     def thinking(handler: Handler, question: ReceivedRequest) -> None:
@@ -45,7 +45,7 @@ def test_reading_and_writing_go_on_while_many_wait_for_a_model(db: str) -> None:
             assert {one.result().json()["method"] for one in waiting} == {"llm"}
 
 
-def test_a_provider_of_vectors_that_fails_is_no_fault_of_the_server(db: str) -> None:
+def test_a_failing_embedding_provider_is_not_a_server_error(db: str) -> None:
     with provider(lambda handler, _: handler.reply({}, 500)) as server:
         settings = Settings(db=db, embedder="openai", embedding_url=server.url)
         with holdfast.app.open(settings=settings, once=True) as hold, serve_app(build_app(hold)) as url:

@@ -36,7 +36,7 @@ FOREIGN_ORIGINS = (
 )
 
 
-def test_another_sites_name_is_refused_on_every_path(client: TestClient) -> None:
+def test_a_foreign_host_name_is_refused_on_every_path(client: TestClient) -> None:
     answers = {(path, host): client.get(path, headers={"host": host}) for path in PATHS for host in FOREIGN_HOSTS}
 
     assert outcomes_of(answers) == dict.fromkeys(answers, (421, "MISADDRESSED"))
@@ -49,7 +49,7 @@ def outcomes_of(answers: dict[Any, httpx.Response]) -> dict[Any, tuple[int, str]
     }
 
 
-def test_every_name_of_this_machine_itself_is_taken(client: TestClient) -> None:
+def test_every_name_of_the_local_machine_is_accepted(client: TestClient) -> None:
     statuses = {host: client.get("/health", headers={"host": host}).status_code for host in OWN_HOSTS}
 
     assert statuses == dict.fromkeys(OWN_HOSTS, 200)
@@ -61,20 +61,20 @@ def test_a_request_with_two_hosts_is_refused(client: TestClient) -> None:
     assert answer.status_code == 421
 
 
-def test_the_names_in_the_settings_are_taken(hold: Holdfast) -> None:
+def test_host_names_in_the_settings_are_accepted(hold: Holdfast) -> None:
     with open_http_client(hold, allowed_hosts=("memory.example",), host="192.0.2.7", api_key="secret") as client:
         for host in ("memory.example", "Memory.Example:443", "192.0.2.7", "localhost"):
             assert client.get("/health", headers={"host": host}).status_code == 200
         assert client.get("/health", headers={"host": "192.0.2.8"}).status_code == 421
 
 
-def test_behind_a_wildcard_address_any_address_is_our_own_but_no_name(hold: Holdfast) -> None:
+def test_on_a_wildcard_address_any_ip_address_is_accepted_but_no_host_name(hold: Holdfast) -> None:
     with open_http_client(hold, host="0.0.0.0", api_key="secret") as client:
         assert client.get("/health", headers={"host": "192.0.2.8:9077"}).status_code == 200
         assert client.get("/health", headers={"host": "evil.com"}).status_code == 421
 
 
-def test_another_sites_page_is_refused_on_every_path(client: TestClient) -> None:
+def test_a_foreign_origin_is_refused_on_every_path(client: TestClient) -> None:
     answers = {
         (method, path, origin): client.request(method, path, headers={"origin": origin})
         for method in ("GET", "POST", "OPTIONS")
@@ -85,12 +85,12 @@ def test_another_sites_page_is_refused_on_every_path(client: TestClient) -> None
     assert outcomes_of(answers) == dict.fromkeys(answers, (403, "FORBIDDEN"))
 
 
-def test_a_page_of_this_machine_may_call(client: TestClient) -> None:
+def test_a_local_origin_is_accepted(client: TestClient) -> None:
     for origin in ("http://127.0.0.1:9077", "http://localhost:3000", "https://[::1]"):
         assert client.get("/api/v1/memories", headers={"origin": origin}).status_code == 200, origin
 
 
-def test_a_page_of_the_server_itself_may_call(hold: Holdfast) -> None:
+def test_the_origin_of_the_server_itself_is_accepted(hold: Holdfast) -> None:
     with open_http_client(hold, allowed_hosts=("memory.example",)) as client:
         own = {"host": "memory.example:8443", "origin": "https://memory.example:8443"}
         other = {"host": "memory.example:8443", "origin": "https://memory.example"}
@@ -98,7 +98,7 @@ def test_a_page_of_the_server_itself_may_call(hold: Holdfast) -> None:
         assert client.get("/api/v1/memories", headers=other).status_code == 403
 
 
-def test_every_answer_is_sealed_and_none_opens_itself_to_other_origins(client: TestClient) -> None:
+def test_every_answer_has_security_headers_and_allows_no_other_origin(client: TestClient) -> None:
     callers: list[dict[str, str]] = [
         *({}, {"host": "evil.com"}, {"origin": "http://evil.com"}, {"origin": "http://localhost"})
     ]
@@ -121,7 +121,7 @@ def is_sealed(answer: httpx.Response) -> bool:
     )
 
 
-def test_a_preflight_gets_no_permission(client: TestClient) -> None:
+def test_a_preflight_request_gets_no_permission(client: TestClient) -> None:
     answer = client.options(
         "/api/v1/memories", headers={"origin": "http://localhost:3000", "access-control-request-method": "POST"}
     )
@@ -129,7 +129,7 @@ def test_a_preflight_gets_no_permission(client: TestClient) -> None:
     assert answer.status_code == 405
 
 
-def test_blanks_around_a_header_do_not_count(client: TestClient) -> None:
+def test_whitespace_around_a_header_is_ignored(client: TestClient) -> None:
     answer = client.post(
         "/api/v1/memories", json={"title": "t", "content": "c"}, headers={"x-agent-id": " \tai:scout@here \t"}
     )
@@ -147,7 +147,7 @@ def broken_inside(ctx: Context, request: EmptyRequest) -> EmptyRequest:
     raise RuntimeError(SECRET)
 
 
-def test_an_error_of_ours_says_nothing_of_the_inside_but_the_log_says_where(
+def test_an_internal_error_reveals_nothing_to_the_client_and_is_located_in_the_log(
     hold: Holdfast, caplog: pytest.LogCaptureFixture
 ) -> None:
     with open_http_client(hold, broken) as client, caplog.at_level(logging.ERROR):
@@ -159,7 +159,7 @@ def test_an_error_of_ours_says_nothing_of_the_inside_but_the_log_says_where(
     assert "broken_inside" in caplog.text
 
 
-def test_nothing_that_was_sent_is_written_to_the_log(hold: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
+def test_request_data_is_never_logged(hold: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
     with open_http_client(hold, broken) as client, caplog.at_level(logging.DEBUG, logger="holdfast"):
         client.get("/broken?token=canary-1", headers={"x-agent-id": "canary-2"})
         client.get("/broken%0d%0aforged", headers={"authorization": "Bearer canary-3"})
@@ -168,7 +168,7 @@ def test_nothing_that_was_sent_is_written_to_the_log(hold: Holdfast, caplog: pyt
     assert "\nforged" not in caplog.text
 
 
-def test_private_memories_are_another_agents_not_found(client: TestClient) -> None:
+def test_a_private_memory_is_not_found_by_another_agent(client: TestClient) -> None:
     id = client.post(
         "/api/v1/memories",
         json={"title": "Mine", "content": "secret", "scope": "private"},
@@ -187,7 +187,7 @@ def test_private_memories_are_another_agents_not_found(client: TestClient) -> No
     assert client.get(f"/api/v1/memories/{id}", headers={"x-agent-id": "ai:owner@here"}).status_code == 200
 
 
-def test_the_agent_of_the_header_is_who_acts_and_a_body_cannot_name_another(client: TestClient) -> None:
+def test_the_agent_header_determines_the_agent_and_a_body_cannot_name_another(client: TestClient) -> None:
     headers = {"x-agent-id": "ai:scout@here"}
     body = {"title": "t", "content": "c", "agent_id": "ai:other@here"}
 
@@ -198,7 +198,7 @@ def test_the_agent_of_the_header_is_who_acts_and_a_body_cannot_name_another(clie
     assert (taken.status_code, taken.json()["agent_id"], taken.json()["source"]) == (201, "ai:scout@here", "api")
 
 
-def test_without_a_header_the_agent_stays_the_same(client: TestClient) -> None:
+def test_without_a_header_the_agent_is_stable(client: TestClient) -> None:
     first, second = store_over_http(client, title="One"), store_over_http(client, title="Two")
     named = store_over_http(client, title="Three", agent_id="ai:named@here")
 
@@ -207,7 +207,7 @@ def test_without_a_header_the_agent_stays_the_same(client: TestClient) -> None:
     assert named["agent_id"] == "ai:named@here"
 
 
-def test_an_agent_id_that_cannot_be_claimed_is_refused(client: TestClient) -> None:
+def test_an_unclaimable_agent_id_is_refused(client: TestClient) -> None:
     for agent in ("", "a b", "../x", "/x", "x" * 129, "system", "a;b", "é"):
         answer = client.get("/api/v1/memories", headers={b"x-agent-id": agent.encode()})
 

@@ -34,7 +34,7 @@ def running_server(db: str, *options: str) -> Iterator[tuple[subprocess.Popen[st
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.full)])
-def test_it_says_where_it_is_serves_and_ends_with_success(db: str, how: signal.Signals) -> None:
+def test_the_server_prints_its_address_serves_and_exits_with_success(db: str, how: signal.Signals) -> None:
     with running_server(db) as (process, url):
         with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
             id = store_over_http(client)["id"]
@@ -48,7 +48,7 @@ def test_it_says_where_it_is_serves_and_ends_with_success(db: str, how: signal.S
 
 
 @pytest.mark.full
-def test_it_ends_in_spite_of_an_open_event_stream(db: str) -> None:
+def test_the_server_stops_despite_an_open_event_stream(db: str) -> None:
     with running_server(db) as (process, url), httpx.Client(base_url=url, timeout=TIMEOUT) as client:
         store_over_http(client)
         with client.stream("GET", "/api/v1/events", headers={"accept": "text/event-stream"}) as stream:
@@ -62,7 +62,7 @@ def test_it_ends_in_spite_of_an_open_event_stream(db: str) -> None:
 
 
 @pytest.mark.full
-def test_uses_are_written_down_at_the_latest_when_it_ends(db: str) -> None:
+def test_accesses_are_flushed_at_the_latest_when_the_server_stops(db: str) -> None:
     with running_server(db) as (process, url):
         with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
             id = store_over_http(client)["id"]
@@ -74,7 +74,7 @@ def test_uses_are_written_down_at_the_latest_when_it_ends(db: str) -> None:
 
 
 @pytest.mark.full
-def test_mcp_is_beside_the_api_behind_the_same_guard(db: str) -> None:
+def test_mcp_is_served_beside_the_api_behind_the_same_guard(db: str) -> None:
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     accept = {"accept": "application/json, text/event-stream"}
     with running_server(db) as (_, url), httpx.Client(base_url=url, timeout=TIMEOUT) as client:
@@ -94,7 +94,7 @@ def run_failing(db: str, *options: str) -> tuple[int, str]:
 
 
 @pytest.mark.full
-def test_it_does_not_serve_other_machines_without_a_key(db: str) -> None:
+def test_without_a_key_the_server_refuses_to_serve_other_machines(db: str) -> None:
     code, said = run_failing(db, "--host", "0.0.0.0", "--port", "0")
 
     assert code == 78
@@ -102,7 +102,7 @@ def test_it_does_not_serve_other_machines_without_a_key(db: str) -> None:
 
 
 @pytest.mark.full
-def test_with_a_key_it_serves_other_machines(db: str) -> None:
+def test_with_a_key_the_server_serves_other_machines(db: str) -> None:
     with holdfast.open(db) as hold:
         made = hold.key_create(name="laptop")
     with (
@@ -114,7 +114,7 @@ def test_with_a_key_it_serves_other_machines(db: str) -> None:
 
 
 @pytest.mark.full
-def test_a_port_that_is_taken_is_said_plainly(db: str) -> None:
+def test_a_taken_port_is_reported_plainly(db: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, said = run_failing(db, "--port", str(taken.getsockname()[1]))
 

@@ -29,7 +29,7 @@ def register_skill(http: TestClient, **more: Any) -> dict[str, Any]:
     return answer
 
 
-def test_a_skill_is_registered_found_and_read_by_the_known_names(http: TestClient) -> None:
+def test_a_skill_is_registered_found_and_read_under_the_known_names(http: TestClient) -> None:
     made = register_skill(http, files=[{"path": "scripts/run.sh", "content": "make\n"}])
     assert {"registered", "id", "namespace", "name", "digest", "signed"} <= made.keys()
     listed = http.get("/api/v1/skill/list", params={"namespace": "team", "filter": "deploy"}).json()
@@ -55,14 +55,14 @@ def test_a_skill_is_addressed_by_its_namespace_and_name(http: TestClient) -> Non
     assert http.request("DELETE", "/api/v1/skill/team%2Fops%2Fdeploy").json()["namespace"] == "team/ops"
 
 
-def test_a_reflection_is_promoted_by_the_known_names(http: TestClient, hold: holdfast.Holdfast) -> None:
+def test_a_reflection_is_promoted_under_the_known_names(http: TestClient, hold: holdfast.Holdfast) -> None:
     seen = hold.store(title="Late", content="It was late.", namespace="team")
     thought = hold.reflect(source_ids=[seen.id], title="Too late", content="Deploy before noon.")
     reply = http.post(f"/api/v1/skill/{thought.id}/promote", json={"name": "early", "description": "When."})
     assert (reply.status_code, reply.json()["sources_attached"]) == (201, 1)
 
 
-def test_an_archive_comes_in_the_body(http: TestClient) -> None:
+def test_an_archive_is_uploaded_as_the_body(http: TestClient) -> None:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as archive:
         info = tarfile.TarInfo("deploy/SKILL.md")
@@ -76,7 +76,7 @@ def test_an_archive_comes_in_the_body(http: TestClient) -> None:
     ("path", "body"),
     [("/api/v1/skill/register", {"folder_path": "/etc"}), ("/api/v1/skill/{id}/export", {"target_folder": "PLACE"})],
 )
-def test_no_path_of_the_server_can_be_named(http: TestClient, tmp_path: Path, path: str, body: dict[str, str]) -> None:
+def test_no_server_path_can_be_named(http: TestClient, tmp_path: Path, path: str, body: dict[str, str]) -> None:
     made = register_skill(http)
     place = tmp_path / "out"
     asked = {name: value.replace("PLACE", str(place)) for name, value in body.items()}
@@ -97,7 +97,7 @@ def test_no_path_of_the_server_can_be_named(http: TestClient, tmp_path: Path, pa
     ],
     ids=["tag", "bomb", "no mapping", "slip", "bad zip", "bad gzip"],
 )
-def test_bad_input_is_the_callers_fault_and_leaves_nothing(http: TestClient, body: dict[str, Any]) -> None:
+def test_invalid_input_is_a_client_error_and_leaves_nothing(http: TestClient, body: dict[str, Any]) -> None:
     reply = http.post("/api/v1/skill/register", json=body)
     assert (reply.status_code, reply.json()["code"]) == (400, "VALIDATION_FAILED")
     assert http.get("/api/v1/skill/list").json()["total"] == 0

@@ -63,7 +63,7 @@ def written_names(hold: Holdfast) -> list[str]:
         return [name for name, _ in session.rows("meta_list")]
 
 
-def test_what_took_too_long_has_not_written(hold: Holdfast) -> None:
+def test_a_timed_out_request_writes_nothing(hold: Holdfast) -> None:
     with open_http_client(hold, slow, timeout_secs=0.05) as client:
         answer = client.post("/held")
 
@@ -75,13 +75,13 @@ def test_what_took_too_long_has_not_written(hold: Holdfast) -> None:
         store_over_http(client)
 
 
-def test_what_committed_before_the_time_was_over_is_not_called_undone(hold: Holdfast) -> None:
+def test_a_request_that_commits_before_its_timeout_succeeds(hold: Holdfast) -> None:
     with open_http_client(hold, slow, timeout_secs=0.05) as client:
         assert client.post("/late").status_code == 200
         assert written_names(hold) == ["late"]
 
 
-def test_what_never_got_a_thread_is_refused_in_time(hold: Holdfast) -> None:
+def test_a_request_that_gets_no_thread_is_refused_in_time(hold: Holdfast) -> None:
     app = build_app(with_settings(hold, timeout_secs=0.2), operations=slow)
     with serve_app(app) as url, httpx.Client(base_url=url, timeout=TIMEOUT) as client:
         answers = in_parallel(20, lambda: client.post("/held").status_code)
@@ -98,7 +98,7 @@ def in_parallel(count: int, ask: Any) -> list[int]:
         return [job.result() for job in [pool.submit(ask) for _ in range(count)]]
 
 
-def test_writers_that_wait_keep_no_reader_waiting(hold: Holdfast) -> None:
+def test_waiting_writers_do_not_block_readers(hold: Holdfast) -> None:
     app = build_app(with_settings(hold, timeout_secs=TIMEOUT), operations=slow)
 
     async def ask_while_writing() -> tuple[int, list[bool]]:
@@ -116,7 +116,7 @@ def test_writers_that_wait_keep_no_reader_waiting(hold: Holdfast) -> None:
     assert written_names(hold) == []
 
 
-def test_what_nobody_waits_for_any_more_has_not_written(hold: Holdfast) -> None:
+def test_a_disconnected_request_writes_nothing(hold: Holdfast) -> None:
     app = build_app(hold, operations=slow)
     sent: list[Any] = []
 
@@ -154,7 +154,7 @@ def post(path: str) -> dict[str, Any]:
     }
 
 
-def test_a_client_that_hangs_up_leaves_nothing_behind(hold: Holdfast) -> None:
+def test_a_client_that_disconnects_leaves_nothing_behind(hold: Holdfast) -> None:
     with serve_app(build_app(hold, operations=slow)) as url:
         with closing(connection(url)) as caller:
             caller.sendall(b"POST /held HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n")
@@ -170,7 +170,7 @@ def connection(url: str) -> socket.socket:
     return socket.create_connection((parts.hostname, parts.port or 80))
 
 
-def test_a_body_that_never_ends_is_refused(hold: Holdfast) -> None:
+def test_an_endless_body_is_refused(hold: Holdfast) -> None:
     head = b"POST /api/v1/memories HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     with serve_app(build_app(with_settings(hold, timeout_secs=0.1))) as url:
         for rest in (b'content-length: 100\r\n\r\n{"title"', b"transfer-encoding: chunked\r\n\r\n5\r\n12345\r\n"):
@@ -179,7 +179,7 @@ def test_a_body_that_never_ends_is_refused(hold: Holdfast) -> None:
                 assert caller.recv(100).startswith(b"HTTP/1.1 400 ")
 
 
-def test_callers_that_never_finish_do_not_stop_the_others(hold: Holdfast) -> None:
+def test_callers_with_unfinished_requests_do_not_block_others(hold: Holdfast) -> None:
     with serve_app(build_app(hold)) as url, httpx.Client(base_url=url, timeout=TIMEOUT) as client:
         idle = [connection(url) for _ in range(200)]
         for caller in idle:
@@ -193,7 +193,7 @@ def test_callers_that_never_finish_do_not_stop_the_others(hold: Holdfast) -> Non
 @pytest.mark.parametrize(
     "request_line", [b"GET /api/v1/memories HTTP/9.9", b"\x00\x01\x02", b"GET", b"GET / HTTP/1.1\r\nbad header"]
 )
-def test_what_is_not_http_is_refused_and_the_server_goes_on(hold: Holdfast, request_line: bytes) -> None:
+def test_non_http_data_is_refused_and_the_server_continues(hold: Holdfast, request_line: bytes) -> None:
     with serve_app(build_app(hold)) as url:
         with closing(connection(url)) as caller:
             caller.sendall(request_line + b"\r\nhost: localhost\r\n\r\n")
@@ -201,7 +201,7 @@ def test_what_is_not_http_is_refused_and_the_server_goes_on(hold: Holdfast, requ
         assert httpx.get(f"{url}/health", timeout=TIMEOUT).status_code == 200
 
 
-def test_what_is_still_being_committed_when_nobody_waits_any_more_is_not_called_undone() -> None:
+def test_a_commit_outlasting_the_timeout_is_not_reported_as_unwritten() -> None:
     done = threading.Event()
 
     def commits(progress: Progress) -> None:

@@ -28,7 +28,7 @@ def log(seed: int, lines: int = 20) -> str:
 
 
 @pytest.mark.parametrize("by", ["words", "vectors"])
-def test_both_engines_set_a_document_against_the_same_memories_and_say_the_same_of_each(
+def test_both_engines_compare_a_document_with_the_same_memories_and_agree(
     postgres: Postgres, tmp_path: Path, request: pytest.FixtureRequest, by: str
 ) -> None:
     if by == "vectors":

@@ -141,7 +141,7 @@ def remembers(command: list[str], cwd: Path) -> None:
 
 
 @pytest.mark.parametrize("before", [AS_FOUND, {}], ids=["what is there", "nothing is there"])
-def test_a_newcomer_connects_every_agent_and_takes_it_back_to_the_letter(home: Path, before: dict[str, bytes]) -> None:
+def test_every_agent_is_connected_and_disconnected_without_a_trace(home: Path, before: dict[str, bytes]) -> None:
     write(home, before)
     planned = process("install", *TARGETS)
     assert {one["outcome"] for one in planned["outcomes"]} == {"planned"}
@@ -163,7 +163,7 @@ def test_a_newcomer_connects_every_agent_and_takes_it_back_to_the_letter(home: P
     assert as_it_is(home) == before
 
 
-def test_hooks_stand_beside_those_that_were_there(home: Path, install: Install) -> None:
+def test_hooks_are_added_beside_existing_ones(home: Path, install: Install) -> None:
     write(home, AS_FOUND)
     install("claude-code", "codex", "--apply")
     claude = json.loads((home / ".claude/settings.json").read_text())["hooks"]
@@ -174,7 +174,7 @@ def test_hooks_stand_beside_those_that_were_there(home: Path, install: Install) 
     assert codex["UserPromptSubmit"][0]["hooks"][0]["command"] == f"{HOLDFAST} hook prompt --host codex"
 
 
-def test_hooks_are_left_out_on_request_and_found_in_a_group_that_somebody_made(home: Path, install: Install) -> None:
+def test_hooks_are_omitted_on_request_and_recognised_in_a_foreign_group(home: Path, install: Install) -> None:
     install("claude-code", "--no-hooks", "--apply")
     assert not (home / ".claude/settings.json").exists()
     assert [one["hooks"] for one in install("--detect")["agents"] if "hooks" in one] == [False, False]
@@ -194,7 +194,7 @@ def test_hooks_are_left_out_on_request_and_found_in_a_group_that_somebody_made(h
 
 
 @pytest.mark.parametrize("name", ["cursor", "codex", "goose"])
-def test_a_program_that_moved_is_put_right_and_what_its_owner_added_stays(machine: Machine, name: str) -> None:
+def test_a_moved_program_is_updated_and_additions_of_the_user_stay(machine: Machine, name: str) -> None:
     old, new = Command(("/old/holdfast",)), Command(("/new/holdfast",), "/my/memory.db")
     connect([name], InstallRequest(machine, old, apply=True))
     file = TARGETS[name].files(machine)[0]
@@ -217,7 +217,7 @@ def test_a_program_that_moved_is_put_right_and_what_its_owner_added_stays(machin
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_what_was_changed_since_stays_when_holdfast_goes(home: Path, machine: Machine, name: str) -> None:
+def test_later_changes_of_the_user_survive_uninstalling(home: Path, machine: Machine, name: str) -> None:
     """To the letter where what we wrote still stands, and by what it says where somebody wrote it anew."""
     write(home, AS_FOUND)
     target, command = TARGETS[name], Command(("/bin/holdfast",))
@@ -239,9 +239,7 @@ def test_what_was_changed_since_stays_when_holdfast_goes(home: Path, machine: Ma
 
 
 @pytest.mark.parametrize("later", [b"", b"\n\n// later\n", None], ids=["as it is", "changed", "of unknown make"])
-def test_what_held_nothing_before_holds_nothing_after_and_is_still_there(
-    home: Path, install: Install, later: bytes | None
-) -> None:
+def test_empty_containers_are_empty_again_after_uninstalling(home: Path, install: Install, later: bytes | None) -> None:
     before = b'// mine\n{\n  "hooks": {\n    "Stop": [],\n    "SessionEnd": []\n  }\n}\n'
     listed = b"name: Mine\nmcpServers: []\nmodels: []\n"
     write(home, {".claude/settings.json": before, ".continue/config.yaml": listed})
@@ -261,9 +259,7 @@ def test_what_held_nothing_before_holds_nothing_after_and_is_still_there(
 
 
 @pytest.mark.parametrize("theirs", ["", "startup_timeout_sec = 5\n"], ids=["has it not", "has it too"])
-def test_what_its_owner_added_below_our_entry_is_not_given_to_another_table(
-    home: Path, machine: Machine, theirs: str
-) -> None:
+def test_keys_added_below_our_entry_never_move_to_another_table(home: Path, machine: Machine, theirs: str) -> None:
     before = f'[mcp_servers.gh]\ncommand = "npx"\n{theirs}'
     write(home, {".codex/config.toml": before.encode()})
     file, gh = home / ".codex/config.toml", tomllib.loads(before)["mcp_servers"]["gh"]
@@ -293,7 +289,7 @@ BAD = {
 
 @pytest.mark.parametrize(("data", "mode", "code"), BAD.values(), ids=BAD)
 @pytest.mark.parametrize("words", [["--apply"], []], ids=["applied", "planned"])
-def test_a_file_that_is_unfit_is_refused_and_left_alone(
+def test_an_unusable_file_is_refused_unchanged(
     home: Path, install: Install, data: bytes, mode: int, code: str, words: list[str]
 ) -> None:
     file = home / ".cursor" / "mcp.json"
@@ -306,9 +302,7 @@ def test_a_file_that_is_unfit_is_refused_and_left_alone(
     assert stat.S_IMODE(file.stat().st_mode) == mode
 
 
-def test_a_malformed_file_is_refused_with_its_place_before_anything_else_is_written(
-    home: Path, install: Install
-) -> None:
+def test_a_malformed_file_is_refused_with_its_position_before_any_write(home: Path, install: Install) -> None:
     write(home, {".claude/settings.json": b'{\n  "hooks": {]\n}'})
     refused = install("claude-code", "--apply")
     assert (refused["code"], refused["line"], refused["column"]) == ("FILE_MALFORMED", 2, 13)
@@ -318,7 +312,7 @@ def test_a_malformed_file_is_refused_with_its_place_before_anything_else_is_writ
     assert install("--detect")["agents"][0]["state"] == "unreadable"
 
 
-def test_what_has_no_place_for_ours_is_named_by_its_key_and_its_place_in_the_file(home: Path, install: Install) -> None:
+def test_a_wrong_structure_is_reported_by_key_and_position(home: Path, install: Install) -> None:
     write(home, {".claude/settings.json": b'{"hooks": {"SessionStart": {}}}\n'})
     refused = install("claude-code", "--apply")
     assert (refused["code"], refused["line"], refused["column"]) == ("FILE_MALFORMED", 1, 28)
@@ -334,7 +328,7 @@ def test_what_has_no_place_for_ours_is_named_by_its_key_and_its_place_in_the_fil
     assert "write it as [mcp_servers.holdfast] and" in install("codex", "--apply")["error"]
 
 
-def test_a_folder_that_is_unfit_is_refused(home: Path, install: Install) -> None:
+def test_an_unusable_folder_is_refused(home: Path, install: Install) -> None:
     folder = home / ".cursor"
     for mode, code in ((0o777, "FILE_UNSAFE"), (0o555, "FILE_REFUSED")):
         folder.mkdir(exist_ok=True)
@@ -346,7 +340,7 @@ def test_a_folder_that_is_unfit_is_refused(home: Path, install: Install) -> None
     assert install("cursor", "--apply")["code"] == "FILE_REFUSED"
 
 
-def test_a_link_stays_a_link_and_its_target_is_changed(home: Path, install: Install) -> None:
+def test_a_symlink_stays_one_and_its_target_is_changed(home: Path, install: Install) -> None:
     write(home, {"dotfiles/mcp.json": b"{}\n", ".cursor/other": b""})
     (home / "dotfiles/mcp.json").chmod(0o640)
     link = home / ".cursor" / "mcp.json"
@@ -364,7 +358,7 @@ def test_a_link_stays_a_link_and_its_target_is_changed(home: Path, install: Inst
     assert install("cursor", "--apply")["code"] == "FILE_REFUSED"
 
 
-def test_several_installers_at_once_do_it_once(machine: Machine) -> None:
+def test_concurrent_installers_install_once(machine: Machine) -> None:
     names = ["claude-code", "cursor"]
     barrier, outcomes = threading.Barrier(8), []
 
@@ -384,7 +378,7 @@ def test_several_installers_at_once_do_it_once(machine: Machine) -> None:
     assert connect(names, InstallRequest(machine, Command(("/bin/holdfast",)))).outcomes[0].outcome == "noop"
 
 
-def test_what_its_owner_writes_in_between_is_not_lost(home: Path) -> None:
+def test_a_concurrent_edit_by_the_user_is_not_lost(home: Path) -> None:
     write(home, {"mcp.json": b"{}"})
     document = files.read_document(home / "mcp.json")
     (home / "mcp.json").write_bytes(b'{"newer": 1}')
@@ -422,7 +416,7 @@ PLACES = {
 }
 
 
-def test_every_agent_has_its_place_on_every_platform(home: Path) -> None:
+def test_every_agent_has_a_location_on_every_platform(home: Path) -> None:
     found = {
         name: tuple(
             target.files(Machine(system, home, {}))[0].relative_to(home).as_posix()
@@ -433,7 +427,7 @@ def test_every_agent_has_its_place_on_every_platform(home: Path) -> None:
     assert found == PLACES
 
 
-def test_agents_that_were_told_to_live_elsewhere_are_found_there(home: Path) -> None:
+def test_agents_with_a_custom_location_are_found_there(home: Path) -> None:
     told = {
         "XDG_CONFIG_HOME": "/x",
         "CLAUDE_CONFIG_DIR": "/c",
@@ -455,7 +449,7 @@ def test_agents_that_were_told_to_live_elsewhere_are_found_there(home: Path) -> 
     assert str(hooks(machine)) == "/c/settings.json"
 
 
-def test_the_older_cline_and_the_newer_opencode_are_connected_where_they_look(home: Path, machine: Machine) -> None:
+def test_older_cline_and_newer_opencode_are_connected_at_their_own_locations(home: Path, machine: Machine) -> None:
     older = ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
     write(home, {older: b"{}", ".config/opencode/opencode.json": b'{"mcp": {"servers": {}, "timeout": 5}}'})
     connect(["cline", "opencode"], InstallRequest(machine, Command(("/bin/holdfast",)), apply=True))
@@ -465,7 +459,7 @@ def test_the_older_cline_and_the_newer_opencode_are_connected_where_they_look(ho
     assert opencode["mcp"]["servers"]["holdfast"]["command"] == ["/bin/holdfast", "mcp"]
 
 
-def test_a_continue_that_has_only_its_older_file_is_connected_there_and_keeps_its_models(
+def test_a_continue_with_only_its_older_file_is_connected_there_and_keeps_its_models(
     home: Path, install: Install
 ) -> None:
     theirs = b'{\n  "models": [{"title": "mine"}], // mine\n  "experimental": {\n    "modelContextProtocolServers": [\n'
@@ -510,7 +504,7 @@ def test_the_store_is_named_only_if_one_was_chosen(
     assert "hunter2" not in refused["error"]
 
 
-def test_what_cannot_be_meant_is_refused(home: Path, install: Install) -> None:
+def test_invalid_arguments_are_refused(home: Path, install: Install) -> None:
     wrong = [
         [],
         ["emacs"],
@@ -535,7 +529,7 @@ def test_the_help_names_every_agent() -> None:
     assert all(name in str(install_commands.install.help) for name in TARGETS)
 
 
-def test_setup_connects_what_is_here_and_ends_with_a_recalled_memory(home: Path) -> None:
+def test_setup_connects_local_agents_and_ends_with_a_recalled_memory(home: Path) -> None:
     write(home, {".cursor/mcp.json": b"{}", ".gemini/settings.json": b"{nonsense"})
     elsewhere = {"mcpServers": {"holdfast": {"command": "holdfast", "args": ["mcp", "--db", "other"]}}}
     write(home, {".codeium/windsurf/mcp_config.json": json.dumps(elsewhere).encode()})
@@ -572,7 +566,7 @@ def test_setup_asks_before_each_change(home: Path) -> None:
     assert "holdfast" in (home / ".gemini/settings.json").read_text()
 
 
-def test_setup_does_nothing_where_there_is_nobody_to_ask(home: Path) -> None:
+def test_setup_without_a_terminal_does_nothing(home: Path) -> None:
     write(home, {".cursor/mcp.json": b"{}"})
     code, _, err = run_command(["setup"])
     assert (code, b"CONFIRMATION_REQUIRED" in err) == (4, True)

@@ -97,7 +97,7 @@ def check(format: Format, text: str, path: EntryPath, value: Any) -> str:
 
 
 @given(jsonc(), st.sampled_from([PATH, ("holdfast",), ("list", is_ours)]))
-def test_json_keeps_what_it_said_its_comments_and_its_letters(text: str, path: EntryPath) -> None:
+def test_json_edits_preserve_content_comments_and_formatting(text: str, path: EntryPath) -> None:
     after = check(JSONC, text, path, {"name": "holdfast", **OURS})
     assert comments_of(after) == comments_of(text) == comments_of(JSONC.drop(after, path))
     assert "\n" not in after.replace("\r\n", "") or "\r\n" not in text
@@ -129,7 +129,7 @@ def toml(draw: st.DrawFn) -> str:
 
 
 @given(toml())
-def test_toml_keeps_what_it_said_its_comments_and_its_letters(text: str) -> None:
+def test_toml_edits_preserve_content_comments_and_formatting(text: str) -> None:
     after = check(TOML, text, ("mcp_servers", "holdfast"), OURS)
     assert after.startswith(text)
     assert TOML.drop(after, ("mcp_servers", "holdfast")).rstrip() == text.rstrip()
@@ -160,7 +160,7 @@ def yaml(draw: st.DrawFn) -> str:
 
 
 @given(yaml(), st.sampled_from([("extensions", "holdfast"), ("list", is_ours), ("holdfast",)]))
-def test_yaml_keeps_what_it_said_its_comments_and_its_letters(text: str, path: EntryPath) -> None:
+def test_yaml_edits_preserve_content_comments_and_formatting(text: str, path: EntryPath) -> None:
     after = check(YAML, text, path, {"name": "holdfast", "enabled": True, "timeout": 300, "envs": {}, **OURS})
     hashes = re.compile(r"#[^\r\n]*")
     assert hashes.findall(after) == hashes.findall(text)
@@ -192,7 +192,7 @@ def test_yaml_keeps_what_it_said_its_comments_and_its_letters(text: str, path: E
         pytest.param(YAML, "a: \x00\n", 1, 4, id="yaml with a zero byte"),
     ],
 )
-def test_what_is_not_well_formed_is_refused_with_its_place(format: Format, text: str, line: int, column: int) -> None:
+def test_malformed_text_is_refused_with_its_position(format: Format, text: str, line: int, column: int) -> None:
     with pytest.raises(FileMalformed) as refused:
         format.put(text, PATH, OURS)
     assert (refused.value.details["line"], refused.value.details["column"]) == (line, column)
@@ -207,7 +207,7 @@ def test_what_is_not_well_formed_is_refused_with_its_place(format: Format, text:
         pytest.param(YAML, "a: |\n  kept as it is", id="a text that ends with the file"),
     ],
 )
-def test_what_cannot_be_added_to_safely_is_refused(format: Format, text: str) -> None:
+def test_a_structure_that_cannot_be_extended_safely_is_refused(format: Format, text: str) -> None:
     with pytest.raises(FileRefused):
         format.put(text, PATH, OURS)
 
@@ -220,5 +220,5 @@ def test_what_cannot_be_added_to_safely_is_refused(format: Format, text: str) ->
         pytest.param(YAML, 's:\n  h:\n    command: "OLD" # mine\n', id="yaml"),
     ],
 )
-def test_a_value_is_replaced_where_it_stands(format: Format, text: str) -> None:
+def test_a_value_is_replaced_in_place(format: Format, text: str) -> None:
     assert apply_splices(text, [format.put(text, ("s", "h", "command"), "new")]) == text.replace("OLD", "new")

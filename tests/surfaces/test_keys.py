@@ -34,7 +34,7 @@ def bearer(key: Any) -> dict[str, str]:
     return {"authorization": f"Bearer {key.key}"}
 
 
-def test_a_key_is_shown_once_and_kept_as_a_hash(hold: Holdfast, db: str) -> None:
+def test_a_key_is_shown_once_and_stored_as_a_hash(hold: Holdfast, db: str) -> None:
     made = hold.key_create(name="laptop", scope="read", namespaces=["team/*"])
 
     assert made.key.startswith("hf_")
@@ -61,7 +61,7 @@ def test_a_key_is_shown_once_and_kept_as_a_hash(hold: Holdfast, db: str) -> None
         {"name": "a", "agent_id": "no blanks"},
     ],
 )
-def test_a_key_that_makes_no_sense_is_not_made(hold: Holdfast, arguments: dict[str, Any]) -> None:
+def test_an_invalid_key_request_creates_no_key(hold: Holdfast, arguments: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         hold.call("key_create", arguments)
     assert hold.key_list().count == 0
@@ -71,7 +71,7 @@ def test_without_keys_a_loopback_server_is_open(client: TestClient) -> None:
     assert client.get("/api/v1/memories").status_code == 200
 
 
-def test_once_there_is_a_key_every_path_but_health_and_the_files_of_the_page_needs_one(
+def test_once_a_key_exists_every_path_except_health_and_page_files_requires_one(
     hold: Holdfast, client: TestClient
 ) -> None:
     hold.key_create(name="laptop")
@@ -93,7 +93,7 @@ def test_once_there_is_a_key_every_path_but_health_and_the_files_of_the_page_nee
     assert {status for (_, path), (status, _) in answers.items() if path in free} == {200, 405}
 
 
-def test_a_key_opens_in_either_header(hold: Holdfast, client: TestClient) -> None:
+def test_a_key_is_accepted_in_either_header(hold: Holdfast, client: TestClient) -> None:
     made = hold.key_create(name="laptop")
 
     for headers in (bearer(made), {"x-api-key": made.key}, {"authorization": f"bEaReR  {made.key} "}):
@@ -132,7 +132,7 @@ def test_a_missing_or_wrong_key_is_refused(hold: Holdfast, client: TestClient) -
         assert secret not in answer.text, wrong
 
 
-def test_a_key_in_the_url_opens_nothing(hold: Holdfast, client: TestClient) -> None:
+def test_a_key_in_the_url_is_ignored(hold: Holdfast, client: TestClient) -> None:
     open_to_all = client.get("/api/v1/memories?api_key=canary")
     secret = hold.key_create(name="laptop").key
     keyed = client.get(f"/api/v1/memories?api_key={secret}")
@@ -142,11 +142,11 @@ def test_a_key_in_the_url_opens_nothing(hold: Holdfast, client: TestClient) -> N
     assert secret not in keyed.text
 
 
-def test_a_wrong_key_is_refused_even_where_none_is_needed(client: TestClient) -> None:
+def test_a_wrong_key_is_refused_even_where_none_is_required(client: TestClient) -> None:
     assert client.get("/api/v1/memories", headers={"x-api-key": "hf_made-up"}).status_code == 401
 
 
-def test_revocation_works_at_once_from_another_process_too(hold: Holdfast, client: TestClient, db: str) -> None:
+def test_a_revocation_by_another_process_applies_at_once(hold: Holdfast, client: TestClient, db: str) -> None:
     hold.key_create(name="stays")
     made = hold.key_create(name="goes")
     assert client.get("/api/v1/memories", headers=bearer(made)).status_code == 200
@@ -157,7 +157,7 @@ def test_revocation_works_at_once_from_another_process_too(hold: Holdfast, clien
     assert client.get("/api/v1/memories", headers=bearer(made)).status_code == 401
 
 
-def test_a_key_is_revoked_once(hold: Holdfast) -> None:
+def test_a_key_can_be_revoked_only_once(hold: Holdfast) -> None:
     made = hold.key_create(name="laptop")
 
     assert hold.key_revoke(id=made.id).revoked_at is not None
@@ -167,7 +167,7 @@ def test_a_key_is_revoked_once(hold: Holdfast) -> None:
 
 
 @pytest.mark.parametrize(("scope", "allowed"), [("read", 0), ("write", 1), ("admin", 2)])
-def test_each_operation_asks_for_its_right(hold: Holdfast, client: TestClient, scope: str, allowed: int) -> None:
+def test_each_operation_requires_its_right(hold: Holdfast, client: TestClient, scope: str, allowed: int) -> None:
     headers = bearer(hold.key_create(name="laptop", scope=scope))
 
     answers = [
@@ -180,7 +180,7 @@ def test_each_operation_asks_for_its_right(hold: Holdfast, client: TestClient, s
     assert {answer.json()["code"] for answer in answers[allowed + 1 :]} <= {"FORBIDDEN"}
 
 
-def test_a_key_reaches_its_namespaces_and_what_lies_below(hold: Holdfast, client: TestClient) -> None:
+def test_a_key_covers_its_namespaces_and_their_children(hold: Holdfast, client: TestClient) -> None:
     for namespace in ("team", "team/project", "teammate", "Team", "other"):
         hold.store(title=f"In {namespace}", content="canary", namespace=namespace)
     headers = bearer(hold.key_create(name="team", scope="write", namespaces=["team/*"]))
@@ -196,7 +196,7 @@ def test_a_key_reaches_its_namespaces_and_what_lies_below(hold: Holdfast, client
     assert "holdfast_memories 2" in client.get("/metrics", headers=headers).text.splitlines()
 
 
-def test_a_memory_outside_a_keys_namespaces_is_not_found_by_its_id(hold: Holdfast, client: TestClient) -> None:
+def test_a_memory_outside_the_namespaces_of_a_key_is_not_found_by_its_id(hold: Holdfast, client: TestClient) -> None:
     id = hold.store(title="Elsewhere", content="canary", namespace="other").id
     headers = bearer(hold.key_create(name="team", namespaces=["team"]))
 
@@ -206,7 +206,7 @@ def test_a_memory_outside_a_keys_namespaces_is_not_found_by_its_id(hold: Holdfas
         assert "canary" not in answer.text
 
 
-def test_a_key_speaks_as_its_agent_alone(hold: Holdfast, client: TestClient) -> None:
+def test_a_key_acts_only_as_its_agent(hold: Holdfast, client: TestClient) -> None:
     bound = bearer(hold.key_create(name="laptop", agent_id="ai:scout@here"))
     body = {"title": "t", "content": "c"}
 
@@ -218,7 +218,7 @@ def test_a_key_speaks_as_its_agent_alone(hold: Holdfast, client: TestClient) -> 
     assert (plain.status_code, plain.json()["agent_id"]) == (201, "ai:scout@here")
 
 
-def test_a_key_for_any_agent_speaks_as_the_header_says(hold: Holdfast, client: TestClient) -> None:
+def test_a_key_for_any_agent_acts_as_the_header_says(hold: Holdfast, client: TestClient) -> None:
     headers = bearer(hold.key_create(name="hub", agent_id="*"))
 
     named = client.post(
@@ -229,7 +229,7 @@ def test_a_key_for_any_agent_speaks_as_the_header_says(hold: Holdfast, client: T
     assert (named.json()["agent_id"], unnamed.json()["agent_id"]) == ("ai:scout@here", "key:hub")
 
 
-def test_no_key_reaches_further_than_who_makes_it(hold: Holdfast) -> None:
+def test_no_key_exceeds_the_rights_of_its_creator(hold: Holdfast) -> None:
     team = Caller(agent="key:team", right="admin", namespaces=("team",), has_fixed_agent=True)
     outside = hold.key_create(name="all")
 
@@ -242,7 +242,7 @@ def test_no_key_reaches_further_than_who_makes_it(hold: Holdfast) -> None:
     assert [key.id for key in hold.call("key_list", {}, caller=team).keys] == [inside.id]
 
 
-def test_the_key_of_the_settings_has_every_right(hold: Holdfast) -> None:
+def test_the_key_in_the_settings_has_every_right(hold: Holdfast) -> None:
     with open_http_client(hold, api_key="a-secret-of-my-own") as client:
         assert client.get("/api/v1/memories").status_code == 401
         assert client.get("/api/v1/memories", headers={"x-api-key": "a-secret-of-my-ow"}).status_code == 401
@@ -256,7 +256,7 @@ def kept_with(client: TestClient, headers: dict[str, str]) -> dict[str, Any]:
     return store_over_http(client)
 
 
-def test_an_empty_key_in_the_settings_is_no_key(hold: Holdfast) -> None:
+def test_an_empty_key_in_the_settings_counts_as_none(hold: Holdfast) -> None:
     with open_http_client(hold, api_key="") as client:
         assert client.get("/api/v1/memories").status_code == 200
         assert client.get("/api/v1/memories", headers={"x-api-key": ""}).status_code == 401
@@ -272,7 +272,7 @@ def test_a_server_for_other_machines_does_not_start_without_a_key(
         serve(settings, Holdfast(hold.ctx, settings))
 
 
-def test_a_server_for_other_machines_is_never_open_not_even_after_its_last_key_is_revoked(hold: Holdfast) -> None:
+def test_a_server_for_other_machines_stays_closed_after_its_last_key_is_revoked(hold: Holdfast) -> None:
     made = hold.key_create(name="laptop")
     with open_http_client(hold, host="0.0.0.0") as client:
         assert client.get("/api/v1/memories", headers=bearer(made)).status_code == 200
@@ -280,7 +280,7 @@ def test_a_server_for_other_machines_is_never_open_not_even_after_its_last_key_i
         assert client.get("/api/v1/memories").status_code == 401
 
 
-def test_which_hosts_are_this_machine_alone() -> None:
+def test_loopback_hosts_are_recognised() -> None:
     hosts = ["127.0.0.1", "localhost", "::1", "[::1]", "127.9.9.9", "0.0.0.0", "::", "", "10.0.0.1", "localhost.evil"]
 
     assert [is_loopback(host) for host in hosts] == [True] * 5 + [False] * 5

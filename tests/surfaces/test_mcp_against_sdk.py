@@ -162,7 +162,7 @@ def reply_pairs(request: pytest.FixtureRequest, tmp_path: Path) -> list[tuple[St
     return list(zip(script, ours(first, script), theirs(second, script), strict=True))
 
 
-def test_the_loop_replies_as_the_sdk_does(reply_pairs: list[tuple[Step, Any, Any]]) -> None:
+def test_the_loop_replies_like_the_sdk(reply_pairs: list[tuple[Step, Any, Any]]) -> None:
     for step, own, other in reply_pairs:
         if own is None:
             continue
@@ -176,7 +176,7 @@ def test_the_loop_replies_as_the_sdk_does(reply_pairs: list[tuple[Step, Any, Any
                 assert own["error"]["code"] in (-32700, -32600), step
 
 
-def test_most_of_the_script_is_answered_alike() -> None:
+def test_most_steps_of_the_script_get_equal_replies() -> None:
     steps = HANDSHAKE + STATELESS
     assert len(steps) >= 50
     assert sum(step.how == "same" for step in steps) >= 38

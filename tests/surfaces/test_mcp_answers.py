@@ -21,7 +21,7 @@ def structured_content(reply: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_a_tool_answers_what_the_library_answers(hold: holdfast.Holdfast) -> None:
+def test_a_tool_returns_what_the_library_returns(hold: holdfast.Holdfast) -> None:
     with connect_with_handshake(hold) as client:
         stored = structured_content(client.ask(call(1, "memory_store", {"title": "Deploy", "content": "On Tuesdays."})))
         got = structured_content(client.ask(call(2, "memory_get", {"id": stored["id"]})))
@@ -29,7 +29,7 @@ def test_a_tool_answers_what_the_library_answers(hold: holdfast.Holdfast) -> Non
     assert stored == {**{name: value for name, value in got.items() if name != "links"}, "outcome": "created"}
 
 
-def test_an_error_is_an_answer_with_its_stable_code(hold: holdfast.Holdfast) -> None:
+def test_an_error_is_a_result_with_its_stable_code(hold: holdfast.Holdfast) -> None:
     with connect_with_handshake(hold) as client:
         reply = client.ask(call(1, "memory_get", {"id": "nowhere"}))
     body = {"error": "There is no memory 'nowhere'.", "code": "NOT_FOUND", "id": "nowhere"}
@@ -48,7 +48,9 @@ def test_an_error_is_an_answer_with_its_stable_code(hold: holdfast.Holdfast) -> 
     ],
     ids=["unknown", "mistyped", "out of range", "missing"],
 )
-def test_a_faulty_argument_is_refused_and_named(hold: holdfast.Holdfast, arguments: dict[str, Any], field: str) -> None:
+def test_an_invalid_argument_is_refused_and_named(
+    hold: holdfast.Holdfast, arguments: dict[str, Any], field: str
+) -> None:
     with connect_with_handshake(hold) as client:
         body = structured_content(client.ask(call(1, "memory_store", arguments)))
     assert (body["code"], body["fields"]) == ("VALIDATION_FAILED", [field])
@@ -56,7 +58,9 @@ def test_a_faulty_argument_is_refused_and_named(hold: holdfast.Holdfast, argumen
 
 
 @pytest.mark.parametrize("profile", ["core", "meta"])
-def test_a_tool_outside_the_profile_is_unknown_and_says_how_to_reach_it(hold: holdfast.Holdfast, profile: str) -> None:
+def test_a_tool_outside_the_profile_is_unknown_with_a_hint_how_to_reach_it(
+    hold: holdfast.Holdfast, profile: str
+) -> None:
     with connect_with_handshake(hold, profile) as client:
         error = client.ask(call(1, "memory_delete", {"id": "x"}))["error"]
     assert error["code"] == -32602
@@ -64,7 +68,7 @@ def test_a_tool_outside_the_profile_is_unknown_and_says_how_to_reach_it(hold: ho
     assert "--profile lifecycle" in error["message"]
 
 
-def test_a_tool_that_does_not_exist_is_unknown(hold: holdfast.Holdfast) -> None:
+def test_an_unknown_tool_is_an_error(hold: holdfast.Holdfast) -> None:
     with connect_with_handshake(hold, "full") as client:
         error = client.ask(call(1, "memory_nonsense"))["error"]
     assert error == {"code": -32602, "message": "Unknown tool: memory_nonsense"}
@@ -76,7 +80,7 @@ def test_the_text_of_a_write_does_not_repeat_the_content(hold: holdfast.Holdfast
     assert "long text" not in reply["result"]["content"][0]["text"]
 
 
-def test_what_an_agent_stores_is_under_the_name_of_its_program(hold_file: str) -> None:
+def test_memories_of_an_agent_carry_the_name_of_its_program(hold_file: str) -> None:
     with holdfast.open(hold_file) as hold, connect(hold) as client:
         client.ask(initialize(client="Claude Code"))
         stored = structured_content(client.ask(call(1, "memory_store", {"title": "a", "content": "b"})))
@@ -91,7 +95,7 @@ def test_a_stateless_request_names_its_own_program(hold_file: str) -> None:
     assert stored["agent_id"].startswith("ai:tester@")
 
 
-def test_a_set_agent_id_wins_over_the_name_of_the_program(hold: holdfast.Holdfast) -> None:
+def test_a_configured_agent_id_overrides_the_name_of_the_program(hold: holdfast.Holdfast) -> None:
     with connect_with_handshake(hold) as client:
         stored = structured_content(client.ask(call(1, "memory_store", {"title": "a", "content": "b"})))
     assert stored["agent_id"] == "ai:tester@here"
@@ -109,7 +113,7 @@ def under_key(path: str, right: str, **more: Any) -> holdfast.Holdfast:
     return holdfast.open(settings=Settings(db=path, mcp_key=made.key))
 
 
-def test_a_read_key_reads_and_is_refused_to_write_for_each_tool(hold_file: str) -> None:
+def test_a_read_key_can_read_and_is_refused_by_each_writing_tool(hold_file: str) -> None:
     with under_key(hold_file, "read") as hold, connect_with_handshake(hold, "full") as client:
         for operation in REGISTRY:
             if "mcp" not in operation.surfaces:
@@ -121,7 +125,7 @@ def test_a_read_key_reads_and_is_refused_to_write_for_each_tool(hold_file: str) 
         assert structured_content(client.ask(call(1, "memory_list")))["count"] == 0
 
 
-def test_a_key_reaches_only_its_namespaces(hold_file: str) -> None:
+def test_a_key_is_limited_to_its_namespaces(hold_file: str) -> None:
     with holdfast.open(hold_file) as owner:
         hidden = owner.store(title="Secret", content="canary", namespace="other").id
     with under_key(hold_file, "write", namespaces=["team"]) as hold, connect_with_handshake(hold) as client:
@@ -132,7 +136,7 @@ def test_a_key_reaches_only_its_namespaces(hold_file: str) -> None:
         assert client.ask(request(5, "resources/read", {"uri": f"memory://{hidden}"}))["error"]["code"] == -32002
 
 
-def test_a_key_that_is_revoked_stops_at_the_next_call(hold_file: str) -> None:
+def test_a_revoked_key_is_refused_at_the_next_call(hold_file: str) -> None:
     with under_key(hold_file, "read") as hold, connect_with_handshake(hold) as client:
         assert structured_content(client.ask(call(1, "memory_list")))["count"] == 0
         with holdfast.open(hold_file) as owner:
@@ -166,7 +170,7 @@ def test_resources_are_listed_newest_first_page_by_page(hold: holdfast.Holdfast)
 
 
 @pytest.mark.parametrize("uri", ["memory://nowhere", "memory://", "file:///etc/passwd", "memory", ""])
-def test_an_unknown_resource_has_the_code_of_its_revision(hold: holdfast.Holdfast, uri: str) -> None:
+def test_an_unknown_resource_has_the_error_code_of_its_protocol_revision(hold: holdfast.Holdfast, uri: str) -> None:
     with connect_with_handshake(hold) as client:
         old = client.ask(request(1, "resources/read", {"uri": uri}))["error"]
     with connect(hold) as client:
@@ -175,13 +179,13 @@ def test_an_unknown_resource_has_the_code_of_its_revision(hold: holdfast.Holdfas
     assert new == {"code": -32602, "message": "Resource not found", "data": {"uri": uri}}
 
 
-def test_the_template_of_the_resources_is_listed(hold: holdfast.Holdfast) -> None:
+def test_the_resource_template_is_listed(hold: holdfast.Holdfast) -> None:
     with connect_with_handshake(hold) as client:
         templates = client.ask(request(1, "resources/templates/list"))["result"]["resourceTemplates"]
     assert [template["uriTemplate"] for template in templates] == ["memory://{id}", "skill://{+path}"]
 
 
-def test_prompts_are_listed_and_got(hold: holdfast.Holdfast) -> None:
+def test_prompts_are_listed_and_returned(hold: holdfast.Holdfast) -> None:
     with connect_with_handshake(hold) as client:
         listed = client.ask(request(1, "prompts/list"))["result"]["prompts"]
         plain = client.ask(request(2, "prompts/get", {"name": "recall-first"}))["result"]
@@ -208,18 +212,18 @@ def test_prompts_are_listed_and_got(hold: holdfast.Holdfast) -> None:
     ],
     ids=["unknown prompt", "unknown argument", "bad namespace", "no text", "two lines", "no name"],
 )
-def test_a_faulty_prompt_request_is_refused(hold: holdfast.Holdfast, params: dict[str, Any]) -> None:
+def test_an_invalid_prompt_request_is_refused(hold: holdfast.Holdfast, params: dict[str, Any]) -> None:
     with connect_with_handshake(hold) as client:
         assert client.ask(request(1, "prompts/get", params))["error"]["code"] == -32602
 
 
 @pytest.mark.parametrize("method", ["tools/list", "prompts/list", "resources/templates/list"])
-def test_a_list_of_one_page_knows_no_cursor(hold: holdfast.Holdfast, method: str) -> None:
+def test_a_list_with_one_page_accepts_no_cursor(hold: holdfast.Holdfast, method: str) -> None:
     with connect_with_handshake(hold) as client:
         assert client.ask(request(1, method, {"cursor": "2"}))["error"]["code"] == -32602
 
 
-def test_uses_are_written_down_when_the_memory_is_closed(hold_file: str) -> None:
+def test_accesses_are_flushed_when_the_store_is_closed(hold_file: str) -> None:
     with holdfast.open(hold_file) as hold:
         id = hold.store(title="Deploy", content="On Tuesdays.").id
         with connect_with_handshake(hold) as client:
@@ -228,7 +232,7 @@ def test_uses_are_written_down_when_the_memory_is_closed(hold_file: str) -> None
         assert again.get(id=id).access_count == 1
 
 
-def test_a_notification_gets_no_answer_and_does_nothing(hold: holdfast.Holdfast) -> None:
+def test_a_notification_gets_no_answer_and_has_no_effect(hold: holdfast.Holdfast) -> None:
     with connect_with_handshake(hold) as client:
         tool = {"name": "memory_store", "arguments": {"title": "a", "content": "b"}}
         client.send(notification("tools/call", tool), notification("no/such/thing"))

@@ -92,7 +92,7 @@ def report(client: Process) -> Message:
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25"])
-def test_the_clients_model_is_asked_in_revisions_with_a_handshake(tmp_path: Path, version: str) -> None:
+def test_the_model_of_the_client_is_called_in_revisions_with_a_handshake(tmp_path: Path, version: str) -> None:
     with start_process(tmp_path, llm_model="claude") as client:
         shaken(client, version, sampling={})
         client.send(TEST)
@@ -106,7 +106,7 @@ def test_the_clients_model_is_asked_in_revisions_with_a_handshake(tmp_path: Path
     assert (told["status"], told["provider"], told["answered_by"]) == ("ok", "sampling", "claude-9")
 
 
-def test_an_answer_that_does_not_fit_is_asked_for_once_more(tmp_path: Path) -> None:
+def test_an_invalid_model_answer_is_requested_once_more(tmp_path: Path) -> None:
     with start_process(tmp_path) as client:
         shaken(client, sampling={})
         client.send(TEST)
@@ -135,7 +135,7 @@ ENDS: dict[str, tuple[Callable[[Message], Message], str]] = {
 }
 
 
-def test_a_client_that_gives_no_message_is_no_help(tmp_path: Path) -> None:
+def test_a_client_without_a_usable_answer_is_reported(tmp_path: Path) -> None:
     with start_process(tmp_path) as client:
         shaken(client, sampling={})
         for reply, said in ENDS.values():
@@ -147,7 +147,7 @@ def test_a_client_that_gives_no_message_is_no_help(tmp_path: Path) -> None:
             assert "secret" not in told["problem"]
 
 
-def test_a_client_that_does_not_answer_is_told_that_nobody_waits_any_more(tmp_path: Path) -> None:
+def test_an_unanswered_sampling_request_is_cancelled(tmp_path: Path) -> None:
     with start_process(tmp_path, llm_timeout_secs="0.2") as client:
         shaken(client, sampling={})
         client.send(TEST)
@@ -160,7 +160,7 @@ def test_a_client_that_does_not_answer_is_told_that_nobody_waits_any_more(tmp_pa
         assert client.reply()["id"] == 2
 
 
-def test_a_call_that_is_cancelled_waits_for_no_answer(tmp_path: Path) -> None:
+def test_a_cancelled_call_does_not_wait_for_an_answer(tmp_path: Path) -> None:
     with start_process(tmp_path) as client:
         shaken(client, sampling={})
         client.send(TEST)
@@ -169,7 +169,7 @@ def test_a_call_that_is_cancelled_waits_for_no_answer(tmp_path: Path) -> None:
         assert client.reply()["id"] == 2
 
 
-def test_a_client_that_leaves_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_client_that_disconnects_is_not_awaited(tmp_path: Path) -> None:
     with start_process(tmp_path) as client:
         shaken(client, sampling={})
         client.send(TEST)
@@ -178,7 +178,7 @@ def test_a_client_that_leaves_is_not_waited_for(tmp_path: Path) -> None:
     assert "disconnected before its model answered" in told["result"]["structuredContent"]["problem"]
 
 
-def test_a_client_that_left_is_not_asked_again() -> None:
+def test_a_disconnected_client_is_not_asked_again() -> None:
     sent: list[Message] = []
     asking = ClientRequests(sent.append)
     asking.close()
@@ -187,21 +187,21 @@ def test_a_client_that_left_is_not_asked_again() -> None:
     assert sent == []
 
 
-def test_a_client_that_offers_no_model_is_not_asked(tmp_path: Path) -> None:
+def test_a_client_without_sampling_is_not_asked(tmp_path: Path) -> None:
     with start_process(tmp_path) as client:
         shaken(client)
         client.send(TEST)
         assert "no `sampling` capability" in report(client)["problem"]
 
 
-def test_a_revision_in_which_no_server_asks_on_its_own_is_told_so(tmp_path: Path) -> None:
+def test_sampling_reports_a_revision_without_server_requests(tmp_path: Path) -> None:
     able = {"io.modelcontextprotocol/clientCapabilities": {"sampling": {}}}
     with start_process(tmp_path) as client:
         client.send(stateless(1, "tools/call", {"name": "memory_llm_test", "arguments": {}}, **able))
         assert "This revision of MCP" in report(client)["problem"]
 
 
-def test_the_clients_model_is_asked_within_a_session_alone(tmp_path: Path) -> None:
+def test_the_model_of_the_client_is_called_only_within_a_session(tmp_path: Path) -> None:
     environment = os.environ | {"HOLDFAST_LLM": "sampling", "HOLDFAST_DB": str(tmp_path / "m.db")}
     command = [sys.executable, "-m", "holdfast", "--json", "llm", "test"]
     ran = subprocess.run(command, capture_output=True, env=environment, check=False)

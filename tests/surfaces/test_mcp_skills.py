@@ -47,13 +47,13 @@ def test_the_extension_is_declared(client: Client) -> None:
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
-def test_the_extension_is_declared_in_a_handshake_as_its_revision_can(hold: holdfast.Holdfast, version: str) -> None:
+def test_the_extension_is_declared_in_a_handshake_as_its_revision_allows(hold: holdfast.Holdfast, version: str) -> None:
     with connect_client(hold) as client:
         able = client.ask(initialize(1, version))["result"]["capabilities"]
     assert able["experimental"] == {"io.modelcontextprotocol/skills": {"directoryRead": True}}
 
 
-def test_a_skill_whose_reflection_fell_says_so_in_its_entry(hold: holdfast.Holdfast, client: Client) -> None:
+def test_a_skill_of_a_stale_reflection_is_marked_in_its_entry(hold: holdfast.Holdfast, client: Client) -> None:
     seen = hold.store(title="Seen", content="It rains.").id
     so = hold.reflect(source_ids=[seen], title="So", content="Take a coat.", namespace="team").id
     hold.skill_promote_from_reflection(so, skill_name="coat", skill_description="When to take one.")
@@ -65,7 +65,7 @@ def test_a_skill_whose_reflection_fell_says_so_in_its_entry(hold: holdfast.Holdf
     assert call_method(client, "skills/get", uri="skill://team/coat/SKILL.md")["skill"]["_meta"] == stale
 
 
-def test_what_is_read_has_the_size_and_digest_of_its_entry(client: Client) -> None:
+def test_a_read_file_has_the_size_and_digest_of_its_entry(client: Client) -> None:
     (entry,) = call_method(client, "skills/list")["skills"]
     assert entry["frontmatter"] == {"name": "deploy", "description": "How we deploy.", "metadata": {"level": 2}}
     assert [one["uri"] for one in entry["resources"]] == [
@@ -78,7 +78,7 @@ def test_what_is_read_has_the_size_and_digest_of_its_entry(client: Client) -> No
     assert call_method(client, "skills/get", uri=entry["uri"])["skill"] == entry
 
 
-def test_a_folder_is_walked_step_by_step(client: Client) -> None:
+def test_a_folder_is_listed_level_by_level(client: Client) -> None:
     def names(uri: str) -> dict[str, str]:
         return {
             one["name"]: one["mimeType"]
@@ -111,11 +111,11 @@ def test_a_folder_is_walked_step_by_step(client: Client) -> None:
         ("resources/read", f"{ROOT}/%00"),
     ],
 )
-def test_what_is_not_there_is_refused(client: Client, method: str, uri: str) -> None:
+def test_a_missing_file_is_refused(client: Client, method: str, uri: str) -> None:
     assert error_code_of(client, method, uri=uri) == -32602
 
 
-def test_a_skill_is_among_the_resources(client: Client, hold: holdfast.Holdfast) -> None:
+def test_a_skill_is_listed_among_the_resources(client: Client, hold: holdfast.Holdfast) -> None:
     hold.store(title="Lunch", content="Soup.")
     listed = call_method(client, "resources/list")["resources"]
     assert [(one["uri"], one["name"], one.get("mimeType")) for one in listed[:1]] == [
@@ -126,7 +126,7 @@ def test_a_skill_is_among_the_resources(client: Client, hold: holdfast.Holdfast)
 
 
 @pytest.mark.parametrize(("skills", "memories"), [(50, 0), (50, 3), (49, 3), (120, 60), (0, 51)])
-def test_pages_leave_nothing_out_and_repeat_nothing(hold: holdfast.Holdfast, skills: int, memories: int) -> None:
+def test_pages_omit_and_repeat_nothing(hold: holdfast.Holdfast, skills: int, memories: int) -> None:
     for number in range(skills):
         hold.skill_register(inline_skill=TEXT.replace("deploy\n", f"deploy-{number}\n", 1))
     for number in range(memories):
@@ -156,7 +156,7 @@ def test_a_handshake_revision_serves_skills_too(hold: holdfast.Holdfast) -> None
     assert (entry["uri"], read["text"]) == ("skill://global/deploy/SKILL.md", TEXT)
 
 
-def test_names_in_other_scripts_are_written_into_a_uri_and_found_by_it(hold: holdfast.Holdfast) -> None:
+def test_names_in_other_scripts_are_encoded_in_a_uri_and_found_by_it(hold: holdfast.Holdfast) -> None:
     hold.skill_register(
         inline_skill=TEXT.replace("name: deploy", "name: bücher"), namespace="büro/a b".replace(" ", "_")
     )
@@ -166,7 +166,7 @@ def test_names_in_other_scripts_are_written_into_a_uri_and_found_by_it(hold: hol
         assert call_method(client, "skills/get", uri=entry["uri"])["skill"] == entry
 
 
-def test_a_confined_key_sees_only_its_own_skills(hold: holdfast.Holdfast) -> None:
+def test_a_key_limited_to_namespaces_sees_only_its_own_skills(hold: holdfast.Holdfast) -> None:
     for namespace in ("team", "home"):
         hold.skill_register(inline_skill=TEXT, namespace=namespace)
     caller = Caller("ai:other@here", namespaces=("home",), has_fixed_agent=True)
@@ -182,7 +182,7 @@ def test_a_confined_key_sees_only_its_own_skills(hold: holdfast.Holdfast) -> Non
             answers.answer(method, {"uri": uri}, who)
 
 
-def test_a_skill_below_another_is_found_by_its_own_name(hold: holdfast.Holdfast) -> None:
+def test_a_nested_skill_is_found_by_its_own_name(hold: holdfast.Holdfast) -> None:
     hold.skill_register(inline_skill=TEXT, files=[{"path": "inner/x.md", "content": "outer"}], namespace="team")
     hold.skill_register(
         inline_skill=TEXT.replace("name: deploy", "name: inner"),

@@ -15,7 +15,7 @@ STAMP = {"resultType": "complete", "_meta": {"io.modelcontextprotocol/serverInfo
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
-def test_initialize_agrees_on_the_revision_that_is_asked_for(hold: holdfast.Holdfast, version: str) -> None:
+def test_initialize_accepts_the_requested_revision(hold: holdfast.Holdfast, version: str) -> None:
     with connect_client(hold) as client:
         assert client.ask(initialize(7, version)) == {
             "jsonrpc": "2.0",
@@ -35,7 +35,7 @@ def test_initialize_offers_the_newest_handshake_for_an_unknown_revision(hold: ho
         assert client.ask(initialize(1, version))["result"]["protocolVersion"] == "2025-11-25"
 
 
-def test_a_request_before_initialize_is_refused_but_ping_is_not(hold: holdfast.Holdfast) -> None:
+def test_a_request_before_initialize_is_refused_except_ping(hold: holdfast.Holdfast) -> None:
     with connect_client(hold) as client:
         assert client.ask(request(1, "ping"))["result"] == {}
         assert client.ask(request(2, "tools/list"))["error"]["code"] == -32602
@@ -44,7 +44,7 @@ def test_a_request_before_initialize_is_refused_but_ping_is_not(hold: holdfast.H
         assert "result" in client.ask(request(5, "tools/list"))
 
 
-def test_a_stateless_request_needs_no_handshake_and_its_answer_is_stamped(hold: holdfast.Holdfast) -> None:
+def test_a_stateless_request_needs_no_handshake_and_its_answer_names_the_revision(hold: holdfast.Holdfast) -> None:
     with connect_client(hold) as client:
         assert client.ask(stateless(1, "server/discover"))["result"] == {
             "supportedVersions": ["2026-07-28"],
@@ -68,14 +68,14 @@ def test_a_stateless_request_needs_no_handshake_and_its_answer_is_stamped(hold: 
         ("resources/list", "private"),
     ],
 )
-def test_a_stateless_list_says_how_long_it_stays_fresh(hold: holdfast.Holdfast, method: str, scope: str) -> None:
+def test_a_stateless_list_has_its_cache_lifetime(hold: holdfast.Holdfast, method: str, scope: str) -> None:
     with connect_client(hold) as client:
         answer = client.ask(stateless(1, method))["result"]
     assert answer["cacheScope"] == scope
     assert answer["ttlMs"] == (3_600_000 if scope == "public" else 0)
 
 
-def test_the_first_request_decides_the_era(hold: holdfast.Holdfast) -> None:
+def test_the_first_request_decides_the_protocol_version(hold: holdfast.Holdfast) -> None:
     with connect_client(hold) as client:
         client.send(notification("notifications/initialized"))
         assert "result" in client.ask(stateless(1, "tools/list"))
@@ -100,12 +100,12 @@ def test_the_first_request_decides_the_era(hold: holdfast.Holdfast) -> None:
     ],
     ids=["unknown revision", "no text", "no capabilities", "odd capabilities", "odd client"],
 )
-def test_a_faulty_envelope_is_refused(hold: holdfast.Holdfast, meta: dict[str, Any], code: int) -> None:
+def test_an_invalid_envelope_is_refused(hold: holdfast.Holdfast, meta: dict[str, Any], code: int) -> None:
     with connect_client(hold) as client:
         assert client.ask(request(1, "tools/list", {"_meta": meta}))["error"]["code"] == code
 
 
-def test_an_unsupported_revision_is_told_which_ones_are_supported(hold: holdfast.Holdfast) -> None:
+def test_an_unsupported_revision_gets_the_supported_ones(hold: holdfast.Holdfast) -> None:
     with connect_client(hold) as client:
         asked = stateless(1, "tools/list", **{"io.modelcontextprotocol/protocolVersion": "2027-01-01"})
         assert client.ask(asked)["error"]["data"] == {"supported": ["2026-07-28"], "requested": "2027-01-01"}
@@ -163,7 +163,7 @@ def test_a_malformed_line_is_answered_without_an_id_and_the_next_one_is_served(
         ({"jsonrpc": "2.0", "id": 5, "method": "initialize", "params": {"protocolVersion": 5}}, -32602),
     ],
 )
-def test_a_malformed_request_whose_id_is_readable_is_answered_with_it(
+def test_a_malformed_request_with_a_readable_id_is_answered_with_it(
     hold: holdfast.Holdfast, message: dict[str, Any], code: int
 ) -> None:
     with connect_with_handshake(hold) as client:
@@ -185,7 +185,7 @@ def test_a_line_at_the_limit_is_served(hold: holdfast.Holdfast) -> None:
         assert client.ask(line % (b"x" * (MAX_LINE_BYTES - len(line) + 2)))["id"] == 1
 
 
-def test_lines_are_put_together_from_whatever_pieces_arrive(tmp_path: Path) -> None:
+def test_lines_are_assembled_from_any_chunks(tmp_path: Path) -> None:
     read, write = os.pipe()
     source = LineReader(read).lines()
     for piece in (b'{"a', b'":1}\n{"b":2}\n', b"\r\n", b"{", b'"c":3}'):
@@ -194,20 +194,20 @@ def test_lines_are_put_together_from_whatever_pieces_arrive(tmp_path: Path) -> N
     assert list(source) == [b'{"a":1}', b'{"b":2}', b"\r", b'{"c":3}']
 
 
-def test_blank_lines_and_answers_to_nothing_are_passed_over(hold: holdfast.Holdfast) -> None:
+def test_blank_lines_and_unexpected_answers_are_ignored(hold: holdfast.Holdfast) -> None:
     with connect_with_handshake(hold) as client:
         client.send(b"", b"   ", b"\r", {"jsonrpc": "2.0", "id": 9, "result": {}})
         assert client.ask(request(1, "ping"))["id"] == 1
 
 
-def test_a_storm_of_notifications_is_survived(hold: holdfast.Holdfast) -> None:
+def test_a_flood_of_notifications_is_survived(hold: holdfast.Holdfast) -> None:
     with connect_with_handshake(hold) as client:
         client.send(*[notification("notifications/cancelled", {"requestId": number}) for number in range(5000)])
         client.send(*[notification("notifications/cancelled", {"requestId": odd}) for odd in (None, [], {}, 1.5, True)])
         assert client.ask(request(1, "ping"))["id"] == 1
 
 
-def test_many_calls_at_once_are_each_answered_once(hold: holdfast.Holdfast) -> None:
+def test_concurrent_calls_are_each_answered_once(hold: holdfast.Holdfast) -> None:
     numbers = range(200)
     with connect_with_handshake(hold) as client:
         for number in numbers:
@@ -217,7 +217,7 @@ def test_many_calls_at_once_are_each_answered_once(hold: holdfast.Holdfast) -> N
     assert hold.list(limit=1000).count == len(numbers)
 
 
-def test_a_call_sees_what_was_stored_before_it_on_the_same_connection(hold: holdfast.Holdfast) -> None:
+def test_a_call_sees_earlier_writes_on_the_same_connection(hold: holdfast.Holdfast) -> None:
     with connect_with_handshake(hold) as client:
         for number in range(50):
             client.send(call(f"s{number}", "memory_store", {"title": f"Note {number}", "content": f"canary{number}"}))
@@ -228,7 +228,7 @@ def test_a_call_sees_what_was_stored_before_it_on_the_same_connection(hold: hold
     ]
 
 
-def test_a_second_request_with_the_id_of_one_under_way_is_refused(hold: holdfast.Holdfast, db: str) -> None:
+def test_a_second_request_with_the_id_of_a_running_one_is_refused(hold: holdfast.Holdfast, db: str) -> None:
     with holdfast.open(db) as other, connect_with_handshake(hold) as client:
         with other.ctx.transaction():
             client.send(call(1, "memory_store", {"title": "a", "content": "b"}))
@@ -237,7 +237,7 @@ def test_a_second_request_with_the_id_of_one_under_way_is_refused(hold: holdfast
         assert client.reply()["id"] == 1
 
 
-def test_a_cancelled_call_has_not_written_and_gets_no_answer(hold: holdfast.Holdfast, db: str) -> None:
+def test_a_cancelled_call_writes_nothing_and_gets_no_answer(hold: holdfast.Holdfast, db: str) -> None:
     with holdfast.open(db) as other, connect_with_handshake(hold) as client:
         with other.ctx.transaction():
             client.send(call("doomed", "memory_store", {"title": "a", "content": "b"}))
@@ -248,7 +248,7 @@ def test_a_cancelled_call_has_not_written_and_gets_no_answer(hold: holdfast.Hold
     assert hold.list().count == 0
 
 
-def test_a_call_that_waits_its_turn_is_cancelled_before_it_begins(hold: holdfast.Holdfast, db: str) -> None:
+def test_a_queued_call_is_cancelled_before_it_starts(hold: holdfast.Holdfast, db: str) -> None:
     with holdfast.open(db) as other, connect_with_handshake(hold) as client:
         with other.ctx.transaction():
             client.send(call("first", "memory_store", {"title": "a", "content": "b"}))
@@ -259,14 +259,14 @@ def test_a_call_that_waits_its_turn_is_cancelled_before_it_begins(hold: holdfast
     assert [memory.title for memory in hold.list().memories] == ["a"]
 
 
-def test_cancelling_what_is_done_or_was_never_asked_changes_nothing(hold: holdfast.Holdfast) -> None:
+def test_cancelling_a_finished_or_unknown_request_changes_nothing(hold: holdfast.Holdfast) -> None:
     with connect_with_handshake(hold) as client:
         assert client.ask(call(1, "memory_store", {"title": "a", "content": "b"}))["id"] == 1
         client.send(notification("notifications/cancelled", {"requestId": 1}))
         assert client.ask(call(1, "memory_list"))["result"]["structuredContent"]["count"] == 1
 
 
-def test_a_reading_goes_on_while_a_write_waits(hold: holdfast.Holdfast, db: str) -> None:
+def test_a_read_continues_while_a_write_waits(hold: holdfast.Holdfast, db: str) -> None:
     with holdfast.open(db) as other, connect_with_handshake(hold, "full") as client:
         with other.ctx.transaction():
             assert client.ask(call(1, "memory_list"))["id"] == 1
@@ -275,7 +275,7 @@ def test_a_reading_goes_on_while_a_write_waits(hold: holdfast.Holdfast, db: str)
         assert client.reply()["id"] == 2
 
 
-def test_progress_is_reported_to_the_token_that_asks_for_it(hold: holdfast.Holdfast) -> None:
+def test_progress_is_reported_to_the_requesting_token(hold: holdfast.Holdfast) -> None:
     items = [{"title": f"Note {number}", "content": "x"} for number in range(20)]
     with connect_with_handshake(hold, "lifecycle") as client:
         client.send(call(1, "memory_bulk_store", {"memories": items}, _meta={"progressToken": "t"}))
@@ -289,13 +289,13 @@ def test_progress_is_reported_to_the_token_that_asks_for_it(hold: holdfast.Holdf
 
 
 @pytest.mark.parametrize("meta", [{}, {"_meta": {}}, {"_meta": {"progressToken": True}}, {"_meta": 5}])
-def test_without_a_token_nothing_is_reported(hold: holdfast.Holdfast, meta: dict[str, Any]) -> None:
+def test_without_a_token_no_progress_is_reported(hold: holdfast.Holdfast, meta: dict[str, Any]) -> None:
     items = [{"title": f"Note {number}", "content": "x"} for number in range(20)]
     with connect_with_handshake(hold, "lifecycle") as client:
         assert client.ask(call(1, "memory_bulk_store", {"memories": items}, **meta))["id"] == 1
 
 
-def test_what_was_asked_before_the_client_left_is_answered(hold: holdfast.Holdfast, db: str) -> None:
+def test_requests_sent_before_the_client_left_are_answered(hold: holdfast.Holdfast, db: str) -> None:
     with holdfast.open(db) as other, connect_with_handshake(hold) as client:
         with other.ctx.transaction():
             client.send(call(1, "memory_store", {"title": "a", "content": "b"}))
@@ -304,13 +304,13 @@ def test_what_was_asked_before_the_client_left_is_answered(hold: holdfast.Holdfa
     assert hold.list().count == 1
 
 
-def test_a_last_line_without_its_end_is_served(hold: holdfast.Holdfast) -> None:
+def test_a_last_line_without_a_newline_is_served(hold: holdfast.Holdfast) -> None:
     with connect_with_handshake(hold) as client:
         client.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
         assert client.rest() == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
 
 
-def test_a_client_that_no_longer_reads_does_not_stop_the_loop(hold: holdfast.Holdfast) -> None:
+def test_a_client_that_stops_reading_does_not_stop_the_loop(hold: holdfast.Holdfast) -> None:
     with connect_with_handshake(hold) as client:
         client.turn_away()
         client.send(call(1, "memory_store", {"title": "a", "content": "b"}))

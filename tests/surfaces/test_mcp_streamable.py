@@ -104,7 +104,7 @@ def now(url: str, id: Any, method: str, params: dict[str, Any] | None = None, **
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-def test_the_sdk_client_stores_and_recalls_in_both_eras(url: str, mode: str) -> None:
+def test_the_sdk_client_stores_and_recalls_in_both_protocol_versions(url: str, mode: str) -> None:
     async def drive() -> tuple[list[str], Any, Any]:
         async with Client(streamable_http_client(url), mode=mode) as client:
             tools = [tool.name for tool in (await client.list_tools()).tools]
@@ -119,7 +119,7 @@ def test_the_sdk_client_stores_and_recalls_in_both_eras(url: str, mode: str) -> 
     assert [memory["id"] for memory in found["memories"]] == [stored["id"]]
 
 
-def test_both_eras_give_the_same_answer_on_one_path(url: str, hold: holdfast.Holdfast) -> None:
+def test_both_protocol_versions_give_the_same_answer_on_one_path(url: str, hold: holdfast.Holdfast) -> None:
     hold.store(title="Deploy", content="On Tuesdays.")
     old = reply_of(post(url, call(1, "memory_list"), **open_session(url)))["result"]
     new = reply_of(now(url, 1, "tools/call", {"name": "memory_list", "arguments": {}}))["result"]
@@ -139,7 +139,7 @@ def test_a_session_belongs_to_the_key_that_opened_it(hold: holdfast.Holdfast) ->
         assert reply_of(post(url, call(2, "memory_list"), **session))["result"]["isError"] is False
 
 
-def test_a_session_belongs_to_the_agent_that_a_header_fixed(hold: holdfast.Holdfast) -> None:
+def test_a_session_belongs_to_the_agent_of_its_header(hold: holdfast.Holdfast) -> None:
     with serve_endpoint(hold) as url:
         session = open_session(url, **{"x-agent-id": "ai:one@here"})
         assert post(url, call(1, "memory_list"), **{**session, "x-agent-id": "ai:two@here"}).status_code == 404
@@ -154,13 +154,13 @@ def test_a_forged_session_is_not_found(url: str) -> None:
         assert httpx.delete(url, headers=headers, timeout=TIMEOUT).status_code == 404, session
 
 
-def test_an_ended_session_is_gone(url: str) -> None:
+def test_an_ended_session_is_not_found(url: str) -> None:
     session = open_session(url)
     assert httpx.delete(url, headers=session, timeout=TIMEOUT).status_code == 200
     assert post(url, call(1, "memory_list"), **session).status_code == 404
 
 
-def test_a_read_key_may_not_write_in_either_era(hold: holdfast.Holdfast) -> None:
+def test_a_read_key_cannot_write_in_either_protocol_version(hold: holdfast.Holdfast) -> None:
     key = bearer(key_of(hold, "reader", "read"))
     tool = {"name": "memory_store", "arguments": {"title": "a", "content": "b"}}
     with serve_endpoint(hold) as url:
@@ -182,7 +182,7 @@ def test_a_key_sees_only_its_namespaces(hold: holdfast.Holdfast) -> None:
     assert read["error"]["code"] == -32002
 
 
-def test_another_site_is_turned_away(url: str) -> None:
+def test_a_foreign_site_is_refused(url: str) -> None:
     for host in ("evil.example", "localhost.evil.example"):
         assert post(url, initialize(1), host=host).status_code == 421, host
     for origin in ("http://evil.example", "null"):
@@ -198,14 +198,14 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(db: str) -> None:
         assert reply_of(post(url, call(2, "memory_list"), **session))["result"]["structuredContent"]["count"] == 0
 
 
-def test_a_malformed_body_is_a_client_error_in_either_era(url: str) -> None:
+def test_a_malformed_body_is_a_client_error_in_either_protocol_version(url: str) -> None:
     for body in (b"hello", b"\xff", b"[]", b'{"jsonrpc":"2.0","id":1}', b"[" * 50_000, b"5"):
         for headers in (open_session(url), {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}):
             assert post(url, body, **headers).status_code == 400, body
         assert reply_of(now(url, 1, "tools/list"))["id"] == 1, body
 
 
-def test_a_cancelled_call_has_not_written(url: str, db: str) -> None:
+def test_a_cancelled_call_writes_nothing(url: str, db: str) -> None:
     session = open_session(url)
     doomed = call("doomed", "memory_store", {"title": "a", "content": "b"})
     with holdfast.open(db) as other:
@@ -222,7 +222,7 @@ def test_a_cancelled_call_has_not_written(url: str, db: str) -> None:
 
 
 @pytest.mark.full
-def test_a_call_that_runs_out_of_time_has_not_written_and_says_so(db: str) -> None:
+def test_a_call_that_times_out_writes_nothing_and_reports_it(db: str) -> None:
     tool = {"name": "memory_store", "arguments": {"title": "a", "content": "b"}}
     settings = Settings(db=db, timeout_secs=0.2)
     with holdfast.open(settings=settings) as hold, serve_endpoint(hold, grace=0.05) as url, holdfast.open(db) as other:
@@ -233,7 +233,7 @@ def test_a_call_that_runs_out_of_time_has_not_written_and_says_so(db: str) -> No
 
 
 @pytest.mark.full
-def test_a_call_whose_commit_outlasts_its_time_is_not_called_undone(db: str) -> None:
+def test_a_call_whose_commit_outlasts_the_timeout_is_not_reported_as_unwritten(db: str) -> None:
     tool = {"name": "memory_store", "arguments": {"title": "a", "content": "b"}}
     settings, disk = Settings(db=db, timeout_secs=0.2), threading.Event()
 
@@ -252,7 +252,7 @@ def test_a_call_whose_commit_outlasts_its_time_is_not_called_undone(db: str) -> 
 
 
 @pytest.mark.full
-def test_writers_that_wait_for_the_store_keep_no_reader_waiting(db: str) -> None:
+def test_writers_waiting_for_the_store_do_not_block_readers(db: str) -> None:
     impatient = Settings(db=db, timeout_secs=3)
     with holdfast.open(settings=impatient) as hold, serve_endpoint(hold) as url, holdfast.open(db) as other:
         session = open_session(url)
@@ -277,7 +277,7 @@ def test_progress_reaches_the_client_before_the_answer(hold: holdfast.Holdfast) 
 
 
 @pytest.mark.full
-def test_no_more_sessions_than_the_limit_are_open_at_once(hold: holdfast.Holdfast) -> None:
+def test_the_number_of_open_sessions_is_limited(hold: holdfast.Holdfast) -> None:
     with serve_endpoint(hold, most_sessions=2) as url:
         first, second = open_session(url), open_session(url)
         assert post(url, initialize(1)).status_code == 503
@@ -315,7 +315,7 @@ def sampling(db: str) -> Iterator[holdfast.Holdfast]:
 
 
 @pytest.mark.full
-def test_the_clients_model_is_asked_on_the_stream_of_the_call(sampling: holdfast.Holdfast) -> None:
+def test_the_model_of_the_client_is_called_on_the_stream_of_the_call(sampling: holdfast.Holdfast) -> None:
     def make_reply(word: str) -> ModelReply:
         content = types.TextContent(text=json.dumps({"word": word}))
         return types.CreateMessageResult(role="assistant", content=content, model="claude-9")
@@ -325,14 +325,14 @@ def test_the_clients_model_is_asked_on_the_stream_of_the_call(sampling: holdfast
 
 
 @pytest.mark.full
-def test_a_client_that_declines_over_http_is_no_help(sampling: holdfast.Holdfast) -> None:
+def test_a_client_that_declines_over_http_is_reported(sampling: holdfast.Holdfast) -> None:
     told = asked_over_http(sampling, "legacy", lambda _: types.ErrorData(code=-1, message="no"))
     assert "declined to ask its model (error -1)" in told["problem"]
     assert told["reachable"]
 
 
 @pytest.mark.full
-def test_a_client_that_does_not_answer_over_http_is_waited_for_only_so_long(sampling: holdfast.Holdfast) -> None:
+def test_a_silent_client_over_http_is_awaited_only_until_the_timeout(sampling: holdfast.Holdfast) -> None:
     async def hanging(*_: Any) -> ModelReply:
         await anyio.sleep_forever()
         raise AssertionError
@@ -346,6 +346,6 @@ def test_a_client_that_does_not_answer_over_http_is_waited_for_only_so_long(samp
 
 
 @pytest.mark.full
-def test_the_stateless_revision_over_http_is_told_that_no_server_asks_on_its_own(sampling: holdfast.Holdfast) -> None:
+def test_sampling_over_http_reports_a_stateless_revision(sampling: holdfast.Holdfast) -> None:
     told = asked_over_http(sampling, "2026-07-28", lambda _: types.ErrorData(code=-1, message="no"))
     assert "This revision of MCP" in told["problem"]

@@ -50,16 +50,16 @@ def test_a_profile_is_a_name_or_a_list_of_families(profile: str, expected: tuple
 
 
 @pytest.mark.parametrize("profile", ["Core", "FULL", "nonsense", "core;graph", "core,Graph"])
-def test_an_unknown_profile_is_refused_and_the_valid_ones_are_named(profile: str) -> None:
+def test_an_unknown_profile_is_refused_with_the_valid_ones(profile: str) -> None:
     with pytest.raises(InvalidSetting, match="core, graph, admin, power, full, lifecycle"):
         tools.resolve_families(profile)
 
 
-def test_the_full_profile_lists_every_operation_that_is_on_mcp() -> None:
+def test_the_full_profile_lists_every_mcp_operation() -> None:
     assert set(FULL) == {f"memory_{op.name}" for op in REGISTRY if "mcp" in op.surfaces}
 
 
-def test_every_tool_takes_all_that_its_operation_takes_and_no_more() -> None:
+def test_every_tool_takes_exactly_the_fields_of_its_operation() -> None:
     def shape(schema: dict[str, Any]) -> tuple[Any, ...]:
         fields, required = set(schema["properties"]), set(schema.get("required", ()))
         return schema["type"], schema["additionalProperties"], fields, required
@@ -75,7 +75,7 @@ def test_every_tool_takes_all_that_its_operation_takes_and_no_more() -> None:
     }
 
 
-def test_every_tool_says_what_it_answers() -> None:
+def test_every_tool_describes_its_result() -> None:
     def is_described(op: Operation) -> bool:
         schema, answer = output_schema(op), msgspec.inspect.type_info(op.answer)
         return (
@@ -102,7 +102,7 @@ def test_the_annotations_follow_from_the_effect() -> None:
     }
 
 
-def test_a_lean_schema_leaves_out_what_the_door_checks_anyway() -> None:
+def test_a_compact_schema_omits_what_validation_checks_anyway() -> None:
     fields = input_schema(REGISTRY["store"])["properties"]
     assert fields["title"] == {"type": "string", "description": "Title, unique in its namespace."}
     assert fields["source_span"] == {"type": "object", "description": "start, end"}
@@ -110,14 +110,14 @@ def test_a_lean_schema_leaves_out_what_the_door_checks_anyway() -> None:
     assert "default" not in fields["tags"]
 
 
-def test_a_field_is_described_where_it_first_appears() -> None:
+def test_a_field_is_described_at_its_first_occurrence() -> None:
     listed = {tool["name"]: tool["inputSchema"]["properties"] for tool in tools.describe_tools(FULL)}
     assert "description" in listed["memory_store"]["tier"]
     assert "description" not in listed["memory_list"]["tier"]
     assert "description" not in listed["memory_update"]["citations"]["items"]
 
 
-def test_many_values_are_named_where_they_first_appear_and_few_each_time() -> None:
+def test_long_enumerations_are_listed_at_their_first_occurrence_and_short_ones_each_time() -> None:
     listed = {tool["name"]: tool["inputSchema"]["properties"] for tool in tools.describe_tools(FULL)}
     assert listed["memory_list"]["tier"] == {"type": "string", "enum": ["short", "mid", "long"]}
     assert "decision" in listed["memory_store"]["kind"]["enum"]
@@ -125,12 +125,12 @@ def test_many_values_are_named_where_they_first_appear_and_few_each_time() -> No
     assert listed["memory_recall"]["kinds"] == {"type": "array", "items": {"type": "string"}}
 
 
-def test_a_value_that_a_field_does_not_take_is_answered_with_those_that_it_takes(hold: holdfast.Holdfast) -> None:
+def test_an_invalid_value_is_answered_with_the_valid_ones(hold: holdfast.Holdfast) -> None:
     with pytest.raises(holdfast.HoldfastError, match=r"kinds.*claim, concept, .*summary"):
         REGISTRY["recall"].call(hold.ctx, hold.ctx.caller, {"context": "x", "kinds": ["gossip"]})
 
 
-def test_capabilities_say_which_families_a_profile_reaches(hold: holdfast.Holdfast) -> None:
+def test_capabilities_list_the_families_of_a_profile(hold: holdfast.Holdfast) -> None:
     answers = Answers(hold, "graph")
     said = REGISTRY["capabilities"].call(answers.ctx, hold.ctx.caller, {})
     assert {family.name for family in said.families.families if family.loaded} == {"core", "graph"}

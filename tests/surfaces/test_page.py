@@ -16,7 +16,7 @@ FORBIDDEN = re.compile(
 MAX_BYTES = 500_000
 
 
-def test_the_page_is_given_to_everybody_and_says_nothing_of_the_store(hold: holdfast.Holdfast) -> None:
+def test_the_page_is_served_to_everybody_and_reveals_nothing_of_the_store(hold: holdfast.Holdfast) -> None:
     hold.call("store", {"title": "A secret", "content": "nobody must know"})
     with open_http_client(hold, api_key="key-of-the-owner") as client:
         for path in page.load_assets():
@@ -29,7 +29,7 @@ def test_the_page_is_given_to_everybody_and_says_nothing_of_the_store(hold: hold
         assert client.post("/").status_code == 405
 
 
-def test_every_file_is_sealed(hold: holdfast.Holdfast) -> None:
+def test_every_file_has_security_headers(hold: holdfast.Holdfast) -> None:
     with open_http_client(hold) as client:
         for path in page.load_assets():
             sent = client.get(path).headers
@@ -41,7 +41,7 @@ def test_every_file_is_sealed(hold: holdfast.Holdfast) -> None:
     assert "frame-ancestors 'none'" in page.POLICY
 
 
-def test_who_has_a_file_is_not_sent_it_again(hold: holdfast.Holdfast) -> None:
+def test_a_cached_file_is_not_sent_again(hold: holdfast.Holdfast) -> None:
     with open_http_client(hold) as client:
         first = client.get("/")
         again = client.get("/", headers={"if-none-match": first.headers["etag"]})
@@ -57,18 +57,18 @@ def test_who_has_a_file_is_not_sent_it_again(hold: holdfast.Holdfast) -> None:
     [({"origin": "https://evil.example"}, 403), ({"host": "evil.example"}, 421), ({"origin": LOCAL}, 200)],
     ids=["another site's page", "another name", "its own page"],
 )
-def test_another_site_is_refused_the_page(hold: holdfast.Holdfast, headers: dict[str, str], status: int) -> None:
+def test_the_page_is_refused_to_a_foreign_host(hold: holdfast.Holdfast, headers: dict[str, str], status: int) -> None:
     with open_http_client(hold) as client:
         for path in ("/", "/page/main.js"):
             assert client.get(path, headers=headers).status_code == status
 
 
-def test_no_source_can_turn_text_into_markup_or_keep_the_key() -> None:
+def test_no_source_turns_text_into_markup_or_persists_the_key() -> None:
     assert SOURCES
     assert [(source.name, found) for source in SOURCES for found in FORBIDDEN.findall(source.read_text("utf-8"))] == []
 
 
-def test_the_page_asks_nobody_else_and_holds_nothing_inline() -> None:
+def test_the_page_loads_nothing_external_and_has_nothing_inline() -> None:
     markup = (page.FOLDER / page.ENTRY).read_text("utf-8")
     sheets = "".join(file.read_text("utf-8") for file in page.FOLDER.rglob("*.css"))
 

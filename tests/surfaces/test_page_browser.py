@@ -117,7 +117,7 @@ def head_of(store: holdfast.Holdfast) -> int:
     return int(store.call("stats", {}).changes)
 
 
-def test_each_view_shows_what_is_in_the_store_and_links_to_it_do_nothing(page: Page, store: holdfast.Holdfast) -> None:
+def test_each_view_shows_the_store_and_links_in_stored_text_are_inert(page: Page, store: holdfast.Holdfast) -> None:
     before = head_of(store)
 
     rollback = store.call("get", {"id": id_of(store, "Rollback")})
@@ -133,7 +133,7 @@ def test_each_view_shows_what_is_in_the_store_and_links_to_it_do_nothing(page: P
 
 
 @pytest.mark.full
-def test_a_hit_says_why_it_is_there_and_a_missing_memory_why_it_is_not(page: Page) -> None:
+def test_a_hit_is_explained_and_so_is_a_missing_memory(page: Page) -> None:
     search = page.get_by_role("searchbox", name="Question")
     search.fill("when are we deploying")
     first = page.locator(".hits > li").first
@@ -150,7 +150,7 @@ def test_a_hit_says_why_it_is_there_and_a_missing_memory_why_it_is_not(page: Pag
 
 
 @pytest.mark.full
-def test_what_if_changes_the_order_the_place_and_the_time(page: Page, store: holdfast.Holdfast) -> None:
+def test_advanced_options_change_the_order_the_namespace_and_the_time(page: Page, store: holdfast.Holdfast) -> None:
     history = store.call("history", {"id": id_of(store, "Deploy day")}).changes
     go(page, "search?q=deploy+day&w_words=0&namespace=canteen")
     expect(page.locator(".found")).to_contain_text("No hits.")
@@ -190,7 +190,7 @@ def test_stored_markup_and_links_are_inert(page: Page, store: holdfast.Holdfast)
 
 
 @pytest.mark.full
-def test_everything_is_reached_by_the_keyboard(page: Page) -> None:
+def test_everything_is_reachable_by_keyboard(page: Page) -> None:
     expect(page.get_by_role("searchbox")).to_be_focused()
     page.keyboard.type("rollback")
     expect(page.locator(".hits > li").first).to_contain_text("Rollback")
@@ -219,7 +219,7 @@ def test_everything_is_reached_by_the_keyboard(page: Page) -> None:
 
 
 @pytest.mark.full
-def test_a_narrow_dark_screen_scrolls_down_only(browser: Browser, url: str, store: holdfast.Holdfast) -> None:
+def test_a_narrow_dark_screen_scrolls_only_vertically(browser: Browser, url: str, store: holdfast.Holdfast) -> None:
     with open_page(browser, url, width=360, dark=True) as page:
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(22, 25, 27)"
         for view in [*VIEWS, f"memory/{id_of(store, 'Deploy day')}", "search?q=deploy&w_words=2"]:
@@ -235,7 +235,7 @@ def test_a_narrow_dark_screen_scrolls_down_only(browser: Browser, url: str, stor
 
 
 @pytest.mark.full
-def test_a_memory_that_is_kept_without_a_choice_of_tier_stays(page: Page, store: holdfast.Holdfast) -> None:
+def test_a_memory_stored_without_a_tier_is_long_term(page: Page, store: holdfast.Holdfast) -> None:
     go(page, "new")
     page.get_by_label("Title").fill("Night shift")
     page.get_by_label("Content").fill("Dora works on Mondays.")
@@ -247,7 +247,7 @@ def test_a_memory_that_is_kept_without_a_choice_of_tier_stays(page: Page, store:
 
 
 @pytest.mark.full
-def test_a_memory_is_made_changed_and_taken_away_and_each_step_can_be_taken_back(
+def test_a_memory_is_created_edited_and_deleted_and_each_step_can_be_undone(
     page: Page, store: holdfast.Holdfast
 ) -> None:
     go(page, "new")
@@ -278,7 +278,9 @@ def test_a_memory_is_made_changed_and_taken_away_and_each_step_can_be_taken_back
 
 
 @pytest.mark.full
-def test_many_are_tagged_exported_and_archived_at_once(page: Page, store: holdfast.Holdfast, tmp_path: Path) -> None:
+def test_many_memories_are_tagged_exported_and_archived_at_once(
+    page: Page, store: holdfast.Holdfast, tmp_path: Path
+) -> None:
     for number in (1, 2):
         store.call("store", {"title": f"Note {number}", "content": f"The note number {number}.", "namespace": "bulk"})
     one, two = (memory.id for memory in store.call("list", {"namespace": "bulk"}).memories)
@@ -309,7 +311,7 @@ def test_many_are_tagged_exported_and_archived_at_once(page: Page, store: holdfa
 
 
 @pytest.mark.full
-def test_what_waits_is_settled(page: Page, store: holdfast.Holdfast) -> None:
+def test_open_reviews_are_resolved(page: Page, store: holdfast.Holdfast) -> None:
     go(page, "stale")
     page.get_by_role("button", name="Dismiss").click()
     page.get_by_role("dialog").get_by_label("Reason").fill("It holds.")
@@ -328,7 +330,7 @@ def test_what_waits_is_settled(page: Page, store: holdfast.Holdfast) -> None:
 
 
 @pytest.mark.full
-def test_the_map_shows_how_far_a_peer_is_behind_and_that_it_has_caught_up(browser: Browser, tmp_path: Path) -> None:
+def test_the_map_shows_a_peer_behind_and_then_caught_up(browser: Browser, tmp_path: Path) -> None:
     with (
         holdfast.open(str(tmp_path / "here.db")) as here,
         holdfast.open(str(tmp_path / "there.db")) as there,
@@ -354,7 +356,7 @@ def test_the_map_shows_how_far_a_peer_is_behind_and_that_it_has_caught_up(browse
 
 
 @pytest.mark.full
-def test_time_is_moved_through_change_by_change(page: Page, store: holdfast.Holdfast) -> None:
+def test_the_time_slider_moves_change_by_change(page: Page, store: holdfast.Holdfast) -> None:
     go(page, "time?change=2")
     expect(page.locator(".change ins").first).to_have_text("Wednesdays")
     page.get_by_role("button", name="One change earlier").click()
@@ -367,7 +369,7 @@ def test_time_is_moved_through_change_by_change(page: Page, store: holdfast.Hold
 
 
 @pytest.mark.full
-def test_a_change_is_seen_as_it_comes(page: Page, store: holdfast.Holdfast) -> None:
+def test_a_change_appears_as_it_happens(page: Page, store: holdfast.Holdfast) -> None:
     go(page, "events")
     expect(page.locator("[role=status] .chip")).to_have_text("live")
     store.call("store", {"title": "Just now", "content": "This was kept while somebody looked."})
@@ -375,7 +377,7 @@ def test_a_change_is_seen_as_it_comes(page: Page, store: holdfast.Holdfast) -> N
 
 
 @pytest.mark.full
-def test_a_key_is_asked_for_kept_in_the_tab_alone_and_asked_for_again_when_it_does_not_count(
+def test_a_key_is_requested_stored_in_the_tab_only_and_requested_again_when_invalid(
     browser: Browser, store: holdfast.Holdfast
 ) -> None:
     with serve_app(build_app(with_settings(store, api_key=SECRET))) as url, open_page(browser, url) as page:
@@ -399,7 +401,7 @@ def test_a_key_is_asked_for_kept_in_the_tab_alone_and_asked_for_again_when_it_do
 
 
 @pytest.mark.full
-def test_a_key_that_may_only_read_is_told_what_it_may_not(browser: Browser, tmp_path: Path) -> None:
+def test_a_read_only_key_is_told_what_it_cannot_do(browser: Browser, tmp_path: Path) -> None:
     with holdfast.open(str(tmp_path / "other.db")) as other:
         other.call("store", {"title": "Seen", "content": "By all."})
         key = other.call("key_create", {"name": "reader", "scope": "read"})
@@ -417,7 +419,7 @@ def test_a_key_that_may_only_read_is_told_what_it_may_not(browser: Browser, tmp_
 
 
 @pytest.mark.full
-def test_another_sites_page_can_neither_frame_nor_ask_it(browser: Browser, url: str, tmp_path: Path) -> None:
+def test_a_foreign_page_can_neither_frame_nor_query_the_page(browser: Browser, url: str, tmp_path: Path) -> None:
     other = tmp_path / "other.html"
     other.write_text(f"<iframe src='{url}/'></iframe>")
     with browser.new_context() as visitor:
@@ -430,7 +432,7 @@ def test_another_sites_page_can_neither_frame_nor_ask_it(browser: Browser, url: 
 
 
 @pytest.mark.full
-def test_many_memories_come_a_page_at_a_time(browser: Browser, tmp_path: Path) -> None:
+def test_many_memories_are_paged(browser: Browser, tmp_path: Path) -> None:
     with holdfast.open(str(tmp_path / "many.db")) as many:
         for begin in range(0, MANY, 1000):
             notes = [

@@ -116,12 +116,12 @@ def test_an_example_has_one_outcome_on_both_engines(postgres: Postgres, tmp_path
     assert differing == []
 
 
-def test_every_operation_has_an_example_and_one_that_fails_if_it_can() -> None:
+def test_every_operation_has_an_example_and_a_failing_one_if_it_can_fail() -> None:
     assert [op.name for op in REGISTRY if not op.examples] == []
     assert [op.name for op in REGISTRY if op.fields and not any(example.error for example in op.examples)] == []
 
 
-def test_every_operation_is_on_every_surface_unless_it_says_otherwise() -> None:
+def test_every_operation_is_on_every_surface_unless_listed() -> None:
     """The secret of a new key is for a person, not for a model's context; an address or a path is for neither."""
     assert {op.name: set(SURFACES) - op.surfaces for op in REGISTRY if op.surfaces != set(SURFACES)} == {
         "key_create": {"mcp"},
@@ -427,7 +427,7 @@ def library_story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 
 @pytest.mark.parametrize("place", ["cli", "http", "mcp", ON_POSTGRES])
-def test_a_story_goes_the_same_way_everywhere(
+def test_a_story_has_the_same_outcomes_on_every_surface(
     postgres: Postgres, tmp_path: Path, library_story: Story, place: str
 ) -> None:
     assert list_detours(place, told_by(place, tmp_path, STEPS, postgres), library_story) == []
@@ -442,7 +442,7 @@ VECTOR_STEPS: list[tuple[Any, ...]] = [
 
 @pytest.mark.usefixtures("vectors_made")
 @pytest.mark.parametrize("place", ["library", "cli", "http", "mcp", ON_POSTGRES])
-def test_vectors_are_made_everywhere(postgres: Postgres, tmp_path: Path, place: str) -> None:
+def test_embeddings_are_computed_on_every_surface(postgres: Postgres, tmp_path: Path, place: str) -> None:
     story = told_by(place, tmp_path, VECTOR_STEPS, postgres)
     assert [code for _, code, _ in story.answers] == [None, None, None]
     recalled = story.answers[-1][2]
@@ -460,7 +460,7 @@ SUBSCRIPTION_STEPS: list[tuple[Any, ...]] = [
 
 
 @pytest.mark.parametrize("place", ["library", "cli", "http", ON_POSTGRES])
-def test_a_subscription_comes_and_goes_on_every_surface_that_has_it(
+def test_a_subscription_is_created_and_ended_on_every_surface_that_has_it(
     postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.setenv("HOLDFAST_WEBHOOK_NETWORKS", "127.0.0.0/8")
@@ -475,7 +475,7 @@ MODEL_STEPS: list[tuple[Any, ...]] = [("llm_test", {}), ("llm_usage", {})]
 
 
 @pytest.mark.parametrize("place", ["library", "cli", "http", "mcp", ON_POSTGRES])
-def test_a_model_is_tried_and_paid_for_everywhere(
+def test_a_model_is_tested_and_billed_on_every_surface(
     postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     with provider(repeating) as models:
@@ -489,7 +489,7 @@ def test_a_model_is_tried_and_paid_for_everywhere(
 
 
 @OTHER_PLACES
-def test_keys_are_made_and_revoked_the_same_way_there(postgres: Postgres, tmp_path: Path, place: str) -> None:
+def test_keys_are_created_and_revoked_the_same_way(postgres: Postgres, tmp_path: Path, place: str) -> None:
     """Over HTTP the first key closes the door to whoever has none."""
     library = told_by("library", tmp_path, KEY_STEPS)
     assert [code for _, code, _ in library.answers] == [None, "VALIDATION_FAILED", None, "NOT_FOUND", None]
@@ -497,7 +497,7 @@ def test_keys_are_made_and_revoked_the_same_way_there(postgres: Postgres, tmp_pa
 
 
 @OTHER_PLACES
-def test_reflections_become_files_and_come_back_the_same_way_there(
+def test_reflections_are_exported_to_files_and_imported_the_same_way(
     postgres: Postgres, tmp_path: Path, place: str
 ) -> None:
     """Other surfaces reach no folder of this machine."""
@@ -508,7 +508,7 @@ def test_reflections_become_files_and_come_back_the_same_way_there(
 
 
 @OTHER_PLACES
-def test_a_transcript_is_recovered_the_same_way_there(postgres: Postgres, tmp_path: Path, place: str) -> None:
+def test_a_transcript_is_recovered_the_same_way(postgres: Postgres, tmp_path: Path, place: str) -> None:
     path = tmp_path / "s-1.jsonl"
     said = {"type": "user", "uuid": "u-1", "sessionId": "s-1", "message": {"role": "user", "content": "Mend it."}}
     path.write_text(json.dumps(said) + "\n")
@@ -521,7 +521,7 @@ def test_a_transcript_is_recovered_the_same_way_there(postgres: Postgres, tmp_pa
 
 
 @OTHER_PLACES
-def test_a_store_of_kernex_is_taken_in_the_same_way_there(postgres: Postgres, tmp_path: Path, place: str) -> None:
+def test_a_kernex_store_is_imported_the_same_way(postgres: Postgres, tmp_path: Path, place: str) -> None:
     path = tmp_path / "theirs.db"
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("create table conversations (id, channel, sender_id, started_at, updated_at)")
@@ -538,7 +538,7 @@ def kernex_steps(path: Path) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("place", ["library", "cli", ON_POSTGRES])
-def test_two_stores_come_together_there(postgres: Postgres, tmp_path: Path, place: str) -> None:
+def test_two_stores_are_synced_on_every_surface(postgres: Postgres, tmp_path: Path, place: str) -> None:
     other = tmp_path / "other.db"
     with holdfast.open(str(other)) as there:
         there.store(title="Port", content="It is 9090.")
@@ -624,13 +624,15 @@ SKILL_STEPS: list[tuple[Any, ...]] = [
 
 
 @pytest.mark.parametrize("place", ["cli", "http", "mcp", ON_POSTGRES])
-def test_skills_come_and_go_the_same_way_everywhere(postgres: Postgres, tmp_path: Path, place: str) -> None:
+def test_skills_are_created_and_deleted_the_same_way_on_every_surface(
+    postgres: Postgres, tmp_path: Path, place: str
+) -> None:
     library = told_by("library", tmp_path, SKILL_STEPS)
     assert [name for name, code, _ in library.answers if code] == ["skill_resource", "skill_rollback", "skill_get"]
     assert list_detours(place, told_by(place, tmp_path, SKILL_STEPS, postgres), library) == []
 
 
-def test_the_story_goes_as_a_user_would_expect(library_story: Story) -> None:
+def test_the_story_has_the_outcomes_a_user_expects(library_story: Story) -> None:
     assert [(name, code) for name, code, _ in library_story.answers if code] == [
         ("store", "TITLE_TAKEN"),
         ("get", "NOT_FOUND"),
@@ -674,7 +676,7 @@ def test_every_operation_succeeds_in_an_example_or_in_the_story(library_story: S
     assert {op.name for op in REGISTRY} - exemplified - told == set()
 
 
-def test_the_verb_of_a_route_says_what_the_operation_does() -> None:
+def test_the_http_method_of_a_route_matches_the_effect_of_its_operation() -> None:
     assert [op.name for op in REGISTRY if op.method == "GET" and op.effect is not Effect.READ] == []
     assert [op.name for op in REGISTRY if op.method == "DELETE" and op.effect is Effect.READ] == []
     assert [op.name for op in REGISTRY if not op.path.startswith("/api/v1/")] == []

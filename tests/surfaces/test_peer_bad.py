@@ -122,7 +122,9 @@ BAD: dict[str, tuple[Answer, str]] = {
 
 
 @pytest.mark.parametrize(("answer", "said"), BAD.values(), ids=BAD)
-def test_what_is_no_peer_is_named_and_nothing_is_changed(here: holdfast.Holdfast, answer: Answer, said: str) -> None:
+def test_an_address_without_a_peer_is_named_and_nothing_changes(
+    here: holdfast.Holdfast, answer: Answer, said: str
+) -> None:
     before = here.verify().head
     with answering(answer) as url, pytest.raises(PeerFailed, match=said) as refused:
         ask(here, url)
@@ -131,7 +133,7 @@ def test_what_is_no_peer_is_named_and_nothing_is_changed(here: holdfast.Holdfast
     assert here.stats().total == 1
 
 
-def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for(here: holdfast.Holdfast) -> None:
+def test_a_server_sending_a_byte_now_and_then_times_out(here: holdfast.Holdfast) -> None:
     over = Event()
 
     def drip(handler: BaseHTTPRequestHandler, path: str, asked: Json) -> None:
@@ -190,14 +192,14 @@ def test_a_peer_that_contradicts_itself_is_refused(
     assert here.sync_digest().digest == there.sync_digest().digest
 
 
-def test_a_peer_that_tells_everything_twice_tells_it_once(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_changes_sent_twice_are_applied_once(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     with answering(tamper_answer(there, "feed", twice)) as url:
         assert here.sync(remote=url, direction="pull").imported == 2
     assert here.verify().intact
 
 
 @pytest.mark.parametrize("harm", [{"n": 1.5}, {"record": None}, {"at": 2**70}, {"body": [1]}, {"op": "x\x00"}])
-def test_a_change_that_cannot_be_read_is_refused_and_the_others_are_taken(
+def test_an_unreadable_change_is_refused_and_the_others_are_applied(
     here: holdfast.Holdfast, there: holdfast.Holdfast, harm: Json
 ) -> None:
     def spoil(told: Json) -> None:
@@ -209,7 +211,7 @@ def test_a_change_that_cannot_be_read_is_refused_and_the_others_are_taken(
     assert here.verify().intact
 
 
-def test_a_peer_that_lied_about_its_place_once_is_read_again_from_its_beginning(
+def test_a_peer_that_misreported_its_position_is_read_again_from_the_start(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     def ahead(told: Json) -> None:
@@ -221,9 +223,7 @@ def test_a_peer_that_lied_about_its_place_once_is_read_again_from_its_beginning(
         assert here.sync(remote=url, direction="pull").imported == 2
 
 
-def test_what_a_peer_stores_while_it_takes_a_page_is_not_read_over(
-    here: holdfast.Holdfast, there: holdfast.Holdfast
-) -> None:
+def test_a_write_on_the_peer_during_a_push_is_not_skipped(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     def meanwhile(handler: BaseHTTPRequestHandler, path: str, asked: Json) -> None:
         if path.endswith("take") and asked["changes"]:
             there.store(title="Meanwhile", content="It was stored in between.")
@@ -235,7 +235,7 @@ def test_what_a_peer_stores_while_it_takes_a_page_is_not_read_over(
     assert here.sync_digest().digest == there.sync_digest().digest
 
 
-def test_a_peer_of_a_release_that_names_no_deletions_is_believed_by_its_words(
+def test_deletions_of_an_older_release_are_recognised_by_their_outcomes(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     def older(told: Json) -> None:
@@ -252,7 +252,7 @@ def test_a_peer_of_a_release_that_names_no_deletions_is_believed_by_its_words(
         assert (done.exported, done.deletes, done.conflicts, done.rejected) == (2, 1, 1, 0)
 
 
-def test_an_unknown_field_of_a_newer_release_is_passed_over(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_an_unknown_field_of_a_newer_release_is_ignored(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     def newer(told: Json) -> None:
         told.update(protocol=1, of_tomorrow={"so": 1}, changes=[one | {"of_tomorrow": 1} for one in told["changes"]])
 
@@ -292,7 +292,7 @@ MESSAGES: dict[str, tuple[str, str, bytes, int, str]] = {
 
 
 @pytest.mark.parametrize(("path", "packing", "body", "status", "said"), MESSAGES.values(), ids=MESSAGES)
-def test_a_server_refuses_what_is_no_message(
+def test_a_server_refuses_malformed_messages(
     there: holdfast.Holdfast, path: str, packing: str, body: bytes, status: int, said: str
 ) -> None:
     with open_http_client(there) as client:

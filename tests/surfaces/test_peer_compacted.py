@@ -29,7 +29,7 @@ def agree(*stores: holdfast.Holdfast) -> bool:
     return len({store.sync_digest().digest for store in stores}) == 1 and all(s.verify().intact for s in stores)
 
 
-def test_what_was_folded_on_either_side_goes_over_whole(there: holdfast.Holdfast, url: str, tmp_path: Path) -> None:
+def test_records_compacted_on_either_side_are_synced_whole(there: holdfast.Holdfast, url: str, tmp_path: Path) -> None:
     with holdfast.open(str(tmp_path / "here.db"), agent_id=OWNER) as here:
         for store in (here, there):
             kept = store.store(title=f"Of {store.settings.db}", content="First.", tier="long")
@@ -42,9 +42,7 @@ def test_what_was_folded_on_either_side_goes_over_whole(there: holdfast.Holdfast
         assert here.sync(remote=url).pulled == 0
 
 
-def test_a_store_that_was_brought_back_is_mended_by_what_a_server_knows(
-    there: holdfast.Holdfast, url: str, tmp_path: Path
-) -> None:
+def test_a_restored_store_is_repaired_from_a_server(there: holdfast.Holdfast, url: str, tmp_path: Path) -> None:
     path, copy = tmp_path / "here.db", tmp_path / "copy"
     with holdfast.open(str(path), agent_id=OWNER) as here:
         shared = here.store(title="Shared", content="Before the copy.", tier="long")

@@ -70,7 +70,7 @@ def titles(hold: holdfast.Holdfast) -> set[str]:
     return {memory.title for memory in hold.list().memories}
 
 
-def test_what_is_stored_here_is_there_at_once_however_seldom_the_peer_is_looked_at(
+def test_a_local_change_is_pushed_at_once_whatever_the_interval(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     there.store(title="Old", content="It was there before.")
@@ -81,9 +81,7 @@ def test_what_is_stored_here_is_there_at_once_however_seldom_the_peer_is_looked_
             wait_until(lambda: title in titles(there))  # noqa: B023 - called before the next one
 
 
-def test_what_is_stored_there_comes_when_the_peer_is_looked_at(
-    here: holdfast.Holdfast, there: holdfast.Holdfast
-) -> None:
+def test_a_remote_change_is_pulled_at_the_interval(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     with serve_store(there) as url, running_daemon(here, url, interval=OFTEN):
         there.store(title="New", content="It was stored just now.")
         wait_until(lambda: "New" in titles(here))
@@ -94,7 +92,7 @@ def test_what_is_stored_there_comes_when_the_peer_is_looked_at(
         assert f'holdfast_peer_behind_here{{peer="{url}"}} 0' in client.get("/metrics").text.splitlines()
 
 
-def test_two_that_watch_each_other_come_to_rest(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_two_daemons_watching_each_other_become_idle(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     with serve_store(there) as theirs, serve_store(here) as mine:
         with running_daemon(here, theirs, interval=OFTEN), running_daemon(there, mine, interval=OFTEN):
             for number in range(5):
@@ -109,7 +107,7 @@ def test_two_that_watch_each_other_come_to_rest(here: holdfast.Holdfast, there: 
         assert here.sync_digest().seq == there.sync_digest().seq == 10
 
 
-def test_a_peer_that_is_away_keeps_nobody_waiting_and_is_found_again(make: Make) -> None:
+def test_an_unreachable_peer_blocks_nobody_and_is_found_again(make: Make) -> None:
     here, there, away = make(), make(), make()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -125,7 +123,7 @@ def test_a_peer_that_is_away_keeps_nobody_waiting_and_is_found_again(make: Make)
             wait_until(lambda: all(one.state == "ok" for one in here.sync_status().peers))
 
 
-def test_it_ends_although_a_peer_takes_a_request_and_never_answers(here: holdfast.Holdfast) -> None:
+def test_the_daemon_stops_despite_a_peer_that_never_answers(here: holdfast.Holdfast) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         daemon = SyncDaemon(here.ctx, [f"http://127.0.0.1:{silent.getsockname()[1]}"], interval=OFTEN, batch=500)
         daemon.start()
@@ -134,7 +132,7 @@ def test_it_ends_although_a_peer_takes_a_request_and_never_answers(here: holdfas
         assert not any(thread.is_alive() for thread in daemon._threads)
 
 
-def test_a_peer_that_fails_is_left_alone_longer_each_time_and_not_all_at_the_same_moment() -> None:
+def test_a_failing_peer_is_retried_with_growing_and_random_delays() -> None:
     longest = [compute_pause(failures, 2.0, 1.0) for failures in range(1, 7)]
     assert longest == [4.0, 8.0, 16.0, MAX_PAUSE, MAX_PAUSE, MAX_PAUSE]
     assert [compute_pause(failures, 2.0, 0.0) for failures in range(1, 7)] == [one / 2 for one in longest]
@@ -154,7 +152,7 @@ def test_a_peer_that_fails_is_left_alone_longer_each_time_and_not_all_at_the_sam
         (("https://desk",), PeerCredentials(client_key="a.key"), "--client-cert and --client-key together"),
     ],
 )
-def test_what_nobody_should_begin_with_is_refused(peers: tuple[str, ...], access: PeerCredentials, said: str) -> None:
+def test_invalid_daemon_settings_are_refused(peers: tuple[str, ...], access: PeerCredentials, said: str) -> None:
     with pytest.raises(Invalid, match=said):
         validate_settings(peers, access)
 
@@ -163,7 +161,9 @@ def test_what_nobody_should_begin_with_is_refused(peers: tuple[str, ...], access
     ("option", "given"),
     [("fingerprint", "zz"), ("ca", "no.pem"), ("client_cert", "no.pem"), ("client_key", "no\0.key")],
 )
-def test_with_what_no_peer_can_be_asked_nothing_begins(here: holdfast.Holdfast, option: str, given: str) -> None:
+def test_unusable_credentials_are_refused_before_anything_starts(
+    here: holdfast.Holdfast, option: str, given: str
+) -> None:
     """Nobody is asked first: there is no such peer."""
     both = {"client_cert": __file__, "client_key": __file__} if option.startswith("client") else {}
     ctx = replace(here.ctx, peer_credentials=PeerCredentials(**{**both, option: given}))
@@ -174,13 +174,13 @@ def test_with_what_no_peer_can_be_asked_nothing_begins(here: holdfast.Holdfast, 
         assert refused.value.details["fields"] == [option]
 
 
-def test_a_server_keeps_in_step_by_its_settings(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
+def test_a_server_syncs_by_its_settings(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     with serve_store(there) as url, serve_store(with_settings(here, sync_peers=(url,), sync_interval_secs=OFTEN)):
         here.store(title="New", content="It was stored just now.")
         wait_until(lambda: "New" in titles(there))
 
 
-def test_a_release_that_does_not_know_a_kind_of_record_is_named_and_sent_it_all_the_same(
+def test_a_peer_of_a_release_without_a_record_kind_is_reported_and_still_receives_it(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     with serve_store(there) as url:
@@ -196,7 +196,7 @@ def test_a_release_that_does_not_know_a_kind_of_record_is_named_and_sent_it_all_
     assert there.policy_get(namespace="team").rules.max_reflection_depth == 2
 
 
-def test_the_command_says_what_it_keeps_in_step_and_ends_when_it_is_told(here: holdfast.Holdfast) -> None:
+def test_the_command_prints_its_peers_and_stops_on_a_signal(here: holdfast.Holdfast) -> None:
     command = [*HOLDFAST, "sync-daemon", "--db", here.settings.db, "--peers", "http://127.0.0.1:9,http://127.0.0.1:10"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -216,14 +216,14 @@ def test_the_command_says_what_it_keeps_in_step_and_ends_when_it_is_told(here: h
         (("--peers", "https://desk", "--batch-size", "0"), "sync_batch_size"),
     ],
 )
-def test_the_command_refuses_what_nobody_should_begin_with(
+def test_the_command_refuses_invalid_settings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
 ) -> None:
     assert run(["sync-daemon", "--db", str(tmp_path / "one.db"), *words]) != 0
     assert said in capsys.readouterr().err
 
 
-def test_a_server_refuses_to_begin_with_peers_that_it_cannot_ask(
+def test_a_server_refuses_to_start_with_invalid_peer_addresses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOLDFAST_SYNC_PEERS", "https://desk.example,desk.example:9077")
@@ -231,7 +231,7 @@ def test_a_server_refuses_to_begin_with_peers_that_it_cannot_ask(
     assert "http:// or https://" in capsys.readouterr().err
 
 
-def test_an_enrolled_peer_is_told_of_once_and_no_more_when_it_is_removed(
+def test_an_enrolled_peer_is_listed_once_and_not_after_its_removal(
     here: holdfast.Holdfast, there: holdfast.Holdfast
 ) -> None:
     with serve_store(there) as url:
@@ -246,7 +246,7 @@ def test_an_enrolled_peer_is_told_of_once_and_no_more_when_it_is_removed(
     assert here.sync_status().peers == []
 
 
-def test_an_address_that_was_only_mistyped_is_not_remembered(here: holdfast.Holdfast) -> None:
+def test_a_mistyped_address_is_not_stored(here: holdfast.Holdfast) -> None:
     with pytest.raises(PeerFailed):
         here.sync(remote="http://127.0.0.1:9")
     assert here.sync_status().peers == []

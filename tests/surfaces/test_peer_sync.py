@@ -54,7 +54,7 @@ def digests(*stores: holdfast.Holdfast) -> set[str]:
     return {store.sync_digest().digest for store in stores}
 
 
-def test_what_one_has_goes_to_the_other_and_the_second_time_nothing_does(
+def test_a_first_sync_transfers_everything_and_a_second_nothing(
     here: holdfast.Holdfast, there: holdfast.Holdfast, url: str
 ) -> None:
     ground = here.store(title="Mine", content="I said this.")
@@ -70,7 +70,7 @@ def test_what_one_has_goes_to_the_other_and_the_second_time_nothing_does(
     assert there.get(id=theirs.id).content == "They said that, and more."
 
 
-def test_a_dry_run_over_the_network_says_what_the_run_does_and_changes_nothing(
+def test_a_dry_run_over_the_network_reports_what_the_run_does_and_changes_nothing(
     here: holdfast.Holdfast, there: holdfast.Holdfast, url: str
 ) -> None:
     for number in range(3):
@@ -86,7 +86,7 @@ def test_a_dry_run_over_the_network_says_what_the_run_does_and_changes_nothing(
 
 
 @pytest.mark.parametrize("direction", ["push", "merge"])
-def test_the_conflicts_that_a_sync_leaves_are_counted_there_too(
+def test_remaining_conflicts_are_counted_over_the_network(
     here: holdfast.Holdfast, there: holdfast.Holdfast, url: str, direction: str
 ) -> None:
     here.store(title="Port", content="It is 8080.")
@@ -96,7 +96,7 @@ def test_the_conflicts_that_a_sync_leaves_are_counted_there_too(
 
 @pytest.mark.parametrize("page", [1, 500])
 @pytest.mark.parametrize("direction", ["pull", "push", "merge"])
-def test_deletions_are_counted_by_who_lives_afterwards_there_too(
+def test_deletions_are_counted_by_the_final_state_over_the_network(
     here: holdfast.Holdfast,
     there: holdfast.Holdfast,
     url: str,
@@ -113,7 +113,7 @@ def test_deletions_are_counted_by_who_lives_afterwards_there_too(
     assert deletions.read_counts(done) == deletions.read_counts(planned)
 
 
-def test_the_status_tells_conflicts_that_were_met_from_those_that_stand(
+def test_the_status_separates_encountered_conflicts_from_open_ones(
     here: holdfast.Holdfast, there: holdfast.Holdfast, url: str
 ) -> None:
     here.store(title="Port", content="It is 8080.")
@@ -129,7 +129,7 @@ def test_the_status_tells_conflicts_that_were_met_from_those_that_stand(
     assert last.startswith("0 open conflicts")
 
 
-def test_a_conflict_that_is_settled_within_an_exchange_is_none(
+def test_a_conflict_resolved_during_a_sync_is_not_counted(
     here: holdfast.Holdfast, there: holdfast.Holdfast, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sync, "PAGE", 1)
@@ -142,7 +142,7 @@ def test_a_conflict_that_is_settled_within_an_exchange_is_none(
     assert [one.conflicts for one in answers] == [there.conflicts().total] * 2 == [0, 0]
 
 
-def test_three_stores_meet_through_the_one_in_the_middle(
+def test_three_stores_sync_through_the_middle_one(
     here: holdfast.Holdfast, there: holdfast.Holdfast, url: str, tmp_path: Path
 ) -> None:
     with holdfast.open(str(tmp_path / "third.db"), agent_id=OWNER) as third:
@@ -156,13 +156,13 @@ def test_three_stores_meet_through_the_one_in_the_middle(
         assert all(store.verify().intact for store in (here, there, third))
 
 
-def test_a_skill_goes_over_with_what_its_files_say(here: holdfast.Holdfast, there: holdfast.Holdfast, url: str) -> None:
+def test_a_skill_is_synced_with_its_files(here: holdfast.Holdfast, there: holdfast.Holdfast, url: str) -> None:
     kept = here.skill_register(inline_skill="---\nname: tidy\ndescription: Tidies up.\n---\nSweep first.\n")
     here.sync(remote=url)
     assert there.skill_get(skill_id=kept.id).body == here.skill_get(skill_id=kept.id).body
 
 
-def test_a_store_does_not_exchange_with_itself_nor_under_an_address_that_is_none(here: holdfast.Holdfast) -> None:
+def test_a_sync_with_itself_or_an_invalid_address_is_refused(here: holdfast.Holdfast) -> None:
     with serve_store(here) as own, pytest.raises(Conflict, match="same store"):
         here.sync(remote=own)
     for wrong in ("http://", "https://u:secret@host/", "http://host/?key=secret", "http://host:port/"):
@@ -171,7 +171,7 @@ def test_a_store_does_not_exchange_with_itself_nor_under_an_address_that_is_none
         assert "secret" not in refused.value.message
 
 
-def test_a_server_that_wants_a_key_says_so_and_takes_it_from_the_settings(
+def test_a_server_requiring_a_key_reports_it_and_accepts_the_one_in_the_settings(
     here: holdfast.Holdfast, there: holdfast.Holdfast, tmp_path: Path
 ) -> None:
     secret = there.key_create(name="peer", scope="admin").key
@@ -190,7 +190,7 @@ def test_a_server_that_wants_a_key_says_so_and_takes_it_from_the_settings(
         assert asking(secret).sync(remote=url).pushed == 1
 
 
-def test_a_transaction_that_is_larger_than_a_message_goes_over_in_several(
+def test_a_transaction_larger_than_a_message_is_synced_in_several(
     here: holdfast.Holdfast, there: holdfast.Holdfast, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(telling, "MAX_PAGE_BYTES", 5000)

@@ -70,7 +70,7 @@ def running_server(db: str, **environment: str) -> Iterator[tuple["subprocess.Po
 
 
 @pytest.mark.full
-def test_commands_share_a_memory_that_is_named_by_a_flag_or_by_the_environment(db: str) -> None:
+def test_commands_share_a_store_named_by_a_flag_or_by_the_environment(db: str) -> None:
     stored = run("--db", db, "store", "-T", "Plan", "-c", "We deploy on Tuesdays.", "--json")
     assert (stored.returncode, stored.stderr) == (0, "")
     found = run("recall", "when do we deploy?", "--json", HOLDFAST_DB=db)
@@ -80,7 +80,7 @@ def test_commands_share_a_memory_that_is_named_by_a_flag_or_by_the_environment(d
     assert run("--db", db, "verify").returncode == 0
 
 
-def test_a_server_keeps_what_a_command_then_reads(db: str) -> None:
+def test_a_command_reads_what_a_server_stored(db: str) -> None:
     with running_server(db) as (process, url, greeting):
         with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
             id = store_over_http(client)["id"]
@@ -94,7 +94,7 @@ def test_a_server_keeps_what_a_command_then_reads(db: str) -> None:
 
 
 @pytest.mark.full
-def test_an_agent_over_stdio_shares_the_memory_of_the_command_line(db: str) -> None:
+def test_an_agent_over_stdio_shares_the_store_of_the_command_line(db: str) -> None:
     async def talk() -> Any:
         server = StdioServerParameters(command=HOLDFAST[0], args=[*HOLDFAST[1:], "mcp", "--db", db])
         async with Client(stdio_client(server)) as client:
@@ -111,7 +111,7 @@ def test_an_agent_over_stdio_shares_the_memory_of_the_command_line(db: str) -> N
 
 
 @pytest.mark.full
-def test_an_agent_over_http_shares_it_too(db: str) -> None:
+def test_an_agent_over_http_shares_the_store_too(db: str) -> None:
     async def talk(url: str) -> Any:
         async with Client(f"{url}/mcp") as client:
             return await client.call_tool("memory_store", {"title": "Plan", "content": "We deploy on Tuesdays."})
@@ -134,7 +134,7 @@ COMMANDS = (
 )
 
 
-def test_the_password_is_in_nothing_that_a_command_says(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_output_of_a_command_contains_the_password(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with holdfast.open(db) as hold:
         hold.store(title="Plan", content="We deploy on Tuesdays.")
         hold.backup()
@@ -163,7 +163,7 @@ UNUSABLE: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("words", [("stats", "--json"), ("stats",), ("serve", "--port", "0"), ("mcp",)], ids=" ".join)
-def test_an_address_that_cannot_be_used_is_an_error_that_keeps_the_password(
+def test_an_unusable_address_is_an_error_without_the_password(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, (address, code) in UNUSABLE.items():
@@ -178,7 +178,7 @@ def test_an_address_that_cannot_be_used_is_an_error_that_keeps_the_password(
 
 @pytest.mark.full
 @pytest.mark.parametrize("words", [("stats",), ("serve", "--port", "0"), ("mcp",)], ids=" ".join)
-def test_nor_does_a_process_show_it_when_it_ends(words: tuple[str, ...]) -> None:
+def test_a_failing_process_does_not_print_the_password(words: tuple[str, ...]) -> None:
     said = run(*words, HOLDFAST_DB=UNUSABLE["no server"][0])
     assert said.returncode == wire.EXIT["STORE_UNREACHABLE"]
     assert not is_shown(said.stdout + said.stderr)
@@ -186,7 +186,7 @@ def test_nor_does_a_process_show_it_when_it_ends(words: tuple[str, ...]) -> None
 
 
 @pytest.mark.full
-def test_a_wrong_database_is_named_and_the_password_is_not(postgres: Postgres) -> None:
+def test_a_wrong_database_is_named_without_the_password(postgres: Postgres) -> None:
     url = postgres.url("no_such_database").replace("postgres:@", f"postgres:{SECRET}@")
     said = run("--json", "stats", HOLDFAST_DB=url)
     assert json.loads(said.stderr)["code"] == "STORE_UNREACHABLE"
@@ -207,7 +207,7 @@ main()
 
 
 @pytest.mark.full
-def test_without_the_driver_the_error_names_what_to_install(tmp_path: Path) -> None:
+def test_without_the_driver_the_error_names_the_package_to_install(tmp_path: Path) -> None:
     def without(*words: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [sys.executable, "-c", WITHOUT, *words], check=False, capture_output=True, text=True, timeout=TIMEOUT

@@ -13,7 +13,7 @@ def run_words(db: Path, *words: str) -> tuple[int, str]:
     return code, (out + error).decode()
 
 
-def test_what_was_put_aside_is_listed_shown_tried_and_dropped_in_words(tmp_path: Path) -> None:
+def test_a_quarantined_change_is_listed_shown_retried_and_dropped(tmp_path: Path) -> None:
     here, there = tmp_path / "here.db", tmp_path / "there.db"
     with holdfast.open(str(there), now=lambda: moment.now() + 30 * moment.DAY) as ahead:
         kept = ahead.store(title="Later", content="It will be.\u202e").id

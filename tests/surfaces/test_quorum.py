@@ -99,7 +99,7 @@ def pending(hold: holdfast.Holdfast) -> int:
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING, indirect=True)
-def test_a_write_is_told_as_kept_when_so_many_stores_have_it(stores: Stores, here: holdfast.Holdfast) -> None:
+def test_a_write_is_acknowledged_when_enough_stores_have_it(stores: Stores, here: holdfast.Holdfast) -> None:
     (one, at_one), (other, at_other) = stores.peer("one"), stores.peer("other")
     url = stores.serve(here, at_one, at_other, needed=3)
     made = store(url)
@@ -111,7 +111,7 @@ def test_a_write_is_told_as_kept_when_so_many_stores_have_it(stores: Stores, her
     wait_until(lambda: pending(here) == 0)
 
 
-def test_enough_stores_are_enough_though_one_is_down(stores: Stores, here: holdfast.Holdfast, nowhere: str) -> None:
+def test_enough_stores_acknowledge_although_one_is_down(stores: Stores, here: holdfast.Holdfast, nowhere: str) -> None:
     one, at_one = stores.peer("one")
     made = store(stores.serve(here, at_one, nowhere, needed=2))
     assert made.status_code == 201
@@ -119,7 +119,7 @@ def test_enough_stores_are_enough_though_one_is_down(stores: Stores, here: holdf
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING, indirect=True)
-def test_too_few_stores_are_told_as_such_and_what_was_kept_here_is_marked(
+def test_too_few_acknowledgements_are_an_error_and_the_local_write_is_pending(
     stores: Stores, here: holdfast.Holdfast, nowhere: str
 ) -> None:
     one, at_one = stores.peer("one")
@@ -137,7 +137,7 @@ def test_too_few_stores_are_told_as_such_and_what_was_kept_here_is_marked(
     assert httpx.get(f"{url}/api/v1/memories/{memory.id}", timeout=TIMEOUT).status_code == 200
 
 
-def test_with_all_others_down_it_is_kept_here_alone_and_goes_over_when_one_comes_back(
+def test_a_write_with_all_peers_down_stays_local_until_one_returns(
     stores: Stores, here: holdfast.Holdfast, nowhere: str
 ) -> None:
     free = socket.create_server(("127.0.0.1", 0))
@@ -151,7 +151,7 @@ def test_with_all_others_down_it_is_kept_here_alone_and_goes_over_when_one_comes
         assert [memory.title for memory in one.list().memories] == ["Port"]
 
 
-def test_a_peer_that_answers_but_puts_the_change_aside_does_not_count(stores: Stores, here: holdfast.Holdfast) -> None:
+def test_a_peer_that_quarantines_the_change_does_not_count(stores: Stores, here: holdfast.Holdfast) -> None:
     slow, at_slow = stores.peer("slow", now=lambda: here.ctx.now() - 30 * DAY)
     said = store(stores.serve(here, at_slow, needed=2)).json()
     assert (said["code"], said["got"], slow.quarantine().total) == ("QUORUM_NOT_MET", 1, 1)
@@ -160,9 +160,7 @@ def test_a_peer_that_answers_but_puts_the_change_aside_does_not_count(stores: St
 
 
 @pytest.mark.parametrize("body", [b"{}", b"<html>fine</html>", b'{"protocol":1,"followed":9,"outcomes":[]}'])
-def test_a_peer_that_only_says_that_all_is_well_does_not_count(
-    stores: Stores, here: holdfast.Holdfast, body: bytes
-) -> None:
+def test_a_peer_that_only_answers_success_does_not_count(stores: Stores, here: holdfast.Holdfast, body: bytes) -> None:
     with answering(body) as url:
         said = store(stores.serve(here, url, needed=2)).json()
     assert (said["code"], said["got"]) == ("QUORUM_NOT_MET", 1)
@@ -194,7 +192,7 @@ def answering(body: bytes) -> Iterator[str]:
         server.server_close()
 
 
-def test_a_peer_that_hangs_is_waited_for_no_longer_than_is_set_and_holds_up_no_reader(
+def test_a_hanging_peer_is_awaited_only_until_the_timeout_and_blocks_no_reader(
     stores: Stores, here: holdfast.Holdfast
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -208,7 +206,7 @@ def test_a_peer_that_hangs_is_waited_for_no_longer_than_is_set_and_holds_up_no_r
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING, indirect=True)
-def test_what_was_marked_is_delivered_by_the_next_server_of_the_store(
+def test_a_pending_write_is_delivered_by_the_next_server_of_the_store(
     stores: Stores, here: holdfast.Holdfast, nowhere: str
 ) -> None:
     with serve_app(build_app(with_settings(here, quorum_writes=2, quorum_peers=(nowhere,)))) as url:
@@ -219,9 +217,7 @@ def test_what_was_marked_is_delivered_by_the_next_server_of_the_store(
     assert [memory.title for memory in one.list().memories] == ["Port"]
 
 
-def test_what_was_marked_and_nobody_waits_for_is_delivered_all_the_same(
-    stores: Stores, here: holdfast.Holdfast
-) -> None:
+def test_a_pending_write_without_a_waiter_is_delivered(stores: Stores, here: holdfast.Holdfast) -> None:
     one, at_one = stores.peer("one")
     stores.serve(here, at_one, needed=2)
     here.store(title="Port", content="It is 8080.")
@@ -231,7 +227,7 @@ def test_what_was_marked_and_nobody_waits_for_is_delivered_all_the_same(
     assert [memory.title for memory in one.list().memories] == ["Port"]
 
 
-def test_two_servers_that_wait_for_one_another_hold_up_neither(stores: Stores, here: holdfast.Holdfast) -> None:
+def test_two_servers_waiting_for_each_other_do_not_deadlock(stores: Stores, here: holdfast.Holdfast) -> None:
     other, ports = stores.open("other"), []
     for _ in range(2):
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -247,13 +243,13 @@ def test_two_servers_that_wait_for_one_another_hold_up_neither(stores: Stores, h
     assert here.stats().total == other.stats().total == 20
 
 
-def test_a_store_that_is_named_under_two_addresses_counts_once(stores: Stores, here: holdfast.Holdfast) -> None:
+def test_a_store_named_under_two_addresses_counts_once(stores: Stores, here: holdfast.Holdfast) -> None:
     _, at_one = stores.peer("one")
     said = store(stores.serve(here, at_one, at_one.replace("127.0.0.1", "localhost"), needed=3)).json()
     assert (said["code"], said["got"], set(said["peers"].values())) == ("QUORUM_NOT_MET", 2, {"kept"})
 
 
-def test_a_peer_that_may_not_hear_of_a_namespace_does_not_count_for_it(stores: Stores, here: holdfast.Holdfast) -> None:
+def test_a_peer_without_access_to_a_namespace_does_not_count_for_it(stores: Stores, here: holdfast.Holdfast) -> None:
     one, at_one = stores.peer("one")
     here.peer_add(name="one", token=one.peer_token().token, url=at_one, tell=["open/**"])
     url = stores.serve(here, at_one, needed=2)
@@ -266,9 +262,7 @@ def test_a_peer_that_may_not_hear_of_a_namespace_does_not_count_for_it(stores: S
     assert said[1]["peers"] == {at_one: "may not read its namespace"}
 
 
-def test_a_peer_that_is_kept_in_step_at_the_same_time_counts_all_the_same(
-    stores: Stores, here: holdfast.Holdfast
-) -> None:
+def test_a_peer_also_synced_by_the_daemon_counts(stores: Stores, here: holdfast.Holdfast) -> None:
     _, at_one = stores.peer("one")
     both = with_settings(
         here, sync_peers=(at_one,), quorum_writes=2, quorum_peers=(at_one,), quorum_timeout_ms=MAX_TIMEOUT_MS
@@ -278,9 +272,7 @@ def test_a_peer_that_is_kept_in_step_at_the_same_time_counts_all_the_same(
     assert [one for one in answers if "code" in one] == []
 
 
-def test_a_write_over_mcp_is_told_as_kept_by_the_same_rule(
-    stores: Stores, here: holdfast.Holdfast, nowhere: str
-) -> None:
+def test_a_write_over_mcp_follows_the_same_quorum(stores: Stores, here: holdfast.Holdfast, nowhere: str) -> None:
     served = with_settings(here, quorum_writes=2, quorum_peers=(nowhere,))
     asked = stateless(1, "tools/call", {"name": "memory_store", "arguments": {"title": "Port", "content": "8080"}})
     with serve_app(build_app(served, endpoint(served))) as url:
@@ -293,7 +285,7 @@ def test_a_write_over_mcp_is_told_as_kept_by_the_same_rule(
     ("needed", "peers"),
     [(3, ("http://a:1",)), (2, ("http://a:1", "http://a:1/")), (2, ("ftp://a",)), (0, ("http://a:1",)), (2, ())],
 )
-def test_what_can_never_be_is_refused_at_once(needed: int, peers: tuple[str, ...]) -> None:
+def test_an_impossible_quorum_is_refused_at_once(needed: int, peers: tuple[str, ...]) -> None:
     with pytest.raises(InvalidSetting):
         quorum.validate_settings(needed, peers)
 
@@ -307,6 +299,6 @@ def test_what_can_never_be_is_refused_at_once(needed: int, peers: tuple[str, ...
         ["--quorum-writes=-1"],
     ],
 )
-def test_a_server_does_not_begin_with_what_can_never_be(tmp_path: Path, flags: list[str]) -> None:
+def test_a_server_does_not_start_with_an_impossible_quorum(tmp_path: Path, flags: list[str]) -> None:
     code, _, error = run_command([f"--db={tmp_path / 'memory.db'}", "--json", "serve", "--port=0", *flags])
     assert (code, b"MISCONFIGURED" in error) == (78, True)

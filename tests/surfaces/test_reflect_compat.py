@@ -27,7 +27,7 @@ def ask(raw: TestClient, tool: str, **arguments: Any) -> Any:
     return answer.status_code, answer.json()
 
 
-def test_a_reflection_is_made_traced_and_exported_by_the_routes_of_the_tools(raw: TestClient) -> None:
+def test_a_reflection_is_created_traced_and_exported_by_the_routes_of_the_tools(raw: TestClient) -> None:
     source = store_over_http(raw)["id"]
     status, made = ask(raw, "memory_reflect", source_ids=[source], title="So", content="It follows.", depth=1)
     assert (status, made["reflection_depth"], made["reflects_on"]) == (200, 1, [source])
@@ -40,7 +40,7 @@ def test_a_reflection_is_made_traced_and_exported_by_the_routes_of_the_tools(raw
     assert file["suggested_filename"].endswith(f"/{made['id']}.md")
 
 
-def test_refusals_have_the_codes_that_these_clients_know(raw: TestClient) -> None:
+def test_refusals_have_the_codes_known_to_these_clients(raw: TestClient) -> None:
     source = store_over_http(raw)["id"]
     for title in ("first", "second", "third"):
         source = ask(raw, "memory_reflect", source_ids=[source], title=title, content="It follows.")[1]["id"]
@@ -55,7 +55,7 @@ def test_refusals_have_the_codes_that_these_clients_know(raw: TestClient) -> Non
     assert (answer.status_code, answer.json()["code"]) == (409, "REFLECTION_CYCLE_DETECTED")
 
 
-def test_what_waits_says_so(raw: TestClient) -> None:
+def test_a_pending_reflection_is_reported(raw: TestClient) -> None:
     raw.put("/api/v1/namespaces/*/policy", json={"require_approval_above_depth": 0})
     status, waits = ask(
         raw, "memory_reflect", source_ids=[store_over_http(raw)["id"]], title="So", content="It follows."

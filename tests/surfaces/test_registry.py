@@ -114,9 +114,7 @@ def test_words_are_typed_field_by_field(op: Operation, words: dict[str, list[str
     ],
     ids=lambda given: str(given)[:24],
 )
-def test_words_that_do_not_fit_are_refused_by_the_name_of_their_field(
-    op: Operation, field: str, words: list[str]
-) -> None:
+def test_words_of_a_wrong_type_are_refused_by_field_name(op: Operation, field: str, words: list[str]) -> None:
     with pytest.raises(Invalid) as error:
         parse_words(op, {field: words})
     assert error.value.details == {"fields": [field]}
@@ -160,7 +158,7 @@ def test_an_unknown_mistyped_or_excessive_field_is_refused_and_named(
     assert error.message.startswith(f"{field}: ")
 
 
-def test_a_whole_float_is_an_integer_wherever_it_is(op: Operation) -> None:
+def test_an_integral_float_is_an_integer_everywhere(op: Operation) -> None:
     arguments = {
         "count": 5.0,
         "part": {"size": 3.0},
@@ -194,7 +192,7 @@ def deep(levels: int) -> Any:
     ],
     ids=["depth", "surrogate", "surrogate-key", "digits", "object"],
 )
-def test_what_is_no_json_is_refused(op: Operation, arguments: dict[str, Any]) -> None:
+def test_a_value_that_is_not_json_is_refused(op: Operation, arguments: dict[str, Any]) -> None:
     refusal_of(op, arguments)
 
 
@@ -204,13 +202,13 @@ def test_every_missing_field_is_named() -> None:
 
 
 @pytest.mark.parametrize("nothing", [{}, {"namespace": None, "pattern": "", "tier": None}, {"dry_run": True}], ids=str)
-def test_one_of_several_fields_may_be_needed(nothing: dict[str, Any]) -> None:
+def test_one_of_several_fields_can_be_required(nothing: dict[str, Any]) -> None:
     with pytest.raises(FilterRequired) as error:
         REGISTRY["forget"].parse_request(nothing)
     assert error.value.details == {"fields": ["namespace", "pattern", "tier"]}
 
 
-def test_the_unknown_field_of_a_citation_or_a_span_is_refused_too() -> None:
+def test_unknown_fields_of_a_citation_or_a_span_are_refused_too() -> None:
     cited = {"uri": "doc:a", "accessed_at": "2026-01-31"}
     store = {"title": "x", "content": "y"}
     for field, more in {
@@ -221,17 +219,17 @@ def test_the_unknown_field_of_a_citation_or_a_span_is_refused_too() -> None:
         assert refusal_of(REGISTRY["store"], store | more).details == {"fields": [field]}
 
 
-def test_a_declaration_is_read_from_the_function(op: Operation) -> None:
+def test_a_declaration_is_derived_from_the_function(op: Operation) -> None:
     assert (op.name, op.method, op.path, op.cli) == ("everything", "POST", "/api/v1/everything", ("everything",))
     assert (op.summary, op.description) == ("Take everything.", "Take everything.\n\nAnd say so.")
     assert (op.request, op.answer, op.reports, op.right) == (Everything, Answer, False, "read")
 
 
-def test_a_third_parameter_reports() -> None:
+def test_an_operation_with_a_third_parameter_reports_progress() -> None:
     assert {op.name for op in REGISTRY if op.reports} >= {"gc", "verify", "export", "import"}
 
 
-def test_a_name_is_declared_once() -> None:
+def test_an_operation_name_is_declared_once() -> None:
     registry = Registry()
 
     def twice(ctx: Context, request: Everything) -> Answer:
@@ -242,17 +240,17 @@ def test_a_name_is_declared_once() -> None:
         registry.operation(Effect.READ, "GET /b", family="core")(twice)
 
 
-def test_the_right_that_a_key_needs_follows_from_what_an_operation_does() -> None:
+def test_the_right_required_of_a_key_follows_from_the_effect() -> None:
     rights = {op.name: "admin" if op.admin else "read" if op.effect is Effect.READ else "write" for op in REGISTRY}
     assert {op.name: op.right for op in REGISTRY} == rights
 
 
-def test_every_operation_says_in_one_sentence_what_it_does() -> None:
+def test_every_operation_has_a_one_sentence_description() -> None:
     assert [op.summary for op in REGISTRY if not op.summary.endswith(".") or len(op.summary) > 100] == []
     assert [op.name for op in REGISTRY if op.family not in FAMILIES] == []
 
 
-def test_every_renderer_that_an_operation_names_exists() -> None:
+def test_every_renderer_named_by_an_operation_exists() -> None:
     def is_missing(renderer: str) -> bool:
         module, function = renderer.split(":")
         return not hasattr(import_module(module), function)
@@ -266,7 +264,7 @@ def test_no_two_operations_share_a_route_or_a_command() -> None:
     assert len({op.cli for op in operations}) == len(operations)
 
 
-def test_what_stands_in_a_path_is_a_required_field() -> None:
+def test_every_path_parameter_is_a_required_field() -> None:
     assert [
         (op.path, part)
         for op in REGISTRY
@@ -275,7 +273,7 @@ def test_what_stands_in_a_path_is_a_required_field() -> None:
     ] == []
 
 
-def test_arguments_by_place_fill_the_required_fields_first() -> None:
+def test_positional_arguments_fill_the_required_fields_first() -> None:
     assert REGISTRY["store"].name_arguments(["a", "b"]) == {"title": "a", "content": "b"}
     assert REGISTRY["search"].name_arguments(["words"]) == {"query": "words"}
     assert REGISTRY["store"].name_arguments([]) == {}
@@ -283,12 +281,12 @@ def test_arguments_by_place_fill_the_required_fields_first() -> None:
         REGISTRY["store"].name_arguments(["a", "b", "c"])
 
 
-def test_a_call_checks_the_right_before_it_looks_at_anything_else(hold: Any) -> None:
+def test_a_call_checks_the_right_before_anything_else(hold: Any) -> None:
     with pytest.raises(Forbidden):
         REGISTRY["store"].call(hold.ctx, Caller("ai:a", right="read"), {"nonsense": 1})
 
 
-def test_a_call_that_is_not_wanted_any_more_has_written_nothing(hold: Any) -> None:
+def test_a_cancelled_call_has_written_nothing(hold: Any) -> None:
     from threading import Event
 
     from holdfast.kernel.errors import OperationCancelled

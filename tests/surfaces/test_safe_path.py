@@ -42,14 +42,16 @@ def without_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["measured", "of an agent", "floor"],
 )
 @pytest.mark.usefixtures("project", "without_script")
-def test_nothing_is_imported_from_the_folder_that_we_are_started_in(command: Callable[[], list[str]]) -> None:
+def test_nothing_is_imported_from_the_current_folder(command: Callable[[], list[str]]) -> None:
     done = subprocess.run(command(), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", ["claude-code", "codex", "goose", "opencode"])
 @pytest.mark.usefixtures("without_script")
-def test_what_was_written_without_it_before_is_put_right_and_either_is_taken_out(tmp_path: Path, name: str) -> None:
+def test_a_command_without_the_safe_path_flag_is_updated_and_either_can_be_uninstalled(
+    tmp_path: Path, name: str
+) -> None:
     machine = Machine("linux", tmp_path, {})
     new = this_command(None)
     old = Command((new.program[0], "-m", "holdfast"))

@@ -171,7 +171,7 @@ SEQUENCES = given(
 @pytest.mark.full
 @settings_for(40)
 @SEQUENCES
-def test_any_sequence_of_operations_is_answered_alike_by_both_engines(
+def test_any_sequence_of_operations_gets_the_same_answers_from_both_engines(
     postgres: Postgres, first: list[Any], then: list[Any]
 ) -> None:
     compare_answers(postgres, [*first, *then, *LAST])
@@ -179,7 +179,7 @@ def test_any_sequence_of_operations_is_answered_alike_by_both_engines(
 
 @settings_for(8, [Phase.generate])
 @SEQUENCES
-def test_a_few_sequences_of_operations_are_answered_alike_by_both_engines(
+def test_a_few_sequences_of_operations_get_the_same_answers_from_both_engines(
     postgres: Postgres, first: list[Any], then: list[Any]
 ) -> None:
     """The test above also looks for the shortest sequence that fails, which takes minutes."""

@@ -90,12 +90,12 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.full
 @MODES
-def test_no_request_breaks_the_server_and_every_answer_is_as_described(url: str, mode: GenerationMode) -> None:
+def test_no_request_breaks_the_server_and_every_answer_matches_its_description(url: str, mode: GenerationMode) -> None:
     assert list_failures(url, OPERATIONS, mode, EXAMPLES) == []
 
 
 @pytest.mark.full
-def test_nor_does_any_over_a_database(postgres_url: str) -> None:
+def test_no_request_breaks_a_server_over_postgresql(postgres_url: str) -> None:
     assert list_failures(postgres_url, OPERATIONS, GenerationMode.POSITIVE, max(2, EXAMPLES // 2)) == []
 
 
@@ -161,7 +161,7 @@ def references(node: Any) -> Iterator[str]:
             yield from references(value)
 
 
-def test_the_document_is_whole() -> None:
+def test_the_openapi_document_is_complete() -> None:
     for reference in set(references(DOCUMENT)):
         found: Any = DOCUMENT
         for part in reference.removeprefix("#/").split("/"):
@@ -180,12 +180,12 @@ def test_every_route_is_in_the_document_and_nothing_else() -> None:
     assert described == routes | {("GET", page) for page in pages}
 
 
-def test_the_server_shows_the_document(hold: Holdfast) -> None:
+def test_the_server_serves_the_document(hold: Holdfast) -> None:
     with open_http_client(hold) as client:
         assert client.get("/openapi.json").json() == DOCUMENT
 
 
-def test_the_document_says_what_is_required_and_what_is_the_default() -> None:
+def test_the_document_states_required_fields_and_defaults() -> None:
     store = DOCUMENT["paths"]["/api/v1/memories"]["post"]
     schema = store["requestBody"]["content"]["application/json"]["schema"]
     search = {parameter["name"]: parameter for parameter in DOCUMENT["paths"]["/api/v1/memories"]["get"]["parameters"]}
@@ -201,7 +201,7 @@ def test_the_document_says_what_is_required_and_what_is_the_default() -> None:
     assert DOCUMENT["components"]["securitySchemes"].keys() == {"bearer", "key"}
 
 
-def test_what_is_not_for_http_is_neither_described_nor_taken(hold: Holdfast) -> None:
+def test_fields_not_offered_over_http_are_neither_documented_nor_accepted(hold: Holdfast) -> None:
     body = DOCUMENT["paths"]["/api/v1/backup"]["post"]["requestBody"]["content"]["application/json"]["schema"]
 
     assert "to" not in body["properties"]

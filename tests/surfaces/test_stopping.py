@@ -17,5 +17,5 @@ stop.wait()
 """
 
 
-def test_a_signal_that_comes_while_the_lock_of_the_waiting_is_held_is_heard() -> None:
+def test_a_signal_during_the_lock_of_a_wait_is_handled() -> None:
     assert subprocess.run([sys.executable, "-c", HELD], timeout=TIMEOUT).returncode == 0

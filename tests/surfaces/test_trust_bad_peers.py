@@ -187,7 +187,7 @@ def meet(hold: holdfast.Holdfast, url: str, access: PeerCredentials) -> Any:
         link.close()
 
 
-def test_a_good_peer_is_let_in(
+def test_a_valid_peer_is_accepted(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, url: str, certificates: Certificates
 ) -> None:
     laptop.store(title="Mine", content="From the road.", namespace="team/b")
@@ -197,7 +197,7 @@ def test_a_good_peer_is_let_in(
     assert {one.title for one in laptop.list().memories} == {"Known", "Mine"}
 
 
-def test_an_answer_that_the_enrolled_store_did_not_give_is_not_believed(
+def test_an_answer_of_another_store_than_the_enrolled_one_is_refused(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, certificates: Certificates, tmp_path: Path
 ) -> None:
     """Somebody else is behind the address that was enrolled, with a good certificate and our name in its list."""
@@ -216,7 +216,7 @@ def test_an_answer_that_the_enrolled_store_did_not_give_is_not_believed(
     assert replicated_state(laptop) == before
 
 
-def test_a_server_is_believed_by_the_certificate_that_its_enrolment_pins(
+def test_a_server_is_trusted_by_its_pinned_certificate(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, url: str, certificates: Certificates
 ) -> None:
     files = {"sync_client_cert": certificates.file("laptop.pem"), "sync_client_key": certificates.file("laptop.key")}
@@ -231,7 +231,7 @@ def test_a_server_is_believed_by_the_certificate_that_its_enrolment_pins(
 
 
 @pytest.mark.parametrize("shown", [None, "unlisted", "expired", "stranger"])
-def test_who_shows_no_certificate_or_one_that_is_not_listed_or_expired_or_of_another_signer_is_not_heard(
+def test_a_client_with_a_missing_unlisted_expired_or_foreign_certificate_is_refused(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, url: str, certificates: Certificates, shown: str | None
 ) -> None:
     laptop.store(title="Mine", content="From the road.", namespace="team/b")
@@ -241,7 +241,7 @@ def test_who_shows_no_certificate_or_one_that_is_not_listed_or_expired_or_of_ano
     assert (replicated_state(desk), replicated_state(laptop)) == before
 
 
-def test_a_server_with_a_certificate_of_another_name_is_not_told_anything(
+def test_a_server_with_a_certificate_for_another_name_receives_nothing(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, certificates: Certificates
 ) -> None:
     before = replicated_state(desk), replicated_state(laptop)
@@ -250,7 +250,7 @@ def test_a_server_with_a_certificate_of_another_name_is_not_told_anything(
     assert (replicated_state(desk), replicated_state(laptop)) == before
 
 
-def test_a_request_that_comes_again_is_refused_also_by_another_process(
+def test_a_replayed_request_is_refused_by_another_process_too(
     desk: holdfast.Holdfast, peer: Peer, node: str, certificates: Certificates
 ) -> None:
     path, body = "/api/v1/peer/feed", msgspec.json.encode(FeedRequest(after=0, known={}, limit=10))
@@ -289,7 +289,7 @@ def test_a_forged_or_altered_request_is_refused(
     assert replicated_state(desk) == before
 
 
-def test_a_change_with_a_forged_signature_is_put_aside_and_named(
+def test_a_change_with_a_forged_signature_is_quarantined_and_named(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, peer: Peer, node: str
 ) -> None:
     laptop.store(title="Mine", content="From the road.", namespace="team/b")
@@ -300,7 +300,7 @@ def test_a_change_with_a_forged_signature_is_put_aside_and_named(
     assert [one.reason for one in desk.quarantine().quarantined] == ["forged"]
 
 
-def test_what_is_in_a_foreign_namespace_is_neither_taken_nor_told(
+def test_changes_of_a_foreign_namespace_are_neither_accepted_nor_sent(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, peer: Peer, node: str
 ) -> None:
     laptop.store(title="Mine", content="Where I may not.", namespace="private")
@@ -312,7 +312,7 @@ def test_what_is_in_a_foreign_namespace_is_neither_taken_nor_told(
     assert ("Known" in answer.text, "Secret" in answer.text) == (True, False)
 
 
-def test_a_peer_keeps_to_its_namespaces_also_where_it_speaks_as_ai_memory_does(
+def test_a_peer_is_limited_to_its_namespaces_over_the_ai_memory_dialect_too(
     desk: holdfast.Holdfast, peer: Peer, node: str
 ) -> None:
     path, before = "/api/v1/sync/push", replicated_state(desk)
@@ -324,7 +324,7 @@ def test_a_peer_keeps_to_its_namespaces_also_where_it_speaks_as_ai_memory_does(
     assert replicated_state(desk) == before
 
 
-def test_a_peer_whose_clock_is_in_the_future_is_refused_and_so_is_what_it_said_then(
+def test_a_peer_with_a_clock_in_the_future_is_refused_and_so_are_its_changes(
     desk: holdfast.Holdfast, peer: Peer, node: str, tmp_path: Path
 ) -> None:
     path, body, before = (
@@ -340,7 +340,7 @@ def test_a_peer_whose_clock_is_in_the_future_is_refused_and_so_is_what_it_said_t
     assert replicated_state(desk) == before
 
 
-def test_a_peer_that_lies_about_numbers_moves_nothing(
+def test_a_peer_with_false_sequence_numbers_changes_nothing(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, peer: Peer, node: str
 ) -> None:
     sender, before = peer.greeting(), replicated_state(desk)
@@ -353,7 +353,7 @@ def test_a_peer_that_lies_about_numbers_moves_nothing(
     assert replicated_state(desk) == before
 
 
-def test_who_is_not_enrolled_is_refused_and_so_is_a_change_whose_author_nobody_knows(
+def test_an_unenrolled_store_is_refused_and_so_is_a_change_of_an_unknown_author(
     desk: holdfast.Holdfast, peer: Peer, node: str, tmp_path: Path, certificates: Certificates
 ) -> None:
     with holdfast.open(str(tmp_path / "stranger.db")) as stranger:
@@ -368,7 +368,7 @@ def test_who_is_not_enrolled_is_refused_and_so_is_a_change_whose_author_nobody_k
     assert replicated_state(desk) == before
 
 
-def test_nobody_gives_an_enrolled_store_another_key(
+def test_a_peer_cannot_replace_the_key_of_an_enrolled_store(
     desk: holdfast.Holdfast, peer: Peer, node: str, tmp_path: Path
 ) -> None:
     """A peer makes up a change of another one, signs it with a key of its own, and says that it is the other's."""
@@ -386,7 +386,7 @@ def test_nobody_gives_an_enrolled_store_another_key(
     assert replicated_state(desk) == before
 
 
-def test_what_a_newer_release_says_is_kept_aside_and_not_half_taken(
+def test_changes_of_a_newer_release_are_quarantined_and_not_applied_in_part(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, peer: Peer, node: str
 ) -> None:
     laptop.store(title="Mine", content="From the road.", namespace="team/b")
@@ -401,7 +401,7 @@ def test_what_a_newer_release_says_is_kept_aside_and_not_half_taken(
     assert (answer.status_code, "Upgrade the older" in answer.text) == (409, True)
 
 
-def test_governance_is_taken_from_an_admin_peer_alone(
+def test_governance_changes_are_accepted_only_from_an_admin_peer(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, peer: Peer, node: str
 ) -> None:
     laptop.policy_set(namespace="team", max_reflection_depth=9)

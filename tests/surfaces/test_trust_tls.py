@@ -66,14 +66,14 @@ def client(folder: Path, name: str | None, **more: Any) -> ssl.SSLContext:
         (f"md5:{ONE}\n", "line 1"),
     ],
 )
-def test_a_list_that_is_empty_or_says_anything_else_refuses_to_start(tmp_path: Path, text: str, says: str) -> None:
+def test_an_empty_or_malformed_allowlist_refuses_to_start(tmp_path: Path, text: str, says: str) -> None:
     file = tmp_path / "list"
     file.write_text(text)
     with pytest.raises(InvalidSetting, match=says):
         Allowlist(str(file))
 
 
-def test_a_list_that_is_not_there_refuses_to_start(tmp_path: Path) -> None:
+def test_a_missing_allowlist_refuses_to_start(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match="No such file"):
         Allowlist(str(tmp_path / "none"))
 
@@ -81,14 +81,14 @@ def test_a_list_that_is_not_there_refuses_to_start(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", [ONE, ONE.upper(), f"sha256:{ONE}", f"SHA256 Fingerprint={':'.join(['A1'] * 32)}", f"  {ONE}  # the laptop"]
 )
-def test_a_fingerprint_is_read_as_people_and_openssl_write_it(tmp_path: Path, line: str) -> None:
+def test_a_fingerprint_is_parsed_as_people_and_openssl_write_it(tmp_path: Path, line: str) -> None:
     file = tmp_path / "list"
     file.write_bytes(b"\xef\xbb\xbf# who may come\r\n\r\n" + line.encode() + b"\r\n")
     allowed = Allowlist(str(file))
     assert (allowed.allows(ONE), allowed.allows(OTHER), allowed.allows("")) == (True, False, False)
 
 
-def test_a_changed_list_counts_at_once_and_a_bad_one_never_opens_the_door(
+def test_a_changed_allowlist_applies_at_once_and_an_invalid_one_admits_nobody(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "list"
@@ -119,9 +119,7 @@ def test_a_changed_list_counts_at_once_and_a_bad_one_never_opens_the_door(
         ({"tls_cert": "server.pem", "tls_key": "server.key", "client_ca": "server.key"}, "contains no certificates"),
     ],
 )
-def test_settings_that_would_serve_otherwise_than_they_say_are_refused(
-    folder: Path, given: dict[str, str], says: str
-) -> None:
+def test_contradictory_tls_settings_are_refused(folder: Path, given: dict[str, str], says: str) -> None:
     with pytest.raises(InvalidSetting, match=says):
         make_tls_context(Settings(**{name: str(folder / file) for name, file in given.items()}))
 
@@ -142,12 +140,12 @@ def url(hold: holdfast.Holdfast, folder: Path, allowlist_file: Path) -> Iterator
         yield found
 
 
-def test_only_listed_clients_are_answered_and_nobody_else_not_even_about_health(folder: Path, url: str) -> None:
+def test_only_listed_clients_get_answers_even_about_health(folder: Path, url: str) -> None:
     names = ("laptop", "phone", "stranger", None)
     assert [health_status(url, client(folder, name)) for name in names] == [200, None, None, None]
 
 
-def test_who_is_taken_off_the_list_is_not_heard_on_an_open_connection_either(
+def test_a_client_removed_from_the_allowlist_is_refused_on_an_open_connection_too(
     folder: Path, url: str, allowlist_file: Path
 ) -> None:
     with httpx.Client(verify=client(folder, "laptop"), timeout=TIMEOUT) as open_one:
@@ -158,7 +156,7 @@ def test_who_is_taken_off_the_list_is_not_heard_on_an_open_connection_either(
     assert health_status(url, client(folder, "phone")) == 200
 
 
-def test_a_pinned_certificate_is_the_only_one_that_is_believed(folder: Path, url: str) -> None:
+def test_only_a_pinned_certificate_is_trusted(folder: Path, url: str) -> None:
     pinned, other = print_of(folder, "server"), print_of(folder, "phone")
     assert health_status(url, client(folder, "laptop", fingerprint=pinned)) == 200
     assert health_status(url, client(folder, "laptop", fingerprint=pinned, ca=None)) == 200
@@ -167,7 +165,7 @@ def test_a_pinned_certificate_is_the_only_one_that_is_believed(folder: Path, url
     assert health_status(url, client(folder, "laptop", ca=None)) is None
 
 
-def test_to_believe_any_certificate_takes_one_of_ones_own(folder: Path, url: str) -> None:
+def test_trusting_any_certificate_requires_a_client_certificate(folder: Path, url: str) -> None:
     assert health_status(url, client(folder, "laptop", ca=None, insecure=True)) == 200
     with pytest.raises(InvalidSetting, match="client certificate and its key"):
         client(folder, None, insecure=True)

@@ -3,9 +3,12 @@
 python tools/show_walks.py             # the files of each walk, in the order in which they are entered
 python tools/show_walks.py --functions # the functions too
 python tools/show_walks.py --check     # fail if a walk enters more files than MAX_FILES allows
+python tools/show_walks.py --docs      # write the files of each walk into docs/architecture.md
+python tools/show_walks.py --check-docs # fail if docs/architecture.md shows other files
 """
 
 import argparse
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -16,6 +19,9 @@ from typing import Any, NamedTuple
 import holdfast
 
 PACKAGE = Path(holdfast.__file__).resolve().parent
+PAGE = Path(__file__).resolve().parents[1] / "docs/architecture.md"
+SECTION = re.compile(r"(?<=<!-- walks -->\n).*?(?=<!-- /walks -->)", re.S)
+"""The part of the page that shows the walks."""
 MAX_FILES = {"store": 18, "recall": 20, "sync": 25, "supersede": 18, "task claim": 9}
 
 
@@ -60,6 +66,7 @@ def record_walks(folder: Path) -> dict[str, Walk]:
             )
         here.recall("When do we deploy?")
         walks = {"store": record_walk(lambda: here.store(title="Port", content="The server listens on 9077."))}
+        here.reembed()  # otherwise the query computes what the worker has not finished
         walks["recall"] = record_walk(lambda: here.recall("When do releases go out?"))
         there.sync(remote=str(folder / "here.db"), direction="pull")
         here.store(title="Stand-up", content="The stand-up is at nine.")
@@ -82,22 +89,46 @@ def record_supersession(store: holdfast.Holdfast) -> Walk:
     return walk
 
 
+def describe_walk(name: str, walk: Walk, *, functions: bool = False) -> str:
+    """Describe a walk: the number of its files, and each file or function on a line."""
+    head = f"{name}: {len(walk.files)} files"
+    lines = walk.files
+    if functions:
+        head += f" ({MAX_FILES[name]} at most), {len(walk.functions)} functions, {walk.calls} calls"
+        lines = [f"{file}:{function}" for file, function in walk.functions]
+    return "\n".join((head, *(f"  {line}" for line in lines)))
+
+
+def fill_page(text: str, walks: dict[str, Walk]) -> str:
+    """Return the text of the page with the walks in its section."""
+    blocks = "\n\n".join(f"```text\n{describe_walk(name, walk)}\n```" for name, walk in walks.items())
+    return SECTION.sub(lambda _: f"\n{blocks}\n\n", text)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--functions", action="store_true", help="print functions too")
     parser.add_argument("--check", action="store_true", help="fail if a walk enters too many files")
+    parser.add_argument("--docs", action="store_true", help="write the walks into docs/architecture.md")
+    parser.add_argument("--check-docs", action="store_true", help="fail if docs/architecture.md shows other walks")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         walks = record_walks(Path(folder))
-    for name, walk in walks.items():
-        print(
-            f"{name}: {len(walk.files)} files ({MAX_FILES[name]} at most), {len(walk.functions)} functions,"
-            f" {walk.calls} calls"
-        )
-        if not options.check:
-            lines = [f"{file}:{function}" for file, function in walk.functions] if options.functions else walk.files
-            print(*(f"  {line}" for line in lines), sep="\n")
+    if options.docs or options.check_docs:
+        page = PAGE.read_text("utf-8")
+        filled = fill_page(page, walks)
+        if options.docs:
+            PAGE.write_text(filled, "utf-8")
+        elif filled != page:
+            print(f"{PAGE.name} shows other walks than the code has. Run `make docs`.")
+            return 1
+        return 0
     too_long = [name for name, walk in walks.items() if len(walk.files) > MAX_FILES[name]]
+    for name, walk in walks.items():
+        if options.check:
+            print(f"{name}: {len(walk.files)} files ({MAX_FILES[name]} at most)")
+        else:
+            print(describe_walk(name, walk, functions=options.functions))
     return 1 if options.check and too_long else 0
 
 

@@ -7,14 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.features.context_blocks.context_packing import (
-    INTRO,
-    PackedBlock,
-    PackedMemory,
-    clean_text,
-    pack_block,
-    shortest_prefix,
-)
+from holdfast.features.context_blocks.context_packing import PackedBlock, pack_block, shortest_prefix
+from holdfast.features.context_blocks.fence_text import INTRO, clean_text
+from holdfast.features.context_blocks.packed_memory import PackedMemory
 from holdfast.kernel import timestamps as moment
 from holdfast.kernel.text import token_count as tokens
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec import UNSET
 
 import holdfast
-from holdfast.features.context_blocks import context_packing as pack
+from holdfast.features.context_blocks import fence_text
 from holdfast.features.context_blocks.for_query import FENCE_DIGITS, MAX_HITS, new_fence
 from holdfast.kernel.text import token_count as tokens
 
@@ -36,8 +36,8 @@ def gaps(block: Any) -> list[str]:
 def test_the_frame_has_the_same_size_for_every_fence() -> None:
     fences = [new_fence() for _ in range(300)]
     assert {len(fence) for fence in fences} == {FENCE_DIGITS}
-    assert {tokens.count_tokens(pack.add_frame([], fence)) for fence in fences} == {
-        tokens.count_tokens(pack.add_frame([], "0" * FENCE_DIGITS))
+    assert {tokens.count_tokens(fence_text.add_frame([], fence)) for fence in fences} == {
+        tokens.count_tokens(fence_text.add_frame([], "0" * FENCE_DIGITS))
     }
 
 

@@ -18,8 +18,8 @@ from holdfast.features.memories.store import Filter
 from holdfast.features.people.person_namespace import people_namespace as people_place
 from holdfast.features.people.store import list_names
 from holdfast.features.recall import budget
-from holdfast.features.recall.query import Query, parse_query
-from holdfast.features.recall.service import COMMON_STEMS, Hit, RecallRequest, recall
+from holdfast.features.recall.query import Query, RecallRequest, parse_query
+from holdfast.features.recall.service import COMMON_STEMS, Hit, recall
 from holdfast.kernel.context import Context
 from holdfast.kernel.storage import index_terms as tokens
 

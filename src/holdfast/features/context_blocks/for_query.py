@@ -4,16 +4,16 @@ from collections.abc import Iterable
 from secrets import randbelow
 from typing import NamedTuple
 
-from holdfast.features.context_blocks import context_packing
+from holdfast.features.context_blocks import context_packing, packed_memory
 from holdfast.features.graph import store as link_store
 from holdfast.features.graph.store import LinkFilter
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.recall import budget
-from holdfast.features.recall.features import occurred_or_created_at
-from holdfast.features.recall.query import parse_query
+from holdfast.features.recall.candidates import occurred_or_created_at
+from holdfast.features.recall.query import RecallRequest, parse_query
 from holdfast.features.recall.search_index import find_match_times
-from holdfast.features.recall.service import Hit, RecallRequest, RecallResult, recall
+from holdfast.features.recall.service import Hit, RecallResult, recall
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
@@ -89,7 +89,7 @@ def new_fence() -> str:
     return f"{randbelow(10**FENCE_DIGITS):0{FENCE_DIGITS}}"
 
 
-def prepare_hits(ctx: Context, hits: list[Hit], *, past: bool = False) -> list[context_packing.PackedMemory]:
+def prepare_hits(ctx: Context, hits: list[Hit], *, past: bool = False) -> list[packed_memory.PackedMemory]:
     """Prepare hits for packing: each with its successors and its shortest unique id.
 
     For a query about the past, a successor is shown only if it is a hit too.
@@ -102,9 +102,9 @@ def prepare_hits(ctx: Context, hits: list[Hit], *, past: bool = False) -> list[c
 
     def build_memory(
         memory: Memory, score: float, hit: Hit | None, superseded_by: str | None, steps: int = MAX_STEPS
-    ) -> context_packing.PackedMemory:
+    ) -> packed_memory.PackedMemory:
         became = current.get(superseded_by or "")
-        return context_packing.PackedMemory(
+        return packed_memory.PackedMemory(
             id=memory.id,
             text=memory.content,
             created_at=memory.created_at,

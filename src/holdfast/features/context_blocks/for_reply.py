@@ -16,7 +16,8 @@ from holdfast.features.learning import lessons
 from holdfast.features.memories.store import Filter
 from holdfast.features.people import facts, person_namespace
 from holdfast.features.recall import budget
-from holdfast.features.recall.service import Hit, RecallRequest, recall
+from holdfast.features.recall.query import RecallRequest
+from holdfast.features.recall.service import Hit, recall
 from holdfast.features.reflections import list_stale
 from holdfast.features.reflections.invalidation_store import InvalidationFilter
 from holdfast.features.tasks import store as tasks

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from holdfast.features.agent_hosts.host import is_prompt
 from holdfast.features.agent_hosts.project_naming import related_namespaces
-from holdfast.features.context_blocks import context_packing
+from holdfast.features.context_blocks import fence_text
 from holdfast.features.context_blocks.allocate import BudgetPart, allocate_budget
 from holdfast.features.context_blocks.for_query import new_fence, shorten_ids
 from holdfast.features.context_blocks.for_reply import ContextPart, Item
@@ -71,12 +71,12 @@ def build_session_context(ctx: Context, scope: SessionScope, budget_tokens: int 
     fence = new_fence()
     cites = _shorten_ids(ctx, gathered)
     lines = {part.name: [_format_item(item, cites, fence) for item in part.items] for part in gathered}
-    room = max(0, budget_tokens - token_count.count_tokens(context_packing.add_frame([], fence)) - 4 * len(gathered))
+    room = max(0, budget_tokens - token_count.count_tokens(fence_text.add_frame([], fence)) - 4 * len(gathered))
     sizes = {name: [token_count.count_tokens(line) + 1 for line in found] for name, found in lines.items()}
     fit = allocate_budget([BudgetPart(name, sizes[name], *SHARES[name]) for name in SHARES], room)
     parts = [_trim_part(part, sizes[part.name], fit[part.name]) for part in gathered]
     shown = [line for part in parts if part.items for line in (f"# {part.name}", *lines[part.name][: len(part.items)])]
-    text = context_packing.add_frame(shown, fence) if shown else ""
+    text = fence_text.add_frame(shown, fence) if shown else ""
     return SessionContext(parts, text, token_count.count_tokens(text))
 
 
@@ -88,7 +88,7 @@ def format_manifest(namespace: str, context: SessionContext, budget: int) -> str
     sections = [namespace, ", ".join(given) or "no memories yet", f"{context.tokens} of {budget} tokens"]
     sections += [f"{dropped} did not fit"] if dropped else []
     sections += [f"degraded ({'; '.join(lacking)})"] if lacking else []
-    return context_packing.clean_text("holdfast: " + " | ".join(sections), new_fence())
+    return fence_text.clean_text("holdfast: " + " | ".join(sections), new_fence())
 
 
 def _format_count(part: ContextPart) -> str:
@@ -181,7 +181,7 @@ def _shorten_ids(ctx: Context, parts: Iterable[ContextPart]) -> dict[str, str]:
 
 def _format_item(item: Item, cites: dict[str, str], fence: str) -> str:
     mark = " [untrusted]" if item.untrusted else ""
-    return f"- [{cites[item.id]}]{mark} {context_packing.clean_text(item.text, fence)}"
+    return f"- [{cites[item.id]}]{mark} {fence_text.clean_text(item.text, fence)}"
 
 
 def _trim_part(part: ContextPart, sizes: list[int], fit: int) -> ContextPart:

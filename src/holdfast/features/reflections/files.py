@@ -14,7 +14,7 @@ from holdfast.features.graph.store import LinkFilter
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
 from holdfast.features.reflections.markdown import file_path, parse_file, render_file
-from holdfast.features.transfer import importer, schema_v1
+from holdfast.features.transfer import importer, memory_rows, record_rows
 from holdfast.features.transfer.model import Options
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, Invalid
@@ -69,7 +69,10 @@ class ImportFilesResult(NamedTuple):
 
 def build_fields(session: Session, ctx: Context, memory: Memory) -> Row:
     """Build the header fields of a reflection's file."""
-    row, known_fields = schema_v1.memory_row(memory, (0, 0)), schema_v1.memory_row(replace(memory, extra={}), (0, 0))
+    row, known_fields = (
+        memory_rows.memory_row(memory, (0, 0)),
+        memory_rows.memory_row(replace(memory, extra={}), (0, 0)),
+    )
     own = _drop_empty({name: row[name] for name in known_fields if name not in EXCLUDED_FIELDS})
     more = {name: value for name, value in row.items() if name not in known_fields and name != MISSING_SOURCES}
     sources, others = _list_links(session, ctx, memory)
@@ -88,7 +91,7 @@ def _list_links(session: Session, ctx: Context, memory: Memory) -> tuple[list[Ro
     """List the sources of a reflection, missing ones included, and its other links."""
     which = LinkFilter(view="kept", include_ended=True)
     edges = links.list_outgoing(session, ctx.caller, [memory.id], which, ctx.now(), limit=MAX_LINKS)
-    rows = [schema_v1.link_row(edge.link) for edge in edges]
+    rows = [record_rows.link_row(edge.link) for edge in edges]
     sources = [_link_end(row) for row in rows if row["relation"] == "reflects_on"] + _list_missing_sources(memory)
     others = [{"relation": row["relation"], **_link_end(row)} for row in rows if row["relation"] != "reflects_on"]
     return (

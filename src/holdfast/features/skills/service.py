@@ -11,7 +11,8 @@ from holdfast.features.graph.store import LinkFilter
 from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
 from holdfast.features.namespaces import policy_store
-from holdfast.features.recall import ranking
+from holdfast.features.recall.features import Candidate, Passage, Scope
+from holdfast.features.recall.ranking import rank_candidates
 from holdfast.features.skills import reflection_store, skill_md
 from holdfast.features.skills import store as skill_store
 from holdfast.features.skills.files import Draft, validate_files
@@ -229,15 +230,13 @@ def _rank_skills(among: list[SkillEntry], query: str, now: int) -> list[SkillEnt
     words = {id: _count_stems(one.version, stems, index_terms.index_tokens) for id, one in entries_by_id.items()}
     document_counts = {stem: sum(stem in found[0] or stem in found[1] for found in words.values()) for stem in stems}
     lengths = [length for _, _, length in words.values()]
-    scope = ranking.Scope(len(among), sum(lengths) / (len(lengths) or 1), document_counts, {})
+    scope = Scope(len(among), sum(lengths) / (len(lengths) or 1), document_counts, {})
     candidates = [
-        ranking.Candidate(
-            id, [ranking.Passage(0, 0, body)], length, labels=name, updated_at=entries_by_id[id].skill.updated_at
-        )
+        Candidate(id, [Passage(0, 0, body)], length, labels=name, updated_at=entries_by_id[id].skill.updated_at)
         for id, (name, body, length) in words.items()
         if name or body
     ]
-    return [entries_by_id[one.id] for one in ranking.rank_candidates(candidates, [], stems, scope, now)]
+    return [entries_by_id[one.id] for one in rank_candidates(candidates, [], stems, scope, now)]
 
 
 def _count_stems(

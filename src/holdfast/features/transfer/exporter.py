@@ -16,8 +16,8 @@ from holdfast.features.people.principal import PRINCIPAL
 from holdfast.features.reflections.invalidation import INVALIDATION, Invalidation
 from holdfast.features.skills import store as skills
 from holdfast.features.skills.model import SkillVersion
-from holdfast.features.transfer import local_tables, memory_rows, schema_v1
-from holdfast.features.transfer.local_table_rows import LOCAL_TABLES, LocalRecord, LocalTable
+from holdfast.features.transfer import local_tables, memory_rows, record_rows, schema_v1
+from holdfast.features.transfer.local_table_schema import LOCAL_TABLES, LocalRecord, LocalTable
 from holdfast.kernel.context import Context, is_under
 from holdfast.kernel.journal.kinds import LINK, Kind, load_memory
 from holdfast.kernel.records import validate
@@ -28,11 +28,10 @@ from holdfast.version import __version__
 
 PAGE_ROWS = 500
 Row = dict[str, Any]
-
 _MEMORY_ARRAYS: tuple[tuple[str, Kind[Any], Callable[[Any], Row], Callable[[Any], set[str]]], ...] = (
-    ("links", LINK, schema_v1.link_row, lambda link: {link.source, link.target}),
-    ("entities", ALIAS, schema_v1.entity_row, lambda alias: {alias.entity}),
-    ("grants", GRANT, schema_v1.grant_row, lambda grant: {grant.memory}),
+    ("links", LINK, record_rows.link_row, lambda link: {link.source, link.target}),
+    ("entities", ALIAS, record_rows.entity_row, lambda alias: {alias.entity}),
+    ("grants", GRANT, record_rows.grant_row, lambda grant: {grant.memory}),
 )
 """Records that belong to memories: array, kind, row builder, ids of those memories."""
 
@@ -61,29 +60,29 @@ def export_rows(ctx: Context, session: Session, under: str | None = None) -> Row
         "agents": _make_rows(
             extras,
             "agents",
-            schema_v1.agent_row,
+            record_rows.agent_row,
             (agent for agent in _records(session, AGENT) if whole or agent.id in scope.owners),
         ),
         "namespaces": _namespace_rows(ctx, session, under, scope, extras),
         "notices": _make_rows(
             extras,
             "notices",
-            schema_v1.notice_row,
+            record_rows.notice_row,
             (notice_of(row) for row in _pages(session, "notice_all")) if whole else iter(()),
         ),
         "policies": _make_rows(
             extras,
             "policies",
-            schema_v1.policy_row,
+            record_rows.policy_row,
             (one for one in _records(session, POLICY) if _is_in_scope(ctx, one.id, under)),
         ),
         "principals": _make_rows(
-            extras, "principals", schema_v1.principal_row, _records(session, PRINCIPAL) if whole else iter(())
+            extras, "principals", record_rows.principal_row, _records(session, PRINCIPAL) if whole else iter(())
         ),
         "interactions": _make_rows(
             extras,
             "interactions",
-            schema_v1.interaction_row,
+            record_rows.interaction_row,
             (
                 one
                 for one in _records(session, INTERACTION)
@@ -135,7 +134,7 @@ def _memory_arrays(
     }
     invalidations = _invalidations(ctx, session, scope.ids)
     return arrays | {
-        "invalidations": _make_rows(extras, "invalidations", schema_v1.invalidation_row, iter(invalidations))
+        "invalidations": _make_rows(extras, "invalidations", record_rows.invalidation_row, iter(invalidations))
     }
 
 
@@ -283,7 +282,7 @@ def _namespace_rows(
         names |= {name for name in extras.list_ids("namespaces") if ctx.caller.can_access(name)}
     defaults = {"parent_namespace": None, "updated_at": None}
     return (
-        {**defaults, **extras.add_to("namespaces", name, schema_v1.namespace_row(name, standards.get(name)))}
+        {**defaults, **extras.add_to("namespaces", name, record_rows.namespace_row(name, standards.get(name)))}
         for name in sorted(names)
     )
 
@@ -295,7 +294,7 @@ def _skills(ctx: Context, session: Session, under: str | None, extras: ExtraFiel
     by_id = {one.skill.id: one.skill for one in current_skills}
 
     def version_row(version: SkillVersion) -> Row:
-        return schema_v1.skill_version_row(
+        return record_rows.skill_version_row(
             version, {file.path: skills.read_content(session, file) for file in version.files}
         )
 
@@ -304,7 +303,7 @@ def _skills(ctx: Context, session: Session, under: str | None, extras: ExtraFiel
         "skills": _make_rows(
             extras,
             "skills",
-            lambda one: schema_v1.skill_row(one, versions[one.current].digest),
+            lambda one: record_rows.skill_row(one, versions[one.current].digest),
             iter(sorted(by_id.values(), key=lambda skill: skill.id)),
         ),
     }

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from holdfast.features.transfer import local_tables
-from holdfast.features.transfer.local_table_rows import LOCAL_TABLES, LocalRecord, LocalTable
+from holdfast.features.transfer.local_table_schema import LOCAL_TABLES, LocalRecord, LocalTable
 from holdfast.features.transfer.model import Options, Outcome
 from holdfast.features.usage import store as usage
 from holdfast.kernel.context import RESERVED_AGENTS, Context, validate_agent_id

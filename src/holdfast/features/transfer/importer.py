@@ -19,7 +19,7 @@ from holdfast.features.transfer import (
 )
 from holdfast.features.transfer.exporter import Row, make_extra_key, make_row_id
 from holdfast.features.transfer.import_state import ImportState
-from holdfast.features.transfer.local_table_rows import LOCAL_TABLES, LocalTable
+from holdfast.features.transfer.local_table_schema import LOCAL_TABLES, LocalTable
 from holdfast.features.transfer.model import Options, Outcome
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, StoreError

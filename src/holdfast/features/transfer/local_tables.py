@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 
 from holdfast.features.runs import store as runs
 from holdfast.features.runs.phases import Phase
-from holdfast.features.transfer.local_table_rows import LocalRecord, LocalTable
+from holdfast.features.transfer.local_table_schema import LocalRecord, LocalTable
 from holdfast.kernel.storage.copy_tables import Table
 from holdfast.kernel.storage.port import Row, Session
 

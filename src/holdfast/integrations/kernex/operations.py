@@ -7,7 +7,8 @@ from msgspec import Meta, Struct
 from holdfast.features.admin.backup import local_path
 from holdfast.features.importers.operations import DryRun, LocalPath, MineProblem, must_be_local
 from holdfast.integrations.kernex import service as kernex
-from holdfast.integrations.kernex.service import Report
+from holdfast.integrations.kernex.import_report import Report
+from holdfast.integrations.kernex.import_state import Options
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.registry.fields import Actor, Namespace
@@ -67,7 +68,7 @@ def import_kernex(ctx: Context, request: ImportKernex, progress: Progress) -> Ke
     path = local_path(request.path)
     if not path.is_file():
         raise NotFound(f"There is no file {path}.", fields=["path"])
-    report = kernex.import_file(ctx, path, kernex.Options(request.namespace, request.dry_run))
+    report = kernex.import_file(ctx, path, Options(request.namespace, request.dry_run))
     tables = [_table_result(name, report) for name in report.tables]
     return KernexImportResult(
         namespace=request.namespace,

@@ -8,7 +8,7 @@ from holdfast.features.context_blocks import for_query as query_context
 from holdfast.features.memories.operations.core import build_filter, parse_time
 from holdfast.features.memories.views import format_time, value_or_unset
 from holdfast.features.recall.operations.recall import QueryText
-from holdfast.features.recall.service import RecallRequest
+from holdfast.features.recall.query import RecallRequest
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.taxonomy import with_ancestors
 from holdfast.kernel.registry.fields import (

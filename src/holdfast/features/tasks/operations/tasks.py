@@ -1,4 +1,4 @@
-"""Operations on tasks: plan, claim, finish and inspect scheduled work."""
+"""Operations: tasks: add, list, change, and their runs."""
 
 from typing import Annotated, Any, Literal
 
@@ -16,7 +16,6 @@ State = Literal["pending", "running", "done", "failed", "cancelled"]
 OPEN: tuple[State, ...] = ("pending", "running")
 Handler = Literal["none", "webhook", "command", "python", "job"]
 Misfire = Literal["skip", "once", "all"]
-
 Title = Annotated[str, Meta(min_length=1, max_length=4096, description="What to do.", extra={"argument": True})]
 When = Annotated[
     str, Meta(min_length=1, max_length=40, description="RFC 3339 time; without an offset, local time in the zone.")
@@ -400,105 +399,3 @@ def task_runs(ctx: Context, request: TaskRuns) -> TaskRunPage:
     """List the attempts of a task, newest first."""
     task, found = tasks.list_attempts(ctx, request.id, request.principal, request.limit)
     return TaskRunPage(task_id=task.id, runs=[task_run_view(run) for run in found], count=len(found))
-
-
-class TaskClaim(Request, frozen=True):
-    owner: (
-        Annotated[str, Meta(min_length=1, max_length=128, description="Owner of the lease [default: the agent].")]
-        | None
-    ) = None
-    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of tasks.")] = 10
-    seconds: Seconds = 300
-    principal: Annotated[list[str], Meta(max_length=20, description="Only tasks of these principals.")] = []
-    agent_id: Actor | None = None
-
-
-class ClaimView(Struct, frozen=True, kw_only=True):
-    token: int
-    """Fencing token: heartbeat and finish need it."""
-    task: TaskView
-
-
-class ClaimResult(Struct, frozen=True, kw_only=True):
-    claimed: list[ClaimView]
-    count: int
-
-
-@operation(
-    Effect.WRITE,
-    "POST /api/v1/tasks/claim",
-    family="power",
-    cli=("task", "claim"),
-    human="holdfast.features.tasks.render:render_claims",
-    examples=(Example({"limit": 5}), Example({"seconds": 0}, error="VALIDATION_FAILED")),
-)
-def task_claim(ctx: Context, request: TaskClaim) -> ClaimResult:
-    """Claim due tasks under a lease; each claim carries a fencing token.
-
-    Each claim counts as an attempt. Tasks with a handler are left to workers.
-    """
-    which = TaskFilter(principals=tuple(request.principal), handlers=("none",))
-    claims = tasks.claim_tasks(ctx, request.owner or ctx.caller.agent, request.limit, request.seconds, which)
-    return ClaimResult(claimed=[ClaimView(token=one.token, task=task_view(one)) for one in claims], count=len(claims))
-
-
-class TaskHeartbeat(Request, frozen=True):
-    id: WholeId
-    token: Token
-    seconds: Seconds = 300
-    agent_id: Actor | None = None
-
-
-class HeartbeatResult(Struct, frozen=True, kw_only=True):
-    id: str
-    stop: bool
-    """Whether the task was cancelled: stop, and finish it with an error."""
-
-
-@operation(
-    Effect.WRITE,
-    "POST /api/v1/tasks/{id}/heartbeat",
-    family="power",
-    cli=("task", "heartbeat"),
-    examples=(
-        Example({"id": "no-such-task", "token": 1}, error="NOT_FOUND"),
-        Example({"id": "no-such-task", "token": 0}, error="VALIDATION_FAILED"),
-    ),
-)
-def task_heartbeat(ctx: Context, request: TaskHeartbeat) -> HeartbeatResult:
-    """Extend the lease of a claimed task; reports whether to stop."""
-    return HeartbeatResult(id=request.id, stop=tasks.extend_lease(ctx, request.id, request.token, request.seconds))
-
-
-class TaskFinish(Request, frozen=True):
-    id: WholeId
-    token: Token
-    error: (
-        Annotated[str, Meta(min_length=1, max_length=65_536, description="Why it failed; omit if it succeeded.")] | None
-    ) = None
-    result: Annotated[str, Meta(max_length=65_536, description="Result of the attempt.")] | None = None
-    tokens_used: Annotated[int, Meta(ge=0, le=1 << 40, description="Model tokens used.")] | None = None
-    agent_id: Actor | None = None
-
-
-class FinishResult(Struct, frozen=True, kw_only=True):
-    task: TaskView
-    run: TaskRunView
-
-
-@operation(
-    Effect.WRITE,
-    "POST /api/v1/tasks/{id}/finish",
-    family="power",
-    cli=("task", "finish"),
-    human="holdfast.features.tasks.render:render_finished_task",
-    examples=(Example({"id": "no-such-task", "token": 1}, error="NOT_FOUND"),),
-)
-def task_finish(ctx: Context, request: TaskFinish) -> FinishResult:
-    """Finish a claimed task: done, or failed with an error and retried later.
-
-    A finish with an expired lease or an older token is refused and changes nothing.
-    """
-    how = tasks.AttemptResult(error=request.error, result=request.result, tokens=request.tokens_used)
-    task, run = tasks.finish_task(ctx, request.id, request.token, how)
-    return FinishResult(task=task_view(task), run=task_run_view(run))

@@ -10,11 +10,13 @@ import pytest
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast.features.memories.store import EVERYTHING, Filter
-from holdfast.features.recall import features as gather
+from holdfast.features.recall import candidates as gather
 from holdfast.features.recall import lexical_hits
-from holdfast.features.recall.lexical_hits import Reader
-from holdfast.features.recall.ranking import RELATED, RankedMemory
-from holdfast.features.recall.service import Ranking, RecallRequest, build_ranking, prepare_query
+from holdfast.features.recall.features import RELATED
+from holdfast.features.recall.lexical_hits import Reader, prepare_query
+from holdfast.features.recall.query import RecallRequest
+from holdfast.features.recall.ranking import RankedMemory
+from holdfast.features.recall.service import Ranking, build_ranking
 from holdfast.kernel.vector import validate_embedding
 from holdfast.settings import Settings
 

@@ -11,7 +11,7 @@ import pytest
 import holdfast
 from holdfast.features.agent_hosts import service as host_hooks
 from holdfast.features.agent_hosts.host import Event, HostEvent, parse_event
-from holdfast.features.recall import features as gather
+from holdfast.features.recall import candidates as gather
 from holdfast.features.recall import lexical_hits
 
 Capture = Callable[..., str]

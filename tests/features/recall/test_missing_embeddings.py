@@ -13,7 +13,7 @@ import holdfast
 from holdfast.features.agent_hosts import service as host_hooks
 from holdfast.features.agent_hosts.host import parse_event
 from holdfast.features.embeddings import service as embed
-from holdfast.features.recall import features as gather
+from holdfast.features.recall import candidates as gather
 from holdfast.features.recall import search_index as asking
 from holdfast.features.recall.render import render_recall
 

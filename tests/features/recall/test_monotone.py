@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.features.recall.monotone import fit_monotone
+from holdfast.features.recall.features import fit_monotone
 
 POINTS = st.lists(st.tuples(st.integers(1, 20).map(float), st.floats(0, 1, width=32)), max_size=12)
 GRID = [place / 4 for place in range(100)]

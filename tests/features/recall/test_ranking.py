@@ -9,20 +9,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.features.recall.dates import Event
+from holdfast.features.recall.features import Candidate, Features, Passage, Scope, compute_word_weights, score_words
 from holdfast.features.recall.ranking import (
     OVER_FACTOR,
     WEIGHTS,
     Adjustments,
-    Candidate,
-    Features,
-    Passage,
     RankedMemory,
-    Scope,
     Weights,
     compute_adjustments,
-    compute_word_weights,
     rank_candidates,
-    score_words,
+    weighted_sum,
 )
 from holdfast.kernel.timestamps import DAY
 
@@ -96,9 +92,9 @@ def test_the_score_is_the_weighted_sum_of_features_times_the_adjustment(
     factors = {one.id: factor(one) for one in many}
     for one in order(many, [other for other in around if other.id not in factors]):
         assert one.adjustments.compute_factor() == factors[one.id]
-        assert one.score == pytest.approx(one.features.weighted_sum(WEIGHTS) * one.adjustments.compute_factor())
+        assert one.score == pytest.approx(weighted_sum(one.features, WEIGHTS) * one.adjustments.compute_factor())
         weighted = [getattr(WEIGHTS, name) * part for name, part in one.features._asdict().items()]
-        assert one.features.weighted_sum() == pytest.approx(sum(weighted))
+        assert weighted_sum(one.features, WEIGHTS) == pytest.approx(sum(weighted))
 
 
 @given(MANY)

@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 import holdfast
 from holdfast.features.memories.access_log import AccessLog
-from holdfast.features.recall import features as gather
+from holdfast.features.recall import candidates as gather
 from holdfast.features.recall import lexical_hits
 from holdfast.kernel.errors import NotFound
 

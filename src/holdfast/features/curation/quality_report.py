@@ -11,7 +11,7 @@ from holdfast.features.memories import store as memories
 from holdfast.features.memories.dedup import MAX_RECALLED_HITS, MAX_RECALLS, RECALL_WINDOW
 from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.memories.store import Filter
-from holdfast.features.recall import recall_store
+from holdfast.features.recall import recall_log
 from holdfast.features.recall.recall_log import RecallLog
 from holdfast.features.reflections import invalidation_store as invalidations
 from holdfast.kernel import timestamps
@@ -98,7 +98,7 @@ class _StoreScan:
             return f"valid until {timestamps.format_timestamp(memory.valid_until)}"
         return "a source changed or was deleted" if memory.id in stale else None
 
-    def _list_recalls_before(self, memory: Memory) -> list[recall_store.RecallRecord]:
+    def _list_recalls_before(self, memory: Memory) -> list[recall_log.RecallRecord]:
         since = memory.created_at - RECALL_WINDOW
         return [one for one in self._recalls if since <= one.asked_at < memory.created_at][:MAX_RECALLS]
 
@@ -132,9 +132,9 @@ class _StoreScan:
         }
 
 
-def _list_recalls(ctx: Context, session: Session) -> list[recall_store.RecallRecord]:
+def _list_recalls(ctx: Context, session: Session) -> list[recall_log.RecallRecord]:
     """List the recalls of the calling agent, newest first."""
-    logged = recall_store.list_page(session, ctx.caller.agent, before="", limit=MAX_RECALLS_READ)
+    logged = recall_log.list_page(session, ctx.caller.agent, before="", limit=MAX_RECALLS_READ)
     buffered = [
         one.to_record(with_question=False) for one in ctx.local(RecallLog).list_all() if one.agent == ctx.caller.agent
     ]

@@ -15,7 +15,7 @@ from holdfast.features.memories import check_duplicate
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
 from holdfast.features.namespaces import policy_store as policies
-from holdfast.features.recall import recall_store
+from holdfast.features.recall import recall_log
 from holdfast.features.recall.recall_log import RecallLog
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import AmbiguousId, NotFound, SecretRefused
@@ -303,7 +303,7 @@ def _list_recalled_ids(ctx: Context, session: Session, now: int) -> list[str]:
     recent = [one for one in ctx.local(RecallLog).list_all() if one.agent == agent and one.asked_at >= since]
     unflushed = [[hit.id for hit in one.hits] for one in recent]
     stored = (
-        recall_store.list_recent_hits(session, agent, since=since, limit=MAX_RECALLS)
+        recall_log.list_recent_hits(session, agent, since=since, limit=MAX_RECALLS)
         if len(unflushed) < MAX_RECALLS
         else []
     )

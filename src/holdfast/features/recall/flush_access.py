@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from holdfast.features.memories.access_log import AccessLog
-from holdfast.features.recall import recall_store
+from holdfast.features.recall import recall_log
 from holdfast.features.recall.recall_log import PendingRecall, RecallLog, oldest_kept_time
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import OutcomeUnknown, StoreError
@@ -41,10 +41,10 @@ def flush_access_log(ctx: Context) -> int:
 def _log_recalls(ctx: Context, write: Transaction, recalls: Sequence[PendingRecall]) -> None:
     """Store recalls for a while, so that they can be rated."""
     if recalls:
-        recall_store.add_recalls(
+        recall_log.add_recalls(
             write.session, [one.to_record(with_question=ctx.recall_retention_days > 0) for one in recalls]
         )
-        recall_store.prune_recalls(write.session, oldest_kept_time(write.now, ctx.recall_retention_days))
+        recall_log.prune_recalls(write.session, oldest_kept_time(write.now, ctx.recall_retention_days))
 
 
 def _count_access(ctx: Context, write: Transaction, id: str, uses: int, at: int) -> None:

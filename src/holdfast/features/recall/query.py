@@ -6,9 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from holdfast.features.memories import store as memories
+from holdfast.features.memories.store import Filter
 from holdfast.features.recall.dates import MAX_READ, Event, Period, find_events, find_periods
 from holdfast.kernel.text.passages import ROLES
 from holdfast.kernel.text.words import STOP, emoji_words, strip_invisible, terms
+from holdfast.kernel.vector import Embedding
 
 MAX_WORDS = 64
 _PART_OF_NAME = re.compile(r"[^\s_.,'’-]{2,}")
@@ -177,3 +180,24 @@ def _name_forms(name: str) -> set[str]:
     parts = name.split() if name.lower() not in ROLES else []
     calls = {" ".join(parts), parts[0]} if parts else set()
     return {call for known in calls for call in (known, known.title()) if len(call) > 1}
+
+
+class RecallRequest(NamedTuple):
+    """A query, its filters and options."""
+
+    text: str
+    filter: Filter = memories.EVERYTHING
+    limit: int = 10
+    excluded: Collection[str] = ()
+    embedding: Embedding | None = None
+    """Vector of the query, from the caller's own model."""
+    now: int | None = None
+    """Time of the query, for words such as yesterday. None: now."""
+    utc_offset: int = 0
+    """Offset of the caller's clock from UTC, in microseconds."""
+    as_of: int | None = None
+    """Search what was true at this time."""
+    known_at: int | None = None
+    """Search what this store knew at this time."""
+    is_recorded: bool = True
+    """Count the hits as used and log the query."""

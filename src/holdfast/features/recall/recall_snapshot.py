@@ -8,7 +8,7 @@ from holdfast.features.embeddings import store as embedding_store
 from holdfast.features.history import snapshot as history_snapshot
 from holdfast.features.history.snapshot import PastMemory, Snapshot
 from holdfast.features.memories.store import Filter
-from holdfast.features.recall import ranking
+from holdfast.features.recall.features import RELATED, Scope, compute_word_weights
 from holdfast.features.recall.search_index import Row
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal.kinds import content_hash, search_columns
@@ -64,7 +64,7 @@ def find_past_candidates(
         for state in page:
             if (score := weigh(state.memory)) > 0:
                 words.add(score, state)
-            if (cosine := cosines.get(state.memory.id, 0.0)) >= ranking.RELATED:
+            if (cosine := cosines.get(state.memory.id, 0.0)) >= RELATED:
                 near.add(cosine, state)
         others += [state for state in page if state.memory.id in also]
     found = {state.memory.id: state for state in (*words.list_best(), *near.list_best(), *others)}
@@ -97,9 +97,7 @@ def build_row(memory: Memory, number: int) -> Row:
 def _make_weigher(session: Session, stems: Sequence[str]) -> Callable[[Memory], float]:
     """Return a function that weighs the query stems in a memory; rarer ones count more."""
     last_row = session.newest_row()
-    weights = ranking.compute_word_weights(
-        stems, ranking.Scope(last_row, 0.0, session.document_frequencies(list(stems), last_row), {})
-    )
+    weights = compute_word_weights(stems, Scope(last_row, 0.0, session.document_frequencies(list(stems), last_row), {}))
 
     def weigh_memory(memory: Memory) -> float:
         held = index_terms.index_tokens(f"{memory.title} {memory.content} {' '.join(memory.tags)}")

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.features.memories import store as memories
-from holdfast.features.recall import flush_access, recall_store
-from holdfast.features.recall.recall_log import RecallLog
-from holdfast.features.recall.recall_store import HitVerdict, RecallRecord
-from holdfast.features.recall.utility import Verdict
+from holdfast.features.recall import flush_access, recall_log
+from holdfast.features.recall.recall_log import HitVerdict, RecallLog, RecallRecord, Verdict
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 from holdfast.kernel.storage.port import Session
@@ -28,21 +26,19 @@ def record_feedback(ctx: Context, recall_id: str, verdicts: Sequence[tuple[str, 
     with ctx.transaction() as write:
         record = _get_own_recall(ctx, write.session, recall_id)
         resolved = _resolve_ids(ctx, write.session, record, verdicts)
-        before = {
-            (one.memory, one.agent): one.verdict for one in recall_store.list_verdicts(write.session, [record.id])
-        }
+        before = {(one.memory, one.agent): one.verdict for one in recall_log.list_verdicts(write.session, [record.id])}
         agent = ctx.caller.agent
         new = {id: verdict for id, verdict in resolved.items() if before.get((id, agent)) != verdict}
-        recall_store.put_verdicts(
+        recall_log.put_verdicts(
             write.session, [HitVerdict(record.id, id, agent, verdict) for id, verdict in new.items()], write.now
         )
-        utility_by_id = recall_store.read_utilities(write.session, list(resolved))
+        utility_by_id = recall_log.read_utilities(write.session, list(resolved))
     return [RatedHit(id, verdict, id in new, utility_by_id[id]) for id, verdict in resolved.items()]
 
 
 def _get_own_recall(ctx: Context, session: Session, id: str) -> RecallRecord:
     """Return a recall of the caller; of anyone if the caller is an admin for all namespaces."""
-    record = recall_store.get_recall(session, id)
+    record = recall_log.get_recall(session, id)
     if record is None or (record.agent != ctx.caller.agent and not can_see_all(ctx)):
         raise NotFound(f"No recall {id!r}: unknown or already deleted.", recall_id=id)
     return record
@@ -82,11 +78,11 @@ def list_recalls(ctx: Context, *, agent: str | None, before: str, limit: int) ->
     pending = [one for one in ctx.local(RecallLog).list_all() if wanted in (None, one.agent)]
     pending_records = [one.to_record(with_question=ctx.recall_retention_days > 0) for one in pending]
     with ctx.reading() as session:
-        kept = recall_store.list_page(session, wanted, before=before, limit=limit)
+        kept = recall_log.list_page(session, wanted, before=before, limit=limit)
         page = _merge_newest([*kept, *(one for one in pending_records if not before or one.id < before)], limit)
         ids = {hit.id for one in page for hit in one.hits}
         visible = memories.by_ids(session, ctx.caller, ids, ctx.now(), "any").keys()
-        verdicts = recall_store.group_by_hit(recall_store.list_verdicts(session, [one.id for one in page]))
+        verdicts = recall_log.group_by_hit(recall_log.list_verdicts(session, [one.id for one in page]))
     shown = [one._replace(hits=[hit for hit in one.hits if hit.id in visible]) for one in page]
     return [RatedRecall(one, {hit.id: verdicts.get((one.id, hit.id), {}) for hit in one.hits}) for one in shown]
 

@@ -9,21 +9,20 @@ from holdfast.features.history.snapshot import PastMemory
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.memories.store import EVERYTHING, Filter, View
-from holdfast.features.recall import ranking as rank
 from holdfast.features.recall.budget import PackResult
-from holdfast.features.recall.features import Reader
+from holdfast.features.recall.features import RELATED
+from holdfast.features.recall.lexical_hits import PreparedQuery, Reader, prepare_query
+from holdfast.features.recall.query import RecallRequest
+from holdfast.features.recall.ranking import RankedMemory
 from holdfast.features.recall.search_index import Row
 from holdfast.features.recall.service import (
     Hit,
-    PreparedQuery,
     Ranking,
-    RecallRequest,
     build_hits,
     build_ranking,
     count_to_rank,
     fold_duplicates,
     order_hits,
-    prepare_query,
 )
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import Memory
@@ -49,7 +48,7 @@ class Explanation(NamedTuple):
     reasons: list[Reason]
     place: int | None = None
     """Its place among the hits, or else among all candidates without a limit."""
-    ranked: rank.RankedMemory | None = None
+    ranked: RankedMemory | None = None
     last_score: float | None = None
     """Score of the last returned hit."""
     candidates: int | None = None
@@ -266,8 +265,8 @@ def _explain_vector_miss(
         return Reason(
             "no_vector", f"It has no embedding from {prepared.vector.model} yet. Run `holdfast reembed` to compute it."
         )
-    if cosine < rank.RELATED:
-        return Reason("far", f"Its embedding is too far from the query: cosine {cosine:.3f}, minimum {rank.RELATED}.")
+    if cosine < RELATED:
+        return Reason("far", f"Its embedding is too far from the query: cosine {cosine:.3f}, minimum {RELATED}.")
     return Reason(
         "vectors",
         f"The cosine of its embedding is {cosine:.3f}; {_describe_nearest(session, prepared.vector, nearest)}.",

@@ -12,7 +12,7 @@ from holdfast.app import Holdfast
 from holdfast.features.agent_hosts import service as host_hooks
 from holdfast.features.memories.store import Filter
 from holdfast.features.recall.quality.question_files import BUNDLED_QUESTIONS, Sample
-from holdfast.features.recall.service import RecallRequest
+from holdfast.features.recall.query import RecallRequest
 from holdfast.settings import load
 from holdfast.surfaces.bench.clients import AGENT
 

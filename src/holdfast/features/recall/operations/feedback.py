@@ -6,8 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.memories.views import value_or_unset
 from holdfast.features.recall import record_feedback
-from holdfast.features.recall.recall_store import HitRecord
-from holdfast.features.recall.utility import Verdict
+from holdfast.features.recall.recall_log import HitRecord, Verdict
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import AgentId, Id, Limit

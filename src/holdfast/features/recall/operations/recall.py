@@ -20,7 +20,8 @@ from holdfast.features.memories.views import (
 from holdfast.features.namespaces import service as namespace_service
 from holdfast.features.recall import budget, ranking
 from holdfast.features.recall import service as recall_service
-from holdfast.features.recall.service import Hit, RecallRequest
+from holdfast.features.recall.query import RecallRequest
+from holdfast.features.recall.service import Hit
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import EmbedderFailed
 from holdfast.kernel.records.memory import Kind, Memory

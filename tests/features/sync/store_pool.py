@@ -6,8 +6,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 
-from agreement import must_agree
-from world import SKEWS, WEIGHTS, Choice, World
+from convergence import must_agree
+from sync_world import SKEWS, WEIGHTS, Choice, World
 
 import holdfast
 from engines import Postgres

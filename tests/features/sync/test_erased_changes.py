@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-import forging
+import forged_changes
 import msgspec
 import pytest
-from forging import Json
+from forged_changes import Json
 
 import holdfast
 from holdfast.features.sync import record_snapshots as states
@@ -40,9 +40,9 @@ def ahead(clock: list[int], days: int) -> int:
 
 def erase_last_change(store: holdfast.Holdfast, **altered: Any) -> Json:
     """Return the last change of a store without its text, with altered fields."""
-    said = forging.wire(forging.page_of(store)[1].changes[-1])
+    said = forged_changes.wire(forged_changes.page_of(store)[1].changes[-1])
     bare = {name: value for name, value in said.items() if name not in ("body", "delta")}
-    return forging.sign_change(store, {**bare, "erased": digest(said.get("body"), said.get("delta")), **altered})
+    return forged_changes.sign_change(store, {**bare, "erased": digest(said.get("body"), said.get("delta")), **altered})
 
 
 def reasons(answer: Any) -> list[str]:
@@ -72,18 +72,18 @@ def test_an_erased_change_without_a_matching_purge_is_refused(
     here: holdfast.Holdfast, there: holdfast.Holdfast, altered: Json, reason: str
 ) -> None:
     there.store(title="Plan", content="It is secret.")
-    assert reasons(forging.send(here, there, [erase_last_change(there, **altered)])) == [reason]
+    assert reasons(forged_changes.send(here, there, [erase_last_change(there, **altered)])) == [reason]
     assert (here.verify().findings, here.verify().entries) == ([], 0)
-    assert forging.send_all(here, there).outcomes == ["new"]
+    assert forged_changes.send_all(here, there).outcomes == ["new"]
 
 
 def test_an_erased_change_of_a_live_record_waits(here: holdfast.Holdfast, there: holdfast.Holdfast) -> None:
     kept = there.store(title="Plan", content="It is secret.")
-    forging.send_all(here, there)
+    forged_changes.send_all(here, there)
     there.update(id=kept.id, content="It is known.")
-    assert reasons(forging.send(here, there, [erase_last_change(there)])) == ["waits"]
+    assert reasons(forged_changes.send(here, there, [erase_last_change(there)])) == ["waits"]
     assert here.verify().intact
-    assert forging.send_all(here, there).outcomes == ["known", "updated"]
+    assert forged_changes.send_all(here, there).outcomes == ["known", "updated"]
     assert here.get(id=kept.id).content == "It is known."
 
 
@@ -94,7 +94,7 @@ def test_a_peer_erases_nothing_outside_its_namespaces(
     here.peer_add(name="there", token=there.peer_token().token, take=taken)
     kept = there.store(title="Plan", content="It is secret.", namespace="team/a")
     purge(there, kept.id)
-    answer = forging.send_all(here, there)
+    answer = forged_changes.send_all(here, there)
     assert reasons(answer) == ([] if taken == ["team/**"] else ["scope", "waits", "waits"])
     assert here.verify().intact
 
@@ -131,10 +131,10 @@ def test_a_purge_erases_quarantined_text_and_takes_its_sequence_number(
 ) -> None:
     kept = there.store(title="Plan", content="It is plain.")
     there.update(id=kept.id, content="It is abracadabra.")
-    edit = forging.wire(forging.page_of(there)[1].changes[-1])
-    assert reasons(forging.send(here, there, [edit])) == ["waits"]
+    edit = forged_changes.wire(forged_changes.page_of(there)[1].changes[-1])
+    assert reasons(forged_changes.send(here, there, [edit])) == ["waits"]
     purge(there, kept.id)
-    assert [one for one in reasons(forging.send_all(here, there)) if one != "waits"] == []
+    assert [one for one in reasons(forged_changes.send_all(here, there)) if one != "waits"] == []
     with here.ctx.reading() as session:
         held = str(session.rows("quarantine_list")) + str(session.rows("change_feed", after=0, limit=100))
     assert "abracadabra" not in held
@@ -152,13 +152,13 @@ def test_a_purge_replicates_despite_a_far_future_timestamp_of_a_peer(
         store.sync(remote=here.settings.db, direction="pull", trust_source=True)
     there.update(id=kept.id, content="It is known.")
     if words:
-        said = forging.wire(forging.page_of(there)[1].changes[-1])
+        said = forged_changes.wire(forged_changes.page_of(there)[1].changes[-1])
         at = ahead(clock, 900)
         delta = {"content": [[[at, said["origin"], "For ever."]], {said["origin"]: at}]}
-        said = forging.sign_change(there, {**said, "at": at, "delta": msgspec.json.encode(delta).decode()})
+        said = forged_changes.sign_change(there, {**said, "at": at, "delta": msgspec.json.encode(delta).decode()})
     else:
         said = erase_last_change(there, at=ahead(clock, 900))
-    assert reasons(forging.send(here, there, [said])) == ["future"]
+    assert reasons(forged_changes.send(here, there, [said])) == ["future"]
     purge(here, kept.id)
     assert third.sync(remote=here.settings.db, direction="pull", trust_source=True).rejected == 0
     with third.ctx.reading() as session:
@@ -193,9 +193,9 @@ def test_a_purge_of_another_record_than_stated_is_invalid(here: holdfast.Holdfas
     mine = here.store(title="Mine", content="It is mine.")
     kept = there.store(title="Plan", content="It is secret.")
     there.link(source_id=kept.id, target_id=there.store(title="Other", content="Other.").id, relation="related_to")
-    link = forging.wire(forging.page_of(there)[1].changes[-1])
+    link = forged_changes.wire(forged_changes.page_of(there)[1].changes[-1])
     purge(there, kept.id)
-    said = forging.wire(forging.page_of(there)[1].changes[-1])
+    said = forged_changes.wire(forged_changes.page_of(there)[1].changes[-1])
     delta = msgspec.json.decode(said["delta"])
     (value,), seen = delta["purged"]
     no_purge = {name: cell for name, cell in delta.items() if name != "purged"}
@@ -209,9 +209,9 @@ def test_a_purge_of_another_record_than_stated_is_invalid(here: holdfast.Holdfas
         {"op": "update"},
         {"kind": "link", "record": link["record"], "delta": encode_purge(msgspec.json.decode(link["body"]))},
     ):
-        assert reasons(forging.send(here, there, [forging.sign_change(there, {**said, **altered})])) == ["invalid"], (
-            altered
-        )
+        assert reasons(forged_changes.send(here, there, [forged_changes.sign_change(there, {**said, **altered})])) == [
+            "invalid"
+        ], altered
     assert (here.get(id=mine.id).content, here.verify().findings) == ("It is mine.", [])
 
 
@@ -222,7 +222,7 @@ def test_a_purged_record_received_whole_covers_its_erased_changes(
     purge(there, kept.id)
     with there.ctx.reading() as session:
         whole = msgspec.to_builtins(states.read_snapshot(session, "memory", kept.id))
-    assert forging.send(here, there, [], [whole]).outcomes == ["new"]
-    assert set(forging.send_all(here, there).outcomes) == {"noop"}
+    assert forged_changes.send(here, there, [], [whole]).outcomes == ["new"]
+    assert set(forged_changes.send_all(here, there).outcomes) == {"noop"}
     assert here.verify().findings == []
     assert here.sync_digest().digest == there.sync_digest().digest

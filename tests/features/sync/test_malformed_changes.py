@@ -5,10 +5,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import forging
+import forged_changes
 import msgspec
 import pytest
-from forging import Json
+from forged_changes import Json
 from msgspec.structs import replace
 
 import holdfast
@@ -63,12 +63,12 @@ class Peers:
         """Return a new valid change."""
         self._number += 1
         peer.store(title=f"Honest {self._number}", content="It is so.")
-        return forging.wire(forging.page_of(peer)[1].changes[-1])
+        return forged_changes.wire(forged_changes.page_of(peer)[1].changes[-1])
 
     def must_go_on(self) -> None:
         """Assert that valid changes of both peers are applied, and all stores are valid and equal."""
         for peer in (self.bad, self.good):
-            assert forging.send(self.here, peer, [self.honest(peer)]).outcomes == ["new"]
+            assert forged_changes.send(self.here, peer, [self.honest(peer)]).outcomes == ["new"]
         self.here.recall("honest")
         assert self.here.list(limit=1).count == 1
         assert self.here.verify().findings == []
@@ -88,11 +88,11 @@ def furnish(bad: holdfast.Holdfast) -> dict[str, Json]:
     other = bad.store(title="Other", content="It is other.")
     bad.update(id=kept.id, content="It is known better.", tags=["y"], priority=9)
     bad.link(source_id=kept.id, target_id=other.id, relation="related_to")
-    told = [forging.wire(change) for change in forging.page_of(bad)[1].changes]
+    told = [forged_changes.wire(change) for change in forged_changes.page_of(bad)[1].changes]
     found = {"create": told[0], "edit": told[2], "link": told[3]}
     bad.archive(ids=[kept.id])
     bad.archive_purge(ids=[kept.id])
-    after = [forging.wire(change) for change in forging.page_of(bad)[1].changes]
+    after = [forged_changes.wire(change) for change in forged_changes.page_of(bad)[1].changes]
     return {**found, "purge": after[-1], "erased": after[2]}
 
 
@@ -104,7 +104,7 @@ def alter(said: Json, name: str, value: Any) -> Json:
 
 def must_answer(peers: Peers, said: Json, times: int = 1) -> None:
     """Assert that every message gets an outcome, the same each time."""
-    first, *again = [forging.send(peers.here, peers.bad, [said]).outcomes for _ in range(times)]
+    first, *again = [forged_changes.send(peers.here, peers.bad, [said]).outcomes for _ in range(times)]
     assert first in (["rejected"], ["new"], ["updated"], ["noop"], ["conflict"], ["known"]), said
     assert again in ([], [first if first == ["rejected"] else ["known"]]), said
 
@@ -137,8 +137,8 @@ def test_no_value_of_any_change_field_blocks_other_changes(peers: Peers, form: s
             one = alter(said, name, value)
             must_answer(peers, one)
             if name != "signature":
-                must_answer(peers, forging.sign_change(peers.bad, one), times=2)
-        answer = forging.send(peers.here, peers.bad, [alter(said, name, 1.5), peers.honest(peers.bad)])
+                must_answer(peers, forged_changes.sign_change(peers.bad, one), times=2)
+        answer = forged_changes.send(peers.here, peers.bad, [alter(said, name, 1.5), peers.honest(peers.bad)])
         assert answer.outcomes == ["rejected", "new"]
     must_answer(peers, {**said, "of_tomorrow": {"so": 1}})
     peers.must_go_on()
@@ -151,7 +151,7 @@ def test_no_value_inside_a_record_blocks_other_changes(peers: Peers, clock: list
     body = msgspec.json.decode(said["body"])
     for number, (name, value) in enumerate(product((*Memory.__struct_fields__, "tags:x", "purged"), BAD.values())):
         text = msgspec.json.encode(alter(body, name, value)).decode()
-        must_answer(peers, forging.sign_change(peers.bad, {**said, "n": 1000 + number, "body": text}))
+        must_answer(peers, forged_changes.sign_change(peers.bad, {**said, "n": 1000 + number, "body": text}))
     peers.must_go_on()
     clock[0] += 30 * DAY
     peers.must_go_on()
@@ -192,15 +192,15 @@ def nest(depth: int) -> Any:
 def test_no_value_inside_an_edit_blocks_other_changes(peers: Peers, clock: list[int]) -> None:
     """Values that lose must have the type of their field too."""
     kept = peers.bad.store(title="Known", content="It is known.")
-    assert forging.send_all(peers.here, peers.bad).outcomes == ["new"]
+    assert forged_changes.send_all(peers.here, peers.bad).outcomes == ["new"]
     mine = peers.here.update(id=kept.id, content="It is known here.", title="Newer", priority=3)
     assert mine.content == "It is known here."
     peers.bad.update(id=kept.id, content="It is known there.")
-    said = forging.wire(forging.page_of(peers.bad)[1].changes[-1])
+    said = forged_changes.wire(forged_changes.page_of(peers.bad)[1].changes[-1])
     origin, base = said["origin"], said["at"]
     for number, delta in enumerate(deltas(origin, base - 1)):
         one = {**said, "n": 1000 + number, "at": base - 1, "delta": msgspec.json.encode(delta).decode()}
-        must_answer(peers, forging.sign_change(peers.bad, one))
+        must_answer(peers, forged_changes.sign_change(peers.bad, one))
     for conflict in peers.here.conflicts(limit=200).conflicts:
         peers.here.conflicts_show(id=conflict.id)
     peers.must_go_on()
@@ -224,7 +224,7 @@ def test_no_value_of_any_field_of_a_whole_record_blocks_other_changes(peers: Pee
     for name, value in product(Memory.__struct_fields__, BAD.values()):
         bad.append({**said, "body": msgspec.json.encode(alter(body, name, value)).decode()})
     for start in range(0, len(bad), 25):
-        outcomes = forging.send(peers.here, peers.bad, [], bad[start : start + 25]).outcomes
+        outcomes = forged_changes.send(peers.here, peers.bad, [], bad[start : start + 25]).outcomes
         assert {*outcomes} <= {"rejected", "new", "noop", "updated", "conflict"}
     peers.must_go_on()
     clock[0] += 30 * DAY
@@ -236,9 +236,9 @@ def test_no_change_in_a_bundle_blocks_the_others(peers: Peers, tmp_path: Path) -
     kept = peers.bad.store(title="Known", content="It is known.")
     peers.bad.update(id=kept.id, content="It is known better.")
     peers.bad.store(title="Honest", content="It is so.")
-    greeting, page = forging.page_of(peers.bad)
+    greeting, page = forged_changes.page_of(peers.bad)
     create, edit, honest = page.changes
-    key = forging.key_of(peers.bad)
+    key = forged_changes.key_of(peers.bad)
 
     def bundle(*changes: Change) -> str:
         about = {name: getattr(greeting, name) for name in ("node", "origin", "seq", "authors")}

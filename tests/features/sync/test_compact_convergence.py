@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from test_converging import STEPS, WEIGHTS, World, digest_of, view
+from test_convergence import STEPS, WEIGHTS, World, digest_of, view
 
 import holdfast
 from holdfast.features.sync.compact import compact

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_converging import STEPS, WEIGHTS, World, digest_of, view
+from test_convergence import STEPS, WEIGHTS, World, digest_of, view
 
 import holdfast
 from holdfast.features.sync.compact import compact

@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import Any, NamedTuple
 
 import msgspec
-from world import World
+from sync_world import World
 
 import holdfast
 from holdfast.features.sync import read_changes

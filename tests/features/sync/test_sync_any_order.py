@@ -5,12 +5,12 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from agreement import must_agree
+from convergence import must_agree
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from store_pool import TIMES, StorePool, drive
-from world import SKEWS, WEIGHTS, Choice, World
+from sync_world import SKEWS, WEIGHTS, Choice, World
 
 EXAMPLES = 480
 """Examples of each of four parts; 2,000 with those on PostgreSQL."""

@@ -1,0 +1,40 @@
+"""Bits of a vector, one per number, and how blocks of them are packed."""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from holdfast.kernel.storage.port import Row, Session
+
+_HIGH_BITS = bytes(b"0"[0] if byte < 0x80 else b"1"[0] for byte in range(256))
+WORD_BYTES = 8
+"""Bytes compared at once."""
+PAGE_SIZE = 50_000
+"""Vectors read per statement."""
+BLOCK_SIZE = 1024
+"""Vectors per packed block, as in the migration."""
+
+
+def signs_of(vector: Any) -> bytes:
+    """Return one bit per number, set if negative, padded to a multiple of a word."""
+    bits = vector[3::4].translate(_HIGH_BITS)
+    size = -(-len(bits) // (8 * WORD_BYTES)) * WORD_BYTES
+    return int(bits, 2).to_bytes(size, "little") if bits else b""
+
+
+def pack_block(rows: Sequence[tuple[int, int, bytes]]) -> bytes:
+    """Encode numbers, rows and bits of a block as one value."""
+    ordered = sorted(rows)
+    numbers = [*(number for number, _, _ in ordered), *(row for _, row, _ in ordered)]
+    return struct.pack(f"<{len(numbers)}q", *numbers) + b"".join(signs for _, _, signs in ordered)
+
+
+def read_pages(session: Session, model: str, size: int, after: int, last: int) -> Iterator[list[Row]]:
+    """Read the rows between two numbers in pages: a million Python rows would take a gigabyte."""
+    while after < last:
+        page = session.rows("embedding_signs", model=model, size=size, after=after, last=last, limit=PAGE_SIZE)
+        if page:
+            yield page
+        if len(page) < PAGE_SIZE:
+            return
+        after = page[-1][0]

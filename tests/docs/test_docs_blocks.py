@@ -12,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 import pytest
-from documented import (
+from doc_pages import (
     DATABASE_HOST,
     INSTALLED,
     ROOT,
@@ -24,7 +24,7 @@ from documented import (
     documented_server,
     steps_of,
 )
-from warm import warm_command
+from preloaded_cli import warm_command
 
 from holdfast.settings import Settings
 from holdfast.surfaces.cli.app import cli

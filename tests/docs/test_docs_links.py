@@ -5,7 +5,7 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
-from documented import PAGES, ROOT, WRITTEN, blocks_of
+from doc_pages import PAGES, ROOT, WRITTEN, blocks_of
 
 FEATURES = sorted(path for path in (ROOT / "src/holdfast/features").iterdir() if (path / "__init__.py").exists())
 LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", *(feature / "README.md" for feature in FEATURES)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 import pytest
-from documented import ROOT
+from doc_pages import ROOT
 
 from holdfast.operations import REGISTRY
 from holdfast.settings import Settings

@@ -11,7 +11,7 @@ from uuid import uuid4
 import msgspec
 import psycopg
 import pytest
-from documented import ROOT, Shell, blocks_of, documented_server, steps_of
+from doc_pages import ROOT, Shell, blocks_of, documented_server, steps_of
 
 import holdfast
 from diverging_stores import disagree

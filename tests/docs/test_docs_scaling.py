@@ -2,7 +2,7 @@
 
 import re
 
-from documented import ROOT
+from doc_pages import ROOT
 
 from holdfast.kernel.storage import statements
 from holdfast.kernel.storage.postgres.engine import STATEMENTS

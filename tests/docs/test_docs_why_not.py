@@ -4,7 +4,7 @@ import ast
 import inspect
 import re
 
-from documented import ROOT
+from doc_pages import ROOT
 
 from holdfast.features.recall import why_not
 

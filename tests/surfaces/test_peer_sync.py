@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from serving import serve_app
 
-import deletions
+import deletion_scenario
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast.features.sync import exchange as sync
@@ -106,11 +106,11 @@ def test_deletions_are_counted_by_the_final_state_over_the_network(
 ) -> None:
     monkeypatch.setattr(sync, "PAGE", page)
     source, target = (there, here) if direction == "pull" else (here, there)
-    deletions.delete_and_edit(source, target)
+    deletion_scenario.delete_and_edit(source, target)
     planned, done = (here.sync(remote=url, direction=direction, dry_run=dry_run) for dry_run in (True, False))
     plan = planned.pull if direction == "pull" else planned.push
-    assert (planned.deletes, msgspec.structs.asdict(plan)) == (deletions.DELETED, deletions.COUNTED)
-    assert deletions.read_counts(done) == deletions.read_counts(planned)
+    assert (planned.deletes, msgspec.structs.asdict(plan)) == (deletion_scenario.DELETED, deletion_scenario.COUNTED)
+    assert deletion_scenario.read_counts(done) == deletion_scenario.read_counts(planned)
 
 
 def test_the_status_separates_encountered_conflicts_from_open_ones(

@@ -8,7 +8,7 @@ import pytest
 
 import holdfast
 from holdfast.kernel.errors import Conflict, Forbidden, NotFound
-from people import tell_of
+from person_data import tell_of
 
 NAMES = ("quetzalcoatlus", "slack:Uxochitl")
 WORDS = ("quetzalcoatlus", "xochitl", "tlaloc", "cuauhtemoc")

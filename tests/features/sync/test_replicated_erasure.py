@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import holdfast
-import people
+import person_data
 from holdfast.features.sync.exchange import LocalEndpoint, sync_endpoints, sync_stores
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.records.namespace_patterns import PeerScope
@@ -39,7 +39,7 @@ def time() -> Time:
 
 
 def tell_of(hold: holdfast.Holdfast, who: str, word: str) -> None:
-    people.tell_of(hold, who, word)
+    person_data.tell_of(hold, who, word)
     hold.onboarding_tell(step="introduce", principal=who)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import deletions
+import deletion_scenario
 import holdfast
 from holdfast.features.sync import exchange as sync
 from holdfast.features.sync.bundles import service as bundle
@@ -21,12 +21,12 @@ def test_deletions_are_counted_by_the_final_state(
 ) -> None:
     monkeypatch.setattr(sync, "PAGE", page)
     source, target = (here, there) if direction == "push" else (there, here)
-    deletions.delete_and_edit(source, target)
+    deletion_scenario.delete_and_edit(source, target)
     planned = here.sync(remote=there.settings.db, direction=direction, dry_run=True)
     done = here.sync(remote=there.settings.db, direction=direction)
     plan = planned.push if direction == "push" else planned.pull
-    assert (planned.deletes, msgspec.structs.asdict(plan)) == (deletions.DELETED, deletions.COUNTED)
-    assert deletions.read_counts(done) == deletions.read_counts(planned)
+    assert (planned.deletes, msgspec.structs.asdict(plan)) == (deletion_scenario.DELETED, deletion_scenario.COUNTED)
+    assert deletion_scenario.read_counts(done) == deletion_scenario.read_counts(planned)
     assert {one.title for one in target.list().memories} == {"deleted before it is edited", "brought back"}
 
 
@@ -35,10 +35,10 @@ def test_a_bundle_counts_deletions_by_the_final_state(
     here: holdfast.Holdfast, there: holdfast.Holdfast, page: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundle, "PAGE", page)
-    deletions.delete_and_edit(here, there)
+    deletion_scenario.delete_and_edit(here, there)
     here.sync_export_bundle(file=(file := str(tmp_path / "changes.bundle")))
     planned, done = (there.sync_import_bundle(file=file, dry_run=dry_run) for dry_run in (True, False))
-    assert (planned.imported, planned.deletes) == (done.imported, done.deletes) == (4, deletions.DELETED)
+    assert (planned.imported, planned.deletes) == (done.imported, done.deletes) == (4, deletion_scenario.DELETED)
 
 
 @PAGES

@@ -18,7 +18,16 @@ from holdfast.kernel import prompt
 from holdfast.kernel.storage.postgres import driver_errors
 from holdfast.kernel.text import content_scan, language, words
 from holdfast.surfaces.install import targets
-from patterns import PAIRS, SOLE, Call, Pattern, find_module_patterns, find_written_patterns, offenders, strange_imports
+from package_regexes import (
+    PAIRS,
+    SOLE,
+    Call,
+    Pattern,
+    find_module_patterns,
+    find_written_patterns,
+    offenders,
+    strange_imports,
+)
 
 OWN_FILES = ("holdfast.kernel.storage.migrations:", "holdfast.kernel.storage.statements:")
 """Modules whose patterns are applied only to our SQL files."""

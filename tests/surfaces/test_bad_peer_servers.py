@@ -13,8 +13,8 @@ import pytest
 from serving import open_http_client, serve_app
 
 import holdfast
-from holdfast.features.sync.peers.client import MAX_MESSAGE_BYTES, PeerClient
 from holdfast.features.sync.exchange import sync_with_server
+from holdfast.features.sync.peers.client import MAX_MESSAGE_BYTES, PeerClient
 from holdfast.kernel.errors import PeerFailed
 from holdfast.kernel.net.outbound import PeerCredentials
 from holdfast.surfaces import error_responses as wire

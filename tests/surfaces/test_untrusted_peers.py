@@ -17,10 +17,10 @@ from serving import serve_app, with_settings
 
 import holdfast
 from holdfast.features.sync import read_changes as telling
+from holdfast.features.sync.exchange import sync_with_server
 from holdfast.features.sync.peers.client import PeerClient
 from holdfast.features.sync.peers.request_signature import RequestSignature, body_digest, request_message, to_headers
 from holdfast.features.sync.read_changes import Handshake, VectorEntry
-from holdfast.features.sync.exchange import sync_with_server
 from holdfast.features.sync.wire import FeedRequest, HelloRequest, TakeRequest
 from holdfast.kernel import timestamps as moment
 from holdfast.kernel.errors import PeerFailed

@@ -6,7 +6,7 @@ from pathlib import Path
 import apsw
 
 from holdfast.kernel.embedder import Embedder
-from holdfast.kernel.storage.sqlite.engine import CACHE_KB, enable_wal, wait_for_lock
+from holdfast.kernel.storage.sqlite.connection import CACHE_KB, enable_wal, wait_for_lock
 from holdfast.kernel.text.words import query_words
 
 _TABLE = """

@@ -23,7 +23,7 @@ from holdfast.features.recall import flush_access
 from holdfast.kernel import context
 from holdfast.kernel.errors import OutcomeUnknown, StoreBusy, StoreError, StoreFull, StoreUnreachable
 from holdfast.kernel.journal import journal
-from holdfast.kernel.storage import write_lock
+from holdfast.kernel.storage import port
 from timeouts import TIMEOUT, wait_until
 
 pytestmark = pytest.mark.full
@@ -352,7 +352,7 @@ def test_a_stopped_client_loses_its_lock_and_continues_later(hold: Holdfast, db:
 def test_a_writer_waiting_too_long_for_the_lock_gets_an_error(
     server: Cluster, hold: Holdfast, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_lock, "LOCK_SECONDS", 1)
+    monkeypatch.setattr(port, "LOCK_SECONDS", 1)
     with psycopg.connect(server.url(server.database)) as other:
         other.execute(f"select 1 from {schema}.chain for update")
         with pytest.raises(StoreBusy) as told:

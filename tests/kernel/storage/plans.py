@@ -17,8 +17,8 @@ from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.postgres.engine import PLANNER_SETTINGS
 from holdfast.kernel.storage.postgres.engine import connect as connect_postgres
 from holdfast.kernel.storage.postgres.store import PostgresStore
+from holdfast.kernel.storage.sqlite.connection import connect as connect_sqlite
 from holdfast.kernel.storage.sqlite.engine import SqliteStore
-from holdfast.kernel.storage.sqlite.engine import connect as connect_sqlite
 from holdfast.settings import Settings
 
 ME = Caller("ai:tester@here")

@@ -12,8 +12,10 @@ from plans import SqlitePlans
 import holdfast
 from holdfast.app import Holdfast
 from holdfast.features.embeddings import store as vectors
-from holdfast.kernel.storage.sqlite.engine import SqliteSession, SqliteStore, open_database
-from holdfast.kernel.storage.sqlite.vectors import BLOCK_SIZE, BinaryIndex, signs_of
+from holdfast.kernel.storage.sqlite.binary_index import LoadedIndex
+from holdfast.kernel.storage.sqlite.binary_signs import BLOCK_SIZE, signs_of
+from holdfast.kernel.storage.sqlite.connection import open_database
+from holdfast.kernel.storage.sqlite.engine import SqliteSession, SqliteStore
 from holdfast.kernel.vector import Vector
 from holdfast.settings import Settings
 
@@ -48,7 +50,7 @@ def drop(hold: Holdfast, ids: list[str]) -> None:
             vectors.drop_embeddings(session, id)
 
 
-def read(hold: Holdfast, signs: BinaryIndex, model: str = "one") -> Read:
+def read(hold: Holdfast, signs: LoadedIndex, model: str = "one") -> Read:
     with hold.ctx.reading() as session:
         assert isinstance(session, SqliteSession)
         table = signs.current(session, model, 8)
@@ -94,25 +96,25 @@ def test_full_blocks_are_packed_and_only_the_others_are_read_by_row(many: Holdfa
     assert isinstance(store, SqliteStore)
     assert sorted(packs(many)) == [0, 1]
     with SqlitePlans(store).record_statements() as seen:
-        assert read(many, BinaryIndex()) == rows(many)
+        assert read(many, LoadedIndex()) == rows(many)
     assert [given["after"] for sql, given in seen if "number > :after" in sql and "rowno" in sql] == [2 * BLOCK_SIZE]
 
 
 def test_new_and_old_processes_know_the_rows_after_any_additions_and_removals(many: Holdfast, ids: list[str]) -> None:
-    random, old = Random(7), BinaryIndex()
+    random, old = Random(7), LoadedIndex()
     for _ in range(10):
         keep(many, random.sample(ids, 90))
         drop(many, random.sample(ids, 60))
         keep(many, random.sample(ids, 40), "two")
         for model in ("one", "two"):
-            assert read(many, BinaryIndex(), model) == rows(many, model)
+            assert read(many, LoadedIndex(), model) == rows(many, model)
         assert set(read(many, old)) >= set(rows(many))
         assert len(set(read(many, old))) == len(read(many, old))
     assert sum(map(len, packs(many).values())) // 24 > len(rows(many)) // 2
 
 
 def test_a_long_idle_process_reads_only_what_was_added_since(many: Holdfast, ids: list[str]) -> None:
-    old = BinaryIndex()
+    old = LoadedIndex()
     before = read(many, old)
     keep(many, ids)
     assert read(many, old) == before + rows(many)
@@ -125,7 +127,7 @@ def test_a_mostly_deleted_block_is_packed_again(many: Holdfast, ids: list[str]) 
     drop(many, ids[100:128])
     keep(many, ids[-128:])
     assert len(packs(many)[0]) == (BLOCK_SIZE - 128) * 24
-    assert read(many, BinaryIndex()) == rows(many)
+    assert read(many, LoadedIndex()) == rows(many)
 
 
 def test_a_model_without_embeddings_leaves_no_packs(many: Holdfast, ids: list[str]) -> None:
@@ -133,8 +135,8 @@ def test_a_model_without_embeddings_leaves_no_packs(many: Holdfast, ids: list[st
         session.do("embedding_delete_model", model="one")
     keep(many, ids[:256], "two")
     assert packs(many) == {}
-    assert read(many, BinaryIndex()) == []
-    assert read(many, BinaryIndex(), "two") == rows(many, "two")
+    assert read(many, LoadedIndex()) == []
+    assert read(many, LoadedIndex(), "two") == rows(many, "two")
 
 
 def test_purged_embeddings_are_in_no_pack(many: Holdfast, ids: list[str]) -> None:
@@ -144,7 +146,7 @@ def test_purged_embeddings_are_in_no_pack(many: Holdfast, ids: list[str]) -> Non
     many.archive_purge(ids=[ids[0]])
     assert number not in {one for one, _, _ in rows(many)}
     assert signs not in packs(many)[0]
-    assert read(many, BinaryIndex()) == rows(many)
+    assert read(many, LoadedIndex()) == rows(many)
 
 
 def test_an_older_store_is_packed_when_it_is_opened(many: Holdfast, tmp_path: Path) -> None:
@@ -159,7 +161,7 @@ def test_an_older_store_is_packed_when_it_is_opened(many: Holdfast, tmp_path: Pa
         plain.execute("delete from migration where name = 'packed_signs'")
     with open_file(file) as again:
         assert packs(again) == before
-        assert read(again, BinaryIndex()) == rows(again)
+        assert read(again, LoadedIndex()) == rows(again)
 
 
 def test_rows_are_packed_in_the_order_of_their_numbers() -> None:

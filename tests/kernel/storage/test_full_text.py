@@ -19,7 +19,7 @@ from holdfast.kernel.errors import HoldfastError, StoreError
 from holdfast.kernel.journal import journal
 from holdfast.kernel.storage.port import SearchTexts
 from holdfast.kernel.storage.postgres.full_text import to_tsvector
-from holdfast.kernel.storage.sqlite.engine import MAX_WAL_BYTES
+from holdfast.kernel.storage.sqlite.connection import MAX_WAL_BYTES
 
 WORDS = ["deploy", "Tuesday", "café", "naïve", "running", "ran", "run", "日本語", "x1", "don't", "C++", "e-mail"]
 TEXT = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)

@@ -16,6 +16,7 @@ from holdfast.app import Holdfast
 from holdfast.kernel.errors import StoreUnreachable
 from holdfast.kernel.storage.open_by_address import open_store
 from holdfast.kernel.storage.port import Store
+from holdfast.kernel.storage.sqlite import connection as sqlite_connection
 from holdfast.kernel.storage.sqlite import engine as sqlite_engine
 from holdfast.kernel.storage.sqlite import open_store as sqlite_open_store
 
@@ -109,7 +110,7 @@ def test_a_statement_is_prepared_once_for_all_parameters(store: Store, address: 
         planned.append(limit)
         return int(apsw.SQLITE_OK)
 
-    with closing(sqlite_engine.connect(Path(address), "")) as connection:
+    with closing(sqlite_connection.connect(Path(address), "")) as connection:
         connection.authorizer = look
         for limit in (5, 6, 7):
             ask = "select id from link where source = :end order by created_at limit :limit"

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 import pytest
 
 from holdfast.kernel.errors import StoreBusy
-from holdfast.kernel.storage import write_lock
+from holdfast.kernel.storage import port
 from holdfast.kernel.storage.port import Store
+from holdfast.kernel.storage.postgres.store import hold_write_lock
 from timeouts import TIMEOUT
 
 WRITERS = 100
@@ -45,7 +46,7 @@ def assert_all_are_refused(writers: "list[Future[None]]") -> None:
 
 
 def test_writers_of_one_process_wait_for_each_other_only_so_long(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_lock, "LOCK_SECONDS", 0.2)
+    monkeypatch.setattr(port, "LOCK_SECONDS", 0.2)
     with queueing(store, [store] * WRITERS) as writers:
         assert_all_are_refused(writers)
     with store.reading() as session:
@@ -55,7 +56,7 @@ def test_writers_of_one_process_wait_for_each_other_only_so_long(store: Store, m
 def test_writers_queued_in_one_process_do_not_wait_longer_for_another_process(
     open_again: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_lock, "LOCK_SECONDS", 2)
+    monkeypatch.setattr(port, "LOCK_SECONDS", 2)
     with queueing(open_again(), [open_again()] * WRITERS) as writers:
         assert_all_are_refused(writers)
 
@@ -64,7 +65,7 @@ def test_writers_queued_in_one_process_do_not_wait_longer_for_another_process(
 def test_writers_of_many_processes_do_not_wait_longer_because_of_the_queue(
     open_again: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_lock, "LOCK_SECONDS", 3)
+    monkeypatch.setattr(port, "LOCK_SECONDS", 3)
     with queueing(open_again(), [open_again() for _ in range(WRITERS)]) as writers:
         assert_all_are_refused(writers)
 
@@ -78,5 +79,5 @@ def test_a_writer_that_gets_the_lock_in_time_writes(open_again: Callable[[], Sto
 
 def test_the_wait_for_other_processes_includes_the_wait_for_the_thread_lock() -> None:
     lock = threading.RLock()
-    with write_lock.hold_write_lock(lock) as outer, write_lock.hold_write_lock(lock) as inner:
-        assert outer() < inner() <= write_lock.LOCK_SECONDS
+    with hold_write_lock(lock) as outer, hold_write_lock(lock) as inner:
+        assert outer() < inner() <= port.LOCK_SECONDS

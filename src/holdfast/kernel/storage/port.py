@@ -11,6 +11,10 @@ Row = tuple[Any, ...]
 SqlPart = str | tuple[str, int]
 """Name of an SQL fragment, or name and number."""
 
+LOCK_SECONDS = 30.0
+"""How long a writer waits, for other threads and other processes together."""
+LOCKED_TOO_LONG = "Another writer locked the store for too long: try again."
+
 
 class Fault(NamedTuple):
     """A defect of an engine's files, tables or full-text index."""

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple
 
 import psycopg
 
 from holdfast.kernel import errors
-from holdfast.kernel.storage import write_lock
+from holdfast.kernel.storage import port
 from holdfast.kernel.storage.port import Fault, Row, Session
 from holdfast.kernel.storage.postgres import copy_file, health
 from holdfast.kernel.storage.postgres.address import Address
@@ -46,6 +47,18 @@ class StoreInfo(NamedTuple):
         return f"{self.place}:{self.timeline}"
 
 
+@contextmanager
+def hold_write_lock(lock: "threading.RLock") -> Iterator[Callable[[], float]]:
+    """Hold the write lock of this process. Yields a function: the seconds left to wait for other processes."""
+    until = monotonic() + port.LOCK_SECONDS
+    if not lock.acquire(timeout=port.LOCK_SECONDS):
+        raise errors.StoreBusy(port.LOCKED_TOO_LONG)
+    try:
+        yield lambda: max(0.001, until - monotonic())
+    finally:
+        lock.release()
+
+
 class PostgresStore:
     """A schema of a database. Connections are pooled; each thread reads through one at a time."""
 
@@ -78,7 +91,7 @@ class PostgresStore:
 
     @contextmanager
     def transaction(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[PostgresSession]:
-        with write_lock.hold_write_lock(self._lock) as left:
+        with hold_write_lock(self._lock) as left:
             if getattr(self._local, "writes", False):
                 raise RuntimeError("this thread already has an open transaction")
             connection, held = self._begin("begin", WRITE_IDLE_SECONDS, left)
@@ -185,7 +198,7 @@ class PostgresStore:
     def replace(self, by: Path, prepare: Callable[[], None]) -> None:
         self._check_process()
         with (
-            write_lock.hold_write_lock(self._lock) as left,
+            hold_write_lock(self._lock) as left,
             copy_file.exclusive_transaction(self._address, left()) as (connection, session),
         ):
             prepare()

@@ -13,18 +13,14 @@ from holdfast.kernel import errors
 from holdfast.kernel.journal import journal
 from holdfast.kernel.storage import migrations
 from holdfast.kernel.storage.copy_tables import HEAD, Table, Target, TargetState
-from holdfast.kernel.storage.sqlite.engine import (
-    APPLICATION_ID,
-    FOLDERS,
-    SqliteSession,
-    SqliteStore,
+from holdfast.kernel.storage.sqlite.connection import (
     enable_wal,
     open_database,
-    roll_back,
     sync_folder,
     translate_errors,
     wait_for_lock,
 )
+from holdfast.kernel.storage.sqlite.engine import APPLICATION_ID, FOLDERS, SqliteSession, SqliteStore, roll_back
 from holdfast.kernel.storage.sqlite.open_store import (
     MIN_DATABASE_BYTES,
     UNFINISHED_MARK,

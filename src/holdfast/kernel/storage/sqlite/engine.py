@@ -1,12 +1,10 @@
 """SQLite through apsw: WAL, full sync, one writer at a time; readers never wait."""
 
-import errno
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
-from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, NamedTuple
@@ -17,17 +15,24 @@ import msgspec
 
 from holdfast.kernel import errors
 from holdfast.kernel.journal.journal import public_key_of
-from holdfast.kernel.storage import migrations, statements, write_lock
+from holdfast.kernel.storage import migrations, port, statements
 from holdfast.kernel.storage.port import Fault, Row, SearchTexts, Session, SqlPart
-from holdfast.kernel.storage.sqlite.vectors import BinaryIndex, find_close, find_nearest, pack_block, signs_of
+from holdfast.kernel.storage.sqlite.connection import (
+    connect,
+    copy_into,
+    copy_step,
+    open_database,
+    sync_folder,
+    translate_error,
+    translate_errors,
+    wait_for_lock,
+)
+from holdfast.kernel.storage.sqlite.vectors import BinaryIndex, find_close, find_nearest
 from holdfast.kernel.storage.term_stats import TermCounts
 from holdfast.kernel.vector import Vector
 
 APPLICATION_ID = 0x484F4C44
-MAX_WAL_BYTES = 16 << 20
 POLL_SECONDS = 0.05
-CACHE_KB = 32_000
-"""Page cache per connection: enough for most of ten thousand memories and their vectors."""
 MIN_COMMON = 500
 """Document frequency from which counts are cached: one more memory hardly changes them."""
 HERE = Path(__file__).parent
@@ -35,50 +40,9 @@ FOLDERS = (HERE.parent / "sql", HERE / "sql")
 """Folders of the migrations."""
 STATEMENTS = (statements.SHARED, HERE / "sql")
 
-_ERROR_MAP: tuple[tuple[type[apsw.Error], type[errors.StoreError]], ...] = (
-    (apsw.FullError, errors.StoreFull),
-    (apsw.BusyError, errors.StoreBusy),
-    (apsw.LockedError, errors.StoreBusy),
-    (apsw.NotADBError, errors.NotAStore),
-    (apsw.CorruptError, errors.StoreDamaged),
-    (apsw.CantOpenError, errors.StoreUnreachable),
-    (apsw.ReadOnlyError, errors.StoreUnreachable),
-    (apsw.PermissionsError, errors.StoreUnreachable),
-    (apsw.AuthError, errors.StoreUnreachable),
-)
-
-
 _json = msgspec.json.Encoder()
 _LISTS = {list, tuple}
 _FAILED = (apsw.Error, UnicodeDecodeError)
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
-
-
-@contextmanager
-def translate_errors() -> Iterator[None]:
-    """Translate every error of the driver or the system inside the block."""
-    try:
-        yield
-    except (apsw.Error, OSError, UnicodeDecodeError) as error:
-        raise translate_error(error) from error
-
-
-def translate_error(error: Exception) -> errors.StoreError:
-    """Translate an error of the driver or the system."""
-    match error:
-        case OSError():
-            ours: type[errors.StoreError] = errors.StoreFull if error.errno in _NO_SPACE else errors.StoreUnreachable
-        case UnicodeDecodeError():
-            ours = errors.StoreDamaged
-        case _:
-            ours = next((ours for theirs, ours in _ERROR_MAP if isinstance(error, theirs)), errors.StoreError)
-    return ours(f"{(ours.__doc__ or '').strip()} ({error})")
-
-
-def wait_for_lock(tries: int) -> bool:
-    """Busy handler: short random waits for at least half a minute, so that newcomers do not overtake."""
-    sleep(0.0005 + os.urandom(1)[0] * 0.002 / 255)
-    return tries < 20_000
 
 
 @cache
@@ -106,7 +70,7 @@ class SqliteSession:
     ) -> None:
         self._connection = connection
         self._counts = counts or TermCounts(MIN_COMMON)
-        self._binary_index = binary_index or BinaryIndex()
+        self._binary_index = binary_index
         self._failed: errors.StoreError | None = None
 
     def rows(self, name: str, /, **params: Any) -> list[Row]:
@@ -162,12 +126,17 @@ class SqliteSession:
         return quote_word(word)
 
     def nearest(self, vector: Vector, parts: Sequence[SqlPart], params: Mapping[str, Any], limit: int) -> list[Row]:
-        return find_nearest(self, self._binary_index, vector, parts, params, limit)
+        return find_nearest(self, self._own_or_shared_index(), vector, parts, params, limit)
 
     def nearest_many(
         self, many: Sequence[Vector], parts: Sequence[SqlPart], params: Mapping[str, Any], limit: int
     ) -> list[list[Row]] | None:
-        return find_close(self, self._binary_index, many, parts, params, limit)
+        return find_close(self, self._own_or_shared_index(), many, parts, params, limit)
+
+    def _own_or_shared_index(self) -> BinaryIndex:
+        if self._binary_index is None:
+            self._binary_index = BinaryIndex()
+        return self._binary_index
 
     def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
         return self.rows("embedding_of", ids=list(ids), model=model)
@@ -227,8 +196,7 @@ class SqliteStore:
             yield SqliteSession(connection, self._counts, self._binary_index)
             return
         try:
-            with translate_errors():
-                connection.execute("begin")
+            _execute(connection, "begin")
             yield SqliteSession(connection, self._counts, self._binary_index)
         finally:
             if not roll_back(connection):
@@ -236,18 +204,16 @@ class SqliteStore:
 
     @contextmanager
     def transaction(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[SqliteSession]:
-        with write_lock.hold_write_lock(self._lock) as left:
+        with self._hold_write_lock() as until:
             self._writer = self._current(self._writer, "query_only=off")
             connection = self._writer.connection
             if connection.in_transaction:
                 raise RuntimeError("this thread already has an open transaction")
-            until = monotonic() + left()
             connection.set_busy_handler(lambda tries: wait_for_lock(tries) and monotonic() < until)
             # Without the shared binary index: a rollback would leave its vectors there.
             session = SqliteSession(connection, self._counts)
             try:
-                with translate_errors():
-                    connection.execute("begin immediate")
+                _execute(connection, "begin immediate")
                 self._local.writes = True
                 yield session
                 before_commit()
@@ -260,25 +226,34 @@ class SqliteStore:
             finally:
                 self._local.writes = False
 
+    @contextmanager
+    def _hold_write_lock(self) -> Iterator[float]:
+        """Hold the write lock of this process; yields the time until which to wait for other processes."""
+        until = monotonic() + port.LOCK_SECONDS
+        if not self._lock.acquire(timeout=port.LOCK_SECONDS):
+            raise errors.StoreBusy(port.LOCKED_TOO_LONG)
+        try:
+            yield until
+        finally:
+            self._lock.release()
+
     def in_transaction(self) -> bool:
         reader = getattr(self._local, "reader", None)
         return getattr(self._local, "writes", False) or (reader is not None and reader.connection.in_transaction)
 
     def _commit(self, connection: apsw.Connection) -> None:
-        with translate_errors():
-            try:
-                connection.execute("commit")
-            except apsw.IOError:
+        try:
+            connection.execute("commit")
+        except apsw.Error as error:
+            if isinstance(error, apsw.IOError):
                 overwrite_failed_commit(connection)
-                raise
+            raise translate_error(error) from error
 
     def _current(self, opened: OpenConnection | None, mode: str) -> OpenConnection:
         """Return a connection to the file that is now at our path; reconnect if it was replaced."""
         if self._pid != os.getpid():
             raise errors.StoreError("The store was opened before a fork: open it again in the child process.")
-        with translate_errors():
-            status = os.stat(self.path)
-        file = (status.st_dev, status.st_ino)
+        file = self._file_id()
         if opened is not None and opened.file != file:
             opened.connection.close(True)
             self._binary_index = BinaryIndex()
@@ -328,9 +303,16 @@ class SqliteStore:
             raise translate_error(error) from error
 
     def identity(self) -> str:
-        with translate_errors():
+        device, inode = self._file_id()
+        return f"{_machine()}:{device}:{inode}"
+
+    def _file_id(self) -> tuple[int, int]:
+        """Return device and inode of the file that is now at our path."""
+        try:
             status = os.stat(self.path)
-        return f"{_machine()}:{status.st_dev}:{status.st_ino}"
+        except OSError as error:
+            raise translate_error(error) from error
+        return status.st_dev, status.st_ino
 
     def sidecar_path(self, what: str) -> Path:
         return self._file.with_name(f"{self._file.name}.{what}")
@@ -358,7 +340,7 @@ class SqliteStore:
 
     def replace(self, by: Path, prepare: Callable[[], None]) -> None:
         with (
-            write_lock.hold_write_lock(self._lock),
+            self._hold_write_lock(),
             translate_errors(),
             closing(connect(by, "")) as source,
             closing(connect(self._file, self._vfs)) as target,
@@ -447,49 +429,11 @@ def _machine() -> str:
     return os.uname().nodename if hasattr(os, "uname") else "machine"
 
 
-def open_database(name: str, vfs: str = "") -> apsw.Connection:
-    """Open a connection with the functions that our triggers call."""
-    connection = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs or None)
-    connection.create_scalar_function("signs_of", lambda *given: signs_of(*given), 1, deterministic=True)
-    connection.create_aggregate_function("signs_packed", _pack_aggregate, 3)
-    return connection
-
-
-def _pack_aggregate() -> tuple[list[Any], Callable[..., None], Callable[[list[Any]], bytes]]:
-    return [], lambda found, *one: found.append(one), pack_block
-
-
-def connect(file: Path, vfs: str) -> apsw.Connection:
-    """Open a connection with our settings. The file exists, readable only by its owner."""
-    with translate_errors():
-        connection = open_database(str(file), vfs)
-        try:
-            connection.set_busy_handler(wait_for_lock)
-            connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
-            connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
-            # Otherwise statements are replanned for other values of limits and bounds.
-            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-            enable_wal(connection)
-            connection.execute(f"pragma synchronous=full; pragma foreign_keys=on; pragma cache_size=-{CACHE_KB}")
-            # Deleted content is overwritten, and a WAL that grew during a long read shrinks again.
-            connection.execute(f"pragma secure_delete=on; pragma journal_size_limit={MAX_WAL_BYTES}").fetchall()
-        except BaseException:
-            connection.close(True)
-            raise
-        return connection
-
-
-def enable_wal(connection: apsw.Connection) -> None:
-    """Enable WAL. Retries 'locked', which occurs in spite of the busy handler when two processes open a new file."""
-    for tries in count():
-        try:
-            ((mode,),) = connection.execute("pragma journal_mode=wal").fetchall()
-            break
-        except apsw.BusyError:
-            if not wait_for_lock(tries):
-                raise
-    if mode != "wal":
-        raise errors.StoreUnreachable("The store's file system does not support WAL: use a local one.")
+def _execute(connection: apsw.Connection, sql: str) -> None:
+    try:
+        connection.execute(sql)
+    except _FAILED as error:
+        raise translate_error(error) from error
 
 
 def roll_back(connection: apsw.Connection) -> bool:
@@ -514,41 +458,6 @@ def overwrite_failed_commit(connection: apsw.Connection) -> None:
         connection.execute(f"begin immediate; pragma user_version={version}; commit").fetchall()
     except apsw.Error:
         roll_back(connection)
-
-
-def copy_into(connection: apsw.Connection, to: Path) -> None:
-    """Write a consistent, durable, private copy to a new file; after an error nothing is left."""
-    os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    try:
-        connection.execute("vacuum into ?", (str(to),))
-        with open(to, "rb") as file:
-            os.fsync(file.fileno())
-        sync_folder(to.parent)
-    except BaseException:
-        to.unlink(missing_ok=True)
-        raise
-
-
-def sync_folder(folder: Path) -> None:
-    """Sync a folder, so that a new file name in it is durable."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def copy_step(copy: apsw.Backup, pages: int) -> None:
-    """Copy some pages; retry while another process writes."""
-    for tries in count():
-        try:
-            copy.step(pages)
-            return
-        except (apsw.BusyError, apsw.LockedError):
-            if not wait_for_lock(tries):
-                raise
 
 
 def _fault(text: str) -> Fault:

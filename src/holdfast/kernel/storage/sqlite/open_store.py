@@ -12,19 +12,15 @@ import apsw
 from holdfast.kernel import errors
 from holdfast.kernel.journal import journal
 from holdfast.kernel.storage import data_migrations, migrations
-from holdfast.kernel.storage.sqlite.engine import (
-    APPLICATION_ID,
-    FOLDERS,
-    SqliteSession,
-    SqliteStore,
+from holdfast.kernel.storage.sqlite.connection import (
     copy_into,
     enable_wal,
     open_database,
-    roll_back,
     sync_folder,
     translate_errors,
     wait_for_lock,
 )
+from holdfast.kernel.storage.sqlite.engine import APPLICATION_ID, FOLDERS, SqliteSession, SqliteStore, roll_back
 from holdfast.kernel.timestamps import now
 
 UNFINISHED_MARK = 0x484D0000

@@ -78,7 +78,7 @@ def assert_whole(db: str) -> None:
 
 
 @pytest.mark.full
-def test_all_answer_the_same(clients: list[httpx.Client]) -> None:
+def test_all_servers_give_the_same_answers(clients: list[httpx.Client]) -> None:
     ids = [post_memory(client, title=f"Deploy {number}").json()["id"] for number, client in enumerate(clients)]
     clients[0].put(f"/api/v1/memories/{ids[1]}", json={"content": "Wednesdays."})
     clients[1].post("/api/v1/links", json={"source_id": ids[0], "target_id": ids[2]})
@@ -98,7 +98,7 @@ def test_all_answer_the_same(clients: list[httpx.Client]) -> None:
 
 
 @pytest.mark.full
-def test_every_stream_tells_what_every_server_stores_in_one_order_without_a_gap(clients: list[httpx.Client]) -> None:
+def test_every_stream_delivers_the_writes_of_all_servers_in_one_order_without_gaps(clients: list[httpx.Client]) -> None:
     each = 10
 
     def stores(client: httpx.Client, writer: int) -> None:
@@ -115,7 +115,7 @@ def test_every_stream_tells_what_every_server_stores_in_one_order_without_a_gap(
     assert others == [first] * (SERVERS - 1)
 
 
-def test_writers_of_one_title_make_one_memory_with_every_version_once(clients: list[httpx.Client], db: str) -> None:
+def test_concurrent_writers_of_one_title_make_one_memory_with_consecutive_versions(clients: list[httpx.Client], db: str) -> None:
     answers = by_all(clients, lambda client, number: post_memory(client, content=f"By {number}", on_conflict="merge"))
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.json()["id"] for answer in answers}) == 1
@@ -125,7 +125,7 @@ def test_writers_of_one_title_make_one_memory_with_every_version_once(clients: l
 
 
 @pytest.mark.full
-def test_of_writers_that_want_a_title_for_themselves_one_gets_it(clients: list[httpx.Client], db: str) -> None:
+def test_only_one_of_several_exclusive_writers_gets_a_title(clients: list[httpx.Client], db: str) -> None:
     for title in "abcde":
         answers = by_all(clients, lambda client, _, title=title: post_memory(client, title=title))
         assert Counter(answer.status_code for answer in answers) == {201: 1, 409: WRITERS - 1}
@@ -134,7 +134,7 @@ def test_of_writers_that_want_a_title_for_themselves_one_gets_it(clients: list[h
 
 
 @pytest.mark.full
-def test_of_writers_that_expect_the_same_version_one_succeeds(clients: list[httpx.Client], db: str) -> None:
+def test_only_one_of_several_writers_expecting_the_same_version_succeeds(clients: list[httpx.Client], db: str) -> None:
     id = post_memory(clients[0]).json()["id"]
 
     def changes(version: int, client: httpx.Client, number: int) -> httpx.Response:
@@ -151,7 +151,7 @@ def test_of_writers_that_expect_the_same_version_one_succeeds(clients: list[http
 
 
 @pytest.mark.full
-def test_what_has_expired_is_collected_once(clients: list[httpx.Client], db: str) -> None:
+def test_expired_memories_are_collected_once(clients: list[httpx.Client], db: str) -> None:
     with holdfast.open(db, now=lambda: timestamps.now() - DAY) as yesterday:
         for number in range(50):
             yesterday.store(title=f"Short {number}", content="x", tier="short")
@@ -163,7 +163,7 @@ def test_what_has_expired_is_collected_once(clients: list[httpx.Client], db: str
 
 
 @pytest.mark.full
-def test_servers_that_collect_by_themselves_collect_once(db: str) -> None:
+def test_servers_with_automatic_collection_collect_once(db: str) -> None:
     with holdfast.open(db, now=lambda: timestamps.now() - DAY) as yesterday:
         ids = {yesterday.store(title=f"Short {number}", content="x", tier="short").id for number in range(50)}
     with start_servers(SERVERS, db, gc_interval_secs="1"), holdfast.open(db) as hold:
@@ -173,7 +173,7 @@ def test_servers_that_collect_by_themselves_collect_once(db: str) -> None:
 
 
 @pytest.mark.full
-def test_a_key_that_was_revoked_through_one_opens_no_other(clients: list[httpx.Client]) -> None:
+def test_a_key_revoked_on_one_server_is_refused_by_all(clients: list[httpx.Client]) -> None:
     post_memory(clients[0])
     admin = clients[0].post("/api/v1/keys", json={"name": "admin", "scope": "admin"}).json()
     headers = {"x-api-key": admin["key"]}
@@ -187,7 +187,7 @@ def test_a_key_that_was_revoked_through_one_opens_no_other(clients: list[httpx.C
 
 
 @pytest.mark.full
-def test_every_use_is_counted_once(servers: list[ServerProcess], clients: list[httpx.Client], db: str) -> None:
+def test_every_access_is_counted_once(servers: list[ServerProcess], clients: list[httpx.Client], db: str) -> None:
     id = post_memory(clients[0]).json()["id"]
     work = [lambda client=client: client.post("/api/v1/recall", json={"context": "tuesdays"}) for client in clients * 5]
     assert {answer.status_code for answer in at_once(work)} == {200}
@@ -197,7 +197,7 @@ def test_every_use_is_counted_once(servers: list[ServerProcess], clients: list[h
 
 
 @pytest.mark.full
-def test_one_is_restarted_after_another_while_the_others_serve(
+def test_a_rolling_restart_loses_no_acknowledged_write(
     servers: list[ServerProcess], clients: list[httpx.Client], db: str
 ) -> None:
     acknowledged: list[str] = []

@@ -53,7 +53,7 @@ def over_memories(steps: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("which", FILTERS, ids=str)
-def test_recall_asks_the_full_text_once_whatever_the_filter(
+def test_recall_queries_the_full_text_index_once_for_any_filter(
     hold: holdfast.Holdfast, plans: Plans, ask: Ask, which: Filter
 ) -> None:
     parts, params = memories.filter_clauses(ME, which, now=1)
@@ -70,20 +70,20 @@ def test_recall_asks_the_full_text_once_whatever_the_filter(
 
 
 @pytest.mark.parametrize("view", get_args(View))
-def test_memories_are_read_by_id_through_the_index_of_ids(plans: Plans, ask: Ask, view: View) -> None:
+def test_memories_are_read_by_id_through_the_id_index(plans: Plans, ask: Ask, view: View) -> None:
     for then, given in (("one", {"id": "a"}), ("some", {"ids": ["a"]}), ("prefixed", {"prefix": "a"})):
         (step,) = over_memories(plans.steps(ask(*selecting(EVERYTHING, view, f"memory.{then}", **given))))
         assert re.match(r"SEARCH m USING INDEX sqlite_autoindex_memory_1 \(id|Index Scan memory_id_key memory \(", step)
 
 
 @pytest.mark.parametrize("which", [EVERYTHING, Filter(namespace="a"), Filter(min_priority=5)], ids=str)
-def test_a_page_of_the_most_important_is_read_in_order(plans: Plans, ask: Ask, which: Filter) -> None:
+def test_a_page_by_priority_is_read_in_index_order(plans: Plans, ask: Ask, which: Filter) -> None:
     run = ask(*selecting(which, "live", "memory.by_importance", limit=10, skip=0))
     (step,) = over_memories(plans.steps(run))
     assert re.search("(USING INDEX|Index Scan) memory_(order|namespace)", step)
 
 
-def test_the_archive_is_read_without_walking_the_live_memories(plans: Plans, ask: Ask) -> None:
+def test_the_archive_is_read_without_scanning_live_memories(plans: Plans, ask: Ask) -> None:
     steps = plans.steps(ask(*selecting(EVERYTHING, "archived", "memory.by_archival", limit=10, skip=0)))
     if isinstance(plans, SqlitePlans):
         assert over_memories(steps) == [

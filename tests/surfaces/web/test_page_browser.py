@@ -17,7 +17,7 @@ from benchmarks.browser import browser as launched
 from holdfast.surfaces.http.app import build_app
 from timeouts import TIMEOUT
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
 from sample_store import AGENT, make_sample_store
 
 expect.set_options(timeout=TIMEOUT * 1000)

@@ -24,7 +24,7 @@ def code_of(op: Operation, cli: Cli) -> str | None:
     return cli.ask(op.name, op.examples[0].arguments).code
 
 
-def test_every_reading_command_says_that_there_is_no_store_and_makes_none(
+def test_every_reading_command_reports_a_missing_store_and_creates_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -37,7 +37,7 @@ def test_every_reading_command_says_that_there_is_no_store_and_makes_none(
     assert [file.name for file in tmp_path.iterdir() if file.name != "given.json"] == []
 
 
-def test_the_token_of_a_store_that_is_not_there_yet_makes_it(tmp_path: Path) -> None:
+def test_requesting_the_token_of_a_missing_store_creates_it(tmp_path: Path) -> None:
     db = str(tmp_path / "memory.db")
     code, out, _ = run_command(["--db", db, "peers", "token"])
     with holdfast.open(db, make=False) as hold:
@@ -45,7 +45,7 @@ def test_the_token_of_a_store_that_is_not_there_yet_makes_it(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("words", [("list",), ("recall", "who plays"), ("doctor",)])
-def test_a_machine_without_a_store_is_told_which_command_makes_one(
+def test_a_machine_without_a_store_gets_the_command_that_creates_one(
     tmp_path: Path, words: tuple[str, ...], vectors_made: None
 ) -> None:
     code, out, err = run_command([*words])
@@ -62,7 +62,7 @@ def test_a_missing_store_is_an_error_in_json_too(tmp_path: Path) -> None:
     assert (code, out, json.loads(err)["code"]) == (1, b"", "STORE_NOT_FOUND")
 
 
-def test_an_empty_file_and_an_empty_database_stay_as_they_are(tmp_path: Path) -> None:
+def test_an_empty_file_and_an_empty_database_stay_unchanged(tmp_path: Path) -> None:
     empty, bare = tmp_path / "empty.db", tmp_path / "bare.db"
     empty.touch(0o644)
     with closing(apsw.Connection(str(bare))) as connection:
@@ -90,7 +90,7 @@ class TestOnBothEngines:
             with request.getfixturevalue("postgres").new_store() as url:
                 yield url
 
-    def test_a_reading_command_makes_nothing_until_a_writing_one_made_the_store(self, db: str) -> None:
+    def test_a_reading_command_creates_nothing_until_a_writing_one_created_the_store(self, db: str) -> None:
         for _ in range(2):
             code, _, err = run_command(["--db", db, "list"])
             assert (code, b"STORE_NOT_FOUND" in err) == (1, True), err
@@ -101,7 +101,7 @@ class TestOnBothEngines:
         code, out, _ = run_command(["--db", db, "list", "--json"])
         assert (code, json.loads(out)["count"]) == (0, 1)
 
-    def test_the_library_still_makes_a_store(self, db: str) -> None:
+    def test_the_library_still_creates_a_store(self, db: str) -> None:
         with holdfast.open(db) as hold:
             assert hold.list().count == 0
         with holdfast.open(db, make=False) as hold:
@@ -125,5 +125,5 @@ def nothing_at(db: str) -> bool:
         ["hook", "prompt", '{"session_id": "s-1", "prompt": "where is the key?"}'],
     ],
 )
-def test_what_an_agents_host_calls_never_fails_for_want_of_a_store(words: list[str]) -> None:
+def test_commands_called_by_agent_hosts_never_fail_without_a_store(words: list[str]) -> None:
     assert run_command(words)[0] == 0

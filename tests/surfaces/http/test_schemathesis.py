@@ -85,7 +85,7 @@ session.headers["x-api-key"] = KEY
 
 
 MODES = pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.full

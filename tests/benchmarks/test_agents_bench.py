@@ -1,4 +1,4 @@
-"""What agents wait for can be measured, on stores of a few tasks and messages too."""
+"""The benchmark of task claims and context building runs on small stores too."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Composing is measured over a store that was lived in."""
+"""The benchmark of context building runs on a store with realistic content."""
 
 import holdfast
 from benchmarks import compose

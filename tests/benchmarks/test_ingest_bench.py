@@ -1,4 +1,4 @@
-"""The measurement of ingest runs, and measures what it says."""
+"""The ingest benchmark runs and measures the right quantities."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A run of the benchmark, as small as it can be: every figure is there, whatever it says about this machine."""
+"""A minimal benchmark run contains every figure, whatever the results on this machine."""
 
 from pathlib import Path
 from xml.etree import ElementTree
@@ -113,7 +113,7 @@ def test_the_growth_plot_has_a_line_for_each_percentile_of_each_engine(bench_run
 def test_growth_is_reported_for_both_engines_and_for_bare_postgresql(bench_run: Reported, postgres: Postgres) -> None:
     found = [(one.size, one.engine) for one in bench_run[0].growth]
     assert found == [(size, engine) for size in SIZES for engine in ("SQLite", "PostgreSQL", "bare PostgreSQL")]
-    assert "fsync off" in bench_run[0].database  # as this server is set up
+    assert "fsync off" in bench_run[0].database  # as configured on this server
 
 
 @pytest.mark.full

@@ -1,4 +1,4 @@
-"""What falls and marks cost can be measured, on a store of a few memories too."""
+"""The benchmark of invalidation and stale marks runs on small stores too."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What an exchange costs can be measured, on stores of a few memories too."""
+"""The sync benchmark runs on small stores too."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The documentation as something that runs: pages, their fenced blocks, and a shell that follows them."""
+"""Executable documentation: pages, their fenced blocks, and a shell that runs the commands."""
 
 import os
 import re
@@ -38,7 +38,7 @@ class Block(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One command of a page, and what the page shows below it."""
+    """A command of a page, and the output shown below it."""
 
     command: str
     shown: str
@@ -50,9 +50,9 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def steps_of(block: Block) -> Iterator[Step]:
-    """The commands of a block: `$ ` begins one and `> ` continues it; a block without `$ ` is one script.
+    """Return the commands of a block: `$ ` begins one and `> ` continues it; a block without `$ ` is one script.
 
-    SQL says first who runs it, and where.
+    An SQL block starts with the user and the database to run it with.
     """
     if block.language == "sql":
         said = _AS.match(block.text)
@@ -73,7 +73,7 @@ def steps_of(block: Block) -> Iterator[Step]:
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """Whether a command printed what its page shows; `...` stands for anything."""
+    """Whether a command printed the documented output; `...` matches anything."""
     pattern = ".*?".join(re.escape(_strip_lines(part)) for part in shown.split("..."))
     return re.fullmatch(pattern, _strip_lines(printed), re.S) is not None
 
@@ -83,10 +83,10 @@ def _strip_lines(text: str) -> str:
 
 
 class Shell:
-    """One bash in a home of its own, so that a page's later commands see what its earlier ones did."""
+    """A bash with its own home directory, so that later commands of a page see the effects of earlier ones."""
 
     def __init__(self, home: Path, server: "DocumentedServer | None" = None, programs: Path = INSTALLED) -> None:
-        """`programs`: the folder of the `holdfast` that is to be run."""
+        """`programs`: the folder of the `holdfast` to run."""
         self.port = str(_free_port())
         self._server = server
         path = f"{programs}:{INSTALLED}:{os.environ['PATH']}"
@@ -103,7 +103,7 @@ class Shell:
         )
 
     def run(self, command: str) -> tuple[str, int]:
-        """What a command prints, and its exit code. One that ends with & is waited for until its port is open."""
+        """Run a command; return its output and exit code. A command ending with & is awaited until its port is open."""
         script = command.replace(PORT, self.port).rstrip()
         if self._server:
             script = self._server.with_real_addresses(script)
@@ -127,13 +127,13 @@ class Shell:
         return self._bash.stdout.readline()
 
     def close(self) -> None:
-        """End what was left running."""
+        """Stop background commands."""
         self._write("kill $(jobs -p) 2> /dev/null; wait; exit\n")
         self._bash.wait(20)
 
 
 class DocumentedServer:
-    """A real server in the place of the one that pages speak of."""
+    """A real server in place of the documented one."""
 
     def __init__(self, server: Postgres) -> None:
         with server.admin() as connection:
@@ -141,7 +141,7 @@ class DocumentedServer:
             ((self.programs,),) = connection.execute("select setting from pg_config where name = 'BINDIR'").fetchall()
 
     def with_real_addresses(self, script: str) -> str:
-        """A command with the addresses that lead to the real server."""
+        """Return a command with the addresses of the real server."""
 
         def address(found: re.Match[str]) -> str:
             more = "&" if found[0].endswith("?") else ""
@@ -150,13 +150,13 @@ class DocumentedServer:
         return _ADDRESS.sub(address, script)
 
     def with_page_addresses(self, printed: str) -> str:
-        """What was printed, as the page calls the server."""
+        """Return an output with the documented addresses."""
         return printed.replace(str(self._folder), DATABASE_HOST)
 
 
 @contextmanager
 def documented_server(server: Postgres, page: str) -> Iterator[DocumentedServer]:
-    """A server with what a page takes for granted, and without it and what the page made of its own afterwards."""
+    """Yield a server with the prerequisites of a page; drop them and everything the page created afterwards."""
     with server.admin() as connection:
         before = _databases(connection), _roles(connection)
         for found in _ADDRESS.finditer(page):

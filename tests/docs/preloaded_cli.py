@@ -1,7 +1,7 @@
-"""A `holdfast` that is loaded once: each command is a process of its own, forked from one that has the modules already.
+"""A preloaded `holdfast`: each command is forked from a process that has already imported the modules.
 
-A command brings its words, its folder, its environment and its files, so that only the loading is left out; README is
-followed with the installed command, which does load. Loaded is what commands on a store in a file begin with.
+A command sends its arguments, folder, environment and files, so only the imports are skipped. README is tested with the
+installed command instead, which imports everything. The preloaded modules are those needed for SQLite stores.
 """
 
 import importlib
@@ -44,7 +44,7 @@ os._exit(int.from_bytes(line.recv(1), "big"))
 
 @contextmanager
 def warm_command() -> Iterator[Path]:
-    """A folder for PATH with such a `holdfast` in it."""
+    """Yield a folder for PATH with a preloaded `holdfast`."""
     with TemporaryDirectory(prefix="holdfast-") as folder, _waiting(Path(folder)) as programs:
         yield programs
 
@@ -68,7 +68,7 @@ def _waiting(folder: Path) -> Iterator[Path]:
 
 
 def wait_for_commands(address: str) -> None:
-    """Returns in the process of each command, which is as if it had just been started."""
+    """Return in a new process per command, as if it had just started."""
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(address)
         door.listen(16)
@@ -97,7 +97,7 @@ def _read(line: socket.socket, size: int) -> bytes:
 
 
 def _answer(line: socket.socket, pid: int) -> None:
-    """Tell how a command ended, or end it when nobody waits for it any more."""
+    """Report how a command ended, or end it if its caller has gone."""
     for file in (0, 1, 2):
         os.close(file)
     line.sendall(pid.to_bytes(4, "big"))

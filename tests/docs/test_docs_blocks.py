@@ -1,4 +1,4 @@
-"""What README and docs show is what happens."""
+"""The commands in README and docs produce the documented output."""
 
 import json
 import shutil
@@ -60,7 +60,7 @@ def marks_of(page: Path) -> list[pytest.MarkDecorator]:
 
 @pytest.fixture(scope="module")
 def warm() -> Iterator[Path]:
-    """A folder with a `holdfast` that is loaded already."""
+    """A folder with a preloaded `holdfast`."""
     with warm_command() as programs:
         yield programs
 
@@ -87,7 +87,7 @@ def test_every_command_of_a_page_produces_the_documented_output(
 
 
 def follow(shell: Shell, block: Block) -> None:
-    """Run a block's commands; one that fails must show that it does."""
+    """Run the commands of a block; a failing command must show its error."""
     for step in steps_of(block):
         printed, code = shell.run(step.command)
         assert agrees(step.shown, printed), f"$ {step.command}\n{printed}\n-- but the page shows --\n{step.shown}"
@@ -119,7 +119,7 @@ def test_settings_shown_on_a_page_are_valid() -> None:
 
 
 def check_settings(shown: dict[str, Any]) -> None:
-    """Our own settings file, or what a host of agents is told to start."""
+    """Whether a block is our settings file or the configuration of an agent host."""
     servers = shown.get("mcpServers") or shown.get("mcp_servers")
     if not servers:
         msgspec.convert(shown, Settings)

@@ -1,4 +1,4 @@
-"""The documentation hangs together, and with the Makefile."""
+"""Links, anchors and commands of the documentation are consistent."""
 
 import re
 from collections import Counter
@@ -28,7 +28,7 @@ def prose_of(page: Path) -> str:
 
 @cache
 def anchors_of(page: Path) -> list[str]:
-    """The anchors that a page's headings make: lower case, without punctuation, blanks as dashes."""
+    """Return the anchors of the headings of a page: lower case, without punctuation, spaces as dashes."""
     titles = [re.sub(r"[^\w\- ]", "", title.lower()) for title in _HEADING.findall(prose_of(page))]
     return [title.strip().replace(" ", "-") for title in titles]
 

@@ -1,4 +1,4 @@
-"""The reference is what the code says, all of it, and the same every time."""
+"""The generated reference is current, complete and reproducible."""
 
 import os
 import subprocess

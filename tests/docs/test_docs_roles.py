@@ -1,4 +1,4 @@
-"""The roles of the page on PostgreSQL may do what they are for, and no more."""
+"""The database roles documented for PostgreSQL have exactly their rights."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.full
 
 @pytest.fixture(scope="module")
 def addresses(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The address of the store for each role, made as the page says."""
+    """The address of the store for each role, created as documented."""
     home = tmp_path_factory.mktemp("home")
     with documented_server(postgres, PAGE.read_text()) as server, closing(Shell(home, server)) as shell:
         for block in blocks_of(PAGE):
@@ -57,7 +57,7 @@ def addresses(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
-    """Every operation that writes, each so that it has something to do."""
+    """Every writing operation, each with something to do."""
     done = set()
 
     def do(name: str, /, **arguments: Any) -> Any:
@@ -134,7 +134,7 @@ def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
 
 
 def every_change_by_peers(do: Callable[..., Any], folder: Path) -> None:
-    """Enrolling a store, and what it then says."""
+    """Enrol a store, and receive its changes."""
     with holdfast.open(str(folder / "peer.db")) as peer, peer.ctx.reading() as session:
         do("peer_add", name="desk", token=peer.peer_token().token)
         said = telling.build_handshake(session, moment.now())
@@ -146,7 +146,7 @@ def every_change_by_peers(do: Callable[..., Any], folder: Path) -> None:
 
 
 def every_change_for_agents(do: Callable[..., Any]) -> None:
-    """What agents keep beside memories: people, conversations, lessons, tasks, usage and runs."""
+    """Write agent records beside memories: people, conversations, lessons, tasks, usage and runs."""
     do("principal_merge", alias="slack:U42", principal="ann")
     do("principal_split", alias="slack:U42")
     do("principal_describe", name="ann", display="Ann")
@@ -187,7 +187,7 @@ def every_change_for_agents(do: Callable[..., Any]) -> None:
 
 
 def every_change_for_subscribers(hold: holdfast.Holdfast, do: Callable[..., Any]) -> None:
-    """Telling a receiver of what changes."""
+    """Subscribe a receiver to changes."""
     hold.ctx = replace(hold.ctx, webhook_limits=WebhookLimits(("127.0.0.0/8",)))
     with provider(lambda handler, _: handler.reply(b"")) as receiver:
         made = do("subscribe", url=receiver.url)
@@ -209,7 +209,7 @@ def every_task(do: Callable[..., Any]) -> None:
 
 
 def every_change_by_curating(hold: holdfast.Holdfast, do: Callable[..., Any]) -> None:
-    """What follows from memories, and what a curator does with them."""
+    """Derive memories and run the curator."""
     said = "The connection pool keeps ten connections for all of the workers of the server."
     first, *_ = [hold.store(title=f"Pool of {n}", content=said.replace("ten", n)).id for n in ("nine", "eleven")]
     do("auto_tag", id=first, apply=True)
@@ -221,7 +221,7 @@ def every_change_by_curating(hold: holdfast.Holdfast, do: Callable[..., Any]) ->
 
 
 def every_change_by_reflecting(hold: holdfast.Holdfast, do: Callable[..., Any], folder: Path, thought: str) -> None:
-    """What reflections bring with them: policies, approvals, offers, files, and what is stale."""
+    """Write everything about reflections: policies, approvals, proposals, files and stale notices."""
     do("policy_set", namespace="global", require_approval_above_depth=1, self_approval=True)
     for number, decide in enumerate(("pending_approve", "pending_reject")):
         asked = do("reflect", source_ids=[thought], title=f"Deeper {number}", content="It follows.")
@@ -264,7 +264,7 @@ def test_the_application_role_cannot_alter_tables(addresses: dict[str, str], sta
 
 
 def outcome(hold: holdfast.Holdfast, name: str, example: Example) -> str | None:
-    """The code of the error that an example of an operation ends with."""
+    """Return the error code of an example of an operation."""
     try:
         hold.call(name, dict(example.arguments))
     except HoldfastError as error:

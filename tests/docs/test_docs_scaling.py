@@ -1,4 +1,4 @@
-"""The plan for many nodes speaks of every statement there is."""
+"""The page about scaling to many nodes covers every table."""
 
 import re
 

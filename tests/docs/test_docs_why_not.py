@@ -1,4 +1,4 @@
-"""The page about hits and what is none has a line for every reason that can be given."""
+"""The page about missing hits explains every possible reason."""
 
 import ast
 import inspect

@@ -23,7 +23,7 @@ NONE = "/memories/none.md"
 
 
 def call_tool(tool: Any, command: str, **given: Any) -> str:
-    """What a model is told, good or bad."""
+    """Call the tool; return its answer or its error message."""
     try:
         return str(tool.call({"command": command, **given}))
     except ToolError as error:
@@ -179,7 +179,7 @@ def test_files_behave_like_those_of_the_tool_of_the_sdk(hold: holdfast.Holdfast,
 
 
 def plain(text: str) -> str:
-    """An answer in the words that the documentation and the SDK share."""
+    """Return an answer in the words common to the documentation and the SDK."""
     text = text.removeprefix("Error: ").replace("the range of lines of the file:", "the range").rstrip(".")
     missing = "does not exist" in text or "is not a file" in text
     return text.split(". Please")[0].replace("is not a file", "does not exist") if missing else text

@@ -1,4 +1,4 @@
-"""What is told of a text before a model is asked: the mathematics, the names, and where ai-memory differs."""
+"""Deterministic analysis before a model call: formulas, names, and differences to ai-memory."""
 
 from math import isclose
 

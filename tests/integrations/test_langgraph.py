@@ -1,4 +1,4 @@
-"""A store of LangGraph: what its own store answers, ours answers, for any labels and keys."""
+"""The LangGraph store: for any labels and keys, our answers equal those of LangGraph's own store."""
 
 import asyncio
 from itertools import count
@@ -67,7 +67,7 @@ ops = st.one_of(
 
 
 def plain(result: Any) -> Any:
-    """An answer without its moments, and of a search without its order, which LangGraph leaves open."""
+    """Return an answer without its times; search results without their order, which LangGraph leaves open."""
     if isinstance(result, list) and result and isinstance(result[0], SearchItem):
         return sorted((item.namespace, item.key, repr(item.value)) for item in result)
     return result and ((result.namespace, result.key, result.value) if hasattr(result, "key") else result)
@@ -79,7 +79,7 @@ def test_the_store_answers_like_the_store_of_langgraph(hold: holdfast.Holdfast, 
     theirs, ours = InMemoryStore(), HoldfastStore(hold, namespace=f"n{next(numbers)}")
     for batch in batches:
         for path in [path for path, held in theirs._data.items() if not held]:
-            del theirs._data[path]  # it lists namespaces that were only asked for
+            del theirs._data[path]  # it lists namespaces that were only queried
         asked = sorted(batch, key=lambda op: isinstance(op, GetOp))
         assert list(map(plain, ours.batch(asked))) == list(map(plain, theirs.batch(asked)))
 

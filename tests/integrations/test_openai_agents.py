@@ -1,4 +1,4 @@
-"""A session of the OpenAI Agents SDK: the protocol of the SDK, kept to exactly, over a memory that stays."""
+"""The session of the OpenAI Agents SDK: the exact protocol of the SDK over a persistent store."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -46,7 +46,7 @@ def run(awaited: Awaitable[R]) -> R:
 
 
 async def call_all(session: Session, asked: list[tuple[Any, ...]]) -> list[Any]:
-    """What a session answers to one call after the other, and what it holds at the end."""
+    """Return the answers to a sequence of calls, and the final content of a session."""
     return [await getattr(session, name)(*given) for name, *given in asked] + [await session.get_items()]
 
 

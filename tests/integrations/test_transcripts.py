@@ -1,4 +1,4 @@
-"""Transcripts of Claude Code and Codex, read as turns; and what is said where a framework is not installed."""
+"""Transcripts of Claude Code and Codex are parsed into turns; adapters without their framework give a clear error."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Stores for the surfaces. A file of tests whose subject is the store overrides `engine` to try both."""
+"""Stores for the surfaces. A test file about storage overrides `engine` to run on both."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def db(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address of a store in which there is nothing, or of a file that is not there yet."""
+    """The address of an empty store, or of a file that does not exist yet."""
     if engine == "sqlite":
         yield str(tmp_path / "memory.db")
     else:

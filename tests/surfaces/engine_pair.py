@@ -1,4 +1,4 @@
-"""The same memory on both engines: what is asked of one is asked of the other, and the answers are compared."""
+"""The same store on both engines: run each call on both and compare the answers."""
 
 import json
 import os
@@ -38,24 +38,24 @@ class Twin(NamedTuple):
 
 
 class Twins:
-    """Two stores that have been told the same since they began."""
+    """Two stores with the same calls since their creation."""
 
     def __init__(self, sqlite: Twin, postgres: Twin) -> None:
         self.sqlite = sqlite
         self.postgres = postgres
 
     def ask(self, name: str, arguments: Json) -> tuple[Outcome, Outcome]:
-        """What each says."""
+        """Return the answer of each store."""
         return self.sqlite.ask(name, arguments), self.postgres.ask(name, arguments)
 
     def differing(self, name: str, arguments: Json) -> tuple[Any, Any] | None:
-        """What each says, if it is not the same."""
+        """Return the answers if they differ."""
         one, other = map(comparable, self.ask(name, arguments))
         return None if one == other else (one, other)
 
 
 def comparable(outcome: Outcome) -> Any:
-    """An outcome without what no two stores have in common."""
+    """Return an outcome without the parts that differ between any two stores."""
     return _without(steady(outcome.answer if outcome.error is None else outcome.error))
 
 
@@ -78,7 +78,7 @@ def _is_scored(value: Any) -> bool:
 
 @contextmanager
 def twins(postgres: Postgres, folder: Path, now: Callable[[], int] = lambda: START) -> Iterator[Twins]:
-    """A new store on each engine, with one clock."""
+    """Yield a new store on each engine, with a shared clock."""
     before = Path.cwd()
     with ExitStack() as stack:
         opened = []

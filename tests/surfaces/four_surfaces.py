@@ -1,4 +1,4 @@
-"""One question asked on each surface, and what came back in a form in which the answers can be compared."""
+"""Call an operation on each surface and convert the answers to a comparable form."""
 
 import io
 import json
@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 
 class Outcome(NamedTuple):
-    """An answer, or the error that came instead."""
+    """An answer or an error."""
 
     answer: Any = None
     error: Json | None = None
@@ -56,7 +56,7 @@ class Library:
 
 
 class Cli:
-    """The command line, in this process; each command opens the store anew."""
+    """The command line in this process; each command opens the store again."""
 
     def __init__(self, db: str, folder: Path) -> None:
         self._db = db
@@ -104,7 +104,7 @@ def option(name: str, value: Any) -> list[str]:
 
 
 def run_command(words: list[str], stdin: bytes = b"") -> tuple[int, bytes, bytes]:
-    """A command line run in this process: its exit code, and what it wrote on either stream."""
+    """Run a command line in this process; return its exit code and both output streams."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
     try:
@@ -122,7 +122,7 @@ def is_partly_rejected(answer: Any) -> bool:
 
 
 def has_rejected(rejected: Any) -> bool:
-    """A number of items; that something was rejected as asked for is a success."""
+    """A number of items; a requested rejection counts as a success."""
     return rejected not in (None, 0) and rejected is not True
 
 
@@ -173,14 +173,14 @@ class Mcp:
 
 @cache
 def template() -> dict[str, bytes]:
-    """The files of an empty store: making one costs more than copying it."""
+    """The files of an empty store: copying them is faster than creating one."""
     with tempfile.TemporaryDirectory() as folder:
         holdfast.open(f"{folder}/memory.db").close()
         return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
 
 
 def new_store(folder: Path) -> str:
-    """The path of an empty store in a folder."""
+    """Return the path of an empty store in a folder."""
     for name, content in template().items():
         (folder / name).touch(0o600)
         (folder / name).write_bytes(content)
@@ -189,7 +189,7 @@ def new_store(folder: Path) -> str:
 
 @contextmanager
 def surface(which: str, folder: Path, postgres: Postgres | None = None) -> Iterator[Surface]:
-    """A surface over a new store, in a folder unless it is to be in PostgreSQL."""
+    """Yield a surface over a new store, in a folder or in PostgreSQL."""
     folder.mkdir()
     if postgres is None:
         with surface_over(new_store(folder), which, folder) as opened:
@@ -239,7 +239,7 @@ at once."""
 
 
 def steady(answer: Any) -> Any:
-    """An answer without what no two runs have in common."""
+    """Return an answer without the parts that differ between any two runs."""
     text = json.dumps(answer)
     for pattern, name in VOLATILE:
         text = pattern.sub(name, text)
@@ -251,7 +251,7 @@ def _steady(found: Json) -> Json:
 
 
 def within(core: Any, more: Any) -> bool:
-    """Whether an answer holds all that another does, with the same values."""
+    """Whether an answer contains everything of another, with the same values."""
     match core, more:
         case dict(), dict():
             return all(name in more and within(value, more[name]) for name, value in core.items())
@@ -262,7 +262,7 @@ def within(core: Any, more: Any) -> bool:
 
 
 def list_differences(expected: Any, found: Any, path: str = "") -> Iterator[str]:
-    """Where two answers are not the same, and what stands there."""
+    """Return the paths at which two answers differ, with both values."""
     match expected, found:
         case dict(), dict() if expected.keys() == found.keys():
             for name in expected:

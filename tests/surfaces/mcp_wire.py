@@ -1,4 +1,4 @@
-"""A client of the stdio loop that writes raw lines and reads what comes back."""
+"""A client of the stdio loop that writes raw lines and reads the answers."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def call(id: Any, tool: str, arguments: Message | None = None, **params: Any) ->
 
 
 class Client:
-    """The other end of the wire."""
+    """The client's end of the pipes."""
 
     def __init__(self, to: int, back: int) -> None:
         self._to = to
@@ -71,21 +71,21 @@ class Client:
             self._to = -1
 
     def turn_away(self) -> None:
-        """Read no more, though the server goes on."""
+        """Stop reading, while the server continues."""
         self._back.close()
 
     def write(self, piece: bytes) -> None:
         os.write(self._to, piece)
 
     def rest(self) -> list[Message]:
-        """Everything that is said until the server ends."""
+        """Return everything written until the server ends."""
         self.leave()
         return [] if self._back.closed else [json.loads(line) for line in self._back]
 
 
 @contextmanager
 def connect_client(hold: holdfast.Holdfast, profile: str = "core") -> Iterator[Client]:
-    """A loop in a thread of this process, over real pipes."""
+    """Run a loop in a thread of this process, over real pipes."""
     source, to = os.pipe()
     back, sink = os.pipe()
     loop = StdioServer(hold, Answers(hold, profile), source, sink)
@@ -111,7 +111,7 @@ def connect_client(hold: holdfast.Holdfast, profile: str = "core") -> Iterator[C
 def connect_with_handshake(
     hold: holdfast.Holdfast, profile: str = "core", version: str = "2025-11-25"
 ) -> Iterator[Client]:
-    """A connection after its handshake."""
+    """Yield a connection after its handshake."""
     with connect_client(hold, profile) as client:
         client.ask(initialize(version=version))
         client.send(notification("notifications/initialized"))

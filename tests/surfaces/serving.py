@@ -1,4 +1,4 @@
-"""Applications as tests reach them: in this process, or behind a real socket."""
+"""Run applications for tests: in this process, or behind a real socket."""
 
 import socket
 import ssl
@@ -21,7 +21,7 @@ LOCAL = "http://127.0.0.1:9077"
 
 
 def with_settings(hold: Holdfast, **settings: Any) -> Holdfast:
-    """The same memory under other settings."""
+    """Return the same store with other settings."""
     return Holdfast(hold.ctx, replace(hold.settings, **settings))
 
 
@@ -29,7 +29,7 @@ def with_settings(hold: Holdfast, **settings: Any) -> Holdfast:
 def open_http_client(
     hold: Holdfast, operations: Iterable[Operation] = REGISTRY, **settings: Any
 ) -> Iterator[TestClient]:
-    """A client of the application in this process."""
+    """Yield a client of the application in this process."""
     app = build_app(with_settings(hold, **settings), operations=operations)
     with TestClient(app, base_url=LOCAL, raise_server_exceptions=False) as client:
         yield client
@@ -37,7 +37,7 @@ def open_http_client(
 
 @contextmanager
 def serve_app(app: Starlette, port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[str]:
-    """The URL of an application behind a real socket."""
+    """Yield the URL of an application behind a real socket."""
     bound = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=3)
     config.load()
@@ -54,7 +54,7 @@ def serve_app(app: Starlette, port: int = 0, tls: ssl.SSLContext | None = None) 
 
 
 def store_over_http(client: httpx.Client, **fields: Any) -> dict[str, Any]:
-    """A memory, stored over HTTP."""
+    """Store a memory over HTTP."""
     answer = client.post("/api/v1/memories", json={"title": "Deploy day", "content": "Tuesdays.", **fields})
     assert answer.status_code == 201, answer.text
     stored: dict[str, Any] = answer.json()

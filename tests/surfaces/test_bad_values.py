@@ -1,4 +1,4 @@
-"""What cannot be kept is refused alike on both engines, whatever field of whatever operation it stands in."""
+"""Unstorable values are refused alike on both engines, in every field of every operation."""
 
 import random
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _letters = random.Random(7)
 
 
 def noise(size: int, alphabet: str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") -> str:
-    """Text that does not become shorter by being compressed."""
+    """Return text that does not compress."""
     return "".join(_letters.choice(alphabet) for _ in range(size))
 
 
@@ -185,7 +185,7 @@ PATHS = {"file", "folder_path", "target_folder", "path"}
 
 
 def spoilt(value: Any, texts: list[str], numbers: list[Any]) -> Iterator[Any]:
-    """Every copy of a value in which one text or number inside, or the name of one more field, is a bad one."""
+    """Yield copies of a value, each with one bad text, bad number or unknown field inside."""
     match value:
         case bool():
             yield from ()
@@ -207,7 +207,7 @@ FEW_NUMBERS = [-1, 2**53, 2**63, 2**64, float("nan")]
 
 
 def bad_values(good: Any, few: bool) -> Iterator[Any]:
-    """Bad ones of every kind for a plain field, and fewer for each part of one that is made of parts."""
+    """Yield bad values of every kind for a plain field, and fewer for each part of a structured one."""
     if few or isinstance(good, dict) or len(str(good)) > 100:
         yield from spoilt(good, FEW_TEXTS, FEW_NUMBERS)
     else:
@@ -232,7 +232,7 @@ def good_value(op: Operation, field: msgspec.structs.FieldInfo) -> Any:
 
 
 def value_of(info: Any) -> Any:
-    """Something that is of a type."""
+    """Return an example value of a type."""
     match info:
         case msgspec.inspect.LiteralType(values=values):
             return values[0]
@@ -248,7 +248,7 @@ def value_of(info: Any) -> Any:
 
 
 def cases(op: Operation, few: bool = False) -> Iterator[Json]:
-    """The operation asked with each of its fields gone bad, one at a time."""
+    """Yield calls of an operation with one bad field each."""
     needed = {field.encode_name: good_value(op, field) for field in op.fields if field.required}
     for name in op.at_least_one[:1]:
         needed[name] = next(good_value(op, field) for field in op.fields if field.encode_name == name)
@@ -265,14 +265,14 @@ def cases(op: Operation, few: bool = False) -> Iterator[Json]:
 
 
 def begin(asked: Twins, number: int) -> None:
-    """Two memories that nothing has happened to."""
+    """Two memories without further changes."""
     rows = [MEMORY | {"id": f"m-{number}-{which}", "title": f"deploy {number} {which}"} for which in (1, 2)]
     links = [{"source_id": rows[0]["id"], "target_id": rows[1]["id"], "relation": "related_to"}]
     assert asked.differing("import", {"envelope": {"memories": rows, "links": links}}) is None
 
 
 def with_own_ids(value: Any, number: int) -> Any:
-    """The arguments with the ids of those two memories."""
+    """Return the arguments with the ids of those two memories."""
     match value:
         case "m-1" | "m-2":
             return f"m-{number}-{value[-1]}"
@@ -288,12 +288,12 @@ def puts_away(op: Operation) -> bool:
 
 
 def is_long(arguments: Json) -> bool:
-    """Whether they may have left a memory of which every later answer would be as long."""
+    """Whether the values may have left a memory that makes every later answer as long."""
     return len(str(arguments)) > 4000
 
 
 class Questions:
-    """Both engines, asked with bad values."""
+    """Two engines to call with bad values."""
 
     def __init__(self, asked: Twins) -> None:
         self._asked = asked
@@ -301,7 +301,7 @@ class Questions:
         begin(asked, self._turn)
 
     def ask(self, op: Operation, few: bool = False) -> Iterator[tuple[str, Json, Outcome, Outcome]]:
-        """All that they answer differently, or with an error of the store."""
+        """Return all calls with different answers, or with a storage error."""
         for arguments in cases(op, few):
             one, other = self._asked.ask(op.name, with_own_ids(arguments, self._turn))
             differs = one != other and comparable(one) != comparable(other)
@@ -326,7 +326,7 @@ def asked_in_a_new_store(postgres: Postgres, folder: Path) -> Iterator[Questions
 @pytest.mark.full
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_bad_value_has_one_outcome_on_both_engines(postgres: Postgres, tmp_path: Path, part: int) -> None:
-    """Operations that read share a store."""
+    """Reading operations share a store."""
     operations = [op for op in REGISTRY if op.fields and op.name not in ELSEWHERE][part::PARTS]
     differing = []
     with asked_in_a_new_store(postgres, tmp_path / "read") as shared:

@@ -1,4 +1,4 @@
-"""Many who use an operation for the first time at the same moment are all answered."""
+"""Threads that use an operation for the first time concurrently all get an answer."""
 
 import subprocess
 import sys

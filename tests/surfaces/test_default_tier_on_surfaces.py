@@ -1,4 +1,4 @@
-"""On every surface a memory without a tier stays or goes by the setting, and the schemas say so."""
+"""A memory without a tier gets the configured one on every surface, and the schemas document it."""
 
 from pathlib import Path
 from typing import Any

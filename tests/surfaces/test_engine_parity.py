@@ -1,4 +1,4 @@
-"""Whatever is done to a memory, in whatever order: both engines answer the same."""
+"""Both engines give the same answers to any sequence of operations."""
 
 import json
 import os
@@ -107,7 +107,7 @@ STEPS = st.one_of(
 
 
 class EnginePair:
-    """Both stores, asked with the same randomness, so that new memories have the same ids: `#0` is the first made."""
+    """Both stores with the same random numbers, so that new ids are equal; `#0` is the first memory created."""
 
     def __init__(self, both: Twins) -> None:
         self._both = both
@@ -148,7 +148,7 @@ class EnginePair:
 
 
 def timed_steps(steps: st.SearchStrategy[tuple[str, Json]]) -> st.SearchStrategy[tuple[tuple[str, Json], Caller, int]]:
-    """A step, who takes it, and how many seconds after the one before."""
+    """A step, its caller, and the seconds since the previous one."""
     return st.tuples(steps, st.sampled_from(CALLERS), st.sampled_from([1, 60, 7 * 3600, 8 * 24 * 3600]))
 
 
@@ -182,7 +182,7 @@ def test_any_sequence_of_operations_gets_the_same_answers_from_both_engines(
 def test_a_few_sequences_of_operations_get_the_same_answers_from_both_engines(
     postgres: Postgres, first: list[Any], then: list[Any]
 ) -> None:
-    """The test above also looks for the shortest sequence that fails, which takes minutes."""
+    """The test above also minimises failing sequences, which takes minutes."""
     compare_answers(postgres, [*first, *then, *LAST])
 
 

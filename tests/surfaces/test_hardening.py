@@ -1,4 +1,4 @@
-"""Ways round the rules that were found once, and stay closed."""
+"""Regression tests of former security holes."""
 
 from typing import Any
 

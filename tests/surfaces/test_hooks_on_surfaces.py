@@ -1,4 +1,4 @@
-"""Hooks stand at the one door, so that every surface has them, and only the settings of the machine say which."""
+"""Hooks run on every surface, and only local settings configure them."""
 
 import os
 import signal
@@ -47,7 +47,7 @@ def test_a_refusal_by_a_hook_applies_on_every_surface(
 
 
 def test_requests_waiting_for_hooks_do_not_block_other_requests(db: str, tmp_path: Path) -> None:
-    """More wait than there are threads for writing and for reading; each goes on when it has read a line of its own."""
+    """More requests wait than there are threads; each continues after reading a line of its own."""
     begun, gate = tmp_path / "begun", tmp_path / "gate"
     os.mkfifo(gate)
     waits = {"command": ["/bin/sh", "-c", f"echo >> '{begun}'; read line < '{gate}'"], "timeout": 60}

@@ -1,4 +1,4 @@
-"""What a document is set against does not depend on the engine: nor does what is told of it, to the last digit."""
+"""Both engines compare a document with the same memories and report the same scores, to the last digit."""
 
 from itertools import count
 from pathlib import Path
@@ -18,7 +18,7 @@ GOODS = ("timber", "grain", "iron ore", "salt fish", "engines", "paper rolls", "
 
 
 def log(seed: int, lines: int = 20) -> str:
-    """Paragraphs that are much like one another, so that more are found than are looked at."""
+    """Similar paragraphs: more matches than are compared."""
     chance = Random(seed)
     return "\n\n".join(
         f"The ship {chance.choice(SHIPS)} left the port of {chance.choice(PORTS)} with {chance.choice(GOODS)} "

@@ -1,4 +1,4 @@
-"""Every operation answers the same on every surface and on both engines, and is refused by the same code."""
+"""Every operation gives the same answer or error code on every surface and on both engines."""
 
 import json
 import sqlite3
@@ -34,7 +34,7 @@ class ExampleCase(NamedTuple):
 
     @property
     def surfaces(self) -> frozenset[str]:
-        """All that take its fields."""
+        """Return all operations with these fields."""
         return self.op.surfaces - {
             which for name in self.example.arguments for which in self.op.field_option(name, "not_on", ())
         }
@@ -49,7 +49,7 @@ EXAMPLES = [ExampleCase(op, example, number) for op in REGISTRY for number, exam
 
 @contextmanager
 def open_surface(place: str, folder: Path, postgres: Postgres | None = None) -> Iterator[Surface]:
-    """A surface over a new store on SQLite, or the library over one on PostgreSQL."""
+    """Yield a surface over a new SQLite store, or the library over a PostgreSQL one."""
     if place != ON_POSTGRES:
         with surface(place, folder) as found:
             yield found
@@ -62,7 +62,7 @@ def open_surface(place: str, folder: Path, postgres: Postgres | None = None) -> 
 def ask_all(
     place: str, examples: list[ExampleCase], folder: Path, postgres: Postgres | None = None
 ) -> dict[str, Outcome]:
-    """What each example is answered by an empty store; those that write nothing share one."""
+    """Return the answer to each example on an empty store; reading ones share a store."""
     outcomes: dict[str, Outcome] = {}
     with open_surface(place, folder / place, postgres) as shared:
         before = shared.ask("export", {})
@@ -93,11 +93,11 @@ def test_an_example_has_one_outcome_on_every_surface(tmp_path: Path) -> None:
 
 
 def differences(place: str, name: str, expected: Outcome, found: Outcome, code: str | None) -> list[str]:
-    """Between the answer of the library on SQLite and that of another place. Over HTTP there may be more in it."""
+    """Differences between the library on SQLite and another place; HTTP answers may contain more."""
     if found.code != code:
         return [f"{code} became {found.code}: {found.error}"]
     if place == ON_POSTGRES and name == "doctor":
-        return []  # it tells how the engine is set up
+        return []  # it reports the setup of the engine
     if place == ON_POSTGRES:
         return list(list_differences(comparable(expected), comparable(found)))
     one, other = steady(expected.answer), steady(found.answer)
@@ -122,7 +122,7 @@ def test_every_operation_has_an_example_and_a_failing_one_if_it_can_fail() -> No
 
 
 def test_every_operation_is_on_every_surface_unless_listed() -> None:
-    """The secret of a new key is for a person, not for a model's context; an address or a path is for neither."""
+    """The secret of a new key is for a person, not for a model's context; addresses and paths are for neither."""
     assert {op.name: set(SURFACES) - op.surfaces for op in REGISTRY if op.surfaces != set(SURFACES)} == {
         "key_create": {"mcp"},
         "subscribe": {"mcp"},
@@ -133,7 +133,7 @@ def test_every_operation_is_on_every_surface_unless_listed() -> None:
         **{key: {"http", "mcp"} for key in ("import_kernex", "export_file", "import_file")},
         "recover": {"http", "mcp"},
         "project_which": {"http", "mcp"},
-        "boot": {"cli"},  # a command of its own, which finds the project of a folder and never fails
+        "boot": {"cli"},  # a separate command, which detects the project of a folder and never fails
         "sync": {"http", "mcp"},
         **{key: {"cli", "mcp"} for key in ("peer_hello", "peer_feed", "peer_take", "sync_push", "sync_since")},
         **{key: {"http", "mcp"} for key in ("sync_export_bundle", "sync_import_bundle", "peer_certificate")},
@@ -142,7 +142,7 @@ def test_every_operation_is_on_every_surface_unless_listed() -> None:
 
 
 class Story:
-    """A run of steps on one surface: answers may be named, and their parts used in later steps."""
+    """A sequence of steps on one surface: answers can be named and their parts used in later steps."""
 
     def __init__(self, asked: Surface) -> None:
         self._asked = asked
@@ -162,7 +162,7 @@ class Story:
             self.done.add(name)
 
     def _fill_in(self, value: Any) -> Any:
-        """`$plan.id` is the id in the answer that was kept as `plan`."""
+        """Replace `$plan.id` by the id in the answer named `plan`."""
         match value:
             case dict():
                 return {key: self._fill_in(item) for key, item in value.items()}
@@ -411,7 +411,7 @@ def told_by(place: str, folder: Path, steps: list[tuple[Any, ...]] = STEPS, post
 
 
 def list_detours(place: str, story: Story, expected: Story) -> list[tuple[str, str]]:
-    """The steps that went another way than in the library on SQLite."""
+    """Return the steps with other outcomes than in the library on SQLite."""
     return [
         (name, difference)
         for (name, one), (_, other) in zip(expected.outcomes, story.outcomes, strict=True)
@@ -490,7 +490,7 @@ def test_a_model_is_tested_and_billed_on_every_surface(
 
 @OTHER_PLACES
 def test_keys_are_created_and_revoked_the_same_way(postgres: Postgres, tmp_path: Path, place: str) -> None:
-    """Over HTTP the first key closes the door to whoever has none."""
+    """Over HTTP the first key locks out callers without one."""
     library = told_by("library", tmp_path, KEY_STEPS)
     assert [code for _, code, _ in library.answers] == [None, "VALIDATION_FAILED", None, "NOT_FOUND", None]
     assert list_detours(place, told_by(place, tmp_path, KEY_STEPS, postgres), library) == []
@@ -500,7 +500,7 @@ def test_keys_are_created_and_revoked_the_same_way(postgres: Postgres, tmp_path:
 def test_reflections_are_exported_to_files_and_imported_the_same_way(
     postgres: Postgres, tmp_path: Path, place: str
 ) -> None:
-    """Other surfaces reach no folder of this machine."""
+    """Other surfaces have no access to local folders."""
     library = told_by("library", tmp_path, file_steps(tmp_path / "by-library"))
     assert [code for _, code, _ in library.answers] == [None] * 7
     there = told_by(place, tmp_path, file_steps(tmp_path / "by-other"), postgres)

@@ -1,4 +1,4 @@
-"""The one declaration of each operation: what it takes, how words become it, and what it refuses."""
+"""The declaration of an operation: its fields, their parsing from words, and refusals."""
 
 from importlib import import_module
 from typing import Annotated, Any, Literal

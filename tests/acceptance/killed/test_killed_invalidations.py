@@ -58,7 +58,7 @@ def run_until_killed(db: str, heir: str, roots: list[str], after: int) -> list[s
     assert process.returncode in (0, -signal.SIGKILL)
     done = [line.split() for line in said if line.endswith("\n")]
     assert {told for _, told in done[1:]} <= {str(EACH)}
-    assert done[0][1] in (str(EACH), "0")  # none, if the process before was killed just after it had done this one
+    assert done[0][1] in (str(EACH), "0")  # none, if the previous process was killed just after creating this one
     return [root for root, _ in done]
 
 

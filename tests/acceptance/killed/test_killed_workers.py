@@ -190,7 +190,7 @@ def work_off(hold: holdfast.Holdfast, claimants: Claimants) -> list[str]:
             return True
         sleep(0.1)
         claimants.wake()
-        if left < MORE and not claimants.went_on() and not claimants.asleep:  # who sleeps may keep a file from us
+        if left < MORE and not claimants.went_on() and not claimants.asleep:  # a suspended one can delay files
             added.extend(plan(hold, MORE))
         if monotonic() - disturbed > SECONDS_BETWEEN:
             disturbed = monotonic()

@@ -1,4 +1,4 @@
-"""The published ai-memory clients, unmodified, against a real server; and the older routes and shapes they rely on."""
+"""The unmodified published ai-memory clients against a real server, and the older routes and shapes they use."""
 
 import asyncio
 import inspect
@@ -54,7 +54,7 @@ def url(hold: Holdfast) -> Iterator[str]:
 
 
 class Waiting:
-    """The asynchronous client, asked one thing at a time."""
+    """The asynchronous client, called synchronously."""
 
     def __init__(self, runner: asyncio.Runner, client: AsyncAiMemoryClient) -> None:
         self.runner = runner
@@ -69,7 +69,7 @@ Connect = Callable[..., Any]
 
 @pytest.fixture(params=["sync", pytest.param("async", marks=pytest.mark.full)])
 def connect(request: pytest.FixtureRequest, url: str) -> Iterator[Connect]:
-    """How to make a client of either kind."""
+    """How to create a client of either kind."""
     if request.param == "sync":
         made: list[AiMemoryClient] = []
 

@@ -1,4 +1,4 @@
-"""Labels, wider questions and atoms as the clients of ai-memory ask for them."""
+"""Tags, query expansion and atoms over the ai-memory API."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A push of the ai-memory kind may do what its sender may do by hand, in its own name, and nothing else."""
+"""Rights of an ai-memory push: the sender can do what its key allows, in its own name, and nothing else."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -38,7 +38,7 @@ def server(hold: Holdfast) -> Iterator[httpx.Client]:
 
 
 def outcomes_of(answer: httpx.Response) -> list[tuple[str, str | None]]:
-    """The outcome of every item, and the code of a refusal."""
+    """Return the outcome of each item, with the code of a refusal."""
     assert answer.status_code == 200, answer.text
     return [(one["outcome"], one.get("code")) for one in answer.json()["outcomes"]]
 
@@ -58,13 +58,13 @@ def admin(server: httpx.Client) -> Push:
 
 @pytest.fixture
 def writer(hold: Holdfast, server: httpx.Client) -> Push:
-    """A key that may write everywhere, and speaks as key:desk."""
+    """A pusher whose key can write everywhere and acts as key:desk."""
     return with_key(server, hold.key_create(name="desk", scope="write").key)
 
 
 @pytest.fixture
 def peers(hold: Holdfast, server: httpx.Client, tmp_path: Path) -> Iterator[Callable[..., Push]]:
-    """Enrols a peer with some patterns; what it pushes is signed by its store."""
+    """Enrol a peer with the given patterns; its pushes are signed by its store."""
     numbers = count()
     with holdfast.open(str(tmp_path / "laptop.db")) as laptop:
         with laptop.ctx.reading() as session:
@@ -94,12 +94,12 @@ def peers(hold: Holdfast, server: httpx.Client, tmp_path: Path) -> Iterator[Call
 
 @pytest.fixture
 def peer(peers: Callable[..., Push]) -> Push:
-    """A peer that hears of and writes into team and what lies below."""
+    """A peer limited to `team` and its children."""
     return peers(tell=["team/**"], take=["team/**"])
 
 
 def row(id: str, title: str, content: str, **more: Any) -> Json:
-    """A memory as ai-memory writes it."""
+    """A memory in the format of ai-memory."""
     fixed = {"tier": "long", "namespace": "team", "updated_at": LATER, "metadata": {"agent_id": SENDER}}
     return {"id": id, "title": title, "content": content, **fixed, **more}
 

@@ -1,4 +1,4 @@
-"""Reflections as the clients of ai-memory ask for them: by their tools' names and fields."""
+"""Reflections over the ai-memory API: by the tools' names and fields."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Peers that speak as ai-memory's daemon does: what they are told and what they tell arrives whole, or is named."""
+"""Peers that sync like the ai-memory daemon: everything sent and received is complete, or reported."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ LONG_AGO = "2001-01-31T09:00:00+00:00"
 
 
 class Peer:
-    """A store of ai-memory's, as far as its daemon goes: rows by id, and two cursors that only move forward."""
+    """A minimal ai-memory store: rows by id, and two cursors that only move forward."""
 
     def __init__(self, server: httpx.Client, agent: str = "ai:old@desk", batch: int = 500, key: str = "") -> None:
         self.rows: dict[str, Json] = {}
@@ -30,7 +30,7 @@ class Peer:
         self._headers = {"x-peer-id": agent} | ({"x-api-key": key} if key else {"x-agent-id": agent})
 
     def pull(self) -> Json:
-        """One cycle of its daemon: the cursor is the time of the last row, compared as text."""
+        """Run one cycle of the daemon: the cursor is the time of the last row, compared as text."""
         query = {"limit": str(self._batch), "peer": self._agent} | ({"since": self._seen} if self._seen else {})
         answer = self._server.get("/api/v1/sync/since", params=query, headers=self._headers)
         assert answer.status_code == 200, answer.text
@@ -43,7 +43,7 @@ class Peer:
         return told
 
     def drain(self) -> None:
-        """Cycles until nothing comes any more."""
+        """Run cycles until nothing new arrives."""
         assert any(self.pull()["count"] == 0 for _ in range(20)), "it is told the same again and again"
 
     def edit(self, id: str, at: str = LATER, **fields: Any) -> None:
@@ -64,7 +64,7 @@ class Peer:
 
 
 def row(id: str, title: str, content: str, at: str = LATER, **more: Any) -> Json:
-    """A memory as ai-memory writes it."""
+    """A memory in the format of ai-memory."""
     made = {"tier": "long", "namespace": "global", "tags": [], "priority": 5, "confidence": 1.0, "source": "api"}
     times = {"access_count": 0, "created_at": LONG_AGO, "updated_at": at, "metadata": {"agent_id": "ai:old@desk"}}
     return {"id": id, "title": title, "content": content, **made, **times, **more}

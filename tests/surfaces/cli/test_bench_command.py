@@ -1,4 +1,4 @@
-"""`holdfast bench` runs the benchmarks of a checkout; from an installed package it says how to get them."""
+"""`holdfast bench` runs the benchmarks of a checkout; an installed package explains how to get them."""
 
 import json
 import os
@@ -26,7 +26,7 @@ QUESTIONS = [
 
 @pytest.fixture(scope="module")
 def site_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what a wheel holds, and nothing beside it."""
+    """A folder with exactly the content of a wheel."""
     site = tmp_path_factory.mktemp("environment") / "lib" / "site-packages"
     shutil.copytree(PACKAGE, site / "holdfast", ignore=shutil.ignore_patterns("__pycache__"))
     return site

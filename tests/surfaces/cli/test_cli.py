@@ -1,4 +1,4 @@
-"""The command line: clean for pipes, readable for people, and no traceback whatever is typed."""
+"""The command line: clean for pipes, readable for people, and no traceback for any input."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def db(tmp_path: Path) -> str:
 
 @pytest.fixture
 def run(db: str) -> Run:
-    """A command in this process, on the test's store: exit code, standard output, standard error."""
+    """Run a command in this process on the test's store; return exit code, standard output and standard error."""
 
     def run(*words: str, stdin: bytes = b"") -> tuple[int, str, str]:
         code, out, err = run_command(["--db", db, *words], stdin)
@@ -46,7 +46,7 @@ def run(db: str) -> Run:
 
 @pytest.fixture
 def process(db: str) -> Process:
-    """The same in a process of its own, for what only a process has."""
+    """Run a command as a separate process, for behaviour that only a process has."""
 
     def process(*words: str | bytes, **more: Any) -> "subprocess.CompletedProcess[str]":
         command: list[str | bytes] = [HOLDFAST, "--db", db, *words]

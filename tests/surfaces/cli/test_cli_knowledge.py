@@ -1,4 +1,4 @@
-"""What a person reads of reflections, skills and documents on the command line."""
+"""Command line output for reflections, skills and documents."""
 
 from pathlib import Path
 from typing import Any

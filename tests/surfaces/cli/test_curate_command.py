@@ -1,4 +1,4 @@
-"""Curating from the command line, as a person sees it."""
+"""Human output of the curate commands."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ POOL = "The connection pool keeps ten connections for all of the workers of the 
 
 @pytest.fixture
 def at(tmp_path: Path) -> list[str]:
-    """The command line at a store with two memories that say the same, and one that contradicts them."""
+    """Options for a store with two duplicates and a memory that contradicts them."""
     at = [f"--db={tmp_path / 'memory.db'}", "--agent-id=ai:tester@here"]
     texts = {"Pool": POOL, "Connections": POOL.replace("all of the", "the"), "Workers": POOL.replace("ten", "nine")}
     for title, text in texts.items():

@@ -1,4 +1,4 @@
-"""Hooks, boot and wrap as agents' hosts and people run them: always a success, always in time, nothing left behind."""
+"""The hook, boot and wrap commands: they always succeed, always end in time, and leave nothing behind."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ BEYOND = 60_000
 
 @pytest.fixture
 def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project that something is known of, and the store in which it is."""
+    """A project with memories, and its store."""
     folder = tmp_path / "web"
     folder.mkdir()
     (folder / ".holdfast.toml").write_text('namespace = "team/web"\n')
@@ -136,7 +136,7 @@ def test_without_capture_nothing_is_stored(web: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_hook_gives_up_in_time_on_a_locked_store_or_a_silent_host(web: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bound holds whatever is waited for: the process is gone, says nothing half, and leaves none behind."""
+    """The time limit holds for every wait: the process ends without partial output or child processes."""
     monkeypatch.setenv("HOLDFAST_HOOK_TIMEOUT_MS", "500")
     with holdfast.open() as hold, hold.ctx.store.transaction():
         held = subprocess.run(
@@ -198,7 +198,7 @@ def test_an_agent_without_hooks_receives_the_context_in_its_own_way(
     ) as process:
         out = process.communicate(timeout=TIMEOUT)[0].decode()
     assert process.returncode == 7
-    assert out.rstrip().endswith(str(process.pid))  # the agent is this process: nobody is left between or behind
+    assert out.rstrip().endswith(str(process.pid))  # exec: the same process
     assert out.startswith(f"['{by}', " if by else "['go on', '--x'] ")
     assert "never on a Friday" in out
     assert {one for one in os.listdir(tmp_path) if not one.startswith("memory.db")} - before == set()

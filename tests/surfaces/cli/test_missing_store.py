@@ -1,4 +1,4 @@
-"""A command that only reads makes no store: one that is not there is named as missing, and nothing is left behind."""
+"""A reading command creates no store: it reports the missing one and leaves nothing behind."""
 
 import json
 from contextlib import closing

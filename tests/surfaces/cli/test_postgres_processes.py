@@ -1,4 +1,4 @@
-"""A memory in PostgreSQL, reached by the programs that people and agents start; and no password in what they say."""
+"""A store in PostgreSQL shared by commands, servers and agents; no output contains the password."""
 
 import json
 import os
@@ -30,7 +30,7 @@ PASSWORD = "s3cret-Wörd@/:%"
 
 @pytest.fixture
 def db(postgres: Postgres) -> Iterator[str]:
-    """An address with a password in it, which this server does not ask for."""
+    """An address with a password, which this server does not require."""
     with postgres.empty_store() as url:
         yield url.replace("postgres:@", f"postgres:{quote(PASSWORD, safe='')}@")
 
@@ -48,13 +48,13 @@ def run(*words: str, stdin: str = "", **environment: str) -> "subprocess.Complet
 
 
 def is_shown(text: str) -> bool:
-    """Whether the password is in a text, in any way in which it may be written."""
+    """Whether a text contains the password in any encoding."""
     return any(form in text for form in (PASSWORD, quote(PASSWORD, safe=""), json.dumps(PASSWORD)[1:-1], "s3cret"))
 
 
 @contextmanager
 def running_server(db: str, **environment: str) -> Iterator[tuple["subprocess.Popen[str]", str, str]]:
-    """A running server, where it is reached, and how it greeted."""
+    """A running server, its address and its first line of output."""
     command = [*HOLDFAST, "serve", "--db", db, "--port", "0"]
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}

@@ -1,4 +1,4 @@
-"""Quarantine on the command line: what is told of it is told in words, and nothing stored can pose as more."""
+"""Human output of the quarantine commands: stored text cannot imitate it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What we start is our own program, whatever lies in the folder where it is started."""
+"""Commands written by `install` start our own program whatever files are in the current folder."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ TRAPS = ("mcp.py", "click.py", "msgspec.py", "holdfast/__init__.py")
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder whose files have the names of what we import, and spring if they are."""
+    """A folder with modules named like our imports, which leave a trace if imported."""
     for name in TRAPS:
         (tmp_path / "project" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "project" / name).write_text("raise SystemExit('sprung: ' + __file__)")
@@ -28,7 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def without_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Python with no `holdfast` beside it, so that it is started as a module."""
+    """A Python without a `holdfast` script, so that the module is run."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").symlink_to(os.path.realpath(sys.executable))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))

@@ -1,4 +1,4 @@
-"""A signal stops what waits, at whatever moment it comes."""
+"""A signal ends a wait at any moment."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The operations over HTTP: how arguments are read, what is answered, what is refused."""
+"""Operations over HTTP: parsing of arguments, answers and refusals."""
 
 from collections.abc import Iterator
 from typing import Any

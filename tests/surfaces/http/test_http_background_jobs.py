@@ -1,4 +1,4 @@
-"""What the server does on the side."""
+"""Background jobs of the server."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The feed of changes over HTTP: a page, or live."""
+"""The change feed over HTTP: as a page or as a live stream."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ def client(url: str) -> Iterator[httpx.Client]:
 
 
 def events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
-    """Server-sent events as (id, data), read the way a browser does."""
+    """Parse server-sent events into (id, data), as a browser does."""
     fields: dict[str, str] = {}
     for line in lines:
         if line:

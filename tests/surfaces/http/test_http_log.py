@@ -1,4 +1,4 @@
-"""The server's log: what its keeper must know, and no line for every request of an outage."""
+"""The server log: what an operator needs, without a line per request during an outage."""
 
 import logging
 from pathlib import Path

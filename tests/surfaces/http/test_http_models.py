@@ -1,4 +1,4 @@
-"""A server whose model takes its time: nobody waits for it who did not ask for it."""
+"""A server with a slow model: only requests that use the model wait for it."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Who is let in over HTTP: names, origins, headers, and nothing said of the inside."""
+"""Access control over HTTP: host names, origins, headers, and errors without internal details."""
 
 import logging
 from collections.abc import Iterator
@@ -143,7 +143,7 @@ SECRET = "hunter2 in /home/someone"
 
 @broken.operation(Effect.READ, "GET /broken", family="core")
 def broken_inside(ctx: Context, request: EmptyRequest) -> EmptyRequest:
-    """Fail with something that nobody outside may see."""
+    """Fail with a message that must stay internal."""
     raise RuntimeError(SECRET)
 
 

@@ -1,4 +1,4 @@
-"""`holdfast serve` as a process: one line when it is ready, an end without a fuss."""
+"""`holdfast serve` as a process: one line when ready, and a clean exit."""
 
 import re
 import signal
@@ -20,7 +20,7 @@ SERVE = (sys.executable, "-c", "from holdfast.__main__ import main; main()", "se
 
 @contextmanager
 def running_server(db: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A running server and where it is reached."""
+    """A running server and its address."""
     command = [*SERVE, "--db", db, "--port", "0", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stderr

@@ -1,4 +1,4 @@
-"""Skills over HTTP: the routes and names that ai-memory's callers know, and no path of this machine."""
+"""Skills over HTTP: the routes and names known from ai-memory, and no server path."""
 
 import base64
 import io

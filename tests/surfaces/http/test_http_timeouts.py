@@ -1,4 +1,4 @@
-"""Time over HTTP: what took too long, or was not waited for, has not written."""
+"""HTTP timeouts: a request that timed out or was abandoned has written nothing."""
 
 import asyncio
 import socket
@@ -26,7 +26,7 @@ slow.add(REGISTRY)
 
 
 def told_to_stop(progress: Progress) -> None:
-    """Come back once the caller has given up."""
+    """Return after the caller has given up."""
     begun.set()
     pause = threading.Event()
     with suppress(OperationCancelled):
@@ -37,7 +37,7 @@ def told_to_stop(progress: Progress) -> None:
 
 @slow.operation(Effect.WRITE, "POST /held", family="core")
 def write_until_stopped(ctx: Context, request: EmptyRequest, progress: Progress) -> EmptyRequest:
-    """Write, be told to stop, and try to commit all the same."""
+    """Write, be cancelled, and try to commit nevertheless."""
     with ctx.transaction() as write:
         write.session.do("meta_put", name="held", body="{}")
         told_to_stop(progress)
@@ -46,7 +46,7 @@ def write_until_stopped(ctx: Context, request: EmptyRequest, progress: Progress)
 
 @slow.operation(Effect.WRITE, "POST /late", family="core")
 def late(ctx: Context, request: EmptyRequest, progress: Progress) -> EmptyRequest:
-    """Write, commit, and only then be told to stop."""
+    """Write, commit, and be cancelled only afterwards."""
     with ctx.transaction() as write:
         write.session.do("meta_put", name="late", body="{}")
     told_to_stop(progress)

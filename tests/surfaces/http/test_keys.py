@@ -1,4 +1,4 @@
-"""Keys: what they open, how far they reach, and that they end."""
+"""API keys: their rights, their namespaces and their revocation."""
 
 from collections.abc import Iterator
 from pathlib import Path

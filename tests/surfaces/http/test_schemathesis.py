@@ -1,4 +1,4 @@
-"""The OpenAPI document: whole, true, and no way through it that breaks the server."""
+"""The OpenAPI document is complete and correct, and no documented request breaks the server."""
 
 import json
 import os
@@ -101,14 +101,14 @@ def test_no_request_breaks_a_server_over_postgresql(postgres_url: str) -> None:
 
 @MODES
 def test_no_request_for_a_sample_of_operations_breaks_the_server(url: str, mode: GenerationMode) -> None:
-    """The same ones each time, and some of those that were changed last."""
+    """Return a fixed sample of operations, and some of the most recently changed."""
     always = Random(7).sample(OPERATIONS, 20)
     changed = [operation for operation in OPERATIONS if is_changed(operation)]
     assert list_failures(url, always + Random(7).sample(changed, min(20, len(changed))), mode, EXAMPLES) == []
 
 
 def is_changed(operation: APIOperation) -> bool:
-    """Whether the module that declares it is not as it was before the last commit."""
+    """Whether the module that declares an operation changed since the previous commit."""
     name = operation.definition.raw["operationId"]
     declared = [op for op in REGISTRY if name == op.name or re.fullmatch(rf"{op.name}_[0-9]+", name)]
     return any(f"src/{op.run.__module__.replace('.', '/')}.py" in changed_files() for op in declared)
@@ -116,7 +116,7 @@ def is_changed(operation: APIOperation) -> bool:
 
 @cache
 def changed_files() -> frozenset[str]:
-    """None where there is no git, or no commit before the last."""
+    """Return None without git or without a previous commit."""
     try:
         command = ["git", "diff", "--name-only", "HEAD~1", "--", "src/holdfast"]
         found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=TIMEOUT)

@@ -1,4 +1,4 @@
-"""`holdfast install` and `holdfast setup`: other programs' files, as a newcomer's machine has them."""
+"""`holdfast install` and `holdfast setup` on the files of other programs, as found on a new machine."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def machine(home: Path) -> Machine:
 
 @pytest.fixture
 def install(home: Path) -> Install:
-    """A command in this process, by what it answers; one that fails by its error."""
+    """Run a command in this process; return its answer, or its error."""
 
     def install(*words: str) -> Any:
         code, out, err = run_command(["install", "--json", *words])
@@ -84,7 +84,7 @@ def write(home: Path, found: dict[str, bytes]) -> None:
 
 
 def as_it_is(home: Path) -> dict[str, bytes]:
-    """Every file but backups and our own."""
+    """Return all files except backups and our own."""
     files = [file for file in home.rglob("*") if file.is_file() and "/holdfast/" not in str(file)]
     return {str(file.relative_to(home)): file.read_bytes() for file in files if ".bak." not in file.name}
 
@@ -96,7 +96,7 @@ def process(*words: str) -> Any:
 
 
 def starts(home: Path) -> dict[str, list[str]]:
-    """What each agent would start, read from its own file by a reader of its own."""
+    """Return the command each agent would start, read from its file by an independent parser."""
 
     def read(name: str) -> Any:
         return JSONC.parse((home / name).read_bytes().decode("utf-8-sig"))
@@ -124,7 +124,7 @@ def starts(home: Path) -> dict[str, list[str]]:
 
 
 def remembers(command: list[str], cwd: Path) -> None:
-    """An agent starts the very command, stores, ends; another one starts it and recalls."""
+    """An agent starts the installed command, stores and exits; another one starts it and recalls."""
 
     def session(*messages: dict[str, Any]) -> list[Any]:
         lines = [json.dumps(one) for one in (initialize(), notification("notifications/initialized"), *messages)]
@@ -218,7 +218,7 @@ def test_a_moved_program_is_updated_and_additions_of_the_user_stay(machine: Mach
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_later_changes_of_the_user_survive_uninstalling(home: Path, machine: Machine, name: str) -> None:
-    """To the letter where what we wrote still stands, and by what it says where somebody wrote it anew."""
+    """Byte for byte where our text is unchanged, by value where the user rewrote it."""
     write(home, AS_FOUND)
     target, command = TARGETS[name], Command(("/bin/holdfast",))
     connect([name], InstallRequest(machine, command, hooks=False, apply=True))

@@ -1,4 +1,4 @@
-"""The editors of foreign files: what they write says what was said before, and ours, in the same letters."""
+"""Editors of other programs' files: an edit keeps the other content and its formatting."""
 
 import json
 import re
@@ -26,7 +26,7 @@ COMMENTS = st.sampled_from(["one", 'with , } ] and "', "ü"])
 
 
 class Layout:
-    """Random blanks, comments, commas and newlines, all drawn from one example."""
+    """Random spaces, comments, commas and newlines, all drawn from one example."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
@@ -84,7 +84,7 @@ def comments_of(text: str) -> list[str]:
 
 
 def check(format: Format, text: str, path: EntryPath, value: Any) -> str:
-    """Put a value in: the model is what it was with it, and both ways back lead to what was said before."""
+    """Add a value; check the resulting data, and that removing it either way restores the original."""
     before = format.parse(text)
     splice = format.put(text, path, value)
     after = apply_splices(text, [splice])

@@ -1,4 +1,4 @@
-"""The SDK's own stdio server around our answers: what the loop is compared with."""
+"""The stdio server of the SDK with our answers, to compare our loop with."""
 
 import sys
 

@@ -102,12 +102,12 @@ _VARIES = [
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "ID"),
     (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z"), "TIME"),
     (re.compile(r"(memory|answer|between the) [0-9a-f]{16}"), r"\1 MARK"),
-    (re.compile(r'(tokens_used\\?": ?)[0-9]+'), r"\g<1>0"),  # they count an id by its characters
+    (re.compile(r'(tokens_used\\?": ?)[0-9]+'), r"\g<1>0"),  # the SDK limits an id by its characters
 ]
 
 
 def steady(reply: dict[str, Any]) -> Any:
-    """A reply without what differs from run to run."""
+    """Return a reply without the parts that differ between runs."""
     text = json.dumps(reply, sort_keys=True)
     for varies, name in _VARIES:
         text = varies.sub(name, text)

@@ -1,4 +1,4 @@
-"""What MCP answers: tools through the one door, memories as resources, prompts, and the right of a key for each."""
+"""Answers over MCP: tools, memories as resources, prompts, and the rights of a key for each."""
 
 import json
 from typing import Any
@@ -107,7 +107,7 @@ def hold_file(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def under_key(path: str, right: str, **more: Any) -> holdfast.Holdfast:
-    """The same memory as a server sees it that works under a key."""
+    """The same store as seen by a server with a key."""
     with holdfast.open(path) as owner:
         made = owner.call("key_create", {"name": "agent", "scope": right, **more})
     return holdfast.open(settings=Settings(db=path, mcp_key=made.key))

@@ -1,4 +1,4 @@
-"""Recalled text reaches a model as data that cannot pose as anything else."""
+"""Recalled text reaches a model as fenced data that cannot imitate anything else."""
 
 import re
 

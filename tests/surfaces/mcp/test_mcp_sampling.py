@@ -1,4 +1,4 @@
-"""The connected agent's own model: asked over a real process's pipes, and whatever the client does then."""
+"""Sampling: the model of the connected client is called over real pipes, with every possible reaction of the client."""
 
 import json
 import os
@@ -22,7 +22,7 @@ TEST = call(1, "memory_llm_test")
 
 
 class Process:
-    """`holdfast mcp`, and the client's end of it."""
+    """`holdfast mcp` with the client's end of its pipes."""
 
     def __init__(self, running: "subprocess.Popen[bytes]") -> None:
         self._running = running
@@ -39,7 +39,7 @@ class Process:
         return found
 
     def leave(self) -> list[Message]:
-        """What is said after the client has gone."""
+        """Return everything written after the client has disconnected."""
         out, _ = self._running.communicate()
         return [json.loads(line) for line in out.splitlines()]
 

@@ -1,4 +1,4 @@
-"""Skills over MCP: entries that can be checked, files as they are, folders that can be walked."""
+"""Skills over MCP: verifiable entries, exact files, and listable folders."""
 
 from base64 import b64decode
 from collections.abc import Iterator

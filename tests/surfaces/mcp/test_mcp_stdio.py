@@ -1,4 +1,4 @@
-"""The stdio loop: eras, malformed lines, calls in threads, cancellation, progress, the end."""
+"""The stdio loop: protocol versions, malformed lines, concurrent calls, cancellation, progress, shutdown."""
 
 import os
 from pathlib import Path

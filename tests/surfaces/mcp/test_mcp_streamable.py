@@ -1,4 +1,4 @@
-"""MCP over HTTP: the answers of stdio, behind the guard of all paths, in sessions that belong to their opener."""
+"""MCP over HTTP: the same answers as over stdio, the same guard as all paths, and sessions bound to their opener."""
 
 import json
 import threading
@@ -26,7 +26,7 @@ ACCEPT = {"accept": "application/json, text/event-stream"}
 
 
 class Server(uvicorn.Server):
-    """uvicorn, that says when it listens."""
+    """A uvicorn server that signals when it is listening."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -42,7 +42,7 @@ class Server(uvicorn.Server):
 
 @contextmanager
 def serve_endpoint(hold: holdfast.Holdfast, profile: str = "core", **more: Any) -> Iterator[str]:
-    """The URL of a real server on a free port."""
+    """Yield the URL of a real server on a free port."""
     endpoint = Endpoint(hold, profile, **more)
     app = build_app(hold, (endpoint, endpoint.running()))
     server = Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1))
@@ -79,7 +79,7 @@ def post(url: str, message: Any, **headers: str) -> httpx.Response:
 
 
 def reply_of(response: httpx.Response) -> dict[str, Any]:
-    """The reply in an answer, be it JSON or the last event of a stream."""
+    """Return the reply in a response: JSON, or the last event of a stream."""
     text = response.text
     if response.headers["content-type"].startswith("text/event-stream"):
         text = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: {")][-1]
@@ -88,7 +88,7 @@ def reply_of(response: httpx.Response) -> dict[str, Any]:
 
 
 def open_session(url: str, **headers: str) -> dict[str, str]:
-    """The headers of a session of the newest handshake revision."""
+    """Return the headers of a session of the newest handshake revision."""
     response = post(url, initialize(0), **headers)
     assert response.status_code == 200
     session = {"mcp-session-id": response.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25", **headers}
@@ -291,7 +291,7 @@ ModelReply = types.CreateMessageResult | types.ErrorData
 
 
 def asked_over_http(hold: holdfast.Holdfast, mode: str, said: Callable[[str], ModelReply]) -> dict[str, Any]:
-    """What `llm test` reports to the official client, whose model says something to a material."""
+    """Return the report of `llm test` for the official client with a fake model."""
 
     async def model(_: Any, params: types.CreateMessageRequestParams) -> ModelReply:
         (content,) = params.messages[0].content_as_list

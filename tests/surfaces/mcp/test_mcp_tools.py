@@ -1,4 +1,4 @@
-"""Which tools MCP lists, under which profile, and at what cost."""
+"""The tools listed over MCP by profile, and their size in tokens."""
 
 from typing import Any
 

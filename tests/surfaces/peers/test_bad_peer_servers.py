@@ -1,4 +1,4 @@
-"""Servers that are no peers, or bad ones: each is named with what is wrong, and nothing here is other than before."""
+"""Servers that are no peers, or faulty ones: each is reported with the reason, and nothing changes here."""
 
 import gzip
 import json
@@ -43,7 +43,7 @@ def there(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
 
 @contextmanager
 def answering(answer: Answer) -> Iterator[str]:
-    """A server that answers every request as it is told to."""
+    """A server that answers every request with the given function."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -81,7 +81,7 @@ def reply_with(body: bytes, status: int = 200, **headers: str) -> Answer:
 
 
 def endless(handler: BaseHTTPRequestHandler, path: str, asked: Json) -> None:
-    """More than anybody can hold, and no word of how much."""
+    """An oversized body without a length."""
     handler.send_response(200)
     handler.send_header("Content-Type", "application/json")
     handler.send_header("Connection", "close")
@@ -150,7 +150,7 @@ def test_a_server_sending_a_byte_now_and_then_times_out(here: holdfast.Holdfast)
 
 
 def tamper_answer(there: holdfast.Holdfast, name: str, tamper: Callable[[Json], None]) -> Answer:
-    """The answers of a real store, one of them altered."""
+    """Return a handler with the answers of a real store, one of them altered."""
 
     def answer(handler: BaseHTTPRequestHandler, path: str, asked: Json) -> None:
         operation = path.rpartition("/")[2]

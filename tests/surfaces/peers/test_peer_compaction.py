@@ -1,4 +1,4 @@
-"""What was folded, and what was brought back from a copy, over HTTP."""
+"""Compacted records and restored copies, synced over HTTP."""
 
 import shutil
 from collections.abc import Iterator

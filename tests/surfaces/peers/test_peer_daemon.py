@@ -1,4 +1,4 @@
-"""Keeping in step with peers: at once where something changes, patiently where nobody answers."""
+"""The sync daemon: it pushes changes at once and retries unreachable peers patiently."""
 
 import socket
 import subprocess
@@ -100,7 +100,7 @@ def test_two_daemons_watching_each_other_become_idle(here: holdfast.Holdfast, th
                 there.store(title=f"Theirs {number}", content="They said that.")
             wait_until(lambda: len(titles(here)) == len(titles(there)) == 10)
         here.sync(remote=theirs)
-        there.sync(remote=mine)  # the one that is asked learns only at the next greeting what was taken from it
+        there.sync(remote=mine)  # the pushing store learns only at the next handshake what the other has received
         for hold in (here, there):
             (standing,) = hold.sync_status().peers
             assert (standing.behind_here, standing.behind_there, standing.quarantined) == (0, 0, 0)
@@ -164,7 +164,7 @@ def test_invalid_daemon_settings_are_refused(peers: tuple[str, ...], access: Pee
 def test_unusable_credentials_are_refused_before_anything_starts(
     here: holdfast.Holdfast, option: str, given: str
 ) -> None:
-    """Nobody is asked first: there is no such peer."""
+    """No request is sent: there is no such peer."""
     both = {"client_cert": __file__, "client_key": __file__} if option.startswith("client") else {}
     ctx = replace(here.ctx, peer_credentials=PeerCredentials(**{**both, option: given}))
     url = "https://127.0.0.1:9"

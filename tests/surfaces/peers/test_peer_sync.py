@@ -1,4 +1,4 @@
-"""Two stores that meet over HTTP: as two files do, whatever stands behind the server."""
+"""Two stores that sync over HTTP, exactly as two files do, on either engine."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -1,4 +1,4 @@
-"""Writes that count only once enough stores have them: what a peer says of each change decides, not that it answers."""
+"""Quorum writes: a peer counts only if it confirms the change, not merely if it answers."""
 
 import socket
 import threading
@@ -39,7 +39,7 @@ MCP = {
 
 
 class Stores:
-    """A few stores of one person, each served by a real server or not."""
+    """Several stores of one person, each served by a real server or not."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder = folder
@@ -66,7 +66,7 @@ def stores(tmp_path: Path) -> Iterator[Stores]:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is tried again later is tried again soon."""
+    """Shorten the delays before a retry."""
     monkeypatch.setattr(courier, "PAUSE_SECONDS", 0.02)
     monkeypatch.setattr(courier, "RETRY_SECONDS", 0.02)
     monkeypatch.setattr(quorum, "CLEANUP_SECONDS", 0.02)
@@ -84,7 +84,7 @@ def here(stores: Stores, db: str) -> holdfast.Holdfast:
 
 @pytest.fixture
 def nowhere() -> Iterator[str]:
-    """An address at which nobody listens, and nobody else can."""
+    """The reserved address of a server that does not exist."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{bound.getsockname()[1]}"
@@ -168,7 +168,7 @@ def test_a_peer_that_only_answers_success_does_not_count(stores: Stores, here: h
 
 @contextmanager
 def answering(body: bytes) -> Iterator[str]:
-    """A server that says 200 to everything."""
+    """A server that answers 200 to everything."""
 
     class Fine(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

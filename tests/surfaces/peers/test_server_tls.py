@@ -1,4 +1,4 @@
-"""Serving over TLS: what refuses to start, whom a list lets in, and what a client believes."""
+"""Serving over TLS: invalid settings, the allowlist, and the certificates a client trusts."""
 
 import os
 import ssl
@@ -24,7 +24,7 @@ ONE, OTHER = "a1" * 32, "b2" * 32
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A signer, a server and two clients of it, and somebody else's server."""
+    """A signer, a server with two clients, and an unrelated server."""
     found = tmp_path_factory.mktemp("tls")
     ca = trustme.CA()
     ca.cert_pem.write_to_path(str(found / "ca.pem"))
@@ -44,7 +44,7 @@ def settings_of(folder: Path, **more: Any) -> dict[str, Any]:
 
 
 def health_status(url: str, tls: ssl.SSLContext) -> int | None:
-    """The status of a health check; None if nothing was answered."""
+    """Return the status of a health check, or None without an answer."""
     try:
         return httpx.get(url + "/health", verify=tls, timeout=TIMEOUT).status_code
     except httpx.TransportError:
@@ -133,7 +133,7 @@ def allowlist_file(tmp_path: Path, folder: Path) -> Path:
 
 @pytest.fixture
 def url(hold: holdfast.Holdfast, folder: Path, allowlist_file: Path) -> Iterator[str]:
-    """A store that is served to one client."""
+    """Yield the address of a store that is served to one client."""
     wanted = settings_of(folder, client_ca=str(folder / "ca.pem"), client_fingerprints=str(allowlist_file))
     seen = with_settings(hold, **wanted)
     with serve_app(build_app(seen), tls=make_tls_context(seen.settings)) as found:

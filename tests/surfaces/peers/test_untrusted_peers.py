@@ -1,4 +1,4 @@
-"""Twelve peers that must not get in: real certificates, real sockets, and nothing is changed by any of them."""
+"""Twelve kinds of peers that must be refused: real certificates, real sockets, and no change by any of them."""
 
 import ssl
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ LATE = datetime.now(UTC) - timedelta(days=1)
 
 
 class Certificates(NamedTuple):
-    """Who signs, and where the files are."""
+    """A signer, and the folder with its files."""
 
     folder: Path
     ca: trustme.CA
@@ -49,7 +49,7 @@ class Certificates(NamedTuple):
         return str(self.folder / name)
 
     def make(self, name: str, ca: trustme.CA, host: str = "127.0.0.1", **more: Any) -> None:
-        """A certificate and its key as files."""
+        """Write a certificate and its key to files."""
         made = ca.issue_cert(host, **more)
         made.private_key_pem.write_to_path(self.file(f"{name}.key"))
         for number, pem in enumerate(made.cert_chain_pems):
@@ -59,7 +59,7 @@ class Certificates(NamedTuple):
         return fingerprint_of(ssl.PEM_cert_to_DER_cert(Path(self.file(f"{name}.pem")).read_text()))
 
     def client_access(self, name: str | None, **more: Any) -> PeerCredentials:
-        """With what a client asks that shows one of them."""
+        """Return the credentials of a client with the named certificate."""
         given = {"client_cert": self.file(f"{name}.pem"), "client_key": self.file(f"{name}.key")} if name else {}
         return PeerCredentials(**{"ca": self.file("ca.pem"), **given, **more})
 
@@ -80,7 +80,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
-    """The store that is served."""
+    """The served store."""
     with holdfast.open(str(tmp_path / "desk.db"), agent_id="human:ann@desk") as opened:
         opened.store(title="Known", content="Here before.", namespace="team/a")
         opened.store(title="Secret", content="For the desk alone.", namespace="private")
@@ -89,7 +89,7 @@ def desk(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
 
 @pytest.fixture
 def laptop(tmp_path: Path, desk: holdfast.Holdfast) -> Iterator[holdfast.Holdfast]:
-    """A store that is enrolled there, for what a team says."""
+    """A store enrolled at the served one for the namespace of a team."""
     with holdfast.open(str(tmp_path / "laptop.db"), agent_id="human:ann@laptop") as opened:
         desk.peer_add(name="laptop", token=opened.peer_token().token, tell=["team/**"], take=["team/**"])
         yield opened
@@ -97,7 +97,7 @@ def laptop(tmp_path: Path, desk: holdfast.Holdfast) -> Iterator[holdfast.Holdfas
 
 @contextmanager
 def serve_with_tls(hold: holdfast.Holdfast, certificates: Certificates, cert: str = "server") -> Iterator[str]:
-    """A store as it is served to other machines, to who is listed alone."""
+    """Serve a store to other machines, restricted to listed clients."""
     settings = {
         "host": "0.0.0.0",
         "tls_cert": certificates.file(f"{cert}.pem"),
@@ -117,7 +117,7 @@ def url(desk: holdfast.Holdfast, laptop: holdfast.Holdfast, certificates: Certif
 
 
 def replicated_state(hold: holdfast.Holdfast) -> tuple[Any, ...]:
-    """All that another store could change: every cell, the journal, who else is known by which key, and how far."""
+    """Return everything that another store could change: all rows, the journal, known keys and cursors."""
     enrolled = {peer.node for peer in hold.peer_list().peers}
     with hold.ctx.reading() as session:
         authors = [row for row in session.rows("author_list") if row[2] not in enrolled]
@@ -126,7 +126,7 @@ def replicated_state(hold: holdfast.Holdfast) -> tuple[Any, ...]:
 
 
 class Peer:
-    """Somebody who speaks the protocol word by word, as a store may or may not."""
+    """A client that sends raw protocol messages, valid or not."""
 
     def __init__(self, hold: holdfast.Holdfast, url: str, certificates: Certificates) -> None:
         self.hold = hold
@@ -200,7 +200,7 @@ def test_a_valid_peer_is_accepted(
 def test_an_answer_of_another_store_than_the_enrolled_one_is_refused(
     desk: holdfast.Holdfast, laptop: holdfast.Holdfast, certificates: Certificates, tmp_path: Path
 ) -> None:
-    """Somebody else is behind the address that was enrolled, with a good certificate and our name in its list."""
+    """An impostor answers at the enrolled address, with a valid certificate and our name in its list."""
     with holdfast.open(str(tmp_path / "impostor.db")) as impostor:
         impostor.peer_add(name="laptop", token=laptop.peer_token().token)
         impostor.store(title="Trap", content="Believe me.", namespace="team/a")
@@ -371,7 +371,7 @@ def test_an_unenrolled_store_is_refused_and_so_is_a_change_of_an_unknown_author(
 def test_a_peer_cannot_replace_the_key_of_an_enrolled_store(
     desk: holdfast.Holdfast, peer: Peer, node: str, tmp_path: Path
 ) -> None:
-    """A peer makes up a change of another one, signs it with a key of its own, and says that it is the other's."""
+    """A peer forges a change of another store, signs it with its own key, and claims that the key is the other's."""
     key = new_key()
     with holdfast.open(str(tmp_path / "server.db")) as server:
         desk.peer_add(name="server", token=server.peer_token().token)

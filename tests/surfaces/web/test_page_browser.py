@@ -78,7 +78,7 @@ def browser() -> Iterator[Browser]:
 
 @contextmanager
 def open_page(browser: Browser, url: str, *, width: int = 1200, dark: bool = False) -> Iterator[Page]:
-    """A new visitor. Whatever the browser complains of fails the test; a refused request may be told of."""
+    """A new visitor. Any browser error fails the test, except reports of refused requests."""
     with browser.new_context(
         viewport={"width": width, "height": 850}, color_scheme="dark" if dark else "light", accept_downloads=True
     ) as visitor:

@@ -1,4 +1,4 @@
-"""The files of the web page: who gets them, how they are sealed, and what may not stand in them."""
+"""The files of the web page: access, security headers and forbidden content."""
 
 import re
 

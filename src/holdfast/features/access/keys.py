@@ -1,6 +1,7 @@
 """API keys: limit a caller to a right, namespaces and an agent until revoked."""
 
 import re
+import secrets
 from collections.abc import Iterable
 from hashlib import sha256
 from typing import NamedTuple
@@ -38,8 +39,6 @@ def key_of(row: Row) -> Key:
 
 def new_secret() -> str:
     """Generate a random secret."""
-    import secrets
-
     return "hf_" + secrets.token_urlsafe(32)
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import io
 import os
 import stat
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from holdfast.features.importers.model import Problem
 from holdfast.kernel.errors import Invalid, NotFound
-
-if TYPE_CHECKING:
-    import zipfile
 
 MAX_FILES = 1_000_000
 MAX_DEPTH = 64
@@ -135,8 +133,6 @@ def _make_opener(path: Path) -> Callable[[], IO[bytes]]:
 
 @contextmanager
 def _open_zip(path: Path) -> Iterator[Source]:
-    import zipfile
-
     try:
         with zipfile.ZipFile(path) as archive:
             yield _read_zip_entries(archive)

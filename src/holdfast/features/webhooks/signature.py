@@ -1,6 +1,7 @@
 """Sign deliveries in the formats of the ai-memory clients and of Standard Webhooks."""
 
 import hmac
+import secrets
 from base64 import b64decode, b64encode
 from binascii import Error
 from hashlib import sha256
@@ -27,8 +28,6 @@ def validate_secret(secret: str) -> str:
 
 
 def new_secret() -> str:
-    import secrets
-
     return SECRET_PREFIX + b64encode(secrets.token_bytes(32)).decode()
 
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from functools import cached_property
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from random import random
+from ssl import SSLContext, SSLEOFError, SSLError, create_default_context
 from time import monotonic, sleep, time
-from typing import TYPE_CHECKING
 from urllib.parse import SplitResult
 
 from holdfast.kernel.net.circuit_breaker import CircuitBreaker
 from holdfast.kernel.net.deadline import run_within
 from holdfast.kernel.net.failure import RequestFailure
-
-if TYPE_CHECKING:
-    from ssl import SSLContext
 
 MAX_RESPONSE_BYTES = 8 * 1024 * 1024
 """Limit of a response: twice the largest batch of vectors."""
@@ -83,8 +81,6 @@ class JsonClient:
 
     @cached_property
     def _ssl_context(self) -> SSLContext:
-        from ssl import create_default_context
-
         return create_default_context()
 
     def _exchange_messages(self, exchange: Exchange, path: str, body: bytes) -> bytes:
@@ -118,8 +114,6 @@ class JsonClient:
         return RequestFailure(what, retryable=retryable, status=status, is_unprocessed=True, retry_after=after)
 
     def _connection_failure(self, error: OSError | HTTPException, exchange: Exchange) -> RequestFailure:
-        from ssl import SSLEOFError, SSLError
-
         undone = not exchange.was_sent
         match error:
             case TimeoutError():
@@ -150,8 +144,6 @@ def parse_retry_after(retry_after: str | None) -> float:
         return 0.0
     if retry_after.strip().isdecimal():
         return float(retry_after[:9])
-    from email.utils import parsedate_to_datetime
-
     try:
         return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time())
     except (ValueError, OverflowError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -75,8 +76,6 @@ class Command:
         words = self.words(*more)
         if os.name == "nt":
             return subprocess.list2cmdline(words)
-        import shlex
-
         return shlex.join(words)
 
 

@@ -10,12 +10,12 @@ from holdfast.features.curation import store as curation
 from holdfast.features.curation.decide import list_accept_parts, list_rollback_parts
 from holdfast.features.curation.run import CurateOptions
 from holdfast.features.curation.service import list_curate_parts
-from holdfast.features.memories.views import format_time
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import HoldfastError, Invalid
 from holdfast.kernel.registry.fields import Actor
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 from holdfast.kernel.registry.stages import StageEffects
+from holdfast.kernel.timestamps import format_time
 
 Path = Annotated[str, Meta(min_length=1, max_length=512)]
 Step = Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
@@ -214,9 +214,7 @@ def curate_rollback(ctx: Context, request: CurateRollback, progress: Progress) -
 
     Memories changed since are kept and reported. Memories that are separated again are not merged again automatically.
     """
-    from holdfast.features.curation import decide as curate_decide
-
-    result = curate_decide.roll_back_run(ctx, request.run_id)
+    result = decide.roll_back_run(ctx, request.run_id)
     outcomes = [
         StepRollbackView(change=one.seq, step=one.step, memory_id=one.memory, **_outcome_fields(one.error))
         for one in result.steps

@@ -24,8 +24,8 @@ from holdfast.features.importers.readers import (
 from holdfast.features.importers.readers.json_elements import Element, Fault, decode_json, read_elements
 from holdfast.features.importers.readers.reader import (
     PROBE_COUNT,
+    READ_ERRORS,
     ProgressCallback,
-    get_read_errors,
     read_first_lines,
     stop_at_read_error,
     trim_start,
@@ -126,7 +126,7 @@ def _try_detect(source: Source, piece: Piece) -> Format | None:
         if form is None and source.is_single_file:
             source.problems.extend(_find_faults(piece))
         return form
-    except get_read_errors() as error:
+    except READ_ERRORS as error:
         source.problems.append(Problem(where=piece.name, what=f"unreadable: {error}"))
         return None
 
@@ -252,7 +252,7 @@ def _find_faults(piece: Piece) -> Iterator[Problem]:
 
 
 def _decode_first_members(piece: Piece) -> Iterator[Any]:
-    with suppress(*get_read_errors()):
+    with suppress(*READ_ERRORS):
         for one in _first_members(piece):
             with suppress(Invalid):
                 yield decode_json(one.data)

@@ -1,5 +1,6 @@
 """Split JSON of any size into elements. At most one element is in memory."""
 
+import json
 import re
 from collections.abc import Iterator
 from io import BytesIO
@@ -43,8 +44,6 @@ class _UnexpectedEnd(Exception):
 
 def decode_json(data: bytes) -> Any:
     """Decode an element. Strict first, then with the lenient standard parser."""
-    import json
-
     try:
         return msgspec.json.decode(data)
     except RecursionError:

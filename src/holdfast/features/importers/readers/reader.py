@@ -1,5 +1,7 @@
 """Shared parts of readers: progress, and iteration over arrays, members and lines."""
 
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -20,6 +22,8 @@ ProgressCallback = Callable[[int], None]
 R = TypeVar("R")
 RawItem = tuple[str, Any]
 """Place and decoded value."""
+READ_ERRORS = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError)
+"""Exceptions of a failing disk or a damaged archive."""
 
 
 def trim_start(head: bytes) -> bytes:
@@ -27,19 +31,11 @@ def trim_start(head: bytes) -> bytes:
     return head.removeprefix(b"\xef\xbb\xbf").lstrip()
 
 
-def get_read_errors() -> tuple[type[Exception], ...]:
-    """Exceptions of a failing disk or a damaged archive."""
-    import zipfile
-    import zlib
-
-    return OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError
-
-
 def stop_at_read_error(name: str, records: Iterator[R]) -> Iterator[R | Problem]:
     """Yield records until a read error, then report it."""
     try:
         yield from records
-    except get_read_errors() as error:
+    except READ_ERRORS as error:
         yield Problem(where=name, what=f"read error: {error}")
 
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -137,8 +138,6 @@ def read_bundle(
 @contextmanager
 def _spool_file(file: str) -> Iterator[BinaryIO]:
     """Copy the file, so that it cannot change between verification and use."""
-    import tempfile
-
     with translate_os_errors(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as spool:
         with open_file(file) as source:
             while chunk := source.read(CHUNK):

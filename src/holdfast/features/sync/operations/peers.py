@@ -1,16 +1,16 @@
 """Peers: stores enrolled by their token for replication."""
 
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import value_or_unset
 from holdfast.features.sync.peers import certificates
 from holdfast.features.sync.peers import service as peers
 from holdfast.features.sync.peers.store import Peer
 from holdfast.features.sync.peers.token import format_token
 from holdfast.kernel.context import Context
-from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
+from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation, value_or_unset
 from holdfast.kernel.timestamps import format_timestamp
 
 Name = Annotated[
@@ -242,8 +242,6 @@ def peer_certificate(ctx: Context, request: PeerCertificate) -> CertificateResul
     The first one in a folder also creates its signing CA. Key files are readable by their owner only and have no
     password.
     """
-    from pathlib import Path
-
     files = certificates.make_certificate(ctx, Path(request.folder), request.name, request.host or [])
     return CertificateResult(
         certificate=str(files.certificate), key=str(files.key), ca=str(files.ca), fingerprint=files.fingerprint

@@ -52,6 +52,34 @@ def test_every_feature_has_a_short_readme_and_a_line_in_the_architecture() -> No
     assert sorted(listed) == [feature.name for feature in FEATURES]
 
 
+def test_the_architecture_names_modules_that_exist() -> None:
+    named = set(re.findall(r"`([\w/]+/\w+\.(?:py|sql)|\w+\.py)`", prose_of(ROOT / "docs/architecture.md")))
+    roots = (ROOT, ROOT / "src/holdfast")
+    typical = {"service.py", "store.py", "model.py", "render.py", "schedule.py", "ranking.py", "store_memory.py"}
+    assert [name for name in sorted(named - typical) if not any((root / name).exists() for root in roots)] == []
+
+
+def test_the_examples_of_the_architecture_change_lines_that_exist() -> None:
+    lines: dict[str, set[str]] = {}
+    missing = []
+    for block in blocks_of(ROOT / "docs/architecture.md"):
+        if block.language != "diff":
+            continue
+        for line in block.text.splitlines():
+            if line.startswith("--- "):
+                path = line.removeprefix("--- a/")
+                known = lines.setdefault(path, set())
+                if path != "--- /dev/null":
+                    known |= set((ROOT / path).read_text("utf-8").splitlines()) | {""}
+            elif line.startswith("+++ "):
+                continue
+            elif line.startswith("+"):
+                known.add(line[1:])
+            elif not line.startswith("@@") and line[1:] not in known:
+                missing.append((path, line))
+    assert missing == []
+
+
 def test_no_two_headings_of_a_page_have_the_same_anchor() -> None:
     counts = {page: Counter(anchors_of(page)) for page in PAGES}
     assert [(name_of(page), anchor) for page in PAGES for anchor, count in counts[page].items() if count > 1] == []

@@ -8,7 +8,7 @@ import msgspec
 from benchmarks import cold
 from benchmarks.report import Row, times
 from benchmarks.speed import Rounds, fill, open_store
-from benchmarks.synthetic_text import Prose
+from benchmarks.synthetic.synthetic_text import Prose
 from benchmarks.timing import Doer, in_turns, timer
 from holdfast.features.recall.quality.timing import ProgressMeter
 from holdfast.surfaces.bench.clients import holdfast_command

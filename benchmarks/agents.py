@@ -14,7 +14,7 @@ from time import process_time
 from benchmarks.database import database
 from benchmarks.report import Row, times
 from benchmarks.speed import open_store
-from benchmarks.synthetic_text import Prose
+from benchmarks.synthetic.synthetic_text import Prose
 from benchmarks.timing import in_turns, timer
 from holdfast.app import Holdfast
 from holdfast.features.recall.quality.timing import Spread, measure_spread

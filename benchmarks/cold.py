@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.features.tasks.subprocess_runner import python_command
 
-BARE_SERVER = python_command(str(Path(__file__).with_name("bare_server.py")))
+BARE_SERVER = python_command(str(Path(__file__).parent / "floors" / "bare_server.py"))
 IMPORT_CLICK = python_command("-c", "import click")
 
 

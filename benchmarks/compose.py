@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from benchmarks.synthetic_text import Prose
+from benchmarks.synthetic.synthetic_text import Prose
 from benchmarks.timing import Doer, in_turns, timer
 from holdfast.app import Holdfast
 from holdfast.app import open as opened
@@ -92,7 +92,7 @@ def _reflection(hold: Holdfast, write: Transaction, prose: Prose, number: int) -
 
 def _add_vectors(hold: Holdfast, embedder: Embedder) -> None:
     """Add derived vectors, so background embedding does not disturb the measurement."""
-    from benchmarks.synthetic_vectors import VectorCloud, add_next_vectors
+    from benchmarks.synthetic.synthetic_vectors import VectorCloud, add_next_vectors
 
     cloud, after = VectorCloud(embedder, [Prose(3).text(number)[1] for number in range(CENTRES)]), 0
     while (last := add_next_vectors(hold, cloud, after, BATCH)) is not None:

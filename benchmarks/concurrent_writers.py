@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from benchmarks.bare_sqlite import BareTable, Text
-from benchmarks.synthetic_text import Prose
+from benchmarks.floors.bare_sqlite import BareTable, Text
+from benchmarks.synthetic.synthetic_text import Prose
 from benchmarks.timing import timer
 from holdfast import app
 from holdfast.features.recall.quality.timing import Spread, measure_spread

@@ -8,11 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.bare_sqlite import Text
+from benchmarks.floors.bare_sqlite import Text
 from benchmarks.report import POSTGRES, SQLITE, Growth, Row, growth_of, times
 from benchmarks.speed import BATCH, Rounds, open_store
-from benchmarks.synthetic_text import Prose
-from benchmarks.synthetic_vectors import VectorCloud, add_next_vectors, check_vector_search
+from benchmarks.synthetic.synthetic_text import Prose
+from benchmarks.synthetic.synthetic_vectors import VectorCloud, add_next_vectors, check_vector_search
 from benchmarks.timing import in_turns, timer
 from holdfast.app import Holdfast
 from holdfast.features.embeddings.minilm import MiniLm
@@ -20,7 +20,7 @@ from holdfast.features.recall.quality.timing import ProgressMeter, Spread
 from holdfast.surfaces.bench.scratch_schemas import Database
 
 if TYPE_CHECKING:
-    from benchmarks.bare_database import BareDatabase
+    from benchmarks.floors.bare_database import BareDatabase
 
 BARE, AT_ONCE = "bare PostgreSQL", "bare PostgreSQL, at once"
 TARGET_FROM = 10_000
@@ -82,7 +82,7 @@ def growing(place: Path, database: Database, how: Grow) -> Grown:
 
 @contextmanager
 def stores_of(place: Path, database: Database) -> Iterator[Stores]:
-    from benchmarks.bare_database import BareDatabase
+    from benchmarks.floors.bare_database import BareDatabase
 
     ours, bare = database.store("ours"), database.store("bare")
     with ExitStack() as stack:
@@ -125,7 +125,7 @@ class Sample:
     """Texts to store, and bare statements that write the same rows for similar texts."""
 
     def __init__(self, seed: int, count: int, url: str) -> None:
-        from benchmarks.bare_database import transactions
+        from benchmarks.floors.bare_database import transactions
 
         prose = Prose(seed + 1)
         self.texts, others, more = (

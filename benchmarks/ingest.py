@@ -14,11 +14,11 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
-from benchmarks.bare_sqlite import BareTable
+from benchmarks.floors.bare_sqlite import BareTable
 from benchmarks.report import Row, rate, times, times_better
 from benchmarks.speed import BATCH, open_store
-from benchmarks.synthetic_text import Prose
-from benchmarks.synthetic_vectors import VectorCloud, add_next_vectors
+from benchmarks.synthetic.synthetic_text import Prose
+from benchmarks.synthetic.synthetic_vectors import VectorCloud, add_next_vectors
 from holdfast.app import Holdfast
 from holdfast.features.embeddings.minilm import MiniLm
 from holdfast.features.embeddings.service import list_texts

@@ -6,12 +6,12 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import cold
-from benchmarks.bare_sqlite import BareQuery
 from benchmarks.concurrent_writers import run_crowd
+from benchmarks.floors.bare_sqlite import BareQuery
 from benchmarks.report import Curve, Row, rate, times
 from benchmarks.speed import BATCH, Rounds, fill, open_store
-from benchmarks.synthetic_text import Prose
-from benchmarks.synthetic_vectors import VectorCloud, add_next_vectors, check_vector_search
+from benchmarks.synthetic.synthetic_text import Prose
+from benchmarks.synthetic.synthetic_vectors import VectorCloud, add_next_vectors, check_vector_search
 from benchmarks.timing import Doer, in_turns, timer
 from holdfast.features.embeddings.minilm import MiniLm
 from holdfast.features.embeddings.service import list_texts

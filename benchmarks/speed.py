@@ -6,10 +6,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from benchmarks import cold
-from benchmarks.bare_sqlite import BareTable, Text
 from benchmarks.concurrent_writers import PROCESSES, run_crowd
+from benchmarks.floors.bare_sqlite import BareTable, Text
 from benchmarks.report import Row, rate, times, times_better
-from benchmarks.synthetic_text import Prose
+from benchmarks.synthetic.synthetic_text import Prose
 from benchmarks.timing import Doer, in_turns, timer
 from holdfast import app
 from holdfast.app import Holdfast

@@ -11,11 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
-from benchmarks.bare_database import open_connection
-from benchmarks.bare_sqlite import connect
+from benchmarks.floors.bare_database import open_connection
+from benchmarks.floors.bare_sqlite import connect
 from benchmarks.report import Row, times
 from benchmarks.speed import BATCH, open_store
-from benchmarks.synthetic_text import Prose
+from benchmarks.synthetic.synthetic_text import Prose
 from benchmarks.timing import in_turns, timer
 from holdfast.app import Holdfast
 from holdfast.features.graph import service as relate

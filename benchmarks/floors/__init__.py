@@ -1,0 +1,1 @@
+"""Floors of the benchmarks: the same work without Holdfast."""

@@ -1,0 +1,1 @@
+"""Synthetic texts and vectors, deterministic by seed."""

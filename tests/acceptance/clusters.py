@@ -105,8 +105,8 @@ class Cluster(Postgres):
 
     def by_wire(self, wire: "Wire", schema: str, **more: str) -> str:
         """Return the address of a schema through a wire."""
-        asked = "".join(f"&{name}={quote(value)}" for name, value in more.items())
-        return f"postgresql://postgres@127.0.0.1:{wire.port}/{self.database}?schema={schema}{asked}"
+        options = "".join(f"&{name}={quote(value)}" for name, value in more.items())
+        return f"postgresql://postgres@127.0.0.1:{wire.port}/{self.database}?schema={schema}{options}"
 
 
 @contextmanager

@@ -31,8 +31,8 @@ class ServerProcess:
     def stop(self) -> tuple[int, str]:
         """Terminate it; return its exit code and output."""
         self.process.terminate()
-        _, said = self.process.communicate(timeout=TIMEOUT)
-        return self.process.returncode, said
+        _, output = self.process.communicate(timeout=TIMEOUT)
+        return self.process.returncode, output
 
 
 @contextmanager

@@ -181,10 +181,10 @@ def test_a_refused_read_is_reported_once_and_later_reads_succeed(
 ) -> None:
     shutil.copytree(template, tmp_path / "store")
     with closing(holding(tmp_path / "store" / "memory.db")) as hold:
-        with RefusedCalls(error, once(at), RefusedCalls.READS) as calls, pytest.raises(StoreError) as told:
+        with RefusedCalls(error, once(at), RefusedCalls.READS) as calls, pytest.raises(StoreError) as error_info:
             read_much(hold)
         assert calls.refused == 1
-        assert "rollback" not in told.value.message
+        assert "rollback" not in error_info.value.message
         assert titles(hold) >= {"read", "changed", "deleted"}
         hold.store(title="Afterwards", content="The same process goes on.")
         assert_whole(hold, titles(hold))
@@ -249,11 +249,11 @@ def test_a_refused_system_call_is_reported_and_the_write_is_absent_for_the_next_
 ) -> None:
     shutil.copytree(template, tmp_path / "store")
     path = tmp_path / "store" / "memory.db"
-    said = run_traced(path, inject)
-    assert len(said) == 40
+    reports = run_traced(path, inject)
+    assert len(reports) == 40
     with closing(holding(path)) as hold:
-        kept = {f"t{number}" for outcome, number, *_ in said if outcome == "kept"}
-        assert_whole(hold, kept | {"read", "changed", "deleted"})
+        stored_titles = {f"t{number}" for outcome, number, *_ in reports if outcome == "kept"}
+        assert_whole(hold, stored_titles | {"read", "changed", "deleted"})
         hold.store(title="afterwards", content="Another process goes on.")
 
 

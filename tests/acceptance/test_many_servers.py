@@ -82,7 +82,7 @@ def test_all_servers_give_the_same_answers(clients: list[httpx.Client]) -> None:
     ids = [post_memory(client, title=f"Deploy {number}").json()["id"] for number, client in enumerate(clients)]
     clients[0].put(f"/api/v1/memories/{ids[1]}", json={"content": "Wednesdays."})
     clients[1].post("/api/v1/links", json={"source_id": ids[0], "target_id": ids[2]})
-    asked = [
+    questions = [
         ("GET", "/api/v1/memories", None),
         ("GET", f"/api/v1/memories/{ids[1]}", None),
         ("GET", f"/api/v1/memories/{ids[1]}/history", None),
@@ -91,7 +91,7 @@ def test_all_servers_give_the_same_answers(clients: list[httpx.Client]) -> None:
         ("GET", "/api/v1/events", None),
         ("POST", "/api/v1/recall", {"context": "deploy wednesdays"}),
     ]
-    for method, path, body in asked:
+    for method, path, body in questions:
         answers = [client.request(method, path, json=body) for client in clients]
         assert [answer.status_code for answer in answers] == [200] * SERVERS, answers[0].text
         assert len({OF_EACH_RECALL.sub("", answer.text) for answer in answers}) == 1
@@ -108,14 +108,16 @@ def test_every_stream_delivers_the_writes_of_all_servers_in_one_order_without_ga
     with ExitStack() as stack:
         streams = [stack.enter_context(following(client)) for client in clients]
         with ThreadPoolExecutor(SERVERS) as pool:
-            told = [pool.submit(list, islice(stream, WRITERS * each)) for stream in streams]
+            delivered = [pool.submit(list, islice(stream, WRITERS * each)) for stream in streams]
             by_all(clients, stores)
-            first, *others = [events.result() for events in told]
+            first, *others = [events.result() for events in delivered]
     assert [event["seq"] for event in first] == list(range(1, WRITERS * each + 1))
     assert others == [first] * (SERVERS - 1)
 
 
-def test_concurrent_writers_of_one_title_make_one_memory_with_consecutive_versions(clients: list[httpx.Client], db: str) -> None:
+def test_concurrent_writers_of_one_title_make_one_memory_with_consecutive_versions(
+    clients: list[httpx.Client], db: str
+) -> None:
     answers = by_all(clients, lambda client, number: post_memory(client, content=f"By {number}", on_conflict="merge"))
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.json()["id"] for answer in answers}) == 1

@@ -110,9 +110,9 @@ def test_an_unreachable_database_is_reported_as_a_retryable_error(server: Cluste
     server.stop("fast")
     try:
         for ask in (lambda: impatient.list(), lambda: impatient.store(title="T", content="x")):
-            with pytest.raises(StoreUnreachable) as told:
+            with pytest.raises(StoreUnreachable) as error:
                 ask()
-            assert told.value.retryable
+            assert error.value.retryable
     finally:
         server.start()
     assert titles(impatient) == []
@@ -136,9 +136,9 @@ def test_idle_connections_closed_by_the_database_are_replaced(server: Cluster, h
 def test_a_lost_connection_during_a_read_is_a_retryable_error(server: Cluster, hold: Holdfast) -> None:
     with hold.ctx.reading() as session:
         server.terminate()
-        with pytest.raises(StoreUnreachable) as told:
+        with pytest.raises(StoreUnreachable) as error:
             session.row("chain_head")
-    assert told.value.retryable
+    assert error.value.retryable
     assert titles(hold) == []
 
 
@@ -152,9 +152,9 @@ def test_a_lost_connection_during_a_write_writes_nothing(server: Cluster, hold: 
             if more:
                 write.session.rows("meta_list")
 
-    with pytest.raises(StoreUnreachable) as told:
+    with pytest.raises(StoreUnreachable) as error:
         half()
-    assert told.value.retryable
+    assert error.value.retryable
     with hold.ctx.reading() as session:
         assert session.rows("meta_list") == []
     hold.store(title="After", content="x")
@@ -166,10 +166,10 @@ def test_a_lost_connection_during_a_write_writes_nothing(server: Cluster, hold: 
 def test_a_commit_that_never_arrived_writes_nothing_and_can_be_retried(wired_store: tuple[Holdfast, Wire]) -> None:
     hold, line = wired_store
     line.cut_at(b"commit\0", arrives=False)
-    with pytest.raises(StoreUnreachable) as told:
+    with pytest.raises(StoreUnreachable) as error:
         hold.store(title="Lost", content="x")
     assert line.is_cut.is_set()
-    assert told.value.retryable
+    assert error.value.retryable
     assert titles(hold) == ["Before"]
     hold.store(title="Lost", content="repeated")
     assert_whole(hold)
@@ -178,10 +178,10 @@ def test_a_commit_that_never_arrived_writes_nothing_and_can_be_retried(wired_sto
 def test_a_commit_with_a_lost_answer_is_confirmed_from_the_journal(wired_store: tuple[Holdfast, Wire]) -> None:
     hold, line = wired_store
     line.cut_at(b"commit\0", arrives=True)
-    kept = hold.store(title="Kept", content="x")
+    memory = hold.store(title="Kept", content="x")
     assert line.is_cut.is_set()
-    assert (kept.version, titles(hold)) == (1, ["Before", "Kept"])
-    assert [change.op for change in hold.history(id=kept.id).changes] == ["store"]
+    assert (memory.version, titles(hold)) == (1, ["Before", "Kept"])
+    assert [change.op for change in hold.history(id=memory.id).changes] == ["store"]
     assert_whole(hold)
 
 
@@ -191,8 +191,8 @@ def test_a_commit_still_running_in_the_database_is_awaited(server: Cluster, wire
     with override_settings(server, synchronous_standby_names="nobody"), ThreadPoolExecutor(1) as pool:
         storing = pool.submit(hold.store, title="Kept", content="x")
         with server.admin() as admin:
-            waits = "select 1 from pg_stat_activity where wait_event = 'SyncRep'"
-            wait_until(lambda: admin.execute(waits).fetchall())
+            query = "select 1 from pg_stat_activity where wait_event = 'SyncRep'"
+            wait_until(lambda: admin.execute(query).fetchall())
         line.cut()
         with pytest.raises(TimeoutError):
             storing.result(timeout=1)
@@ -208,9 +208,9 @@ def test_a_commit_on_an_unreachable_database_has_an_unknown_outcome(
     hold.ctx.store._pool._wait_seconds = 0.3  # type: ignore[attr-defined]
     monkeypatch.setattr(context, "COMMIT_CHECK_SECONDS", 0.3)
     line.cut_at(b"commit\0", arrives=True, stays=True)
-    with pytest.raises(OutcomeUnknown) as told:
+    with pytest.raises(OutcomeUnknown) as error:
         hold.store(title="Kept or not", content="x")
-    assert not told.value.retryable
+    assert not error.value.retryable
     line.stays_cut = False
     assert_whole(hold)
 
@@ -251,9 +251,9 @@ def test_a_request_for_a_connection_of_a_full_pool_times_out_with_an_error(serve
         stack.callback(done.set)
         readers = [pool.submit(reads) for _ in range(2)]
         taken.wait()
-        with pytest.raises(StoreBusy) as told:
+        with pytest.raises(StoreBusy) as error:
             hold.list()
-        assert told.value.retryable
+        assert error.value.retryable
         hold.ctx.store._pool._wait_seconds = TIMEOUT  # type: ignore[attr-defined]
         waiting = pool.submit(titles, hold)
         done.set()
@@ -270,9 +270,9 @@ def test_a_database_with_no_free_connections_is_reported_as_busy(server: Cluster
                 while True:
                     stack.enter_context(psycopg.connect(server.url()))
             for ask in (hold.list, lambda: holdfast.open(db)):
-                with pytest.raises(StoreBusy) as told:
+                with pytest.raises(StoreBusy) as error:
                     ask()
-                assert told.value.retryable
+                assert error.value.retryable
             stack.pop_all().close()
             assert titles(hold) == []
     server.control("-m", "fast", "restart")
@@ -297,9 +297,9 @@ def fill_a_disk(server: Cluster, small: Path) -> None:
         admin.execute("create database small tablespace small")
     kept: list[str] = []
     with holdfast.open(server.url("small")) as hold:
-        with pytest.raises(StoreFull) as told:
+        with pytest.raises(StoreFull) as error:
             kept.extend(hold.store(title=f"M {number}", content=os.urandom(20_000).hex()).id for number in count())
-        assert not told.value.retryable
+        assert not error.value.retryable
         assert kept
         assert [hold.get(id=id).id for id in (kept[0], kept[-1])] == [kept[0], kept[-1]]
         assert_whole(hold)
@@ -355,10 +355,10 @@ def test_a_writer_waiting_too_long_for_the_lock_gets_an_error(
     monkeypatch.setattr(port, "LOCK_SECONDS", 1)
     with psycopg.connect(server.url(server.database)) as other:
         other.execute(f"select 1 from {schema}.chain for update")
-        with pytest.raises(StoreBusy) as told:
+        with pytest.raises(StoreBusy) as error:
             hold.store(title="T", content="x")
         assert titles(hold) == []
-    assert told.value.retryable
+    assert error.value.retryable
     hold.store(title="T", content="x")
 
 
@@ -366,9 +366,9 @@ def test_a_statement_cancelled_by_the_database_is_reported(server: Cluster, hold
     with psycopg.connect(server.url(server.database)) as other, override_settings(server, statement_timeout="300ms"):
         other.execute("set statement_timeout = 0")
         other.execute(f"select 1 from {schema}.chain for update")
-        with pytest.raises(StoreBusy) as told:
+        with pytest.raises(StoreBusy) as error:
             hold.store(title="T", content="x")
-    assert told.value.retryable
+    assert error.value.retryable
     hold.store(title="T", content="x")
 
 
@@ -379,10 +379,10 @@ def assert_only_reads(url: str) -> None:
     with holdfast.open(url) as hold:
         assert titles(hold) == ["Before"]
         assert [memory.title for memory in hold.recall(context="written").memories] == ["Before"]
-        with pytest.raises(StoreUnreachable) as told:
+        with pytest.raises(StoreUnreachable) as error:
             hold.store(title="After", content="x")
-    assert "read only" in told.value.message
-    assert not told.value.retryable
+    assert "read only" in error.value.message
+    assert not error.value.retryable
 
 
 def test_a_read_only_database_answers_reads_and_refuses_writes(server: Cluster, hold: Holdfast, db: str) -> None:
@@ -403,7 +403,7 @@ def test_a_replica_answers_reads_and_follows_the_primary(server: Cluster, hold: 
 
 
 def test_a_promoted_replica_continues_as_a_new_incarnation(server: Cluster, hold: Holdfast, schema: str) -> None:
-    kept = hold.store(title="Before", content="Written at the old primary.").id
+    memory_id = hold.store(title="Before", content="Written at the old primary.").id
     with hold.ctx.reading() as session:
         before = journal.get_head(session)
     with server.replica() as copy:
@@ -416,7 +416,7 @@ def test_a_promoted_replica_continues_as_a_new_incarnation(server: Cluster, hold
                 after = journal.get_head(session)
             assert (after.node, after.incarnation, after.n) == (before.node, before.incarnation + 1, 1)
             assert after.origin != before.origin
-            assert follower.get(id=kept).title == "Before"
+            assert follower.get(id=memory_id).title == "Before"
             assert follower.verify().intact
 
 

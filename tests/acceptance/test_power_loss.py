@@ -123,8 +123,8 @@ def wrong(path: Path, acknowledged: dict[str, tuple[int, str, str]]) -> list[str
             with hold.ctx.reading() as session:
                 found += [f"corrupt: {one.message}" for one in history.verify(hold.ctx, session)]
                 rows = session.select(("memory_select", "memory.some"), {"ids": list(acknowledged)})
-            kept = {row[0]: (row[30], row[3], row[25]) for row in rows}
-            return found + [f"lost: {id}" for id, one in acknowledged.items() if not holds(kept.get(id), one)]
+            stored = {row[0]: (row[30], row[3], row[25]) for row in rows}
+            return found + [f"lost: {id}" for id, one in acknowledged.items() if not holds(stored.get(id), one)]
     except (HoldfastError, apsw.Error) as error:
         return [f"corrupt: {error}"]
 

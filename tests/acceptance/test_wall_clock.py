@@ -41,8 +41,8 @@ def test_the_feed_keeps_commit_order_and_its_times_never_decrease(hold: holdfast
         hold.store(title=f"Title {number}", content="x")
     changes = hold.events(after=0).events
     assert [change.seq for change in changes] == [1, 2, 3, 4, 5]
-    kept = [change.at for change in changes]
-    assert kept == sorted(kept)
+    times = [change.at for change in changes]
+    assert times == sorted(times)
     assert hold.verify().intact
 
 
@@ -90,8 +90,8 @@ def test_a_memory_is_known_at_the_time_it_was_stored(hold: holdfast.Holdfast, cl
     id = hold.store(title="Title", content="at ten").id
     clock.at -= HOUR
     hold.update(id=id, content="at nine")
-    kept = [change.at for change in hold.history(id=id).changes]
-    assert hold.get(id=id, known_at=kept[-1]).content == "at nine"
+    times = [change.at for change in hold.history(id=id).changes]
+    assert hold.get(id=id, known_at=times[-1]).content == "at nine"
 
 
 def test_undo_and_deletion_hold_with_a_clock_set_back(hold: holdfast.Holdfast, clock: Clock) -> None:

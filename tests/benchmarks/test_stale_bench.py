@@ -12,7 +12,7 @@ def test_invalidation_and_stale_marks_are_measured_against_their_baselines(
     monkeypatch.setattr(stale, "BATCH", 70)
     monkeypatch.setattr(stale, "QUESTIONS", 3)
     stale.main(["2"])
-    told, marked = capsys.readouterr().out.splitlines()
-    assert told.startswith("superseding a source of 9 reflections: ")
+    superseding, marked = capsys.readouterr().out.splitlines()
+    assert superseding.startswith("superseding a source of 9 reflections: ")
     assert marked.startswith("recall with marks of what is stale: ")
-    assert "x (at most 5x)" in told
+    assert "x (at most 5x)" in superseding

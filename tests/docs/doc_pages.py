@@ -55,9 +55,9 @@ def steps_of(block: Block) -> Iterator[Step]:
     An SQL block starts with the user and the database to run it with.
     """
     if block.language == "sql":
-        said = _AS.match(block.text)
-        assert said, f"Nobody knows who is to run this:\n{block.text}"
-        address = f"postgresql://{said['role']}@{DATABASE_HOST}/{said['database']}"
+        target = _AS.match(block.text)
+        assert target, f"Nobody knows who is to run this:\n{block.text}"
+        address = f"postgresql://{target['role']}@{DATABASE_HOST}/{target['database']}"
         yield Step(f"psql --quiet --no-psqlrc -v ON_ERROR_STOP=1 '{address}' <<'SQL'\n{block.text}SQL", "...")
     elif block.language == "python":
         shown = "\n".join(_PRINTED.findall(block.text))

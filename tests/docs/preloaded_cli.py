@@ -82,11 +82,11 @@ def wait_for_commands(address: str) -> None:
             line.close()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     length, files, _, _ = socket.recv_fds(line, 4, 3)
-    told = json.loads(_read(line, int.from_bytes(length, "big")))
+    command = json.loads(_read(line, int.from_bytes(length, "big")))
     if pid := os.fork():
         _answer(line, pid)
     line.close()
-    _become(files, *told)
+    _become(files, *command)
 
 
 def _read(line: socket.socket, size: int) -> bytes:

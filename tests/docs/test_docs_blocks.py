@@ -134,16 +134,16 @@ def check_settings(shown: dict[str, Any]) -> None:
 
 
 def test_a_preloaded_command_behaves_like_the_installed_one(warm: Path, tmp_path: Path) -> None:
-    asked = (
+    commands = (
         'cd "$(mktemp -d)"; export HOLDFAST_DB=$PWD/a.db HOLDFAST_EMBEDDER=none',
         "umask 027; echo 'From a pipe.' | holdfast store --title A --content - | head -c 6",
         "holdfast get no-such-memory --json 2> problem; echo $?; cat problem",
         "holdfast list --json > listed; jq -r '.memories[].content' listed",
         "holdfast events --follow > /dev/null & kill $!; wait $!; echo $?",
     )
-    said = []
+    outputs = []
     for programs in (INSTALLED, warm):
         with closing(Shell(tmp_path, programs=programs)) as shell:
-            said.append([shell.run(command) for command in asked])
-    assert said[0] == said[1]
-    assert "From a pipe." in said[0][3][0]
+            outputs.append([shell.run(command) for command in commands])
+    assert outputs[0] == outputs[1]
+    assert "From a pipe." in outputs[0][3][0]

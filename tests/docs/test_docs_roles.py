@@ -137,10 +137,10 @@ def every_change_by_peers(do: Callable[..., Any], folder: Path) -> None:
     """Enrol a store, and receive its changes."""
     with holdfast.open(str(folder / "peer.db")) as peer, peer.ctx.reading() as session:
         do("peer_add", name="desk", token=peer.peer_token().token)
-        said = telling.build_handshake(session, moment.now())
+        handshake = telling.build_handshake(session, moment.now())
     do("peer_set", name="desk", take=["team/**"])
-    do("peer_hello", message=msgspec.to_builtins(HelloRequest(greeting=said, kinds=[])))
-    do("peer_take", message=msgspec.to_builtins(TakeRequest(sender=said, changes=[], upto=said.seq)))
+    do("peer_hello", message=msgspec.to_builtins(HelloRequest(greeting=handshake, kinds=[])))
+    do("peer_take", message=msgspec.to_builtins(TakeRequest(sender=handshake, changes=[], upto=handshake.seq)))
     do("peer_remove", name="desk")
     do("peer_certificate", name="desk", folder=str(folder / "certificates"))
 
@@ -171,9 +171,9 @@ def every_change_for_agents(do: Callable[..., Any]) -> None:
     every_task(do)
     do("price_set", model="m", input="3")
     do("budget_set", principal="*", tokens=100)
-    held = [do("usage_reserve", model="m", input_tokens=1).reservation for _ in range(2)]
-    do("usage_record", model="m", input_tokens=1, reservation=held[0])
-    do("usage_release", reservation=held[1])
+    reservations = [do("usage_reserve", model="m", input_tokens=1).reservation for _ in range(2)]
+    do("usage_record", model="m", input_tokens=1, reservation=reservations[0])
+    do("usage_release", reservation=reservations[1])
     do("price_remove", model="m")
     run = do("run_open", topology="dinner", phases=["soup"])
     for state in ("in_progress", "completed"):
@@ -200,9 +200,9 @@ def every_change_for_subscribers(hold: holdfast.Holdfast, do: Callable[..., Any]
 def every_task(do: Callable[..., Any]) -> None:
     task = do("task_add", title="Stir", due_at="2020-01-01", max_attempts=1).task
     do("task_update", id=task.id, title="Stir well")
-    (taken,) = do("task_claim").claimed
-    do("task_heartbeat", id=task.id, token=taken.token)
-    do("task_finish", id=task.id, token=taken.token, error="burnt")
+    (claimed,) = do("task_claim").claimed
+    do("task_heartbeat", id=task.id, token=claimed.token)
+    do("task_finish", id=task.id, token=claimed.token, error="burnt")
     do("task_retry", id=task.id)
     do("task_defer", id=task.id, until="2099-01-01")
     do("task_cancel", id=task.id)
@@ -210,22 +210,22 @@ def every_task(do: Callable[..., Any]) -> None:
 
 def every_change_by_curating(hold: holdfast.Holdfast, do: Callable[..., Any]) -> None:
     """Derive memories and run the curator."""
-    said = "The connection pool keeps ten connections for all of the workers of the server."
-    first, *_ = [hold.store(title=f"Pool of {n}", content=said.replace("ten", n)).id for n in ("nine", "eleven")]
+    text = "The connection pool keeps ten connections for all of the workers of the server."
+    first, *_ = [hold.store(title=f"Pool of {n}", content=text.replace("ten", n)).id for n in ("nine", "eleven")]
     do("auto_tag", id=first, apply=True)
     do("persona_generate", entity_id="pool")
     run = do("curate", apply=True)
     do("curate_decide", ids=[hold.curate_proposals().proposals[0].id], decision="accept")
     do("curate_rollback", run_id=run.run_id)
-    do("atomise", memory_id=hold.store(title="Report", content=" ".join([said] * 9)).id, max_atom_tokens=60)
+    do("atomise", memory_id=hold.store(title="Report", content=" ".join([text] * 9)).id, max_atom_tokens=60)
 
 
 def every_change_by_reflecting(hold: holdfast.Holdfast, do: Callable[..., Any], folder: Path, thought: str) -> None:
     """Write everything about reflections: policies, approvals, proposals, files and stale notices."""
     do("policy_set", namespace="global", require_approval_above_depth=1, self_approval=True)
     for number, decide in enumerate(("pending_approve", "pending_reject")):
-        asked = do("reflect", source_ids=[thought], title=f"Deeper {number}", content="It follows.")
-        do(decide, id=asked.pending_id)
+        request = do("reflect", source_ids=[thought], title=f"Deeper {number}", content="It follows.")
+        do(decide, id=request.pending_id)
     assert do("policy_clear", namespace="global").cleared
     alike = [hold.store(title=f"Soup {number}", content="Soup is served at noon.").id for number in range(3)]
     do("reflect_dismiss", offer_id=do("reflect_suggest").suggestions[0].offer_id)

@@ -80,8 +80,8 @@ def test_the_store_answers_like_the_store_of_langgraph(hold: holdfast.Holdfast, 
     for batch in batches:
         for path in [path for path, held in theirs._data.items() if not held]:
             del theirs._data[path]  # it lists namespaces that were only queried
-        asked = sorted(batch, key=lambda op: isinstance(op, GetOp))
-        assert list(map(plain, ours.batch(asked))) == list(map(plain, theirs.batch(asked)))
+        ordered = sorted(batch, key=lambda op: isinstance(op, GetOp))
+        assert list(map(plain, ours.batch(ordered))) == list(map(plain, theirs.batch(ordered)))
 
 
 @given(st.lists(odd, max_size=4))

@@ -91,8 +91,8 @@ def test_items_added_together_stay_together(hold: holdfast.Holdfast) -> None:
     def add(name: int) -> None:
         barrier.wait()
         for number in range(3):
-            said = [{"role": "user", "content": f"{name} {number} {part}"} for part in range(3)]
-            run(HoldfastSession("s", hold).add_items(said))  # type: ignore[arg-type]
+            items = [{"role": "user", "content": f"{name} {number} {part}"} for part in range(3)]
+            run(HoldfastSession("s", hold).add_items(items))  # type: ignore[arg-type]
 
     threads = [Thread(target=add, args=(name,)) for name in range(4)]
     for thread in threads:

@@ -13,8 +13,8 @@ from holdfast.kernel.errors import Invalid
 
 
 def code(kind: str, id: str, content: object) -> str:
-    told = {"type": kind, "uuid": id, "sessionId": "s-1", "cwd": "/shop", "timestamp": "2026-01-02T03:04:05Z"}
-    return json.dumps({**told, "message": {"role": kind, "content": content}})
+    entry = {"type": kind, "uuid": id, "sessionId": "s-1", "cwd": "/shop", "timestamp": "2026-01-02T03:04:05Z"}
+    return json.dumps({**entry, "message": {"role": kind, "content": content}})
 
 
 def codex(role: str, text: str) -> str:

@@ -60,8 +60,8 @@ class Machine:
     def sent_bytes(self) -> int:
         """Bytes it has sent, headers included."""
         path = "/sys/class/net/eth0/statistics/tx_bytes"
-        told = subprocess.run(["ip", "netns", "exec", self.space, "cat", path], check=True, capture_output=True)
-        return int(told.stdout)
+        output = subprocess.run(["ip", "netns", "exec", self.space, "cat", path], check=True, capture_output=True)
+        return int(output.stdout)
 
     def start(self, others: list["Machine"]) -> None:
         own = {name: str(self._certificates / f"{self.name}.{end}") for name, end in (("cert", "pem"), ("key", "key"))}

@@ -25,8 +25,8 @@ pytestmark = [
 def words(hold: holdfast.Holdfast) -> int:
     """Size of the content of local changes, in bytes."""
     with hold.ctx.reading() as session:
-        told = session.query_sql("select body, delta from journal where origin in (select origin from signer)", {})
-    return sum(len((delta or body or "").encode()) for body, delta in told)
+        rows = session.query_sql("select body, delta from journal where origin in (select origin from signer)", {})
+    return sum(len((delta or body or "").encode()) for body, delta in rows)
 
 
 def test_partitioned_and_killed_machines_converge_after_the_network_is_restored(tmp_path: Path) -> None:

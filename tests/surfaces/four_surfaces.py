@@ -143,13 +143,13 @@ class Http:
             answered = self._client.request(op.method, path, json=rest[op.bulk])
         else:
             answered = self._client.request(op.method, path, json=rest)
-        said = answered.json()
+        answer = answered.json()
         if answered.status_code < 400:
-            waits = op.waits and said.get("status") == "pending"
+            waits = op.waits and answer.get("status") == "pending"
             assert answered.status_code == (wire.PENDING_STATUS if waits else op.status)
-            return Outcome(said)
-        assert answered.status_code == wire.STATUS[said["code"]]
-        return Outcome(error=said)
+            return Outcome(answer)
+        assert answered.status_code == wire.STATUS[answer["code"]]
+        return Outcome(error=answer)
 
 
 def to_query(arguments: Json) -> list[tuple[str, str]]:
@@ -167,8 +167,8 @@ class Mcp:
 
     def ask(self, name: str, arguments: Json) -> Outcome:
         result = self._client.ask(call(1, f"memory_{name}", arguments))["result"]
-        said = result["structuredContent"]
-        return Outcome(error=said) if result["isError"] else Outcome(said)
+        answer = result["structuredContent"]
+        return Outcome(error=answer) if result["isError"] else Outcome(answer)
 
 
 @cache

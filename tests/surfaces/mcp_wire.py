@@ -29,8 +29,8 @@ def notification(method: str, params: Message | None = None) -> Message:
 
 
 def initialize(id: Any = "init", version: str = "2025-11-25", client: str = "tester") -> Message:
-    said = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": client, "version": "1"}}
-    return request(id, "initialize", said)
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": client, "version": "1"}}
+    return request(id, "initialize", params)
 
 
 def stateless(id: Any, method: str, params: Message | None = None, **meta: Any) -> Message:

@@ -319,8 +319,8 @@ PARTS = 6
 @contextmanager
 def asked_in_a_new_store(postgres: Postgres, folder: Path) -> Iterator[Questions]:
     folder.mkdir()
-    with twins(postgres, folder) as asked:
-        yield Questions(asked)
+    with twins(postgres, folder) as engines:
+        yield Questions(engines)
 
 
 @pytest.mark.full

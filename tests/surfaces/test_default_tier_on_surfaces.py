@@ -18,9 +18,9 @@ SAID = "short: 6 hours, mid: 7 days, long: forever. [default: setting default_ti
 
 @pytest.mark.parametrize("which", SURFACES)
 def test_a_memory_without_a_tier_is_long_term(which: str, tmp_path: Path) -> None:
-    with surface(which, tmp_path / "new") as asked:
-        kept = asked.ask("store", {"title": "Plan", "content": "first"}).answer
-    assert (kept["tier"], kept.get("expires_at")) == ("long", None)
+    with surface(which, tmp_path / "new") as opened:
+        stored = opened.ask("store", {"title": "Plan", "content": "first"}).answer
+    assert (stored["tier"], stored.get("expires_at")) == ("long", None)
 
 
 @pytest.mark.parametrize("which", SURFACES)
@@ -28,10 +28,10 @@ def test_the_setting_is_the_tier_of_a_memory_without_one(
     which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_DEFAULT_TIER", "mid")
-    with surface(which, tmp_path / "new") as asked:
-        kept = asked.ask("store", {"title": "Plan", "content": "first"}).answer
-    assert kept["tier"] == "mid"
-    assert kept["expires_at"] is not None
+    with surface(which, tmp_path / "new") as opened:
+        stored = opened.ask("store", {"title": "Plan", "content": "first"}).answer
+    assert stored["tier"] == "mid"
+    assert stored["expires_at"] is not None
 
 
 def with_tier() -> dict[str, Operation]:

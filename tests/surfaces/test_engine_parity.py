@@ -189,8 +189,8 @@ def test_a_few_sequences_of_operations_get_the_same_answers_from_both_engines(
 def compare_answers(postgres: Postgres, steps: list[tuple[tuple[str, Json], Caller, int]]) -> None:
     moment = [START]
     with TemporaryDirectory() as folder, twins(postgres, Path(folder), now=lambda: moment[0]) as both:
-        asked = EnginePair(both)
+        engines = EnginePair(both)
         for (name, arguments), caller, seconds in steps:
             moment[0] += seconds * SECOND
-            expected, said = asked.ask(name, arguments, caller)
-            assert (name, arguments, said) == (name, arguments, expected)
+            expected, actual = engines.ask(name, arguments, caller)
+            assert (name, arguments, actual) == (name, arguments, expected)

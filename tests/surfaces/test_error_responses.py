@@ -64,16 +64,16 @@ def test_an_error_includes_its_details_beside_its_message() -> None:
 
 @pytest.mark.parametrize("again", [True, False])
 def test_an_error_states_whether_it_is_retryable(again: bool) -> None:
-    told = error_response(errors.StoreUnreachable("The database is being started.", retryable=again))
-    assert json.loads(bytes(told.body)).get("retryable", False) is again
-    assert ("retry-after" in told.headers) is again
+    response = error_response(errors.StoreUnreachable("The database is being started.", retryable=again))
+    assert json.loads(bytes(response.body)).get("retryable", False) is again
+    assert ("retry-after" in response.headers) is again
 
 
 def test_an_internal_error_reveals_nothing() -> None:
-    told = wire.internal_error(ValueError("/home/ada/secret.db: hunter2")).to_json()
-    assert told["code"] == "ERROR"
-    assert "hunter2" not in str(told)
-    assert "/home" not in str(told)
+    response = wire.internal_error(ValueError("/home/ada/secret.db: hunter2")).to_json()
+    assert response["code"] == "ERROR"
+    assert "hunter2" not in str(response)
+    assert "/home" not in str(response)
 
 
 def test_an_answer_is_json_without_unset_fields() -> None:

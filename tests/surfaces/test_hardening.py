@@ -53,9 +53,9 @@ def test_a_taken_title_does_not_reveal_the_private_memory_with_it(hold: holdfast
     secret = hold.store("Plan", "hidden", scope="private")
     other = Caller(agent="ai:other@here")
     mine = hold.call("store", {"title": "Mine", "content": "x"}, caller=other)
-    with pytest.raises(TitleTaken) as told:
+    with pytest.raises(TitleTaken) as error:
         hold.call("update", {"id": mine.id, "title": "Plan"}, caller=other)
-    assert secret.id not in str(told.value.to_json())
+    assert secret.id not in str(error.value.to_json())
 
 
 def test_a_key_limited_to_namespaces_undoes_nothing_outside(hold: holdfast.Holdfast) -> None:
@@ -73,9 +73,9 @@ def test_a_purged_entity_leaves_its_names_nowhere(hold: holdfast.Holdfast, db: s
     hold.archive(ids=[entity.entity_id])
     hold.archive_purge(ids=[entity.entity_id])
     with hold.ctx.reading() as session:
-        said = [*session.rows("alias_all", after="", limit=99), *session.rows("journal_page", after=0, limit=99)]
-    assert "anary" not in str(said)
-    assert "CNRY" not in str(said)
+        rows = [*session.rows("alias_all", after="", limit=99), *session.rows("journal_page", after=0, limit=99)]
+    assert "anary" not in str(rows)
+    assert "CNRY" not in str(rows)
     assert hold.verify().intact
 
 
@@ -115,6 +115,6 @@ def test_doctor_finds_a_dropped_or_added_trigger(hold: Any, db: str) -> None:
     raw.execute("drop trigger memory_text_added")
     raw.execute("create trigger evil after insert on memory begin delete from memory_tag; end")
     raw.close()
-    said = str(hold.doctor())
-    assert "trigger memory_text_added" in said
-    assert "trigger evil" in said
+    report = str(hold.doctor())
+    assert "trigger memory_text_added" in report
+    assert "trigger evil" in report

@@ -38,10 +38,10 @@ def test_a_refusal_by_a_hook_applies_on_every_surface(
 ) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
     monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "config.toml"))
-    with surface(which, tmp_path / which, None) as asked:
-        refused = asked.ask("store", {"title": "Plan", "content": "x", "namespace": "shut/up"})
-        taken = asked.ask("store", {"title": "Plan", "content": "x", "namespace": "open"})
-    assert (refused.code, taken.code) == ("HOOK_DENIED", None)
+    with surface(which, tmp_path / which, None) as opened:
+        refused = opened.ask("store", {"title": "Plan", "content": "x", "namespace": "shut/up"})
+        accepted = opened.ask("store", {"title": "Plan", "content": "x", "namespace": "open"})
+    assert (refused.code, accepted.code) == ("HOOK_DENIED", None)
     assert refused.error is not None
     assert "not here" in refused.error["error"]
 
@@ -57,25 +57,25 @@ def test_requests_waiting_for_hooks_do_not_block_other_requests(db: str, tmp_pat
         url = stack.enter_context(serve_app(build_app(hold)))
         client = stack.enter_context(httpx.Client(base_url=url, timeout=TIMEOUT))
         pool = stack.enter_context(ThreadPoolExecutor(20))
-        asked = [pool.submit(client.post, "/api/v1/memories", json=STORED) for _ in range(10)]
-        asked += [pool.submit(client.get, "/api/v1/recall", params={"context": "x"}) for _ in range(10)]
-        wait_until(lambda: begun.exists() and len(begun.read_text()) >= len(asked))
-        assert not any(one.done() for one in asked)
+        requests = [pool.submit(client.post, "/api/v1/memories", json=STORED) for _ in range(10)]
+        requests += [pool.submit(client.get, "/api/v1/recall", params={"context": "x"}) for _ in range(10)]
+        wait_until(lambda: begun.exists() and len(begun.read_text()) >= len(requests))
+        assert not any(one.done() for one in requests)
         assert client.post("/api/v1/gc", json={}).status_code == 200
         assert client.get("/api/v1/memories").json()["count"] == 0
         opened = stack.enter_context(gate.open("r+b", buffering=0))
-        opened.write(b"go\n" * len(asked))
-        assert {one.result().status_code for one in asked} == {200, 201, 409}
+        opened.write(b"go\n" * len(requests))
+        assert {one.result().status_code for one in requests} == {200, 201, 409}
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_ending_a_command_ends_its_hook_too(how: signal.Signals, db: str, tmp_path: Path) -> None:
-    held, config = tmp_path / "held", tmp_path / "config.toml"
-    os.mkfifo(held)
-    waits = f'["/bin/sh", "-c", "exec 3> {held}; echo begun >&3; sleep 60"]'
+    fifo, config = tmp_path / "held", tmp_path / "config.toml"
+    os.mkfifo(fifo)
+    waits = f'["/bin/sh", "-c", "exec 3> {fifo}; echo begun >&3; sleep 60"]'
     config.write_text(f'[[hooks]]\nevent = "pre_store"\ncommand = {waits}\ntimeout = 60\non_error = "allow"\n')
     words = [sys.executable, "-m", "holdfast", "store", "-T", "Plan", "-c", "x", "--db", db]
-    with subprocess.Popen(words, env={**os.environ, "HOLDFAST_CONFIG": str(config)}) as process, held.open() as pipe:
+    with subprocess.Popen(words, env={**os.environ, "HOLDFAST_CONFIG": str(config)}) as process, fifo.open() as pipe:
         assert pipe.readline() == "begun\n"
         process.send_signal(how)
         assert process.wait() == 128 + how

@@ -35,11 +35,11 @@ def test_both_engines_compare_a_document_with_the_same_memories_and_agree(
         request.getfixturevalue("vectors_made")
         import numpy  # noqa: F401 - what is loaded is used: many texts are looked up at once by the signs of their vectors
     compared = 0
-    with twins(postgres, tmp_path, count(START, SECOND).__next__) as asked:
+    with twins(postgres, tmp_path, count(START, SECOND).__next__) as engines:
         for seed in range(3):
             if by == "vectors":
-                asked.ask("reembed", {})
-            one, other = asked.ask("ingest", {"content": log(seed), "namespace": "port", "source_uri": f"doc:{seed}"})
+                engines.ask("reembed", {})
+            one, other = engines.ask("ingest", {"content": log(seed), "namespace": "port", "source_uri": f"doc:{seed}"})
             assert steady(one.answer["segments"]) == steady(other.answer["segments"])
             compared += sum(map(candidates, one.answer["segments"]))
     assert compared > 100

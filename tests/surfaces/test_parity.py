@@ -403,8 +403,8 @@ KEY_STEPS: list[tuple[Any, ...]] = [
 
 
 def told_by(place: str, folder: Path, steps: list[tuple[Any, ...]] = STEPS, postgres: Postgres | None = None) -> Story:
-    with open_surface(place, folder / place, postgres) as asked:
-        story = Story(asked)
+    with open_surface(place, folder / place, postgres) as opened:
+        story = Story(opened)
         for name, arguments, *keep in steps:
             story.ask(name, arguments, *keep)
     return story
@@ -464,9 +464,9 @@ def test_a_subscription_is_created_and_ended_on_every_surface_that_has_it(
     postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.setenv("HOLDFAST_WEBHOOK_NETWORKS", "127.0.0.0/8")
-    told = told_by(place, tmp_path, SUBSCRIPTION_STEPS, postgres).answers
-    assert [code for _, code, _ in told] == [None] * 5 + ["NOT_FOUND"]
-    assert (told[3][2]["ok"], told[3][2]["error"]) == (False, "127.0.0.1:1 cannot be reached.")
+    answers = told_by(place, tmp_path, SUBSCRIPTION_STEPS, postgres).answers
+    assert [code for _, code, _ in answers] == [None] * 5 + ["NOT_FOUND"]
+    assert (answers[3][2]["ok"], answers[3][2]["error"]) == (False, "127.0.0.1:1 cannot be reached.")
 
 
 OTHER_PLACES = pytest.mark.parametrize("place", ["cli", ON_POSTGRES])
@@ -510,8 +510,8 @@ def test_reflections_are_exported_to_files_and_imported_the_same_way(
 @OTHER_PLACES
 def test_a_transcript_is_recovered_the_same_way(postgres: Postgres, tmp_path: Path, place: str) -> None:
     path = tmp_path / "s-1.jsonl"
-    said = {"type": "user", "uuid": "u-1", "sessionId": "s-1", "message": {"role": "user", "content": "Mend it."}}
-    path.write_text(json.dumps(said) + "\n")
+    entry = {"type": "user", "uuid": "u-1", "sessionId": "s-1", "message": {"role": "user", "content": "Mend it."}}
+    path.write_text(json.dumps(entry) + "\n")
     library = told_by("library", tmp_path, recover_steps(path))
     assert [(code, answer["imported"], answer["unchanged"]) for _, code, answer in library.answers] == [
         (None, 1, 0),
@@ -659,7 +659,7 @@ def test_the_story_has_the_outcomes_a_user_expects(library_story: Story) -> None
 
 def test_every_operation_succeeds_in_an_example_or_in_the_story(library_story: Story) -> None:
     exemplified = {op.name for op in REGISTRY for example in op.examples if example.error is None}
-    told = library_story.done | {
+    done = library_story.done | {
         name
         for name, *_ in (
             *KEY_STEPS,
@@ -673,7 +673,7 @@ def test_every_operation_succeeds_in_an_example_or_in_the_story(library_story: S
             *sync_steps(Path()),
         )
     }
-    assert {op.name for op in REGISTRY} - exemplified - told == set()
+    assert {op.name for op in REGISTRY} - exemplified - done == set()
 
 
 def test_the_http_method_of_a_route_matches_the_effect_of_its_operation() -> None:

@@ -29,9 +29,9 @@ def store_with_duplicates(tmp_path: Path) -> str:
     db = str(tmp_path / "memory.db")
     with holdfast.open(db, agent_id="ai:tester@here") as hold:
         for number in range(PAIRS):
-            said = f"The lamp of room w{number:03}x hangs above all of the tables of room w{number:03}x."
-            hold.store(title=f"Lamp w{number:03}x", content=said, tier="long")
-            hold.store(title=f"Room w{number:03}x", content=said.replace("all of the", "all the"), tier="long")
+            text = f"The lamp of room w{number:03}x hangs above all of the tables of room w{number:03}x."
+            hold.store(title=f"Lamp w{number:03}x", content=text, tier="long")
+            hold.store(title=f"Room w{number:03}x", content=text.replace("all of the", "all the"), tier="long")
     return db
 
 
@@ -56,8 +56,8 @@ def must_be_whole(hold: holdfast.Holdfast) -> int:
     """Check that every text is live, or archived and part of its merge; return the number of live ones."""
     live = hold.list(limit=1000).memories
     archived = {memory.id: memory for memory in hold.archive_list(limit=1000).archived}
-    made = {source: memory for memory in live for source in memory.metadata.get("derived_from", ())}
-    assert set(made) == set(archived)
+    merges = {source: memory for memory in live for source in memory.metadata.get("derived_from", ())}
+    assert set(merges) == set(archived)
     assert len(live) + len(archived) - sum("derived_from" in memory.metadata for memory in live) == 2 * PAIRS
     assert hold.verify().intact
     return len(live)
@@ -72,8 +72,8 @@ def test_a_killed_curator_leaves_whole_steps_and_the_next_run_continues(store_wi
             process.wait()
         partly = must_be_whole(hold)
         with hold.ctx.reading() as session:
-            held = leases.get_lease(session, LEASE, timestamps.now())
-        if held is not None:
+            lease = leases.get_lease(session, LEASE, timestamps.now())
+        if lease is not None:
             with pytest.raises(CuratorBusy):
                 hold.curate(apply=True)
     later = timestamps.now() + LEASE_MICROSECONDS
@@ -126,7 +126,7 @@ def test_a_curator_daemon_waits_while_another_curates(store_with_duplicates: str
         assert leases.acquire(session, LEASE, "another", timestamps.now() + LEASE_MICROSECONDS, timestamps.now())
     with curating(store_with_duplicates, "--apply", "--daemon") as process:
         assert process.stderr is not None
-        said = json.loads(process.stderr.readline())
-        assert (said["code"], said["retryable"], process.poll()) == ("CURATOR_BUSY", True, None)
+        report = json.loads(process.stderr.readline())
+        assert (report["code"], report["retryable"], process.poll()) == ("CURATOR_BUSY", True, None)
         process.terminate()
         assert process.wait(TIMEOUT) == 0

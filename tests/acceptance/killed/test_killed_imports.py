@@ -52,23 +52,23 @@ def test_repeatedly_killed_imports_store_every_turn_once(db: str, tmp_path: Path
     path = transcript(tmp_path / "s.jsonl")
     holdfast.open(db).close()
     chance = Random(7)
-    kept = [0]
+    counts = [0]
     for _ in range(20):
         process = start(db, path)
-        wanted = kept[-1] + chance.randrange(1, TURNS // 3)
+        wanted = counts[-1] + chance.randrange(1, TURNS // 3)
         with holdfast.open(db) as hold:
             wait_for_turns(hold, wanted, process)
             process.send_signal(signal.SIGKILL)
             process.communicate()
-            kept.append(hold.stats().total)
-        if kept[-1] == TURNS:
+            counts.append(hold.stats().total)
+        if counts[-1] == TURNS:
             break
-    assert kept == sorted(kept)
-    assert any(0 < number < TURNS for number in kept)
+    assert counts == sorted(counts)
+    assert any(0 < number < TURNS for number in counts)
     done = start(db, path)
-    told, _ = done.communicate()
-    answer = json.loads(told)
-    assert (answer["imported"], answer["unchanged"], done.returncode) == (TURNS - kept[-1], kept[-1], 0)
+    output, _ = done.communicate()
+    answer = json.loads(output)
+    assert (answer["imported"], answer["unchanged"], done.returncode) == (TURNS - counts[-1], counts[-1], 0)
     with holdfast.open(db) as hold:
         exported = hold.export()["memories"]
         assert sorted(one["place"] for one in exported) == list(range(TURNS))

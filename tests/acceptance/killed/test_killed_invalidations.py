@@ -34,17 +34,17 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 def build_memories(hold: holdfast.Holdfast) -> tuple[str, list[str]]:
     """Create a replacement, and roots with dependents."""
-    heir = hold.store(title="heir", content="takes every place", tier="long").id
+    replacement = hold.store(title="heir", content="takes every place", tier="long").id
     roots = []
     for root in range(ROOTS):
         titles = [f"{root}: {number}" for number in range(EACH + 1)]
-        kept = hold.bulk_store(memories=[{"title": title, "content": title, "tier": "long"} for title in titles]).ids
+        ids = hold.bulk_store(memories=[{"title": title, "content": title, "tier": "long"} for title in titles]).ids
         with hold.ctx.transaction() as write:
             for number in range(1, EACH + 1):
-                ground = kept[0] if number % 2 else kept[number - 1]
-                graph_service.add_link(hold.ctx, write, kept[number], ground, "derived_from")
-        roots.append(kept[0])
-    return heir, roots
+                source = ids[0] if number % 2 else ids[number - 1]
+                graph_service.add_link(hold.ctx, write, ids[number], source, "derived_from")
+        roots.append(ids[0])
+    return replacement, roots
 
 
 def run_until_killed(db: str, heir: str, roots: list[str], after: int) -> list[str]:
@@ -52,11 +52,11 @@ def run_until_killed(db: str, heir: str, roots: list[str], after: int) -> list[s
     command = [sys.executable, "-c", FALLING, db, heir, *roots]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        said = [process.stdout.readline() for _ in range(after)]
+        lines = [process.stdout.readline() for _ in range(after)]
         process.kill()
-        said += list(process.stdout)
+        lines += list(process.stdout)
     assert process.returncode in (0, -signal.SIGKILL)
-    done = [line.split() for line in said if line.endswith("\n")]
+    done = [line.split() for line in lines if line.endswith("\n")]
     assert {told for _, told in done[1:]} <= {str(EACH)}
     assert done[0][1] in (str(EACH), "0")  # none, if the previous process was killed just after creating this one
     return [root for root, _ in done]
@@ -65,16 +65,16 @@ def run_until_killed(db: str, heir: str, roots: list[str], after: int) -> list[s
 def test_notices_of_a_killed_process_are_created_for_every_dependent_or_none(db: str) -> None:
     pick = Random(1)
     with holdfast.open(db, agent_id="ai:tester@here") as hold:
-        heir, roots = build_memories(hold)
+        replacement, roots = build_memories(hold)
     acknowledged = list[str]()
     for _ in range(6):
         left = [root for root in roots if root not in acknowledged]
-        acknowledged += run_until_killed(db, heir, left, pick.randrange(1, 8))
+        acknowledged += run_until_killed(db, replacement, left, pick.randrange(1, 8))
     with holdfast.open(db, agent_id="ai:tester@here") as hold, hold.ctx.reading() as session:
         for root in roots:
-            link = session.row("link_get", id=graph_service.link_id(heir, root, "supersedes"))
-            told = session.rows("invalidation_pending", ids=[root])
-            assert len(told) == (EACH if link else 0)
+            link = session.row("link_get", id=graph_service.link_id(replacement, root, "supersedes"))
+            notices = session.rows("invalidation_pending", ids=[root])
+            assert len(notices) == (EACH if link else 0)
             assert link or root not in acknowledged
         assert history.verify(hold.ctx, session) == []
     assert acknowledged

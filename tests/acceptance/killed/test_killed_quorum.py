@@ -57,12 +57,12 @@ def test_a_server_killed_while_waiting_leaves_a_pending_ack_and_the_next_one_del
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with start_servers(1, file, **quorum(url, needed=2)) as (here,):
-            waits = threading.Thread(target=store_unanswered, args=(here.url, "Port"))
-            waits.start()
+            writer = threading.Thread(target=store_unanswered, args=(here.url, "Port"))
+            writer.start()
             connection, _ = silent.accept()
             wait_until(lambda: httpx.get(f"{here.url}/api/v1/memories", timeout=TIMEOUT).json()["count"])
             kill_server(here)
-            waits.join()
+            writer.join()
             connection.close()
     with holdfast.open(file) as hold:
         assert hold.sync_status().pending_replication == 1

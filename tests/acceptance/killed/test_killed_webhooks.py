@@ -64,16 +64,16 @@ def test_every_event_arrives_in_order_despite_dispatcher_crashes(
             for number in range(EVENTS):
                 here.store(title=f"Memory {number}", content="x")
         begin()
-        told = [came.get(timeout=TIMEOUT)]
-        while told[-1] != EVENTS:
-            told.append(came.get(timeout=TIMEOUT))
+        received = [came.get(timeout=TIMEOUT)]
+        while received[-1] != EVENTS:
+            received.append(came.get(timeout=TIMEOUT))
         survivor = running[-1]
         assert survivor.stdin is not None
         survivor.stdin.close()
         assert survivor.wait(TIMEOUT) == 0
     assert left == []
-    assert [seq for place, seq in enumerate(told) if seq not in told[:place]] == list(range(1, EVENTS + 1))
-    assert told == sorted(told)
-    assert all(told.count(seq) > 1 for seq in KILLED_AT)
+    assert [seq for place, seq in enumerate(received) if seq not in received[:place]] == list(range(1, EVENTS + 1))
+    assert received == sorted(received)
+    assert all(received.count(seq) > 1 for seq in KILLED_AT)
     [one] = hold.subscription_list().subscriptions
     assert (one.place, one.delivered) == (EVENTS, EVENTS)

@@ -169,8 +169,8 @@ def test_every_task_is_finished_once_despite_killed_or_suspended_workers(db: str
     settled = [run for run in runs if run.final]
     assert len(settled) == len(made)
     assert {run.status for run in settled} == {"completed"}
-    told = {line.split()[1] for line in claimants.read_books() if line != "late"}
-    assert told <= {run.id for run in settled}
+    run_ids = {line.split()[1] for line in claimants.read_books() if line != "late"}
+    assert run_ids <= {run.id for run in settled}
     assert claimants.killed > 0
     assert claimants.went_on() > 0
     tries = Counter(run.status for run in runs)

@@ -159,11 +159,11 @@ def post(witness: Witness, host: str, stop: threading.Event) -> None:
             body = json.dumps({"title": witness.title("http"), "content": "stored over http"})
             connection.request("POST", "/api/v1/memories", body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
-            told = answer.read().decode()
+            answer_text = answer.read().decode()
             if answer.status == 201:
-                witness.record_kept(json.loads(told)["id"])
+                witness.record_kept(json.loads(answer_text)["id"])
             else:
-                witness.said.append(told)
+                witness.said.append(answer_text)
 
 
 def repeat_rounds(work: Callable[[Witness, Random], None], witness: Witness, seed: int, rounds: int) -> None:
@@ -178,14 +178,14 @@ def assert_nothing_lost(witness: Witness) -> None:
         with hold.ctx.reading() as session:
             rows = session.select(("memory_select", "memory.some"), {"ids": ids})
             assert history.verify(hold.ctx, session) == []
-        kept = {row[0]: row[30] for row in rows}
-        assert {id for id, version in witness.acknowledged.items() if kept.get(id, 0) < version} == set()
+        contents = {row[0]: row[30] for row in rows}
+        assert {id for id, version in witness.acknowledged.items() if contents.get(id, 0) < version} == set()
         assert hold.ctx.store.faults() == []
         hold.store(title="Afterwards", content="The store goes on.")
-    said = "\n".join(witness.said)
-    assert "locked" not in said.lower()
-    assert "busy" not in said.lower()
-    assert "Traceback" not in said
+    output = "\n".join(witness.said)
+    assert "locked" not in output.lower()
+    assert "busy" not in output.lower()
+    assert "Traceback" not in output
 
 
 WRITERS = {"library": killed_library, "commands": killed_commands, "mcp": killed_mcp, "http": killed_http}

@@ -75,13 +75,13 @@ def posts(url: str, name: str, book: Book, stop: threading.Event) -> None:
             body = {"title": f"{name} {number}", "content": "over http " * 20, "on_conflict": "error"}
             while not stop.is_set():
                 answer = client.post("/api/v1/memories", json=body)
-                told = answer.json()
+                answer_body = answer.json()
                 if answer.status_code == 201:
-                    book.note(f"kept {told['id']}")
+                    book.note(f"kept {answer_body['id']}")
                     break
-                book.note(f"{told['code']} {told.get('retryable', False)} {told['error']}")
-                assert ("retry-after" in answer.headers) is told.get("retryable", False)
-                if not told.get("retryable"):
+                book.note(f"{answer_body['code']} {answer_body.get('retryable', False)} {answer_body['error']}")
+                assert ("retry-after" in answer.headers) is answer_body.get("retryable", False)
+                if not answer_body.get("retryable"):
                     break
             if stop.is_set():
                 return
@@ -130,24 +130,24 @@ def test_a_killed_database_loses_no_acknowledged_write(
 
 
 def assert_nothing_lost(db: str, books: list[Book], record_property: Callable[[str, object], None]) -> None:
-    kept = [id for book in books for id in book.kept_ids()]
+    ids = [id for book in books for id in book.kept_ids()]
     refusals = [refusal for book in books for refusal in book.refusals()]
     with holdfast.open(db) as hold:
         with hold.ctx.reading() as session:
-            rows = session.select(("memory_select", "memory.some"), {"ids": kept})
+            rows = session.select(("memory_select", "memory.some"), {"ids": ids})
             assert history.verify(hold.ctx, session) == []
         assert hold.ctx.store.faults() == []
         there = hold.stats().total
-    lost = set(kept) - {row[0] for row in rows}
+    lost = set(ids) - {row[0] for row in rows}
     unknown = sum(refusal.startswith("OUTCOME_UNKNOWN") for refusal in refusals)
-    record_property("acknowledged", len(kept))
+    record_property("acknowledged", len(ids))
     record_property("lost", len(lost))
     record_property("refused", sorted({(one, refusals.count(one)) for one in refusals}))
-    record_property("kept beside", there - len(kept))
+    record_property("kept beside", there - len(ids))
     assert lost == set()
-    assert len(kept) == len(set(kept))
+    assert len(ids) == len(set(ids))
     # If a retried title is taken, the first write was saved although it was reported as failed.
-    told = ("STORE_UNREACHABLE", "STORE_BUSY", "OUTCOME_UNKNOWN")
-    assert [refusal for refusal in refusals if not refusal.startswith(told)] == []
+    codes = ("STORE_UNREACHABLE", "STORE_BUSY", "OUTCOME_UNKNOWN")
+    assert [refusal for refusal in refusals if not refusal.startswith(codes)] == []
     # The two programs were killed too: their last change may exist without a log line.
-    assert 0 <= there - len(kept) <= unknown + 2
+    assert 0 <= there - len(ids) <= unknown + 2

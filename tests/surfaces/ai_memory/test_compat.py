@@ -100,10 +100,10 @@ def client(connect: Connect) -> Any:
 
 def test_both_clients_have_the_methods_tested_here() -> None:
     tried = inspect.getsource(inspect.getmodule(test_both_clients_have_the_methods_tested_here))  # type: ignore[arg-type]
-    asked = [name for name in METHODS if name != "close"]
+    names = [name for name in METHODS if name != "close"]
 
-    assert [name for name in asked if f".{name}(" not in tried] == []
-    assert [name for name in asked if not hasattr(AsyncAiMemoryClient, name)] == []
+    assert [name for name in names if f".{name}(" not in tried] == []
+    assert [name for name in names if not hasattr(AsyncAiMemoryClient, name)] == []
 
 
 def test_health_and_metrics(client: Any) -> None:

@@ -143,8 +143,8 @@ def test_the_observer_of_a_pushed_link_is_the_caller_whatever_it_claims(hold: Ho
     one, other = (hold.store(title=title, content=title, namespace="team").id for title in ("One", "Other"))
     claimed = link(one, other, "related_to", created_at=LATER, observed_by="ai:tester@here", signature="forged")
     assert writer(links=[claimed]) == [DONE]
-    (kept,) = links_of(hold)
-    assert (kept["observed_by"], kept["signature"], kept["imported_from_agent_id"]) == (
+    (stored_link,) = links_of(hold)
+    assert (stored_link["observed_by"], stored_link["signature"], stored_link["imported_from_agent_id"]) == (
         "key:desk",
         None,
         "ai:tester@here",
@@ -309,8 +309,8 @@ def test_a_push_in_the_name_of_a_peer_does_not_hide_the_change_from_that_peer(
     asked: Json = {"params": {"peer": SENDER}, "headers": {"x-api-key": own}}
     assert server.get("/api/v1/sync/since", **asked).json()["memories"] == []
     assert writer(memories=[row("p-1", "Port", "It is 9090.", updated_at="2032-01-01T00:00:00Z")]) == [DONE]
-    told = server.get("/api/v1/sync/since", **asked).json()["memories"]
-    assert [one["content"] for one in told] == ["It is 9090."]
+    sent = server.get("/api/v1/sync/since", **asked).json()["memories"]
+    assert [one["content"] for one in sent] == ["It is 9090."]
 
 
 def test_an_envelope_imported_with_a_key_has_the_rights_of_a_push(hold: Holdfast, server: httpx.Client) -> None:
@@ -329,8 +329,8 @@ def test_an_envelope_imported_with_a_key_has_the_rights_of_a_push(hold: Holdfast
         ],
     }
     key = hold.key_create(name="desk", scope="write").key
-    asked = {"content": msgspec.json.encode(envelope).decode(), "format": "envelope"}
-    answer = server.post("/api/v1/mine", json=asked, headers={"x-api-key": key})
+    arguments = {"content": msgspec.json.encode(envelope).decode(), "format": "envelope"}
+    answer = server.post("/api/v1/mine", json=arguments, headers={"x-api-key": key})
     assert (answer.status_code, answer.json()["rejected"]) == (200, 5), answer.text
     assert (hold.get(id=private).content, links_of(hold)) == ("Nobody else's.", [])
     assert hold.namespace_get_standard(namespace="team").standard_id == private

@@ -57,10 +57,10 @@ def test_refusals_have_the_codes_known_to_these_clients(raw: TestClient) -> None
 
 def test_a_pending_reflection_is_reported(raw: TestClient) -> None:
     raw.put("/api/v1/namespaces/*/policy", json={"require_approval_above_depth": 0})
-    status, waits = ask(
+    status, pending = ask(
         raw, "memory_reflect", source_ids=[store_over_http(raw)["id"]], title="So", content="It follows."
     )
     assert status == 202
-    assert (waits["status"], waits["proposed_depth"], waits["require_approval_above_depth"]) == ("pending", 1, 0)
+    assert (pending["status"], pending["proposed_depth"], pending["require_approval_above_depth"]) == ("pending", 1, 0)
     listed = raw.get("/api/v1/pending").json()
-    assert [one["id"] for one in listed["pending"]] == [waits["pending_id"]]
+    assert [one["id"] for one in listed["pending"]] == [pending["pending_id"]]

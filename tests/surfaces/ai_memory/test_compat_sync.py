@@ -132,37 +132,37 @@ def test_pages_of_invisible_rows_do_not_block_the_reader(hold: Holdfast, client:
 
 
 def test_a_deletion_is_sent_as_one_and_survives_the_return_of_an_old_row(hold: Holdfast, peer: Peer) -> None:
-    kept = hold.store(title="Fleeting", content="It was so.")
+    memory = hold.store(title="Fleeting", content="It was so.")
     peer.drain()
-    old = dict(peer.rows[kept.id])
-    hold.delete(id=kept.id)
-    assert [one["id"] for one in peer.pull()["deletions"]] == [kept.id]
-    peer.rows["a"] = {**old, "id": kept.id, "updated_at": LONG_AGO, "content": "It was otherwise."}
-    assert outcomes(peer.push(kept.id, "a")) == ["noop", "conflict"]
+    old = dict(peer.rows[memory.id])
+    hold.delete(id=memory.id)
+    assert [one["id"] for one in peer.pull()["deletions"]] == [memory.id]
+    peer.rows["a"] = {**old, "id": memory.id, "updated_at": LONG_AGO, "content": "It was otherwise."}
+    assert outcomes(peer.push(memory.id, "a")) == ["noop", "conflict"]
     assert hold.list().memories == []
 
 
 def test_a_deletion_by_the_peer_is_a_tombstone_that_can_be_undone(hold: Holdfast, peer: Peer) -> None:
-    kept = hold.store(title="Fleeting", content="It was so.")
-    pushed = peer.push(deletions=[kept.id, "never-there"])
+    memory = hold.store(title="Fleeting", content="It was so.")
+    pushed = peer.push(deletions=[memory.id, "never-there"])
     assert (pushed["deleted"], outcomes(pushed)) == (1, ["applied", "noop"])
-    assert hold.history(id=kept.id).changes[-1].op == "delete"
+    assert hold.history(id=memory.id).changes[-1].op == "delete"
     hold.undo(change=hold.verify().entries)
-    assert hold.get(id=kept.id).title == "Fleeting"
+    assert hold.get(id=memory.id).title == "Fleeting"
 
 
 def test_a_dated_deletion_loses_to_a_later_edit(hold: Holdfast, peer: Peer) -> None:
-    kept = hold.store(title="Fleeting", content="It was so.")
-    pushed = peer.push(deletions=[{"id": kept.id, "deleted_at": LONG_AGO}])
+    memory = hold.store(title="Fleeting", content="It was so.")
+    pushed = peer.push(deletions=[{"id": memory.id, "deleted_at": LONG_AGO}])
     assert (pushed["deleted"], outcomes(pushed), hold.stats().total) == (0, ["conflict"], 1)
 
 
 def test_a_renamed_row_arrives_under_its_new_title(hold: Holdfast, peer: Peer) -> None:
-    kept = hold.store(title="Before", content="It is so.")
+    memory = hold.store(title="Before", content="It is so.")
     peer.drain()
-    peer.edit(kept.id, title="After")
-    assert peer.push(kept.id)["applied"] == 1
-    assert hold.get(id=kept.id).title == "After"
+    peer.edit(memory.id, title="After")
+    assert peer.push(memory.id)["applied"] == 1
+    assert hold.get(id=memory.id).title == "After"
 
 
 def test_a_title_given_by_both_keeps_both_ids_and_each_can_be_used(hold: Holdfast, peer: Peer) -> None:
@@ -181,20 +181,20 @@ def test_a_title_given_by_both_keeps_both_ids_and_each_can_be_used(hold: Holdfas
 
 
 def test_a_row_renamed_onto_a_taken_title_is_grouped_with_its_holder(hold: Holdfast, peer: Peer) -> None:
-    held, kept = hold.store(title="Port", content="It is 8080."), hold.store(title="Socket", content="It is 9090.")
+    holder, renamed = hold.store(title="Port", content="It is 8080."), hold.store(title="Socket", content="It is 9090.")
     peer.drain()
-    peer.edit(kept.id, title="Port", content="It is 7070.")
-    assert outcomes(peer.push(kept.id)) == ["applied"]
-    assert hold.get(id=kept.id).id == hold.get(id=held.id).id
+    peer.edit(renamed.id, title="Port", content="It is 7070.")
+    assert outcomes(peer.push(renamed.id)) == ["applied"]
+    assert hold.get(id=renamed.id).id == hold.get(id=holder.id).id
     assert hold.stats().total == 1
 
 
 def test_an_older_row_changes_nothing_and_is_reported(hold: Holdfast, peer: Peer) -> None:
-    kept = hold.store(title="Port", content="It is 8080.")
-    peer.rows[kept.id] = row(kept.id, "Port", "It was 80.", LONG_AGO)
-    dry, pushed = peer.push(kept.id, dry_run=True), peer.push(kept.id)
+    memory = hold.store(title="Port", content="It is 8080.")
+    peer.rows[memory.id] = row(memory.id, "Port", "It was 80.", LONG_AGO)
+    dry, pushed = peer.push(memory.id, dry_run=True), peer.push(memory.id)
     assert (outcomes(dry), outcomes(pushed), pushed["applied"]) == (["conflict"], ["conflict"], 0)
-    assert hold.get(id=kept.id).content == "It is 8080."
+    assert hold.get(id=memory.id).content == "It is 8080."
 
 
 def test_a_peer_with_a_slow_clock_is_applied_while_it_is_the_only_writer(hold: Holdfast, peer: Peer) -> None:
@@ -208,12 +208,12 @@ def test_a_peer_with_a_slow_clock_is_applied_while_it_is_the_only_writer(hold: H
 
 
 def test_a_row_pushed_back_unchanged_is_no_change(hold: Holdfast, peer: Peer) -> None:
-    kept = hold.store(title="Port", content="It is 8080.")
+    memory = hold.store(title="Port", content="It is 8080.")
     peer.drain()
-    hold.update(id=kept.id, content="It is 9090.")
+    hold.update(id=memory.id, content="It is 9090.")
     before = hold.verify().head
-    assert outcomes(peer.push(kept.id)) == ["noop"]
-    assert (hold.verify().head, hold.get(id=kept.id).content) == (before, "It is 9090.")
+    assert outcomes(peer.push(memory.id)) == ["noop"]
+    assert (hold.verify().head, hold.get(id=memory.id).content) == (before, "It is 9090.")
 
 
 def test_a_peer_does_not_receive_its_own_changes_but_others_do(
@@ -258,8 +258,8 @@ def test_a_link_keeps_its_validity_its_observer_and_its_signature(hold: Holdfast
         "signature": "abc",
     }
     assert [peer.push(links=[link])["links_applied"] for _ in range(2)] == [1, 0]
-    (kept,) = hold.export()["links"]
-    assert {name: kept[name][:19] for name in ("valid_until", "observed_by", "signature")} == {
+    (stored_link,) = hold.export()["links"]
+    assert {name: stored_link[name][:19] for name in ("valid_until", "observed_by", "signature")} == {
         "valid_until": "2026-02-01T00:00:00",
         "observed_by": "ai:scout@desk",
         "signature": "abc",
@@ -267,11 +267,11 @@ def test_a_link_keeps_its_validity_its_observer_and_its_signature(hold: Holdfast
 
 
 def test_archiving_and_restoring_are_synced(hold: Holdfast, peer: Peer) -> None:
-    kept = hold.store(title="Rare", content="It is rare.")
-    assert peer.push(archives=[kept.id])["archived"] == 1
-    assert [one["id"] for one in peer.pull()["archives"]] == [kept.id]
-    assert peer.push(restores=[kept.id])["restored"] == 1
-    assert hold.get(id=kept.id).state == "live"
+    memory = hold.store(title="Rare", content="It is rare.")
+    assert peer.push(archives=[memory.id])["archived"] == 1
+    assert [one["id"] for one in peer.pull()["archives"]] == [memory.id]
+    assert peer.push(restores=[memory.id])["restored"] == 1
+    assert hold.get(id=memory.id).state == "live"
 
 
 def test_a_key_with_limited_write_access_pushes_only_there_and_becomes_the_owner(hold: Holdfast) -> None:
@@ -306,10 +306,10 @@ def test_a_malformed_batch_is_refused_completely(client: httpx.Client, body: Jso
 
 
 def test_a_cursor_of_another_journal_is_used_by_its_time(hold: Holdfast, client: httpx.Client) -> None:
-    kept = hold.store(title="Port", content="It is 8080.")
+    memory = hold.store(title="Port", content="It is 8080.")
     for since in ("2001-01-31T09:00:00.000000000000999999Z", "2001-01-31T09:00:00+00:00", "2001-01-31"):
-        told = client.get("/api/v1/sync/since", params={"since": since}).json()
-        assert [one["id"] for one in told["memories"]] == [kept.id]
+        answer = client.get("/api/v1/sync/since", params={"since": since}).json()
+        assert [one["id"] for one in answer["memories"]] == [memory.id]
     assert client.get("/api/v1/sync/since", params={"since": LATEST}).json()["count"] == 0
 
 
@@ -317,13 +317,13 @@ def test_an_enrolled_peer_sends_and_receives_only_its_namespaces(hold: Holdfast,
     with holdfast.open(str(tmp_path / "desk.db")) as desk:
         token = desk.peer_token().token
     hold.peer_add(name="desk", token=token, tell=["open/**"], take=["open/in"])
-    kept = [hold.store(title="Port", content="It is 8080.", namespace=name).id for name in ("open", "closed")]
+    ids = [hold.store(title="Port", content="It is 8080.", namespace=name).id for name in ("open", "closed")]
     peer = Caller("peer:desk", right="write", has_fixed_agent=True, source="peer", peer="desk")
-    told = hold.call("sync_since", {}, caller=peer)
-    assert [one["id"] for one in told.memories] == [kept[0]]
+    answer = hold.call("sync_since", {}, caller=peer)
+    assert [one["id"] for one in answer.memories] == [ids[0]]
     rows = [row("p-1", "In", "Inside.", namespace="open/in"), row("p-2", "Out", "Outside.", namespace="open")]
     governing = [{"namespace": "open/in", "standard_id": "p-1"}]
-    batch = {"sender_agent_id": "ai:old@desk", "memories": rows, "deletions": kept, "namespace_meta": governing}
+    batch = {"sender_agent_id": "ai:old@desk", "memories": rows, "deletions": ids, "namespace_meta": governing}
     pushed = hold.call("sync_push", {"batch": batch}, caller=peer)
     assert [one.outcome for one in pushed.outcomes] == ["applied", *["rejected"] * 4]
     assert hold.stats().total == 3

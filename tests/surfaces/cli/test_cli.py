@@ -251,9 +251,9 @@ def test_unusable_json_is_refused_and_changes_nothing(run: Run, text: str) -> No
 
 def test_json_given_as_a_file_name_is_quoted_in_short(run: Run) -> None:
     code, _, err = run("bulk-store", json.dumps([{"title": "x", "content": "y" * 20_000}]), "--json")
-    told = json.loads(err)
-    assert (code, told["code"], len(told["error"]) < 250) == (2, "VALIDATION_FAILED", True)
-    assert told["error"].endswith("cannot be read: File name too long. Pass a file name, or - for standard input.")
+    error = json.loads(err)
+    assert (code, error["code"], len(error["error"]) < 250) == (2, "VALIDATION_FAILED", True)
+    assert error["error"].endswith("cannot be read: File name too long. Pass a file name, or - for standard input.")
     _, _, err = run("bulk-store", "no-such-file.json", "--json")
     assert json.loads(err)["error"] == "no-such-file.json cannot be read: No such file or directory."
 
@@ -305,8 +305,8 @@ BAD_VALUES = [
 )
 def test_an_unusable_value_is_refused_and_its_field_named(run: Run, field: str, words: list[str]) -> None:
     code, out, err = run(*words, "--json")
-    said = json.loads(err)
-    assert (code, out, said["code"], said["fields"]) == (2, "", "VALIDATION_FAILED", [field])
+    error = json.loads(err)
+    assert (code, out, error["code"], error["fields"]) == (2, "", "VALIDATION_FAILED", [field])
 
 
 def test_an_unknown_filter_is_an_error_and_not_ignored(run: Run) -> None:
@@ -541,9 +541,9 @@ def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> No
     ):
         before = path.read_bytes() if path.is_file() else b""
         code, out, err = run_command(["--db", str(path), "list", "--json"])
-        said = json.loads(err) if err else {"code": None, "out": out}
-        assert said["code"] in codes, (path, said)
-        assert code == wire.EXIT[said["code"]]
+        outcome = json.loads(err) if err else {"code": None, "out": out}
+        assert outcome["code"] in codes, (path, outcome)
+        assert code == wire.EXIT[outcome["code"]]
         assert (path.read_bytes() if path.is_file() else b"") == before
 
 

@@ -29,8 +29,8 @@ def test_resolving_a_stale_memory_suggests_sources_for_a_new_reflection(db: str)
     with holdfast.open(db) as hold:
         one, other, _ = store_reflection(hold)
         hold.delete(one)
-        (told,) = hold.invalidations().invalidations
-    assert f"To reflect again: reflect {other}" in run_ok(db, "invalidations", "resolve", told.id)
+        (notice,) = hold.invalidations().invalidations
+    assert f"To reflect again: reflect {other}" in run_ok(db, "invalidations", "resolve", notice.id)
 
 
 def test_an_exported_reflection_is_only_the_file(db: str) -> None:

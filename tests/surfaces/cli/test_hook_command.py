@@ -60,8 +60,8 @@ def test_hosts_get_the_answers_they_document(web: Path, capsys: pytest.CaptureFi
         assert run(["hook", words, event(web, **said)]) == 0
         assert capsys.readouterr() == ("", "")
     with holdfast.open() as hold:
-        kept = [one.content for one in hold.list(namespace="team/web").memories]
-    assert sorted(kept) == ["No.", "We deploy to production never on a Friday.", ASK]
+        contents = [one.content for one in hold.list(namespace="team/web").memories]
+    assert sorted(contents) == ["No.", "We deploy to production never on a Friday.", ASK]
 
 
 @pytest.mark.parametrize(
@@ -139,11 +139,11 @@ def test_a_hook_gives_up_in_time_on_a_locked_store_or_a_silent_host(web: Path, m
     """The time limit holds for every wait: the process ends without partial output or child processes."""
     monkeypatch.setenv("HOLDFAST_HOOK_TIMEOUT_MS", "500")
     with holdfast.open() as hold, hold.ctx.store.transaction():
-        held = subprocess.run(
+        finished = subprocess.run(
             command("hook", "prompt"), input=event(web, prompt=ASK).encode(), capture_output=True, timeout=TIMEOUT
         )
-    assert (held.returncode, held.stdout) == (0, b"")
-    assert b"stopped after 0.5 seconds" in held.stderr
+    assert (finished.returncode, finished.stdout) == (0, b"")
+    assert b"stopped after 0.5 seconds" in finished.stderr
     with subprocess.Popen(
         command("hook", "prompt"), stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     ) as mute:
@@ -172,9 +172,9 @@ def test_boot_reports_its_parts_and_token_count(web: Path, capsys: pytest.Captur
     assert first.startswith("holdfast: team/web | 1 recent | ")
     assert rest[-1].startswith("</recalled ")
     assert run(["boot", "--json", "--budget", "100"]) == 0
-    told = msgspec.json.decode(capsys.readouterr().out)
-    assert told["tokens_used"] <= 100
-    assert {part["name"] for part in told["parts"]} >= {"facts", "lessons", "decisions", "tasks", "stale"}
+    answer = msgspec.json.decode(capsys.readouterr().out)
+    assert answer["tokens_used"] <= 100
+    assert {part["name"] for part in answer["parts"]} >= {"facts", "lessons", "decisions", "tasks", "stale"}
 
 
 @pytest.mark.parametrize(
@@ -231,8 +231,8 @@ def test_captured_events_run_the_configured_hooks(
         assert run(["hook", "prompt", event(web, prompt=prompt)]) == 0
     assert capsys.readouterr().err == "holdfast hook: The hook 'sh' refuses this\n"
     with holdfast.open() as hold:
-        kept = [one.content for one in hold.list().memories if one.memory_kind == "conversation"]
-    assert kept == ["my other word"]
+        contents = [one.content for one in hold.list().memories if one.memory_kind == "conversation"]
+    assert contents == ["my other word"]
 
 
 LATE = """

@@ -84,12 +84,12 @@ def test_a_command_reads_what_a_server_stored(db: str) -> None:
     with running_server(db) as (process, url, greeting):
         with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
             id = store_over_http(client)["id"]
-            told = [client.get(f"/api/v1/{path}").text for path in ("stats", "doctor", "capabilities")]
-            told += [client.get("/health").text, client.get("/metrics").text]
+            answers = [client.get(f"/api/v1/{path}").text for path in ("stats", "doctor", "capabilities")]
+            answers += [client.get("/health").text, client.get("/metrics").text]
         process.terminate()
         out, rest = process.communicate(timeout=TIMEOUT)
         assert (process.returncode, out) == (0, "")
-    assert not any(map(is_shown, [greeting, rest, *told]))
+    assert not any(map(is_shown, [greeting, rest, *answers]))
     assert json.loads(run("--db", db, "get", id, "--json").stdout)["title"] == "Deploy day"
 
 
@@ -179,19 +179,19 @@ def test_an_unusable_address_is_an_error_without_the_password(
 @pytest.mark.full
 @pytest.mark.parametrize("words", [("stats",), ("serve", "--port", "0"), ("mcp",)], ids=" ".join)
 def test_a_failing_process_does_not_print_the_password(words: tuple[str, ...]) -> None:
-    said = run(*words, HOLDFAST_DB=UNUSABLE["no server"][0])
-    assert said.returncode == wire.EXIT["STORE_UNREACHABLE"]
-    assert not is_shown(said.stdout + said.stderr)
-    assert "Traceback" not in said.stderr
+    finished = run(*words, HOLDFAST_DB=UNUSABLE["no server"][0])
+    assert finished.returncode == wire.EXIT["STORE_UNREACHABLE"]
+    assert not is_shown(finished.stdout + finished.stderr)
+    assert "Traceback" not in finished.stderr
 
 
 @pytest.mark.full
 def test_a_wrong_database_is_named_without_the_password(postgres: Postgres) -> None:
     url = postgres.url("no_such_database").replace("postgres:@", f"postgres:{SECRET}@")
-    said = run("--json", "stats", HOLDFAST_DB=url)
-    assert json.loads(said.stderr)["code"] == "STORE_UNREACHABLE"
-    assert "no such database" in json.loads(said.stderr)["error"]
-    assert not is_shown(said.stdout + said.stderr)
+    finished = run("--json", "stats", HOLDFAST_DB=url)
+    assert json.loads(finished.stderr)["code"] == "STORE_UNREACHABLE"
+    assert "no such database" in json.loads(finished.stderr)["error"]
+    assert not is_shown(finished.stdout + finished.stderr)
 
 
 WITHOUT = """
@@ -213,9 +213,9 @@ def test_without_the_driver_the_error_names_the_package_to_install(tmp_path: Pat
             [sys.executable, "-c", WITHOUT, *words], check=False, capture_output=True, text=True, timeout=TIMEOUT
         )
 
-    said = without("--db", f"postgresql://ada:{SECRET}@127.0.0.1/holdfast", "--json", "stats")
-    error = json.loads(said.stderr)
-    assert (said.returncode, error["code"]) == (wire.EXIT["MISCONFIGURED"], "MISCONFIGURED")
+    finished = without("--db", f"postgresql://ada:{SECRET}@127.0.0.1/holdfast", "--json", "stats")
+    error = json.loads(finished.stderr)
+    assert (finished.returncode, error["code"]) == (wire.EXIT["MISCONFIGURED"], "MISCONFIGURED")
     assert "pip install 'holdfast[postgres]'" in error["error"]
-    assert not is_shown(said.stderr)
+    assert not is_shown(finished.stderr)
     assert without("--db", str(tmp_path / "memory.db"), "gc").returncode == 0

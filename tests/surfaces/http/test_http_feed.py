@@ -59,13 +59,13 @@ def events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
 def test_a_stream_takes_the_filters_of_a_subscription(hold: Holdfast, client: httpx.Client) -> None:
     for place in ("team", "elsewhere", "team/web"):
         hold.store(title="One", content="first", namespace=place)
-    asked = {"namespace": "team/**", "events": "memory_store,memory_link_*", "limit": "1"}
-    with client.stream("GET", "/api/v1/events", params=asked, headers=LIVE) as answer:
-        told = events(answer.iter_lines())
-        seen = [next(told)["seq"], next(told)["seq"]]
+    filters = {"namespace": "team/**", "events": "memory_store,memory_link_*", "limit": "1"}
+    with client.stream("GET", "/api/v1/events", params=filters, headers=LIVE) as answer:
+        delivered = events(answer.iter_lines())
+        seen = [next(delivered)["seq"], next(delivered)["seq"]]
         hold.store(title="Two", content="second", namespace="elsewhere")
         hold.store(title="Two", content="second", namespace="team")
-        seen.append(next(told)["seq"])
+        seen.append(next(delivered)["seq"])
     assert seen == [1, 3, 5]
 
 

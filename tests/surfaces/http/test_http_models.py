@@ -17,10 +17,10 @@ TERMS = '{"terms": ["release"]}'
 
 
 def test_reads_and_writes_continue_while_many_requests_wait_for_a_model(db: str) -> None:
-    asked, go = threading.Semaphore(0), threading.Event()
+    requests, go = threading.Semaphore(0), threading.Event()
 
     def thinking(handler: Handler, question: ReceivedRequest) -> None:
-        asked.release()
+        requests.release()
         go.wait()
         handler.reply(wrap_text(question, TERMS))
 
@@ -34,7 +34,7 @@ def test_reads_and_writes_continue_while_many_requests_wait_for_a_model(db: str)
             waiting = [crowd.submit(expand, number) for number in range(DEFAULT_THREADS + 4)]
             try:
                 for _ in range(MODEL_THREADS):
-                    assert asked.acquire(timeout=TIMEOUT)
+                    assert requests.acquire(timeout=TIMEOUT)
                 with httpx.Client(base_url=url, timeout=TIMEOUT) as client:
                     id = store_over_http(client)["id"]
                     assert client.get(f"/api/v1/memories/{id}").status_code == 200

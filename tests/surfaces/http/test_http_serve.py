@@ -95,10 +95,10 @@ def run_failing(db: str, *options: str) -> tuple[int, str]:
 
 @pytest.mark.full
 def test_without_a_key_the_server_refuses_to_serve_other_machines(db: str) -> None:
-    code, said = run_failing(db, "--host", "0.0.0.0", "--port", "0")
+    code, output = run_failing(db, "--host", "0.0.0.0", "--port", "0")
 
     assert code == 78
-    assert "there is no key" in said
+    assert "there is no key" in output
 
 
 @pytest.mark.full
@@ -116,8 +116,8 @@ def test_with_a_key_the_server_serves_other_machines(db: str) -> None:
 @pytest.mark.full
 def test_a_taken_port_is_reported_plainly(db: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        code, said = run_failing(db, "--port", str(taken.getsockname()[1]))
+        code, output = run_failing(db, "--port", str(taken.getsockname()[1]))
 
     assert code == 78
-    assert "Cannot listen on" in said
-    assert "Traceback" not in said
+    assert "Cannot listen on" in output
+    assert "Traceback" not in output

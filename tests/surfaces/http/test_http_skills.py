@@ -79,8 +79,8 @@ def test_an_archive_is_uploaded_as_the_body(http: TestClient) -> None:
 def test_no_server_path_can_be_named(http: TestClient, tmp_path: Path, path: str, body: dict[str, str]) -> None:
     made = register_skill(http)
     place = tmp_path / "out"
-    asked = {name: value.replace("PLACE", str(place)) for name, value in body.items()}
-    reply = http.post(path.replace("{id}", made["id"]), json=asked)
+    arguments = {name: value.replace("PLACE", str(place)) for name, value in body.items()}
+    reply = http.post(path.replace("{id}", made["id"]), json=arguments)
     assert (reply.status_code, reply.json()["code"]) == (400, "VALIDATION_FAILED")
     assert not place.exists()
 

@@ -77,14 +77,14 @@ def test_once_a_key_exists_every_path_except_health_and_page_files_requires_one(
     hold.key_create(name="laptop")
 
     routes = [route for route in client.app.routes if isinstance(route, Route)]  # type: ignore[attr-defined]
-    asked = [(method, route.path) for route in routes for method in {*(route.methods or ()), "OPTIONS"} - {"HEAD"}]
-    asked += [
+    requests = [(method, route.path) for route in routes for method in {*(route.methods or ()), "OPTIONS"} - {"HEAD"}]
+    requests += [
         (method, path)
         for path in ("/nothing", "/api/v1/memories/", "/health")
         for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
     ]
     free, answers = {"/health", "/api/v1/health", *(path for path, _ in page.list_files())}, {}
-    for method, path in asked:
+    for method, path in requests:
         answer = client.request(method, path.replace(":path", ""), json={} if method == "POST" else None)
         answers[method, path] = answer.status_code, answer.headers.get("www-authenticate")
 

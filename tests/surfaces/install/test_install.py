@@ -133,8 +133,8 @@ def remembers(command: list[str], cwd: Path) -> None:
         )
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    said = {"title": "Deploy day", "content": "We deploy on Tuesdays."}
-    assert not session(call(1, "memory_store", said))[-1]["result"].get("isError")
+    arguments = {"title": "Deploy day", "content": "We deploy on Tuesdays."}
+    assert not session(call(1, "memory_store", arguments))[-1]["result"].get("isError")
     assert "We deploy on Tuesdays." in json.dumps(
         session(call(2, "memory_recall", {"context": "when do we deploy"}))[-1]
     )
@@ -249,11 +249,11 @@ def test_empty_containers_are_empty_again_after_uninstalling(home: Path, install
     for receipt in files._receipt_path(file).parent.glob("*.json") if later is None else ():
         receipt.unlink()
     install("claude-code", "continue", "--uninstall", "--apply")
-    said = JSONC.parse(file.read_text())["hooks"]
-    assert (said["Stop"], said["SessionEnd"]) == ([], [])
-    assert any(said.values()) is False
+    hooks = JSONC.parse(file.read_text())["hooks"]
+    assert (hooks["Stop"], hooks["SessionEnd"]) == ([], [])
+    assert any(hooks.values()) is False
     assert b"holdfast" not in file.read_bytes()
-    assert later is None or (list(said) == ["Stop", "SessionEnd"] and b"// mine" in file.read_bytes())
+    assert later is None or (list(hooks) == ["Stop", "SessionEnd"] and b"// mine" in file.read_bytes())
     assert later != b"" or file.read_bytes() == before
     assert yaml.safe_load((home / ".continue/config.yaml").read_bytes()) == yaml.safe_load(listed)
 
@@ -428,13 +428,13 @@ def test_every_agent_has_a_location_on_every_platform(home: Path) -> None:
 
 
 def test_agents_with_a_custom_location_are_found_there(home: Path) -> None:
-    told = {
+    variables = {
         "XDG_CONFIG_HOME": "/x",
         "CLAUDE_CONFIG_DIR": "/c",
         "CODEX_HOME": "/o",
         "CLINE_MCP_SETTINGS_PATH": "/l.json",
     }
-    machine = Machine("linux", home, told)
+    machine = Machine("linux", home, variables)
     names = ["claude-code", "codex", "cline", "zed", "goose", "vscode"]
     assert [str(TARGETS[name].files(machine)[0]) for name in names] == [
         "/c/.claude.json",
@@ -554,13 +554,13 @@ def test_setup_asks_before_each_change(home: Path) -> None:
         [HOLDFAST, "setup"], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as asking:
         os.write(ours, b"n\ny\n")
-        said = asking.communicate(timeout=TIMEOUT)[0].decode()
+        output = asking.communicate(timeout=TIMEOUT)[0].decode()
     assert asking.returncode == 0
     assert (
-        said.index("Connect Cursor?")
-        < said.index("Connect Gemini CLI?")
-        < said.index("Recalled: ")
-        < said.index("Next")
+        output.index("Connect Cursor?")
+        < output.index("Connect Gemini CLI?")
+        < output.index("Recalled: ")
+        < output.index("Next")
     )
     assert (home / ".cursor/mcp.json").read_bytes() == b"{}"
     assert "holdfast" in (home / ".gemini/settings.json").read_text()

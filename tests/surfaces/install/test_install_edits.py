@@ -39,8 +39,8 @@ class Layout:
         parts = ["", " "] if not self.wide else ["", " ", self.newline + indent]
         gap = self.draw(st.sampled_from(parts))
         if self.comments and self.draw(st.booleans()):
-            said = self.draw(COMMENTS)
-            gap += f"/* {said} */" if not self.wide or self.draw(st.booleans()) else f" // {said}{self.newline}{indent}"
+            note = self.draw(COMMENTS)
+            gap += f"/* {note} */" if not self.wide or self.draw(st.booleans()) else f" // {note}{self.newline}{indent}"
         return gap
 
     def write(self, value: Any, indent: str = "") -> str:

@@ -85,9 +85,9 @@ def word_in(asked: Message) -> str:
 
 
 def report(client: Process) -> Message:
-    told = client.reply()
-    assert told["id"] == 1
-    found: Message = told["result"]["structuredContent"]
+    answer = client.reply()
+    assert answer["id"] == 1
+    found: Message = answer["result"]["structuredContent"]
     return found
 
 
@@ -96,14 +96,14 @@ def test_the_model_of_the_client_is_called_in_revisions_with_a_handshake(tmp_pat
     with start_process(tmp_path, llm_model="claude") as client:
         shaken(client, version, sampling={})
         client.send(TEST)
-        asked = client.reply()
-        assert asked["method"] == "sampling/createMessage"
-        assert asked["params"]["systemPrompt"].startswith("You help to keep a memory")
-        assert asked["params"]["modelPreferences"] == {"hints": [{"name": "claude"}]}
-        assert (asked["params"]["maxTokens"], asked["params"]["includeContext"]) == (256, "none")
-        client.send(answer(asked, json.dumps({"word": word_in(asked)})))
-        told = report(client)
-    assert (told["status"], told["provider"], told["answered_by"]) == ("ok", "sampling", "claude-9")
+        sampling_request = client.reply()
+        assert sampling_request["method"] == "sampling/createMessage"
+        assert sampling_request["params"]["systemPrompt"].startswith("You help to keep a memory")
+        assert sampling_request["params"]["modelPreferences"] == {"hints": [{"name": "claude"}]}
+        assert (sampling_request["params"]["maxTokens"], sampling_request["params"]["includeContext"]) == (256, "none")
+        client.send(answer(sampling_request, json.dumps({"word": word_in(sampling_request)})))
+        result = report(client)
+    assert (result["status"], result["provider"], result["answered_by"]) == ("ok", "sampling", "claude-9")
 
 
 def test_an_invalid_model_answer_is_requested_once_more(tmp_path: Path) -> None:
@@ -141,21 +141,21 @@ def test_a_client_without_a_usable_answer_is_reported(tmp_path: Path) -> None:
         for reply, said in ENDS.values():
             client.send(TEST)
             client.send(reply(client.reply()))
-            told = report(client)
-            assert (told["status"], told["reachable"]) == ("critical", True)
-            assert said in told["problem"]
-            assert "secret" not in told["problem"]
+            result = report(client)
+            assert (result["status"], result["reachable"]) == ("critical", True)
+            assert said in result["problem"]
+            assert "secret" not in result["problem"]
 
 
 def test_an_unanswered_sampling_request_is_cancelled(tmp_path: Path) -> None:
     with start_process(tmp_path, llm_timeout_secs="0.2") as client:
         shaken(client, sampling={})
         client.send(TEST)
-        asked, cancelled = client.reply(), client.reply()
+        sampling_request, cancelled = client.reply(), client.reply()
         assert cancelled["method"] == "notifications/cancelled"
-        assert cancelled["params"]["requestId"] == asked["id"]
+        assert cancelled["params"]["requestId"] == sampling_request["id"]
         assert "did not answer within 0.2 seconds" in report(client)["problem"]
-        client.send(answer(asked, "too late"))
+        client.send(answer(sampling_request, "too late"))
         client.send(call(2, "memory_llm_usage"))
         assert client.reply()["id"] == 2
 
@@ -174,8 +174,8 @@ def test_a_client_that_disconnects_is_not_awaited(tmp_path: Path) -> None:
         shaken(client, sampling={})
         client.send(TEST)
         client.reply()
-        (told,) = client.leave()
-    assert "disconnected before its model answered" in told["result"]["structuredContent"]["problem"]
+        (answer,) = client.leave()
+    assert "disconnected before its model answered" in answer["result"]["structuredContent"]["problem"]
 
 
 def test_a_disconnected_client_is_not_asked_again() -> None:

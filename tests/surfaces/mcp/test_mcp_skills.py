@@ -59,9 +59,9 @@ def test_a_skill_of_a_stale_reflection_is_marked_in_its_entry(hold: holdfast.Hol
     hold.skill_promote_from_reflection(so, skill_name="coat", skill_description="When to take one.")
     assert all("_meta" not in one for one in call_method(client, "skills/list")["skills"])
     hold.delete(seen)
-    told = {one["uri"]: one.get("_meta") for one in call_method(client, "skills/list")["skills"]}
+    meta_by_uri = {one["uri"]: one.get("_meta") for one in call_method(client, "skills/list")["skills"]}
     stale = {"holdfast/stale": {"reason": "stale", "reflection_id": so}}
-    assert told == {"skill://team/coat/SKILL.md": stale, f"{ROOT}/SKILL.md": None}
+    assert meta_by_uri == {"skill://team/coat/SKILL.md": stale, f"{ROOT}/SKILL.md": None}
     assert call_method(client, "skills/get", uri="skill://team/coat/SKILL.md")["skill"]["_meta"] == stale
 
 
@@ -73,8 +73,8 @@ def test_a_read_file_has_the_size_and_digest_of_its_entry(client: Client) -> Non
     ]
     for one in entry["resources"]:
         (content,) = call_method(client, "resources/read", uri=one["uri"])["contents"]
-        said = content["text"].encode() if "text" in content else b64decode(content["blob"])
-        assert (len(said), f"sha256:{sha256(said).hexdigest()}") == (one["size"], one["digest"])
+        data = content["text"].encode() if "text" in content else b64decode(content["blob"])
+        assert (len(data), f"sha256:{sha256(data).hexdigest()}") == (one["size"], one["digest"])
     assert call_method(client, "skills/get", uri=entry["uri"])["skill"] == entry
 
 

@@ -107,8 +107,8 @@ def test_an_invalid_envelope_is_refused(hold: holdfast.Holdfast, meta: dict[str,
 
 def test_an_unsupported_revision_gets_the_supported_ones(hold: holdfast.Holdfast) -> None:
     with connect_client(hold) as client:
-        asked = stateless(1, "tools/list", **{"io.modelcontextprotocol/protocolVersion": "2027-01-01"})
-        assert client.ask(asked)["error"]["data"] == {"supported": ["2026-07-28"], "requested": "2027-01-01"}
+        message = stateless(1, "tools/list", **{"io.modelcontextprotocol/protocolVersion": "2027-01-01"})
+        assert client.ask(message)["error"]["data"] == {"supported": ["2026-07-28"], "requested": "2027-01-01"}
 
 
 BAD_LINES: list[tuple[str, bytes, int]] = [
@@ -280,9 +280,9 @@ def test_progress_is_reported_to_the_requesting_token(hold: holdfast.Holdfast) -
     with connect_with_handshake(hold, "lifecycle") as client:
         client.send(call(1, "memory_bulk_store", {"memories": items}, _meta={"progressToken": "t"}))
         replies = [client.reply() for _ in range(21)]
-    told = [reply["params"] for reply in replies[:-1]]
+    progress = [reply["params"] for reply in replies[:-1]]
     assert {reply["method"] for reply in replies[:-1]} == {"notifications/progress"}
-    assert [(said["progressToken"], said["progress"], said["total"]) for said in told] == [
+    assert [(said["progressToken"], said["progress"], said["total"]) for said in progress] == [
         ("t", number, 20) for number in range(20)
     ]
     assert replies[-1]["result"]["structuredContent"]["created"] == 20

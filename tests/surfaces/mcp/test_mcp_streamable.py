@@ -216,8 +216,8 @@ def test_a_cancelled_call_writes_nothing(url: str, db: str) -> None:
             cancelled = notification("notifications/cancelled", {"requestId": "doomed"})
             assert post(url, cancelled, **session).status_code == 202
             assert reply_of(post(url, request(1, "ping"), **session))["result"] == {}
-            said = answer.read()
-        assert b'"result"' not in said
+            body = answer.read()
+        assert b'"result"' not in body
         assert reply_of(post(url, call(2, "memory_list"), **session))["result"]["structuredContent"]["count"] == 0
 
 
@@ -271,9 +271,9 @@ def test_progress_reaches_the_client_before_the_answer(hold: holdfast.Holdfast) 
     message = call(1, "memory_bulk_store", {"memories": items}, _meta={"progressToken": "t"})
     with serve_endpoint(hold, "lifecycle") as url:
         response = post(url, message, **open_session(url))
-    said = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {")]
-    assert [one["params"]["progress"] for one in said[:-1]] == list(range(10))
-    assert said[-1]["result"]["structuredContent"]["created"] == 10
+    messages = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {")]
+    assert [one["params"]["progress"] for one in messages[:-1]] == list(range(10))
+    assert messages[-1]["result"]["structuredContent"]["created"] == 10
 
 
 @pytest.mark.full
@@ -300,9 +300,9 @@ def asked_over_http(hold: holdfast.Holdfast, mode: str, said: Callable[[str], Mo
 
     async def talk(url: str) -> dict[str, Any]:
         async with Client(streamable_http_client(url), mode=mode, sampling_callback=model) as client:
-            told = await client.call_tool("memory_llm_test", {})
-            assert told.structured_content
-            return told.structured_content
+            result = await client.call_tool("memory_llm_test", {})
+            assert result.structured_content
+            return result.structured_content
 
     with serve_endpoint(hold, "full") as url:
         return anyio.run(talk, url)
@@ -320,15 +320,15 @@ def test_the_model_of_the_client_is_called_on_the_stream_of_the_call(sampling: h
         content = types.TextContent(text=json.dumps({"word": word}))
         return types.CreateMessageResult(role="assistant", content=content, model="claude-9")
 
-    told = asked_over_http(sampling, "legacy", make_reply)
-    assert (told["status"], told["answered_by"]) == ("ok", "claude-9")
+    result = asked_over_http(sampling, "legacy", make_reply)
+    assert (result["status"], result["answered_by"]) == ("ok", "claude-9")
 
 
 @pytest.mark.full
 def test_a_client_that_declines_over_http_is_reported(sampling: holdfast.Holdfast) -> None:
-    told = asked_over_http(sampling, "legacy", lambda _: types.ErrorData(code=-1, message="no"))
-    assert "declined to ask its model (error -1)" in told["problem"]
-    assert told["reachable"]
+    result = asked_over_http(sampling, "legacy", lambda _: types.ErrorData(code=-1, message="no"))
+    assert "declined to ask its model (error -1)" in result["problem"]
+    assert result["reachable"]
 
 
 @pytest.mark.full
@@ -347,5 +347,5 @@ def test_a_silent_client_over_http_is_awaited_only_until_the_timeout(sampling: h
 
 @pytest.mark.full
 def test_sampling_over_http_reports_a_stateless_revision(sampling: holdfast.Holdfast) -> None:
-    told = asked_over_http(sampling, "2026-07-28", lambda _: types.ErrorData(code=-1, message="no"))
-    assert "This revision of MCP" in told["problem"]
+    result = asked_over_http(sampling, "2026-07-28", lambda _: types.ErrorData(code=-1, message="no"))
+    assert "This revision of MCP" in result["problem"]

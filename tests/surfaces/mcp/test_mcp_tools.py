@@ -132,6 +132,6 @@ def test_an_invalid_value_is_answered_with_the_valid_ones(hold: holdfast.Holdfas
 
 def test_capabilities_list_the_families_of_a_profile(hold: holdfast.Holdfast) -> None:
     answers = Answers(hold, "graph")
-    said = REGISTRY["capabilities"].call(answers.ctx, hold.ctx.caller, {})
-    assert {family.name for family in said.families.families if family.loaded} == {"core", "graph"}
-    assert {tool.name for tool in said.tools if tool.callable_now} == set(answers.tools)
+    capabilities = REGISTRY["capabilities"].call(answers.ctx, hold.ctx.caller, {})
+    assert {family.name for family in capabilities.families.families if family.loaded} == {"core", "graph"}
+    assert {tool.name for tool in capabilities.tools if tool.callable_now} == set(answers.tools)

@@ -69,8 +69,8 @@ def answering(answer: Answer) -> Iterator[str]:
 
 def send(handler: BaseHTTPRequestHandler, body: bytes, status: int = 200, **headers: str) -> None:
     handler.send_response(status)
-    told = {"Content_Type": "application/json", "Content_Length": str(len(body)), **headers}
-    for name, value in told.items():
+    headers_sent = {"Content_Type": "application/json", "Content_Length": str(len(body)), **headers}
+    for name, value in headers_sent.items():
         handler.send_header(name.replace("_", "-"), value)
     handler.end_headers()
     handler.wfile.write(body)

@@ -32,9 +32,9 @@ def agree(*stores: holdfast.Holdfast) -> bool:
 def test_records_compacted_on_either_side_are_synced_whole(there: holdfast.Holdfast, url: str, tmp_path: Path) -> None:
     with holdfast.open(str(tmp_path / "here.db"), agent_id=OWNER) as here:
         for store in (here, there):
-            kept = store.store(title=f"Of {store.settings.db}", content="First.", tier="long")
-            store.update(id=kept.id, content="Second.")
-            store.update(id=kept.id, content="Third.")
+            memory = store.store(title=f"Of {store.settings.db}", content="First.", tier="long")
+            store.update(id=memory.id, content="Second.")
+            store.update(id=memory.id, content="Third.")
             assert store.compact(older_than=0).folded == 2
         done = here.sync(remote=url)
         assert (done.pulled, done.pushed, done.rejected) == (1, 1, 0)

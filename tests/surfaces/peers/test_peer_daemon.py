@@ -86,8 +86,8 @@ def test_a_remote_change_is_pulled_at_the_interval(here: holdfast.Holdfast, ther
         there.store(title="New", content="It was stored just now.")
         wait_until(lambda: "New" in titles(here))
         wait_until(lambda: bool(here.sync_status().peers))
-    (standing,) = here.sync_status().peers
-    assert (standing.state, standing.peer, standing.failures) == ("ok", url, 0)
+    (status,) = here.sync_status().peers
+    assert (status.state, status.peer, status.failures) == ("ok", url, 0)
     with open_http_client(here) as client:
         assert f'holdfast_peer_behind_here{{peer="{url}"}} 0' in client.get("/metrics").text.splitlines()
 
@@ -102,8 +102,8 @@ def test_two_daemons_watching_each_other_become_idle(here: holdfast.Holdfast, th
         here.sync(remote=theirs)
         there.sync(remote=mine)  # the pushing store learns only at the next handshake what the other has received
         for hold in (here, there):
-            (standing,) = hold.sync_status().peers
-            assert (standing.behind_here, standing.behind_there, standing.quarantined) == (0, 0, 0)
+            (status,) = hold.sync_status().peers
+            assert (status.behind_here, status.behind_there, status.quarantined) == (0, 0, 0)
         assert here.sync_digest().seq == there.sync_digest().seq == 10
 
 
@@ -190,8 +190,8 @@ def test_a_peer_of_a_release_without_a_record_kind_is_reported_and_still_receive
             greeting = telling.build_handshake(session, there.ctx.now())
         older = {"protocol": 1, "greeting": msgspec.to_builtins(greeting), "kinds": ["memory", "link"]}
         here.call("peer_hello", {"message": older})
-        (standing,) = here.sync_status().peers
-        assert "policy" in standing.unknown_there
+        (status,) = here.sync_status().peers
+        assert "policy" in status.unknown_there
         here.sync(remote=url)
     assert there.policy_get(namespace="team").rules.max_reflection_depth == 2
 

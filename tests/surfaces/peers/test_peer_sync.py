@@ -57,8 +57,8 @@ def digests(*stores: holdfast.Holdfast) -> set[str]:
 def test_a_first_sync_transfers_everything_and_a_second_nothing(
     here: holdfast.Holdfast, there: holdfast.Holdfast, url: str
 ) -> None:
-    ground = here.store(title="Mine", content="I said this.")
-    here.reflect(source_ids=[ground.id], title="Drawn", content="So it is.")
+    source = here.store(title="Mine", content="I said this.")
+    here.reflect(source_ids=[source.id], title="Drawn", content="So it is.")
     theirs = there.store(title="Theirs", content="They said that.")
     there.delete(id=there.store(title="Gone", content="Not any more.").id)
     first, second = (here.sync(remote=url) for _ in range(2))
@@ -74,8 +74,8 @@ def test_a_dry_run_over_the_network_reports_what_the_run_does_and_changes_nothin
     here: holdfast.Holdfast, there: holdfast.Holdfast, url: str
 ) -> None:
     for number in range(3):
-        kept = here.store(title=f"Number {number}", content=f"It is {number}.")
-        here.update(id=kept.id, priority=9)
+        memory = here.store(title=f"Number {number}", content=f"It is {number}.")
+        here.update(id=memory.id, priority=9)
     there.store(title="Theirs", content="They said that.")
     heads = [store.verify().head for store in (here, there)]
     planned = here.sync(remote=url, dry_run=True)
@@ -157,9 +157,9 @@ def test_three_stores_sync_through_the_middle_one(
 
 
 def test_a_skill_is_synced_with_its_files(here: holdfast.Holdfast, there: holdfast.Holdfast, url: str) -> None:
-    kept = here.skill_register(inline_skill="---\nname: tidy\ndescription: Tidies up.\n---\nSweep first.\n")
+    skill = here.skill_register(inline_skill="---\nname: tidy\ndescription: Tidies up.\n---\nSweep first.\n")
     here.sync(remote=url)
-    assert there.skill_get(skill_id=kept.id).body == here.skill_get(skill_id=kept.id).body
+    assert there.skill_get(skill_id=skill.id).body == here.skill_get(skill_id=skill.id).body
 
 
 def test_a_sync_with_itself_or_an_invalid_address_is_refused(here: holdfast.Holdfast) -> None:
@@ -198,5 +198,5 @@ def test_a_transaction_larger_than_a_message_is_synced_in_several(
     assert here.sync(remote=url, direction="push").exported == 9
     assert len(digests(here, there)) == 1
     with there.ctx.reading() as session:
-        taken = {row[0] for row in session.query_sql("select kept_at from journal", {})}
-    assert len(taken) > 1
+        times = {row[0] for row in session.query_sql("select kept_at from journal", {})}
+    assert len(times) > 1

@@ -125,11 +125,11 @@ def test_too_few_acknowledgements_are_an_error_and_the_local_write_is_pending(
     one, at_one = stores.peer("one")
     url = stores.serve(here, at_one, nowhere, needed=3)
     refused = store(url)
-    said = refused.json()
-    assert (refused.status_code, said["code"], said["got"], said["needed"]) == (503, "QUORUM_NOT_MET", 2, 3)
-    assert (said["peers"][at_one], said["reason"], "retryable" in said) == ("kept", "unreachable", False)
+    answer = refused.json()
+    assert (refused.status_code, answer["code"], answer["got"], answer["needed"]) == (503, "QUORUM_NOT_MET", 2, 3)
+    assert (answer["peers"][at_one], answer["reason"], "retryable" in answer) == ("kept", "unreachable", False)
     (memory,) = here.list().memories
-    assert said["pending"] == [{"kind": "memory", "id": memory.id}]
+    assert answer["pending"] == [{"kind": "memory", "id": memory.id}]
     assert one.get(id=memory.id).title == "Port"
     assert pending(here) == 1
     (section,) = [section for section in here.doctor().sections if section.name == "replication"]
@@ -153,17 +153,17 @@ def test_a_write_with_all_peers_down_stays_local_until_one_returns(
 
 def test_a_peer_that_quarantines_the_change_does_not_count(stores: Stores, here: holdfast.Holdfast) -> None:
     slow, at_slow = stores.peer("slow", now=lambda: here.ctx.now() - 30 * DAY)
-    said = store(stores.serve(here, at_slow, needed=2)).json()
-    assert (said["code"], said["got"], slow.quarantine().total) == ("QUORUM_NOT_MET", 1, 1)
-    assert "seven days ahead" in said["peers"][at_slow]
-    assert said["reason"] == "rejected"
+    answer = store(stores.serve(here, at_slow, needed=2)).json()
+    assert (answer["code"], answer["got"], slow.quarantine().total) == ("QUORUM_NOT_MET", 1, 1)
+    assert "seven days ahead" in answer["peers"][at_slow]
+    assert answer["reason"] == "rejected"
 
 
 @pytest.mark.parametrize("body", [b"{}", b"<html>fine</html>", b'{"protocol":1,"followed":9,"outcomes":[]}'])
 def test_a_peer_that_only_answers_success_does_not_count(stores: Stores, here: holdfast.Holdfast, body: bytes) -> None:
     with answering(body) as url:
-        said = store(stores.serve(here, url, needed=2)).json()
-    assert (said["code"], said["got"]) == ("QUORUM_NOT_MET", 1)
+        answer = store(stores.serve(here, url, needed=2)).json()
+    assert (answer["code"], answer["got"]) == ("QUORUM_NOT_MET", 1)
 
 
 @contextmanager
@@ -200,8 +200,8 @@ def test_a_hanging_peer_is_awaited_only_until_the_timeout_and_blocks_no_reader(
         with ThreadPoolExecutor(12) as pool:
             answers = [pool.submit(store, url, f"Number {n}") for n in range(12)]
             assert httpx.get(f"{url}/api/v1/memories", timeout=TIMEOUT).status_code == 200
-            said = [answer.result().json() for answer in answers]
-        assert {(one["code"], one["got"], one["reason"]) for one in said} == {("QUORUM_NOT_MET", 1, "timeout")}
+            answers_read = [answer.result().json() for answer in answers]
+        assert {(one["code"], one["got"], one["reason"]) for one in answers_read} == {("QUORUM_NOT_MET", 1, "timeout")}
         assert here.stats().total == pending(here) == 12
 
 
@@ -245,8 +245,8 @@ def test_two_servers_waiting_for_each_other_do_not_deadlock(stores: Stores, here
 
 def test_a_store_named_under_two_addresses_counts_once(stores: Stores, here: holdfast.Holdfast) -> None:
     _, at_one = stores.peer("one")
-    said = store(stores.serve(here, at_one, at_one.replace("127.0.0.1", "localhost"), needed=3)).json()
-    assert (said["code"], said["got"], set(said["peers"].values())) == ("QUORUM_NOT_MET", 2, {"kept"})
+    answer = store(stores.serve(here, at_one, at_one.replace("127.0.0.1", "localhost"), needed=3)).json()
+    assert (answer["code"], answer["got"], set(answer["peers"].values())) == ("QUORUM_NOT_MET", 2, {"kept"})
 
 
 def test_a_peer_without_access_to_a_namespace_does_not_count_for_it(stores: Stores, here: holdfast.Holdfast) -> None:
@@ -254,12 +254,12 @@ def test_a_peer_without_access_to_a_namespace_does_not_count_for_it(stores: Stor
     here.peer_add(name="one", token=one.peer_token().token, url=at_one, tell=["open/**"])
     url = stores.serve(here, at_one, needed=2)
     body = {"title": "Port", "content": "It is 8080."}
-    said = [
+    answers = [
         httpx.post(f"{url}/api/v1/memories", json={**body, "namespace": namespace}, timeout=TIMEOUT).json()
         for namespace in ("open", "closed")
     ]
-    assert (said[0]["title"], said[1]["got"], one.stats().total) == ("Port", 1, 1)
-    assert said[1]["peers"] == {at_one: "may not read its namespace"}
+    assert (answers[0]["title"], answers[1]["got"], one.stats().total) == ("Port", 1, 1)
+    assert answers[1]["peers"] == {at_one: "may not read its namespace"}
 
 
 def test_a_peer_also_synced_by_the_daemon_counts(stores: Stores, here: holdfast.Holdfast) -> None:
@@ -274,10 +274,10 @@ def test_a_peer_also_synced_by_the_daemon_counts(stores: Stores, here: holdfast.
 
 def test_a_write_over_mcp_follows_the_same_quorum(stores: Stores, here: holdfast.Holdfast, nowhere: str) -> None:
     served = with_settings(here, quorum_writes=2, quorum_peers=(nowhere,))
-    asked = stateless(1, "tools/call", {"name": "memory_store", "arguments": {"title": "Port", "content": "8080"}})
+    message = stateless(1, "tools/call", {"name": "memory_store", "arguments": {"title": "Port", "content": "8080"}})
     with serve_app(build_app(served, endpoint(served))) as url:
-        told = httpx.post(f"{url}/mcp", json=asked, headers=MCP, timeout=TIMEOUT).text
-    assert "QUORUM_NOT_MET" in told
+        answer = httpx.post(f"{url}/mcp", json=message, headers=MCP, timeout=TIMEOUT).text
+    assert "QUORUM_NOT_MET" in answer
     assert pending(here) == 1
 
 

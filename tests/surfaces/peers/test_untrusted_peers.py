@@ -140,8 +140,8 @@ class Peer:
 
     def sign(self, path: str, body: bytes, to: str, *, at: int = 0, nonce: str = "n" * 20) -> dict[str, str]:
         at = at or moment.now()
-        said = request_message("POST", path, body, at, nonce, to=to)
-        return to_headers(RequestSignature(self.node, to, at, nonce, body_digest(body), sign(self.key, said)))
+        signed_text = request_message("POST", path, body, at, nonce, to=to)
+        return to_headers(RequestSignature(self.node, to, at, nonce, body_digest(body), sign(self.key, signed_text)))
 
     def post(self, path: str, body: bytes, more: dict[str, str]) -> httpx.Response:
         with httpx.Client(verify=self._tls, timeout=TIMEOUT) as client:
@@ -157,8 +157,8 @@ class Peer:
 
     def take(self, to: str, changes: list[Change], **more: Any) -> httpx.Response:
         sender = more.pop("sender", self.greeting())
-        told = TakeRequest(sender=sender, changes=changes, upto=more.pop("upto", sender.seq), **more)
-        body = msgspec.json.encode(told)
+        message = TakeRequest(sender=sender, changes=changes, upto=more.pop("upto", sender.seq), **more)
+        body = msgspec.json.encode(message)
         return self.post(
             "/api/v1/peer/take", body, self.sign("/api/v1/peer/take", body, to, nonce=f"{next(self._number):020}")
         )

@@ -391,8 +391,8 @@ def test_a_key_is_requested_stored_in_the_tab_only_and_requested_again_when_inva
         expect(page.locator("main")).to_contain_text("Most important")
         go(page, "events")
         expect(page.locator("[role=status] .chip")).to_have_text("live")
-        kept = page.evaluate("[sessionStorage.length, localStorage.length, document.cookie]")
-        assert kept == [1, 0, ""]
+        storage = page.evaluate("[sessionStorage.length, localStorage.length, document.cookie]")
+        assert storage == [1, 0, ""]
         assert not any(SECRET in address for address in asked)
         page.evaluate("sessionStorage.setItem('holdfast.key', 'revoked since')")
         go(page, "memories")
@@ -427,8 +427,8 @@ def test_a_foreign_page_can_neither_frame_nor_query_the_page(browser: Browser, u
         page.goto(other.as_uri())
         framed = page.frames[1]
         assert framed.url.startswith("chrome-error:") or framed.locator("nav a").count() == 0
-        asked = page.evaluate("url => fetch(url + '/api/v1/memories').then(() => 'answered', () => 'refused')", url)
-        assert asked == "refused"
+        outcome = page.evaluate("url => fetch(url + '/api/v1/memories').then(() => 'answered', () => 'refused')", url)
+        assert outcome == "refused"
 
 
 @pytest.mark.full

@@ -27,18 +27,18 @@ def once(at: int) -> Callable[[int], bool]:
     return lambda number: number == at
 
 
-def from_there_on(at: int) -> Callable[[int], bool]:
+def from_call(at: int) -> Callable[[int], bool]:
     return lambda number: number >= at
 
 
-def holding(path: Path, vfs: str = "") -> Holdfast:
+def open_store_at(path: Path, vfs: str = "") -> Holdfast:
     return Holdfast(Context(store=open_store(path, vfs), caller=Caller(agent="ai:tester@here")), Settings())
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("template")
-    with closing(holding(folder / "memory.db")) as hold:
+    with closing(open_store_at(folder / "memory.db")) as hold:
         for name in ("read", "changed", "deleted"):
             hold.store(title=name, content="as it was " * 100, tier="mid")
     return folder
@@ -114,19 +114,19 @@ def scenario(template: Path, folder: Path, vfs: str, failing: AbstractContextMan
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(template, folder)
     path = folder / "memory.db"
-    hold = holding(path, vfs)
+    hold = open_store_at(path, vfs)
     ids = {memory.title.upper(): memory.id for memory in hold.list(limit=10).memories}
     hold.promote(id=ids["READ"], target_tier="long")
     with failing:
         outcomes = [attempt(hold, ids, call) for call in CALLS]
         killed = copy_files(path, folder / "killed")
-    with closing(holding(killed)) as anew:
+    with closing(open_store_at(killed)) as anew:
         assert_whole(anew, expected_after(outcomes))
     hold.store(title="afterwards", content="The same process goes on.")
     expected = expected_after(outcomes) | {"afterwards"}
     assert_whole(hold, expected)
     hold.close()
-    with closing(holding(path)) as again:
+    with closing(open_store_at(path)) as again:
         assert_whole(again, expected)
     return outcomes.count(True), outcomes.count(False)
 
@@ -143,9 +143,9 @@ def quick(tmp_path: Path) -> Iterator[Path]:
 
 REFUSALS = [
     pytest.param(errno.ENOSPC, once, 5, id="full, once"),
-    pytest.param(errno.ENOSPC, from_there_on, 7, id="full, from there on"),
+    pytest.param(errno.ENOSPC, from_call, 7, id="full, from there on"),
     pytest.param(errno.EIO, once, 7, id="failing, once"),
-    pytest.param(errno.EIO, from_there_on, 9, id="failing, from there on"),
+    pytest.param(errno.EIO, from_call, 9, id="failing, from there on"),
 ]
 
 
@@ -180,7 +180,7 @@ def test_a_refused_read_is_reported_once_and_later_reads_succeed(
     template: Path, tmp_path: Path, at: int, error: int
 ) -> None:
     shutil.copytree(template, tmp_path / "store")
-    with closing(holding(tmp_path / "store" / "memory.db")) as hold:
+    with closing(open_store_at(tmp_path / "store" / "memory.db")) as hold:
         with RefusedCalls(error, once(at), RefusedCalls.READS) as calls, pytest.raises(StoreError) as error_info:
             read_much(hold)
         assert calls.refused == 1
@@ -190,7 +190,7 @@ def test_a_refused_read_is_reported_once_and_later_reads_succeed(
         assert_whole(hold, titles(hold))
 
 
-@pytest.mark.parametrize("when", [once, from_there_on])
+@pytest.mark.parametrize("when", [once, from_call])
 @pytest.mark.parametrize("at", range(1, 6))
 def test_a_commit_with_a_refused_sync_is_an_error_and_writes_nothing(
     template: Path, quick: Path, at: int, when: Callable[[int], Callable[[int], bool]]
@@ -251,7 +251,7 @@ def test_a_refused_system_call_is_reported_and_the_write_is_absent_for_the_next_
     path = tmp_path / "store" / "memory.db"
     reports = run_traced(path, inject)
     assert len(reports) == 40
-    with closing(holding(path)) as hold:
+    with closing(open_store_at(path)) as hold:
         stored_titles = {f"t{number}" for outcome, number, *_ in reports if outcome == "kept"}
         assert_whole(hold, stored_titles | {"read", "changed", "deleted"})
         hold.store(title="afterwards", content="Another process goes on.")
@@ -272,7 +272,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_is_reported_reads_continue_and_freed_space_is_used(small_disk: Path) -> None:
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(300_000))
-    hold = holding(small_disk / "memory.db")
+    hold = open_store_at(small_disk / "memory.db")
     kept: list[str] = []
 
     def fill() -> None:
@@ -291,7 +291,7 @@ def test_a_full_disk_is_reported_reads_continue_and_freed_space_is_used(small_di
     after = hold.store(title="After", content="Space returned.").id
     assert_whole(hold, {f"Title {number}" for number in range(len(kept))} | {"After"})
     hold.close()
-    with closing(holding(small_disk / "memory.db")) as again:
+    with closing(open_store_at(small_disk / "memory.db")) as again:
         assert {memory.id for memory in again.list(limit=200).memories} == {*kept, after}
 
 
@@ -300,16 +300,16 @@ def test_a_disk_full_from_the_start_is_reported_and_used_once_it_has_space(small
     with pytest.raises(OSError, match="No space"):
         ballast.write_bytes(bytes(5_000_000))
     with pytest.raises(StoreError):
-        holding(small_disk / "memory.db").store(title="One", content="first")
+        open_store_at(small_disk / "memory.db").store(title="One", content="first")
     os.truncate(ballast, 0)
-    with closing(holding(small_disk / "memory.db")) as hold:
+    with closing(open_store_at(small_disk / "memory.db")) as hold:
         hold.store(title="One", content="first")
         assert_whole(hold, {"One"})
 
 
 @pytest.mark.full
 def test_a_snapshot_that_does_not_fit_leaves_no_file(small_disk: Path, tmp_path: Path) -> None:
-    with closing(holding(tmp_path / "memory.db")) as hold:
+    with closing(open_store_at(tmp_path / "memory.db")) as hold:
         for number in range(60):
             hold.store(title=f"Title {number}", content=str(number % 10) * 60_000)
         with pytest.raises(StoreFull):
@@ -320,7 +320,7 @@ def test_a_snapshot_that_does_not_fit_leaves_no_file(small_disk: Path, tmp_path:
 
 def test_a_new_key_file_is_complete_or_absent(small_disk: Path) -> None:
     """The key is lost, and there is no space for a new one."""
-    hold = holding(small_disk / "memory.db")
+    hold = open_store_at(small_disk / "memory.db")
     (small_disk / "memory.db.key").unlink()
     ballast = small_disk / "ballast"
     with pytest.raises(OSError, match="No space"):

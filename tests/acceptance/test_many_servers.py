@@ -44,7 +44,7 @@ def clients(servers: list[ServerProcess]) -> Iterator[list[httpx.Client]]:
         yield [stack.enter_context(httpx.Client(base_url=server.url, timeout=TIMEOUT)) for server in servers]
 
 
-def at_once(work: list[Callable[[], Any]]) -> list[Any]:
+def run_together(work: list[Callable[[], Any]]) -> list[Any]:
     """Run jobs started at the same time; return their answers."""
     ready = threading.Barrier(len(work))
 
@@ -56,9 +56,9 @@ def at_once(work: list[Callable[[], Any]]) -> list[Any]:
         return [job.result() for job in [pool.submit(run_job, job) for job in work]]
 
 
-def by_all(clients: list[httpx.Client], work: Callable[[httpx.Client, int], Any]) -> list[Any]:
+def run_writers(clients: list[httpx.Client], work: Callable[[httpx.Client, int], Any]) -> list[Any]:
     """Start all writers at the same time, each on the next server; return their answers."""
-    return at_once([partial(work, clients[number % SERVERS], number) for number in range(WRITERS)])
+    return run_together([partial(work, clients[number % SERVERS], number) for number in range(WRITERS)])
 
 
 def post_memory(client: httpx.Client, **fields: Any) -> httpx.Response:
@@ -109,7 +109,7 @@ def test_every_stream_delivers_the_writes_of_all_servers_in_one_order_without_ga
         streams = [stack.enter_context(following(client)) for client in clients]
         with ThreadPoolExecutor(SERVERS) as pool:
             delivered = [pool.submit(list, islice(stream, WRITERS * each)) for stream in streams]
-            by_all(clients, stores)
+            run_writers(clients, stores)
             first, *others = [events.result() for events in delivered]
     assert [event["seq"] for event in first] == list(range(1, WRITERS * each + 1))
     assert others == [first] * (SERVERS - 1)
@@ -118,7 +118,9 @@ def test_every_stream_delivers_the_writes_of_all_servers_in_one_order_without_ga
 def test_concurrent_writers_of_one_title_make_one_memory_with_consecutive_versions(
     clients: list[httpx.Client], db: str
 ) -> None:
-    answers = by_all(clients, lambda client, number: post_memory(client, content=f"By {number}", on_conflict="merge"))
+    answers = run_writers(
+        clients, lambda client, number: post_memory(client, content=f"By {number}", on_conflict="merge")
+    )
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.json()["id"] for answer in answers}) == 1
     assert sorted(answer.json()["version"] for answer in answers) == list(range(1, WRITERS + 1))
@@ -129,7 +131,7 @@ def test_concurrent_writers_of_one_title_make_one_memory_with_consecutive_versio
 @pytest.mark.full
 def test_only_one_of_several_exclusive_writers_gets_a_title(clients: list[httpx.Client], db: str) -> None:
     for title in "abcde":
-        answers = by_all(clients, lambda client, _, title=title: post_memory(client, title=title))
+        answers = run_writers(clients, lambda client, _, title=title: post_memory(client, title=title))
         assert Counter(answer.status_code for answer in answers) == {201: 1, 409: WRITERS - 1}
     assert clients[2].get("/api/v1/memories").json()["count"] == 5
     assert_whole(db)
@@ -144,7 +146,7 @@ def test_only_one_of_several_writers_expecting_the_same_version_succeeds(clients
         return client.put(f"/api/v1/memories/{id}", json=body)
 
     for version in range(1, 6):
-        answers = by_all(clients, partial(changes, version))
+        answers = run_writers(clients, partial(changes, version))
         assert Counter(answer.status_code for answer in answers) == {200: 1, 409: WRITERS - 1}
         (won,) = [answer.json() for answer in answers if answer.status_code == 200]
         shown = [client.get(f"/api/v1/memories/{id}").json() for client in clients]
@@ -158,7 +160,7 @@ def test_expired_memories_are_collected_once(clients: list[httpx.Client], db: st
         for number in range(50):
             yesterday.store(title=f"Short {number}", content="x", tier="short")
     post_memory(clients[0])
-    answers = at_once([lambda client=client: client.post("/api/v1/gc", json={}) for client in clients * 2])
+    answers = run_together([lambda client=client: client.post("/api/v1/gc", json={}) for client in clients * 2])
     assert sum(answer.json()["collected"] for answer in answers) == 50
     assert clients[1].get("/api/v1/memories").json()["count"] == 1
     assert clients[2].get("/api/v1/archive/stats").json()["archived_total"] == 50
@@ -192,7 +194,7 @@ def test_a_key_revoked_on_one_server_is_refused_by_all(clients: list[httpx.Clien
 def test_every_access_is_counted_once(servers: list[ServerProcess], clients: list[httpx.Client], db: str) -> None:
     id = post_memory(clients[0]).json()["id"]
     work = [lambda client=client: client.post("/api/v1/recall", json={"context": "tuesdays"}) for client in clients * 5]
-    assert {answer.status_code for answer in at_once(work)} == {200}
+    assert {answer.status_code for answer in run_together(work)} == {200}
     assert [server.stop() for server in servers] == [(0, "")] * SERVERS
     with holdfast.open(db) as hold:
         assert hold.get(id=id).access_count == 15

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from four_surfaces import AGENT, Json, Outcome, new_store, steady
+from four_surfaces import AGENT, Json, Outcome, new_store, normalize
 
 import holdfast
 from engines import Postgres
@@ -56,7 +56,7 @@ class Twins:
 
 def comparable(outcome: Outcome) -> Any:
     """Return an outcome without the parts that differ between any two stores."""
-    return _without(steady(outcome.answer if outcome.error is None else outcome.error))
+    return _without(normalize(outcome.answer if outcome.error is None else outcome.error))
 
 
 def _without(value: Any) -> Any:

@@ -238,15 +238,15 @@ OWN = {"source": "<surface>", "access_count": 0, **SIZES, **TOKENS}
 at once."""
 
 
-def steady(answer: Any) -> Any:
+def normalize(answer: Any) -> Any:
     """Return an answer without the parts that differ between any two runs."""
     text = json.dumps(answer)
     for pattern, name in VOLATILE:
         text = pattern.sub(name, text)
-    return json.loads(text, object_hook=_steady)
+    return json.loads(text, object_hook=_normalize_fields)
 
 
-def _steady(found: Json) -> Json:
+def _normalize_fields(found: Json) -> Json:
     return {key: OWN.get(key, value) for key, value in found.items() if key != "last_accessed_at"}
 
 

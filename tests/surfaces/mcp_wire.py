@@ -70,7 +70,7 @@ class Client:
             os.close(self._to)
             self._to = -1
 
-    def turn_away(self) -> None:
+    def stop_reading(self) -> None:
         """Stop reading, while the server continues."""
         self._back.close()
 

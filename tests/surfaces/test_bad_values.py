@@ -184,7 +184,7 @@ PATHS = {"file", "folder_path", "target_folder", "path"}
 """Fields that are not: they name a place on this machine, of which an error tells."""
 
 
-def spoilt(value: Any, texts: list[str], numbers: list[Any]) -> Iterator[Any]:
+def corrupt_copies(value: Any, texts: list[str], numbers: list[Any]) -> Iterator[Any]:
     """Yield copies of a value, each with one bad text, bad number or unknown field inside."""
     match value:
         case bool():
@@ -195,10 +195,10 @@ def spoilt(value: Any, texts: list[str], numbers: list[Any]) -> Iterator[Any]:
             yield from numbers
         case list():
             for at, item in enumerate(value):
-                yield from ([*value[:at], bad, *value[at + 1 :]] for bad in spoilt(item, texts, numbers))
+                yield from ([*value[:at], bad, *value[at + 1 :]] for bad in corrupt_copies(item, texts, numbers))
         case dict():
             for name, item in value.items():
-                yield from ({**value, name: bad} for bad in spoilt(item, texts, numbers))
+                yield from ({**value, name: bad} for bad in corrupt_copies(item, texts, numbers))
             yield from ({**value, bad: "x"} for bad in texts)
 
 
@@ -209,9 +209,9 @@ FEW_NUMBERS = [-1, 2**53, 2**63, 2**64, float("nan")]
 def bad_values(good: Any, few: bool) -> Iterator[Any]:
     """Yield bad values of every kind for a plain field, and fewer for each part of a structured one."""
     if few or isinstance(good, dict) or len(str(good)) > 100:
-        yield from spoilt(good, FEW_TEXTS, FEW_NUMBERS)
+        yield from corrupt_copies(good, FEW_TEXTS, FEW_NUMBERS)
     else:
-        yield from spoilt(good, BAD_TEXTS + LONG_TEXTS, BAD_NUMBERS)
+        yield from corrupt_copies(good, BAD_TEXTS + LONG_TEXTS, BAD_NUMBERS)
     yield from BAD_TYPES
 
 
@@ -258,7 +258,7 @@ def cases(op: Operation, few: bool = False) -> Iterator[Json]:
                 yield needed | {field.encode_name: bad}
     if op.name == "import":
         for name, rows in ROWS.items():
-            for bad in spoilt(rows, FEW_TEXTS, FEW_NUMBERS):
+            for bad in corrupt_copies(rows, FEW_TEXTS, FEW_NUMBERS):
                 yield {"envelope": {"memories": []} | {name: bad}}
         for bad in BAD_TEXTS + LONG_TEXTS:
             yield {"envelope": {"memories": [], bad: "x"}}
@@ -283,7 +283,7 @@ def with_own_ids(value: Any, number: int) -> Any:
     return value
 
 
-def puts_away(op: Operation) -> bool:
+def is_removal(op: Operation) -> bool:
     return op.effect is Effect.DESTROY or op.name in ("archive", "consolidate")
 
 
@@ -292,7 +292,7 @@ def is_long(arguments: Json) -> bool:
     return len(str(arguments)) > 4000
 
 
-class Questions:
+class BadValueCalls:
     """Two engines to call with bad values."""
 
     def __init__(self, asked: Twins) -> None:
@@ -307,7 +307,7 @@ class Questions:
             differs = one != other and comparable(one) != comparable(other)
             if differs or "STORE_ERROR" in (one.code, other.code):
                 yield op.name, arguments, one, other
-            if one.error is None and (puts_away(op) or is_long(arguments)):
+            if one.error is None and (is_removal(op) or is_long(arguments)):
                 self._turn += 1
                 begin(self._asked, self._turn)
 
@@ -317,10 +317,10 @@ PARTS = 6
 
 
 @contextmanager
-def asked_in_a_new_store(postgres: Postgres, folder: Path) -> Iterator[Questions]:
+def open_bad_value_calls(postgres: Postgres, folder: Path) -> Iterator[BadValueCalls]:
     folder.mkdir()
     with twins(postgres, folder) as engines:
-        yield Questions(engines)
+        yield BadValueCalls(engines)
 
 
 @pytest.mark.full
@@ -329,20 +329,20 @@ def test_a_bad_value_has_one_outcome_on_both_engines(postgres: Postgres, tmp_pat
     """Reading operations share a store."""
     operations = [op for op in REGISTRY if op.fields and op.name not in ELSEWHERE][part::PARTS]
     differing = []
-    with asked_in_a_new_store(postgres, tmp_path / "read") as shared:
+    with open_bad_value_calls(postgres, tmp_path / "read") as shared:
         for op in operations:
             if op.effect is Effect.READ:
                 differing += shared.ask(op)
     for op in operations:
         if op.effect is not Effect.READ:
-            with asked_in_a_new_store(postgres, tmp_path / op.name) as own:
+            with open_bad_value_calls(postgres, tmp_path / op.name) as own:
                 differing += own.ask(op)
     assert differing == []
 
 
 def test_a_bad_value_of_each_kind_has_one_outcome_on_both_engines(postgres: Postgres, tmp_path: Path) -> None:
     differing = []
-    with asked_in_a_new_store(postgres, tmp_path / "few") as shared:
+    with open_bad_value_calls(postgres, tmp_path / "few") as shared:
         for name in ("store", "update", "recall", "link", "fact_set", "task_add"):
             differing += shared.ask(REGISTRY[name], few=True)
     assert differing == []

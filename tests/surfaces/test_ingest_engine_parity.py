@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from engine_pair import START, twins
-from four_surfaces import steady
+from four_surfaces import normalize
 
 from engines import Postgres
 from holdfast.kernel.timestamps import SECOND
@@ -40,7 +40,7 @@ def test_both_engines_compare_a_document_with_the_same_memories_and_agree(
             if by == "vectors":
                 engines.ask("reembed", {})
             one, other = engines.ask("ingest", {"content": log(seed), "namespace": "port", "source_uri": f"doc:{seed}"})
-            assert steady(one.answer["segments"]) == steady(other.answer["segments"])
+            assert normalize(one.answer["segments"]) == normalize(other.answer["segments"])
             compared += sum(map(candidates, one.answer["segments"]))
     assert compared > 100
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from engine_pair import comparable
-from four_surfaces import AGENT, Json, Outcome, Surface, list_differences, steady, surface, within
+from four_surfaces import AGENT, Json, Outcome, Surface, list_differences, normalize, surface, within
 
 import holdfast
 from engines import Postgres
@@ -73,7 +73,7 @@ def ask_all(
                     outcomes[asked.name] = own.ask(*question)
             else:
                 outcomes[asked.name] = shared.ask(*question)
-        assert steady(shared.ask("export", {})) == steady(before)
+        assert normalize(shared.ask("export", {})) == normalize(before)
     return outcomes
 
 
@@ -100,7 +100,7 @@ def differences(place: str, name: str, expected: Outcome, found: Outcome, code: 
         return []  # it reports the setup of the engine
     if place == ON_POSTGRES:
         return list(list_differences(comparable(expected), comparable(found)))
-    one, other = steady(expected.answer), steady(found.answer)
+    one, other = normalize(expected.answer), normalize(found.answer)
     return [] if place == "http" and within(one, other) else list(list_differences(one, other))
 
 
@@ -152,7 +152,7 @@ class Story:
 
     @property
     def answers(self) -> list[tuple[str, str | None, Any]]:
-        return [(name, outcome.code, steady(outcome.answer)) for name, outcome in self.outcomes]
+        return [(name, outcome.code, normalize(outcome.answer)) for name, outcome in self.outcomes]
 
     def ask(self, name: str, arguments: Json, keep: str = "") -> None:
         outcome = self._asked.ask(name, self._fill_in(arguments))
@@ -402,7 +402,9 @@ KEY_STEPS: list[tuple[Any, ...]] = [
 ]
 
 
-def told_by(place: str, folder: Path, steps: list[tuple[Any, ...]] = STEPS, postgres: Postgres | None = None) -> Story:
+def run_story(
+    place: str, folder: Path, steps: list[tuple[Any, ...]] = STEPS, postgres: Postgres | None = None
+) -> Story:
     with open_surface(place, folder / place, postgres) as opened:
         story = Story(opened)
         for name, arguments, *keep in steps:
@@ -410,7 +412,7 @@ def told_by(place: str, folder: Path, steps: list[tuple[Any, ...]] = STEPS, post
     return story
 
 
-def list_detours(place: str, story: Story, expected: Story) -> list[tuple[str, str]]:
+def list_deviations(place: str, story: Story, expected: Story) -> list[tuple[str, str]]:
     """Return the steps with other outcomes than in the library on SQLite."""
     return [
         (name, difference)
@@ -423,14 +425,14 @@ def list_detours(place: str, story: Story, expected: Story) -> list[tuple[str, s
 def library_story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("HOLDFAST_EMBEDDER", "none")
-        return told_by("library", tmp_path_factory.mktemp("library"))
+        return run_story("library", tmp_path_factory.mktemp("library"))
 
 
 @pytest.mark.parametrize("place", ["cli", "http", "mcp", ON_POSTGRES])
 def test_a_story_has_the_same_outcomes_on_every_surface(
     postgres: Postgres, tmp_path: Path, library_story: Story, place: str
 ) -> None:
-    assert list_detours(place, told_by(place, tmp_path, STEPS, postgres), library_story) == []
+    assert list_deviations(place, run_story(place, tmp_path, STEPS, postgres), library_story) == []
 
 
 VECTOR_STEPS: list[tuple[Any, ...]] = [
@@ -443,7 +445,7 @@ VECTOR_STEPS: list[tuple[Any, ...]] = [
 @pytest.mark.usefixtures("vectors_made")
 @pytest.mark.parametrize("place", ["library", "cli", "http", "mcp", ON_POSTGRES])
 def test_embeddings_are_computed_on_every_surface(postgres: Postgres, tmp_path: Path, place: str) -> None:
-    story = told_by(place, tmp_path, VECTOR_STEPS, postgres)
+    story = run_story(place, tmp_path, VECTOR_STEPS, postgres)
     assert [code for _, code, _ in story.answers] == [None, None, None]
     recalled = story.answers[-1][2]
     assert (recalled["count"], recalled["mode"]) == (1, "hybrid")
@@ -464,7 +466,7 @@ def test_a_subscription_is_created_and_ended_on_every_surface_that_has_it(
     postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.setenv("HOLDFAST_WEBHOOK_NETWORKS", "127.0.0.0/8")
-    answers = told_by(place, tmp_path, SUBSCRIPTION_STEPS, postgres).answers
+    answers = run_story(place, tmp_path, SUBSCRIPTION_STEPS, postgres).answers
     assert [code for _, code, _ in answers] == [None] * 5 + ["NOT_FOUND"]
     assert (answers[3][2]["ok"], answers[3][2]["error"]) == (False, "127.0.0.1:1 cannot be reached.")
 
@@ -481,7 +483,7 @@ def test_a_model_is_tested_and_billed_on_every_surface(
     with provider(repeating) as models:
         for name, value in {"LLM": "ollama", "LLM_URL": models.url, "LLM_MODEL": "m", "LLM_KEY": "sk-hunter2"}.items():
             monkeypatch.setenv(f"HOLDFAST_{name}", value)
-        (_, _, tried), (_, _, used) = told_by(place, tmp_path, MODEL_STEPS, postgres).answers
+        (_, _, tried), (_, _, used) = run_story(place, tmp_path, MODEL_STEPS, postgres).answers
     assert (tried["status"], tried["provider"], tried["answered_by"]) == ("ok", "ollama", "m-1")
     assert (tried["reachable"], tried["json"], tried["left_today"]) == (True, True, 999_850)
     assert [(one["task"], one["answered"], one["spent_tokens"]) for one in used["usage"]] == [("test", 1, 150)]
@@ -491,9 +493,9 @@ def test_a_model_is_tested_and_billed_on_every_surface(
 @OTHER_PLACES
 def test_keys_are_created_and_revoked_the_same_way(postgres: Postgres, tmp_path: Path, place: str) -> None:
     """Over HTTP the first key locks out callers without one."""
-    library = told_by("library", tmp_path, KEY_STEPS)
+    library = run_story("library", tmp_path, KEY_STEPS)
     assert [code for _, code, _ in library.answers] == [None, "VALIDATION_FAILED", None, "NOT_FOUND", None]
-    assert list_detours(place, told_by(place, tmp_path, KEY_STEPS, postgres), library) == []
+    assert list_deviations(place, run_story(place, tmp_path, KEY_STEPS, postgres), library) == []
 
 
 @OTHER_PLACES
@@ -501,10 +503,10 @@ def test_reflections_are_exported_to_files_and_imported_the_same_way(
     postgres: Postgres, tmp_path: Path, place: str
 ) -> None:
     """Other surfaces have no access to local folders."""
-    library = told_by("library", tmp_path, file_steps(tmp_path / "by-library"))
+    library = run_story("library", tmp_path, file_steps(tmp_path / "by-library"))
     assert [code for _, code, _ in library.answers] == [None] * 7
-    there = told_by(place, tmp_path, file_steps(tmp_path / "by-other"), postgres)
-    assert list_detours(place, there, library) == []
+    there = run_story(place, tmp_path, file_steps(tmp_path / "by-other"), postgres)
+    assert list_deviations(place, there, library) == []
 
 
 @OTHER_PLACES
@@ -512,12 +514,12 @@ def test_a_transcript_is_recovered_the_same_way(postgres: Postgres, tmp_path: Pa
     path = tmp_path / "s-1.jsonl"
     entry = {"type": "user", "uuid": "u-1", "sessionId": "s-1", "message": {"role": "user", "content": "Mend it."}}
     path.write_text(json.dumps(entry) + "\n")
-    library = told_by("library", tmp_path, recover_steps(path))
+    library = run_story("library", tmp_path, recover_steps(path))
     assert [(code, answer["imported"], answer["unchanged"]) for _, code, answer in library.answers] == [
         (None, 1, 0),
         (None, 0, 1),
     ]
-    assert list_detours(place, told_by(place, tmp_path, recover_steps(path), postgres), library) == []
+    assert list_deviations(place, run_story(place, tmp_path, recover_steps(path), postgres), library) == []
 
 
 @OTHER_PLACES
@@ -528,9 +530,9 @@ def test_a_kernex_store_is_imported_the_same_way(postgres: Postgres, tmp_path: P
         file.execute("create table messages (id, conversation_id, role, content, timestamp)")
         file.execute("insert into conversations values ('c-1', 'cli', 'ann', '2026-01-01', '2026-01-01')")
         file.execute("insert into messages values ('m-1', 'c-1', 'user', 'Mend it.', '2026-01-01')")
-    library = told_by("library", tmp_path, kernex_steps(path))
+    library = run_story("library", tmp_path, kernex_steps(path))
     assert [(code, answer["stored"]) for _, code, answer in library.answers] == [(None, 2), (None, 0)]
-    assert list_detours(place, told_by(place, tmp_path, kernex_steps(path), postgres), library) == []
+    assert list_deviations(place, run_story(place, tmp_path, kernex_steps(path), postgres), library) == []
 
 
 def kernex_steps(path: Path) -> list[tuple[Any, ...]]:
@@ -545,7 +547,7 @@ def test_two_stores_are_synced_on_every_surface(postgres: Postgres, tmp_path: Pa
     with holdfast.open(str(other), now=lambda: moment.now() + 30 * moment.DAY) as ahead:
         ahead.store(title="Later", content="It will be.")
         ahead.sync_export_bundle(file=f"{other}.bundle")
-    story = told_by(place, tmp_path, sync_steps(other), postgres)
+    story = run_story(place, tmp_path, sync_steps(other), postgres)
     assert [(name, code) for name, code, _ in story.answers if code] == []
 
 
@@ -627,9 +629,9 @@ SKILL_STEPS: list[tuple[Any, ...]] = [
 def test_skills_are_created_and_deleted_the_same_way_on_every_surface(
     postgres: Postgres, tmp_path: Path, place: str
 ) -> None:
-    library = told_by("library", tmp_path, SKILL_STEPS)
+    library = run_story("library", tmp_path, SKILL_STEPS)
     assert [name for name, code, _ in library.answers if code] == ["skill_resource", "skill_rollback", "skill_get"]
-    assert list_detours(place, told_by(place, tmp_path, SKILL_STEPS, postgres), library) == []
+    assert list_deviations(place, run_story(place, tmp_path, SKILL_STEPS, postgres), library) == []
 
 
 def test_the_story_has_the_outcomes_a_user_expects(library_story: Story) -> None:

@@ -52,7 +52,7 @@ def curating(db: str, *words: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def must_be_whole(hold: holdfast.Holdfast) -> int:
+def check_texts_complete(hold: holdfast.Holdfast) -> int:
     """Check that every text is live, or archived and part of its merge; return the number of live ones."""
     live = hold.list(limit=1000).memories
     archived = {memory.id: memory for memory in hold.archive_list(limit=1000).archived}
@@ -70,7 +70,7 @@ def test_a_killed_curator_leaves_whole_steps_and_the_next_run_continues(store_wi
             wait_until(lambda: hold.verify().entries >= before + 5 or process.poll() is not None)
             process.kill()
             process.wait()
-        partly = must_be_whole(hold)
+        partly = check_texts_complete(hold)
         with hold.ctx.reading() as session:
             lease = leases.get_lease(session, LEASE, timestamps.now())
         if lease is not None:
@@ -81,9 +81,9 @@ def test_a_killed_curator_leaves_whole_steps_and_the_next_run_continues(store_wi
         store_with_duplicates, agent_id="ai:tester@here", now=lambda: max(later, timestamps.now())
     ) as hold:
         hold.curate(apply=True, steps=["duplicates"], max_ops=1000)
-        assert PAIRS <= must_be_whole(hold) <= partly
+        assert PAIRS <= check_texts_complete(hold) <= partly
         assert hold.curate(apply=True, steps=["duplicates"], max_ops=1000).changed == 0
-        assert must_be_whole(hold) == PAIRS
+        assert check_texts_complete(hold) == PAIRS
         statuses = {run.status for run in hold.curate_runs().runs}
         assert statuses <= {"done", "broken off"}
 
@@ -97,7 +97,7 @@ def test_two_curators_never_repeat_each_others_work(store_with_duplicates: str) 
     assert set(codes) <= {0, 3}
     assert sum(json.loads(said)["changed"] for said, code in answers if code == 0) == PAIRS
     with holdfast.open(store_with_duplicates, agent_id="ai:tester@here") as hold:
-        assert must_be_whole(hold) == PAIRS
+        assert check_texts_complete(hold) == PAIRS
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])

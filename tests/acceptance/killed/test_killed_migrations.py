@@ -92,7 +92,7 @@ def everything(address: str) -> dict[str, list[tuple[Any, ...]]]:
         return {table.name: table.rows(session, None) for table in tables()}
 
 
-def must_be_the_same(source: str, target: str) -> None:
+def assert_same_content(source: str, target: str) -> None:
     assert everything(source) == everything(target)
     with holdfast.open(target, agent_id="ai:tester@here") as moved:
         assert moved.search(query="number 17 of many").count >= 1
@@ -110,7 +110,7 @@ def state_of(address: str) -> str:
     return "store"
 
 
-def mark_of(address: str) -> object:
+def read_marker(address: str) -> object:
     """Return the mark of the destination; every started migration changes it."""
     if "://" not in address:
         if not Path(address).exists():
@@ -124,9 +124,9 @@ def mark_of(address: str) -> object:
         return connection.execute("select obj_description(to_regclass(%s), 'pg_class')", (table,)).fetchall()[0][0]
 
 
-def wait_for_the_mark(target: str, before: object, moving: "subprocess.Popen[bytes]") -> None:
+def wait_for_marker(target: str, before: object, moving: "subprocess.Popen[bytes]") -> None:
     """Wait until the migration has started or ended."""
-    wait_until(lambda: mark_of(target) != before or moving.poll() is not None)
+    wait_until(lambda: read_marker(target) != before or moving.poll() is not None)
 
 
 def test_a_repeatedly_killed_migration_finishes(places: tuple[str, str]) -> None:
@@ -136,9 +136,9 @@ def test_a_repeatedly_killed_migration_finishes(places: tuple[str, str]) -> None
     writer = subprocess.Popen([sys.executable, "-c", WRITER, source], stdout=subprocess.PIPE, text=True)
     try:
         while killed < 6:
-            before = mark_of(target)
+            before = read_marker(target)
             moving = subprocess.Popen(command("migrate", "--from", source, "--to", target), stdout=subprocess.DEVNULL)
-            wait_for_the_mark(target, before, moving)
+            wait_for_marker(target, before, moving)
             time.sleep(random.uniform(0, 0.05 * (killed + 1)))
             moving.send_signal(random.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGINT)))
             if moving.wait(TIMEOUT) == 0:
@@ -154,7 +154,7 @@ def test_a_repeatedly_killed_migration_finishes(places: tuple[str, str]) -> None
         done = run("migrate", "--from", source, "--to", target, "--json")
         assert (done.returncode, done.stderr) == (0, "")
         assert json.loads(done.stdout)["resumed"]
-    must_be_the_same(source, target)
+    assert_same_content(source, target)
 
 
 def test_a_migration_shows_progress_on_a_terminal_only(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ KILLS = 2
 
 
 @contextmanager
-def in_step(db: str, url: str) -> Iterator[subprocess.Popen[bytes]]:
+def running_sync_daemon(db: str, url: str) -> Iterator[subprocess.Popen[bytes]]:
     """`holdfast sync-daemon` as a process."""
     command = [*HOLDFAST, "sync-daemon", "--db", db, "--peers", url, "--interval", "1", "--batch-size", str(BATCH)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=os.environ)
@@ -58,7 +58,7 @@ def test_a_sync_killed_at_either_end_continues_without_duplicates(victim: str, t
         for _ in range(KILLS):
             server = ServerProcess(theirs)
             server.is_ready()
-            with in_step(mine, server.url) as daemon:
+            with running_sync_daemon(mine, server.url) as daemon:
                 wait_for_changes(watched, 5 * BATCH)
                 (daemon if victim == "daemon" else server.process).kill()
             server.process.kill()

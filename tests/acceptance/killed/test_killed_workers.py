@@ -113,7 +113,7 @@ class Claimants:
     def asleep(self) -> int:
         return len(self._paused)
 
-    def went_on(self) -> int:
+    def count_late_finishes(self) -> int:
         """Return how many finished a task, or were rejected, after their lease had ended."""
         return sum(claimant.written_bytes() > before for before, claimant in self._woken)
 
@@ -145,11 +145,11 @@ class Claimants:
         for claimant in [*self.working, *(claimant for _, claimant in self._paused)]:
             claimant.kill()
 
-    def read_books(self) -> list[str]:
-        return told_in(self._books)
+    def read_logs(self) -> list[str]:
+        return read_log_lines(self._books)
 
 
-def told_in(books: Path) -> list[str]:
+def read_log_lines(books: Path) -> list[str]:
     return [line for file in books.iterdir() for line in file.read_text().splitlines()]
 
 
@@ -169,12 +169,12 @@ def test_every_task_is_finished_once_despite_killed_or_suspended_workers(db: str
     settled = [run for run in runs if run.final]
     assert len(settled) == len(made)
     assert {run.status for run in settled} == {"completed"}
-    run_ids = {line.split()[1] for line in claimants.read_books() if line != "late"}
+    run_ids = {line.split()[1] for line in claimants.read_logs() if line != "late"}
     assert run_ids <= {run.id for run in settled}
     assert claimants.killed > 0
-    assert claimants.went_on() > 0
+    assert claimants.count_late_finishes() > 0
     tries = Counter(run.status for run in runs)
-    refused = claimants.read_books().count("late")
+    refused = claimants.read_logs().count("late")
     print(f"\n{len(made)} tasks, {claimants.killed} killed, {claimants.paused} paused, {tries}, {refused} refused")
 
 
@@ -183,21 +183,23 @@ def work_off(hold: holdfast.Holdfast, claimants: Claimants) -> list[str]:
     added: list[str] = []
     disturbed = monotonic()
 
-    def all_is_done() -> bool:
+    def is_all_done() -> bool:
         nonlocal disturbed
         left = hold.task_list(limit=1).total
-        if not left and claimants.went_on():
+        if not left and claimants.count_late_finishes():
             return True
         sleep(0.1)
         claimants.wake()
-        if left < MORE and not claimants.went_on() and not claimants.asleep:  # a suspended one can delay files
+        if (
+            left < MORE and not claimants.count_late_finishes() and not claimants.asleep
+        ):  # a suspended one can delay files
             added.extend(plan(hold, MORE))
         if monotonic() - disturbed > SECONDS_BETWEEN:
             disturbed = monotonic()
             claimants.disturb()
         return False
 
-    wait_until(all_is_done, PATIENCE)
+    wait_until(is_all_done, PATIENCE)
     return added
 
 
@@ -214,7 +216,7 @@ def test_workers_with_clocks_hours_apart_finish_each_task_once_and_fail_the_pois
         deadly, tries = hold.task_show(id=poison), hold.task_runs(id=poison).runs
     settled = [run for run in runs if run.final]
     assert (len(settled), {run.status for run in settled}) == (FEW, {"completed"})
-    assert {line.split()[1] for line in told_in(books) if line != "late"} <= {run.id for run in settled}
+    assert {line.split()[1] for line in read_log_lines(books) if line != "late"} <= {run.id for run in settled}
     assert (deadly.state, deadly.attempts) == ("failed", 3)
     assert [(run.status, run.final) for run in tries] == [("lost", True), ("lost", False), ("lost", False)]
     assert killed == MOST_KILLED
@@ -225,7 +227,7 @@ def work_off_by_any_clock(hold: holdfast.Holdfast, books: Path) -> int:
     random, killed = Random(4), 0
     working = {skew: begin(hold.settings.db or "", books / f"{skew}-0", skew) for skew in SKEWS}
 
-    def all_is_done() -> bool:
+    def is_all_done() -> bool:
         nonlocal killed
         if killed == MOST_KILLED and not hold.task_list(limit=1).total:
             return True
@@ -240,7 +242,7 @@ def work_off_by_any_clock(hold: holdfast.Holdfast, books: Path) -> int:
         return False
 
     try:
-        wait_until(all_is_done)
+        wait_until(is_all_done)
     finally:
         for one in working.values():
             one.kill()

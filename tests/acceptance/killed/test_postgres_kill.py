@@ -51,7 +51,7 @@ class Book:
     def lines(self) -> list[str]:
         return [line for line in self.file.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
-    def kept_ids(self) -> list[str]:
+    def acknowledged_ids(self) -> list[str]:
         return [line.split()[1] for line in self.lines() if line.startswith("kept ")]
 
     def refusals(self) -> list[str]:
@@ -89,8 +89,8 @@ def posts(url: str, name: str, book: Book, stop: threading.Event) -> None:
 
 def wait_for_more(books: list[Book]) -> None:
     """Wait until every writer has further acknowledged writes."""
-    wanted = [len(book.kept_ids()) + MORE for book in books]
-    wait_until(lambda: all(len(book.kept_ids()) >= more for book, more in zip(books, wanted, strict=True)))
+    wanted = [len(book.acknowledged_ids()) + MORE for book in books]
+    wait_until(lambda: all(len(book.acknowledged_ids()) >= more for book, more in zip(books, wanted, strict=True)))
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(20, marks=[pytest.mark.full, pytest.mark.longest])])
@@ -130,7 +130,7 @@ def test_a_killed_database_loses_no_acknowledged_write(
 
 
 def assert_nothing_lost(db: str, books: list[Book], record_property: Callable[[str, object], None]) -> None:
-    ids = [id for book in books for id in book.kept_ids()]
+    ids = [id for book in books for id in book.acknowledged_ids()]
     refusals = [refusal for book in books for refusal in book.refusals()]
     with holdfast.open(db) as hold:
         with hold.ctx.reading() as session:

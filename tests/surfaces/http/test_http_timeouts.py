@@ -25,7 +25,7 @@ slow = Registry()
 slow.add(REGISTRY)
 
 
-def told_to_stop(progress: Progress) -> None:
+def wait_for_cancellation(progress: Progress) -> None:
     """Return after the caller has given up."""
     begun.set()
     pause = threading.Event()
@@ -40,7 +40,7 @@ def write_until_stopped(ctx: Context, request: EmptyRequest, progress: Progress)
     """Write, be cancelled, and try to commit nevertheless."""
     with ctx.transaction() as write:
         write.session.do("meta_put", name="held", body="{}")
-        told_to_stop(progress)
+        wait_for_cancellation(progress)
     return EmptyRequest()
 
 
@@ -49,12 +49,12 @@ def late(ctx: Context, request: EmptyRequest, progress: Progress) -> EmptyReques
     """Write, commit, and be cancelled only afterwards."""
     with ctx.transaction() as write:
         write.session.do("meta_put", name="late", body="{}")
-    told_to_stop(progress)
+    wait_for_cancellation(progress)
     return EmptyRequest()
 
 
 @pytest.fixture(autouse=True)
-def not_begun() -> None:
+def reset_events() -> None:
     begun.clear()
 
 

@@ -248,10 +248,10 @@ def test_the_key_in_the_settings_has_every_right(hold: Holdfast) -> None:
         assert client.get("/api/v1/memories", headers={"x-api-key": "a-secret-of-my-ow"}).status_code == 401
         headers = {"x-api-key": "a-secret-of-my-own", "x-agent-id": "ai:scout@here"}
         assert client.get("/api/v1/keys", headers=headers).status_code == 200
-        assert kept_with(client, headers)["agent_id"] == "ai:scout@here"
+        assert store_with_headers(client, headers)["agent_id"] == "ai:scout@here"
 
 
-def kept_with(client: TestClient, headers: dict[str, str]) -> dict[str, Any]:
+def store_with_headers(client: TestClient, headers: dict[str, str]) -> dict[str, Any]:
     client.headers.update(headers)
     return store_over_http(client)
 

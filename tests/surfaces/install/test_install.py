@@ -83,7 +83,7 @@ def write(home: Path, found: dict[str, bytes]) -> None:
         (home / name).write_bytes(data)
 
 
-def as_it_is(home: Path) -> dict[str, bytes]:
+def read_files(home: Path) -> dict[str, bytes]:
     """Return all files except backups and our own."""
     files = [file for file in home.rglob("*") if file.is_file() and "/holdfast/" not in str(file)]
     return {str(file.relative_to(home)): file.read_bytes() for file in files if ".bak." not in file.name}
@@ -123,7 +123,7 @@ def starts(home: Path) -> dict[str, list[str]]:
     }
 
 
-def remembers(command: list[str], cwd: Path) -> None:
+def check_recall_in_new_session(command: list[str], cwd: Path) -> None:
     """An agent starts the installed command, stores and exits; another one starts it and recalls."""
 
     def session(*messages: dict[str, Any]) -> list[Any]:
@@ -145,22 +145,22 @@ def test_every_agent_is_connected_and_disconnected_without_a_trace(home: Path, b
     write(home, before)
     planned = process("install", *TARGETS)
     assert {one["outcome"] for one in planned["outcomes"]} == {"planned"}
-    assert as_it_is(home) == before
+    assert read_files(home) == before
     done = process("install", *TARGETS, "--apply")
     assert [(one["target"], one["outcome"]) for one in done["outcomes"]] == [(name, "applied") for name in TARGETS]
     assert [one["files"][0]["diff"] for one in done["outcomes"]] == [
         one["files"][0]["diff"] for one in planned["outcomes"]
     ]
-    connected = as_it_is(home)
+    connected = read_files(home)
     assert starts(home) == {name: [HOLDFAST, "mcp"] for name in TARGETS}
     again = process("install", *TARGETS, "--apply")
     assert {one["outcome"] for one in again["outcomes"]} == {"noop"}
-    assert as_it_is(home) == connected
+    assert read_files(home) == connected
     assert {one["state"] for one in process("install", "--detect")["agents"]} == {"connected"}
     if before:
-        remembers(starts(home)["zed"], home)
+        check_recall_in_new_session(starts(home)["zed"], home)
     process("install", *TARGETS, "--uninstall", "--apply")
-    assert as_it_is(home) == before
+    assert read_files(home) == before
 
 
 def test_hooks_are_added_beside_existing_ones(home: Path, install: Install) -> None:
@@ -384,7 +384,7 @@ def test_a_concurrent_edit_by_the_user_is_not_lost(home: Path) -> None:
     (home / "mcp.json").write_bytes(b'{"newer": 1}')
     with pytest.raises(files.FileChanged):
         files.replace_file(document, b'{"ours": 1}')
-    assert as_it_is(home) == {"mcp.json": b'{"newer": 1}'}
+    assert read_files(home) == {"mcp.json": b'{"newer": 1}'}
     assert [file.name for file in home.iterdir()] == ["mcp.json"]
 
 
@@ -473,7 +473,7 @@ def test_a_continue_with_only_its_older_file_is_connected_there_and_keeps_its_mo
         ]
         install("continue", "--apply")
         assert install("continue", "--apply")["outcomes"][0]["outcome"] == "noop"
-        assert list(as_it_is(home)) == [".continue/config.json"]
+        assert list(read_files(home)) == [".continue/config.json"]
         said, was = (JSONC.parse(data.decode()) for data in ((home / ".continue/config.json").read_bytes(), before))
         ours, *others = said["experimental"]["modelContextProtocolServers"]
         assert ours == {"transport": {"type": "stdio", "command": HOLDFAST, "args": ["mcp"]}}
@@ -485,7 +485,7 @@ def test_a_continue_with_only_its_older_file_is_connected_there_and_keeps_its_mo
         install("continue", "--apply", "--db", str(home / "my.db"))
         assert (home / ".continue/config.json").read_text().count(HOLDFAST) == 1
         install("continue", "--uninstall", "--apply")
-        assert as_it_is(home) == {".continue/config.json": before}
+        assert read_files(home) == {".continue/config.json": before}
     write(home, {".continue/config.yaml": b"name: Mine\n"})
     install("continue", "--apply")
     assert "holdfast" in (home / ".continue/config.yaml").read_text()
@@ -516,13 +516,13 @@ def test_invalid_arguments_are_refused(home: Path, install: Install) -> None:
     refused = [install(*words) for words in wrong]
     assert [(one["exit"], one["code"]) for one in refused] == [(2, "VALIDATION_FAILED")] * len(wrong)
     assert "Did you mean cursor?" in refused[2]["error"]
-    assert as_it_is(home) == {}
+    assert read_files(home) == {}
 
 
 def test_another_file_can_be_named(home: Path, install: Install) -> None:
     (home / "insiders").mkdir()
     install("vscode", "--config", str(home / "insiders" / "mcp.json"), "--apply")
-    assert list(as_it_is(home)) == ["insiders/mcp.json"]
+    assert list(read_files(home)) == ["insiders/mcp.json"]
 
 
 def test_the_help_names_every_agent() -> None:
@@ -570,4 +570,4 @@ def test_setup_without_a_terminal_does_nothing(home: Path) -> None:
     write(home, {".cursor/mcp.json": b"{}"})
     code, _, err = run_command(["setup"])
     assert (code, b"CONFIRMATION_REQUIRED" in err) == (4, True)
-    assert as_it_is(home) == {".cursor/mcp.json": b"{}"}
+    assert read_files(home) == {".cursor/mcp.json": b"{}"}

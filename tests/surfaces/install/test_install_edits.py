@@ -16,7 +16,7 @@ OURS = {"command": "/opt/hold fast/bin/holdfast", "args": ["mcp", "--db", "/tmp/
 PATH: EntryPath = ("mcpServers", "holdfast")
 
 
-def is_ours(item: Any) -> bool:
+def is_own_entry(item: Any) -> bool:
     return isinstance(item, dict) and item.get("name") == "holdfast"
 
 
@@ -96,7 +96,7 @@ def check(format: Format, text: str, path: EntryPath, value: Any) -> str:
     return after
 
 
-@given(jsonc(), st.sampled_from([PATH, ("holdfast",), ("list", is_ours)]))
+@given(jsonc(), st.sampled_from([PATH, ("holdfast",), ("list", is_own_entry)]))
 def test_json_edits_preserve_content_comments_and_formatting(text: str, path: EntryPath) -> None:
     after = check(JSONC, text, path, {"name": "holdfast", **OURS})
     assert comments_of(after) == comments_of(text) == comments_of(JSONC.drop(after, path))
@@ -159,7 +159,7 @@ def yaml(draw: st.DrawFn) -> str:
     return text.replace("\n", draw(st.sampled_from(["\n", "\r\n"])))
 
 
-@given(yaml(), st.sampled_from([("extensions", "holdfast"), ("list", is_ours), ("holdfast",)]))
+@given(yaml(), st.sampled_from([("extensions", "holdfast"), ("list", is_own_entry), ("holdfast",)]))
 def test_yaml_edits_preserve_content_comments_and_formatting(text: str, path: EntryPath) -> None:
     after = check(YAML, text, path, {"name": "holdfast", "enabled": True, "timeout": 300, "envs": {}, **OURS})
     hashes = re.compile(r"#[^\r\n]*")

@@ -106,7 +106,7 @@ _VARIES = [
 ]
 
 
-def steady(reply: dict[str, Any]) -> Any:
+def normalize(reply: dict[str, Any]) -> Any:
     """Return a reply without the parts that differ between runs."""
     text = json.dumps(reply, sort_keys=True)
     for varies, name in _VARIES:
@@ -168,7 +168,7 @@ def test_the_loop_replies_like_the_sdk(reply_pairs: list[tuple[Step, Any, Any]])
             continue
         match step.how:
             case "same":
-                assert steady(own) == steady(other), step
+                assert normalize(own) == normalize(other), step
             case "text":
                 assert own["error"].pop("message") != other["error"].pop("message"), step
                 assert (own["id"], own["error"]["code"]) == (other["id"], other["error"]["code"]), step

@@ -66,7 +66,7 @@ def start_process(folder: Path, **settings: str) -> Iterator[Process]:
                 pipe.close()
 
 
-def shaken(client: Process, version: str = "2025-11-25", **capabilities: Any) -> None:
+def shake_hands(client: Process, version: str = "2025-11-25", **capabilities: Any) -> None:
     hello = initialize(version=version)
     hello["params"]["capabilities"] = capabilities
     client.send(hello)
@@ -79,7 +79,7 @@ def answer(asked: Message, text: str) -> Message:
     return {"jsonrpc": "2.0", "id": asked["id"], "result": message}
 
 
-def word_in(asked: Message) -> str:
+def material_of(asked: Message) -> str:
     text: str = asked["params"]["messages"][0]["content"]["text"]
     return text.partition(">>>\n")[2].partition("\n<<<end")[0]
 
@@ -94,27 +94,27 @@ def report(client: Process) -> Message:
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25"])
 def test_the_model_of_the_client_is_called_in_revisions_with_a_handshake(tmp_path: Path, version: str) -> None:
     with start_process(tmp_path, llm_model="claude") as client:
-        shaken(client, version, sampling={})
+        shake_hands(client, version, sampling={})
         client.send(TEST)
         sampling_request = client.reply()
         assert sampling_request["method"] == "sampling/createMessage"
         assert sampling_request["params"]["systemPrompt"].startswith("You help to keep a memory")
         assert sampling_request["params"]["modelPreferences"] == {"hints": [{"name": "claude"}]}
         assert (sampling_request["params"]["maxTokens"], sampling_request["params"]["includeContext"]) == (256, "none")
-        client.send(answer(sampling_request, json.dumps({"word": word_in(sampling_request)})))
+        client.send(answer(sampling_request, json.dumps({"word": material_of(sampling_request)})))
         result = report(client)
     assert (result["status"], result["provider"], result["answered_by"]) == ("ok", "sampling", "claude-9")
 
 
 def test_an_invalid_model_answer_is_requested_once_more(tmp_path: Path) -> None:
     with start_process(tmp_path) as client:
-        shaken(client, sampling={})
+        shake_hands(client, sampling={})
         client.send(TEST)
         first = client.reply()
         client.send(answer(first, "Of course! The word is"))
         second = client.reply()
         assert "your previous answer" in second["params"]["messages"][0]["content"]["text"]
-        client.send(answer(second, json.dumps({"word": word_in(second)})))
+        client.send(answer(second, json.dumps({"word": material_of(second)})))
         assert report(client)["status"] == "ok"
 
 
@@ -137,7 +137,7 @@ ENDS: dict[str, tuple[Callable[[Message], Message], str]] = {
 
 def test_a_client_without_a_usable_answer_is_reported(tmp_path: Path) -> None:
     with start_process(tmp_path) as client:
-        shaken(client, sampling={})
+        shake_hands(client, sampling={})
         for reply, said in ENDS.values():
             client.send(TEST)
             client.send(reply(client.reply()))
@@ -149,7 +149,7 @@ def test_a_client_without_a_usable_answer_is_reported(tmp_path: Path) -> None:
 
 def test_an_unanswered_sampling_request_is_cancelled(tmp_path: Path) -> None:
     with start_process(tmp_path, llm_timeout_secs="0.2") as client:
-        shaken(client, sampling={})
+        shake_hands(client, sampling={})
         client.send(TEST)
         sampling_request, cancelled = client.reply(), client.reply()
         assert cancelled["method"] == "notifications/cancelled"
@@ -162,7 +162,7 @@ def test_an_unanswered_sampling_request_is_cancelled(tmp_path: Path) -> None:
 
 def test_a_cancelled_call_does_not_wait_for_an_answer(tmp_path: Path) -> None:
     with start_process(tmp_path) as client:
-        shaken(client, sampling={})
+        shake_hands(client, sampling={})
         client.send(TEST)
         client.reply()
         client.send(notification("notifications/cancelled", {"requestId": 1}), call(2, "memory_llm_usage"))
@@ -171,7 +171,7 @@ def test_a_cancelled_call_does_not_wait_for_an_answer(tmp_path: Path) -> None:
 
 def test_a_client_that_disconnects_is_not_awaited(tmp_path: Path) -> None:
     with start_process(tmp_path) as client:
-        shaken(client, sampling={})
+        shake_hands(client, sampling={})
         client.send(TEST)
         client.reply()
         (answer,) = client.leave()
@@ -189,7 +189,7 @@ def test_a_disconnected_client_is_not_asked_again() -> None:
 
 def test_a_client_without_sampling_is_not_asked(tmp_path: Path) -> None:
     with start_process(tmp_path) as client:
-        shaken(client)
+        shake_hands(client)
         client.send(TEST)
         assert "no `sampling` capability" in report(client)["problem"]
 

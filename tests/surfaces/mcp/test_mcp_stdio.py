@@ -312,6 +312,6 @@ def test_a_last_line_without_a_newline_is_served(hold: holdfast.Holdfast) -> Non
 
 def test_a_client_that_stops_reading_does_not_stop_the_loop(hold: holdfast.Holdfast) -> None:
     with connect_with_handshake(hold) as client:
-        client.turn_away()
+        client.stop_reading()
         client.send(call(1, "memory_store", {"title": "a", "content": "b"}))
     assert hold.list().count == 1

@@ -65,7 +65,7 @@ def stores(tmp_path: Path) -> Iterator[Stores]:
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the delays before a retry."""
     monkeypatch.setattr(courier, "PAUSE_SECONDS", 0.02)
     monkeypatch.setattr(courier, "RETRY_SECONDS", 0.02)
@@ -83,7 +83,7 @@ def here(stores: Stores, db: str) -> holdfast.Holdfast:
 
 
 @pytest.fixture
-def nowhere() -> Iterator[str]:
+def unused_address() -> Iterator[str]:
     """The reserved address of a server that does not exist."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
@@ -111,19 +111,21 @@ def test_a_write_is_acknowledged_when_enough_stores_have_it(stores: Stores, here
     wait_until(lambda: pending(here) == 0)
 
 
-def test_enough_stores_acknowledge_although_one_is_down(stores: Stores, here: holdfast.Holdfast, nowhere: str) -> None:
+def test_enough_stores_acknowledge_although_one_is_down(
+    stores: Stores, here: holdfast.Holdfast, unused_address: str
+) -> None:
     one, at_one = stores.peer("one")
-    made = store(stores.serve(here, at_one, nowhere, needed=2))
+    made = store(stores.serve(here, at_one, unused_address, needed=2))
     assert made.status_code == 201
     assert one.get(id=made.json()["id"]).title == "Port"
 
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING, indirect=True)
 def test_too_few_acknowledgements_are_an_error_and_the_local_write_is_pending(
-    stores: Stores, here: holdfast.Holdfast, nowhere: str
+    stores: Stores, here: holdfast.Holdfast, unused_address: str
 ) -> None:
     one, at_one = stores.peer("one")
-    url = stores.serve(here, at_one, nowhere, needed=3)
+    url = stores.serve(here, at_one, unused_address, needed=3)
     refused = store(url)
     answer = refused.json()
     assert (refused.status_code, answer["code"], answer["got"], answer["needed"]) == (503, "QUORUM_NOT_MET", 2, 3)
@@ -138,12 +140,12 @@ def test_too_few_acknowledgements_are_an_error_and_the_local_write_is_pending(
 
 
 def test_a_write_with_all_peers_down_stays_local_until_one_returns(
-    stores: Stores, here: holdfast.Holdfast, nowhere: str
+    stores: Stores, here: holdfast.Holdfast, unused_address: str
 ) -> None:
     free = socket.create_server(("127.0.0.1", 0))
     port = free.getsockname()[1]
     free.close()
-    url = stores.serve(here, f"http://127.0.0.1:{port}", nowhere, needed=2)
+    url = stores.serve(here, f"http://127.0.0.1:{port}", unused_address, needed=2)
     assert (store(url).json()["got"], pending(here)) == (1, 1)
     one = stores.open("one")
     with serve_app(build_app(one), port):
@@ -170,7 +172,7 @@ def test_a_peer_that_only_answers_success_does_not_count(stores: Stores, here: h
 def answering(body: bytes) -> Iterator[str]:
     """A server that answers 200 to everything."""
 
-    class Fine(BaseHTTPRequestHandler):
+    class AlwaysOk(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", "0")))
             self.send_response(200)
@@ -182,7 +184,7 @@ def answering(body: bytes) -> Iterator[str]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = HTTPServer(("127.0.0.1", 0), Fine)
+    server = HTTPServer(("127.0.0.1", 0), AlwaysOk)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -207,9 +209,9 @@ def test_a_hanging_peer_is_awaited_only_until_the_timeout_and_blocks_no_reader(
 
 @pytest.mark.parametrize("engine", ENGINES_BY_RING, indirect=True)
 def test_a_pending_write_is_delivered_by_the_next_server_of_the_store(
-    stores: Stores, here: holdfast.Holdfast, nowhere: str
+    stores: Stores, here: holdfast.Holdfast, unused_address: str
 ) -> None:
-    with serve_app(build_app(with_settings(here, quorum_writes=2, quorum_peers=(nowhere,)))) as url:
+    with serve_app(build_app(with_settings(here, quorum_writes=2, quorum_peers=(unused_address,)))) as url:
         assert store(url).status_code == 503
     one, at_one = stores.peer("one")
     stores.serve(here, at_one, needed=2)
@@ -272,8 +274,8 @@ def test_a_peer_also_synced_by_the_daemon_counts(stores: Stores, here: holdfast.
     assert [one for one in answers if "code" in one] == []
 
 
-def test_a_write_over_mcp_follows_the_same_quorum(stores: Stores, here: holdfast.Holdfast, nowhere: str) -> None:
-    served = with_settings(here, quorum_writes=2, quorum_peers=(nowhere,))
+def test_a_write_over_mcp_follows_the_same_quorum(stores: Stores, here: holdfast.Holdfast, unused_address: str) -> None:
+    served = with_settings(here, quorum_writes=2, quorum_peers=(unused_address,))
     message = stateless(1, "tools/call", {"name": "memory_store", "arguments": {"title": "Port", "content": "8080"}})
     with serve_app(build_app(served, endpoint(served))) as url:
         answer = httpx.post(f"{url}/mcp", json=message, headers=MCP, timeout=TIMEOUT).text

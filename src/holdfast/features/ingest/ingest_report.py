@@ -1,4 +1,4 @@
-"""What the ingest of a document returns: its source, the decision about each segment, and a report of each stage."""
+"""Result of an ingest: the source, the decision about each segment, and a report of each stage."""
 
 from __future__ import annotations
 

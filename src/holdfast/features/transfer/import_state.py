@@ -1,4 +1,4 @@
-"""What the import of every kind of row needs: validated fields, rights, resolved ids, and how a record is put."""
+"""State of an import: checks of rights, ids resolved in this store, and the write of a record."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.features.access.model import GRANT
 from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.store_memory import require_write_access
+from holdfast.features.memories.store import require_write_access
 from holdfast.features.namespaces.service import EVERYWHERE
 from holdfast.features.transfer import schema_v1
 from holdfast.features.transfer.exporter import Row, make_extra_key

@@ -1,4 +1,4 @@
-"""What the import of every kind of row needs: ids, namespaces, stored memories, and what was imported so far."""
+"""State of an import: ids, namespaces, stored memories, and what was imported so far."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -16,12 +16,12 @@ from holdfast.features.people import erasure_order as erasure_kind
 from holdfast.features.people import principal as principal_kind
 from holdfast.features.recall import recall_log
 from holdfast.features.recall.recall_log import oldest_kept_time
-from holdfast.features.reflections import invalidation_store
+from holdfast.features.reflections import propagate
 from holdfast.features.reflections.listener import InvalidationListener
 from holdfast.features.skills import model as skill_kinds
 from holdfast.features.sync import conflict_store
-from holdfast.features.sync.listener import VersionVectorListener
 from holdfast.features.sync.quarantine import store as quarantine
+from holdfast.features.sync.read_changes import VersionVectorListener
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal.redact import on_redact
 from holdfast.kernel.journal.transaction import Transaction, add_listener
@@ -57,7 +57,7 @@ def collect_expired(ctx: Context, tx: Transaction) -> None:
     """Delete expired data of features: old conflicts, due notices, recalls, cached model answers."""
     for record, cell in tx.session.rows("conflict_excess", most=MAX_CONFLICTS_PER_FIELD):
         conflict_store.drop_excess_values(tx, record, cell)
-    invalidation_store.collect_ended(tx)
+    propagate.collect_ended(tx)
     recall_log.prune_recalls(tx.session, oldest_kept_time(tx.now, ctx.recall_retention_days))
     llm_store.prune(tx.session, tx.now)
 

@@ -11,7 +11,7 @@ import person_data
 from holdfast.features.sync.exchange import LocalEndpoint, sync_endpoints, sync_stores
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.records.namespace_patterns import PeerScope
-from holdfast.kernel.storage.open_by_address import tables
+from holdfast.kernel.storage.copy_destinations import tables
 from holdfast.kernel.timestamps import parse_timestamp
 
 WHO, ALIAS = "quetzalcoatlus", "slack:Uxochitl"

@@ -20,44 +20,31 @@ from holdfast.features.skills.model import File, SkillVersion, compute_digest, v
 from holdfast.features.sync.peers.filter import NamespaceFilter
 from holdfast.features.sync.read_changes import list_required
 from holdfast.features.sync.record_snapshots import RecordSnapshot, must_be_whole
-from holdfast.features.sync.record_snapshots import decode_fields as decode_snapshot
 from holdfast.features.sync.record_snapshots import is_ahead as is_snapshot_ahead
-from holdfast.features.sync.validate_peer_record import must_be_storable, must_be_typed, must_be_unknown
+from holdfast.features.sync.validate_changes import (
+    DECODE_ERRORS,
+    WRONG_RECORD,
+    Refusal,
+    read_change,
+    read_snapshot_record,
+    require_storable,
+)
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.journal import conflicts as merge_conflicts
 from holdfast.kernel.journal import journal, title_groups
 from holdfast.kernel.journal.kinds import KINDS, Kind, body_text, tombstone_of
 from holdfast.kernel.journal.transaction import Transaction
-from holdfast.kernel.msgspec_lock import register_type
 from holdfast.kernel.records import field_versions, validate
-from holdfast.kernel.records.change import Change, ChangeId, check_stamps, digest, is_ahead_of_clock, node_of
+from holdfast.kernel.records.change import Change, ChangeId, digest, is_ahead_of_clock, node_of
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
-from holdfast.kernel.records.merge import AWAITED, FieldState, join
+from holdfast.kernel.records.merge import FieldState, join
 from holdfast.kernel.records.namespace_patterns import EVERYTHING, FULL_SCOPE, PeerScope
 from holdfast.kernel.timestamps import RECORD_SNAPSHOT, is_too_far_ahead
 
 Outcome = Literal["new", "updated", "noop", "conflict"]
-Reason = Literal[
-    "future", "waits", "unknown_kind", "invalid", "forged", "unsigned", "forked", "scope", "governance", "dropped"
-]
-
-
-WRONG_RECORD = "Its content belongs to a different record."
 GOVERNANCE_RECORDS = (Policy, Grant, Standard, ErasureOrder)
 """Records that govern other users, or erase their data."""
-
-DECODE_ERRORS = (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError)
-"""Errors of decoding malformed input."""
-
-
-class Refusal(Exception):
-    """A change is rejected, for now or for good."""
-
-    def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
 
 
 class LocalRecord(NamedTuple):
@@ -110,7 +97,7 @@ class ChangeMerger:
         kind = KINDS.get(change.kind)
         if kind is None:
             raise Refusal("unknown_kind", f"This release does not know the kind {change.kind}.")
-        created, written = self._read_change(kind, change)
+        created, written = read_change(kind, change)
         held = self._load_record(kind, change.record)
         if is_ahead_of_clock(change, written, self._write.now // 1000):
             if isinstance(created, SkillVersion):
@@ -125,7 +112,7 @@ class ChangeMerger:
                 raise Refusal("waits", f"The {change.kind} that it edits is missing here.")
             return self._add_record(kind, change, created, written)
         if created is not None:
-            _must_be_storable(created)  # its values may lose and are kept as conflicts
+            require_storable(created)  # its values may lose and are kept as conflicts
         return self._join_change(kind, change, held, written)
 
     def _merge_erased(self, kind: Kind[Any], change: Change, held: LocalRecord | None) -> Outcome:
@@ -155,30 +142,13 @@ class ChangeMerger:
         kind = KINDS.get(state.kind)
         if kind is None:
             raise Refusal("unknown_kind", f"This release does not know the kind {state.kind}.")
-        theirs, written = self._read_snapshot(kind, state)
+        theirs, written = read_snapshot_record(kind, state)
         if is_snapshot_ahead(state, written, self._write.now // 1000):
             raise Refusal("future", "Its clock is more than seven days ahead.")
         held = self._load_record(kind, state.record)
         if held is None:
             return self._add_snapshot(kind, state, theirs, written)
         return self._join_snapshot(kind, state, theirs, held, written)
-
-    def _read_snapshot(self, kind: Kind[Any], state: RecordSnapshot) -> tuple[Any, dict[str, FieldState]]:
-        try:
-            written = decode_snapshot(state)
-            must_be_typed(kind.type, kind.merge_schema, written)
-            raw = _decode_body(kind, state.body)
-            register_type(kind.type)
-            values = field_versions.visible_values(kind.merge_schema, {name: [cell] for name, cell in written.items()})
-            record = field_versions.rebuild_record(kind.merge_schema, msgspec.convert(raw, kind.type), values)
-        except HoldfastError as error:
-            raise Refusal("invalid", error.message) from None
-        except DECODE_ERRORS as error:
-            raise Refusal("invalid", f"It cannot be read: {error}") from None
-        if record.id != state.record or kind.about(record) != state.about:
-            raise Refusal("invalid", WRONG_RECORD)
-        _must_leave_record(kind, state.record, state.about, written)
-        return record, written
 
     def _add_snapshot(
         self, kind: Kind[Any], state: RecordSnapshot, theirs: Any, written: dict[str, FieldState]
@@ -258,36 +228,6 @@ class ChangeMerger:
         return title_groups.title_key(memory) in self._left_titles or bool(
             self._write.session.row("title_group_of", id=memory.id)
         )
-
-    def _read_change(self, kind: Kind[Any], change: Change) -> tuple[Any, dict[str, FieldState]]:
-        """Return the record that a change creates, if any, and the fields it writes."""
-        if change.erased is not None:
-            return None, {}
-        try:
-            created, written = self._decode_change(kind, change)
-        except HoldfastError as error:
-            raise Refusal("invalid", error.message) from None
-        except DECODE_ERRORS as error:
-            raise Refusal("invalid", f"It cannot be read: {error}") from None
-        if created is not None and (created.id != change.record or kind.about(created) != change.about):
-            raise Refusal("invalid", WRONG_RECORD)
-        if (change.op == "purge") != (field_versions.PURGED in written):
-            raise Refusal("invalid", "A purge must contain its tombstone, and no other change may.")
-        _must_leave_record(kind, change.record, change.about, written)
-        return created, written
-
-    def _decode_change(self, kind: Kind[Any], change: Change) -> tuple[Any, dict[str, FieldState]]:
-        if change.body is None:
-            written = field_versions.decode_states((change.delta or "").encode())
-            check_stamps(change, written)
-            must_be_typed(kind.type, kind.merge_schema, written)
-            return None, written
-        raw = _decode_body(kind, change.body)
-        register_type(kind.type)
-        record = msgspec.convert(raw, kind.type)
-        unknown = {name: value for name, value in raw.items() if name not in record.__struct_fields__}
-        must_be_unknown(kind.merge_schema, unknown.keys())
-        return record, field_versions.create_states(kind.merge_schema, record, change.stamp, unknown)
 
     def _add_record(self, kind: Kind[Any], change: Change, created: Any, written: dict[str, FieldState]) -> Outcome:
         record = self._assign_owner(replace(created, version=1))
@@ -373,7 +313,7 @@ class ChangeMerger:
 
     def _validate(self, record: Struct) -> None:
         """Validate a record exactly as local writes are validated, then check its references and scope."""
-        _must_be_storable(record)
+        require_storable(record)
         try:
             if isinstance(record, Memory):
                 validate.check_replicated(record)
@@ -466,37 +406,12 @@ def _unpack_file(packed: bytes, file: File) -> bytes:
     return content
 
 
-def _must_be_storable(record: Struct) -> None:
-    try:
-        must_be_storable(record)
-    except HoldfastError as error:
-        raise Refusal("invalid", error.message) from None
-
-
-def _decode_body(kind: Kind[Any], body: str) -> dict[str, Any]:
-    """Decode the fields of a record and validate each as storable JSON."""
-    raw = msgspec.json.decode(body, type=dict[str, Any])
-    for name, value in raw.items():
-        if name not in kind.type.__struct_fields__:
-            validate.foreign_json("field", name)
-        validate.foreign_json(name, value)
-    return raw
-
-
 def _must_be_about(kind: Kind[Any], change: Change, record: Any) -> None:
     """Raise Refusal if a change claims a different memory than its record belongs to: that decides its visibility."""
     about = kind.about(record)
     differs = (change.about is None) != (about is None) if kind is STANDARD else change.about != about
     if differs:
         raise Refusal("invalid", WRONG_RECORD)
-
-
-def _must_leave_record(kind: Kind[Any], record: str, about: str | None, written: Mapping[str, FieldState]) -> None:
-    """Raise Refusal if the tombstone in a purge belongs to another record."""
-    purges = written[field_versions.PURGED].values.values() if field_versions.PURGED in written else ()
-    for remainder in [msgspec.convert(value, kind.type) for value in purges if value is not AWAITED]:
-        if remainder.id != record or kind.about(remainder) != about:
-            raise Refusal("invalid", WRONG_RECORD)
 
 
 def _has_seen(purge: FieldState, change: Change) -> bool:

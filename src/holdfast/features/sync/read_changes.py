@@ -1,4 +1,4 @@
-"""Read what a store sends to another: its handshake, its version vector and the missing changes."""
+"""Read what a store sends to another: its handshake and the missing changes; keep its version vector."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -23,8 +23,16 @@ from holdfast.features.sync.record_snapshots import (
     read_snapshot,
 )
 from holdfast.kernel.journal import journal
-from holdfast.kernel.journal.journal import Baseline, get_compaction_point, list_baselines, public_key_of, sign
+from holdfast.kernel.journal.journal import (
+    Baseline,
+    get_compaction_point,
+    list_baselines,
+    public_key_of,
+    put_baselines,
+    sign,
+)
 from holdfast.kernel.journal.kinds import KINDS, MEMORY, Kind
+from holdfast.kernel.journal.transaction import Transaction, TransactionListener
 from holdfast.kernel.records.change import Change, history_mark, signed_bytes
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.merge import canonical_json
@@ -383,6 +391,26 @@ def advance_vector(session: Session, origins: Sequence[str]) -> None:
         row = session.row("contiguous_upto", origin=origin, after=vector.get(origin, 0))
         assert row is not None
         session.do("version_vector_put", origin=origin, n=row[0])
+
+
+class SeenOrigins:
+    """The origins whose changes one transaction applied."""
+
+    def __init__(self) -> None:
+        self.origins: set[str] = set()
+        """Origins of single changes."""
+        self.baselines: dict[str, tuple[int, str]] = {}
+        """Per origin, the number and mark up to which all its changes were applied as record snapshots."""
+
+
+class VersionVectorListener(TransactionListener):
+    """Keep the version vector equal to the applied changes."""
+
+    def on_appended(self, tx: Transaction) -> None:
+        seen = tx.local(SeenOrigins)
+        if seen.origins or seen.baselines:
+            put_baselines(tx.session, seen.baselines, tx.last_seq)
+            advance_vector(tx.session, sorted({*seen.origins, *seen.baselines}))
 
 
 def compute_digest(session: Session) -> str:

@@ -1,30 +1,25 @@
 """Receive pages of changes: verify, merge and journal each page in one transaction, with an outcome per change."""
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from holdfast.features.reflections.depth import raise_synced_depths
-from holdfast.features.sync.apply_changes import ChangeMerger, Outcome, Reason, Refusal
-from holdfast.features.sync.listener import SeenOrigins
+from holdfast.features.sync.apply_changes import ChangeMerger, Outcome
 from holdfast.features.sync.peers.store import list_peers
 from holdfast.features.sync.quarantine import store as quarantine
 from holdfast.features.sync.quarantine.store import AUTHENTIC, QuarantinedChange
-from holdfast.features.sync.read_changes import Handshake, Page, VectorEntry, find_mark, read_numbers
+from holdfast.features.sync.read_changes import Handshake, Page, SeenOrigins, VectorEntry, find_mark, read_numbers
 from holdfast.features.sync.record_snapshots import as_change, from_change
+from holdfast.features.sync.validate_changes import Reason, Refusal, require_signature
 from holdfast.kernel.errors import Conflict, Invalid
-from holdfast.kernel.journal import conflicts as merge_conflicts
 from holdfast.kernel.journal import journal
-from holdfast.kernel.journal.journal import is_valid_signature
 from holdfast.kernel.journal.transaction import Transaction
-from holdfast.kernel.records.change import Change, ChangeId, check_change, check_change_id, node_of, signed_bytes
+from holdfast.kernel.records.change import Change, ChangeId, check_change, check_change_id, node_of
 from holdfast.kernel.records.namespace_patterns import EVERYTHING, FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import RECORD_SNAPSHOT
-
-_SIGNATURE = re.compile(r"[0-9a-f]{128}")
 
 
 class RejectedChange(NamedTuple):
@@ -138,7 +133,7 @@ class ChangeReceiver:
         self._write, self._sender, self._result, self._scope = write, sender, result, scope
         self._keys = _load_keys(write.session, sender)
         self._merger = ChangeMerger(write, owner=owner, files=files, scope=scope)
-        self._conflicts = merge_conflicts.all_conflict_ids(write.session)
+        self._conflicts = _list_conflict_ids(write.session)
         self._dropped = quarantine.list_dropped_digests(write.session)
         self._verified: set[str] = set()
         """Origins with a verified signature."""
@@ -190,7 +185,7 @@ class ChangeReceiver:
             from holdfast.features.people.erasure import apply_remote_erasures  # rarely needed and slow to import
 
             apply_remote_erasures(self._write, merger.people)
-        after = merge_conflicts.all_conflict_ids(self.session)
+        after = _list_conflict_ids(self.session)
         result.conflict_changes.add(after - self._conflicts, self._conflicts - after)
         result.deletions.add(*merger.list_deleted_and_restored())
         self._record_authors()
@@ -228,7 +223,7 @@ class ChangeReceiver:
             raise Refusal(
                 "forked", "This change uses our replica id but was not made here: the database file was copied."
             )
-        _must_be_signed(change, self._keys)
+        require_signature(change, self._keys)
         self._verified.add(change.origin)
         return self._merger.merge_change(change)
 
@@ -262,6 +257,10 @@ class ChangeReceiver:
             is_trusted = self._scope.admin or node_of(origin) == self._sender.node
             if is_trusted and origin != self._write.origin and reached.n > known.get(origin, 0):
                 self._write.local(SeenOrigins).baselines[origin] = reached
+
+
+def _list_conflict_ids(session: Session) -> set[str]:
+    return {row[0] for row in session.rows("conflict_ids")}
 
 
 def _has_name(change: Change) -> bool:
@@ -342,21 +341,6 @@ def is_different(session: Session, origin: str, told: VectorEntry) -> bool:
     """Whether a change differs there. A compacted change cannot be compared and counts as equal."""
     here = find_mark(session, origin, told.n)
     return here is not None and told.mark not in ("", here)
-
-
-def _must_be_signed(change: Change, keys: Mapping[str, bytes]) -> None:
-    key = keys.get(change.origin)
-    if key is None:
-        raise Refusal("unsigned", f"No public key is known for {change.origin}.")
-    if not is_signed(key, change):
-        raise Refusal("forged", "Its signature does not match its author's key: it was forged or altered.")
-
-
-def is_signed(key: bytes, change: Change) -> bool:
-    """Whether a change has a valid signature of its author's key."""
-    if not _SIGNATURE.fullmatch(change.signature):
-        return False
-    return is_valid_signature(key, bytes.fromhex(change.signature), signed_bytes(change))
 
 
 def put_in_quarantine(write: Transaction, change: Change, why: Refusal, node: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from holdfast.features.sync import read_changes
 from holdfast.features.sync.endpoint import Endpoint
 from holdfast.features.sync.read_changes import Handshake, VectorEntry
-from holdfast.features.sync.receive_changes import is_signed
+from holdfast.features.sync.validate_changes import is_signed
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Forbidden, StoreDamaged
 from holdfast.kernel.journal import journal

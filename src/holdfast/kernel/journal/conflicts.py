@@ -18,11 +18,6 @@ def conflict_id(record: str, field: str, stamp: Stamp) -> str:
     return derive_id("conflict", record, field, str(stamp.time), stamp.origin)
 
 
-def all_conflict_ids(session: Session) -> set[str]:
-    """Return the ids of all open conflicts."""
-    return {row[0] for row in session.rows("conflict_ids")}
-
-
 def put_record_conflicts(
     session: Session, now: int, kind: Kind[R], record: Any, versions: field_versions.FieldVersions
 ) -> int:

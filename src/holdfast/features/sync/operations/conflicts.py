@@ -4,14 +4,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import value_or_unset
 from holdfast.features.sync import conflicts as conflict_service
 from holdfast.features.sync.conflict_store import ConflictSide
 from holdfast.features.sync.conflicts import ConflictDetails, get_resolve_parts
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.merge import Resolution
 from holdfast.kernel.registry.fields import Actor, Limit, Skip
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.registry.stages import StageEffects
 from holdfast.kernel.timestamps import format_timestamp
 

@@ -5,13 +5,12 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import value_or_unset
 from holdfast.features.sync.quarantine import service as quarantine_service
 from holdfast.features.sync.quarantine.service import RetryOutcome
 from holdfast.features.sync.quarantine.store import QuarantinedChange
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Limit, Skip
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.timestamps import format_timestamp
 
 QuarantineId = Annotated[

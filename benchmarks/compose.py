@@ -72,7 +72,7 @@ def fill(hold: Holdfast, reflections: int) -> None:
         _add_vectors(hold, hold.ctx.embedder)
     with hold.ctx.store.transaction() as session:
         session.many(
-            "access_add",
+            "memory_access_add",
             (
                 {"memory": id, "origin": "bench", "uses": 1 + number % 60, "used_at": hold.ctx.now()}
                 for number, id in enumerate(made[::5])

@@ -33,7 +33,7 @@ OBSERVATIONS = 5
 QUESTIONS = 100
 AGENT = "ai:bench@here"
 NOTICES = "select * from invalidation where created_at = :at"
-ENTRIES = "select * from journal where kept_at = :at"
+ENTRIES = "select * from journal where recorded_at = :at"
 LINKS = "select * from link where created_at = :at"
 TABLES = {"invalidation": NOTICES, "journal": ENTRIES, "link": LINKS}
 

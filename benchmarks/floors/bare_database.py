@@ -29,7 +29,7 @@ join memory_text t on t.words @@ a.query join memory m on m.rowno = t.rowno orde
 _NEAREST = """
 select e.memory, (e.vector::vector(384)) <=> %s as away from embedding e
 where e.dim = 384 order by (e.vector::vector(384)) <=> %s limit %s"""
-_HEAD = "update chain set seq = %s, n = %s, hash = %s, kept_at = %s, signature = %s"
+_HEAD = "update journal_head set seq = %s, n = %s, hash = %s, recorded_at = %s, signature = %s"
 _READ = f"select {statements.load_statements(*STATEMENTS)['memory.columns']} from memory m where m.id = any(%s)"
 
 Statement = tuple[str, Sequence[Any]]
@@ -131,7 +131,7 @@ class BareDatabase:
 def transactions(url: str, count: int) -> list[list[Statement]]:
     """Return the statements that write the rows of the newest memories, one transaction each."""
     with open_connection(url) as connection, connection.cursor(row_factory=dict_row) as cursor:
-        head = cursor.execute("select * from chain").fetchall()[0]
+        head = cursor.execute("select * from journal_head").fetchall()[0]
         entries = cursor.execute("select * from journal order by seq desc limit %s", (count,)).fetchall()
         return [transaction(cursor, head, entry) for entry in reversed(entries)]
 
@@ -148,7 +148,7 @@ def transaction(cursor: psycopg.Cursor[Any], head: dict[str, Any], entry: dict[s
         *(insert("memory_tag", tag) for tag in tags),
         insert("memory_text", words),
         insert("journal", entry),
-        (_HEAD, (*(entry[name] for name in ("seq", "n", "hash", "kept_at")), head["signature"])),
+        (_HEAD, (*(entry[name] for name in ("seq", "n", "hash", "recorded_at")), head["signature"])),
         ("commit", ()),
     ]
 

@@ -137,7 +137,7 @@ def test_a_lost_connection_during_a_read_is_a_retryable_error(server: Cluster, h
     with hold.ctx.reading() as session:
         server.terminate()
         with pytest.raises(StoreUnreachable) as error:
-            session.row("chain_head")
+            session.row("journal_head_get")
     assert error.value.retryable
     assert titles(hold) == []
 
@@ -354,7 +354,7 @@ def test_a_writer_waiting_too_long_for_the_lock_gets_an_error(
 ) -> None:
     monkeypatch.setattr(port, "LOCK_SECONDS", 1)
     with psycopg.connect(server.url(server.database)) as other:
-        other.execute(f"select 1 from {schema}.chain for update")
+        other.execute(f"select 1 from {schema}.journal_head for update")
         with pytest.raises(StoreBusy) as error:
             hold.store(title="T", content="x")
         assert titles(hold) == []
@@ -365,7 +365,7 @@ def test_a_writer_waiting_too_long_for_the_lock_gets_an_error(
 def test_a_statement_cancelled_by_the_database_is_reported(server: Cluster, hold: Holdfast, schema: str) -> None:
     with psycopg.connect(server.url(server.database)) as other, override_settings(server, statement_timeout="300ms"):
         other.execute("set statement_timeout = 0")
-        other.execute(f"select 1 from {schema}.chain for update")
+        other.execute(f"select 1 from {schema}.journal_head for update")
         with pytest.raises(StoreBusy) as error:
             hold.store(title="T", content="x")
     assert error.value.retryable
@@ -425,7 +425,7 @@ def test_a_promoted_replica_continues_as_a_new_incarnation(server: Cluster, hold
 
 def test_an_interrupted_wait_leaves_no_connection_behind(server: Cluster, hold: Holdfast, schema: str) -> None:
     with psycopg.connect(server.url(server.database)) as other:
-        other.execute(f"select 1 from {schema}.chain for update")
+        other.execute(f"select 1 from {schema}.journal_head for update")
         for _ in range(3):
             timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
             timer.start()

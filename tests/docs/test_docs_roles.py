@@ -251,10 +251,10 @@ def test_the_application_role_can_do_everything_that_holdfast_does(addresses: di
     "statement",
     [
         "create table holdfast.mine (x int)",
-        "drop table holdfast.kept",
+        "drop table holdfast.meta",
         "alter table holdfast.memory add column x int",
         "truncate holdfast.journal",
-        "drop trigger chain_moved on holdfast.chain",
+        "drop trigger journal_head_moved on holdfast.journal_head",
         "delete from holdfast.migration",
     ],
 )

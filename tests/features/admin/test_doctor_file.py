@@ -39,9 +39,9 @@ def test_a_full_text_index_out_of_sync_with_its_rows_is_found(full_store: holdfa
 
 
 def test_a_dangling_row_is_found(full_store: holdfast.Holdfast, db: str) -> None:
-    by_hand(db, "pragma foreign_keys=off; insert into access values ('nobody', 'x', 1, 1)")
+    by_hand(db, "pragma foreign_keys=off; insert into memory_access values ('nobody', 'x', 1, 1)")
     assert severities(full_store)["storage"] == "critical"
-    assert "a row of access references a missing row of memory" in list_findings(full_store)
+    assert "a row of memory_access references a missing row of memory" in list_findings(full_store)
 
 
 def overwrite(db: str, name: str) -> None:

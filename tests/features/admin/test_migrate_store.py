@@ -450,13 +450,13 @@ def run_in(address: str, sql: str) -> None:
 def test_a_differing_copy_is_found_and_is_not_a_store(pair: Pair, source: holdfast.Holdfast) -> None:
     def spoil(done: int, total: int, what: str) -> None:
         if done == 2 * total // 3 and not spoilt:
-            run_in(pair.target, "update access set uses = uses + 1")
+            run_in(pair.target, "update memory_access set uses = uses + 1")
             spoilt.append(what)
 
     spoilt = list[str]()
     with pytest.raises(HoldfastError) as found:
         source.call("migrate", {"to": pair.target}, progress=Progress(spoil))
-    assert (len(spoilt), found.value.code, "access" in found.value.message) == (1, "STORE_DAMAGED", True)
+    assert (len(spoilt), found.value.code, "memory_access" in found.value.message) == (1, "STORE_DAMAGED", True)
     with pytest.raises(HoldfastError) as refused:
         open_at(pair.target)
     assert refused.value.code == "NOT_A_STORE"

@@ -307,7 +307,7 @@ def test_use_changes_a_priority_once_for_the_same_evidence(clocked_store: holdfa
 
 def _record_uses(hold: holdfast.Holdfast, id: str, times: int, at: int) -> None:
     with hold.ctx.store.transaction() as session:
-        session.do("access_add", memory=id, origin="here", uses=times, used_at=at)
+        session.do("memory_access_add", memory=id, origin="here", uses=times, used_at=at)
 
 
 def test_a_curated_priority_makes_nothing_newer_and_loses_to_a_person(
@@ -330,7 +330,7 @@ def written_at(hold: holdfast.Holdfast, id: str, name: str) -> int:
     """Return the timestamp of a memory's field version."""
     with hold.ctx.reading() as session:
         (row,) = session.select(("memory_select", "memory.one"), {"id": id})
-        (raw,) = session.row("memory_cells", id=id) or (b"",)
+        (raw,) = session.row("memory_field_versions", id=id) or (b"",)
     known = field_versions.unpack(raw, field_versions.flatten(MEMORY.merge_schema, load_memory(row)))
     return max(stamp.time for stamp in known.own[name].values)
 
@@ -450,7 +450,7 @@ def test_purging_a_memory_erases_its_marks_and_proposals(clocked_store: holdfast
     with clocked_store.ctx.reading() as session:
         kept = [
             str(row)
-            for table in ("curate_offer", "curate_done")
+            for table in ("curate_proposal", "curate_mark")
             for row in session.query_sql(f"select * from {table}", {})
         ]
         assert not any(ids[0] in row or "seven" in row for row in kept)

@@ -149,7 +149,7 @@ def test_duplicates_stored_by_an_older_version_are_found(hold: Holdfast) -> None
     for number in range(2, 12):
         hold.store(title=f"note {number}", content=server(number))
     with hold.ctx.store.transaction() as session:
-        session.query_sql("delete from memory_gist where band = exact returning memory", {})
+        session.query_sql("delete from lsh_band where band = exact returning memory", {})
     assert hold.store(title="copy", content=server(1)).id == first.id
 
 
@@ -411,5 +411,5 @@ def test_a_purge_leaves_nothing_to_guess_a_text_from(hold: Holdfast) -> None:
     assert hold.store(title="Tokens", content=SAID).outcome == "restated"
     hold.archive(ids=[first.id])
     hold.archive_purge(ids=[first.id])
-    held = [where for where, _ in everything(hold) if where in ("memory_gist", "restated")]
+    held = [where for where, _ in everything(hold) if where in ("lsh_band", "duplicate_count")]
     assert held == []

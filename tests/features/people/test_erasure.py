@@ -50,7 +50,7 @@ TABLES = (
     "outcome",
     "interaction",
     "onboarding",
-    "forgotten",
+    "erased_person",
     "memory_tag",
 )
 

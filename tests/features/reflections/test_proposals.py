@@ -96,7 +96,7 @@ def test_sources_of_a_reflection_are_not_proposed_until_it_is_deleted(
     made = hold.reflect(source_ids=one.source_ids, title="Fridays", content="Deploy on other days.")
     assert hold.reflect_suggest(again=True).count == 0
     with hold.ctx.reading() as session:
-        assert session.row("offer_get", id=one.offer_id)[-1] == "accepted"  # type: ignore[index]
+        assert session.row("reflection_proposal_get", id=one.offer_id)[-1] == "accepted"  # type: ignore[index]
     hold.delete(made.id)
     store_observations(["The deploy on Friday failed: the rollback script of service z broke."], title="z")
     assert hold.reflect_suggest().count == 1

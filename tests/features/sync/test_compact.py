@@ -186,13 +186,13 @@ def test_compacting_again_after_a_bootstrap_loses_nothing(old: holdfast.Holdfast
     [
         "update journal set actor = 'somebody' where seq = (select min(seq) from journal)",
         "delete from journal where seq = (select min(seq) from journal)",
-        "update folded set cells = '{}'",
-        "update folded set digest = hash from floor",
-        "update folded set seq = seq - 1",
-        "delete from folded",
-        "update floor set dropped = 0",
-        "update floor set kept_at = 1",
-        "delete from floor",
+        "update compacted_record set field_versions = '{}'",
+        "update compacted_record set digest = hash from compaction_point",
+        "update compacted_record set seq = seq - 1",
+        "delete from compacted_record",
+        "update compaction_point set removed_entries = 0",
+        "update compaction_point set recorded_at = 1",
+        "delete from compaction_point",
     ],
 )
 def test_an_edit_below_the_compaction_point_is_detected(old: holdfast.Holdfast, harm: str) -> None:
@@ -208,7 +208,7 @@ def test_a_purge_erases_compacted_entries_too(old: holdfast.Holdfast, make: Make
     old.archive(ids=[id])
     old.archive_purge(ids=[id])
     with old.ctx.reading() as session:
-        said = session.query_sql("select count(*) from folded where cells like '%whispered%'", {})
+        said = session.query_sql("select count(*) from compacted_record where field_versions like '%whispered%'", {})
         said += session.query_sql("select count(*) from journal where body like '%draft%' or delta like '%draft%'", {})
     assert said == [(0,), (0,)]
     new = make()
@@ -294,7 +294,7 @@ def test_a_killed_compaction_leaves_an_intact_journal_and_the_next_one_continues
     with old.ctx.reading() as session:
         floor = get_compaction_point(session)
         assert floor is not None
-        assert floor.dropped == 4
+        assert floor.removed_entries == 4
 
 
 def test_entries_above_a_gap_are_not_compacted_until_the_gap_is_filled(make: Make, clock: Clock) -> None:

@@ -181,7 +181,7 @@ def test_a_purge_never_uses_a_timestamp_that_peers_would_refuse(
         told = {"origin": author.origin, "n": 1, "signature": "00" * 64, "digest": "0" * 64, "said": None}
         write.session.do("remote_change_add", **told)
         key = {"public_key": b"0" * 32, "node": node_of(author.origin), "now": clock[0]}
-        write.session.do("author_add", origin=author.origin, **key)
+        write.session.do("replica_add", origin=author.origin, **key)
     purge(here, kept.id)
     third.sync(remote=here.settings.db, direction="pull", trust_source=True)
     with third.ctx.reading() as session:

@@ -24,7 +24,7 @@ from holdfast.settings import Settings
 ME = Caller("ai:tester@here")
 Statement = tuple[str, Any]
 GROWING = (
-    "memory|memory_text|journal|link|alias|memory_grant|agent|access|notice|api_key|embedding|invalidation|"
+    "memory|memory_text|journal|link|alias|memory_grant|agent|memory_access|notice|api_key|embedding|invalidation|"
     "ingest|ingest_segment"
 )
 """A namespace has one standard, and SQLite looks through them only for a dangling reference."""
@@ -188,10 +188,10 @@ def fill(hold: Holdfast, address: str) -> None:
 
 
 LINKED = """insert into link (id, source, target, relation, valid_from, agent, created_at, updated_at, origin, version,
-  state, cells) select 'link ' || m.id, m.id, n.id, 'related_to', 1, 'ai:x@here', 1, 1, 'x', 1, 'live', ''
+  state, field_versions) select 'link ' || m.id, m.id, n.id, 'related_to', 1, 'ai:x@here', 1, 1, 'x', 1, 'live', ''
   from memory m join memory n on n.rowno = m.rowno + 1"""
 """Written without journal entries, which do not affect plans."""
 TOLD = """insert into invalidation (id, invalidated, invalidating, dependent, hop, cause, status, created_at,
-  updated_at, origin, version, state, cells)
+  updated_at, origin, version, state, field_versions)
   select 'told ' || m.id, n.id, n.id, m.id, 1, 'deleted', 'open', 1, 1, 'x', 1, 'live', ''
   from memory m join memory n on n.rowno = m.rowno + 1"""

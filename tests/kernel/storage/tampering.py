@@ -11,7 +11,7 @@ from holdfast.features.namespaces.model import POLICY, STANDARD, Policy, Standar
 from holdfast.kernel.journal.kinds import LINK
 from holdfast.kernel.records.link import Link
 
-KEPT_OUTSIDE_THE_JOURNAL = {("memory", "rowno"), ("chain", "identity")}
+KEPT_OUTSIDE_THE_JOURNAL = {("memory", "rowno"), ("journal_head", "identity")}
 """Columns that `verify` does not check: row numbers belong to the engine (`doctor`), file identity to the machine."""
 
 JOURNALLED = ("memory", "memory_tag", "link", "alias", "memory_grant", "standard", "agent", "invalidation", "policy")

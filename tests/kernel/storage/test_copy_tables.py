@@ -13,7 +13,7 @@ from holdfast.kernel.storage.sqlite import copy_store as sqlite_copy_store
 
 OF_THE_ENGINE = {
     "postgres": {"memory_text", "node_key"},
-    "sqlite": {"embedding_sign", "embedding_pack", "embedding_gone"},
+    "sqlite": {"binary_index", "binary_index_pack", "embedding_removed"},
 }
 """Tables of one engine only: words follow from memories, bits from vectors, the key from the store."""
 CATALOG = {
@@ -55,8 +55,10 @@ def test_a_table_of_a_later_migration_is_copied_automatically(tmp_path: Path, mo
 
 def test_a_table_is_copied_after_those_it_references() -> None:
     names = [table.name for table in tables()]
-    assert names[0] == "chain"
-    assert all(names.index("memory") < names.index(name) for name in ("memory_tag", "link", "access", "embedding"))
+    assert names[0] == "journal_head"
+    assert all(
+        names.index("memory") < names.index(name) for name in ("memory_tag", "link", "memory_access", "embedding")
+    )
 
 
 def test_an_emptied_and_refilled_store_is_unchanged(store: Store, tmp_path: Path) -> None:
@@ -66,7 +68,7 @@ def test_an_emptied_and_refilled_store_is_unchanged(store: Store, tmp_path: Path
     before = rows_of(store)
     with store.transaction() as session:
         delete_all_rows(session, tables())
-        assert {table.name: table.count(session) for table in tables() if table.count(session)} == {"chain": 1}
+        assert {table.name: table.count(session) for table in tables() if table.count(session)} == {"journal_head": 1}
     with closing(open_copy(tmp_path / "copy.db")) as copy, copy.reading() as source, store.transaction() as session:
         copy_all_rows(session, source, tables())
     assert (rows_of(store), store.faults()) == (before, [])

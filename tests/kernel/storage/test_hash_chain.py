@@ -83,7 +83,7 @@ def test_kept_at_never_decreases_with_a_clock_set_back(store: Store, holdfast_ov
     hold = holdfast_over(store, now=lambda: clock[0])
     for clock[0] in (10 * HOUR, 9 * HOUR, 11 * HOUR):
         hold.store(title=f"At {clock[0]}", content="x")
-    assert [entry.kept_at // HOUR for entry in entries(store)] == [10, 10, 11]
+    assert [entry.recorded_at // HOUR for entry in entries(store)] == [10, 10, 11]
 
 
 def test_an_untouched_journal_verifies(hold: Holdfast) -> None:

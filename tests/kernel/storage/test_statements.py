@@ -139,7 +139,7 @@ def test_every_referenced_statement_exists(engine: str, statements_by_name: dict
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_record_kind_has_its_statements(kind: str, statements_by_name: dict[str, str]) -> None:
-    assert {f"{kind}_put", f"{kind}_cells"} <= statements_by_name.keys()
+    assert {f"{kind}_put", f"{kind}_field_versions"} <= statements_by_name.keys()
     assert kind == "memory" or f"{kind}_get" in statements_by_name
 
 
@@ -180,14 +180,14 @@ ALONE = {
         "engine_foreign_keys": "A file may hold references that were not checked.",
         "engine_text_integrity": "FTS5 compares its index with the rows by itself.",
         "memory_text_optimize": "FTS5 remembers words of what is gone until it tidies up.",
-        "embedding_signs": "The signs of vectors are looked through in memory; pgvector has an index.",
-        "embedding_packs": "The signs of vectors are looked through in memory; pgvector has an index.",
-        "embedding_removed": "The signs of vectors are looked through in memory; pgvector has an index.",
-        "embedding_packs_rebuild": "No packed signs are kept of what was purged; pgvector has an index.",
-        "embedding_numbers": "The signs of vectors are looked through in memory; pgvector has an index.",
-        "embedding_last": "The signs of vectors are looked through in memory; pgvector has an index.",
-        "memory_rows": "The signs of vectors are looked through in memory; pgvector has an index.",
-        "chain_origin": "Whether signs in memory are still this store's.",
+        "binary_index_page": "The bits of vectors are looked through in memory; pgvector has an index.",
+        "binary_index_packs": "The bits of vectors are looked through in memory; pgvector has an index.",
+        "embedding_removed": "The bits of vectors are looked through in memory; pgvector has an index.",
+        "binary_index_rebuild": "No packed bits are kept of what was purged; pgvector has an index.",
+        "binary_index_numbers": "The bits of vectors are looked through in memory; pgvector has an index.",
+        "embedding_last": "The bits of vectors are looked through in memory; pgvector has an index.",
+        "memory_rows": "The bits of vectors are looked through in memory; pgvector has an index.",
+        "journal_head_origin": "Whether bits in memory are still this store's.",
     },
     "postgres": {
         "embedding_tune_index": "How far the index of nearest vectors is walked.",

@@ -109,7 +109,7 @@ def test_tampering_with_any_column_of_any_journal_entry_is_found(hold: holdfast.
 
 
 def test_tampering_with_any_column_of_the_head_is_found(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:
-    assert find_unnoticed(hold, raw, ("chain",))[0] == []
+    assert find_unnoticed(hold, raw, ("journal_head",))[0] == []
 
 
 def test_tampering_with_any_column_of_any_journalled_row_is_found(
@@ -127,7 +127,7 @@ def test_every_dropped_row_is_found(hold: holdfast.Holdfast, raw: apsw.Connectio
             assert findings(hold, raw), f"row {rowid} of {table}"
 
 
-@pytest.mark.parametrize("table", ["journal", "chain"])
+@pytest.mark.parametrize("table", ["journal", "journal_head"])
 def test_values_impossible_in_our_tables_are_found(hold: holdfast.Holdfast, raw: apsw.Connection, table: str) -> None:
     """As after file damage, or in tables recreated without constraints."""
     columns = {name for _, name, _ in cells_of(raw, table)} - {name for _, name in KEPT_OUTSIDE_THE_JOURNAL}
@@ -175,11 +175,11 @@ def test_a_journal_truncated_anywhere_is_found(hold: holdfast.Holdfast, raw: aps
 def put_head_right(raw: apsw.Connection) -> None:
     """Rebuild the head from the journal, as an attacker without the key can."""
     raw.execute(
-        """update chain set
+        """update journal_head set
         seq = coalesce((select max(seq) from journal), 0),
-        n = coalesce((select max(n) from journal where journal.origin = chain.origin), 0),
+        n = coalesce((select max(n) from journal where journal.origin = journal_head.origin), 0),
         hash = coalesce((select hash from journal order by seq desc limit 1), x''),
-        kept_at = coalesce((select max(kept_at) from journal), 0)"""
+        recorded_at = coalesce((select max(recorded_at) from journal), 0)"""
     )
 
 
@@ -230,8 +230,9 @@ def test_a_hash_chain_rebuilt_under_another_key_stays_found_after_later_writes(c
 def test_an_emptied_store_stays_found_after_later_writes(copy: Path) -> None:
     emptied = (
         "pragma foreign_keys=off",
-        *(f"delete from {table}" for table in (*JOURNALLED, "access", "journal", "signer")),
-        "update chain set seq = 0, n = 0, hash = x'', kept_at = 0, signature = x'', public_key = x'', identity = ''",
+        *(f"delete from {table}" for table in (*JOURNALLED, "memory_access", "journal", "signer")),
+        "update journal_head set seq = 0, n = 0, hash = x'', recorded_at = 0, signature = x'', public_key = x'',"
+        " identity = ''",
     )
     with holdfast.open(str(copy), agent_id="ai:tester@here") as hold, closing(apsw.Connection(str(copy))) as raw:
         for statement in emptied:
@@ -252,8 +253,8 @@ def test_tampering_with_the_signer_record_is_found(hold: holdfast.Holdfast, raw:
 
 def sign_head(raw: apsw.Connection, key: bytes) -> None:
     head = journal.get_head(SqliteSession(raw))
-    raw.execute("update chain set public_key = ?", (public_key_of(key),))
-    raw.execute("update chain set signature = ?", (sign(key, journal.signed_bytes(head)),))
+    raw.execute("update journal_head set public_key = ?", (public_key_of(key),))
+    raw.execute("update journal_head set signature = ?", (sign(key, journal.signed_bytes(head)),))
 
 
 def test_an_erased_entry_without_a_matching_purge_is_found(hold: holdfast.Holdfast, raw: apsw.Connection) -> None:

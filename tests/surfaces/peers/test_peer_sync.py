@@ -198,5 +198,5 @@ def test_a_transaction_larger_than_a_message_is_synced_in_several(
     assert here.sync(remote=url, direction="push").exported == 9
     assert len(digests(here, there)) == 1
     with there.ctx.reading() as session:
-        times = {row[0] for row in session.query_sql("select kept_at from journal", {})}
+        times = {row[0] for row in session.query_sql("select recorded_at from journal", {})}
     assert len(times) > 1

@@ -120,7 +120,7 @@ def replicated_state(hold: holdfast.Holdfast) -> tuple[Any, ...]:
     """Return everything that another store could change: all rows, the journal, known keys and cursors."""
     enrolled = {peer.node for peer in hold.peer_list().peers}
     with hold.ctx.reading() as session:
-        authors = [row for row in session.rows("author_list") if row[2] not in enrolled]
+        authors = [row for row in session.rows("replica_list") if row[2] not in enrolled]
         rows = [session.rows(name) for name in ("peer_list", "baseline_list")]
     return hold.sync_digest().digest, hold.verify().head, hold.sync_digest().vector, authors, rows
 
@@ -210,7 +210,7 @@ def test_an_answer_of_another_store_than_the_enrolled_one_is_refused(
             with pytest.raises(PeerFailed, match="for another store"):
                 meet(laptop, url, certificates.client_access("laptop"))
             with impostor.ctx.store.transaction() as session:
-                session.execute_sql("update chain set node = :node", [{"node": desk.peer_token().node}])
+                session.execute_sql("update journal_head set node = :node", [{"node": desk.peer_token().node}])
             with pytest.raises(PeerFailed, match="did not sign its response"):
                 meet(laptop, url, certificates.client_access("laptop"))
     assert replicated_state(laptop) == before

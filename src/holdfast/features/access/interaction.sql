@@ -4,18 +4,18 @@ i.id, i.namespace, i.agent, i.principal, i.name, i.channel, i.action, i.status, 
   i.version, i.state
 -- name: interaction_put
 insert into interaction (id, namespace, agent, principal, name, channel, action, status, reason, provider, model, took_ms,
-  conversation, at, texts, input, output, input_digest, output_digest, created_at, updated_at, origin, version, state, cells)
+  conversation, at, texts, input, output, input_digest, output_digest, created_at, updated_at, origin, version, state, field_versions)
 values (:id, :namespace, :agent, :principal, :name, :channel, :action, :status, :reason, :provider, :model, :took_ms,
   :conversation, :at, :texts, :input, :output, :input_digest, :output_digest, :created_at, :updated_at, :origin, :version, :state,
-  :cells)
+  :field_versions)
 on conflict (id) do update set principal = excluded.principal, name = excluded.name, channel = excluded.channel,
   action = excluded.action, reason = excluded.reason, conversation = excluded.conversation, texts = excluded.texts,
   input = excluded.input, output = excluded.output, input_digest = excluded.input_digest,
   output_digest = excluded.output_digest, updated_at = excluded.updated_at, version = excluded.version, state = excluded.state,
-  cells = excluded.cells
+  field_versions = excluded.field_versions
 where interaction.version = :expected returning version
--- name: interaction_cells
-select cells from interaction where id = :id
+-- name: interaction_field_versions
+select field_versions from interaction where id = :id
 -- name: interaction_get
 select {interaction.columns} from interaction i where i.id = :id
 -- name: interaction_all
@@ -55,9 +55,9 @@ select i.status, count(*) from interaction i where true
 -- name: interaction.grouped
  group by i.status order by i.status
 -- name: job_watermark_get
-select at from last_done where name = :name
+select at from job_watermark where name = :name
 -- name: job_watermark_put
-insert into last_done (name, at) values (:name, :at) on conflict (name) do update set at = excluded.at
+insert into job_watermark (name, at) values (:name, :at) on conflict (name) do update set at = excluded.at
 -- name: onboarding_last
 select max(o.step) from onboarding o where o.principal = any(:names)
 -- name: onboarding_add

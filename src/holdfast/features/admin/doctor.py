@@ -136,14 +136,18 @@ def _check_journal(ctx: Context) -> SectionContent:
     findings = [Finding("critical", f"change {broken.seq}: {broken.message}") for broken in breaks]
     facts = {"entries": head.seq, "node": head.node, "origin": head.origin}
     if floor is not None:
-        facts |= {"folded": floor.dropped, "floor": floor.seq, "whole_since": format_timestamp(floor.kept_at)}
+        facts |= {
+            "folded": floor.removed_entries,
+            "floor": floor.seq,
+            "whole_since": format_timestamp(floor.recorded_at),
+        }
     return facts, findings
 
 
 def _check_clock(ctx: Context) -> SectionContent:
     """Check for a clock that went back: the order of changes stays correct, but their timestamps do not."""
     with ctx.reading() as session:
-        last = journal.get_head(session).kept_at
+        last = journal.get_head(session).recorded_at
     now = ctx.now()
     facts = {"now": format_timestamp(now), "last_change": format_timestamp(last) if last else None}
     if last - now > CRITICAL_CLOCK_LAG:

@@ -71,7 +71,7 @@ def build_session_start(ctx: Context, event: HostEvent, max_tokens: int) -> str:
     place = find_session_project(ctx, event)
     with ctx.reading() as session:
         before = hook_sessions.get_session(session, session_key(event))
-    if before.given and event.source not in FRESH_SOURCES:
+    if before.given_ids and event.source not in FRESH_SOURCES:
         return ""
     most = place.budget or max_tokens
     context = session_start.build_session_context(
@@ -86,7 +86,7 @@ def build_session_start(ctx: Context, event: HostEvent, max_tokens: int) -> str:
     head = f"{manifest}\nStore memories about this project under {place.namespace}."
     with ctx.store.transaction() as session:
         state = hook_sessions.get_session(session, session_key(event))
-        hook_sessions.put_session(session, session_key(event), state._replace(given=tuple(context.ids)), ctx.now())
+        hook_sessions.put_session(session, session_key(event), state._replace(given_ids=tuple(context.ids)), ctx.now())
     return f"{head}\n{context.text}".rstrip()
 
 
@@ -104,7 +104,7 @@ def build_prompt_context(ctx: Context, event: HostEvent, max_tokens: int) -> str
     which = Filter(namespaces=(*related_namespaces(place.names, ctx.namespace), *people))
     most = min(place.budget or max_tokens, max_tokens)
     block = pack_relevant(
-        ctx, RecallRequest(query_text, which, MAX_CANDIDATES, excluded=state.given), event.session, most
+        ctx, RecallRequest(query_text, which, MAX_CANDIDATES, excluded=state.given_ids), event.session, most
     )
     return block.text if block.text and _claim_memories(ctx, key, block.cited) else ""
 
@@ -170,9 +170,9 @@ def _claim_memories(ctx: Context, key: str, ids: Sequence[str]) -> bool:
     """Record memories as given before they are; return False if another hook of the session already gave one."""
     with ctx.store.transaction() as session:
         state = hook_sessions.get_session(session, key)
-        if set(ids) & set(state.given):
+        if set(ids) & set(state.given_ids):
             return False
-        hook_sessions.put_session(session, key, state._replace(given=(*state.given, *ids)), ctx.now())
+        hook_sessions.put_session(session, key, state._replace(given_ids=(*state.given_ids, *ids)), ctx.now())
     return True
 
 
@@ -216,10 +216,12 @@ def _capture_turns(
         mark = digest(role, own)
         with ctx.store.transaction() as session:
             state = hook_sessions.get_session(session, key)
-            if mark in state.said:
+            if mark in state.turn_digests:
                 continue
             tools = state.tools if role == "assistant" else ()
-            after = HookSession(state.turns + 1, state.given, () if tools else state.tools, (*state.said[-1:], mark))
+            after = HookSession(
+                state.turns + 1, state.given_ids, () if tools else state.tools, (*state.turn_digests[-1:], mark)
+            )
             hook_sessions.put_session(session, key, after, ctx.now())
         turn = {
             "host_session_id": event.session,

@@ -18,14 +18,14 @@ MAX_TOOLS = 64
 class HookSession(NamedTuple):
     turns: int = 0
     """Number of captured turns."""
-    given: tuple[str, ...] = ()
+    given_ids: tuple[str, ...] = ()
     tools: tuple[dict[str, str], ...] = ()
-    said: tuple[str, ...] = ()
+    turn_digests: tuple[str, ...] = ()
     """Digests of the last turns, one per role."""
 
     @property
     def is_full(self) -> bool:
-        return len(self.given) >= MAX_GIVEN
+        return len(self.given_ids) >= MAX_GIVEN
 
 
 NEW_SESSION = HookSession()
@@ -35,13 +35,17 @@ def get_session(session: Session, id: str) -> HookSession:
     row = session.row("hook_session_get", id=id)
     if row is None:
         return NEW_SESSION
-    turns, given, tools, said = row
-    return HookSession(turns, *(tuple(msgspec.json.decode(text)) for text in (given, tools, said)))
+    turns, given_ids, tools, turn_digests = row
+    return HookSession(turns, *(tuple(msgspec.json.decode(text)) for text in (given_ids, tools, turn_digests)))
 
 
 def put_session(session: Session, id: str, state: HookSession, now: int) -> None:
     """Save a session and prune old ones."""
-    lists = {"given": state.given[:MAX_GIVEN], "tools": state.tools[:MAX_TOOLS], "said": state.said}
+    lists = {
+        "given_ids": state.given_ids[:MAX_GIVEN],
+        "tools": state.tools[:MAX_TOOLS],
+        "turn_digests": state.turn_digests,
+    }
     texts = {name: msgspec.json.encode(value).decode() for name, value in lists.items()}
     session.do("hook_session_put", id=id, now=now, turns=state.turns, **texts)
     session.do("hook_session_prune", before=now - RETENTION, most=MAX_SESSIONS)

@@ -24,12 +24,12 @@ select place from curate_cursor where id = :id
 insert into curate_cursor (id, place, moved_at) values (:id, :place, :moved_at)
 on conflict (id) do update set place = excluded.place, moved_at = excluded.moved_at
 -- name: curate_mark_list
-select memory, hash from curate_done where step = :step and memory = any(:ids)
+select memory, hash from curate_mark where step = :step and memory = any(:ids)
 -- name: curate_mark_put
-insert into curate_done (step, memory, hash, done_at) values (:step, :memory, :hash, :done_at)
+insert into curate_mark (step, memory, hash, done_at) values (:step, :memory, :hash, :done_at)
 on conflict (step, memory) do update set hash = excluded.hash, done_at = excluded.done_at
 -- name: curate_mark_purge
-delete from curate_done where memory = any(:ids)
+delete from curate_mark where memory = any(:ids)
 -- name: curate_run.columns
 r.id, r.agent, r.began_at, r.ended_at, r.status, r.report
 -- name: curate_run_add
@@ -53,27 +53,27 @@ select seq, step, memory from curate_step where run = :run order by seq desc
 -- name: curate_step_delete
 delete from curate_step where run = :run and seq = :seq
 -- name: curate_proposal.columns
-o.id, o.run, o.step, o.memory, o.other, o.body, o.agent, o.offered_at, o.status, o.decided_by, o.decided_at
+o.id, o.run, o.step, o.memory, o.other, o.body, o.agent, o.proposed_at, o.status, o.decided_by, o.decided_at
 -- name: curate_proposal_add
-insert into curate_offer (id, run, step, memory, other, body, agent, offered_at, status)
-values (:id, :run, :step, :memory, :other, :body, :agent, :offered_at, :status) on conflict (id) do nothing returning id
+insert into curate_proposal (id, run, step, memory, other, body, agent, proposed_at, status)
+values (:id, :run, :step, :memory, :other, :body, :agent, :proposed_at, :status) on conflict (id) do nothing returning id
 -- name: curate_proposal_get
-select {curate_proposal.columns} from curate_offer o where o.id = :id
+select {curate_proposal.columns} from curate_proposal o where o.id = :id
 -- name: curate_proposal_statuses
-select o.id, o.status from curate_offer o where o.id = any(:ids)
+select o.id, o.status from curate_proposal o where o.id = any(:ids)
 -- name: curate_not_duplicates
 -- Memories that must not be merged with the given ones.
-select o.other from curate_offer o where o.memory = any(:ids) and o.step = 'duplicate' and o.status = 'dismissed'
-union select o.memory from curate_offer o where o.other = any(:ids) and o.step = 'duplicate' and o.status = 'dismissed'
+select o.other from curate_proposal o where o.memory = any(:ids) and o.step = 'duplicate' and o.status = 'dismissed'
+union select o.memory from curate_proposal o where o.other = any(:ids) and o.step = 'duplicate' and o.status = 'dismissed'
 -- name: curate_proposal_page
 -- Newest first, after a given one.
-select {curate_proposal.columns} from curate_offer o where o.status = :status and (o.offered_at, o.id) < (:at, :before)
-order by o.offered_at desc, o.id desc limit :limit
+select {curate_proposal.columns} from curate_proposal o where o.status = :status and (o.proposed_at, o.id) < (:at, :before)
+order by o.proposed_at desc, o.id desc limit :limit
 -- name: curate_proposal_decide
-update curate_offer set status = :status, decided_by = :decided_by, decided_at = :decided_at
+update curate_proposal set status = :status, decided_by = :decided_by, decided_at = :decided_at
 where id = :id and status = 'open' returning id
 -- name: curate_proposal_withdraw
-update curate_offer set status = 'withdrawn', decided_by = :decided_by, decided_at = :decided_at
+update curate_proposal set status = 'withdrawn', decided_by = :decided_by, decided_at = :decided_at
 where run = :run and status = 'open' returning id
 -- name: curate_proposal_purge
-delete from curate_offer where memory = any(:ids) or other = any(:ids)
+delete from curate_proposal where memory = any(:ids) or other = any(:ids)

@@ -320,7 +320,7 @@ class CuratorRun:
             other=other,
             body=msgspec.json.encode(body).decode(),
             agent=self.ctx.caller.agent,
-            offered_at=self.ctx.now(),
+            proposed_at=self.ctx.now(),
             status="open",
         )
         with self.ctx.reading() as session:

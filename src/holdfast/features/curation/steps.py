@@ -95,7 +95,7 @@ def _find_candidates(run: CuratorRun, memory: Memory) -> list[Memory]:
     which, now = Filter(namespace=memory.namespace), run.ctx.now()
     telling = sorted(query_words(memory.content), key=lambda word: (-len(word), word))[:MAX_QUERY_WORDS]
     with run.ctx.reading() as session:
-        found = find_matches(session, memory_hashes(memory, search_columns(memory)["parsed"])).all
+        found = find_matches(session, memory_hashes(memory, search_columns(memory)["index_terms"])).all
         if telling:
             words = search_index.plan_query(session, telling)
             hits = search_index.find_matches(session, run.ctx.caller, words, which, now, limit=MAX_CANDIDATES)
@@ -202,7 +202,7 @@ def mark_not_duplicates(ctx: Context, write: Transaction, run: str, one: Memory,
         other=other.id,
         body="{}",
         agent=ctx.caller.agent,
-        offered_at=write.now,
+        proposed_at=write.now,
         status="dismissed",
     )
     curation.add_proposal(write.session, offer)

@@ -50,7 +50,7 @@ class Proposal(NamedTuple):
     body: str
     """As JSON."""
     agent: str
-    offered_at: int
+    proposed_at: int
     status: Status
     decided_by: str | None = None
     decided_at: int | None = None

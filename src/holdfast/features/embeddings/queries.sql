@@ -40,7 +40,7 @@ delete from embedding where model = :model
 -- name: embedding_reply_targets
 -- The message of another speaker just before some memories, if everyone who sees them may see it.
 select m.id, p.content from memory m join memory p on p.rowno = coalesce(({thread.before}), ({thread.earlier}))
-where m.id = any(:ids) and m.strand is not null and m.speaker <> p.speaker
+where m.id = any(:ids) and m.thread_key is not null and m.speaker <> p.speaker
   and (p.scope <> 'private' or (m.scope = 'private' and m.agent = p.agent))
 -- name: memory_changed
 -- Memories changed after a journal entry, with their last change.

@@ -1,11 +1,11 @@
 -- name: alias_put
-insert into alias (id, entity, name, folded, created_at, updated_at, origin, version, state, cells)
-values (:id, :entity, :name, :folded, :created_at, :updated_at, :origin, :version, :state, :cells)
+insert into alias (id, entity, name, folded, created_at, updated_at, origin, version, state, field_versions)
+values (:id, :entity, :name, :folded, :created_at, :updated_at, :origin, :version, :state, :field_versions)
 on conflict (id) do update set name = excluded.name, folded = excluded.folded, updated_at = excluded.updated_at, version = excluded.version,
-  state = excluded.state, cells = excluded.cells
+  state = excluded.state, field_versions = excluded.field_versions
 where alias.version = :expected returning version
--- name: alias_cells
-select cells from alias where id = :id
+-- name: alias_field_versions
+select field_versions from alias where id = :id
 -- name: alias.columns
 a.id, a.entity, a.name, a.folded, a.created_at, a.updated_at, a.origin, a.version, a.state
 -- name: alias_get

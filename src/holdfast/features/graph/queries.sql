@@ -10,7 +10,7 @@ from link l join memory m on m.id = l.source where l.state = 'live' and l.target
 -- Links of one memory in both directions, each with the representative of its other end.
 select {link.columns}, m.id, m.title, m.namespace, m.state, m.content_hash
 from link l join memory e on e.id = case when l.source = :end then l.target else l.source end
-join memory m on m.id = coalesce(e.shown, e.id) where l.state = 'live' and (l.source = :end or l.target = :end)
+join memory m on m.id = coalesce(e.visible_as, e.id) where l.state = 'live' and (l.source = :end or l.target = :end)
 -- name: link_ancestors
 -- Ancestors of a memory. The filter clauses follow twice, so that the walk does not pass through excluded memories. A cycle
 -- is visited again at every depth, so steps are limited before memories are.

@@ -44,7 +44,7 @@ def build_change(entry: journal.Entry) -> Change:
         kind=entry.kind,
         record=entry.record,
         actor=entry.actor,
-        at=format_timestamp(entry.kept_at),
+        at=format_timestamp(entry.recorded_at),
         origin=entry.origin,
         number=entry.n,
         batch=entry.batch,

@@ -1,5 +1,5 @@
 -- name: past_commit_time
-select kept_at from journal where seq = :seq
+select recorded_at from journal where seq = :seq
 -- name: past_changed_since
 -- Memories that existed at a journal position and changed after it, in a range of later entries; each once.
 select j.record from journal j where j.seq > :after and j.seq <= :upto and j.kind = 'memory'

@@ -63,15 +63,15 @@ def _check_not_compacted(session: Session, id: str, as_of: int | None, known_at:
     first = session.row("journal_of", record=id, kind=MEMORY.name, after=0, limit=1)
     if first is None or find_compaction_time(session, entry := journal.Entry(*first)) is None:
         return
-    too_early = known_at is not None and known_at < entry.kept_at
+    too_early = known_at is not None and known_at < entry.recorded_at
     if as_of is not None and entry.body is not None:
         too_early = too_early or as_of < find_true_from(body_of(MEMORY, entry))
     if too_early:
         raise HistoryCompacted(
-            f"History of the memory {id} before {format_timestamp(entry.kept_at)} was compacted: "
+            f"History of the memory {id} before {format_timestamp(entry.recorded_at)} was compacted: "
             "only its final state is kept.",
             id=id,
-            since=format_timestamp(entry.kept_at),
+            since=format_timestamp(entry.recorded_at),
         )
 
 
@@ -85,7 +85,7 @@ def list_entries(ctx: Context, session: Session, id: str, *, after: int, limit: 
 def find_compaction_time(session: Session, entry: journal.Entry) -> int | None:
     """Return the commit time of an entry that replaces all earlier ones (compaction), else None."""
     checkpoint_entry = get_compacted_record(session, entry.kind, entry.record)
-    return entry.kept_at if checkpoint_entry is not None and checkpoint_entry.seq == entry.seq else None
+    return entry.recorded_at if checkpoint_entry is not None and checkpoint_entry.seq == entry.seq else None
 
 
 def _redact_entry(ctx: Context, session: Session, entry: journal.Entry) -> journal.Entry:

@@ -14,7 +14,7 @@ class ImportRecord(NamedTuple):
     key: str
     memory: str
     route: Route
-    said: str | None
+    utterance_digest: str | None
     """Digest of the text within its conversation and speaker."""
     digest: str
     """Digest of the source record."""
@@ -24,18 +24,25 @@ class ImportRecord(NamedTuple):
 
 def find_records(session: Session, keys: Sequence[str]) -> dict[str, ImportRecord]:
     """Import records by key."""
-    return {row[0]: ImportRecord(*row) for row in session.rows("mined_by_keys", keys=list(keys))} if keys else {}
+    return (
+        {row[0]: ImportRecord(*row) for row in session.rows("imported_statement_by_keys", keys=list(keys))}
+        if keys
+        else {}
+    )
 
 
-def find_same_utterance(session: Session, said: str) -> list[ImportRecord]:
+def find_same_utterance(session: Session, utterance_digest: str) -> list[ImportRecord]:
     """Import records of the same utterance."""
-    return [ImportRecord(*row) for row in session.rows("mined_same_utterance", said=said)]
+    return [
+        ImportRecord(*row)
+        for row in session.rows("imported_statement_same_utterance", utterance_digest=utterance_digest)
+    ]
 
 
 def find_existing_memories(session: Session, ids: Sequence[str]) -> set[str]:
     """Which of these memory ids exist, in any state."""
-    return {row[0] for row in session.rows("mined_existing_memories", ids=list(ids))} if ids else set()
+    return {row[0] for row in session.rows("imported_statement_memories", ids=list(ids))} if ids else set()
 
 
 def put_records(session: Session, records: Iterable[ImportRecord]) -> None:
-    session.many("mined_put", (one._asdict() for one in records))
+    session.many("imported_statement_put", (one._asdict() for one in records))

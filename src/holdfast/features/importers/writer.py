@@ -230,7 +230,7 @@ class RecordWriter:
             return None
         candidates = [
             *store.find_same_utterance(session, planned.utterance_digest),
-            *(note for note in records if note.said == planned.utterance_digest),
+            *(note for note in records if note.utterance_digest == planned.utterance_digest),
         ]
         paired_ids = {note.memory for note in candidates if note.route == self._options.route}
         return next((note.memory for note in candidates if note.memory not in paired_ids), None)
@@ -284,7 +284,7 @@ class RecordWriter:
         """Update a changed record. A memory archived or edited here is not changed."""
         there = write.get(MEMORY, known.memory)
         if there is None or not _is_untouched(there, known):
-            records.append(known._replace(digest=planned.digest, said=planned.utterance_digest))
+            records.append(known._replace(digest=planned.digest, utterance_digest=planned.utterance_digest))
             return "left"
         if self._is_newer_here(write.session, planned, there):
             return "unchanged"

@@ -94,7 +94,7 @@ def find_duplicates(ctx: Context, write: Transaction, draft: Memory) -> DedupRes
     """Check a new memory against the visible ones: exact duplicates, near-duplicates, then echoes of recalls."""
     if draft.kind == "conversation":
         return DedupResult()
-    numbers = memory_hashes(draft, search_columns(draft)["parsed"])
+    numbers = memory_hashes(draft, search_columns(draft)["index_terms"])
     shared = find_matches(write.session, numbers)
     same = find_same_text_ids(ctx, write.session, numbers, shared, write.now)
     if duplicate := _find_exact_duplicate(ctx, write, draft, same):
@@ -116,7 +116,7 @@ def record_duplicate(write: Transaction, existing: Memory, repeated: Memory) -> 
         and repeated.expires_at is not None
         and repeated.expires_at > existing.expires_at
     ):
-        write.session.do("access_add", memory=existing.id, origin=write.origin, uses=0, used_at=write.now)
+        write.session.do("memory_access_add", memory=existing.id, origin=write.origin, uses=0, used_at=write.now)
         write.session.do("memory_extend", id=existing.id, until=repeated.expires_at)
 
 

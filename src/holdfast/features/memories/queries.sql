@@ -7,12 +7,12 @@ m.version, m.extra
 -- Insert, or replace if the stored version is the expected one; no row back means a version conflict.
 insert into memory (id, namespace, title, content, kind, category, tier, priority, confidence, source, scope, agent, tags,
   metadata, citations, source_uri, source_span, reflection_depth, valid_from, valid_until, speaker, occurred_at, thread,
-  place, expires_at, state, reason, created_at, updated_at, origin, version, extra, cells, shown, lives_until,
-  collected_at, content_hash, strand, spot, spelled, parsed)
+  place, expires_at, state, reason, created_at, updated_at, origin, version, extra, field_versions, visible_as, lives_until,
+  collected_at, content_hash, thread_key, position, bigrams, index_terms)
 values (:id, :namespace, :title, :content, :kind, :category, :tier, :priority, :confidence, :source, :scope, :agent, :tags,
   :metadata, :citations, :source_uri, :source_span, :reflection_depth, :valid_from, :valid_until, :speaker, :occurred_at,
-  :thread, :place, :expires_at, :state, :reason, :created_at, :updated_at, :origin, :version, :extra, :cells, :shown,
-  :lives_until, :collected_at, :content_hash, :strand, :spot, :spelled, :parsed)
+  :thread, :place, :expires_at, :state, :reason, :created_at, :updated_at, :origin, :version, :extra, :field_versions, :visible_as,
+  :lives_until, :collected_at, :content_hash, :thread_key, :position, :bigrams, :index_terms)
 on conflict (id) do update set namespace = excluded.namespace, title = excluded.title, content = excluded.content,
   kind = excluded.kind, category = excluded.category, tier = excluded.tier, priority = excluded.priority,
   confidence = excluded.confidence, scope = excluded.scope, tags = excluded.tags, metadata = excluded.metadata,
@@ -20,24 +20,24 @@ on conflict (id) do update set namespace = excluded.namespace, title = excluded.
   reflection_depth = excluded.reflection_depth, valid_from = excluded.valid_from, valid_until = excluded.valid_until,
   speaker = excluded.speaker, occurred_at = excluded.occurred_at, thread = excluded.thread, place = excluded.place,
   expires_at = excluded.expires_at, state = excluded.state, reason = excluded.reason, updated_at = excluded.updated_at,
-  version = excluded.version, extra = excluded.extra, cells = excluded.cells, shown = excluded.shown,
+  version = excluded.version, extra = excluded.extra, field_versions = excluded.field_versions, visible_as = excluded.visible_as,
   lives_until = excluded.lives_until, collected_at = excluded.collected_at, content_hash = excluded.content_hash,
-  strand = excluded.strand, spot = excluded.spot, spelled = excluded.spelled,
-  parsed = excluded.parsed
+  thread_key = excluded.thread_key, position = excluded.position, bigrams = excluded.bigrams,
+  index_terms = excluded.index_terms
 where memory.version = :expected returning version
 -- name: memory_without_terms
 -- Memories that are not deleted, in the order of their rows.
 select rowno, id, title, content, tags from memory where rowno > :after and state <> 'deleted' order by rowno limit :limit
 -- name: memory_set_terms
-update memory set spelled = :spelled, parsed = :parsed where id = :id
+update memory set bigrams = :bigrams, index_terms = :index_terms where id = :id
 -- name: memory_last_row
 select coalesce(max(rowno), 0) from memory
--- name: memory_cells
-select cells from memory where id = :id
+-- name: memory_field_versions
+select field_versions from memory where id = :id
 -- name: memory_local_columns
 -- The columns that are local to this store, and whether a memory was ever accessed.
-select m.id, m.cells, m.shown, m.lives_until, m.collected_at, m.content_hash,
-  case when exists (select 1 from access a where a.memory = m.id) then 1 else 0 end, m.strand, m.spot, m.spelled, m.parsed
+select m.id, m.field_versions, m.visible_as, m.lives_until, m.collected_at, m.content_hash,
+  case when exists (select 1 from memory_access a where a.memory = m.id) then 1 else 0 end, m.thread_key, m.position, m.bigrams, m.index_terms
 from memory m where m.id = any(:ids)
 -- name: memory_tags
 select memory, tag from memory_tag where memory = any(:ids)
@@ -48,30 +48,30 @@ insert into memory_tag (memory, tag) values (:memory, :tag)
 -- name: memory_by_title
 -- The memory with a title, expired or not.
 select {memory.columns} from memory m
-where m.namespace = :namespace and m.title = :title and m.state = 'live' and m.shown = m.id
+where m.namespace = :namespace and m.title = :title and m.state = 'live' and m.visible_as = m.id
 -- name: memory_used_until
 -- When a memory was last accessed.
-select max(used_at) from access where memory = :id
+select max(used_at) from memory_access where memory = :id
 -- name: memory_collect
 -- Archive expired memories and free their titles. Local, not journalled.
-update memory set shown = null, collected_at = :now
+update memory set visible_as = null, collected_at = :now
 where id in (select id from memory where state = 'live' and collected_at is null and lives_until <= :now limit :limit)
 returning id, namespace, title
 -- name: memory_collect_one
-update memory set shown = null, collected_at = :now where id = :id
+update memory set visible_as = null, collected_at = :now where id = :id
 -- name: memory_expired
 select id, namespace, title from memory where state = 'live' and collected_at is null and lives_until <= :now limit :limit
 -- name: memory_extend
 -- An access extends the lifetime, never shortens it, and does not revive a collected memory: its title may be taken.
 update memory set lives_until = :until
 where id = :id and expires_at is not null and lives_until < :until and collected_at is null
--- name: access_add
-insert into access (memory, origin, uses, used_at) values (:memory, :origin, :uses, :used_at)
-on conflict (memory, origin) do update set uses = case when access.uses + excluded.uses > 1000000 then 1000000
-  else access.uses + excluded.uses end,
-  used_at = case when excluded.used_at > access.used_at then excluded.used_at else access.used_at end
--- name: access_of
-select memory, cast(sum(uses) as bigint), max(used_at) from access where memory = any(:ids) group by memory
+-- name: memory_access_add
+insert into memory_access (memory, origin, uses, used_at) values (:memory, :origin, :uses, :used_at)
+on conflict (memory, origin) do update set uses = case when memory_access.uses + excluded.uses > 1000000 then 1000000
+  else memory_access.uses + excluded.uses end,
+  used_at = case when excluded.used_at > memory_access.used_at then excluded.used_at else memory_access.used_at end
+-- name: memory_access_of
+select memory, cast(sum(uses) as bigint), max(used_at) from memory_access where memory = any(:ids) group by memory
 -- name: memory_select
 select {memory.columns} from memory m where true
 -- name: memory_texts
@@ -89,12 +89,12 @@ group by m.tier order by m.tier
 -- name: memory.per_namespace
 group by m.namespace order by count(*) desc, m.namespace
 -- name: memory.live
- and m.state = 'live' and m.lives_until > :now and (m.shown = m.id or m.shown is null)
+ and m.state = 'live' and m.lives_until > :now and (m.visible_as = m.id or m.visible_as is null)
 -- name: memory.archived
 -- Archived or expired.
  and (m.state = 'archived' or (m.state = 'live' and m.lives_until <= :now))
 -- name: memory.kept
- and m.state <> 'deleted' and (m.state <> 'live' or m.shown is null or m.shown = m.id)
+ and m.state <> 'deleted' and (m.state <> 'live' or m.visible_as is null or m.visible_as = m.id)
 -- name: memory.any
  and true
 -- name: memory.expiring
@@ -192,4 +192,4 @@ update journal set body = null, delta = null where record = :id and kind = :kind
 -- name: memory_has_expired
 select id from memory where id = :id and lives_until <= :now
 -- name: memory_access_drop
-delete from access where memory = :id
+delete from memory_access where memory = :id

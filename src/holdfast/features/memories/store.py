@@ -310,4 +310,4 @@ def count_by(
 
 def read_access_counts(session: Session, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Read access count and latest access time of memories."""
-    return {row[0]: (row[1], row[2]) for row in session.rows("access_of", ids=list(ids))} if ids else {}
+    return {row[0]: (row[1], row[2]) for row in session.rows("memory_access_of", ids=list(ids))} if ids else {}

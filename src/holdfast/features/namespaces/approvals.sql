@@ -15,12 +15,12 @@ select {pending.columns} from pending p where p.status = :status and p.id < :bef
 update pending set status = :status, decided_by = :decided_by, decided_at = :decided_at, reason = :reason,
   request = :request
 where id = :id and status = 'pending' returning id
--- name: offer_add
-insert into reflection_offer (id, namespace, sources, offered_at, status)
-values (:id, :namespace, :sources, :offered_at, 'offered') on conflict (id) do nothing returning id
--- name: offer_get
-select id, namespace, sources, offered_at, status from reflection_offer where id = :id
--- name: offer_some
-select id, status from reflection_offer where id = any(:ids)
--- name: offer_decide
-update reflection_offer set status = :status where id = :id
+-- name: reflection_proposal_add
+insert into reflection_proposal (id, namespace, sources, proposed_at, status)
+values (:id, :namespace, :sources, :proposed_at, 'offered') on conflict (id) do nothing returning id
+-- name: reflection_proposal_get
+select id, namespace, sources, proposed_at, status from reflection_proposal where id = :id
+-- name: reflection_proposal_statuses
+select id, status from reflection_proposal where id = any(:ids)
+-- name: reflection_proposal_decide
+update reflection_proposal set status = :status where id = :id

@@ -1,11 +1,11 @@
 -- name: policy_put
-insert into policy (id, rules, agent, created_at, updated_at, origin, version, state, cells)
-values (:id, :rules, :agent, :created_at, :updated_at, :origin, :version, :state, :cells)
+insert into policy (id, rules, agent, created_at, updated_at, origin, version, state, field_versions)
+values (:id, :rules, :agent, :created_at, :updated_at, :origin, :version, :state, :field_versions)
 on conflict (id) do update set rules = excluded.rules, updated_at = excluded.updated_at, version = excluded.version,
-  state = excluded.state, cells = excluded.cells
+  state = excluded.state, field_versions = excluded.field_versions
 where policy.version = :expected returning version
--- name: policy_cells
-select cells from policy where id = :id
+-- name: policy_field_versions
+select field_versions from policy where id = :id
 -- name: policy.columns
 p.id, p.rules, p.agent, p.created_at, p.updated_at, p.origin, p.version, p.state
 -- name: policy_get

@@ -55,7 +55,7 @@ def show_erasure(ctx: Context, name: str) -> ErasureResult:
     """Return the record of an erasure, given the name."""
     id = principal_id(validate_name(name, "name"))
     with ctx.reading() as session:
-        row = session.row("forgotten_get", id=id)
+        row = session.row("erased_person_get", id=id)
     if row is None:
         raise NotFound(f"No erasure of {name!r} is recorded here.")
     return ErasureResult([id], row[0], row[1], msgspec.json.decode(row[2], type=dict[str, int]))
@@ -84,13 +84,13 @@ def record_erasure(write: Transaction, ids: list[str], order: ErasureOrder, coun
     Later finds under the same order are added; a later order that finds nothing changes no counts.
     """
     for id in ids:
-        row, upto = write.session.row("forgotten_get", id=id), order.ordered_at
+        row, upto = write.session.row("erased_person_get", id=id), order.ordered_at
         unchanged = row is not None and (row[3] >= upto or not any(counts.values()))
         at, agent, had, before = row if row and unchanged else (write.now, order.agent, "{}", 0)
         total = Counter(msgspec.json.decode(had, type=dict[str, int]))
         total.update(counts)
         columns = {"counts": msgspec.json.encode(total).decode(), "ordered_at": max(upto, before)}
-        write.session.do("forgotten_put", id=id, at=at, agent=agent, **columns)
+        write.session.do("erased_person_put", id=id, at=at, agent=agent, **columns)
     clear_derived_text(write)
 
 

@@ -55,7 +55,7 @@ def apply_remote_erasures(write: Transaction, received: PersonalRecords) -> None
 
 
 def _is_due(write: Transaction, order: ErasureOrder) -> bool:
-    row = write.session.row("forgotten_get", id=order.id)
+    row = write.session.row("erased_person_get", id=order.id)
     return row is None or row[3] < order.ordered_at
 
 
@@ -109,7 +109,7 @@ def _reject_older(write: Transaction, received: PersonalRecords) -> None:
     """Erase incoming data that is older than an order applied here before."""
     by_person = received.by_person()
     ids = {principal_id(name): name for name in by_person}
-    for (id,) in write.session.rows("forgotten_some", ids=sorted(ids)) if ids else []:
+    for (id,) in write.session.rows("erased_person_some", ids=sorted(ids)) if ids else []:
         _reject_older_of(write, id, by_person[ids[id]], received)
 
 
@@ -131,7 +131,7 @@ def _reject_older_of(
 
 def _local_order(write: Transaction, id: str) -> ErasureOrder:
     """Rebuild an order from the local erasure table, for stores restored from a file."""
-    at, agent, _, ordered_at = write.session.row("forgotten_get", id=id) or (0, "", "", 0)
+    at, agent, _, ordered_at = write.session.row("erased_person_get", id=id) or (0, "", "", 0)
     return ErasureOrder(id, ordered_at, agent, {}, at, at, write.origin, 1)
 
 

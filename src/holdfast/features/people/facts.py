@@ -191,7 +191,7 @@ def list_past_values(ctx: Context, principal: str, key: str) -> list[PastValue]:
         if not found:
             raise NotFound(f"No fact {key!r} about {principal!r} was ever set.")
         rows = [row for memory in found for row in session.rows("journal_known", record=memory.id, known_at=ctx.now())]
-    entries = sorted((journal.Entry(*row) for row in rows), key=lambda entry: entry.kept_at)
+    entries = sorted((journal.Entry(*row) for row in rows), key=lambda entry: entry.recorded_at)
     return [_past_value(entry) for entry in entries if entry.kind == "memory" and entry.body is not None]
 
 
@@ -199,5 +199,8 @@ def _past_value(entry: journal.Entry) -> PastValue:
     memory = body_of(MEMORY, entry)
     is_deleted = memory.state != "live"
     return PastValue(
-        None if is_deleted else memory.content, entry.kept_at, entry.actor, None if is_deleted else memory.confidence
+        None if is_deleted else memory.content,
+        entry.recorded_at,
+        entry.actor,
+        None if is_deleted else memory.confidence,
     )

@@ -1,13 +1,13 @@
--- name: forgotten_put
-insert into forgotten (id, at, agent, counts, ordered_at) values (:id, :at, :agent, :counts, :ordered_at)
+-- name: erased_person_put
+insert into erased_person (id, at, agent, counts, ordered_at) values (:id, :at, :agent, :counts, :ordered_at)
 on conflict (id) do update set at = excluded.at, agent = excluded.agent, counts = excluded.counts,
   ordered_at = excluded.ordered_at
--- name: forgotten_get
-select at, agent, counts, ordered_at from forgotten where id = :id
--- name: forgotten_any
-select 1 from forgotten limit 1
--- name: forgotten_some
-select id from forgotten where id = any(:ids)
+-- name: erased_person_get
+select at, agent, counts, ordered_at from erased_person where id = :id
+-- name: erased_person_any
+select 1 from erased_person limit 1
+-- name: erased_person_some
+select id from erased_person where id = any(:ids)
 -- name: forget_task_runs
 delete from task_run
 where task in (select t.id from task t where t.principal = any(:names) and t.created_at <= :upto) returning id

@@ -61,7 +61,7 @@ class PersonalRecords:
 
     def needs_erasure(self) -> bool:
         """Whether an erasure may concern these records: one was received, or this store applied one before."""
-        is_known = bool(self._received) and self._session.row("forgotten_any") is not None
+        is_known = bool(self._received) and self._session.row("erased_person_any") is not None
         return bool(self.orders or self.forgotten) or is_known
 
     def by_person(self) -> dict[str, set[tuple[str, str]]]:

@@ -1,13 +1,13 @@
 -- name: principal.columns
 p.id, p.name, p.stands_for, p.display, p.created_at, p.updated_at, p.origin, p.version, p.state
 -- name: principal_put
-insert into principal (id, name, stands_for, display, created_at, updated_at, origin, version, state, cells)
-values (:id, :name, :stands_for, :display, :created_at, :updated_at, :origin, :version, :state, :cells)
+insert into principal (id, name, stands_for, display, created_at, updated_at, origin, version, state, field_versions)
+values (:id, :name, :stands_for, :display, :created_at, :updated_at, :origin, :version, :state, :field_versions)
 on conflict (id) do update set name = excluded.name, stands_for = excluded.stands_for, display = excluded.display,
-  updated_at = excluded.updated_at, version = excluded.version, state = excluded.state, cells = excluded.cells
+  updated_at = excluded.updated_at, version = excluded.version, state = excluded.state, field_versions = excluded.field_versions
 where principal.version = :expected returning version
--- name: principal_cells
-select cells from principal where id = :id
+-- name: principal_field_versions
+select field_versions from principal where id = :id
 -- name: principal_get
 select {principal.columns} from principal p where p.id = :id
 -- name: principal_all

@@ -51,10 +51,10 @@ def _count_access(ctx: Context, write: Transaction, id: str, uses: int, at: int)
     memory = write.get(MEMORY, id)
     if memory is None or memory.state != "live":
         return
-    write.session.do("access_add", memory=id, origin=write.origin, uses=uses, used_at=at)
+    write.session.do("memory_access_add", memory=id, origin=write.origin, uses=uses, used_at=at)
     if memory.expires_at is None:
         return
     write.session.do("memory_extend", id=id, until=ctx.lifetimes.extend(memory.tier, at))
-    total = write.session.rows("access_of", ids=[id])[0][1]
+    total = write.session.rows("memory_access_of", ids=[id])[0][1]
     if memory.tier == "mid" and 0 < ctx.lifetimes.promote_after <= total:
         write.change(MEMORY, memory, replace(memory, tier="long", expires_at=None), "promote")

@@ -1,7 +1,7 @@
 -- name: candidate.columns
 -- The columns that ranking needs.
-m.rowno, m.id, m.speaker, m.strand, m.occurred_at, m.created_at, m.updated_at, m.valid_until, m.priority, m.confidence,
-m.content_hash, m.kind, m.parsed
+m.rowno, m.id, m.speaker, m.thread_key, m.occurred_at, m.created_at, m.updated_at, m.valid_until, m.priority, m.confidence,
+m.content_hash, m.kind, m.index_terms
 -- name: candidate_select
 -- Memories by id; filters follow. The limit is never reached: it stops a planner from reading a whole namespace instead.
 select {candidate.columns} from (select * from memory where id = any(:ids) limit 1000000) as m where true
@@ -16,26 +16,26 @@ select m.id from memory m where true
  order by coalesce(m.occurred_at, m.created_at) desc, m.id desc limit :limit
 -- name: neighbour_select
 -- Neighbours that are not candidates.
-select m.rowno, m.id, m.speaker, m.parsed
+select m.rowno, m.id, m.speaker, m.index_terms
 from (select * from memory where rowno = any(:rows) limit 1000000) as m where true
 -- name: index_terms_newest
 -- The beginnings of the newest parsed texts.
-select substr(parsed, 1, 16) from memory where parsed <> '' order by rowno desc limit :limit
+select substr(index_terms, 1, 16) from memory where index_terms <> '' order by rowno desc limit :limit
 -- name: thread.before
 -- The nearest row before a memory in its thread at the same position. The one before it is this, or else the nearest at
 -- an earlier position. Two queries, because SQLite does not use an index to compare two columns at once if one is the
 -- row number: it would read all rows of a position.
-select n.rowno from memory n where n.strand = m.strand and n.state = 'live'
-  and n.spot = m.spot and n.rowno < m.rowno order by n.rowno desc limit 1
+select n.rowno from memory n where n.thread_key = m.thread_key and n.state = 'live'
+  and n.position = m.position and n.rowno < m.rowno order by n.rowno desc limit 1
 -- name: thread.earlier
-select n.rowno from memory n where n.strand = m.strand and n.state = 'live'
-  and n.spot < m.spot order by n.spot desc, n.rowno desc limit 1
+select n.rowno from memory n where n.thread_key = m.thread_key and n.state = 'live'
+  and n.position < m.position order by n.position desc, n.rowno desc limit 1
 -- name: thread.after
-select n.rowno from memory n where n.strand = m.strand and n.state = 'live'
-  and n.spot = m.spot and n.rowno > m.rowno order by n.rowno limit 1
+select n.rowno from memory n where n.thread_key = m.thread_key and n.state = 'live'
+  and n.position = m.position and n.rowno > m.rowno order by n.rowno limit 1
 -- name: thread.later
-select n.rowno from memory n where n.strand = m.strand and n.state = 'live'
-  and n.spot > m.spot order by n.spot, n.rowno limit 1
+select n.rowno from memory n where n.thread_key = m.thread_key and n.state = 'live'
+  and n.position > m.position order by n.position, n.rowno limit 1
 -- name: thread_neighbours
 -- Two rows before and two after each row in its thread.
 select m.rowno,
@@ -45,7 +45,7 @@ select m.rowno,
   coalesce(({thread.after}), ({thread.later})),
   coalesce(({thread.after} offset 1),
     case when ({thread.after}) is null then ({thread.later} offset 1) else ({thread.later}) end)
-from memory m where m.rowno = any(:rows) and m.strand is not null and m.state = 'live'
+from memory m where m.rowno = any(:rows) and m.thread_key is not null and m.state = 'live'
 -- name: speaker_select
 -- Speakers with a name, or with one that begins with it; filters follow.
 select m.speaker from (select * from memory where speaker = :name

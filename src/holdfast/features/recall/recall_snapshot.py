@@ -90,7 +90,7 @@ def build_row(memory: Memory, number: int) -> Row:
         confidence=memory.confidence,
         content_hash=content_hash(memory.title, memory.content),
         kind=memory.kind,
-        parsed=decode_terms(search_columns(memory)["parsed"]),
+        parsed=decode_terms(search_columns(memory)["index_terms"]),
     )
 
 

@@ -1,14 +1,14 @@
 -- name: invalidation_put
 insert into invalidation (id, invalidated, invalidating, dependent, hop, cause, status, reason, resolver, created_at,
-  updated_at, origin, version, state, cells)
+  updated_at, origin, version, state, field_versions)
 values (:id, :invalidated, :invalidating, :dependent, :hop, :cause, :status, :reason, :resolver, :created_at, :updated_at,
-  :origin, :version, :state, :cells)
+  :origin, :version, :state, :field_versions)
 on conflict (id) do update set hop = excluded.hop, cause = excluded.cause, status = excluded.status,
   reason = excluded.reason, resolver = excluded.resolver, updated_at = excluded.updated_at, version = excluded.version,
-  state = excluded.state, cells = excluded.cells
+  state = excluded.state, field_versions = excluded.field_versions
 where invalidation.version = :expected returning version
--- name: invalidation_cells
-select cells from invalidation where id = :id
+-- name: invalidation_field_versions
+select field_versions from invalidation where id = :id
 -- name: invalidation.columns
 i.id, i.invalidated, i.invalidating, i.dependent, i.hop, i.cause, i.status, i.reason, i.resolver, i.created_at,
 i.updated_at, i.origin, i.version, i.state
@@ -100,7 +100,7 @@ and exists (select 1 from link l where l.target = gone.id and l.state = 'live'
   and l.relation in ('reflects_on', 'derives_from', 'derived_from') and (l.valid_until is null or l.valid_until > :now))
 -- name: expired_collect
 -- Collect some memories if expired, so that their dependents are notified once.
-update memory set shown = null, collected_at = :now where id = any(:ids) and collected_at is null and lives_until <= :now
+update memory set visible_as = null, collected_at = :now where id = any(:ids) and collected_at is null and lives_until <= :now
 -- name: invalidation_select
 -- Invalidations, each with its dependent. Only features/reflections/invalidation_store.py combines the parts below.
 select {invalidation.columns}, m.namespace, m.title, m.agent, m.scope

@@ -76,10 +76,10 @@ def _add_drafts(ctx: Context, found: list[Proposal], *, ask: bool) -> list[Propo
 def dismiss_proposal(ctx: Context, id: str) -> str:
     """Never propose these sources together again; return their namespace."""
     with ctx.transaction() as write:
-        row = write.session.row("offer_get", id=id)
+        row = write.session.row("reflection_proposal_get", id=id)
         if row is None or not ctx.caller.can_access(row[1]):
             raise NotFound(f"There is no proposal {id!r}.", id=id)
-        write.session.do("offer_decide", id=id, status="dismissed")
+        write.session.do("reflection_proposal_decide", id=id, status="dismissed")
         return str(row[1])
 
 
@@ -97,7 +97,7 @@ def _find_proposals(ctx: Context, session: Session, which: ProposalFilter, now: 
                 words, min_similarity=MIN_SIMILARITY, min_size=which.min_size, max_size=which.max_size
             )
         ]
-    known = {row[0]: row[1] for row in session.rows("offer_some", ids=[offer.id for offer in found])}
+    known = {row[0]: row[1] for row in session.rows("reflection_proposal_statuses", ids=[offer.id for offer in found])}
     open_ones = [offer for offer in found if offer.id not in known or (which.again and known[offer.id] == "offered")]
     return sorted(open_ones, key=lambda offer: (-len(offer.sources), offer.namespace, offer.id))
 
@@ -144,5 +144,7 @@ def _stems(memory: Memory) -> frozenset[str]:
 def _record_proposal(session: Session, offer: Proposal, now: int) -> bool:
     """Record a proposal; return whether it is new."""
     sources = msgspec.json.encode([source.id for source in offer.sources]).decode()
-    added = session.row("offer_add", id=offer.id, namespace=offer.namespace, sources=sources, offered_at=now)
+    added = session.row(
+        "reflection_proposal_add", id=offer.id, namespace=offer.namespace, sources=sources, proposed_at=now
+    )
     return added is not None

@@ -57,7 +57,9 @@ def _find_arrival(node: str, entries: Sequence[journal.Entry]) -> journal.Entry 
     """Find the last entry of a memory's arrival; None if it was created here."""
     if entries and entries[0].op == "import":
         return entries[0]
-    arrival = takewhile(lambda one: not is_made_by(node, one.origin) and one.kept_at == entries[0].kept_at, entries)
+    arrival = takewhile(
+        lambda one: not is_made_by(node, one.origin) and one.recorded_at == entries[0].recorded_at, entries
+    )
     return next(reversed(list(arrival)), None)
 
 

@@ -96,7 +96,7 @@ def write_reflection(ctx: Context, write: Transaction, planned: ReflectionPlan) 
     for source in planned.sources:
         add_link(ctx, write, memory.id, source.id, "reflects_on")
     source_ids = [source.id for source in planned.sources]
-    write.session.do("offer_decide", id=offer_id(source_ids), status="accepted")
+    write.session.do("reflection_proposal_decide", id=offer_id(source_ids), status="accepted")
     return Reflection(memory, source_ids)
 
 

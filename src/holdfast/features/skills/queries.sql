@@ -1,26 +1,26 @@
 -- name: skill_put
-insert into skill (id, namespace, name, current, agent, created_at, updated_at, origin, version, state, cells)
-values (:id, :namespace, :name, :current, :agent, :created_at, :updated_at, :origin, :version, :state, :cells)
+insert into skill (id, namespace, name, current, agent, created_at, updated_at, origin, version, state, field_versions)
+values (:id, :namespace, :name, :current, :agent, :created_at, :updated_at, :origin, :version, :state, :field_versions)
 on conflict (id) do update set current = excluded.current, updated_at = excluded.updated_at, version = excluded.version,
-  state = excluded.state, cells = excluded.cells
+  state = excluded.state, field_versions = excluded.field_versions
 where skill.version = :expected returning version
--- name: skill_cells
-select cells from skill where id = :id
+-- name: skill_field_versions
+select field_versions from skill where id = :id
 -- name: skill.columns
 s.id, s.namespace, s.name, s.current, s.agent, s.created_at, s.updated_at, s.origin, s.version, s.state
 -- name: skill_get
 select {skill.columns} from skill s where s.id = :id
 -- name: skill_version_put
 insert into skill_version (id, skill, namespace, name, description, frontmatter, composes, files, digest, signature, agent,
-  created_at, updated_at, origin, version, state, cells)
+  created_at, updated_at, origin, version, state, field_versions)
 values (:id, :skill, :namespace, :name, :description, :frontmatter, :composes, :files, :digest, :signature, :agent,
-  :created_at, :updated_at, :origin, :version, :state, :cells)
+  :created_at, :updated_at, :origin, :version, :state, :field_versions)
 on conflict (id) do update set description = excluded.description, frontmatter = excluded.frontmatter,
   composes = excluded.composes, files = excluded.files, updated_at = excluded.updated_at, version = excluded.version,
-  state = excluded.state, cells = excluded.cells
+  state = excluded.state, field_versions = excluded.field_versions
 where skill_version.version = :expected returning version
--- name: skill_version_cells
-select cells from skill_version where id = :id
+-- name: skill_version_field_versions
+select field_versions from skill_version where id = :id
 -- name: skill_version.columns
 m.id, m.skill, m.namespace, m.name, m.description, m.frontmatter, m.composes, m.files, m.digest, m.signature, m.agent,
 m.created_at, m.updated_at, m.origin, m.version, m.state
@@ -84,7 +84,7 @@ when exists (
 select c.id, c.points, {skill.fault}
 from (select m.id, m.lives_until, m.valid_from, m.valid_until,
   case when m.created_at > :year_ago then m.created_at - :year_ago else 0 end + :per_use * coalesce((
-    select case when sum(a.uses) > 50 then 50 else cast(sum(a.uses) as bigint) end from access a where a.memory = m.id), 0)
+    select case when sum(a.uses) > 50 then 50 else cast(sum(a.uses) as bigint) end from memory_access a where a.memory = m.id), 0)
   as points
   from memory m where m.kind = 'reflection' and m.state = 'live'
 -- name: skill_reflections.best

@@ -357,7 +357,7 @@ def history(ctx: Context, session: Session, id: str, *, limit: int) -> HistoryRe
     """List a skill's versions and when each was current, newest first; works for deleted skills too."""
     skill = skill_store.resolve(session, ctx.caller, id, deleted_too=True).skill
     entries = skill_store.list_changes(session, skill, limit=limit)
-    changes = [HistoryEntry(one.seq, one.op, one.actor, one.kept_at, body_of(SKILL, one)) for one in entries]
+    changes = [HistoryEntry(one.seq, one.op, one.actor, one.recorded_at, body_of(SKILL, one)) for one in entries]
     return HistoryResult(skill, skill_store.list_versions(session, ctx.caller, skill, limit=limit), changes)
 
 

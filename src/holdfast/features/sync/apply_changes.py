@@ -392,7 +392,7 @@ class ChangeMerger:
             n=change.n,
             signature=change.signature,
             digest=change.erased or digest(change.body, change.delta),
-            said=exact_body,
+            exact_body=exact_body,
         )
 
 

@@ -14,7 +14,7 @@ from holdfast.kernel.journal.journal import (
     CompactedRecord,
     CompactionPoint,
     Entry,
-    cells_digest,
+    digest_field_versions,
     encode_compacted_record,
     encode_entry,
     get_compacted_record,
@@ -110,10 +110,10 @@ class _WindowCompactor:
                 node=self._write.origin.partition(".")[0],
                 seq=last.seq,
                 hash=last.hash,
-                kept_at=last.kept_at,
-                folded_at=self._write.now,
-                dropped=self._floor.dropped + self._dropped,
-                kept=update_sum(self._floor.kept, self._more, self._less),
+                recorded_at=last.recorded_at,
+                compacted_at=self._write.now,
+                removed_entries=self._floor.removed_entries + self._dropped,
+                remaining_sum=update_sum(self._floor.remaining_sum, self._more, self._less),
             )
         )
         return CompactStep(last.seq, self._dropped, frozenset(self._records))
@@ -165,8 +165,8 @@ class _WindowCompactor:
     def _put_final_state(self, kind: Kind[Any], stays: Entry, made: dict[str, FieldState]) -> None:
         if before := get_compacted_record(self._session, kind.name, stays.record):
             self._less.append(encode_compacted_record(before))
-        cells = pack_compacted(kind, stays, made)
-        after = CompactedRecord(stays.record, kind.name, stays.seq, cells, cells_digest(cells))
+        packed = pack_compacted(kind, stays, made)
+        after = CompactedRecord(stays.record, kind.name, stays.seq, packed, digest_field_versions(packed))
         self._session.do("compacted_record_put", **after._asdict())
         self._more.append(encode_compacted_record(after))
 

@@ -113,7 +113,7 @@ def get_sides(session: Session, caller: Caller, conflict: Conflict) -> ConflictS
             for member in read_members(session, others, visibility=_filter_visible(caller))
         }
     else:
-        row, raw = (session.row(f"{kind.name}_{what}", id=conflict.record) for what in ("get", "cells"))
+        row, raw = (session.row(f"{kind.name}_{what}", id=conflict.record) for what in ("get", "field_versions"))
         assert row is not None
         assert raw is not None
         shows = field_versions.flatten(kind.merge_schema, kind.load(row))

@@ -88,7 +88,7 @@ class Page(NamedTuple):
 
 def build_handshake(session: Session, now: int, scope: PeerScope = FULL_SCOPE) -> Handshake:
     head = journal.get_head(session)
-    authors = {origin: key.hex() for origin, key, _ in session.rows("author_list")}
+    authors = {origin: key.hex() for origin, key, _ in session.rows("replica_list")}
     authors |= {origin: key.hex() for origin, key, _ in session.rows("signer_list")}
     return Handshake(
         node=head.node,
@@ -417,7 +417,7 @@ def compute_digest(session: Session) -> str:
     """Compute the store digest: equal on two stores if and only if all field versions of all records are equal."""
     total = 0
     for name, id in session.rows("record_list"):
-        if name not in KINDS or not session.row(f"{name}_cells", id=id):
+        if name not in KINDS or not session.row(f"{name}_field_versions", id=id):
             continue
         states = read_fields(session, name, id)
         assert states is not None

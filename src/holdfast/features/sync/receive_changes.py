@@ -242,7 +242,7 @@ class ChangeReceiver:
         own = {origin for origin, *_ in self.session.rows("signer_list")}
         for origin in sorted(self._verified - own):
             about = {"public_key": self._keys[origin], "node": node_of(origin), "now": self._write.now}
-            self.session.do("author_add", origin=origin, **about)
+            self.session.do("replica_add", origin=origin, **about)
         self._write.local(SeenOrigins).origins -= {self._write.origin, RECORD_SNAPSHOT}
 
     def _record_baselines(self, baselines: Mapping[str, VectorEntry]) -> None:
@@ -314,7 +314,7 @@ def _list_unknown(session: Session, changes: Sequence[Change]) -> list[Change]:
 
 def _load_keys(session: Session, sender: Handshake) -> dict[str, bytes]:
     """Return the public key per origin: the first one received; for an enrolled peer, the enrolled key only."""
-    keys = {origin: key for statement in ("author_list", "signer_list") for origin, key, _ in session.rows(statement)}
+    keys = {origin: key for statement in ("replica_list", "signer_list") for origin, key, _ in session.rows(statement)}
     received = {origin: key for origin, key in sender.authors.items() if origin not in keys}
     peers = {peer.node: peer.public_key for peer in list_peers(session)} if received else {}
     for origin, told in received.items():

@@ -116,7 +116,7 @@ def load_record(session: Session, kind: Kind[Any], id: str) -> tuple[Any, field_
     if kind.name == "memory":
         members = title_groups.read_members(session, [id])
         return (members[0].own_record, members[0].versions) if members else None
-    row, raw = session.row(f"{kind.name}_get", id=id), session.row(f"{kind.name}_cells", id=id)
+    row, raw = session.row(f"{kind.name}_get", id=id), session.row(f"{kind.name}_field_versions", id=id)
     if row is None or raw is None:
         return None
     record = kind.load(row)

@@ -71,7 +71,7 @@ def follow_repair(ctx: Context, other: Endpoint, origin: str) -> RepairResult:
     theirs = other.read_handshake()
     with ctx.reading() as session:
         mine = read_changes.build_handshake(session, ctx.now())
-        key = next((key for author, key, _ in session.rows("author_list") if author == origin), b"")
+        key = next((key for author, key, _ in session.rows("replica_list") if author == origin), b"")
     signed = [one for one in _fetch_changes(other, origin, theirs.vector, key) if one.is_authentic]
     common = _find_common_number(ctx, origin, mine, theirs, signed)
     with ctx.transaction() as write:
@@ -257,7 +257,7 @@ class _OriginRenamer:
             field_versions.flatten(kind.merge_schema, row),
             Stamp(changes[0].entry.at, changes[0].entry.origin),
         )
-        local = {"shown": _get_visible_as(self._session, record)} if isinstance(row, Memory) else {}
+        local = {"visible_as": _get_visible_as(self._session, record)} if isinstance(row, Memory) else {}
         self._write.put(kind, row, row, field_versions.pack(field_versions.FieldVersions(base, states), shows), **local)
 
 

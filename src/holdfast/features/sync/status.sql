@@ -27,6 +27,6 @@ delete from peer_link where node = :node
 -- name: quarantine_by_peer
 select peer, count(*) from quarantine group by peer order by peer
 -- name: sync_cursor_list
-select origin, seq from followed order by origin
+select origin, seq from sync_cursor order by origin
 -- name: conflict_total
 select count(*) from conflict

@@ -154,7 +154,7 @@ def _count_uses(state: ImportState, memory: Memory, used: tuple[int, int]) -> No
     if uses <= had and used_at <= had_at:
         return
     state.write.session.do(
-        "access_add", memory=memory.id, origin=state.write.origin, uses=max(0, uses - had), used_at=used_at
+        "memory_access_add", memory=memory.id, origin=state.write.origin, uses=max(0, uses - had), used_at=used_at
     )
     if _claims_title(state, memory, used) and memory.expires_at is not None:
         state.write.session.do("transfer_extend_life", id=memory.id, until=_kept_until(state, memory, used))

@@ -122,7 +122,7 @@ class LocalTable(NamedTuple):
         return parse_timestamp(value, name) if _is_timestamp(name) else value
 
 
-_COLUMNS = {"agent_id": "agent"}
+_COLUMNS = {"agent_id": "agent", "said": "utterance_digest"}
 _DERIVED = ("id", "day")
 _STATES = ("active", "closing", "closed")
 
@@ -313,7 +313,7 @@ LOCAL_TABLES: dict[str, LocalTable] = {
         LocalTable("onboarding", "onboarding", OnboardingRow, ("principal", "step"), mutable=("at", "agent")),
         LocalTable(
             "forgotten",
-            "forgotten",
+            "erased_person",
             ErasureRow,
             ("id",),
             mutable=("at", "agent", "counts", "ordered_at"),
@@ -322,10 +322,10 @@ LOCAL_TABLES: dict[str, LocalTable] = {
         ),
         LocalTable(
             "mined",
-            "mined",
+            "imported_statement",
             ImportRecordRow,
             ("key",),
-            mutable=("memory", "said", "digest", "text_digest"),
+            mutable=("memory", "utterance_digest", "digest", "text_digest"),
             memory_column="memory",
         ),
         LocalTable(

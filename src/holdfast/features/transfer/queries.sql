@@ -3,7 +3,7 @@
  and m.state <> 'deleted' and m.id > :after order by m.id limit :limit
 -- name: transfer_extend_life
 -- Extend the lifetime of an imported memory that was used recently.
-update memory set lives_until = :until, shown = id, collected_at = null
+update memory set lives_until = :until, visible_as = id, collected_at = null
 where id = :id and state = 'live' and lives_until < :until
 -- name: notice_get
 select id from notice where id = :id

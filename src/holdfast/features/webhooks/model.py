@@ -50,7 +50,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
     owner: str | None
     """Process that holds the lease."""
     token: int
-    held_until: int
+    lease_until: int
     delivered: int
     dead: int
     last_error: str | None

@@ -1,11 +1,11 @@
 -- name: subscription.columns
 s.id, s.agent, s.reach, s.key_id, s.url, s.events, s.namespace, s.by_agent, s.secret, s.state, s.why, s.place, s.ready_at,
-  s.owner, s.token, s.held_until, s.delivered, s.dead, s.last_error, s.last_at, s.created_at, s.updated_at
+  s.owner, s.token, s.lease_until, s.delivered, s.dead, s.last_error, s.last_at, s.created_at, s.updated_at
 -- name: subscription_add
 insert into subscription (id, agent, reach, key_id, url, events, namespace, by_agent, secret, state, why, place, ready_at, owner,
-  token, held_until, delivered, dead, last_error, last_at, created_at, updated_at)
+  token, lease_until, delivered, dead, last_error, last_at, created_at, updated_at)
 values (:id, :agent, :reach, :key_id, :url, :events, :namespace, :by_agent, :secret, :state, :why, :place, :ready_at, :owner,
-  :token, :held_until, :delivered, :dead, :last_error, :last_at, :created_at, :updated_at)
+  :token, :lease_until, :delivered, :dead, :last_error, :last_at, :created_at, :updated_at)
 -- name: subscription_list
 select {subscription.columns} from subscription s order by s.created_at, s.id limit :limit
 -- name: subscription_of_agent
@@ -21,7 +21,7 @@ select {subscription.columns} from subscription s where s.id = :id
 -- name: subscription_due
 -- Subscriptions that are due and not leased by another process.
 select {subscription.columns} from subscription s
-where s.state = 'active' and s.ready_at <= :now and (s.held_until <= :now or s.owner = :owner) order by s.ready_at, s.id
+where s.state = 'active' and s.ready_at <= :now and (s.lease_until <= :now or s.owner = :owner) order by s.ready_at, s.id
 -- name: subscription_slowest
 -- The smallest position of all active subscriptions.
 select min(s.place) from subscription s where s.state = 'active'
@@ -29,14 +29,14 @@ select min(s.place) from subscription s where s.state = 'active'
 select count(*) from subscription s where s.agent = :agent and s.state = 'active'
 -- name: subscription_claim
 -- Fails if another process claimed it since it was read: that raised the token.
-update subscription set owner = :owner, token = token + 1, held_until = :until
-where id = :id and state = 'active' and token = :token and (held_until <= :now or owner = :owner) returning token
+update subscription set owner = :owner, token = token + 1, lease_until = :until
+where id = :id and state = 'active' and token = :token and (lease_until <= :now or owner = :owner) returning token
 -- name: subscription_extend_lease
-update subscription set held_until = :until where id = :id and token = :token
+update subscription set lease_until = :until where id = :id and token = :token
 -- name: subscription_record_attempt
 -- Only by the lease holder.
 update subscription set place = :place, state = :state, why = :why, ready_at = :ready_at,
-  held_until = :until, delivered = delivered + :delivered, dead = dead + :dead, last_error = :last_error, last_at = :now,
+  lease_until = :until, delivered = delivered + :delivered, dead = dead + :dead, last_error = :last_error, last_at = :now,
   updated_at = :now
 where id = :id and token = :token and state = 'active' returning delivered + dead
 -- name: subscription_advance
@@ -46,7 +46,7 @@ update subscription set place = :place where id = :id and place = :was and token
 update subscription set state = 'ended', why = :why, updated_at = :now where id = :id
 -- name: subscription_restart
 -- Restart at a position immediately; reactivates an ended subscription and invalidates attempts in flight.
-update subscription set place = :place, state = 'active', why = null, ready_at = :now, held_until = 0, token = token + 1,
+update subscription set place = :place, state = 'active', why = null, ready_at = :now, lease_until = 0, token = token + 1,
   updated_at = :now
 where id = :id
 -- name: subscription_remove

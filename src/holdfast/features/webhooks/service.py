@@ -75,7 +75,7 @@ def _new_subscription(ctx: Context, url: str, event_filter: EventFilter, secret:
         ready_at=now,
         owner=None,
         token=0,
-        held_until=0,
+        lease_until=0,
         delivered=0,
         dead=0,
         last_error=None,

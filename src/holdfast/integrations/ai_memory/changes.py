@@ -37,7 +37,7 @@ class ChangePage:
 
     def add(self, last: LastChange, now: MemoryState | None, *, echo: bool) -> None:
         """Add a change. Skip expired memories, which expire everywhere, and echoes of what the peer sent."""
-        self.next = format_cursor(last.kept_at, last.seq)
+        self.next = format_cursor(last.recorded_at, last.seq)
         if now is None or echo or last.id in self._seen_ids:
             return
         self._seen_ids.add(last.id)

@@ -16,9 +16,9 @@ class Cursor(NamedTuple):
     seq: int | None
 
 
-def format_cursor(kept_at: int, seq: int) -> str:
+def format_cursor(recorded_at: int, seq: int) -> str:
     """Format a time with the journal position as digits after the microseconds: ordered and unique."""
-    return f"{format_timestamp(kept_at)[:-1]}{seq:0{SEQ_DIGITS}d}Z"
+    return f"{format_timestamp(recorded_at)[:-1]}{seq:0{SEQ_DIGITS}d}Z"
 
 
 def parse_cursor(text: str, field: str = "since") -> Cursor:

@@ -16,7 +16,7 @@ class LastChange(NamedTuple):
     """The last change of a memory."""
 
     seq: int
-    kept_at: int
+    recorded_at: int
     id: str
     """The representative of its title group."""
     by: str | None
@@ -47,8 +47,8 @@ def list_changes(session: Session, caller: Caller, after: int) -> Iterator[list[
     asked = ("ai_memory_changes", *parts, "ai_memory_changes.page")
     while rows := session.select(asked, params | {"after": after, "limit": SCAN_SIZE}):
         yield [
-            LastChange(seq, kept_at, shown or id, by if version == said else None)
-            for seq, kept_at, id, shown, version, by, said in rows
+            LastChange(seq, recorded_at, visible_as or id, by if version == said else None)
+            for seq, recorded_at, id, visible_as, version, by, said in rows
         ]
         after = rows[-1][0]
 

@@ -29,7 +29,7 @@ class Entry(NamedTuple):
     n: int
     batch: int
     at: int
-    kept_at: int
+    recorded_at: int
     actor: str
     op: str
     kind: str
@@ -80,7 +80,7 @@ class Head(NamedTuple):
     seq: int
     n: int
     hash: bytes
-    kept_at: int
+    recorded_at: int
     signature: bytes
 
 
@@ -110,12 +110,12 @@ def chain_hash(previous: bytes, about: Sequence[Any], digest: bytes) -> bytes:
 def signed_bytes(head: Head) -> bytes:
     """Return the bytes that the node signs: everything the next entry depends on."""
     return msgspec.json.encode(
-        [head.node, head.incarnation, head.origin, head.seq, head.n, head.hash.hex(), head.kept_at]
+        [head.node, head.incarnation, head.origin, head.seq, head.n, head.hash.hex(), head.recorded_at]
     )
 
 
 def get_head(session: Session) -> Head:
-    row = session.row("chain_head")
+    row = session.row("journal_head_get")
     assert row is not None, "a migrated store has a head"
     return Head(*row)
 
@@ -132,10 +132,10 @@ def create_head(session: Session, owner: Owner) -> None:
         seq=0,
         n=0,
         hash=GENESIS,
-        kept_at=0,
+        recorded_at=0,
         signature=UNSIGNED,
     )
-    session.do("chain_begin", **head._replace(signature=sign(owner.key, signed_bytes(head)))._asdict())
+    session.do("journal_head_add", **head._replace(signature=sign(owner.key, signed_bytes(head)))._asdict())
     session.do("signer_add", origin=head.origin, public_key=head.public_key, since=1)
 
 
@@ -184,7 +184,7 @@ def start_incarnation(session: Session, owner: Owner, node: str, incarnation: in
         n=0,
     )
     renewed = renewed._replace(signature=sign(key, signed_bytes(renewed)) if whole else UNSIGNED)
-    session.do("chain_renew", was=head.node, **renewed._asdict())
+    session.do("journal_head_renew", was=head.node, **renewed._asdict())
     session.do("signer_add", origin=renewed.origin, public_key=renewed.public_key, since=head.seq + 1)
     renew_signature(session, node, head.public_key if ours else UNSIGNED, key)
     return renewed
@@ -193,7 +193,7 @@ def start_incarnation(session: Session, owner: Owner, node: str, incarnation: in
 def repair_head(session: Session, head: Head, key: bytes) -> None:
     """Replace the head after the last entries were rewritten; sign it if the previous one was signed."""
     signature = sign(key, signed_bytes(head)) if head.signature != UNSIGNED else UNSIGNED
-    session.do("chain_repair", node=head.node, n=head.n, hash=head.hash, signature=signature)
+    session.do("journal_head_repair", node=head.node, n=head.n, hash=head.hash, signature=signature)
 
 
 def append(
@@ -206,27 +206,27 @@ def append(
     if not entries:
         return []
     own = sum(entry.author is None for entry in entries)
-    taken = session.row("chain_reserve", node=head.node, count=len(entries), own=own)
+    taken = session.row("journal_head_reserve", node=head.node, count=len(entries), own=own)
     assert taken is not None
-    seq, n, previous, kept_at, signature = taken
-    before = head._replace(seq=seq, n=n, hash=previous, kept_at=kept_at)
+    seq, n, previous, recorded_at, signature = taken
+    before = head._replace(seq=seq, n=n, hash=previous, recorded_at=recorded_at)
     whole = sign(key, signed_bytes(before)) == signature
-    end = _ChainTail(before, actor, max(now, kept_at))
+    end = _ChainTail(before, actor, max(now, recorded_at))
     rows, first = map(end.add, entries), Position(0, GENESIS)
     while portion := list(islice(rows, BATCH_SIZE)):
         first = first if first.seq else Position(portion[0]["seq"], portion[0]["hash"])
         session.many("journal_add", portion)
-    after = head._replace(seq=end.seq, n=end.n, hash=end.hash, kept_at=end.kept_at)
+    after = head._replace(seq=end.seq, n=end.n, hash=end.hash, recorded_at=end.recorded_at)
     signature = sign(key, signed_bytes(after)) if whole else UNSIGNED
-    session.do("chain_set", node=head.node, hash=end.hash, kept_at=end.kept_at, signature=signature)
+    session.do("journal_head_set", node=head.node, hash=end.hash, recorded_at=end.recorded_at, signature=signature)
     return [first, Position(end.seq, end.hash)]
 
 
 class _ChainTail:
     """The end of the chain while entries are appended."""
 
-    def __init__(self, head: Head, actor: str, kept_at: int) -> None:
-        self.seq, self.n, self.hash, self.kept_at = head.seq, head.n, head.hash, kept_at
+    def __init__(self, head: Head, actor: str, recorded_at: int) -> None:
+        self.seq, self.n, self.hash, self.recorded_at = head.seq, head.n, head.hash, recorded_at
         self._origin, self._actor = head.origin, actor
         self._batch, self._group = head.seq + 1, ("", -1)
 
@@ -237,7 +237,7 @@ class _ChainTail:
         author = entry.author or Author(self._origin, self.n, self._actor, 0)
         if (author.origin, author.group) != self._group:
             self._batch, self._group = self.seq, (author.origin, author.group)
-        at = (self.seq, author.origin, author.n or self.seq, self._batch, entry.at, self.kept_at, author.actor)
+        at = (self.seq, author.origin, author.n or self.seq, self._batch, entry.at, self.recorded_at, author.actor)
         fields = (*at, *entry[1:-1])
         digest = content_digest(entry.body, entry.delta)
         self.hash = chain_hash(self.hash, fields[:BODY_INDEX], digest)
@@ -320,11 +320,11 @@ class CompactionPoint(NamedTuple):
     node: str
     seq: int
     hash: bytes
-    kept_at: int
-    folded_at: int
-    dropped: int
+    recorded_at: int
+    compacted_at: int
+    removed_entries: int
     """Number of entries removed by compaction."""
-    kept: bytes
+    remaining_sum: bytes
     """Sum of the entries that remain below the point."""
     signature: bytes
 
@@ -351,7 +351,7 @@ class CompactedRecord(NamedTuple):
     kind: str
     seq: int
     """Sequence of the entry that remains; the field versions belong to its state."""
-    cells: str | None
+    field_versions: str | None
     digest: bytes
 
 
@@ -386,8 +386,8 @@ def put_baselines(session: Session, reached: Mapping[str, tuple[int, str]], seq:
 
 def encode_point(point: CompactionPoint) -> bytes:
     """Return the bytes that the node signs for a compaction point."""
-    about = [point.node, point.seq, point.hash.hex(), point.kept_at, point.folded_at, point.dropped]
-    return msgspec.json.encode(["floor", *about, point.kept.hex()])
+    about = [point.node, point.seq, point.hash.hex(), point.recorded_at, point.compacted_at, point.removed_entries]
+    return msgspec.json.encode(["floor", *about, point.remaining_sum.hex()])
 
 
 def put_compaction_point(session: Session, point: CompactionPoint, key: bytes) -> None:
@@ -422,26 +422,26 @@ def _number(item: bytes) -> int:
     return int.from_bytes(shake_256(item).digest(SUM_BYTES), "big")
 
 
-def cells_digest(cells: str) -> bytes:
-    return sha256(cells.encode()).digest()
+def digest_field_versions(packed: str) -> bytes:
+    return sha256(packed.encode()).digest()
 
 
 def require_history_at(session: Session, at: int) -> None:
     """Raise if the history of a point in time was compacted."""
     floor = get_compaction_point(session)
-    if floor is not None and at < floor.kept_at:
+    if floor is not None and at < floor.recorded_at:
         raise HistoryCompacted(
-            f"History before {format_timestamp(floor.kept_at)} was compacted: ask for that time or a later one.",
-            since=format_timestamp(floor.kept_at),
+            f"History before {format_timestamp(floor.recorded_at)} was compacted: ask for that time or a later one.",
+            since=format_timestamp(floor.recorded_at),
         )
 
 
 def describe_missing_history(session: Session, at: int) -> str | None:
     """Return a warning if past states of a point in time may have been compacted, else None."""
     floor = get_compaction_point(session)
-    if floor is None or at >= floor.kept_at:
+    if floor is None or at >= floor.recorded_at:
         return None
-    return f"Older states of memories before {format_timestamp(floor.kept_at)} were compacted."
+    return f"Older states of memories before {format_timestamp(floor.recorded_at)} were compacted."
 
 
 def is_compacted(session: Session, seq: int) -> bool:

@@ -44,10 +44,10 @@ def search_columns(memory: Memory) -> dict[str, Any]:
     """Precompute the columns that recall needs; text columns are empty if the memory is deleted."""
     texts = searchable_texts(memory)
     return {
-        "strand": thread_key(memory),
-        "spot": memory.place or 0,
-        "spelled": texts.bigrams if texts else "",
-        "parsed": encode_terms(texts.title, texts.content, texts.tags) if texts else "",
+        "thread_key": thread_key(memory),
+        "position": memory.place or 0,
+        "bigrams": texts.bigrams if texts else "",
+        "index_terms": encode_terms(texts.title, texts.content, texts.tags) if texts else "",
     }
 
 

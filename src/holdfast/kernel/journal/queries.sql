@@ -1,28 +1,28 @@
--- name: chain_head
-select node, incarnation, origin, identity, public_key, seq, n, hash, kept_at, signature from chain
--- name: chain_begin
-insert into chain (node, incarnation, origin, identity, public_key, seq, n, hash, kept_at, signature)
-values (:node, :incarnation, :origin, :identity, :public_key, :seq, :n, :hash, :kept_at, :signature)
--- name: chain_renew
+-- name: journal_head_get
+select node, incarnation, origin, identity, public_key, seq, n, hash, recorded_at, signature from journal_head
+-- name: journal_head_add
+insert into journal_head (node, incarnation, origin, identity, public_key, seq, n, hash, recorded_at, signature)
+values (:node, :incarnation, :origin, :identity, :public_key, :seq, :n, :hash, :recorded_at, :signature)
+-- name: journal_head_renew
 -- Starts a new incarnation, whose changes are numbered from 1.
-update chain set node = :node, incarnation = :incarnation, origin = :origin, identity = :identity,
+update journal_head set node = :node, incarnation = :incarnation, origin = :origin, identity = :identity,
   public_key = :public_key, n = :n, signature = :signature
 where node = :was
--- name: chain_reserve
+-- name: journal_head_reserve
 -- Locks the head and reserves positions at its end, last in a transaction; returns the previous hash.
-update chain set seq = seq + :count, n = n + :own where node = :node returning seq - :count, n - :own, hash,
-  kept_at, signature
--- name: chain_set
-update chain set hash = :hash, kept_at = :kept_at, signature = :signature where node = :node
+update journal_head set seq = seq + :count, n = n + :own where node = :node returning seq - :count, n - :own, hash,
+  recorded_at, signature
+-- name: journal_head_set
+update journal_head set hash = :hash, recorded_at = :recorded_at, signature = :signature where node = :node
 -- name: signer_add
 insert into signer (origin, public_key, since) values (:origin, :public_key, :since)
 -- name: signer_list
 select origin, public_key, since from signer order by since, origin
 -- name: journal_add
-insert into journal (seq, origin, n, batch, at, kept_at, actor, op, kind, record, about, body, delta, digest, hash)
-values (:seq, :origin, :n, :batch, :at, :kept_at, :actor, :op, :kind, :record, :about, :body, :delta, :digest, :hash)
+insert into journal (seq, origin, n, batch, at, recorded_at, actor, op, kind, record, about, body, delta, digest, hash)
+values (:seq, :origin, :n, :batch, :at, :recorded_at, :actor, :op, :kind, :record, :about, :body, :delta, :digest, :hash)
 -- name: journal.columns
-j.seq, j.origin, j.n, j.batch, j.at, j.kept_at, j.actor, j.op, j.kind, j.record, j.about, j.body, j.delta, j.digest, j.hash
+j.seq, j.origin, j.n, j.batch, j.at, j.recorded_at, j.actor, j.op, j.kind, j.record, j.about, j.body, j.delta, j.digest, j.hash
 -- name: journal_page
 select {journal.columns} from journal j where j.seq > :after order by j.seq limit :limit
 -- name: journal_one
@@ -35,7 +35,7 @@ order by j.seq limit :limit
 select {journal.columns} from journal j where j.record = :record and j.kind = :kind and j.seq < :before
 order by j.seq desc limit 1
 -- name: journal_known
-select {journal.columns} from journal j where j.record = :record and j.kept_at <= :known_at order by j.seq
+select {journal.columns} from journal j where j.record = :record and j.recorded_at <= :known_at order by j.seq
 -- name: journal_feed
 -- The feed of a caller: changes about a memory only while the caller can see it.
 select {journal.columns} from journal j left join memory m on m.id = j.about
@@ -44,7 +44,7 @@ where j.seq > :after and (j.about is null or (true
  )) order by j.seq limit :limit
 -- name: journal_last_change_of
 -- Time of an agent's last change.
-select kept_at from journal where actor = :actor order by seq desc limit 1
+select recorded_at from journal where actor = :actor order by seq desc limit 1
 -- name: journal_latest
 -- Newest entry with content of each record, to compare with the rows. Looked up by index per entry, so that a
 -- page costs a page.

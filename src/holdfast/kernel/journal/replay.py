@@ -45,7 +45,7 @@ def replay(session: Session, kind: Kind[Any], changes: Sequence[ReplayChange]) -
     for change in above:
         for name, cell in decode_change(kind, change).items():
             made.own[name] = join(made.state_of(name, shows.get(name)), cell)
-    whole = first.body is not None if folded is None else folded.cells is not None
+    whole = first.body is not None if folded is None else folded.field_versions is not None
     return ReplayResult(drop_empty(field_versions.drop_purged(kind.merge_schema, made.all_states(shows))), whole)
 
 
@@ -59,10 +59,10 @@ def split_compacted(
     stayed = next((change.entry for change in changes if change.entry.seq == compacted.seq), None)
     if stayed is None:
         raise LookupError(f"The journal has no entry {compacted.seq} of {compacted.record}.")
-    if compacted.cells is None or stayed.body is None:
+    if compacted.field_versions is None or stayed.body is None:
         return {}, above
     shows = field_versions.flatten(kind.merge_schema, body_of(kind, stayed))
-    return drop_empty(field_versions.unpack(compacted.cells.encode(), shows).all_states(shows)), above
+    return drop_empty(field_versions.unpack(compacted.field_versions.encode(), shows).all_states(shows)), above
 
 
 def pack_compacted(kind: Kind[Any], stayed: Entry, states: Mapping[str, FieldState]) -> str:

@@ -72,16 +72,16 @@ def regroup(write: GroupWriter, ids: Iterable[str], vacated: Iterable[TitleKey] 
     """Recompute the title groups of some memories, and of the titles they had before (`vacated`)."""
     session, wanted = write.session, sorted(set(ids))
     slots: dict[TitleKey, list[tuple[str, str | None]]] = {}
-    for id, *slot, shown in session.rows("title_members", ids=wanted) if wanted else ():
-        slots.setdefault(TitleKey(*slot), []).append((id, shown))
+    for id, *slot, visible_as in session.rows("title_members", ids=wanted) if wanted else ():
+        slots.setdefault(TitleKey(*slot), []).append((id, visible_as))
     for before in set(vacated) - slots.keys():
-        for id, *slot, shown in session.rows("title_at", namespace=before.namespace, title=before.title):
+        for id, *slot, visible_as in session.rows("title_at", namespace=before.namespace, title=before.title):
             if TitleKey(*slot) == before:
-                slots.setdefault(before, []).append((id, shown))
+                slots.setdefault(before, []).append((id, visible_as))
     alone = [held[0] for held in slots.values() if len(held) == 1]
-    if fresh := [id for id, shown in alone if shown is None]:
+    if fresh := [id for id, visible_as in alone if visible_as is None]:
         session.do("title_show", ids=fresh)
-    for id in (id for id, shown in alone if shown is not None and _was_grouped(write, id, shown)):
+    for id in (id for id, visible_as in alone if visible_as is not None and _was_grouped(write, id, visible_as)):
         _ungroup(write, id)
     shared = [[id for id, _ in held] for held in slots.values() if len(held) > 1]
     for group in shared:
@@ -90,8 +90,8 @@ def regroup(write: GroupWriter, ids: Iterable[str], vacated: Iterable[TitleKey] 
     _refresh_conflicts(write, sorted(apart))
 
 
-def _was_grouped(write: GroupWriter, id: str, shown: str) -> bool:
-    return shown != id or write.get(MEMORY, id) != get_own_record(write, id)
+def _was_grouped(write: GroupWriter, id: str, visible_as: str) -> bool:
+    return visible_as != id or write.get(MEMORY, id) != get_own_record(write, id)
 
 
 def _ungroup(write: GroupWriter, id: str) -> None:
@@ -100,7 +100,7 @@ def _ungroup(write: GroupWriter, id: str) -> None:
     (member,) = load_members(write, [id])
     shows = field_versions.flatten(MEMORY_MERGE_SCHEMA, member.own_record)
     packed = field_versions.pack(field_versions.minimize(member.versions, shows), shows)
-    write.put(MEMORY, member.row, member.own_record, packed, shown=id)
+    write.put(MEMORY, member.row, member.own_record, packed, visible_as=id)
 
 
 def show_as_one(write: GroupWriter, ids: Sequence[str]) -> Memory:
@@ -115,14 +115,14 @@ def show_as_one(write: GroupWriter, ids: Sequence[str]) -> Memory:
                 member.row,
                 member.own_record,
                 field_versions.pack(field_versions.minimize(member.versions, shows), shows),
-                shown=None,
+                visible_as=None,
             )
     one = build_representative([first, *others])
     packed = field_versions.pack(
         FieldVersions(first.versions.base, first.all_states), field_versions.flatten(MEMORY_MERGE_SCHEMA, one)
     )
-    write.put(MEMORY, first.row, one, packed, shown=one.id)
-    write.session.do("title_set_representative", shown=one.id, ids=[member.own_record.id for member in others])
+    write.put(MEMORY, first.row, one, packed, visible_as=one.id)
+    write.session.do("title_set_representative", visible_as=one.id, ids=[member.own_record.id for member in others])
     group = [first, *others]
     conflicts.put_group_conflicts(
         write.session, write.now, [(one.own_record.id, one.all_states) for one in group], collect_states(group)
@@ -153,7 +153,7 @@ def release_members(write: GroupWriter, ids: Sequence[str], others: Sequence[str
         if member.row != member.own_record:
             shows = field_versions.flatten(MEMORY_MERGE_SCHEMA, member.own_record)
             packed = field_versions.pack(field_versions.minimize(member.versions, shows), shows)
-            write.put(MEMORY, member.row, member.own_record, packed, shown=None, collected_at=write.now)
+            write.put(MEMORY, member.row, member.own_record, packed, visible_as=None, collected_at=write.now)
     regroup(write, [*ids, *others])
 
 
@@ -196,7 +196,7 @@ def read_members(
     rows = session.select(("memory_select", *parts, "memory.some"), params | {"ids": list(ids)})
     found = []
     for row in sorted(map(load_memory, rows), key=lambda memory: memory.id):
-        raw = session.row("memory_cells", id=row.id)
+        raw = session.row("memory_field_versions", id=row.id)
         assert raw is not None
         held = field_versions.unpack(raw[0], field_versions.flatten(MEMORY_MERGE_SCHEMA, row))
         found.append(Member(row, _read_own_record(session, row.id, written or {}), held))

@@ -216,7 +216,7 @@ class Transaction:
         for record in records:
             stamp = self.stamp(())
             packed = field_versions.pack(field_versions.FieldVersions(stamp, {}), {})
-            rows.append({**columns_of(record), "cells": packed, "expected": 0})
+            rows.append({**columns_of(record), "field_versions": packed, "expected": 0})
             self.journal_change(kind, record, op, stamp, None)
         self.session.many(f"{kind.name}_put", rows)
 
@@ -285,7 +285,7 @@ class Transaction:
 
     def get_field_versions(self, kind: Kind[R], record: R) -> field_versions.FieldVersions:
         """Return the field versions of a record that was just read."""
-        raw = self.session.row(f"{kind.name}_cells", id=record.id)  # type: ignore[attr-defined]
+        raw = self.session.row(f"{kind.name}_field_versions", id=record.id)  # type: ignore[attr-defined]
         if raw is None:
             raise VersionConflict
         return field_versions.unpack(raw[0], field_versions.flatten(kind.merge_schema, record))
@@ -361,7 +361,7 @@ class Transaction:
 
     def put_hidden(self, kind: Kind[R], before: R | None, record: R, packed: bytes) -> None:
         """Write a row as hidden; its title group decides later whether it is visible."""
-        params = self.put(kind, before, record, packed, shown=None)
+        params = self.put(kind, before, record, packed, visible_as=None)
         self._notify_listeners(before, record, is_expired=params.get("collected_at") is not None)
 
     def put(self, kind: Kind[R], before: R | None, record: R, packed: bytes, **local: Any) -> dict[str, Any]:
@@ -370,10 +370,10 @@ class Transaction:
         if isinstance(record, Memory):
             params |= self._memory_columns(record) | local
         expected = 0 if before is None else before.version  # type: ignore[attr-defined]
-        if self.session.row(f"{kind.name}_put", cells=packed, expected=expected, **params) is None:
+        if self.session.row(f"{kind.name}_put", field_versions=packed, expected=expected, **params) is None:
             raise VersionConflict
         if isinstance(record, Memory):
-            self._put_search_data(before if isinstance(before, Memory) else None, record, params["parsed"])
+            self._put_search_data(before if isinstance(before, Memory) else None, record, params["index_terms"])
         return params
 
     def _notify_listeners(self, before: Struct | None, record: Struct, *, is_expired: bool) -> None:
@@ -394,14 +394,14 @@ class Transaction:
         ends = self._lifetime_end(memory)
         over = memory.state == "live" and ends <= self.now
         return {
-            "shown": memory.id if memory.state == "live" and not over else None,
+            "visible_as": memory.id if memory.state == "live" and not over else None,
             "lives_until": ends,
             "collected_at": self.now if over else None,
             "content_hash": content_hash(memory.title, memory.content),
             **search_columns(memory),
         }
 
-    def _put_search_data(self, before: Memory | None, memory: Memory, parsed: str) -> None:
+    def _put_search_data(self, before: Memory | None, memory: Memory, index_terms: str) -> None:
         """Write the search data of a memory: tags, full-text index and MinHash bands."""
         if before is None or before.tags != memory.tags:
             if before is not None and before.tags:
@@ -412,8 +412,8 @@ class Transaction:
         if before is None or texts != searchable_texts(before):
             self.session.index_memory(memory.id, texts)
         if before is None or _minhash_inputs(before) != _minhash_inputs(memory):
-            had = () if before is None else memory_hashes(before, search_columns(before)["parsed"])
-            update_hashes(self.session, memory.id, had, memory_hashes(memory, parsed))
+            had = () if before is None else memory_hashes(before, search_columns(before)["index_terms"])
+            update_hashes(self.session, memory.id, had, memory_hashes(memory, index_terms))
 
 
 def _minhash_inputs(memory: Memory) -> tuple[Any, ...]:

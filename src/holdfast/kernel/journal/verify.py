@@ -9,7 +9,7 @@ import msgspec
 from holdfast.kernel.journal import title_groups
 from holdfast.kernel.journal.journal import (
     Entry,
-    cells_digest,
+    digest_field_versions,
     get_compacted_record,
     iter_compacted_records,
     iter_entries,
@@ -31,7 +31,7 @@ class StoredRecord(NamedTuple):
     """The stored rows of one record. They are parsed later, because they may have been edited."""
 
     row: Row
-    cells: bytes
+    field_versions: bytes
     local: Row = ()
     tags: tuple[str, ...] = ()
 
@@ -51,7 +51,7 @@ def find_altered_records(session: Session) -> Iterator[JournalFault]:
             elif not _matches_journal(session, KINDS[name], entry, kept[entry.record]):
                 yield JournalFault(entry.seq, f"the {name} {entry.record} was edited in its table")
     for one in iter_compacted_records(session):
-        if one.cells is not None and cells_digest(one.cells) != one.digest:
+        if one.field_versions is not None and digest_field_versions(one.field_versions) != one.digest:
             yield JournalFault(0, f"the compacted state of the {one.kind} {one.record} was edited")
     for name, id in session.rows("journal_orphans", limit=MAX_ORPHANS):
         yield JournalFault(0, f"the {name} {id} was added to its table without a journal entry")
@@ -78,7 +78,7 @@ def _load_records(session: Session, kind: Kind[Any], page: list[Entry]) -> dict[
     found = {}
     for entry in page:
         row = session.row(f"{kind.name}_get", id=entry.record)
-        packed = session.row(f"{kind.name}_cells", id=entry.record)
+        packed = session.row(f"{kind.name}_field_versions", id=entry.record)
         if row is not None and packed is not None:
             found[entry.record] = StoredRecord(row, packed[0])
     return found
@@ -113,7 +113,7 @@ def _is_visible_as(session: Session, memory: Memory, representative: str | None)
 
 def _derived_columns_match(session: Session, memory: Memory, stored: StoredRecord) -> bool:
     """Whether the local columns of a memory follow from the others."""
-    shown, lives_until, collected_at, hash, used, *found_by = stored.local
+    visible_as, lives_until, collected_at, hash, used, *found_by = stored.local
     end = NO_END if memory.expires_at is None else memory.expires_at
     return (
         hash == content_hash(memory.title, memory.content)
@@ -122,7 +122,9 @@ def _derived_columns_match(session: Session, memory: Memory, stored: StoredRecor
         and (lives_until == end or (bool(used) and memory.expires_at is not None and lives_until > end))
         and (collected_at is None or collected_at >= lives_until)
         and (
-            _is_visible_as(session, memory, shown) if memory.state == "live" and collected_at is None else shown is None
+            _is_visible_as(session, memory, visible_as)
+            if memory.state == "live" and collected_at is None
+            else visible_as is None
         )
     )
 
@@ -131,14 +133,14 @@ def _field_versions_match(
     session: Session, kind: Kind[Any], entry: Entry, record: Any, own: Any, stored: StoredRecord
 ) -> bool:
     """Whether the stored field versions are those that the journal's changes produce."""
-    if record.version == 1 and stored.cells == field_versions.pack(
+    if record.version == 1 and stored.field_versions == field_versions.pack(
         field_versions.FieldVersions(Stamp(entry.at, entry.origin), {}), {}
     ):
         return True
     changes = list_changes(session, kind.name, entry.record)
     made, whole = replay(session, kind, changes)
     found = drop_empty(
-        field_versions.unpack(stored.cells, field_versions.flatten(kind.merge_schema, record)).all_states(
+        field_versions.unpack(stored.field_versions, field_versions.flatten(kind.merge_schema, record)).all_states(
             field_versions.flatten(kind.merge_schema, own)
         )
     )

@@ -63,7 +63,7 @@ class _ChainWalk:
     def __init__(self, session: Session) -> None:
         self.floor, self._own_ends = get_compaction_point(session), _own_origin_ends(session)
         self._bases, self._session, self._compacted_sum = (list_baselines(session), session, EMPTY_SUM)
-        self._previous, self._expected, self._kept_at = GENESIS, 1, 0
+        self._previous, self._expected, self._recorded_at = GENESIS, 1, 0
         self._numbers: dict[str, int] = {}
         self.first_seqs: dict[str, tuple[int, int]] = {}
         self._last_own = 0
@@ -92,7 +92,7 @@ class _ChainWalk:
     def computed_head(self, head: Head) -> Head:
         """Return the head that follows from the entries."""
         n = self._numbers.get(head.origin, 0)
-        return head._replace(seq=self._expected - 1, n=n, hash=self._previous, kept_at=self._kept_at)
+        return head._replace(seq=self._expected - 1, n=n, hash=self._previous, recorded_at=self._recorded_at)
 
     def _check_content(self, entry: Entry) -> Iterator[JournalFault]:
         """Check the content of an entry. Erased content requires a purge, which may come first if replicated."""
@@ -112,9 +112,9 @@ class _ChainWalk:
             yield JournalFault(entry.seq, "the entry was edited, or does not follow from the previous one")
         if entry.seq < self._own_ends.get(entry.origin, 0) and entry.n != self._numbers.get(entry.origin, 0) + 1:
             yield JournalFault(entry.seq, f"change {entry.n} of {entry.origin} is out of order")
-        if entry.kept_at < self._kept_at:
+        if entry.recorded_at < self._recorded_at:
             yield JournalFault(entry.seq, "its time is before that of the previous entry")
-        self._numbers[entry.origin], self._kept_at = entry.n, entry.kept_at
+        self._numbers[entry.origin], self._recorded_at = entry.n, entry.recorded_at
         self._previous, self._expected = entry.hash, entry.seq + 1
 
     def _cross_compaction_point(self, floor: CompactionPoint) -> Iterator[JournalFault]:
@@ -123,9 +123,9 @@ class _ChainWalk:
             return
         self._crossed = True
         items = map(encode_compacted_record, iter_compacted_records(self._session))
-        if update_sum(self._compacted_sum, items) != floor.kept:
+        if update_sum(self._compacted_sum, items) != floor.remaining_sum:
             yield JournalFault(floor.seq, "the compacted entries were edited")
-        self._previous, self._expected, self._kept_at = floor.hash, floor.seq + 1, floor.kept_at
+        self._previous, self._expected, self._recorded_at = floor.hash, floor.seq + 1, floor.recorded_at
         for base in self._bases:
             if base.seq <= floor.seq:
                 self._numbers[base.origin] = max(base.n, self._numbers.get(base.origin, 0))
@@ -154,7 +154,7 @@ def _check_signers(session: Session, head: Head, first_seqs: dict[str, tuple[int
     After a restore, entries of an earlier incarnation can come back from peers.
     """
     known = {origin: (public_key, since) for origin, public_key, since in session.rows("signer_list")}
-    elsewhere, reigns = {row[0] for row in session.rows("author_list")}, _own_origin_ends(session)
+    elsewhere, reigns = {row[0] for row in session.rows("replica_list")}, _own_origin_ends(session)
     for origin, (before, seq) in first_seqs.items():
         back = seq >= reigns.get(origin, 1 << 62)
         if (

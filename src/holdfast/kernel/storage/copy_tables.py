@@ -18,9 +18,9 @@ PAGE_SIZE = 250
 PASSES = 3
 """Each row is read three times: to copy it, to compare it with the locked source, and for the digests."""
 
-HEAD = "chain"
+HEAD = "journal_head"
 """Table with the journal's head as its only row."""
-SHOWN = "shown"
+VISIBLE_AS = "visible_as"
 """Column that makes a title unique."""
 VECTOR = "vector"
 """Column that each engine stores in its own format."""
@@ -79,7 +79,7 @@ class Table(NamedTuple):
         )
         if self.name == "memory" and rows:
             for memory in written:
-                texts = SearchTexts(memory["title"], memory["content"], memory["tags"], memory["spelled"])
+                texts = SearchTexts(memory["title"], memory["content"], memory["tags"], memory["bigrams"])
                 session.index_memory(memory["id"], None if memory["state"] == "deleted" else texts)
             session.do("memory_sync_rowno")
 
@@ -227,7 +227,7 @@ def _copy_changes(source: Session, target: Target, tables: Sequence[Table], step
 
 def _copy_table(source: Session, target: Target, table: Table, steps: _RowCounter, *, hides: bool) -> None:
     """Copy page by page. A title may have moved to another memory, so they become visible only after all are copied."""
-    hides, hidden = hides and SHOWN in table.columns, list[KeyRange]()
+    hides, hidden = hides and VISIBLE_AS in table.columns, list[KeyRange]()
     for span in _key_ranges(source, table):
         with target.transaction() as session:
             if _copy_range(session, table, span, hides=hides) and hides:
@@ -252,7 +252,7 @@ def _copy_range(session: Session, table: Table, span: KeyRange, *, hides: bool) 
     differing = [row for key, row in wanted.items() if there.get(key) != row]
     surplus = [key for key in there if key not in wanted]
     if hides:
-        at = table.columns.index(SHOWN)
+        at = table.columns.index(VISIBLE_AS)
         differing = [(*row[:at], None, *row[at + 1 :]) for row in differing]
     table.delete_rows(session, surplus)
     table.put_rows(session, differing)

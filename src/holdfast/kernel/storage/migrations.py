@@ -20,6 +20,11 @@ class Migration(NamedTuple):
     script: str
     checksum: str
 
+    @property
+    def record(self) -> dict[str, object]:
+        """The columns that record it in a store."""
+        return {"number": self.number, "name": self.name, "checksum": self.checksum}
+
 
 @cache
 def load_migrations(*folders: Path) -> Sequence[Migration]:

@@ -212,7 +212,7 @@ class Site:
 
     def check_store(self, _: Progress) -> None:
         with self.holdfast.ctx.reading() as session:
-            session.row("chain_head")
+            session.row("journal_head_get")
 
     async def metrics_page(self, request: Request) -> Response:
         text = await self.threads.run(lambda _: self.metrics.text(self.holdfast, request.state.caller))

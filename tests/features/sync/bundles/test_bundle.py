@@ -133,7 +133,7 @@ def test_a_bundle_claiming_the_name_of_a_known_store_is_refused(
 ) -> None:
     there.sync(remote=full.settings.db)
     with there.ctx.store.transaction() as session:
-        session.execute_sql("update author set public_key = :key", [{"key": bytes(32)}])
+        session.execute_sql("update replica set public_key = :key", [{"key": bytes(32)}])
     with pytest.raises(Forbidden, match="a different key"):
         there.sync_import_bundle(file=str(bundle), trust_sender=True)
 

@@ -276,8 +276,8 @@ def test_a_learned_key_is_not_replaced_by_the_claim_of_a_peer(
     forged = replace(change, signature=sign(key, signed_bytes(change)).hex())
     claim = replace(LocalEndpoint(there.ctx).read_handshake(), authors={change.origin: public_key_of(key).hex()})
     with here.ctx.reading() as session:
-        known = session.rows("author_list")
+        known = session.rows("replica_list")
     LocalEndpoint(here.ctx).apply_changes(page._replace(changes=[forged]), claim, taken)
     with here.ctx.reading() as session:
-        assert (reasons(taken), session.rows("author_list")) == (["forged"], known)
+        assert (reasons(taken), session.rows("replica_list")) == (["forged"], known)
     assert titles(here) == {"Known"}

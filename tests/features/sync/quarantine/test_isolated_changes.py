@@ -98,7 +98,9 @@ def test_an_unappliable_quarantined_change_blocks_neither_its_page_nor_others(
     assert reasons(forged_changes.send(here, bad, edits)) == ["future"] * 3
     with here.ctx.store.transaction() as session:
         for one in damaged:
-            session.execute_sql("update memory set cells = :cells where id = :id", [{"id": one.id, "cells": b"[1.5"}])
+            session.execute_sql(
+                "update memory set field_versions = :packed where id = :id", [{"id": one.id, "packed": b"[1.5"}]
+            )
     clock[0] += 2 * DAY
     good.store(title="Honest", content="It is so.")
     answer = forged_changes.send_all(here, good)

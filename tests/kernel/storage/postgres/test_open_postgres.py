@@ -59,7 +59,7 @@ def test_texts_are_ordered_by_bytes_and_numbers_have_the_same_range_as_in_a_file
         "alter table memory add column more text",
         "alter table memory alter column title drop not null",
         "drop index memory_order",
-        "drop trigger chain_moved on chain",
+        "drop trigger journal_head_moved on journal_head",
         "alter table link drop constraint link_source_fkey",
     ],
 )

@@ -73,7 +73,7 @@ def test_an_untouched_store_has_no_findings(journalled_store: tuple[Holdfast, Ra
     assert findings(*journalled_store) == []
 
 
-@pytest.mark.parametrize("table", ["journal", "chain", *JOURNALLED])
+@pytest.mark.parametrize("table", ["journal", "journal_head", *JOURNALLED])
 def test_tampering_with_any_column_is_found(journalled_store: tuple[Holdfast, Raw], table: str) -> None:
     hold, raw = journalled_store
     missed, tried = [], set()
@@ -120,11 +120,11 @@ def test_a_row_inserted_without_the_journal_is_found(journalled_store: tuple[Hol
 def put_head_right(raw: Raw) -> None:
     """Rebuild the head from the journal, as an attacker without the key can."""
     raw.execute(
-        """update chain set
+        """update journal_head set
         seq = coalesce((select max(seq) from journal), 0),
-        n = coalesce((select max(n) from journal where journal.origin = chain.origin), 0),
+        n = coalesce((select max(n) from journal where journal.origin = journal_head.origin), 0),
         hash = coalesce((select hash from journal order by seq desc limit 1), ''),
-        kept_at = coalesce((select max(kept_at) from journal), 0)"""
+        recorded_at = coalesce((select max(recorded_at) from journal), 0)"""
     )
 
 
@@ -167,11 +167,11 @@ def test_a_truncation_stays_found_after_later_writes(spoilt: tuple[Holdfast, Raw
 
 def test_an_emptied_store_stays_found_after_later_writes(spoilt: tuple[Holdfast, Raw]) -> None:
     hold, raw = spoilt
-    emptied = [f"delete from {table}" for table in (*JOURNALLED, "memory_text", "access", "journal", "signer")]
-    zero = "seq = 0, n = 0, hash = '', kept_at = 0, signature = '', public_key = '', identity = ''"
+    emptied = [f"delete from {table}" for table in (*JOURNALLED, "memory_text", "memory_access", "journal", "signer")]
+    zero = "seq = 0, n = 0, hash = '', recorded_at = 0, signature = '', public_key = '', identity = ''"
     with raw.transaction():
         raw.execute("set local session_replication_role = replica")
-        for statement in (*emptied, f"update chain set {zero}"):
+        for statement in (*emptied, f"update journal_head set {zero}"):
             raw.execute(statement)
     assert findings(hold, raw)
     hold.store(title="Later", content="As if nothing had happened.")

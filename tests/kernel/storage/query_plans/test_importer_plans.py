@@ -5,7 +5,13 @@ from plans import Plans
 import holdfast
 from holdfast.features.importers import store as mined
 
-INDEXES = ("sqlite_autoindex_mined_1", "mined_pkey", "mined_said", "sqlite_autoindex_memory_1", "memory_id_key")
+INDEXES = (
+    "sqlite_autoindex_imported_statement_1",
+    "imported_statement_pkey",
+    "imported_statement_utterance",
+    "sqlite_autoindex_memory_1",
+    "memory_id_key",
+)
 
 
 def test_imported_chats_are_looked_up_by_index(plans: Plans, hold: holdfast.Holdfast) -> None:
@@ -13,7 +19,7 @@ def test_imported_chats_are_looked_up_by_index(plans: Plans, hold: holdfast.Hold
         mined.find_records(session, ["a", "b"])
         mined.find_same_utterance(session, "x")
         mined.find_existing_memories(session, ["a", "b"])
-    run = [one for one in seen if "from mined" in one[0] or "select id from memory" in one[0]]
+    run = [one for one in seen if "from imported_statement" in one[0] or "select id from memory" in one[0]]
     assert len(run) == 3
     assert not any(walk in step for step in plans.steps(run) for walk in ("SCAN m", "Seq Scan on m"))
     found = [next((index for index in INDEXES if index in step), None) for step in plans.steps(run)]

@@ -64,24 +64,28 @@ def read(steps: list[str], table: str) -> list[str]:
 
 def test_neighbours_of_a_memory_are_read_from_its_position_in_the_thread(plans: Plans, hold: holdfast.Holdfast) -> None:
     run = ran(plans, hold, ["thread_neighbours"], {"rows": [3, 300]})
-    steps = [step for step in plans.steps(run) if "memory_strand" in step]
+    steps = [step for step in plans.steps(run) if "memory_thread_key" in step]
     if isinstance(plans, SqlitePlans):
-        seeks = [f"spot=? AND rowno{sign}?" for sign in "<>"] + [f"spot{sign}?" for sign in "<>"]
-        assert set(steps) == {f"SEARCH n USING COVERING INDEX memory_strand (strand=? AND {seek})" for seek in seeks}
+        seeks = [f"position=? AND rowno{sign}?" for sign in "<>"] + [f"position{sign}?" for sign in "<>"]
+        assert set(steps) == {
+            f"SEARCH n USING COVERING INDEX memory_thread_key (thread_key=? AND {seek})" for seek in seeks
+        }
     else:
-        bounds = {re.sub(r".*\(strand = m\.strand\) AND ", "", step) for step in steps}
-        here = {f"(spot = m.spot) AND (rowno {sign} m.rowno))" for sign in "<>"}
-        assert bounds == here | {f"(spot {sign} m.spot))" for sign in "<>"}
+        bounds = {re.sub(r".*\(thread_key = m\.thread_key\) AND ", "", step).replace('"', "") for step in steps}
+        here = {f"(position = m.position) AND (rowno {sign} m.rowno))" for sign in "<>"}
+        assert bounds == here | {f"(position {sign} m.position))" for sign in "<>"}
     assert plans.walks(run) == []
 
 
 def test_the_two_neighbours_on_each_side_are_in_thread_order(hold: holdfast.Holdfast) -> None:
     with hold.ctx.reading() as session:
-        kept = session.query_sql("select strand, spot, rowno from memory where strand is not null order by 1, 2, 3", {})
+        kept = session.query_sql(
+            "select thread_key, position, rowno from memory where thread_key is not null order by 1, 2, 3", {}
+        )
         found = search_index.find_adjacent(session, [row for *_, row in kept])
-    for at, (strand, _, row) in enumerate(kept):
+    for at, (thread_key, _, row) in enumerate(kept):
         beside = [kept[place] if 0 <= place < len(kept) else ("",) for place in (at - 1, at - 2, at + 1, at + 2)]
-        assert found[row] == tuple(other[-1] if other[0] == strand else None for other in beside)
+        assert found[row] == tuple(other[-1] if other[0] == thread_key else None for other in beside)
 
 
 WHICH = [EVERYTHING, Filter(namespace="n1"), Filter(under="n1"), Filter(tags=("x",)), Filter(source_uri="doc:a")]
@@ -175,12 +179,12 @@ def test_embeddings_in_a_file_are_read_by_row_number_for_any_filter(
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_new_binary_index_rows_are_read_after_the_known_ones(plans: Plans, hold: holdfast.Holdfast) -> None:
-    run = ran(plans, hold, ["embedding_signs"], {"model": "one", "after": 250, "last": 300, "size": 8, "limit": 9})
-    assert plans.steps(run) == ["SEARCH embedding_sign USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]
+    run = ran(plans, hold, ["binary_index_page"], {"model": "one", "after": 250, "last": 300, "size": 8, "limit": 9})
+    assert plans.steps(run) == ["SEARCH binary_index USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]
 
 
 @pytest.mark.parametrize("order", ["memory_by_time.forward", "memory_by_time.backward"])
 def test_memories_of_a_period_are_read_as_one_index_range(plans: Plans, hold: holdfast.Holdfast, order: str) -> None:
     run = ran(plans, hold, *filter_parts(Filter(said_since=1, said_until=2), "memory_by_time", order, limit=10))
-    assert any("memory_said" in step for step in plans.steps(run))
+    assert any("memory_time" in step for step in plans.steps(run))
     assert plans.walks(run) == []

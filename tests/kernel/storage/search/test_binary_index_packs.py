@@ -7,6 +7,7 @@ from random import Random
 
 import numpy
 import pytest
+from old_stores import write_old_store
 from plans import SqlitePlans
 
 import holdfast
@@ -59,14 +60,14 @@ def read(hold: Holdfast, signs: LoadedIndex, model: str = "one") -> Read:
 
 
 def rows(hold: Holdfast, model: str = "one") -> Read:
-    sql = "select number, rowno, signs from embedding_sign where model = :model order by number"
+    sql = "select number, rowno, bits from binary_index where model = :model order by number"
     with hold.ctx.reading() as session:
         return [tuple(row) for row in session.query_sql(sql, {"model": model})]
 
 
 def packs(hold: Holdfast) -> dict[int, bytes]:
     with hold.ctx.reading() as session:
-        return dict(session.query_sql("select block, packed from embedding_pack where model = 'one'", {}))
+        return dict(session.query_sql("select block, packed from binary_index_pack where model = 'one'", {}))
 
 
 @pytest.fixture(scope="module")
@@ -150,15 +151,8 @@ def test_purged_embeddings_are_in_no_pack(many: Holdfast, ids: list[str]) -> Non
 
 
 def test_an_older_store_is_packed_when_it_is_opened(many: Holdfast, tmp_path: Path) -> None:
-    file, before = tmp_path / "memory.db", packs(many)
-    many.close()
-    with closing(open_database(str(file))) as plain:
-        for kind, name in plain.execute(
-            "select type, name from sqlite_schema where name in ('embedding_sign_added', 'embedding_sign_dropped',"
-            " 'embedding_sign_worn', 'embedding_repack', 'embedding_gone', 'embedding_pack')"
-        ).fetchall():
-            plain.execute(f"drop {kind} {name}")
-        plain.execute("delete from migration where name = 'packed_signs'")
+    file, before = tmp_path / "old" / "memory.db", packs(many)
+    write_old_store(many.ctx.store, str(file), 28)
     with open_file(file) as again:
         assert packs(again) == before
         assert read(again, LoadedIndex()) == rows(again)

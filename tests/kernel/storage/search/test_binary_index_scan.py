@@ -251,7 +251,7 @@ def read_binary_index(hold: Holdfast) -> dict[int, bytes]:
 
 def in_the_file(hold: Holdfast) -> dict[int, bytes]:
     with hold.ctx.reading() as session:
-        return dict(session.query_sql("select number, signs from embedding_sign", {}))
+        return dict(session.query_sql("select number, bits from binary_index", {}))
 
 
 def test_deleted_rows_are_released_from_memory(hold: Holdfast) -> None:

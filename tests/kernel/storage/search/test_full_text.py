@@ -123,7 +123,7 @@ def tsvector_faults(url: str) -> list[str]:
     """Find memories with wrong words, and words without a memory."""
     with raw_connection(url) as raw:
         rows = raw.execute(
-            "select rowno, title, content, tags, spelled from memory where state <> 'deleted'"
+            "select rowno, title, content, tags, bigrams from memory where state <> 'deleted'"
         ).fetchall()
         words = dict(raw.execute("select rowno, words::text from memory_text").fetchall())
         for rowno, *texts in rows:

@@ -426,7 +426,7 @@ def clone_rows(session: Session, template: str, many: int) -> None:
     own = {
         "id": "n.id",
         "title": "n.id",
-        "shown": "n.id",
+        "visible_as": "n.id",
         "content_hash": "n.id",
         "namespace": f"case when n.id < 'noise-{FAR:05}' then 'far' else 'noise' end",
     }

@@ -268,7 +268,7 @@ def curate_proposals(ctx: Context, request: CurateProposals) -> ProposalList:
             id=one.id,
             kind=one.step,
             memory_id=one.memory,
-            offered_at=str(format_time(one.offered_at)),
+            offered_at=str(format_time(one.proposed_at)),
             status=one.status,
             run_id=one.run,
             details=msgspec.json.decode(one.body, type=dict[str, Any]),

@@ -178,7 +178,7 @@ def _must_be_known(session: Session, head: BundleHead, *, trust_sender: bool) ->
     """Raise Forbidden unless the sender is an enrolled peer, is known from an earlier exchange, or is trusted."""
     if node_of(head.origin) != head.node or head.authors.get(head.origin) != head.public_key:
         raise Invalid("The bundle names two different senders. Nothing was changed.", fields=["file"])
-    peer, authors = peers.find_by_node(session, head.node), session.rows("author_list")
+    peer, authors = peers.find_by_node(session, head.node), session.rows("replica_list")
     key = peer.public_key if peer else next((key for origin, key, _ in authors if origin == head.origin), None)
     if key is not None and bytes(key).hex() != head.public_key:
         raise Forbidden(

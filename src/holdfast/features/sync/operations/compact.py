@@ -65,6 +65,6 @@ def compact(ctx: Context, request: Compact, progress: Progress) -> CompactResult
         held_back=done.held_back,
         waits_for=UNSET if done.slowest_peer is None else done.slowest_peer,
         floor=done.floor.seq if done.floor else 0,
-        since=format_timestamp(done.floor.kept_at) if done.floor else UNSET,
+        since=format_timestamp(done.floor.recorded_at) if done.floor else UNSET,
         dry_run=request.dry_run,
     )

@@ -60,7 +60,7 @@ def quarantined_change_view(held: "QuarantinedChange", senders: Mapping[str, str
         peer_name=value_or_unset(senders.get(held.peer)),
         actor=change.actor,
         made_at=format_timestamp((change.at >> 16) * 1000),
-        kept_at=format_timestamp(held.kept_at),
+        kept_at=format_timestamp(held.recorded_at),
         tried_at=format_timestamp(held.tried_at),
         tries=held.tries,
         memory_id=value_or_unset(change.about),

@@ -26,7 +26,7 @@ class QuarantinedChange(NamedTuple):
     detail: str
     peer: str
     """The node that sent it last."""
-    kept_at: int
+    recorded_at: int
     tried_at: int
     tries: int
 
@@ -114,5 +114,7 @@ def change_digest(change: Change) -> str:
 
 
 def _to_quarantined(row: Row) -> QuarantinedChange:
-    _, _, reason, detail, change, peer, kept_at, tried_at, tries = row
-    return QuarantinedChange(msgspec.json.decode(change, type=Change), reason, detail, peer, kept_at, tried_at, tries)
+    _, _, reason, detail, change, peer, recorded_at, tried_at, tries = row
+    return QuarantinedChange(
+        msgspec.json.decode(change, type=Change), reason, detail, peer, recorded_at, tried_at, tries
+    )

@@ -55,8 +55,8 @@ class PostgresDestination:
                 check(found)
                 build_tables(connection, address, mark)
                 session = PostgresSession(connection)
-                if session.row("chain_head") is None:
-                    session.do("chain_begin", **head._asdict())
+                if session.row("journal_head_get") is None:
+                    session.do("journal_head_add", **head._asdict())
                 # Wait until an earlier copy has finished its current page.
                 session.rows("engine_lock_head")
                 connection.execute(sql.SQL("comment on table migration is {}").format(mark))

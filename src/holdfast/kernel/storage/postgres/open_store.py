@@ -136,7 +136,7 @@ def upgrade(connection: Connection, address: Address) -> None:
         return
     build_tables(connection, address, MARK)
     session = PostgresSession(connection)
-    if session.row("chain_head") is None:
+    if session.row("journal_head_get") is None:
         key = new_key()
         session.do("node_key_put", key=key)
         journal.create_head(session, journal.Owner(get_store_info(connection, address).identity, key))
@@ -154,23 +154,17 @@ def build_tables(connection: Connection, address: Address, mark: str) -> None:
         if fresh:
             connection.execute(migrations.to_postgres(migrations.TABLE + ";"))
             connection.execute(sql.SQL("comment on table migration is {}").format(mark))
-        for migration in migrations.pending_migrations(
-            {} if fresh else applied_migrations(connection), migrations.load_migrations(*FOLDERS)
-        ):
-            apply_migration(session, connection, migration)
+        done = {} if fresh else applied_migrations(connection)
+        missing = migrations.pending_migrations(done, migrations.load_migrations(*FOLDERS))
+        for migration in missing:
+            connection.execute(migrations.to_postgres(migration.script), prepare=False)
+        data_migrations.apply_data_migrations(missing, session)
+        session.many("migration_add", ({**one.record, "applied_at": now()} for one in missing))
     except refusals.InsufficientPrivilege:
         raise errors.StoreUnreachable(
             "The store's tables must be created or migrated, and this user has no right to do it: "
             "open the store once as the owner of the schema."
         ) from None
-
-
-def apply_migration(session: PostgresSession, connection: Connection, migration: migrations.Migration) -> None:
-    connection.execute(migrations.to_postgres(migration.script), prepare=False)
-    data_migrations.apply_data_migration(migration.number, session)
-    session.do(
-        "migration_add", number=migration.number, name=migration.name, checksum=migration.checksum, applied_at=now()
-    )
 
 
 def get_store_info(connection: Connection, address: Address) -> StoreInfo:

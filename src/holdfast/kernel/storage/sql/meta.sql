@@ -1,10 +1,10 @@
 -- name: meta_put
-insert into kept (name, body) values (:name, :body) on conflict (name) do update set body = excluded.body
+insert into meta (name, body) values (:name, :body) on conflict (name) do update set body = excluded.body
 -- name: meta_list
-select name, body from kept order by name
+select name, body from meta order by name
 -- name: migration_list
 select number, checksum from migration order by number
 -- name: migration_add
 insert into migration (number, name, checksum, applied_at) values (:number, :name, :checksum, :applied_at)
 -- name: meta_get
-select body from kept where name = :name
+select body from meta where name = :name

@@ -53,7 +53,7 @@ class LoadedIndex:
 
     def current(self, session: Session, model: str, size: int) -> SignTable:
         """Return all bits of a model that the session sees, possibly with newer and deleted ones."""
-        ((origin,),) = session.rows("chain_origin")
+        ((origin,),) = session.rows("journal_head_origin")
         ((last,),) = session.rows("embedding_last")
         with self._lock:
             if origin != self._origin:
@@ -101,7 +101,7 @@ def _read_new(session: Session, model: str, size: int, after: int, last: int) ->
     """Read vectors added after a number, in order: packed blocks, and single rows in between."""
     gone = numpy.array([number for (number,) in session.rows("embedding_removed", after=after)], numpy.int64)
     first = -(-after // BLOCK_SIZE)
-    while page := session.rows("embedding_packs", model=model, size=size, block=first, limit=BLOCKS_PER_READ):
+    while page := session.rows("binary_index_packs", model=model, size=size, block=first, limit=BLOCKS_PER_READ):
         for block, value in page:
             yield from _read_rows(session, model, size, after, block * BLOCK_SIZE)
             yield _unpack_block(value, size, gone)

@@ -32,7 +32,7 @@ def pack_block(rows: Sequence[tuple[int, int, bytes]]) -> bytes:
 def read_pages(session: Session, model: str, size: int, after: int, last: int) -> Iterator[list[Row]]:
     """Read the rows between two numbers in pages: a million Python rows would take a gigabyte."""
     while after < last:
-        page = session.rows("embedding_signs", model=model, size=size, after=after, last=last, limit=PAGE_SIZE)
+        page = session.rows("binary_index_page", model=model, size=size, after=after, last=last, limit=PAGE_SIZE)
         if page:
             yield page
         if len(page) < PAGE_SIZE:

@@ -13,6 +13,7 @@ from holdfast.kernel import errors
 from holdfast.kernel.journal import journal
 from holdfast.kernel.storage import migrations
 from holdfast.kernel.storage.copy_tables import HEAD, Table, Target, TargetState
+from holdfast.kernel.storage.sqlite import schema
 from holdfast.kernel.storage.sqlite.connection import (
     enable_wal,
     open_database,
@@ -30,8 +31,8 @@ from holdfast.kernel.storage.sqlite.open_store import (
     prepare_file,
 )
 
-DERIVED_TABLES = {"embedding_sign", "embedding_pack", "embedding_gone"}
-"""Tables of one engine that are derived from others."""
+OWN_TABLES = {"migration", "binary_index", "binary_index_pack", "embedding_removed"}
+"""Tables that are not copied: the migrations of a file, and what is derived from other tables."""
 
 
 @cache
@@ -41,13 +42,12 @@ def tables() -> tuple[Table, ...]:
     The head comes first, so that a copied head is never older than the copied rows.
     """
     with closing(open_database(":memory:")) as made:
-        for migration in migrations.load_migrations(*FOLDERS):
-            made.execute(migrations.to_sqlite(migration.script)).fetchall()
+        schema.create_tables(made, migrations.load_migrations(*FOLDERS))
         names = [name for (name,) in made.execute("select name from pragma_table_list where type = 'table'")]
         points_to = {
             name: {to for (to,) in made.execute('select "table" from pragma_foreign_key_list(?)', (name,))}
             for name in sorted(names)
-            if not name.startswith("sqlite_") and name not in DERIVED_TABLES
+            if not name.startswith("sqlite_") and name not in OWN_TABLES
         }
         found = [_table(made, name) for name in TopologicalSorter(points_to).static_order()]
     return tuple(sorted(found, key=lambda table: table.name != HEAD))
@@ -92,8 +92,8 @@ class SqliteDestination:
                 connection.execute(f"pragma application_id={mark}")
                 build_tables(connection)
                 session = SqliteSession(connection)
-                if session.row("chain_head") is None:
-                    session.do("chain_begin", **head._asdict())
+                if session.row("journal_head_get") is None:
+                    session.do("journal_head_add", **head._asdict())
                 connection.execute("commit")
             except BaseException:
                 roll_back(connection)

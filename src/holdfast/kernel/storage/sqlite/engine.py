@@ -17,6 +17,7 @@ from holdfast.kernel import errors
 from holdfast.kernel.journal.journal import public_key_of
 from holdfast.kernel.storage import migrations, port, statements
 from holdfast.kernel.storage.port import Fault, Row, SearchTexts, Session, SqlPart
+from holdfast.kernel.storage.sqlite import schema
 from holdfast.kernel.storage.sqlite.connection import (
     connect,
     copy_into,
@@ -143,7 +144,7 @@ class SqliteSession:
 
     def purge_index(self) -> None:
         self.do("memory_text_optimize")
-        self.do("embedding_packs_rebuild")
+        self.do("binary_index_rebuild")
 
     def newest_row(self) -> int:
         ((last,),) = self.rows("memory_last_row")
@@ -408,9 +409,7 @@ class SqliteStore:
 def _find_altered(connection: apsw.Connection) -> list[str]:
     """Find tables, indexes, views and triggers that differ from this version's, or were added."""
     with closing(open_database(":memory:")) as made:
-        made.execute(migrations.to_sqlite(migrations.TABLE + ";")).fetchall()
-        for migration in migrations.load_migrations(*FOLDERS):
-            made.execute(migrations.to_sqlite(migration.script)).fetchall()
+        schema.create_tables(made, migrations.load_migrations(*FOLDERS))
         differing = _read_schema(made) ^ _read_schema(connection)
     return sorted({f"{kind} {name}" for kind, name, _ in differing})
 

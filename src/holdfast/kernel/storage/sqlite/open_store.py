@@ -12,6 +12,7 @@ import apsw
 from holdfast.kernel import errors
 from holdfast.kernel.journal import journal
 from holdfast.kernel.storage import data_migrations, migrations
+from holdfast.kernel.storage.sqlite import schema
 from holdfast.kernel.storage.sqlite.connection import (
     copy_into,
     enable_wal,
@@ -155,7 +156,7 @@ def upgrade(connection: apsw.Connection, path: Path, vfs: str, latest: Sequence[
             else:
                 connection.execute(f"pragma application_id={APPLICATION_ID}")
             build_tables(connection)
-            if SqliteSession(connection).row("chain_head") is None:
+            if SqliteSession(connection).row("journal_head_get") is None:
                 session = SqliteSession(connection)
                 journal.create_head(session, journal.get_or_create_owner(session, SqliteStore(path, vfs)))
         connection.execute("commit")
@@ -166,21 +167,15 @@ def upgrade(connection: apsw.Connection, path: Path, vfs: str, latest: Sequence[
 
 def build_tables(connection: apsw.Connection) -> None:
     """Create or migrate the tables."""
-    done = applied_migrations(connection)
+    done, latest = applied_migrations(connection), migrations.load_migrations(*FOLDERS)
+    missing, session = migrations.pending_migrations(done, latest), SqliteSession(connection)
     if not done:
-        connection.execute(migrations.to_sqlite(migrations.TABLE + ";"))
-    for migration in migrations.pending_migrations(done, migrations.load_migrations(*FOLDERS)):
-        apply_migration(connection, migration)
-
-
-def apply_migration(connection: apsw.Connection, migration: migrations.Migration) -> None:
-    session = SqliteSession(connection)
-    connection.execute(migrations.to_sqlite(migration.script)).fetchall()
-    data_migrations.apply_data_migration(migration.number, session)
-    session.do(
-        "migration_add", number=migration.number, name=migration.name, checksum=migration.checksum, applied_at=now()
-    )
-    connection.execute(f"pragma user_version={migration.number}")
+        schema.create_tables(connection, latest)
+    for migration in missing if done else ():
+        connection.execute(migrations.to_sqlite(migration.script)).fetchall()
+    data_migrations.apply_data_migrations(missing if done else (), session)
+    session.many("migration_add", ({**one.record, "applied_at": now()} for one in missing))
+    connection.execute(f"pragma user_version={latest[-1].number}")
 
 
 def back_up(path: Path, vfs: str, version: int) -> None:

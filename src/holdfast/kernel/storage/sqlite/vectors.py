@@ -156,7 +156,7 @@ class Search(NamedTuple):
         """Remove deleted vectors from the index, if many results were missing."""
         missing = set(numbers).difference(found)
         if len(missing) > len(numbers) // 2:
-            there = {number for (number,) in self.session.rows("embedding_numbers", numbers=list(missing))}
+            there = {number for (number,) in self.session.rows("binary_index_numbers", numbers=list(missing))}
             ((last,),) = self.session.rows("embedding_last")
             index.load().remove(
                 self.model, len(self.query), [number for number in missing - there if number <= (last or 0)]

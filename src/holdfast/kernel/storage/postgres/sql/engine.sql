@@ -1,13 +1,13 @@
 -- name: engine_lock_head
 -- Locks the head from the first statement on: one writer at a time among all clients.
-select (select secret from node_key), {engine_identity.timeline} from chain for update
+select (select secret from node_key), {engine_identity.timeline} from journal_head for update
 -- name: engine_identity.timeline
 -- Changes after a failover or a point-in-time recovery.
 case when pg_is_in_recovery() then '' else substring(pg_walfile_name(pg_current_wal_lsn()) for 8) end
 -- name: engine_identity
 -- Cluster, database, schema and timeline of a store, and the table that notifies of changes.
 select (select system_identifier from pg_control_system()), (select oid from pg_database where datname = current_database()),
-  cast(:schema as regnamespace)::oid, to_regclass('chain')::oid, {engine_identity.timeline}, current_database()
+  cast(:schema as regnamespace)::oid, to_regclass('journal_head')::oid, {engine_identity.timeline}, current_database()
 -- name: engine_size
 select cast(coalesce(sum(pg_total_relation_size(c.oid)), 0) as bigint) from pg_class c
 where c.relnamespace = current_schema::regnamespace and c.relkind = 'r'
@@ -79,7 +79,7 @@ union all
 select 'function ' || p.proname, pg_get_functiondef(p.oid) from pg_proc p
 where p.pronamespace = cast(:schema as regnamespace) and p.prokind = 'f'
 -- name: engine_texts
-select rowno, id, title, content, tags, spelled from memory where state <> 'deleted' and rowno > :after order by rowno limit :limit
+select rowno, id, title, content, tags, bigrams from memory where state <> 'deleted' and rowno > :after order by rowno limit :limit
 -- name: engine_text_differs
 select a.rowno from unnest(cast(:rows as bigint[]), cast(:words as text[])) as a(rowno, words)
 left join memory_text t on t.rowno = a.rowno where t.words is distinct from cast(a.words as tsvector)

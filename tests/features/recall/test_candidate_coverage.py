@@ -10,13 +10,13 @@ import pytest
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast.features.memories.store import EVERYTHING, Filter
-from holdfast.features.recall import candidates as gather
 from holdfast.features.recall import lexical_hits
+from holdfast.features.recall.candidates import Candidates, find_candidates
 from holdfast.features.recall.features import RELATED
-from holdfast.features.recall.lexical_hits import Reader, prepare_query
+from holdfast.features.recall.lexical_hits import Reader, parse_request, search_keywords
 from holdfast.features.recall.query import RecallRequest
-from holdfast.features.recall.ranking import RankedMemory
-from holdfast.features.recall.service import Ranking, build_ranking
+from holdfast.features.recall.ranking import RankedMemory, Ranking, rank_features
+from holdfast.features.recall.service import compute_features
 from holdfast.kernel.vector import validate_embedding
 from holdfast.settings import Settings
 
@@ -29,7 +29,7 @@ MANY = 100
 @pytest.fixture(autouse=True)
 def as_broad_as_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each channel returns everything that matches."""
-    monkeypatch.setattr(gather, "WIDE", lexical_hits.Breadth(MANY, MANY, 50, 50))
+    monkeypatch.setattr(lexical_hits, "WIDE", lexical_hits.Breadth(MANY, MANY, 50, 50))
 
 
 def turns() -> Iterator[dict[str, Any]]:
@@ -84,11 +84,13 @@ QUESTIONS = [
 ]
 
 
-def put_in_order(hold: holdfast.Holdfast, ask: RecallRequest, also: Sequence[str] = ()) -> Ranking:
-    ready = prepare_query(hold.ctx, ask)
+def rank_all(hold: holdfast.Holdfast, request: RecallRequest, also: Sequence[str] = ()) -> tuple[Ranking, Candidates]:
+    now = hold.ctx.now()
+    search = search_keywords(hold.ctx, request, parse_request(hold.ctx, request, now), now)
     with hold.ctx.reading() as session:
-        look = Reader(hold.ctx, session, ready.request.filter, ready.now)
-        return build_ranking(look, ready, every=True, also=also)
+        reader = Reader(hold.ctx, session, search.request.filter, search.now)
+        candidates = find_candidates(reader, search, also)
+        return rank_features(compute_features(candidates), reader.now), candidates
 
 
 def bears(one: RankedMemory) -> bool:
@@ -108,8 +110,8 @@ def test_the_top_ten_match_a_ranking_of_all_memories(
     vector = validate_embedding(asked["model"], asked["vector"]) if by != "words" else None
     ask = RecallRequest(question, filter=which, embedding=vector)
     every = [row["id"] for row in filled_store.export()["memories"]]
-    found, whole = put_in_order(filled_store, ask), put_in_order(filled_store, ask, every)
-    expected = [one for one in whole.entries if bears(one) or one.id in found.pool.rows]
+    (found, candidates), (whole, _) = rank_all(filled_store, ask), rank_all(filled_store, ask, every)
+    expected = [one for one in whole if bears(one) or one.id in candidates.rows]
     assert len(every) == MANY
-    assert [one.id for one in found.entries[:10]] == [one.id for one in expected[:10]]
-    assert [one.features for one in found.entries[:10]] == [one.features for one in expected[:10]]
+    assert [one.id for one in found[:10]] == [one.id for one in expected[:10]]
+    assert [one.features for one in found[:10]] == [one.features for one in expected[:10]]

@@ -11,7 +11,6 @@ import pytest
 import holdfast
 from holdfast.features.agent_hosts import service as host_hooks
 from holdfast.features.agent_hosts.host import Event, HostEvent, parse_event
-from holdfast.features.recall import candidates as gather
 from holdfast.features.recall import lexical_hits
 
 Capture = Callable[..., str]
@@ -175,7 +174,7 @@ def test_why_not_reports_a_prompt_that_only_repeats_the_query(
     assert (told.returned, [one.code for one in told.reasons]) == (False, ["repeats_question"])
     assert hold.why_not(fact, ASK).place == 1
     assert hold.why_not(prompt, ASK, kinds=["conversation"]).returned
-    monkeypatch.setattr(gather, "WIDE", lexical_hits.Breadth(1, 1, 1))
+    monkeypatch.setattr(lexical_hits, "WIDE", lexical_hits.Breadth(1, 1, 1))
     for number in range(3):
         capture(ASK, session=f"t-{number}")
     assert [one.code for one in hold.why_not(prompt, ASK).reasons] == ["repeats_question"]
@@ -195,7 +194,7 @@ def test_prompts_do_not_crowd_the_answer_out_of_the_candidates(
     hold: Any, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each channel returns at most four."""
-    monkeypatch.setattr(gather, "WIDE", lexical_hits.Breadth(4, 4, 4))
+    monkeypatch.setattr(lexical_hits, "WIDE", lexical_hits.Breadth(4, 4, 4))
     vector = {"model": "own", "vector": [1, 0]}
     fact = hold.store(
         title="Deploy day", content="To production on Tuesdays.", embedding={"model": "own", "vector": [3, 1]}

@@ -13,7 +13,7 @@ import holdfast
 from holdfast.features.agent_hosts import service as host_hooks
 from holdfast.features.agent_hosts.host import parse_event
 from holdfast.features.embeddings import service as embed
-from holdfast.features.recall import candidates as gather
+from holdfast.features.recall import lexical_hits
 from holdfast.features.recall import search_index as asking
 from holdfast.features.recall.render import render_recall
 
@@ -190,7 +190,7 @@ def test_keyword_search_is_unaffected_while_many_embeddings_are_missing(
 def test_a_long_memory_with_a_unique_word_is_a_candidate_in_a_large_store(
     hold: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gather, "SMALL_STORE", 0)
+    monkeypatch.setattr(lexical_hits, "SMALL_STORE", 0)
     words = ("kettle", "lantern", "zebra", "bicycle", "harbour")
     long = f"QX7781 {' '.join(words)} again. " + "The fence around the garden is not painted yet. " * 150
     short = [f"A {words[number % len(words)]} in room {number}." for number in range(200)]

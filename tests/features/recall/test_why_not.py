@@ -7,7 +7,6 @@ from msgspec import UNSET
 
 import holdfast
 from holdfast.features.memories.access_log import AccessLog
-from holdfast.features.recall import candidates as gather
 from holdfast.features.recall import lexical_hits
 from holdfast.kernel.errors import NotFound
 
@@ -139,7 +138,7 @@ def test_a_lower_ranked_memory_is_reported_with_the_score_difference(
     hold: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each channel returns at most three."""
-    monkeypatch.setattr(gather, "WIDE", lexical_hits.Breadth(3, 3, 3))
+    monkeypatch.setattr(lexical_hits, "WIDE", lexical_hits.Breadth(3, 3, 3))
     ids = [
         hold.store(
             title=f"{number}",
@@ -224,7 +223,7 @@ def test_a_memory_outranked_at_that_time_is_reported_with_its_rank(
     hold: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each channel returns at most three."""
-    monkeypatch.setattr(gather, "WIDE", lexical_hits.Breadth(3, 3, 3))
+    monkeypatch.setattr(lexical_hits, "WIDE", lexical_hits.Breadth(3, 3, 3))
     own = {"model": "own", "vector": [1, 0]}
     ids = [
         hold.store(title=f"{number}", content="deploy " + "soon " * (number < 3), embedding=own, tier="long").id

@@ -13,7 +13,7 @@ from holdfast.features.recall import budget
 from holdfast.features.recall.candidates import occurred_or_created_at
 from holdfast.features.recall.query import RecallRequest, parse_query
 from holdfast.features.recall.search_index import find_match_times
-from holdfast.features.recall.service import Hit, RecallResult, recall
+from holdfast.features.recall.service import Hit, RecallAnswer, recall
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
@@ -31,7 +31,7 @@ MAX_STEPS = 8
 
 class QueryContext(NamedTuple):
     block: context_packing.PackedBlock
-    result: RecallResult
+    result: RecallAnswer
     more: int | None = None
     """Number of other memories with a word of the query; None if unknown."""
 

@@ -12,6 +12,7 @@ from holdfast.features.graph import store as link_store
 from holdfast.features.graph.store import LinkFilter
 from holdfast.features.history.snapshot import Snapshot
 from holdfast.features.memories import store as memories
+from holdfast.features.memories.find_memories import list_lost_contents
 from holdfast.features.memories.store import Filter
 from holdfast.features.recall import recall_log, recall_snapshot, search_index
 from holdfast.features.recall.captured_prompts import find_asking_prompts, find_repeated_prompts
@@ -19,9 +20,9 @@ from holdfast.features.recall.dates import score_periods
 from holdfast.features.recall.features import RELATED, Candidate, Passage, Scope
 from holdfast.features.recall.lexical_hits import (
     ChannelHits,
+    KeywordSearch,
     LexicalHits,
     PaddedStems,
-    PreparedQuery,
     Reader,
     TermCounts,
     count_query_stems,
@@ -38,7 +39,8 @@ from holdfast.features.recall.search_index import AdjacentRows, Neighbour, Row
 from holdfast.kernel.cosine import cosines
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.storage.index_terms import count_terms, has_question
+from holdfast.kernel.storage import index_terms
+from holdfast.kernel.storage.index_terms import count_terms, has_question, terms_of_line
 from holdfast.kernel.vector import Embedding
 
 MAX_LINK_SOURCES = 20
@@ -50,6 +52,7 @@ GROUP_ROWS = 20
 
 MIN_DATED = 10
 """With fewer hits from a period that the query names, more memories of that period are read."""
+NO_HITS = ChannelHits([], [], {})
 NO_NEIGHBOURS = AdjacentRows(None, None, None, None)
 UNUSED = (0, 0)
 REPLY_SPAN = (REPLY, REPLY)
@@ -63,6 +66,8 @@ class Candidates(NamedTuple):
     scope: Scope
     stems: tuple[str, ...]
     rows: dict[str, Row]
+    nearest_ids: list[str]
+    """Hits of the vector search."""
     superseded_by: dict[str, str]
     """Successor of each superseded memory."""
     uses: dict[str, tuple[int, int]]
@@ -72,6 +77,23 @@ class Candidates(NamedTuple):
     repeated_prompts: Collection[str] = ()
     """They are not candidates, but still count for their neighbours."""
     asking_prompts: Collection[str] = ()
+
+
+def add_lost_contents(reader: Reader, search: KeywordSearch) -> KeywordSearch:
+    """Add memories that match only by the losing side of a conflict."""
+    if search.snapshot is not None:
+        return search
+    query_stems, known = set(search.lexical.stems), search.lexical.rows.keys() | set(search.request.excluded)
+    lost_texts = {
+        one.memory: one.text
+        for one in list_lost_contents(reader.ctx, reader.session)
+        if one.memory not in known and query_stems & set(index_terms.index_tokens(one.text))
+    }
+    if not lost_texts:
+        return search
+    read = search_index.read_rows(reader.session, reader.ctx.caller, list(lost_texts), reader.filter, reader.now)
+    rows = {row.id: replace(row, parsed=terms_of_line(lost_texts[row.id])) for row in read}
+    return search._replace(lexical=search.lexical._replace(rows=search.lexical.rows | rows))
 
 
 def find_dated(reader: Reader, query: Query, lexical: LexicalHits) -> list[str]:
@@ -96,19 +118,15 @@ def occurred_or_created_at(one: Row | Memory) -> int:
     return one.created_at if one.occurred_at is None else one.occurred_at
 
 
-def find_candidates(
-    reader: Reader,
-    query: Query,
-    lexical: LexicalHits,
-    embedding: Embedding | None,
-    fresh: Sequence[PassageEmbedding],
-    nearest: ChannelHits,
-    also: Sequence[str] = (),
-    past: PastCandidates = NO_PAST,
-) -> Candidates:
-    """Collect the candidates: hits of both channels, their thread neighbours and links, and the memories in `also`."""
+def find_candidates(reader: Reader, search: KeywordSearch, also: Sequence[str] = ()) -> Candidates:
+    """Collect the candidates: hits of both channels, their thread neighbours and links, memories of the time asked
+    about, and those in `also`."""
+    nearest = _find_nearest(reader, search, search.vector) if search.vector else NO_HITS
+    past = _find_past(reader, search, also) if search.snapshot else NO_PAST
+    dated = [id for id in find_dated(reader, search.query, search.lexical) if id not in search.request.excluded]
+    query, lexical = search.query, search.lexical
     rows = lexical.rows | nearest.rows
-    rows |= read_rows_in_order(reader, [id for id in also if id not in rows])
+    rows |= read_rows_in_order(reader, [id for id in (*dated, *also) if id not in rows])
     linking = [*lexical.ids[:MAX_LINK_SOURCES], *nearest.ids[:MAX_LINK_SOURCES], *list(past.rows)[:MAX_LINK_SOURCES]]
     edges = _read_links(reader, linking, past.snapshot)
     rows |= read_rows_in_order(reader, [id for id in edges.linked if id not in rows]) | past.rows
@@ -120,14 +138,15 @@ def find_candidates(
     beside = _find_neighbours(reader, rows, lexical.adjacent, leading)
     rows |= beside.following
     edges.superseded.update(_find_successors(reader, rows.keys() - set(linking), past.snapshot))
-    repeated = frozenset(find_repeated_prompts(query, reader.filter, rows.values()))
-    asking = frozenset(find_asking_prompts(query, reader.filter, rows.values()))
+    prompts = [row for row in rows.values() if row.kind == "conversation"]
+    repeated = frozenset(find_repeated_prompts(query, reader.filter, prompts) if prompts else ())
+    asking = frozenset(find_asking_prompts(query, reader.filter, prompts) if prompts else ())
     making = _CandidateBuilder(
         query=query,
         padded_stems=pad_stems(lexical.stems),
         term_counts={} if past.rows else lexical.term_counts,
         speakers=lexical.speakers,
-        near=_compute_nearness(reader, embedding, fresh, rows, lexical.stored_vectors),
+        near=_compute_nearness(reader, search.vector, search.fresh, rows, lexical.stored_vectors),
         adjacent=beside.adjacent,
         ids={**{row.rowno: row.id for row in rows.values()}, **{row.rowno: row.id for row in beside.others}},
         asking_rows=frozenset(rows[id].rowno for id in asking),
@@ -145,12 +164,41 @@ def find_candidates(
         scope=lexical.scope,
         stems=tuple(lexical.stems),
         rows=rows,
+        nearest_ids=nearest.ids,
         superseded_by=edges.superseded,
         uses=making.uses,
         past_memories=past.memories,
         repeated_prompts=repeated,
         asking_prompts=asking,
     )
+
+
+def _find_nearest(reader: Reader, search: KeywordSearch, embedding: Embedding) -> ChannelHits:
+    """Find the memories with the nearest passages, nearest first, including those embedded just now."""
+    fresh = compute_cosines(embedding, [one for one in search.fresh if one.begins != REPLY])
+
+    def find(limit: int) -> list[str]:
+        found = embedding_store.find_nearest(
+            reader.session, reader.ctx.caller, embedding, reader.filter, reader.now, limit=limit
+        )
+        near = dict(found) | {id: max(passages.values()) for id, passages in fresh.items()}
+        return [id for id in sorted(near, key=lambda id: (-near[id], id)) if near[id] >= RELATED]
+
+    lexical = search.lexical
+    return read_channel(
+        reader, search.query, find, lexical.breadth.nearest, excluded=search.request.excluded, known_rows=lexical.rows
+    )
+
+
+def _find_past(reader: Reader, search: KeywordSearch, also: Sequence[str]) -> PastCandidates:
+    """Find matching memories that have changed since, in their past state."""
+    assert search.snapshot is not None
+    which = replace(reader.filter, unchanged_since=None, true_at=None)
+    stems, most = tuple(search.lexical.stems), search.lexical.breadth.lexical
+    found = recall_snapshot.find_past_candidates(
+        reader.ctx, reader.session, search.snapshot, which, stems, search.vector, most, also
+    )
+    return found._replace(rows={id: row for id, row in found.rows.items() if id not in search.request.excluded})
 
 
 class Edges(NamedTuple):
@@ -351,36 +399,3 @@ def _group_key(row: Row) -> str | None:
     if row.thread_key is None or not row.thread_key.startswith("s "):
         return row.thread_key
     return f"{row.thread_key} {row.rowno // GROUP_ROWS}"
-
-
-def _find_nearest(reader: Reader, prepared: PreparedQuery, embedding: Embedding) -> ChannelHits:
-    """Find the memories with the nearest passages, nearest first, including those embedded just now."""
-    fresh = compute_cosines(embedding, [one for one in prepared.fresh if one.begins != REPLY])
-
-    def find(limit: int) -> list[str]:
-        found = embedding_store.find_nearest(
-            reader.session, reader.ctx.caller, embedding, reader.filter, reader.now, limit=limit
-        )
-        near = dict(found) | {id: max(passages.values()) for id, passages in fresh.items()}
-        return [id for id in sorted(near, key=lambda id: (-near[id], id)) if near[id] >= RELATED]
-
-    lexical = prepared.lexical
-    return read_channel(
-        reader,
-        prepared.query,
-        find,
-        lexical.breadth.nearest,
-        excluded=prepared.request.excluded,
-        known_rows=lexical.rows,
-    )
-
-
-def _find_past(reader: Reader, prepared: PreparedQuery, also: Sequence[str]) -> PastCandidates:
-    """Find matching memories that have changed since, in their past state."""
-    assert prepared.snapshot is not None
-    which = replace(reader.filter, unchanged_since=None, true_at=None)
-    stems, most = tuple(prepared.lexical.stems), prepared.lexical.breadth.lexical
-    found = recall_snapshot.find_past_candidates(
-        reader.ctx, reader.session, prepared.snapshot, which, stems, prepared.vector, most, also
-    )
-    return found._replace(rows={id: row for id, row in found.rows.items() if id not in prepared.request.excluded})

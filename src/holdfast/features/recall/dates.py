@@ -131,6 +131,15 @@ _NOT_EVENTS = frozenset(_MONTH_NAMES).union(
 """Words after "before the" or "after the" that are not events."""
 
 
+_TIME_HINT = f"{_DATE_HINT}|{_RELATIVE_HINT}|{_EVENT_HINT}"
+
+
+@cache
+def compile_time_hint() -> re.Pattern[str]:
+    """Compile the pattern that matches every text in which there may be a period or an event."""
+    return _pattern(_TIME_HINT)
+
+
 @cache
 def _pattern(written: str) -> re.Pattern[str]:
     return re.compile(written, re.IGNORECASE)

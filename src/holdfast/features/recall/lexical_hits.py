@@ -1,4 +1,4 @@
-"""Search by keywords: the hits, and what ranking needs of them."""
+"""Search by keywords while a model embeds the query: the hits, and what ranking needs of them."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -10,7 +10,6 @@ from holdfast.features.embeddings import store as embedding_store
 from holdfast.features.embeddings.service import MAX_FRESH, QueryEmbedding
 from holdfast.features.embeddings.store import DueMemory, PassageEmbedding, StoredVectors
 from holdfast.features.history.snapshot import Snapshot, open_snapshot
-from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.memories.store import EVERYTHING, Filter
 from holdfast.features.recall import search_index
 from holdfast.features.recall.captured_prompts import find_repeated_prompts
@@ -48,22 +47,18 @@ class Breadth(NamedTuple):
 
 
 WIDE = Breadth(100, 30, 50)
-
-
 NARROW = Breadth(30, 30, 10)
-
-
 MAX_PER_CHANNEL = 2000
 """Maximum read per channel, however many of them only repeat the query."""
-
-
 MAX_NAMES = 16
-
-
 MAX_RARE_MEMORIES = 5
 """A word in at most this many memories makes all of them candidates, even long ones that the index ranks low."""
-
-
+MAX_QUERY_CHARACTERS = 4000
+"""Characters of a query that are embedded."""
+NO_WORDS = "The query has no words to search for."
+UNKNOWN_WORDS = "Keyword search only: the embedding model does not know the words of the query."
+NO_EMBEDDINGS = "No current embeddings from this model: results are from keywords only."
+EMBEDDINGS_PENDING = "Many new memories have no embeddings yet. Run `holdfast reembed` to compute them."
 PaddedStems = dict[str, str]
 """Each query stem, by the form in which it occurs in parsed text."""
 
@@ -106,6 +101,126 @@ class LexicalHits(NamedTuple):
     """Stored embeddings of the hits, from the model that embeds the query."""
     repeated_prompts: list[str]
     """Prompts among the hits that only repeat the query."""
+
+
+class KeywordSearch(NamedTuple):
+    """The lexical hits of a query, and the embedding that was computed meanwhile."""
+
+    request: RecallRequest
+    query: Query
+    lexical: LexicalHits
+    vector: Embedding | None
+    fresh: list[PassageEmbedding]
+    """Embeddings of new memories, not stored yet."""
+    degraded: str | None
+    """Why something is missing."""
+    now: int
+    """The time at which filters apply; in the past for a query about the past."""
+    snapshot: Snapshot | None
+
+
+def parse_request(ctx: Context, request: RecallRequest, now: int) -> Query:
+    """Parse the query of a request while the embedding model starts to load."""
+    if ctx.embedder is not None and request.embedding is None:
+        ctx.embedder.warm()
+    return parse_query(request.text, now if request.now is None else request.now, request.utc_offset)
+
+
+def search_keywords(ctx: Context, request: RecallRequest, query: Query, now: int) -> KeywordSearch:
+    """Find the lexical hits of a query while a model embeds it."""
+    snapshot = None
+    with QueryEmbedding() as prefetched:
+        with ctx.reading() as session:
+            if request.as_of is not None or request.known_at is not None:
+                snapshot = open_snapshot(session, now, as_of=request.as_of, known_at=request.known_at)
+                request, now = request._replace(filter=snapshot.limit_to_unchanged(request.filter)), snapshot.at
+            reader = Reader(ctx, session, request.filter, now)
+            known_speakers = find_speakers(reader, query)
+            if embedder := _query_embedder(ctx, request, query):
+                prefetched.start(embedder, _text_to_embed(query, find_asked_speakers(query, known_speakers)))
+            dim = _check_dimension(ctx, session, request)
+            due = _find_due(ctx, session, request, now)
+            model, is_complete = embedder.model if embedder and dim else None, len(due) <= MAX_FRESH
+            lexical = find_lexical_hits(
+                reader,
+                query,
+                known_speakers,
+                model,
+                excluded=request.excluded,
+                beside_vectors=bool(model) and is_complete,
+            )
+        vector, fresh, degraded = _embed_query(ctx, request, query, lexical, due, dim, prefetched)
+    if snapshot is not None and snapshot.degraded is not None:
+        degraded = snapshot.degraded
+    return KeywordSearch(request, query, lexical, vector, fresh, degraded, now, snapshot)
+
+
+def _check_dimension(ctx: Context, session: Session, request: RecallRequest) -> int | None:
+    """Return the dimension of the configured model. Raise if a vector of the caller does not fit its model."""
+    if request.embedding is not None:
+        embedding_store.check_model_dimension(session, request.embedding)
+    return (
+        embedding_store.get_dimension(session, ctx.embedder.model)
+        if ctx.embedder and request.embedding is None
+        else None
+    )
+
+
+def _find_due(ctx: Context, session: Session, request: RecallRequest, now: int) -> list[DueMemory]:
+    """List memories without embeddings, up to one more than recall embeds itself."""
+    if ctx.embedder is None or request.embedding is not None:
+        return []
+    model = ctx.embedder.model
+    mark = embedding_store.get_watermark(session, model)
+    return embedding_store.list_visible_due(
+        session,
+        ctx.caller,
+        request.filter,
+        now,
+        model,
+        mark,
+        limit=MAX_FRESH + 1,
+        max_entries=embedding_service.MAX_ENTRIES,
+    )
+
+
+def _query_embedder(ctx: Context, request: RecallRequest, query: Query) -> Embedder | None:
+    """Return the embedder for the query. None if the caller gave a vector or the query has no words."""
+    return ctx.embedder if request.embedding is None and query.words else None
+
+
+def _text_to_embed(query: Query, speakers: Sequence[str]) -> str:
+    """Return the text of the query that is embedded."""
+    return (rewrite_in_first_person(query.text, speakers) if query.english else query.text)[:MAX_QUERY_CHARACTERS]
+
+
+def _embed_query(
+    ctx: Context,
+    request: RecallRequest,
+    query: Query,
+    lexical: LexicalHits,
+    due: Sequence[DueMemory],
+    dim: int | None,
+    prefetched: QueryEmbedding,
+) -> tuple[Embedding | None, list[PassageEmbedding], str | None]:
+    """Embed the query and the newest memories, outside of any transaction. Also return why anything is missing."""
+    embedder = _query_embedder(ctx, request, query)
+    if embedder is None:
+        return request.embedding, [], None if query.words or request.embedding else NO_WORDS
+    try:
+        vector = prefetched.get_vector(embedder, _text_to_embed(query, lexical.speakers))
+        if vector is None:
+            return None, [], UNKNOWN_WORDS
+        if dim not in (None, vector.dim):
+            raise EmbedderFailed(
+                f"{embedder.model} returned {vector.dim} dimensions; its stored embeddings have {dim}."
+            )
+        if len(due) > MAX_FRESH:
+            return Embedding(embedder.model, vector), [], EMBEDDINGS_PENDING
+        fresh_embeddings = embedding_service.embed_memories(ctx, embedder, due, ctx.now()) if due else {}
+    except EmbedderFailed as error:
+        return None, [], f"Keyword search only. {error.message}"
+    return Embedding(embedder.model, vector), [one for many in fresh_embeddings.values() for one in many], None
 
 
 def map_stems(words: Sequence[str]) -> dict[str, str]:
@@ -200,7 +315,8 @@ def read_channel(
         ids = [id for id in found if id not in excluded]
         rows |= read_rows_in_order(reader, [id for id in ids if id not in rows])
         ids = [id for id in ids if id in rows]
-        repeated = find_repeated_prompts(query, reader.filter, [rows[id] for id in ids])
+        prompts = [rows[id] for id in ids if rows[id].kind == "conversation"]
+        repeated = find_repeated_prompts(query, reader.filter, prompts) if prompts else []
         if len(found) < limit or 2 * len(repeated) < limit or 4 * limit > MAX_PER_CHANNEL:
             break
         limit *= 4
@@ -289,135 +405,3 @@ def count_stems(stems: str, present: Sequence[str], padded_stems: PaddedStems) -
         if present and stems
         else {}
     )
-
-
-class PreparedQuery(NamedTuple):
-    """A query that is ready for ranking: lexical hits, vector, time."""
-
-    request: RecallRequest
-    query: Query
-    lexical: LexicalHits
-    vector: Embedding | None
-    fresh: list[PassageEmbedding]
-    degraded: str | None
-    now: int
-    """The time at which filters apply; in the past for a query about the past."""
-    snapshot: Snapshot | None
-
-
-def prepare_query(ctx: Context, request: RecallRequest) -> PreparedQuery:
-    """Parse a query, find its lexical hits and compute its vector."""
-    request = request._replace(filter=normalize_filter(request.filter))
-    now = ctx.now()
-    if ctx.embedder is not None and request.embedding is None:
-        ctx.embedder.warm()
-    query = parse_query(request.text, now if request.now is None else request.now, request.utc_offset)
-    snapshot = None
-    with QueryEmbedding() as prefetched:
-        with ctx.reading() as session:
-            if request.as_of is not None or request.known_at is not None:
-                snapshot = open_snapshot(session, now, as_of=request.as_of, known_at=request.known_at)
-                request, now = request._replace(filter=snapshot.limit_to_unchanged(request.filter)), snapshot.at
-            reader = Reader(ctx, session, request.filter, now)
-            known_speakers = find_speakers(reader, query)
-            if embedder := _query_embedder(ctx, request, query):
-                prefetched.start(embedder, _text_to_embed(query, find_asked_speakers(query, known_speakers)))
-            dim = _check_dimension(ctx, session, request)
-            due = _find_due(ctx, session, request, now)
-            model, is_complete = embedder.model if embedder and dim else None, len(due) <= MAX_FRESH
-            lexical = find_lexical_hits(
-                reader,
-                query,
-                known_speakers,
-                model,
-                excluded=request.excluded,
-                beside_vectors=bool(model) and is_complete,
-            )
-        vector, fresh, degraded = _embed_query(ctx, request, query, lexical, due, dim, prefetched)
-    if snapshot is not None and snapshot.degraded is not None:
-        degraded = snapshot.degraded
-    return PreparedQuery(request, query, lexical, vector, fresh, degraded, now, snapshot)
-
-
-NO_EMBEDDINGS = "No current embeddings from this model: results are from keywords only."
-
-
-def _check_dimension(ctx: Context, session: Session, request: RecallRequest) -> int | None:
-    """Return the dimension of the configured model. Raise if a vector of the caller does not fit its model."""
-    if request.embedding is not None:
-        embedding_store.check_model_dimension(session, request.embedding)
-    return (
-        embedding_store.get_dimension(session, ctx.embedder.model)
-        if ctx.embedder and request.embedding is None
-        else None
-    )
-
-
-def _find_due(ctx: Context, session: Session, request: RecallRequest, now: int) -> list[DueMemory]:
-    """List memories without embeddings, up to one more than recall embeds itself."""
-    if ctx.embedder is None or request.embedding is not None:
-        return []
-    model = ctx.embedder.model
-    mark = embedding_store.get_watermark(session, model)
-    return embedding_store.list_visible_due(
-        session,
-        ctx.caller,
-        request.filter,
-        now,
-        model,
-        mark,
-        limit=MAX_FRESH + 1,
-        max_entries=embedding_service.MAX_ENTRIES,
-    )
-
-
-def _query_embedder(ctx: Context, request: RecallRequest, query: Query) -> Embedder | None:
-    """Return the embedder for the query. None if the caller gave a vector or the query has no words."""
-    return ctx.embedder if request.embedding is None and query.words else None
-
-
-def _text_to_embed(query: Query, speakers: Sequence[str]) -> str:
-    """Return the text of the query that is embedded."""
-    return (rewrite_in_first_person(query.text, speakers) if query.english else query.text)[:MAX_QUERY_CHARACTERS]
-
-
-def _embed_query(
-    ctx: Context,
-    request: RecallRequest,
-    query: Query,
-    lexical: LexicalHits,
-    due: Sequence[DueMemory],
-    dim: int | None,
-    prefetched: QueryEmbedding,
-) -> tuple[Embedding | None, list[PassageEmbedding], str | None]:
-    """Embed the query and the newest memories, outside of any transaction. Also return why anything is missing."""
-    embedder = _query_embedder(ctx, request, query)
-    if embedder is None:
-        return request.embedding, [], None if query.words or request.embedding else NO_WORDS
-    try:
-        vector = prefetched.get_vector(embedder, _text_to_embed(query, lexical.speakers))
-        if vector is None:
-            return None, [], UNKNOWN_WORDS
-        if dim not in (None, vector.dim):
-            raise EmbedderFailed(
-                f"{embedder.model} returned {vector.dim} dimensions; its stored embeddings have {dim}."
-            )
-        if len(due) > MAX_FRESH:
-            return Embedding(embedder.model, vector), [], EMBEDDINGS_PENDING
-        fresh_embeddings = embedding_service.embed_memories(ctx, embedder, due, ctx.now()) if due else {}
-    except EmbedderFailed as error:
-        return None, [], f"Keyword search only. {error.message}"
-    return Embedding(embedder.model, vector), [one for many in fresh_embeddings.values() for one in many], None
-
-
-NO_WORDS = "The query has no words to search for."
-
-
-MAX_QUERY_CHARACTERS = 4000
-"""Characters of a query that are embedded."""
-
-
-UNKNOWN_WORDS = "Keyword search only: the embedding model does not know the words of the query."
-
-
-EMBEDDINGS_PENDING = "Many new memories have no embeddings yet. Run `holdfast reembed` to compute them."

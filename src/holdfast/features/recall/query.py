@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
-from holdfast.features.recall.dates import MAX_READ, Event, Period, find_events, find_periods
+from holdfast.features.recall.dates import MAX_READ, Event, Period, compile_time_hint, find_events, find_periods
 from holdfast.kernel.text.passages import ROLES
 from holdfast.kernel.text.words import STOP, emoji_words, strip_invisible, terms
 from holdfast.kernel.vector import Embedding
@@ -82,6 +82,27 @@ def _first_person_pattern() -> re.Pattern[str]:
     )
 
 
+class RecallRequest(NamedTuple):
+    """A query, its filters and options."""
+
+    text: str
+    filter: Filter = memories.EVERYTHING
+    limit: int = 10
+    excluded: Collection[str] = ()
+    embedding: Embedding | None = None
+    """Vector of the query, from the caller's own model."""
+    now: int | None = None
+    """Time of the query, for words such as yesterday. None: now."""
+    utc_offset: int = 0
+    """Offset of the caller's clock from UTC, in microseconds."""
+    as_of: int | None = None
+    """Search what was true at this time."""
+    known_at: int | None = None
+    """Search what this store knew at this time."""
+    is_recorded: bool = True
+    """Count the hits as used and log the query."""
+
+
 class Query(NamedTuple):
     """A parsed query."""
 
@@ -107,11 +128,15 @@ def parse_query(text: str, now: int, utc_offset: int = 0) -> Query:
     english = is_english(found, all(map(str.isascii, found)))
     common = STOP.union(map(str.lower, _CONTRACTION.findall(plain))) if english else frozenset()
     words = [word for word in found if word not in common] or found
-    query = Query(text, tuple(words[:MAX_WORDS]), english, find_periods(text, now + utc_offset), utc_offset=utc_offset)
-    return (
-        query._replace(roles=_find_roles(text[:MAX_READ], frozenset(found)), events=find_events(text))
-        if english
-        else query
+    may_name_time = compile_time_hint().search(text[:MAX_READ]) is not None
+    return Query(
+        text,
+        tuple(words[:MAX_WORDS]),
+        english,
+        dates=find_periods(text, now + utc_offset) if may_name_time else (),
+        roles=_find_roles(text[:MAX_READ], frozenset(found)) if english else frozenset(),
+        events=find_events(text) if english and may_name_time else (),
+        utc_offset=utc_offset,
     )
 
 
@@ -180,24 +205,3 @@ def _name_forms(name: str) -> set[str]:
     parts = name.split() if name.lower() not in ROLES else []
     calls = {" ".join(parts), parts[0]} if parts else set()
     return {call for known in calls for call in (known, known.title()) if len(call) > 1}
-
-
-class RecallRequest(NamedTuple):
-    """A query, its filters and options."""
-
-    text: str
-    filter: Filter = memories.EVERYTHING
-    limit: int = 10
-    excluded: Collection[str] = ()
-    embedding: Embedding | None = None
-    """Vector of the query, from the caller's own model."""
-    now: int | None = None
-    """Time of the query, for words such as yesterday. None: now."""
-    utc_offset: int = 0
-    """Offset of the caller's clock from UTC, in microseconds."""
-    as_of: int | None = None
-    """Search what was true at this time."""
-    known_at: int | None = None
-    """Search what this store knew at this time."""
-    is_recorded: bool = True
-    """Count the hits as used and log the query."""

@@ -84,9 +84,11 @@ class RankedMemory(NamedTuple):
     """The passage that matches best."""
 
 
-def rank_features(
-    features: FeatureTable, now: int, *, limit: int | None = None, weights: Weights = WEIGHTS
-) -> list[RankedMemory]:
+Ranking = list[RankedMemory]
+"""Best first."""
+
+
+def rank_features(features: FeatureTable, now: int, *, limit: int | None = None, weights: Weights = WEIGHTS) -> Ranking:
     """Rank the candidates by their features, best first; newer first among equals."""
     adjustments = {one.id: compute_adjustments(one, now) for one in features.candidates}
     values = _raise_all_exact(features, {id: _compute_factor(adjusted) for id, adjusted in adjustments.items()})
@@ -112,7 +114,7 @@ def rank_candidates(
     *,
     limit: int | None = None,
     weights: Weights = WEIGHTS,
-) -> list[RankedMemory]:
+) -> Ranking:
     """Compute the features of candidates and rank them. `neighbours` are not candidates themselves."""
     return rank_features(FeatureTable(candidates, neighbours, stems, scope), now, limit=limit, weights=weights)
 

@@ -10,16 +10,16 @@ from holdfast.features.memories import store as memories
 from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.memories.store import EVERYTHING, Filter, View
 from holdfast.features.recall.budget import PackResult
+from holdfast.features.recall.candidates import Candidates, find_candidates
 from holdfast.features.recall.features import RELATED
-from holdfast.features.recall.lexical_hits import PreparedQuery, Reader, prepare_query
+from holdfast.features.recall.lexical_hits import KeywordSearch, Reader, parse_request, search_keywords
 from holdfast.features.recall.query import RecallRequest
-from holdfast.features.recall.ranking import RankedMemory
+from holdfast.features.recall.ranking import RankedMemory, Ranking, rank_features
 from holdfast.features.recall.search_index import Row
 from holdfast.features.recall.service import (
     Hit,
-    Ranking,
     build_hits,
-    build_ranking,
+    compute_features,
     count_to_rank,
     fold_duplicates,
     order_hits,
@@ -71,7 +71,9 @@ def explain_absence(ctx: Context, id: str, request: RecallRequest, pick: Pick) -
         )
     if filtered:
         return Explanation(memory, returned=False, reasons=filtered)
-    return _explain_rank(ctx, state, prepare_query(ctx, request), pick)
+    now = ctx.now()
+    search = search_keywords(ctx, request, parse_request(ctx, request, now), now)
+    return _explain_rank(ctx, state, search, pick)
 
 
 # Filters
@@ -166,44 +168,46 @@ REPEATS_QUERY = Reason(
 )
 
 
-def _explain_rank(ctx: Context, state: PastMemory, prepared: PreparedQuery, pick: Pick) -> Explanation:
+def _explain_rank(ctx: Context, state: PastMemory, search: KeywordSearch, pick: Pick) -> Explanation:
     memory = state.memory
     with ctx.reading() as session:
-        reader = Reader(ctx, session, prepared.request.filter, prepared.now)
-        found = build_ranking(reader, prepared, every=True)
-        candidates, gathered = len(found.pool.candidates), found.pool
-        hits = build_hits(
-            reader,
-            order_hits(found.entries[: count_to_rank(prepared.request, gathered)], gathered),
-            gathered,
-            prepared.request,
-        )
+        reader = Reader(ctx, session, search.request.filter, search.now)
+        pool = find_candidates(reader, search)
+        ranking = rank_features(compute_features(pool), reader.now)
+        count = len(pool.candidates)
+        hits = build_hits(reader, ranking[: count_to_rank(search.request, pool)], pool, search.request)
         missed: list[Reason] = []
-        if memory.id not in gathered.rows:
-            nearest, found = found.nearest_ids, build_ranking(reader, prepared, every=True, also=[memory.id])
-            missed = list(_explain_missed(reader, state, prepared, found, nearest))
+        if memory.id not in pool.rows:
+            nearest, pool = pool.nearest_ids, find_candidates(reader, search, also=[memory.id])
+            ranking = rank_features(compute_features(pool), reader.now)
+            missed = list(_explain_missed(reader, state, search, ranking, pool, nearest))
     kept, _ = pick(hits)
     places = {hit.memory.id: place for place, hit in enumerate(kept, 1)}
     last_score = kept[-1].ranked.score if kept else None
-    if memory.id in found.pool.repeated_prompts:
-        return Explanation(memory, False, [REPEATS_QUERY], None, None, last_score, candidates, prepared.degraded)
-    why = next((one for one in found.entries if one.id == memory.id), None)
+    if memory.id in pool.repeated_prompts:
+        return Explanation(memory, False, [REPEATS_QUERY], None, None, last_score, count, search.degraded)
+    why = next((one for one in ranking if one.id == memory.id), None)
     if memory.id in places:
         reason = Reason("returned", f"It is returned, at place {places[memory.id]} of {len(kept)}.")
-        return Explanation(memory, True, [reason], places[memory.id], why, last_score, candidates, prepared.degraded)
+        return Explanation(memory, True, [reason], places[memory.id], why, last_score, count, search.degraded)
     dropped = {hit.memory.id for hit in hits} - places.keys()
-    place, before = _find_place(memory, prepared.request, found, last_score, dropped)
-    within = before[0].code == "limit" and place is not None and place <= prepared.request.limit
+    place, before = _find_place(memory, search.request, ranking, pool, last_score, dropped)
+    within = before[0].code == "limit" and place is not None and place <= search.request.limit
     reasons = missed if missed and within else [*missed, *before]
-    return Explanation(memory, False, reasons, place, why, last_score, candidates, prepared.degraded)
+    return Explanation(memory, False, reasons, place, why, last_score, count, search.degraded)
 
 
 def _find_place(
-    memory: Memory, request: RecallRequest, ranking: Ranking, last_score: float | None, dropped: Collection[str]
+    memory: Memory,
+    request: RecallRequest,
+    ranking: Ranking,
+    pool: Candidates,
+    last_score: float | None,
+    dropped: Collection[str],
 ) -> tuple[int | None, list[Reason]]:
     """Return its place without a limit, and what keeps it out; `dropped` are the hits that exceed the budget."""
-    order = order_hits(ranking.entries, ranking.pool)
-    chosen, like = fold_duplicates(order, ranking.pool, len(order))
+    order = order_hits(ranking, pool)
+    chosen, like = fold_duplicates(order, pool, len(order))
     places = {one.id: place for place, one in enumerate(chosen, 1)}
     twin = next((id for id, others in like.items() if memory.id in others), None)
     if twin is not None:
@@ -228,48 +232,52 @@ def _over_budget(subject: str, place: int) -> Reason:
 
 
 def _explain_missed(
-    reader: Reader, state: PastMemory, prepared: PreparedQuery, ranking: Ranking, nearest_ids: Sequence[str]
+    reader: Reader,
+    state: PastMemory,
+    search: KeywordSearch,
+    ranking: Ranking,
+    pool: Candidates,
+    nearest_ids: Sequence[str],
 ) -> Iterator[Reason]:
     """Explain why neither keyword nor vector search found it."""
     id = state.memory.id
-    why = next((one for one in ranking.entries if one.id == id), None)
-    yield _explain_lexical_miss(prepared, why.terms if why else ())
-    pieces = [piece for one in ranking.pool.candidates if one.id == id for piece in one.pieces]
+    why = next((one for one in ranking if one.id == id), None)
+    yield _explain_lexical_miss(search, why.terms if why else ())
+    pieces = [piece for one in pool.candidates if one.id == id for piece in one.pieces]
     cosine = max((piece.cosine for piece in pieces if piece.cosine is not None), default=None)
-    if not state.has_same_text and prepared.vector is not None:
+    if not state.has_same_text and search.vector is not None:
         yield Reason("no_vector", "Its embeddings are of its current text, not of its text at that time.")
     else:
-        yield _explain_vector_miss(reader.session, prepared, cosine, [ranking.pool.rows[one] for one in nearest_ids])
+        yield _explain_vector_miss(reader.session, search, cosine, [pool.rows[one] for one in nearest_ids])
 
 
-def _explain_lexical_miss(prepared: PreparedQuery, terms: Sequence[str]) -> Reason:
-    words = prepared.lexical.stems
+def _explain_lexical_miss(search: KeywordSearch, terms: Sequence[str]) -> Reason:
+    words = search.lexical.stems
     if not words:
         return Reason("no_words", "The query has no words to search for.")
     if not terms:
         return Reason("no_words", f"It contains none of the query words: {', '.join(map(to_emoji, words.values()))}.")
-    plan, words_held = prepared.lexical.plan, [words[stem] for stem in terms]
+    plan, words_held = search.lexical.plan, [words[stem] for stem in terms]
     held = list(map(to_emoji, words_held))
     if not {*plan.rare, *plan.common}.intersection(words_held):
         return Reason("common_words", f"It contains only query words that are too common: {', '.join(held)}.")
-    others = prepared.lexical.breadth.lexical
+    others = search.lexical.breadth.lexical
     return Reason("words", f"It contains {', '.join(held)}, but {others} other memories match the query words better.")
 
 
 def _explain_vector_miss(
-    session: Session, prepared: PreparedQuery, cosine: float | None, nearest: Sequence[Row]
+    session: Session, search: KeywordSearch, cosine: float | None, nearest: Sequence[Row]
 ) -> Reason:
-    if prepared.vector is None:
-        return Reason("no_question_vector", prepared.degraded or "No embedding model is configured: set `embedder`.")
+    if search.vector is None:
+        return Reason("no_question_vector", search.degraded or "No embedding model is configured: set `embedder`.")
     if cosine is None:
         return Reason(
-            "no_vector", f"It has no embedding from {prepared.vector.model} yet. Run `holdfast reembed` to compute it."
+            "no_vector", f"It has no embedding from {search.vector.model} yet. Run `holdfast reembed` to compute it."
         )
     if cosine < RELATED:
         return Reason("far", f"Its embedding is too far from the query: cosine {cosine:.3f}, minimum {RELATED}.")
     return Reason(
-        "vectors",
-        f"The cosine of its embedding is {cosine:.3f}; {_describe_nearest(session, prepared.vector, nearest)}.",
+        "vectors", f"The cosine of its embedding is {cosine:.3f}; {_describe_nearest(session, search.vector, nearest)}."
     )
 
 

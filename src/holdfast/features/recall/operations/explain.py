@@ -2,8 +2,6 @@
 
 from msgspec import UNSET, Struct, UnsetType
 
-from holdfast.features.memories.operations.core import parse_time
-from holdfast.features.memories.views import format_time, value_or_unset
 from holdfast.features.namespaces import service as namespace_service
 from holdfast.features.recall import budget
 from holdfast.features.recall import why_not as why_not_service
@@ -21,7 +19,8 @@ from holdfast.features.recall.operations.recall import (
 from holdfast.features.recall.service import Hit
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import AsOf, Id, KnownAt
-from holdfast.kernel.registry.operation import Effect, Example, operation
+from holdfast.kernel.registry.operation import Effect, Example, operation, value_or_unset
+from holdfast.kernel.timestamps import format_time, parse_time
 
 
 class WhyNot(QueryRequest, frozen=True):

@@ -6,26 +6,17 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.embeddings import service as embedding_service
-from holdfast.features.memories.operations.core import build_filter, parse_time
-from holdfast.features.memories.views import (
-    ConfidenceTier,
-    MemoryView,
-    StaleView,
-    format_time,
-    get_confidence_tier,
-    memory_view,
-    stale_view,
-    value_or_unset,
-)
+from holdfast.features.memories.operations.core import build_filter
+from holdfast.features.memories.views import ConfidenceTier, MemoryView, get_confidence_tier, memory_view
 from holdfast.features.namespaces import service as namespace_service
 from holdfast.features.recall import budget, ranking
 from holdfast.features.recall import service as recall_service
 from holdfast.features.recall.query import RecallRequest
 from holdfast.features.recall.service import Hit
-from holdfast.kernel.context import Context
+from holdfast.features.reflections.list_stale import StaleView, stale_view
+from holdfast.kernel.context import Context, with_ancestors
 from holdfast.kernel.errors import EmbedderFailed
 from holdfast.kernel.records.memory import Kind, Memory
-from holdfast.kernel.records.taxonomy import with_ancestors
 from holdfast.kernel.registry.fields import (
     AsAgent,
     AsOf,
@@ -39,9 +30,9 @@ from holdfast.kernel.registry.fields import (
     Timestamp,
     embedding_of,
 )
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.text import toon
-from holdfast.kernel.timestamps import utc_offset
+from holdfast.kernel.timestamps import format_time, parse_time, utc_offset
 
 QueryText = Annotated[
     str,
@@ -293,7 +284,7 @@ def build_recall_request(request: QueryRequest, excluded: set[str]) -> RecallReq
     )
 
 
-def build_meta(result: recall_service.RecallResult, budget_tokens: int | None) -> RecallMeta:
+def build_meta(result: recall_service.RecallAnswer, budget_tokens: int | None) -> RecallMeta:
     mode = "hybrid" if result.by_vectors else "keyword_only"
     meta = RecallMeta(recall_mode=mode, candidates=result.candidates, degraded=value_or_unset(result.degraded))
     if budget_tokens is None:

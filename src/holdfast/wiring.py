@@ -17,7 +17,7 @@ from holdfast.features.people import principal as principal_kind
 from holdfast.features.recall import recall_log
 from holdfast.features.recall.recall_log import oldest_kept_time
 from holdfast.features.reflections import propagate
-from holdfast.features.reflections.listener import InvalidationListener
+from holdfast.features.reflections.propagate import InvalidationListener
 from holdfast.features.skills import model as skill_kinds
 from holdfast.features.sync import conflict_store
 from holdfast.features.sync.quarantine import store as quarantine

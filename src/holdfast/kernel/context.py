@@ -298,3 +298,9 @@ class Context:
                 if not error.retryable or monotonic() > until:
                     raise unknown from error
                 sleep(RETRY_SECONDS)
+
+
+def with_ancestors(namespace: str) -> tuple[str, ...]:
+    """Return a namespace and its ancestors, whose rules apply to it too."""
+    segments = namespace.split("/")
+    return tuple("/".join(segments[:length]) for length in range(len(segments), 0, -1))

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import NamedTuple
 
+from msgspec import UNSET, UnsetType
+
 from holdfast.kernel.errors import Invalid
 
 SECOND = 1_000_000
@@ -92,3 +94,11 @@ def uuid7(timestamp_us: int, randomness: bytes | None = None) -> str:
 def derive_id(*parts: str) -> str:
     """Hash the parts to an id that is the same on every node."""
     return sha256("\x00".join(parts).encode()).hexdigest()[:32]
+
+
+def format_time(moment: int | None) -> str | UnsetType:
+    return UNSET if moment is None else format_timestamp(moment)
+
+
+def parse_time(text: str | None, field: str) -> int | None:
+    return None if text is None else parse_timestamp(text, field)

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.features.reflections.invalidation import ChangeSet, SourceStatus, invalidation_id
+from holdfast.features.reflections.invalidation import SourceStatus, invalidation_id
+from holdfast.features.reflections.propagate import ChangeSet
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.validate import Draft, Lifetimes, memory_from_draft

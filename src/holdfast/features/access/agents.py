@@ -7,7 +7,7 @@ from holdfast.features.access.model import AGENT, GRANT, Agent, Grant, Permissio
 from holdfast.features.access.notice import Notice
 from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.store_memory import require_owner
+from holdfast.features.memories.store import require_owner
 from holdfast.features.namespaces.policy_store import EVERYWHERE
 from holdfast.kernel.context import Context, validate_agent_id, validate_agent_type
 from holdfast.kernel.errors import Invalid, NotFound

@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from holdfast.features.people import person_namespace
+from holdfast.kernel.context import with_ancestors
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.records.taxonomy import with_ancestors
 from holdfast.kernel.records.validate import namespace as validate_namespace
 
 ROOT = "projects"

@@ -22,10 +22,9 @@ from holdfast.features.reflections import list_stale
 from holdfast.features.reflections.invalidation_store import InvalidationFilter
 from holdfast.features.tasks import store as tasks
 from holdfast.features.tasks.store import TaskFilter
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Context, with_ancestors
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.records.taxonomy import with_ancestors
 from holdfast.kernel.text import token_count
 from holdfast.kernel.text.content_scan import find_injections
 from holdfast.kernel.text.language import DEFAULT_LANGUAGE, detect_language

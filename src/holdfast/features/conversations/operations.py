@@ -7,12 +7,11 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from holdfast.features.conversations import consolidate
 from holdfast.features.conversations import service as conversations
 from holdfast.features.conversations.store import Conversation, ConversationFilter, Scope
-from holdfast.features.memories.views import format_time, value_or_unset
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip, Timestamp
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import parse_timestamp
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
+from holdfast.kernel.timestamps import format_time, parse_timestamp
 
 Role = Literal["user", "assistant", "system", "tool"]
 State = Literal["active", "closing", "closed"]

@@ -17,7 +17,7 @@ from holdfast.features.curation.store import Proposal, Status
 from holdfast.features.graph.service import add_link
 from holdfast.features.history.service import find_namespaces, list_undo_parts, undo_batch
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.store_memory import require_write_access
+from holdfast.features.memories.store import require_write_access
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import (
     ChangedSince,

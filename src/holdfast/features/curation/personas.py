@@ -20,13 +20,12 @@ from holdfast.features.llm.client import Material, Task
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.memories.lifecycle import archive_memory
-from holdfast.features.memories.store import Filter
-from holdfast.features.memories.store_memory import require_free_title, require_write_access
+from holdfast.features.memories.store import Filter, require_write_access
+from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.recall import search_index
 from holdfast.features.reflections import invalidation_store as invalidations
-from holdfast.features.reflections.depth import check_depth
+from holdfast.features.reflections.depth import check_depth, with_origin
 from holdfast.features.reflections.invalidation_store import StaleReason
-from holdfast.features.reflections.model import with_origin
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, NotFound, VersionConflict
 from holdfast.kernel.journal.kinds import MEMORY, content_hash

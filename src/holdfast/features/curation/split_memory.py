@@ -15,9 +15,10 @@ from holdfast.features.llm.assist import BY_RULES, MethodUsed, ask_or_fallback, 
 from holdfast.features.llm.client import Material, Task
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.lifecycle import archive_memory
-from holdfast.features.memories.store_memory import MAX_VERSIONS, find_title_holder, number_title, require_write_access
-from holdfast.features.reflections.invalidation import ChangeSet
-from holdfast.features.reflections.model import with_origin
+from holdfast.features.memories.store import require_write_access
+from holdfast.features.memories.store_memory import MAX_VERSIONS, find_title_holder, number_title
+from holdfast.features.reflections.depth import with_origin
+from holdfast.features.reflections.propagate import ChangeSet
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import AlreadyAtomised, Conflict, Forbidden, SourceTooSmall, VersionConflict
 from holdfast.kernel.journal.kinds import MEMORY

@@ -2,14 +2,14 @@
 
 from typing import Literal, NamedTuple
 
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from holdfast.features.graph import paths
 from holdfast.features.graph import store as links
 from holdfast.features.graph.store import Direction, Edge, LinkFilter
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import View
-from holdfast.features.memories.store_memory import require_write_access
+from holdfast.features.memories.store import View, require_write_access
 from holdfast.features.reflections.depth import check_link
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, NotFound
@@ -18,8 +18,9 @@ from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.link import RELATIONS, Link, Relation
 from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.registry.operation import value_or_unset
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import derive_id, format_timestamp
+from holdfast.kernel.timestamps import derive_id, format_time, format_timestamp
 
 MAX_LINKS = 1000
 MAX_NODES = 1000
@@ -353,3 +354,31 @@ def trace_lineage(
             first_links.setdefault(edge.id, (edge, depth))
     nodes = list(first_links.values())
     return Lineage(memory, nodes[:MAX_NODES], len(nodes) > MAX_NODES or len(edges) == MAX_STEP_LINKS)
+
+
+class LinkView(Struct, frozen=True, kw_only=True):
+    """A link in a response."""
+
+    source_id: str
+    target_id: str
+    relation: str
+    created_at: str
+    valid_from: str
+    observed_by: str
+    version: int
+    valid_until: str | UnsetType = UNSET
+    signature: str | UnsetType = UNSET
+
+
+def link_view(link: Link) -> LinkView:
+    return LinkView(
+        source_id=link.source,
+        target_id=link.target,
+        relation=link.relation,
+        created_at=format_timestamp(link.created_at),
+        valid_from=format_timestamp(link.valid_from),
+        observed_by=link.agent,
+        version=link.version,
+        valid_until=format_time(link.valid_until),
+        signature=value_or_unset(link.signature),
+    )

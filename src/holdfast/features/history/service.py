@@ -11,14 +11,14 @@ from holdfast.features.history.change_view import matches_filter
 from holdfast.features.history.event import EventFilter
 from holdfast.features.history.snapshot import find_true_from
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.store_memory import check_scope_change, require_free_title, require_owner
+from holdfast.features.memories.store import check_scope_change, require_owner
+from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.namespaces.model import Policy
 from holdfast.features.namespaces.policy import require_policy_admin
 from holdfast.features.people.erasure_order import ErasureOrder
 from holdfast.features.reflections import invalidation_store as invalidations
-from holdfast.features.reflections.depth import check_depth, check_link
+from holdfast.features.reflections.depth import check_depth, check_link, keep_depth
 from holdfast.features.reflections.invalidation import INVALIDATION
-from holdfast.features.reflections.model import keep_depth
 from holdfast.features.skills import store as skills
 from holdfast.features.skills.model import SkillVersion
 from holdfast.kernel.context import Context

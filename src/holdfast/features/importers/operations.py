@@ -9,12 +9,12 @@ from holdfast.features.importers import capture, recovery, service
 from holdfast.features.importers.plan import Options
 from holdfast.features.importers.readers import Format
 from holdfast.features.importers.service import ImporterResult
-from holdfast.features.memories.operations.core import parse_time
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Scope
 from holdfast.kernel.registry.fields import Actor, Metadata, Namespace, NewTier, Tags, TierField, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.timestamps import parse_time
 
 MAX_CONTENT_CHARS = 8 << 20
 MAX_TURN_CHARS = 1 << 20

@@ -16,7 +16,8 @@ from holdfast.features.importers.store import ImportRecord
 from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.lifecycle import archive_memory
-from holdfast.features.memories.store_memory import find_title_holder, number_title, require_write_access
+from holdfast.features.memories.store import require_write_access
+from holdfast.features.memories.store_memory import find_title_holder, number_title
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, StoreError
 from holdfast.kernel.journal.kinds import MEMORY

@@ -10,13 +10,12 @@ from holdfast.features.ingest.builtin_pipelines import list_builtin_pipelines
 from holdfast.features.ingest.ingest_report import MissingMemory, Report, Source
 from holdfast.features.ingest.pipeline import Pipeline, parse_pipeline, stage_name
 from holdfast.features.ingest.store import Outcome
-from holdfast.features.memories.views import value_or_unset
 from holdfast.features.skills.operations.skills import require_local
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Scope
 from holdfast.kernel.registry.fields import Actor, Namespace, SourceUri, SpanInput, Tags
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 
 MAX_INLINE = 16 * 1024 * 1024
 DECISIONS = ("new", "duplicate", "near-duplicate", "update", "conflict", "rejected")
@@ -346,8 +345,6 @@ def pipelines(ctx: Context, request: Pipelines) -> PipelineList:
 
 
 def _build_pipeline_view(pipeline: "Pipeline") -> PipelineView:
-    from msgspec import to_builtins
-
     return PipelineView(
         name=pipeline.name,
         version=pipeline.version,

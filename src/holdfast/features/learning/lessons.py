@@ -10,8 +10,8 @@ from holdfast.features.learning.lesson_rules import LessonProposal, Score
 from holdfast.features.learning.store import Outcome, OutcomeFilter
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.lifecycle import archive_memory
-from holdfast.features.memories.store import Filter
-from holdfast.features.memories.store_memory import require_write_access, store_draft
+from holdfast.features.memories.store import Filter, require_write_access
+from holdfast.features.memories.store_memory import store_draft
 from holdfast.features.memories.update_memory import write_update
 from holdfast.features.people.principal import validate_name
 from holdfast.features.people.store import list_names

@@ -5,10 +5,11 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
-from holdfast.features.access.model import Grant
-from holdfast.kernel.context import Caller
-from holdfast.kernel.errors import AmbiguousId, NotFound
+from holdfast.features.access.model import GRANT, Grant
+from holdfast.kernel.context import Caller, Context
+from holdfast.kernel.errors import AmbiguousId, Forbidden, NotFound
 from holdfast.kernel.journal.kinds import load_memory
+from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.memory import Kind, Memory, Tier
 from holdfast.kernel.storage.port import Session, SqlPart
 from holdfast.kernel.timestamps import derive_id
@@ -311,3 +312,22 @@ def count_by(
 def read_access_counts(session: Session, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Read access count and latest access time of memories."""
     return {row[0]: (row[1], row[2]) for row in session.rows("memory_access_of", ids=list(ids))} if ids else {}
+
+
+def require_write_access(ctx: Context, write: Transaction, memory: Memory) -> None:
+    if not can_write(write.session, ctx.caller, memory.id):
+        raise Forbidden(f"The memory {memory.id} belongs to another agent: ask its owner for a write grant.")
+
+
+def require_owner(ctx: Context, write: Transaction, memory: Memory) -> None:
+    """Raise unless the caller owns the memory or has an admin grant on it."""
+    if memory.agent != ctx.caller.agent:
+        own = write.get(GRANT, derive_id("grant", memory.id, ctx.caller.agent))
+        if own is None or own.state != "live" or own.permission != "admin":
+            raise Forbidden(f"Only the owner of {memory.id} can change who may see it.")
+
+
+def check_scope_change(ctx: Context, write: Transaction, before: Memory, after: Memory) -> None:
+    """Raise if a change makes a memory private or public without ownership of it."""
+    if before.scope != after.scope and "private" in (before.scope, after.scope):
+        require_owner(ctx, write, before)

@@ -6,18 +6,17 @@ from typing import Literal, NamedTuple
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast.features.access.model import GRANT
 from holdfast.features.embeddings import store as embedding_store
 from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
+from holdfast.features.memories.store import check_scope_change
 from holdfast.kernel.context import Context
-from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, StoreError, TitleTaken
+from holdfast.kernel.errors import Conflict, HoldfastError, StoreError, TitleTaken
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import MEMORY_MERGE_SCHEMA, Memory, OnConflict, Tier, higher_tier
 from holdfast.kernel.records.validate import Draft, check_memory, declared_scope, memory_from_draft
-from holdfast.kernel.timestamps import derive_id
 from holdfast.kernel.vector import Embedding
 
 MAX_VERSIONS = 1024
@@ -161,25 +160,6 @@ def require_free_title(ctx: Context, write: Transaction, memory: Memory) -> None
     if memories.by_ids(write.session, ctx.caller, [holder.id], write.now):
         raise TitleTaken(f"{message} by {holder.id}.", existing_id=holder.id)
     raise TitleTaken(f"{message}.")
-
-
-def require_write_access(ctx: Context, write: Transaction, memory: Memory) -> None:
-    if not memories.can_write(write.session, ctx.caller, memory.id):
-        raise Forbidden(f"The memory {memory.id} belongs to another agent: ask its owner for a write grant.")
-
-
-def require_owner(ctx: Context, write: Transaction, memory: Memory) -> None:
-    """Raise unless the caller owns the memory or has an admin grant on it."""
-    if memory.agent != ctx.caller.agent:
-        own = write.get(GRANT, derive_id("grant", memory.id, ctx.caller.agent))
-        if own is None or own.state != "live" or own.permission != "admin":
-            raise Forbidden(f"Only the owner of {memory.id} can change who may see it.")
-
-
-def check_scope_change(ctx: Context, write: Transaction, before: Memory, after: Memory) -> None:
-    """Raise if a change makes a memory private or public without ownership of it."""
-    if before.scope != after.scope and "private" in (before.scope, after.scope):
-        require_owner(ctx, write, before)
 
 
 def number_title(title: str, number: int) -> str:

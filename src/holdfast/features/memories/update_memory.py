@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from holdfast.features.embeddings import store as embedding_store
 from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.store_memory import check_scope_change, require_free_title, require_write_access
+from holdfast.features.memories.store import check_scope_change, require_write_access
+from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.reflections.depth import check_depth
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, VersionConflict

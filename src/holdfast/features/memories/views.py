@@ -7,12 +7,11 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.features.memories import store as memories
-from holdfast.features.reflections.invalidation_store import StaleReason
-from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
+from holdfast.kernel.registry.operation import value_or_unset
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.content_scan import find_injections
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import format_time, format_timestamp
 
 ConfidenceTier = Literal["confirmed", "likely", "ambiguous"]
 CONFIDENCE_TIERS: dict[str, tuple[float, float]] = {
@@ -64,44 +63,6 @@ class MemoryView(Struct, frozen=True, kw_only=True):
 
 
 V = TypeVar("V", bound=MemoryView)
-
-
-class StaleView(Struct, frozen=True, kw_only=True):
-    """Why a memory is stale: the nearest source that changed or went away, not resolved yet."""
-
-    cause: str
-    since: str
-    status: str
-    hop: int
-    """Distance to that source: 1 is a direct source."""
-    count: int
-    """Number of reasons."""
-    invalidated_id: str | UnsetType = UNSET
-    """The source, if you may see it."""
-    invalidating_id: str | UnsetType = UNSET
-    """Its replacement, if there is one that you may see."""
-
-
-class LinkView(Struct, frozen=True, kw_only=True):
-    """A link in a response."""
-
-    source_id: str
-    target_id: str
-    relation: str
-    created_at: str
-    valid_from: str
-    observed_by: str
-    version: int
-    valid_until: str | UnsetType = UNSET
-    signature: str | UnsetType = UNSET
-
-
-def format_time(moment: int | None) -> str | UnsetType:
-    return UNSET if moment is None else format_timestamp(moment)
-
-
-def value_or_unset(value: Any) -> Any:
-    return UNSET if value is None else value
 
 
 def _build_metadata(memory: Memory) -> dict[str, Any]:
@@ -161,36 +122,6 @@ def memory_views(session: Session, found: Iterable[Memory]) -> list[MemoryView]:
     listed = list(found)
     used = memories.read_access_counts(session, [memory.id for memory in listed])
     return [memory_view(memory, used.get(memory.id, (0, 0))) for memory in listed]
-
-
-def stale_view(stale: StaleReason | None) -> StaleView | UnsetType:
-    """Build the view of a stale reason."""
-    if stale is None:
-        return UNSET
-    replacement = stale.invalidating if stale.invalidating != stale.invalidated else None
-    return StaleView(
-        cause=stale.cause,
-        since=format_timestamp(stale.since),
-        status=stale.status,
-        hop=stale.hop,
-        count=stale.many,
-        invalidated_id=value_or_unset(stale.invalidated),
-        invalidating_id=value_or_unset(replacement),
-    )
-
-
-def link_view(link: Link) -> LinkView:
-    return LinkView(
-        source_id=link.source,
-        target_id=link.target,
-        relation=link.relation,
-        created_at=format_timestamp(link.created_at),
-        valid_from=format_timestamp(link.valid_from),
-        observed_by=link.agent,
-        version=link.version,
-        valid_until=format_time(link.valid_until),
-        signature=value_or_unset(link.signature),
-    )
 
 
 def get_confidence_tier(confidence: float) -> str:

@@ -100,8 +100,3 @@ def validate_rules(given: dict[str, Any], field: str = "rules") -> dict[str, Any
     except msgspec.ValidationError as error:
         raise Invalid(f"{field}: {error}", fields=[field]) from None
     return rules
-
-
-def merge_rules(decided: list[dict[str, Any]]) -> Rules:
-    """Merge the rules of several namespaces, most general first; later ones win."""
-    return Rules(**{name: value for rules in decided for name, value in rules.items() if name in RULES})

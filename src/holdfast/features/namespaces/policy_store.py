@@ -1,7 +1,9 @@
 """Read policies and resolve the effective rules of a namespace."""
 
-from holdfast.features.namespaces.model import POLICY, Policy, Rules, merge_rules
-from holdfast.kernel.records.taxonomy import with_ancestors
+from typing import Any
+
+from holdfast.features.namespaces.model import POLICY, RULES, Policy, Rules
+from holdfast.kernel.context import with_ancestors
 from holdfast.kernel.storage.port import Session
 
 EVERYWHERE = "*"
@@ -17,3 +19,8 @@ def list_policies(session: Session, namespace: str) -> list[Policy]:
     places = [EVERYWHERE] if namespace == EVERYWHERE else [EVERYWHERE, *reversed(with_ancestors(namespace))]
     policies = {row[0]: POLICY.load(row) for row in session.rows("policy_some", ids=places)}
     return [policies[place] for place in places if place in policies]
+
+
+def merge_rules(decided: list[dict[str, Any]]) -> Rules:
+    """Merge the rules of several namespaces, most general first; later ones win."""
+    return Rules(**{name: value for rules in decided for name, value in rules.items() if name in RULES})

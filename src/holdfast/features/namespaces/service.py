@@ -8,13 +8,12 @@ from msgspec.structs import replace
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import EVERYTHING, Filter
 from holdfast.features.namespaces.model import STANDARD, Standard
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Context, with_ancestors
 from holdfast.kernel.errors import Forbidden, Invalid
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import taxonomy as tree
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.records.taxonomy import with_ancestors
 from holdfast.kernel.storage.port import Session
 
 EVERYWHERE = "*"

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from holdfast.features.memories import lifecycle
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
-from holdfast.features.memories.store_memory import find_title_holder, require_write_access, store_draft
+from holdfast.features.memories.store import Filter, require_write_access
+from holdfast.features.memories.store_memory import find_title_holder, store_draft
 from holdfast.features.memories.update_memory import write_update
 from holdfast.features.people.person_namespace import ROOT, people_namespace
 from holdfast.features.people.principal import validate_name

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.kernel.journal.kinds import Kind, register_kind
 from holdfast.kernel.records.field_versions import MergeSchema
-from holdfast.kernel.records.link import Link, Relation
-from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.records.link import Relation
 from holdfast.kernel.records.tombstone import PURGED
 from holdfast.kernel.timestamps import derive_id
 
@@ -97,90 +96,3 @@ class SourceStatus(NamedTuple):
     def expired_at(self, now: int) -> int:
         """When the memory expired, if it has."""
         return min(self.lives_until, now if self.valid_until is None else self.valid_until)
-
-
-class ChangeSet:
-    """Changes of one transaction that affect dependents; evaluated when it ends."""
-
-    def __init__(self) -> None:
-        self.unavailable: set[str] = set()
-        self.restored: set[str] = set()
-        self.changed: set[str] = set()
-        """Sources changed by a peer."""
-        self.superseded: set[tuple[str, str]] = set()
-        """Pairs of source and replacement."""
-        self.ended_links: set[tuple[str, str]] = set()
-        """Ended source links: pairs of source and dependent."""
-        self.derivations: set[tuple[str, str]] = set()
-        """New derivations: pairs of source and derived memory."""
-        self.new_links: set[tuple[str, str]] = set()
-        """New source links: pairs of source and dependent."""
-        self.arrived_unavailable: set[str] = set()
-        """Memories that arrived unavailable: memories derived from them elsewhere replace them."""
-        self.written_notices: set[str] = set()
-        """Invalidations written in this transaction: they are not overwritten."""
-
-    def __bool__(self) -> bool:
-        return bool(
-            self.unavailable or self.restored or self.changed or self.superseded or self.ended_links or self.new_links
-        )
-
-    def add_memory(self, before: Memory | None, after: Memory, now: int, *, expired: bool = False) -> None:
-        """Record a written memory. `over`: its expiry counts now; otherwise garbage collection reports it."""
-        there = not expired and _is_available(after, now)
-        if before is None:
-            self.arrived_unavailable.update([] if there else [after.id])
-        elif not there:
-            if _is_available(before, now):
-                self.unavailable.add(after.id)
-        elif not _is_available(before, now) or _is_past_expiry(before, now):
-            self.restored.add(after.id)
-
-    def add_link(self, before: Link | None, after: Link, now: int) -> None:
-        """Record a created or changed link."""
-        if after.relation == "supersedes":
-            self._add_supersession(before, after, now)
-        elif after.relation in SOURCE_RELATIONS:
-            self._add_source_link(before, after, now)
-
-    def _add_supersession(self, before: Link | None, link: Link, now: int) -> None:
-        """A link whose start passed since it was last written may not have been reported yet."""
-        was = before is not None and _supersedes_at(before, before.updated_at)
-        if _supersedes_at(link, now):
-            if not was:
-                self.superseded.add((link.target, link.source))
-        elif before is not None and (was or _supersedes_at(before, now)):
-            self.superseded.discard((link.target, link.source))
-            self.restored.add(link.target)
-
-    def _add_source_link(self, before: Link | None, link: Link, now: int) -> None:
-        """A link whose end passed since it was last written may not have been reported yet."""
-        known, held = before is not None, before is not None and _is_valid_at(before, now)
-        if not _is_valid_at(link, now):
-            if link.state == "live" and before is not None and _is_valid_at(before, before.updated_at):
-                self.ended_links.add((link.target, link.source))
-            return
-        if held:
-            return
-        self.new_links.add((link.target, link.source))
-        if known:
-            self.restored.add(link.target)
-        elif link.relation in DERIVATION_RELATIONS:
-            self.derivations.add((link.target, link.source))
-
-
-def _is_available(memory: Memory, now: int) -> bool:
-    return memory.state == "live" and (memory.valid_until is None or memory.valid_until > now)
-
-
-def _is_past_expiry(memory: Memory, now: int) -> bool:
-    return memory.expires_at is not None and memory.expires_at <= now
-
-
-def _supersedes_at(link: Link, now: int) -> bool:
-    """Whether a supersedes link is in force: it may start later."""
-    return _is_valid_at(link, now) and link.valid_from <= now
-
-
-def _is_valid_at(link: Link, now: int) -> bool:
-    return link.state == "live" and (link.valid_until is None or link.valid_until > now)

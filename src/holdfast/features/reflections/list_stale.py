@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from holdfast.features.graph import store as links
@@ -17,14 +18,16 @@ from holdfast.features.reflections.invalidation import (
     Invalidation,
     Status,
 )
-from holdfast.features.reflections.invalidation_store import InvalidationFilter, Notice
+from holdfast.features.reflections.invalidation_store import InvalidationFilter, Notice, StaleReason
 from holdfast.features.reflections.pending_expiry import MAX_HOPS
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, NotFound, StoreError
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.registry.operation import value_or_unset
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.timestamps import format_timestamp
 
 MAX_SOURCES = 1000
 MAX_STEPS = 8
@@ -211,3 +214,40 @@ def list_notified(ctx: Context) -> list[str]:
     with ctx.reading() as session:
         visible = invalidations.find_visible(session, ctx.caller, flagged, not_deleted=True)
     return [id for id in flagged if id in visible]
+
+
+class StaleView(Struct, frozen=True, kw_only=True):
+    """Why a memory is stale: the nearest source that changed or went away, not resolved yet."""
+
+    cause: str
+    since: str
+    status: str
+    hop: int
+    """Distance to that source: 1 is a direct source."""
+    count: int
+    """Number of reasons."""
+    invalidated_id: str | UnsetType = UNSET
+    """The source, if you may see it."""
+    invalidating_id: str | UnsetType = UNSET
+    """Its replacement, if there is one that you may see."""
+
+
+def stale_view(stale: StaleReason | None) -> StaleView | UnsetType:
+    """Build the view of a stale reason."""
+    if stale is None:
+        return UNSET
+    replacement = stale.invalidating if stale.invalidating != stale.invalidated else None
+    return StaleView(
+        cause=stale.cause,
+        since=format_timestamp(stale.since),
+        status=stale.status,
+        hop=stale.hop,
+        count=stale.many,
+        invalidated_id=value_or_unset(stale.invalidated),
+        invalidating_id=value_or_unset(replacement),
+    )
+
+
+def notified_or_unset(ctx: Context) -> list[str] | UnsetType:
+    """Ids of memories that the caller's last change flagged stale; UNSET if none."""
+    return list_notified(ctx) or UNSET

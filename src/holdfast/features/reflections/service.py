@@ -14,8 +14,7 @@ from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.namespaces import approvals_store, policy_store
 from holdfast.features.namespaces.approvals_store import PendingRequest
 from holdfast.features.namespaces.model import Rules
-from holdfast.features.reflections.depth import check_max_depth, needs_approval
-from holdfast.features.reflections.model import depth_above, with_origin
+from holdfast.features.reflections.depth import check_max_depth, depth_above, needs_approval, with_origin
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import DepthMismatch, Invalid, NotFound
 from holdfast.kernel.journal.kinds import MEMORY

@@ -4,14 +4,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import format_time, value_or_unset
 from holdfast.features.runs import service as runs
 from holdfast.features.runs.phases import Phase, Run, RunPlan
 from holdfast.features.runs.store import Scope
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip, Timestamp
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import parse_timestamp
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
+from holdfast.kernel.timestamps import format_time, parse_timestamp
 
 RunState = Literal["running", "completed", "failed"]
 PhaseState = Literal["pending", "in_progress", "completed", "failed"]

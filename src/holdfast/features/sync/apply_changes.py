@@ -14,7 +14,7 @@ from holdfast.features.llm import store as llm_store
 from holdfast.features.namespaces.model import STANDARD, Policy, Standard
 from holdfast.features.people.erasure_order import ErasureOrder
 from holdfast.features.people.personal_records import PersonalRecords
-from holdfast.features.reflections.invalidation import ChangeSet
+from holdfast.features.reflections.propagate import ChangeSet
 from holdfast.features.skills import store as skills
 from holdfast.features.skills.model import File, SkillVersion, compute_digest, version_id
 from holdfast.features.sync.peers.filter import NamespaceFilter

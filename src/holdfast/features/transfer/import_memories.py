@@ -6,17 +6,16 @@ from msgspec.structs import replace
 
 from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
+from holdfast.features.memories.store import check_scope_change
 from holdfast.features.memories.store_memory import (
     MAX_VERSIONS,
-    check_scope_change,
     find_title_holder,
     number_title,
     require_free_title,
     store_draft,
 )
-from holdfast.features.reflections.depth import raise_depth
-from holdfast.features.reflections.invalidation import ChangeSet
-from holdfast.features.reflections.model import keep_depth
+from holdfast.features.reflections.depth import keep_depth, raise_depth
+from holdfast.features.reflections.propagate import ChangeSet
 from holdfast.features.transfer import memory_rows
 from holdfast.features.transfer.import_state import ImportState
 from holdfast.features.transfer.model import Outcome

@@ -4,7 +4,6 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import value_or_unset
 from holdfast.features.usage import price
 from holdfast.features.usage import service as usage_service
 from holdfast.features.usage.price import Price, Tokens
@@ -14,7 +13,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.model_allowance import COST_UNITS, format_cost
 from holdfast.kernel.registry.fields import Actor, Timestamp
-from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
+from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation, value_or_unset
 from holdfast.kernel.timestamps import DAY, format_timestamp, parse_timestamp
 
 MAX_TOKENS = 10**9

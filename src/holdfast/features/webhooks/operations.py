@@ -5,14 +5,13 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.history.operations import AfterSequence, EventAgent, EventNames, EventNamespace
-from holdfast.features.memories.views import format_time
 from holdfast.features.webhooks import deliver
 from holdfast.features.webhooks import service as subscription_service
 from holdfast.features.webhooks.model import Delivery, Subscription
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Limit
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import format_time, format_timestamp
 
 SubscriptionId = Annotated[
     str, Meta(min_length=1, max_length=64, description="Id of the subscription.", extra={"argument": True})

@@ -5,12 +5,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import value_or_unset
 from holdfast.integrations.ai_memory import push as peer_push
 from holdfast.integrations.ai_memory.changes import read_changes
 from holdfast.integrations.ai_memory.push import ItemResult
 from holdfast.kernel.context import Context
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.registry.stages import StageEffects
 
 

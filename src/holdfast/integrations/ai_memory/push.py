@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from holdfast.features.history.service import find_namespaces
 from holdfast.features.memories import lifecycle
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.store_memory import find_title_holder, require_free_title, require_write_access
+from holdfast.features.memories.store import require_write_access
+from holdfast.features.memories.store_memory import find_title_holder, require_free_title
 from holdfast.features.namespaces.model import STANDARD
 from holdfast.features.namespaces.service import require_standard_access
 from holdfast.features.transfer import importer, schema_v1

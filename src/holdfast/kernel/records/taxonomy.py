@@ -11,12 +11,6 @@ from msgspec import Struct
 from holdfast.kernel.context import is_under
 
 
-def with_ancestors(namespace: str) -> tuple[str, ...]:
-    """Return a namespace and its ancestors, whose rules apply to it too."""
-    segments = namespace.split("/")
-    return tuple("/".join(segments[:length]) for length in range(len(segments), 0, -1))
-
-
 class Branch(Struct, frozen=True):
     """A namespace with its number of memories, own and including descendants."""
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from holdfast.kernel.context import SILENT, Caller, Context, Interceptor, Progress, Right
 from holdfast.kernel.errors import FilterRequired, Forbidden, Invalid
@@ -485,3 +485,7 @@ def _enum_nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for inner in (node.get("items"), *node.get("anyOf", ())):
         if isinstance(inner, dict):
             yield from _enum_nodes(inner)
+
+
+def value_or_unset(value: Any) -> Any:
+    return UNSET if value is None else value

@@ -7,7 +7,7 @@ from msgspec import UNSET
 from ways_to_invalidate import CAUSES, Remember, entries, read_notices
 
 import holdfast
-from holdfast.features.reflections.invalidation import ChangeSet
+from holdfast.features.reflections.propagate import ChangeSet
 
 
 @pytest.mark.parametrize("way", CAUSES)

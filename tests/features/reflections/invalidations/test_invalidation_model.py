@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 import holdfast
 from holdfast.features.history import service as history
-from holdfast.features.reflections.invalidation import INVALIDATION, ChangeSet
+from holdfast.features.reflections.invalidation import INVALIDATION
+from holdfast.features.reflections.propagate import ChangeSet
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.kinds import MEMORY

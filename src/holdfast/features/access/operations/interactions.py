@@ -7,11 +7,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from holdfast.features.access import interactions
 from holdfast.features.access.interaction import Interaction
 from holdfast.features.access.interaction_store import InteractionFilter
-from holdfast.features.memories.views import format_time
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import parse_timestamp
+from holdfast.kernel.timestamps import format_time, parse_timestamp
 
 Decision = Literal["ok", "error", "denied"]
 Label = Annotated[str, Meta(max_length=256)]

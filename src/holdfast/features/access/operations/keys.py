@@ -6,10 +6,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.access import keys
 from holdfast.features.access.keys import Key
-from holdfast.features.memories.views import format_time
 from holdfast.kernel.context import ALL_NAMESPACES, Context, Right
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import format_time, format_timestamp
 
 
 class KeyCreate(Request, frozen=True):

@@ -5,12 +5,10 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.context_blocks import for_query as query_context
-from holdfast.features.memories.operations.core import build_filter, parse_time
-from holdfast.features.memories.views import format_time, value_or_unset
+from holdfast.features.memories.operations.core import build_filter
 from holdfast.features.recall.operations.recall import QueryText
 from holdfast.features.recall.query import RecallRequest
-from holdfast.kernel.context import Context
-from holdfast.kernel.records.taxonomy import with_ancestors
+from holdfast.kernel.context import Context, with_ancestors
 from holdfast.kernel.registry.fields import (
     AsAgent,
     AsOf,
@@ -22,8 +20,8 @@ from holdfast.kernel.registry.fields import (
     TierField,
     Timestamp,
 )
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import utc_offset
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
+from holdfast.kernel.timestamps import format_time, parse_time, utc_offset
 
 
 class ContextRequest(Request, frozen=True):

@@ -7,10 +7,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from holdfast.features.context_blocks import for_reply as reply_context
 from holdfast.features.conversations import onboarding_progress
 from holdfast.features.conversations.store import Scope
-from holdfast.features.memories.views import format_time, value_or_unset
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Namespace
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
+from holdfast.kernel.timestamps import format_time
 
 PartName = Literal["history", "summary", "facts", "recalled", "lessons", "tasks", "invalidations"]
 StepName = Literal["introduce", "help", "personality", "tasks", "projects"]

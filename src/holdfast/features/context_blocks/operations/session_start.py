@@ -6,11 +6,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.agent_hosts import projects
 from holdfast.features.context_blocks import session_start as session_context
-from holdfast.features.memories.views import value_or_unset
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.validate import namespace as validate_namespace
 from holdfast.kernel.registry.fields import Namespace
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 
 PartName = Literal["standards", "facts", "lessons", "decisions", "recent", "tasks", "stale"]
 

@@ -8,14 +8,15 @@ from holdfast.features.curation import contradictions, personas, split_memory, s
 from holdfast.features.curation.personas import Persona
 from holdfast.features.llm.assist import Method, MethodUsed
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.views import StaleView, format_time, stale_view
 from holdfast.features.recall import expand_query as query_expander
+from holdfast.features.reflections.list_stale import StaleView, stale_view
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import Actor, Content, Namespace, Title
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 from holdfast.kernel.registry.stages import StageEffects
 from holdfast.kernel.text.content_scan import find_injections
+from holdfast.kernel.timestamps import format_time
 
 MemoryRef = Annotated[str, Meta(min_length=1, max_length=128, description="Memory id, or a unique prefix of one.")]
 AtomSize = Annotated[int, Meta(ge=50, le=1000, description="Maximum tokens per atom.")]

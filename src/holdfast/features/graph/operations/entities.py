@@ -6,10 +6,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.graph import entities
 from holdfast.features.graph.operations.links import Name
-from holdfast.features.memories.views import value_or_unset
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Content, Metadata, Namespace
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 
 
 class EntityRegister(Request, frozen=True):

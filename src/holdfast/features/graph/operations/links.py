@@ -6,16 +6,15 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
 from holdfast.features.graph import service as link_service
+from holdfast.features.graph.service import LinkView, link_view
 from holdfast.features.graph.store import Edge, LinkFilter
 from holdfast.features.memories import find_memories
-from holdfast.features.memories.operations.core import parse_time
-from holdfast.features.memories.views import LinkView, format_time, link_view
-from holdfast.features.reflections.operations.invalidations import notified_or_unset
+from holdfast.features.reflections.list_stale import notified_or_unset
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.link import Relation
 from holdfast.kernel.registry.fields import AgentId, Id, Limit, Namespace, Skip, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import format_time, format_timestamp, parse_time
 
 Source = Annotated[Id, Meta(description="Source memory: an id, or an unambiguous prefix.")]
 Target = Annotated[Id, Meta(description="Target memory: an id, or an unambiguous prefix.")]

@@ -9,14 +9,14 @@ from holdfast.features.graph import export as graph_export
 from holdfast.features.graph import neighbourhood
 from holdfast.features.graph import service as link_service
 from holdfast.features.graph.operations.links import From, IncludeEnded, To, ValidAtOrNow
+from holdfast.features.graph.service import LinkView, link_view
 from holdfast.features.graph.store import Edge, LinkFilter
-from holdfast.features.memories.operations.core import parse_time
-from holdfast.features.memories.views import LinkView, link_view
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.link import Relation
 from holdfast.kernel.registry.fields import Id, Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.timestamps import parse_time
 
 
 class FindPaths(Request, frozen=True):

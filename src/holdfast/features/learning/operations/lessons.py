@@ -7,12 +7,11 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from holdfast.features.learning import lessons
 from holdfast.features.learning.lesson_rules import LessonProposal, read_evidence
 from holdfast.features.learning.store import OutcomeFilter
-from holdfast.features.memories.views import format_time, value_or_unset
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Timestamp
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import parse_timestamp
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
+from holdfast.kernel.timestamps import format_time, parse_timestamp
 
 Score = Annotated[int, Meta(ge=-1, le=1)]
 Domain = Annotated[str, Meta(min_length=1, max_length=64, description="Topic, such as testing.")]

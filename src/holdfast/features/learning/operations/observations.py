@@ -5,13 +5,12 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.learning import observations
-from holdfast.features.memories.views import format_time, value_or_unset
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Timestamp
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import parse_timestamp
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
+from holdfast.kernel.timestamps import format_time, parse_timestamp
 
 ObservationType = Literal["bugfix", "decision", "pattern", "config", "discovery", "learning", "architecture"]
 Title = Annotated[str, Meta(min_length=1, max_length=512, description="Short title.", extra={"argument": True})]

@@ -6,23 +6,16 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.graph import service as link_service
+from holdfast.features.graph.service import LinkView, link_view
 from holdfast.features.history import service as history_service
 from holdfast.features.memories import dedup, find_memories, store_memory, update_memory
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
-from holdfast.features.memories.views import (
-    CONFIDENCE_TIERS,
-    LinkView,
-    MemoryView,
-    StaleView,
-    link_view,
-    memory_view,
-    memory_views,
-    stale_view,
-)
+from holdfast.features.memories.views import CONFIDENCE_TIERS, MemoryView, memory_view, memory_views
 from holdfast.features.reflections import invalidation_store as invalidations
 from holdfast.features.reflections import list_stale
-from holdfast.features.reflections.operations.invalidations import notified_or_unset, to_memory_view
+from holdfast.features.reflections.list_stale import StaleView, notified_or_unset, stale_view
+from holdfast.features.reflections.operations.invalidations import to_memory_view
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Category, Kind, OnConflict, Scope
@@ -55,7 +48,7 @@ from holdfast.kernel.registry.fields import (
     embedding_of,
 )
 from holdfast.kernel.registry.operation import REGISTRY, Effect, Example, Request, operation
-from holdfast.kernel.timestamps import parse_timestamp
+from holdfast.kernel.timestamps import parse_time, parse_timestamp
 from holdfast.kernel.vector import Embedding
 
 CategoryField = Annotated[Category, Meta(description="Topic of a coding memory.")]
@@ -549,10 +542,6 @@ def build_filter(request: Any, **more: Any) -> Filter:
         archived=given.get("include_archived", False),
         **more,
     )
-
-
-def parse_time(text: str | None, field: str) -> int | None:
-    return None if text is None else parse_timestamp(text, field)
 
 
 def read_access_count(ctx: Context, id: str) -> tuple[int, int]:

@@ -6,12 +6,11 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
 from holdfast.features.memories.operations.lifecycle import NamespaceCount
-from holdfast.features.memories.views import value_or_unset
 from holdfast.features.namespaces import service as namespace_service
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.taxonomy import Branch
 from holdfast.kernel.registry.fields import Namespace
-from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
+from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation, value_or_unset
 
 Place = Annotated[Namespace, Meta(description="Namespace, or * for all.")]
 

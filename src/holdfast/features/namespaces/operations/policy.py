@@ -6,14 +6,14 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.views import format_time, value_or_unset
 from holdfast.features.namespaces import approvals, approvals_store, policy, policy_store
 from holdfast.features.namespaces.model import MAX_DEPTH, RULES, Rules, SecretsRule, TextsRule
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Limit, Namespace
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.registry.stages import StageEffects
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.timestamps import format_time
 
 Place = Annotated[Namespace, Meta(description="Namespace, or * for all.", extra={"argument": True})]
 Depth = Annotated[int, Meta(ge=0, le=MAX_DEPTH)]

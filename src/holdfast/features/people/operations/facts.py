@@ -4,13 +4,13 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import format_time, value_or_unset
 from holdfast.features.people import facts
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.registry.fields import Actor, Confidence, Limit, Skip
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
+from holdfast.kernel.timestamps import format_time
 
 Key = Annotated[str, Meta(min_length=1, max_length=256, description="Key of the fact.", extra={"argument": True})]
 Principal = Annotated[

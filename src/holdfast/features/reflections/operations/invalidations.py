@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import MemoryView, value_or_unset
+from holdfast.features.memories.views import MemoryView
 from holdfast.features.reflections import invalidation_store, list_stale
 from holdfast.features.reflections.invalidation import Status
 from holdfast.features.reflections.invalidation_store import InvalidationFilter
@@ -14,7 +14,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, NotFound
 from holdfast.kernel.records.validate import INVALIDATIONS_VIEW
 from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Skip
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.timestamps import format_timestamp
 
 MemoryId = Annotated[Id, Meta(extra={"argument": False})]
@@ -106,11 +106,6 @@ def invalidations(ctx: Context, request: Invalidations) -> InvalidationPage:
     with ctx.reading() as session:
         found, total = list_stale.list_notices(ctx, session, which, limit=request.limit, skip=request.offset)
     return InvalidationPage(invalidations=[invalidation_view(one) for one in found], count=len(found), total=total)
-
-
-def notified_or_unset(ctx: Context) -> list[str] | UnsetType:
-    """Ids of memories that the caller's last change flagged stale; UNSET if none."""
-    return list_stale.list_notified(ctx) or UNSET
 
 
 class SetInvalidationStatus(Request, frozen=True):

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.curation.operations.derive import MethodInfo, method_fields
-from holdfast.features.memories.operations.core import OnConflictField, parse_time
+from holdfast.features.memories.operations.core import OnConflictField
 from holdfast.features.reflections import files as reflection_files
 from holdfast.features.reflections import proposals, provenance
 from holdfast.features.reflections import service as reflection_service
@@ -31,6 +31,7 @@ from holdfast.kernel.registry.fields import (
     Title,
 )
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.timestamps import parse_time
 
 MemoryId = Annotated[
     str,

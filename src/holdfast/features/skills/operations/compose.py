@@ -5,13 +5,12 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import value_or_unset
 from holdfast.features.skills import compose
 from holdfast.features.skills.compose import NamespaceEntry, ScoredMemory
 from holdfast.features.skills.model import DEFAULT_TOKENS, MAX_TOKENS, DropReason
 from holdfast.features.skills.operations.skills import SkillId, StalenessView, staleness_view
 from holdfast.kernel.context import Context
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.timestamps import format_timestamp
 
 

@@ -5,17 +5,18 @@ from typing import Annotated, Any, Literal, cast
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.admin.backup import LOCAL_SOURCES, local_path
-from holdfast.features.memories.views import value_or_unset
-from holdfast.features.skills import files as skill_files
 from holdfast.features.skills import service as skill_service
 from holdfast.features.skills import store as skill_store
+from holdfast.features.skills.archive import read_archive
+from holdfast.features.skills.files import Draft, validate_files
+from holdfast.features.skills.folder import read_skill, write_folder
 from holdfast.features.skills.model import MAX_FILES, MAX_MANIFEST_BYTES, File, Outcome, StaleReason
 from holdfast.features.skills.store import SkillEntry
 from holdfast.features.transfer.schema_v1 import decode_content, encode_content
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import Limit, Namespace
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.timestamps import format_timestamp
 
 SkillId = Annotated[
@@ -132,7 +133,7 @@ def skill_register(ctx: Context, request: SkillRegister) -> SkillRegisterResult:
     )
 
 
-def _read_draft(ctx: Context, request: SkillRegister) -> skill_files.Draft:
+def _read_draft(ctx: Context, request: SkillRegister) -> Draft:
     sources = [name for name in ("folder_path", "inline_skill", "archive") if getattr(request, name) is not None]
     if len(sources) != 1:
         raise Invalid("Give exactly one of folder_path, inline_skill and archive.", fields=sources or ["inline_skill"])
@@ -140,12 +141,12 @@ def _read_draft(ctx: Context, request: SkillRegister) -> skill_files.Draft:
         raise Invalid("files: only with inline_skill", fields=["files"])
     if request.folder_path is not None:
         require_local(ctx, "folder_path")
-        return skill_files.read_skill(local_path(request.folder_path))
+        return read_skill(local_path(request.folder_path))
     if request.archive is not None:
-        return skill_files.read_archive(decode_content(request.archive, "base64", "archive"))
+        return read_archive(decode_content(request.archive, "base64", "archive"))
     assert request.inline_skill is not None
     beside = [(file.path, decode_content(file.content, file.encoding)) for file in request.files]
-    return skill_files.Draft(skill_files.validate_files([("SKILL.md", request.inline_skill.encode()), *beside]))
+    return Draft(validate_files([("SKILL.md", request.inline_skill.encode()), *beside]))
 
 
 def require_local(ctx: Context, field: str) -> None:
@@ -393,7 +394,7 @@ def skill_export(ctx: Context, request: SkillExport) -> SkillExportResult:
         known_files = skill_service.known_files(ctx, session, skill) if request.target_folder is not None else set()
     target = None if request.target_folder is None else local_path(request.target_folder)
     if target is not None:
-        skill_files.write_folder(files, target, known_files)
+        write_folder(files, target, known_files)
     return SkillExportResult(
         exported=True,
         skill_id=version.id,

@@ -4,13 +4,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import format_time, value_or_unset
 from holdfast.features.tasks import service as tasks
 from holdfast.features.tasks.model import Task, TaskRun
 from holdfast.features.tasks.store import TaskFilter
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
+from holdfast.kernel.timestamps import format_time
 
 State = Literal["pending", "running", "done", "failed", "cancelled"]
 OPEN: tuple[State, ...] = ("pending", "running")

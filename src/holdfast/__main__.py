@@ -13,7 +13,7 @@ def main() -> None:
     gc.disable()
     # Our numpy products are small: starting its threads would take longer.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from holdfast.surfaces.cli.app import run
+    from holdfast.surfaces.cli.app import run  # after gc.disable()
 
     gc.freeze()
     gc.enable()

@@ -252,12 +252,11 @@ def _variable(name: str) -> str:
 def _from_file(file: Path | None, *, named: bool) -> dict[str, Any]:
     if file is None or not (named or file.exists()):
         return {}
-    import tomllib
-
     try:
         with file.open("rb") as source:
-            return tomllib.load(source)
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            fields: dict[str, Any] = msgspec.toml.decode(source.read())
+            return fields
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidSetting(f"The settings file {file} cannot be read: {error}") from None
 
 

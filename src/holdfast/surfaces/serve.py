@@ -8,11 +8,14 @@ from types import FrameType
 import uvicorn
 
 from holdfast.app import Holdfast
+from holdfast.features.sync import daemon
+from holdfast.features.sync.quorum.service import validate_settings as validate_quorum_settings
 from holdfast.kernel.errors import InvalidSetting
 from holdfast.settings import Settings
 from holdfast.surfaces.http.app import build_app
 from holdfast.surfaces.http.authentication import lacks_credentials
 from holdfast.surfaces.http.tls import make_tls_context
+from holdfast.surfaces.mcp.streamable import endpoint
 
 GRACE_SECONDS = 3
 """Longest wait for running requests at shutdown."""
@@ -29,18 +32,12 @@ def serve(settings: Settings, holdfast: Holdfast) -> int:
             "create one with `holdfast keys create NAME`, or serve on 127.0.0.1."
         )
     if settings.quorum_writes or settings.quorum_peers:
-        from holdfast.features.sync.quorum.service import validate_settings
-
-        validate_settings(settings.quorum_writes, settings.quorum_peers)
+        validate_quorum_settings(settings.quorum_writes, settings.quorum_peers)
         if settings.quorum_timeout_ms >= settings.timeout_secs * 1000:
             raise InvalidSetting("quorum_timeout_ms must be less than timeout_secs, the time limit of a request.")
     if settings.sync_peers:
-        from holdfast.features.sync import daemon
-
         daemon.validate_settings(settings.sync_peers, holdfast.ctx.peer_credentials)
     tls = make_tls_context(settings)
-    from holdfast.surfaces.mcp.streamable import endpoint
-
     app = build_app(holdfast, endpoint(holdfast))
     config = uvicorn.Config(
         app,

@@ -20,7 +20,8 @@ import pytest
 import holdfast
 from engines import ENGINES, Postgres
 from holdfast.kernel.errors import HoldfastError
-from holdfast.kernel.storage.open_by_address import open_existing, tables
+from holdfast.kernel.storage.copy_destinations import tables
+from holdfast.kernel.storage.open_by_address import open_existing
 from holdfast.kernel.storage.postgres.address import parse_address
 from timeouts import TEST_TIMEOUT, TIMEOUT, wait_until
 

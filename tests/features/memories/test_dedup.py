@@ -368,7 +368,7 @@ def test_only_the_item_with_a_secret_of_a_batch_is_refused(hold: Holdfast) -> No
 
 def everything(hold: Holdfast) -> list[tuple[str, str]]:
     """Every value of every table, as text."""
-    from holdfast.kernel.storage.open_by_address import tables
+    from holdfast.kernel.storage.copy_destinations import tables
 
     with hold.ctx.reading() as session:
         return [(table.name, str(row)) for table in tables() for row in table.rows(session, None)]

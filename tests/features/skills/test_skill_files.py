@@ -14,7 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.features.skills import files as skill_files
+from holdfast.features.skills import folder as skill_folder
 from holdfast.features.skills import store as skills
+from holdfast.features.skills.archive import read_archive
 from holdfast.features.skills.files import Draft
 from holdfast.features.skills.model import MAX_BYTES, MAX_FILES, File, build_file
 from holdfast.kernel.errors import Conflict, HoldfastError, Invalid, NotFound
@@ -44,8 +46,8 @@ WHOLE = {"SKILL.md": TEXT, "scripts/run.sh": b"make\n"}
 
 
 def test_a_folder_is_read_completely(folder: Path) -> None:
-    assert skill_files.read_skill(folder) == Draft(WHOLE, "deploy")
-    assert skill_files.read_skill(folder / "SKILL.md") == Draft(WHOLE, "deploy")
+    assert skill_folder.read_skill(folder) == Draft(WHOLE, "deploy")
+    assert skill_folder.read_skill(folder / "SKILL.md") == Draft(WHOLE, "deploy")
 
 
 LEFT_OUT = [
@@ -65,7 +67,7 @@ def test_system_and_tool_files_in_a_folder_are_ignored(folder: Path) -> None:
         (folder / path).write_bytes(b"x")
     (folder / ".git" / "hook").symlink_to("/etc/passwd")
     (folder / ".gitignore").write_bytes(b"out\n")
-    assert skill_files.read_skill(folder) == Draft({**WHOLE, ".gitignore": b"out\n"}, "deploy")
+    assert skill_folder.read_skill(folder) == Draft({**WHOLE, ".gitignore": b"out\n"}, "deploy")
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])
@@ -84,7 +86,7 @@ def test_system_and_tool_files_in_an_archive_are_ignored(kind: str, above: str) 
                 info = tarfile.TarInfo(path)
                 info.size = len(content)
                 tar.addfile(info, io.BytesIO(content))
-    assert skill_files.read_archive(packed.getvalue()) == Draft(WHOLE, above.rstrip("/") or None)
+    assert read_archive(packed.getvalue()) == Draft(WHOLE, above.rstrip("/") or None)
 
 
 def add_link(folder: Path) -> None:
@@ -170,7 +172,7 @@ BAD += [add_backslash, add_too_many_files, add_huge_file, add_deep_folder]
 def test_anything_but_plain_files_is_refused(folder: Path, make: Callable[[Path], None]) -> None:
     make(folder)
     with pytest.raises(Invalid) as error:
-        skill_files.read_skill(folder)
+        skill_folder.read_skill(folder)
     assert error.value.details["fields"] == ["files"]
 
 
@@ -188,7 +190,7 @@ def test_a_file_changed_while_being_read_is_refused(folder: Path, monkeypatch: p
 
     monkeypatch.setattr(os, "fstat", fstat)
     with pytest.raises(Conflict, match="changed while it was read"):
-        skill_files.read_skill(folder)
+        skill_folder.read_skill(folder)
 
 
 @pytest.mark.parametrize("what", ["changed", "added", "removed"])
@@ -207,16 +209,16 @@ def test_a_folder_changed_after_a_file_was_read_is_refused(
             (folder / "scripts" / "run.sh").unlink()
         return found
 
-    monkeypatch.setattr(skill_files, "validate_files", validate_then_change)
+    monkeypatch.setattr(skill_folder, "validate_files", validate_then_change)
     with pytest.raises(Conflict):
-        skill_files.read_skill(folder)
+        skill_folder.read_skill(folder)
 
 
 def test_a_path_without_a_skill_is_named(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        skill_files.read_skill(tmp_path / "nowhere")
+        skill_folder.read_skill(tmp_path / "nowhere")
     with pytest.raises(Invalid):
-        skill_files.read_skill(folder / "scripts" / "run.sh")
+        skill_folder.read_skill(folder / "scripts" / "run.sh")
 
 
 # Reading an archive
@@ -255,10 +257,10 @@ def test_an_archive_has_a_skill_in_its_root_or_in_one_folder(
 ) -> None:
     data = pack({before + path: content for path, content in WHOLE.items()})
     expected = Draft(WHOLE, "deploy" if "deploy" in before else None)
-    assert skill_files.read_archive(data) == expected
+    assert read_archive(data) == expected
     file = tmp_path / ("x.zip" if pack is make_zip else "x.tar.gz")
     file.write_bytes(data)
-    assert skill_files.read_skill(file) == expected
+    assert skill_folder.read_skill(file) == expected
 
 
 @pytest.mark.parametrize("pack", PACKERS)
@@ -299,7 +301,7 @@ def test_an_archive_has_a_skill_in_its_root_or_in_one_folder(
 )
 def test_a_harmful_archive_is_refused(pack: Callable[[dict[str, bytes]], bytes], files: dict[str, bytes]) -> None:
     with pytest.raises(Invalid):
-        skill_files.read_archive(pack(files))
+        read_archive(pack(files))
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, b"S"])
@@ -307,12 +309,12 @@ def test_a_tar_with_links_devices_or_holes_is_refused(kind: bytes) -> None:
     info = tarfile.TarInfo("x")
     info.type, info.linkname = kind, "SKILL.md"
     with pytest.raises(Invalid):
-        skill_files.read_archive(make_tar(WHOLE, info))
+        read_archive(make_tar(WHOLE, info))
 
 
 def test_a_zip_with_links_is_refused() -> None:
     with pytest.raises(Invalid, match="link"):
-        skill_files.read_archive(make_zip(WHOLE, mode=0o120777))
+        read_archive(make_zip(WHOLE, mode=0o120777))
 
 
 def test_a_zip_with_a_file_twice_is_refused() -> None:
@@ -322,7 +324,7 @@ def test_a_zip_with_a_file_twice_is_refused() -> None:
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("SKILL.md", TEXT)
     with pytest.raises(Invalid):
-        skill_files.read_archive(out.getvalue())
+        read_archive(out.getvalue())
 
 
 def test_a_zip_with_a_false_size_is_refused() -> None:
@@ -330,20 +332,20 @@ def test_a_zip_with_a_false_size_is_refused() -> None:
     at = data.index(b"PK\x01\x02", data.index(b"PK\x01\x02") + 4)
     data[at + 24 : at + 28] = (10).to_bytes(4, "little")
     with pytest.raises(Invalid):
-        skill_files.read_archive(bytes(data))
+        read_archive(bytes(data))
 
 
 def test_a_tar_with_an_endless_header_is_refused() -> None:
     info = tarfile.TarInfo("x" * 200)
     info.type, info.size = tarfile.XHDTYPE, 1 << 32
     with pytest.raises(Invalid):
-        skill_files.read_archive(gzip.compress(info.tobuf() + bytes(1 << 25)))
+        read_archive(gzip.compress(info.tobuf() + bytes(1 << 25)))
 
 
 @pytest.mark.parametrize("data", [b"", b"PK", b"\x1f\x8b", b"hello", make_zip(WHOLE)[:-30], make_tar(WHOLE)[:-30]])
 def test_a_file_that_is_not_an_archive_is_refused(data: bytes) -> None:
     with pytest.raises(Invalid):
-        skill_files.read_archive(data)
+        read_archive(data)
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -353,7 +355,7 @@ def test_a_damaged_archive_is_refused_or_read_without_crashing(data: bytes, more
     for _ in range(more.draw(st.integers(1, 4))):
         damaged[more.draw(st.integers(0, len(data) - 1))] = more.draw(st.integers(0, 255))
     try:
-        skill_files.read_archive(bytes(damaged))
+        read_archive(bytes(damaged))
     except HoldfastError as error:
         assert isinstance(error, Invalid)  # noqa: PT017 - it may as well be read
 
@@ -368,8 +370,8 @@ def describe_files(files: dict[str, bytes]) -> set[File]:
 def test_a_written_folder_replaces_the_previous_one(tmp_path: Path) -> None:
     target = tmp_path / "out" / "deploy"
     before = {**WHOLE, "old.md": b"stale"}
-    skill_files.write_folder(before, target)
-    skill_files.write_folder(WHOLE, target, describe_files(before))
+    skill_folder.write_folder(before, target)
+    skill_folder.write_folder(WHOLE, target, describe_files(before))
     assert {str(path.relative_to(target)) for path in target.rglob("*")} == {"SKILL.md", "scripts", "scripts/run.sh"}
     assert [path.name for path in target.parent.iterdir()] == ["deploy"]
 
@@ -377,19 +379,19 @@ def test_a_written_folder_replaces_the_previous_one(tmp_path: Path) -> None:
 def test_a_folder_without_a_skill_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(Conflict):
-        skill_files.write_folder(WHOLE, tmp_path)
+        skill_folder.write_folder(WHOLE, tmp_path)
     with pytest.raises(Conflict):
-        skill_files.write_folder(WHOLE, tmp_path / "notes.txt")
+        skill_folder.write_folder(WHOLE, tmp_path / "notes.txt")
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(Conflict):
-        skill_files.write_folder(WHOLE, tmp_path / "link")
+        skill_folder.write_folder(WHOLE, tmp_path / "link")
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize("path", ["notes.md", ".git/config", "SKILL.md", "scripts/run.sh", "scripts/new.sh", "empty/"])
 def test_a_folder_with_unknown_files_is_left_unchanged(tmp_path: Path, path: str) -> None:
     target = tmp_path / "deploy"
-    skill_files.write_folder(WHOLE, target)
+    skill_folder.write_folder(WHOLE, target)
     if path.endswith("/"):
         (target / path).mkdir()
     else:
@@ -397,19 +399,19 @@ def test_a_folder_with_unknown_files_is_left_unchanged(tmp_path: Path, path: str
         (target / path).write_bytes(b"mine\n")
     before = {place: place.read_bytes() for place in target.rglob("*") if place.is_file()}
     with pytest.raises(Conflict, match=r"in no version of this skill.*Choose a new folder"):
-        skill_files.write_folder({"SKILL.md": TEXT}, target, describe_files(WHOLE))
+        skill_folder.write_folder({"SKILL.md": TEXT}, target, describe_files(WHOLE))
     assert {place: place.read_bytes() for place in target.rglob("*") if place.is_file()} == before
     assert [place.name for place in tmp_path.iterdir()] == ["deploy"]
 
 
 def test_an_empty_folder_is_written_into(tmp_path: Path) -> None:
-    skill_files.write_folder(WHOLE, tmp_path)
+    skill_folder.write_folder(WHOLE, tmp_path)
     assert (tmp_path / "SKILL.md").read_bytes() == TEXT
 
 
 def test_a_file_added_during_a_replacement_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "deploy"
-    skill_files.write_folder(WHOLE, target)
+    skill_folder.write_folder(WHOLE, target)
     sync = os.fsync
 
     def busy(handle: int) -> None:
@@ -418,14 +420,14 @@ def test_a_file_added_during_a_replacement_is_not_lost(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(os, "fsync", busy)
     with pytest.raises(Conflict, match=r"notes\.md"):
-        skill_files.write_folder(WHOLE, target, describe_files(WHOLE))
+        skill_folder.write_folder(WHOLE, target, describe_files(WHOLE))
     assert (target / "notes.md").read_text() == "mine"
     assert [place.name for place in tmp_path.iterdir()] == ["deploy"]
 
 
 def test_a_failed_write_leaves_the_previous_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "deploy"
-    skill_files.write_folder(WHOLE, target)
+    skill_folder.write_folder(WHOLE, target)
     sync = os.fsync
     done: list[int] = []
 
@@ -437,7 +439,7 @@ def test_a_failed_write_leaves_the_previous_folder(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(Invalid, match="No space"):
-        skill_files.write_folder({**WHOLE, "SKILL.md": TEXT + b"more"}, target, describe_files(WHOLE))
+        skill_folder.write_folder({**WHOLE, "SKILL.md": TEXT + b"more"}, target, describe_files(WHOLE))
     assert (target / "SKILL.md").read_bytes() == TEXT
     assert [path.name for path in tmp_path.iterdir()] == ["deploy"]
 
@@ -445,7 +447,7 @@ def test_a_failed_write_leaves_the_previous_folder(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("path", ["../x", "/tmp/x", "a/../../x", "C:\\x"])
 def test_nothing_is_written_outside_the_target(tmp_path: Path, path: str) -> None:
     with pytest.raises(Invalid):
-        skill_files.write_folder({**WHOLE, path: b"x"}, tmp_path / "deploy")
+        skill_folder.write_folder({**WHOLE, path: b"x"}, tmp_path / "deploy")
     assert not list(tmp_path.iterdir())
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.kernel.storage import migrations
+from holdfast.kernel.storage.copy_destinations import tables
 from holdfast.kernel.storage.copy_tables import Table, copy_all_rows, delete_all_rows
-from holdfast.kernel.storage.open_by_address import open_copy, tables
+from holdfast.kernel.storage.open_by_address import open_copy
 from holdfast.kernel.storage.port import Store
 from holdfast.kernel.storage.sqlite import copy_store as sqlite_copy_store
 

@@ -23,8 +23,9 @@ from holdfast.app import Holdfast
 from holdfast.features.embeddings import store as vectors
 from holdfast.features.memories.store import EVERYTHING
 from holdfast.kernel.storage import data_migrations, migrations
+from holdfast.kernel.storage.copy_destinations import tables
 from holdfast.kernel.storage.index_terms import encode_terms
-from holdfast.kernel.storage.open_by_address import open_store, tables
+from holdfast.kernel.storage.open_by_address import open_store
 from holdfast.kernel.storage.port import Store
 from holdfast.kernel.storage.sqlite import engine as sqlite_engine
 from holdfast.kernel.text import words

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from holdfast.features.admin.backup import must_be_local, must_reach_all_namespaces
 from holdfast.kernel.context import Context
 from holdfast.kernel.storage import copy_tables
+from holdfast.kernel.storage.copy_destinations import destination_at, tables
 from holdfast.kernel.storage.copy_tables import TableCopy
-from holdfast.kernel.storage.open_by_address import destination_at, open_existing, tables
+from holdfast.kernel.storage.open_by_address import open_existing
 from holdfast.kernel.storage.port import Store
 
 

@@ -7,6 +7,8 @@ from os.path import isdir, isfile
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from holdfast.features.agent_hosts import project_naming
 from holdfast.features.agent_hosts.project_naming import OVERRIDE_FILE, MatchedBy, Override
 from holdfast.features.people import service as principal_service
@@ -230,14 +232,12 @@ def _is_owned_by_other(file: Path) -> bool:
 
 
 def _read_override(file: Path) -> Override:
-    import tomllib
-
     text = _read_start(file, MAX_OVERRIDE_BYTES + 1)
     if text is None or len(text) > MAX_OVERRIDE_BYTES or file.is_symlink():
         raise Invalid(f"{file}: must be a readable regular file of at most {MAX_OVERRIDE_BYTES} bytes, not a link")
     try:
-        return project_naming.validate_override(tomllib.loads(text.removeprefix("\ufeff")), str(file))
-    except tomllib.TOMLDecodeError as error:
+        return project_naming.validate_override(msgspec.toml.decode(text.removeprefix("\ufeff")), str(file))
+    except msgspec.DecodeError as error:
         raise Invalid(f"{file}: invalid TOML: {error}") from None
     except RecursionError:
         raise Invalid(f"{file}: nested too deeply") from None

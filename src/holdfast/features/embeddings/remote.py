@@ -10,8 +10,13 @@ from msgspec import Struct
 from holdfast.kernel.errors import EmbedderFailed, Invalid
 from holdfast.kernel.net.failure import RequestFailure
 from holdfast.kernel.net.http_client import JsonClient
-from holdfast.kernel.vector import Vector, unit_vector
+from holdfast.kernel.net.provider_settings import bearer_header, check_key, check_model_name, parse_provider_url
+from holdfast.kernel.vector import MAX_MODEL_CHARS, Vector, unit_vector
+from holdfast.settings import Settings
 
+OPENAI_DEFAULTS = ("https://api.openai.com/v1", "text-embedding-3-small")
+OLLAMA_DEFAULTS = ("http://127.0.0.1:11434", "nomic-embed-text")
+"""Default URL and model of each provider."""
 BATCH = 64
 """Texts per request."""
 MAX_CHARACTERS = 4000
@@ -115,3 +120,18 @@ def _prepare_text(text: str) -> str:
     """Shorten and clean a text for sending. A blank text becomes a full stop, because some providers refuse it."""
     sent = text[:MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
     return sent if sent.strip() else "."
+
+
+def build_embedder(settings: Settings) -> RemoteEmbedder:
+    """Build the embedder of the configured provider; makes no request."""
+    url, name = OPENAI_DEFAULTS if settings.embedder == "openai" else OLLAMA_DEFAULTS
+    words = OPENAI_API if settings.embedder == "openai" else OLLAMA_API
+    post = JsonClient(
+        parse_provider_url("embedding", settings.embedding_url or url),
+        settings="embedding",
+        headers=bearer_header(check_key("embedding", settings.embedding_key)),
+        timeout=settings.embedding_timeout_secs,
+    )
+    return RemoteEmbedder(
+        post, model=check_model_name("embedding", settings.embedding_model or name, MAX_MODEL_CHARS), api=words
+    )

@@ -1,13 +1,15 @@
 """Run lifecycle hooks before and after operations."""
 
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from holdfast.features.hooks.service import HookContext, HookRunner, require_agreement
+from holdfast.features.hooks.model import Rule, validate_rules
+from holdfast.features.hooks.service import IN_HOOK_VARIABLE, HookContext, HookRunner, require_agreement
 from holdfast.features.memories import store as memories
 from holdfast.kernel.context import Caller, Context, Progress
 from holdfast.kernel.errors import HoldfastError, HookDenied, Invalid
@@ -49,6 +51,12 @@ class HookInterceptor:
 
     def close(self) -> None:
         self.hooks.close()
+
+
+def create_interceptor(rules: Sequence[Rule]) -> HookInterceptor | None:
+    """Create the interceptor of this process; None if there are no rules, or inside a hook."""
+    admitted = validate_rules(rules)
+    return HookInterceptor(HookRunner(admitted)) if admitted and IN_HOOK_VARIABLE not in os.environ else None
 
 
 def hooks_of(ctx: Context) -> HookRunner | None:

@@ -14,16 +14,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from holdfast.features.hooks.model import (
-    MAX_REASON,
-    VERSION,
-    Event,
-    HookReply,
-    HookRun,
-    Rule,
-    strictest,
-    validate_rules,
-)
+from holdfast.features.hooks.model import MAX_REASON, VERSION, Event, HookReply, HookRun, Rule, strictest
 from holdfast.features.tasks import subprocess_runner
 from holdfast.features.tasks.worker import SECRET_VARIABLES
 from holdfast.kernel.context import Caller, Context
@@ -271,9 +262,3 @@ def _load_entry_point(name: str) -> Callable[[dict[str, Any]], Any]:
     except Exception as error:  # noqa: BLE001 - a package may fail in any way
         raise _HookFailed(f"cannot load: {type(error).__name__}: {error}") from None
     return loaded
-
-
-def create_hooks(rules: Sequence[Rule]) -> HookRunner | None:
-    """Create the hooks of this process; None if there are no rules, or inside a hook."""
-    admitted = validate_rules(rules)
-    return HookRunner(admitted) if admitted and IN_HOOK_VARIABLE not in os.environ else None

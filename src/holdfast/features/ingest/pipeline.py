@@ -157,9 +157,7 @@ def parse_pipeline_text(text: str, name: str | None = None) -> Pipeline:
     try:
         if text.lstrip().startswith("{"):
             return parse_pipeline(msgspec.json.decode(text), name)
-        import tomllib
-
-        return parse_pipeline(tomllib.loads(text), name)
+        return parse_pipeline(msgspec.toml.decode(text), name)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise Invalid(f"pipeline: not valid TOML or JSON: {error}", fields=["pipeline"]) from None
 

@@ -6,13 +6,23 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta, Struct, field
 
-from holdfast.kernel.errors import ModelFailed
+from holdfast.kernel.errors import InvalidSetting, ModelFailed
 from holdfast.kernel.language_model import Completion, Prompt
 from holdfast.kernel.msgspec_lock import register_type
 from holdfast.kernel.net.failure import RequestFailure
 from holdfast.kernel.net.http_client import JsonClient
+from holdfast.kernel.net.provider_settings import bearer_header, check_key, check_model_name, parse_provider_url
 from holdfast.kernel.text import token_count as tokens
+from holdfast.settings import Settings
 
+URLS = {
+    "openai": "https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com",
+    "ollama": "http://127.0.0.1:11434",
+}
+"""Default URLs."""
+MAX_TRIES = 3
+ANTHROPIC_VERSION = "2023-06-01"
 MAX_TOKENS = 10_000_000
 """Larger reported token counts of one call are clamped to this."""
 MAX_MODEL_NAME = 128
@@ -223,3 +233,25 @@ def _clamp_reported(found: Completion, asked: str) -> Completion:
         min(number, MAX_TOKENS) for number in (found.input_tokens, found.output_tokens, found.cached_tokens)
     )
     return Completion(found.text, name, input_tokens, output_tokens, cached_tokens)
+
+
+def build_model(settings: Settings) -> RemoteModel:
+    """Build the model of the configured provider; makes no request."""
+    if settings.llm_model is None:
+        raise InvalidSetting(f"llm is {settings.llm}, but llm_model is not set: set it to a model of the provider.")
+    words = {"openai": OPENAI, "anthropic": ANTHROPIC, "ollama": OLLAMA}[settings.llm]
+    post = JsonClient(
+        parse_provider_url("llm", settings.llm_url or URLS[settings.llm]),
+        settings="llm",
+        headers=_build_headers(settings),
+        timeout=settings.llm_timeout_secs,
+        attempts=MAX_TRIES,
+    )
+    return RemoteModel(post, model=check_model_name("llm", settings.llm_model, MAX_MODEL_NAME), words=words)
+
+
+def _build_headers(settings: Settings) -> dict[str, str]:
+    secret = check_key("llm", settings.llm_key)
+    if settings.llm != "anthropic":
+        return bearer_header(secret)
+    return {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": secret} if secret else {})

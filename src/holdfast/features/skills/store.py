@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -196,19 +197,23 @@ def read_compressed(session: Session, digest: str) -> bytes:
     return b"".join(bytes(row[0]) for row in session.rows("skill_pieces", digest=digest))
 
 
-def compress(content: bytes) -> bytes:
-    import zstandard
+def _zstandard() -> ModuleType:
+    import zstandard  # only the contents of skills need it
 
-    return zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True).compress(content)
+    return zstandard
+
+
+def compress(content: bytes) -> bytes:
+    compressed: bytes = _zstandard().ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True).compress(content)
+    return compressed
 
 
 def decompress(compressed: bytes, max_bytes: int = MAX_BYTES) -> bytes:
     """Decompress; raise rather than produce more than `max_bytes`."""
-    import zstandard
-
+    zstandard = _zstandard()
     try:
         with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(compressed) as reader:
-            content = reader.read(max_bytes + 1)
+            content: bytes = reader.read(max_bytes + 1)
     except zstandard.ZstdError:
         raise Invalid("content: not valid zstd data") from None
     if len(content) > max_bytes:

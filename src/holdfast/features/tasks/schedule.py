@@ -196,20 +196,22 @@ def _unreadable_rule(repeat: str) -> Invalid:
 
 
 def _parse_cron(text: str) -> Cron:
-    from cronsim import CronSim, CronSimError
-
-    try:
-        CronSim(text, datetime(2000, 1, 1))
-    except CronSimError as error:
-        raise Invalid(f"repeat: {text!r} is not a cron rule: {error}", fields=["repeat"]) from None
+    _iterate_cron(text, datetime(2000, 1, 1))
     return Cron(text)
 
 
-def _next_cron(fields: str, zone: ZoneInfo, moment: int) -> int | None:
-    from cronsim import CronSim
+def _iterate_cron(fields: str, start: datetime) -> Iterator[datetime]:
+    from cronsim import CronSim, CronSimError  # only cron rules need it, not every start of a session
 
     try:
-        found = next(CronSim(fields, (_EPOCH + timedelta(microseconds=moment)).astimezone(zone)))
+        return CronSim(fields, start)
+    except CronSimError as error:
+        raise Invalid(f"repeat: {fields!r} is not a cron rule: {error}", fields=["repeat"]) from None
+
+
+def _next_cron(fields: str, zone: ZoneInfo, moment: int) -> int | None:
+    try:
+        found = next(_iterate_cron(fields, (_EPOCH + timedelta(microseconds=moment)).astimezone(zone)))
     except (StopIteration, OverflowError):
         return None
     return _limit_year((found - _EPOCH) // timedelta(microseconds=1))

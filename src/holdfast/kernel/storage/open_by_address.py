@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.kernel.errors import InvalidSetting
 from holdfast.kernel.storage.port import Store
-
-if TYPE_CHECKING:
-    from holdfast.kernel.storage.copy_tables import CopyDestination, Table
+from holdfast.kernel.storage.sqlite import open_store as sqlite
 
 _DATABASE = re.compile(
     r"\s*(jdbc:)?postgres(ql)?(\+\w+)?(:|//)"
@@ -49,28 +47,8 @@ def open_existing(address: str | None) -> Store:
 
 
 def _open(address: str | None, *, make: bool) -> Store:
-    file = _sqlite_path(address)
+    file = sqlite_path(address)
     return _postgres(address or "", make=make) if file is None else _sqlite(file, make=make)
-
-
-def destination_at(address: str | None) -> CopyDestination:
-    """Return a path or URL as the destination of a copy."""
-    file = _sqlite_path(address)
-    if file is not None:
-        from holdfast.kernel.storage.sqlite.copy_store import SqliteDestination
-
-        return SqliteDestination(file.absolute())
-    with _require_psycopg():
-        from holdfast.kernel.storage.postgres.address import parse_address
-        from holdfast.kernel.storage.postgres.copy_store import PostgresDestination
-    return PostgresDestination(parse_address(address or "", _data_folder()))
-
-
-def tables() -> Sequence[Table]:
-    """Return all tables of a store, the same for every engine."""
-    from holdfast.kernel.storage.sqlite.copy_store import tables as sqlite_tables
-
-    return sqlite_tables()
 
 
 class LazyStore:
@@ -90,10 +68,10 @@ class LazyStore:
             self._store.close()
 
 
-def _sqlite_path(address: str | None) -> Path | None:
+def sqlite_path(address: str | None) -> Path | None:
     """Return the file of an address; None for a database."""
     if address is None:
-        return _data_folder() / "holdfast.db"
+        return user_folder() / "holdfast.db"
     if not address or any(letter == "\x00" or "\ud800" <= letter <= "\udfff" for letter in address):
         raise InvalidSetting("The store's path is empty or contains invalid characters.")
     if address.startswith(("postgresql://", "postgres://")):
@@ -113,7 +91,7 @@ def _sqlite_path(address: str | None) -> Path | None:
         raise InvalidSetting("The path starts with the home directory of an unknown user.") from None
 
 
-def _data_folder() -> Path:
+def user_folder() -> Path:
     try:
         return data_folder()
     except RuntimeError:
@@ -121,20 +99,17 @@ def _data_folder() -> Path:
 
 
 def _sqlite(path: Path, *, make: bool) -> Store:
-    from holdfast.kernel.storage.sqlite.open_store import open_store as open_sqlite
-
-    return open_sqlite(path.absolute(), make=make)
+    return sqlite.open_store(path.absolute(), make=make)
 
 
 def _postgres(url: str, *, make: bool) -> Store:
-    with _require_psycopg():
-        from holdfast.kernel.storage.postgres.address import parse_address
-        from holdfast.kernel.storage.postgres.open_store import open_store as open_postgres
-    return open_postgres(parse_address(url, _data_folder()), make=make)
+    with require_psycopg():
+        from holdfast.kernel.storage.postgres import address, open_store  # psycopg is optional
+    return open_store.open_store(address.parse_address(url, user_folder()), make=make)
 
 
 @contextmanager
-def _require_psycopg() -> Iterator[None]:
+def require_psycopg() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
@@ -145,6 +120,4 @@ def _require_psycopg() -> Iterator[None]:
 
 def open_copy(path: Path) -> Store:
     """Open a snapshot as a store and migrate it to this version; other files are rejected."""
-    from holdfast.kernel.storage.sqlite.open_store import open_copy as open_sqlite_copy
-
-    return open_sqlite_copy(path.absolute())
+    return sqlite.open_copy(path.absolute())

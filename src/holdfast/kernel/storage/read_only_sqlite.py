@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import apsw
+
 from holdfast.kernel.errors import Invalid
 
 
@@ -39,8 +41,6 @@ class SqliteReader:
 @contextmanager
 def open_read_only(path: Path) -> Iterator[SqliteReader]:
     """Open a file read-only; never writes, not even to recover after a crash."""
-    import apsw
-
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     beside = path.with_name(path.name + "-wal")
     still = "" if beside.exists() else "&immutable=1"

@@ -11,7 +11,7 @@ import msgspec
 
 def encode(value: Any) -> str:
     """Encode any JSON value as TOON, without loss."""
-    import toon_format
+    import toon_format  # 51 modules, 20 ms; only answers in TOON
 
     return toon_format.encode(value)
 

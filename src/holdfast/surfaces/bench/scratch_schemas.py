@@ -37,9 +37,8 @@ def scratch_schemas(url: str) -> Iterator[Database]:
 
 
 def drop(given: Database) -> None:
-    # psycopg is optional; opening the store has already failed without it.
-    from holdfast.kernel.storage.postgres.address import parse_address
-    from holdfast.kernel.storage.postgres.pool import Connection
+    from holdfast.kernel.storage.postgres.address import parse_address  # psycopg is optional
+    from holdfast.kernel.storage.postgres.pool import Connection  # psycopg is optional
 
     with Connection.connect(parse_address(given.url, Path()).conninfo, autocommit=True) as connection:
         for name in STORES:

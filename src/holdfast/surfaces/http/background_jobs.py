@@ -8,6 +8,9 @@ from dataclasses import replace
 
 from holdfast.app import Holdfast
 from holdfast.features.recall import flush_access
+from holdfast.features.sync.daemon import SyncDaemon
+from holdfast.features.sync.quorum.service import Quorum
+from holdfast.features.webhooks.deliver import Dispatcher
 from holdfast.operations import REGISTRY
 
 FLUSH_SECONDS = 5.0
@@ -40,8 +43,6 @@ def run_gc(holdfast: Holdfast) -> None:
 @contextmanager
 def deliver_events(holdfast: Holdfast) -> Iterator[None]:
     """Deliver events to subscribers until the block ends; a commit wakes the dispatcher at once."""
-    from holdfast.features.webhooks.deliver import Dispatcher
-
     before = holdfast.ctx
     dispatcher = Dispatcher(before)
 
@@ -65,8 +66,6 @@ def require_quorum(holdfast: Holdfast) -> Iterator[None]:
     if not settings.quorum_writes:
         yield
         return
-    from holdfast.features.sync.quorum.service import Quorum
-
     timeout = settings.quorum_timeout_ms / 1000
     quorum = Quorum(alone, needed=settings.quorum_writes, peers=settings.quorum_peers, timeout=timeout)
     quorum.start()
@@ -85,8 +84,6 @@ def sync_with_peers(holdfast: Holdfast) -> Iterator[None]:
     if not settings.sync_peers:
         yield
         return
-    from holdfast.features.sync.daemon import SyncDaemon
-
     daemon = SyncDaemon(
         holdfast.ctx, settings.sync_peers, interval=settings.sync_interval_secs, batch=settings.sync_batch_size
     )

@@ -10,6 +10,8 @@ import msgspec
 from holdfast.app import Holdfast
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import EVERYTHING
+from holdfast.features.sync import status
+from holdfast.features.webhooks import service as subscriptions
 from holdfast.kernel.context import Caller
 from holdfast.version import __version__
 
@@ -72,8 +74,6 @@ class Metrics:
 
     def _subscriptions(self, holdfast: Holdfast, caller: Caller) -> Iterator[str]:
         """Undelivered events per subscription: the caller's own, or all for an admin."""
-        from holdfast.features.webhooks import service as subscriptions
-
         ctx = holdfast.ctx.for_caller(caller)
         with ctx.reading() as session:
             found = subscriptions.list_statuses(ctx, session)
@@ -95,8 +95,6 @@ class Metrics:
         """Replication state of each peer; admins only."""
         if not caller.has_right("admin") or "*" not in caller.namespaces:
             return
-        from holdfast.features.sync import status
-
         peers = status.read_overview(holdfast.ctx).peers
         for name, help, values in (
             ("behind_here", "Journal entries of the peer not yet pulled here.", [one.behind_here for one in peers]),

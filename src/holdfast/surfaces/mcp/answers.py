@@ -1,5 +1,7 @@
 """Every MCP answer as plain dictionaries, shared by the stdio loop and the HTTP endpoint."""
 
+import logging
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -291,9 +293,6 @@ def to_protocol_error(error: Exception) -> ProtocolError:
 
 def _log(error: Exception) -> None:
     """Log where an error happened, without request data."""
-    import logging
-    import traceback
-
     trace = "".join(traceback.format_tb(error.__traceback__))
     logging.getLogger("holdfast").error("MCP failed with %s\n%s", type(error).__name__, trace)
 

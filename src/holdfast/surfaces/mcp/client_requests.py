@@ -3,10 +3,12 @@
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from itertools import count
 from typing import Any, Protocol
 
+from holdfast.features.llm.sampling import use_sampling
 from holdfast.kernel.errors import ModelFailed, OperationCancelled
 
 METHOD = "sampling/createMessage"
@@ -37,6 +39,12 @@ class ClientRequests:
         self._numbers = count(1)
         self._waiting: dict[str, tuple[Call, Future[Mapping[str, Any]]]] = {}
         self._gone = False
+
+    def offer(self, call: Call, *, stateless: bool, sampling: bool) -> AbstractContextManager[None]:
+        """Make the client's model available to a call, or the reason why it is not."""
+        if stateless:
+            return use_sampling(NOT_IN_THIS_REVISION)
+        return use_sampling(partial(self.ask, call) if sampling else NOT_OFFERED)
 
     def ask(self, call: Call, params: dict[str, Any], seconds: float) -> Mapping[str, Any]:
         """Ask the client and wait for its answer; raise ModelFailed, or Cancelled if the call is cancelled."""

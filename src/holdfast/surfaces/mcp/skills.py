@@ -3,7 +3,8 @@
 from base64 import b64encode
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any
+from mimetypes import MimeTypes
+from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
 from msgspec import Meta, Struct
@@ -14,9 +15,6 @@ from holdfast.features.skills.service import Staleness, find_stale
 from holdfast.features.skills.store import SkillEntry
 from holdfast.kernel.context import Context
 from holdfast.kernel.storage.port import Session
-
-if TYPE_CHECKING:
-    from mimetypes import MimeTypes
 
 SCHEME = "skill://"
 MANIFEST = "SKILL.md"
@@ -150,7 +148,5 @@ def _mime_type(name: str) -> str:
 
 
 @cache
-def _mime_types() -> "MimeTypes":
-    from mimetypes import MimeTypes
-
+def _mime_types() -> MimeTypes:
     return MimeTypes()

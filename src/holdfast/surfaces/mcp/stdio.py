@@ -45,8 +45,9 @@ from holdfast.surfaces.mcp.protocol import (
 )
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
 
+    from holdfast.surfaces.mcp.call_pool import CallPool
     from holdfast.surfaces.mcp.client_requests import ClientRequests
 
 Id = int | str
@@ -186,9 +187,7 @@ class StdioServer:
 
     def _drain(self) -> None:
         if self._running:
-            from concurrent.futures import wait
-
-            wait(list(self._running), GRACE_SECONDS)
+            self._pool.wait(self._running, GRACE_SECONDS)
             self._stop_calls()
             self._pool.shutdown()
 
@@ -293,10 +292,10 @@ class StdioServer:
         running.add_done_callback(self._running.discard)
 
     @cached_property
-    def _pool(self) -> ThreadPoolExecutor:
-        from concurrent.futures import ThreadPoolExecutor
+    def _pool(self) -> CallPool:
+        from holdfast.surfaces.mcp.call_pool import CallPool  # loads concurrent.futures, 3 ms that `initialize` saves
 
-        return ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-mcp")
+        return CallPool(THREADS, thread_name_prefix="holdfast-mcp")
 
     def _send_progress(self, token: Id | None, done: int, total: int, what: str) -> None:
         said = {"progressToken": token, "progress": done, "total": total, "message": what}
@@ -329,7 +328,7 @@ class StdioServer:
 
     @cached_property
     def _client_requests(self) -> ClientRequests:
-        from holdfast.surfaces.mcp.client_requests import ClientRequests
+        from holdfast.surfaces.mcp.client_requests import ClientRequests  # only with a model of the client
 
         return ClientRequests(self._sink.send)
 
@@ -337,12 +336,7 @@ class StdioServer:
         """Make the client's model available to the call, or the reason why it is not."""
         if not self._uses_client_model:
             return nullcontext()
-        from holdfast.features.llm.sampling import use_sampling
-        from holdfast.surfaces.mcp.client_requests import NOT_IN_THIS_REVISION, NOT_OFFERED
-
-        if self._stateless:
-            return use_sampling(NOT_IN_THIS_REVISION)
-        return use_sampling(partial(self._client_requests.ask, call) if self._client_samples else NOT_OFFERED)
+        return self._client_requests.offer(call, stateless=bool(self._stateless), sampling=self._client_samples)
 
     def _flush_access(self) -> None:
         """Flush the access counts from time to time, after an answer, so a read does not wait for a write."""

@@ -14,7 +14,7 @@ from holdfast.kernel.errors import EmbedderFailed
 from holdfast.kernel.vector import Vector
 
 if TYPE_CHECKING:
-    from holdfast.features.embeddings.minilm.model import Session, WordPiece
+    from holdfast.features.embeddings.minilm.model import Session, WordPiece  # loads onnxruntime, 100 ms
 
 MODEL_FOLDER = Path(__file__).parent
 CHECKSUMS = {"model.onnx": 0xDFA88F70, "model.bin": 0x4B7BBE34, "vocab.txt": 0xE3084609}
@@ -79,7 +79,7 @@ class MiniLm:
 
 
 def _load_model(folder: Path, threads: int) -> _LoadedModel:
-    from holdfast.features.embeddings.minilm.model import Session, WordPiece
+    from holdfast.features.embeddings.minilm.model import Session, WordPiece  # loads onnxruntime, 100 ms
 
     for name, sum in CHECKSUMS.items():
         _check_file(folder / name, sum)

@@ -369,7 +369,7 @@ class SqliteStore:
         return found + self._text_faults()
 
     def facts(self) -> dict[str, Any]:
-        import shutil
+        import shutil  # loads bz2 and lzma; only statistics need it
 
         size = self.size()
         return {

@@ -1,8 +1,8 @@
 """Back up the whole store while others write, and restore a snapshot."""
 
-import errno
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from hashlib import sha256
@@ -15,18 +15,9 @@ from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.features.sync.peers import store as peers
 from holdfast.kernel.context import Context
-from holdfast.kernel.errors import (
-    Forbidden,
-    Invalid,
-    NewerStore,
-    NotAStore,
-    NotFound,
-    StoreDamaged,
-    StoreError,
-    StoreFull,
-    StoreUnreachable,
-)
+from holdfast.kernel.errors import Forbidden, Invalid, NewerStore, NotAStore, NotFound, StoreDamaged, StoreError
 from holdfast.kernel.journal import journal
+from holdfast.kernel.local_files import LOCAL_SOURCES, local_path, must_be_local, translate_os_errors
 from holdfast.kernel.storage.open_by_address import open_copy
 from holdfast.kernel.storage.port import Store
 from holdfast.kernel.timestamps import DAY, format_timestamp
@@ -37,8 +28,6 @@ CHUNK_BYTES = 1 << 20
 _NAME = re.compile(r"holdfast-[0-9]{8}T[0-9]{6}\.[0-9]{6}Z\.db")
 _LEFTOVER = re.compile(rf"\.({_NAME.pattern})\..+")
 """Unfinished snapshots and manifests, and the working directories of restores."""
-LOCAL_SOURCES = ("library", "cli")
-"""Callers with access to local files; others may not pass paths."""
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
@@ -96,14 +85,6 @@ def back_up(ctx: Context, to: str | None = None, keep: int = DEFAULT_KEEP, reaso
         _write(manifest_of(path), msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
         _sync_folder(folder)
         return Backup(manifest, path, _prune(folder, manifest, keep, ctx.now()))
-
-
-def local_path(text: str) -> Path:
-    """Expand a path typed by a user."""
-    try:
-        return Path(text).expanduser().absolute()
-    except RuntimeError:  # no user has that name: it is a file name
-        return Path(text).absolute()
 
 
 def _make_private(folder: Path) -> None:
@@ -297,8 +278,6 @@ def restore(ctx: Context, source: str, *, dry_run: bool = False) -> RestoreOutco
 @contextmanager
 def _open_verified_copy(snapshot: Path, manifest: Manifest, folder: Path, now: int) -> Iterator[tuple[Path, Store]]:
     """Copy a snapshot, verify it against its manifest, open and check it; remove the copy on exit."""
-    import tempfile
-
     with tempfile.TemporaryDirectory(prefix=f".{name_of(now)}.", dir=folder) as scratch:
         copy = Path(scratch) / "copy.db"
         _copy_and_verify(snapshot, copy, manifest)
@@ -369,23 +348,7 @@ def _begin_incarnation(ctx: Context, fresh: Store, owner: journal.Owner) -> str:
         return journal.start_incarnation(session, owner, now.node, number, adopt=True).origin
 
 
-def must_be_local(ctx: Context, field: str) -> None:
-    if ctx.caller.source not in LOCAL_SOURCES:
-        raise Forbidden(f"{field}: paths are allowed in the CLI and the library only. Pass a snapshot name.")
-
-
 def must_reach_all_namespaces(ctx: Context) -> None:
     """Raise Forbidden if the caller is confined to some namespaces: the operation covers all of them."""
     if "*" not in ctx.caller.namespaces:
         raise Forbidden("This needs a key for all namespaces.")
-
-
-@contextmanager
-def translate_os_errors(folder: Path) -> Iterator[None]:
-    """Translate OSError into StoreFull or StoreUnreachable."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreFull from error
-        raise StoreUnreachable(f"{error.filename or folder}: {error.strerror}.") from error

@@ -5,8 +5,9 @@ from contextlib import closing, contextmanager
 from hashlib import sha256
 from typing import NamedTuple
 
-from holdfast.features.admin.backup import must_be_local, must_reach_all_namespaces
+from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.kernel.context import Context
+from holdfast.kernel.local_files import must_be_local
 from holdfast.kernel.storage import copy_tables
 from holdfast.kernel.storage.copy_destinations import destination_at, tables
 from holdfast.kernel.storage.copy_tables import TableCopy

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.admin.backup import local_path
 from holdfast.features.agent_hosts import projects
 from holdfast.kernel.context import Context
+from holdfast.kernel.local_files import local_path
 from holdfast.kernel.registry.fields import Actor
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 

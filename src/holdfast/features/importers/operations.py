@@ -4,13 +4,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.admin.backup import LOCAL_SOURCES, local_path
 from holdfast.features.importers import capture, recovery, service
 from holdfast.features.importers.plan import Options
 from holdfast.features.importers.readers import Format
 from holdfast.features.importers.service import ImporterResult
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import Invalid
+from holdfast.kernel.local_files import LOCAL_SOURCES, local_path
 from holdfast.kernel.records.memory import Scope
 from holdfast.kernel.registry.fields import Actor, Metadata, Namespace, NewTier, Tags, TierField, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation

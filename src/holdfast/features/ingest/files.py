@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from holdfast.features.admin.backup import local_path
 from holdfast.features.ingest.builtin_pipelines import list_builtin_pipelines
 from holdfast.features.ingest.pipeline import MAX_BYTES as MAX_PIPELINE_BYTES
 from holdfast.features.ingest.pipeline import Pipeline, parse_pipeline_text
 from holdfast.kernel.errors import Invalid
+from holdfast.kernel.local_files import local_path
 
 MAX_BYTES = 16 * 1024 * 1024
 """Maximum size of a document in bytes. It is held in memory and written in one transaction, blocking other writers."""

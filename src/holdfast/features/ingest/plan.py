@@ -9,7 +9,6 @@ from itertools import islice
 from time import monotonic
 from typing import Literal, NamedTuple
 
-from holdfast.features.admin.backup import LOCAL_SOURCES
 from holdfast.features.embeddings import service as embed
 from holdfast.features.embeddings import store as vectors
 from holdfast.features.embeddings.spool import EmbeddingSpool, SpooledPassage
@@ -26,6 +25,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.cosine import cosines
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import EmbedderFailed
+from holdfast.kernel.local_files import LOCAL_SOURCES
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.index_terms import encode_terms, find_matches, text_hashes

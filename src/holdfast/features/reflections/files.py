@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.admin.backup import local_path, must_be_local, translate_os_errors
 from holdfast.features.graph import store as links
 from holdfast.features.graph.store import LinkFilter
 from holdfast.features.memories import store as memories
@@ -18,6 +17,7 @@ from holdfast.features.transfer import importer, memory_rows, record_rows
 from holdfast.features.transfer.model import Options
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, Invalid
+from holdfast.kernel.local_files import local_path, must_be_local, translate_os_errors
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session

@@ -13,7 +13,6 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import msgspec
 
-from holdfast.features.admin.backup import must_be_local, translate_os_errors
 from holdfast.features.sync.bundles.service import create_file, open_file
 from holdfast.features.transfer import schema_v1
 from holdfast.features.transfer.exporter import Row, export_rows
@@ -22,6 +21,7 @@ from holdfast.features.transfer.model import Options
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, Invalid
 from holdfast.kernel.journal.dry_run import open_dry_run
+from holdfast.kernel.local_files import must_be_local, translate_os_errors
 
 BATCH_ROWS = 200
 """Rows per transaction."""

@@ -4,13 +4,13 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from holdfast.features.admin.backup import local_path
 from holdfast.features.importers.operations import DryRun, LocalPath, MineProblem, must_be_local
 from holdfast.integrations.kernex import service as kernex
 from holdfast.integrations.kernex.import_report import Report
 from holdfast.integrations.kernex.import_state import Options
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import NotFound
+from holdfast.kernel.local_files import local_path
 from holdfast.kernel.registry.fields import Actor, Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 

@@ -275,7 +275,7 @@ def new_key() -> bytes:
 
 @lru_cache(maxsize=8)
 def _private(key: bytes) -> Ed25519PrivateKey:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # 4 ms; reading needs none
 
     return Ed25519PrivateKey.from_private_bytes(key[:32])
 
@@ -296,8 +296,8 @@ def sign(key: bytes, message: bytes) -> bytes:
 
 
 def is_valid_signature(public: bytes, signature: bytes, message: bytes) -> bool:
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.exceptions import InvalidSignature  # 4 ms; reading needs none
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # 4 ms; reading needs none
 
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)

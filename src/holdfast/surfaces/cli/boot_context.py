@@ -3,8 +3,8 @@
 from typing import Any
 
 from holdfast.app import open as open_memory
-from holdfast.features.admin.backup import local_path
 from holdfast.features.agent_hosts import projects
+from holdfast.kernel.local_files import local_path
 from holdfast.settings import Settings
 
 

@@ -4,7 +4,6 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.admin.backup import local_path
 from holdfast.features.curation import quality_report
 from holdfast.features.curation.quality import MAX_TEXTS, WEIGHTS, compute_score
 from holdfast.features.curation.quality_report import QualityReport
@@ -13,6 +12,7 @@ from holdfast.features.importers.operations import EXAMPLE, MAX_CONTENT_CHARS, F
 from holdfast.features.importers.readers import formats
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import Invalid
+from holdfast.kernel.local_files import local_path
 from holdfast.kernel.registry.fields import Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 

@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal, cast
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.admin.backup import LOCAL_SOURCES, local_path
 from holdfast.features.skills import service as skill_service
 from holdfast.features.skills import store as skill_store
 from holdfast.features.skills.archive import read_archive
@@ -15,6 +14,7 @@ from holdfast.features.skills.store import SkillEntry
 from holdfast.features.transfer.schema_v1 import decode_content, encode_content
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
+from holdfast.kernel.local_files import LOCAL_SOURCES, local_path
 from holdfast.kernel.registry.fields import Limit, Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.timestamps import format_timestamp

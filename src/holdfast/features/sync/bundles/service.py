@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from holdfast.features.admin.backup import local_path, must_be_local, must_reach_all_namespaces, translate_os_errors
+from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.features.sync import read_changes
 from holdfast.features.sync.bundles.file import CHUNK, BundleHead, BundleWriter, read_bundle_file
 from holdfast.features.sync.exchange import LocalEndpoint
@@ -19,6 +19,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.dry_run import open_dry_run
+from holdfast.kernel.local_files import local_path, must_be_local, translate_os_errors
 from holdfast.kernel.records.change import node_of
 from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Session

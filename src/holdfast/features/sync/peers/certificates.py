@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from holdfast.features.admin.backup import must_be_local, translate_os_errors
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Invalid
+from holdfast.kernel.local_files import must_be_local, translate_os_errors
 from holdfast.kernel.net.tls import fingerprint_of
 
 SIGNER = "ca"

@@ -1,9 +1,12 @@
 """Read memories: one by id, a page, or a keyword search."""
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
+from holdfast.features.memories.views import CONFIDENCE_TIERS
 from holdfast.features.recall import search_index
 from holdfast.features.sync import conflict_store
 from holdfast.features.sync.conflict_store import LostContent
@@ -14,6 +17,7 @@ from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.words import MAX_TERMS, emoji_words, split_words
+from holdfast.kernel.timestamps import parse_time
 
 _NAMESPACE_FIELDS = ("namespace", "under", "as_agent")
 
@@ -69,3 +73,26 @@ def normalize_filter(which: Filter) -> Filter:
     if given:
         which = replace(which, **{name: validate.namespace(value, name) for name, value in given.items()})
     return replace(which, namespaces=tuple(map(validate.namespace, which.namespaces))) if which.namespaces else which
+
+
+def build_filter(request: Any, **more: Any) -> Filter:
+    """Build the filter from a request's fields."""
+    given = {name: value for name in request.__struct_fields__ if (value := getattr(request, name)) not in (None, [])}
+    tier = given.get("confidence_tier")
+    return Filter(
+        namespace=None if more else given.get("namespace"),
+        tier=given.get("tier"),
+        agent=given.get("agent_id"),
+        min_priority=given.get("min_priority"),
+        since=parse_time(given.get("since"), "since"),
+        until=parse_time(given.get("until"), "until"),
+        tags=tuple(given.get("tags", ())),
+        kinds=tuple(given.get("kinds", ())),
+        has_citations=given.get("has_citations", False),
+        source_uri=given.get("source_uri"),
+        source_uri_prefix=given.get("source_uri_prefix"),
+        confidence=CONFIDENCE_TIERS[tier] if tier else None,
+        as_agent=given.get("as_agent"),
+        archived=given.get("include_archived", False),
+        **more,
+    )

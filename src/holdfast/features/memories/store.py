@@ -1,6 +1,7 @@
 """Read memories. The only place that decides, in SQL, which memories a caller may see."""
 
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
@@ -331,3 +332,28 @@ def check_scope_change(ctx: Context, write: Transaction, before: Memory, after: 
     """Raise if a change makes a memory private or public without ownership of it."""
     if before.scope != after.scope and "private" in (before.scope, after.scope):
         require_owner(ctx, write, before)
+
+
+class AccessLog:
+    """Counts accesses by agent and memory until they are flushed. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._accesses: dict[str, dict[str, tuple[int, int]]] = {}
+
+    def record(self, agent: str, memories: list[str], at: int) -> None:
+        self.add(agent, dict.fromkeys(memories, (1, at)))
+
+    def add(self, agent: str, accesses: Mapping[str, tuple[int, int]]) -> None:
+        """Add accesses of an agent: the count and the latest time of each memory."""
+        with self._lock:
+            seen = self._accesses.setdefault(agent, {})
+            for id, (uses, at) in accesses.items():
+                before, last = seen.get(id, (0, 0))
+                seen[id] = (before + uses, max(last, at))
+
+    def drain(self) -> dict[str, dict[str, tuple[int, int]]]:
+        """Return and clear all accesses: count and latest time by agent and memory."""
+        with self._lock:
+            seen, self._accesses = self._accesses, {}
+            return seen

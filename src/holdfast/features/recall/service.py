@@ -5,8 +5,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.access_log import AccessLog
 from holdfast.features.memories.find_memories import normalize_filter
+from holdfast.features.memories.store import AccessLog
 from holdfast.features.recall import budget
 from holdfast.features.recall.candidates import Candidates, add_lost_contents, find_candidates
 from holdfast.features.recall.captured_prompts import FRAME_STEMS

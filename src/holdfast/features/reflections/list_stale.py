@@ -10,7 +10,6 @@ from holdfast.features.graph import store as links
 from holdfast.features.graph.store import LinkFilter
 from holdfast.features.memories import store as memories
 from holdfast.features.reflections import invalidation_store as invalidations
-from holdfast.features.reflections import pending_expiry
 from holdfast.features.reflections.invalidation import (
     INVALIDATION,
     PENDING_STATUSES,
@@ -18,8 +17,7 @@ from holdfast.features.reflections.invalidation import (
     Invalidation,
     Status,
 )
-from holdfast.features.reflections.invalidation_store import InvalidationFilter, Notice, StaleReason
-from holdfast.features.reflections.pending_expiry import MAX_HOPS
+from holdfast.features.reflections.invalidation_store import MAX_HOPS, InvalidationFilter, Notice, StaleReason
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, NotFound, StoreError
 from holdfast.kernel.journal.transaction import Transaction
@@ -82,7 +80,7 @@ def _list_pending(ctx: Context, session: Session, which: InvalidationFilter, now
         return []
     notices = [
         one.to_invalidation(one.source)
-        for one in pending_expiry.list_all(session, now)
+        for one in invalidations.list_all_pending_expiries(session, now)
         if which.dependent in (None, one.dependent) and which.invalidated in (None, one.source)
     ]
     seen = memories.by_ids(session, ctx.caller, {one.dependent for one in notices}, now, view="kept") if notices else {}
@@ -143,12 +141,12 @@ def _write_pending(ctx: Context, ids: Sequence[str]) -> None:
     with ctx.reading() as session:
         due = {
             one.source
-            for one in pending_expiry.list_all(session, ctx.now())
+            for one in invalidations.list_all_pending_expiries(session, ctx.now())
             if one.to_invalidation(one.source).id in ids
         }
     if due:
         with ctx.transaction() as write:
-            pending_expiry.expire_sources(write, due)
+            invalidations.expire_sources(write, due)
 
 
 def _set_status(ctx: Context, write: Transaction, id: str, status: Status, reason: str | None) -> ResolutionOutcome:

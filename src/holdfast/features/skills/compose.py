@@ -7,9 +7,9 @@ from typing import NamedTuple, get_args
 from msgspec.structs import replace
 
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.access_log import AccessLog
+from holdfast.features.memories.store import AccessLog
 from holdfast.features.namespaces import policy_store
-from holdfast.features.reflections import pending_expiry
+from holdfast.features.reflections import invalidation_store
 from holdfast.features.skills import reflection_store
 from holdfast.features.skills import service as skills
 from holdfast.features.skills.model import Composition, DropReason
@@ -97,7 +97,10 @@ def compose(ctx: Context, id: str, query: str | None, budget: int, render: Rende
     with ctx.reading() as session:
         scored = _score_reflections(ReflectionReader(ctx, session, now), places, found.scores, most)
         order = sorted(scored.scores.items(), key=lambda one: (-one[1], one[0]))
-        stale = {one.dependent for one in pending_expiry.list_for(session, [id for id, _ in order[:most]], now)}
+        stale = {
+            one.dependent
+            for one in invalidation_store.list_pending_expiries(session, [id for id, _ in order[:most]], now)
+        }
         best = [one for one in order[:most] if one[0] not in stale]
         read = memories.by_ids(session, ctx.caller, [id for id, _ in best], now)
     fit_result = _fit_budget([ScoredMemory(read[id], score) for id, score in best], budget, render, frame)

@@ -10,8 +10,8 @@ from holdfast.features.graph.service import LinkView, link_view
 from holdfast.features.history import service as history_service
 from holdfast.features.memories import dedup, find_memories, store_memory, update_memory
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
-from holdfast.features.memories.views import CONFIDENCE_TIERS, MemoryView, memory_view, memory_views
+from holdfast.features.memories.find_memories import build_filter
+from holdfast.features.memories.views import MemoryView, memory_view, memory_views
 from holdfast.features.reflections import invalidation_store as invalidations
 from holdfast.features.reflections import list_stale
 from holdfast.features.reflections.list_stale import StaleView, notified_or_unset, stale_view
@@ -518,29 +518,6 @@ def search(ctx: Context, request: Search) -> SearchResult:
         count=len(views),
         query=UNSET if request.query is None else request.query,
         source_uri=UNSET if request.source_uri is None else request.source_uri,
-    )
-
-
-def build_filter(request: Any, **more: Any) -> Filter:
-    """Build the filter from a request's fields."""
-    given = {name: value for name in request.__struct_fields__ if (value := getattr(request, name)) not in (None, [])}
-    tier = given.get("confidence_tier")
-    return Filter(
-        namespace=None if more else given.get("namespace"),
-        tier=given.get("tier"),
-        agent=given.get("agent_id"),
-        min_priority=given.get("min_priority"),
-        since=parse_time(given.get("since"), "since"),
-        until=parse_time(given.get("until"), "until"),
-        tags=tuple(given.get("tags", ())),
-        kinds=tuple(given.get("kinds", ())),
-        has_citations=given.get("has_citations", False),
-        source_uri=given.get("source_uri"),
-        source_uri_prefix=given.get("source_uri_prefix"),
-        confidence=CONFIDENCE_TIERS[tier] if tier else None,
-        as_agent=given.get("as_agent"),
-        archived=given.get("include_archived", False),
-        **more,
     )
 
 

@@ -7,9 +7,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from holdfast.features.memories.views import MemoryView
 from holdfast.features.reflections import invalidation_store, list_stale
 from holdfast.features.reflections.invalidation import Status
-from holdfast.features.reflections.invalidation_store import InvalidationFilter
+from holdfast.features.reflections.invalidation_store import MAX_HOPS, InvalidationFilter
 from holdfast.features.reflections.list_stale import NoticeView, ResolutionOutcome
-from holdfast.features.reflections.pending_expiry import MAX_HOPS
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, NotFound
 from holdfast.kernel.records.validate import INVALIDATIONS_VIEW

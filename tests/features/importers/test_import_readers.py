@@ -1,7 +1,6 @@
 """Readers: speaker, text, time and place of every format, word for word."""
 
 import json
-import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -9,19 +8,13 @@ from typing import Any
 import exports
 import pytest
 from exports import records
+from read_records import problems, turns
+from values_of_wrong_types import MISFITS
 
 from holdfast.features.importers import sources
-from holdfast.features.importers.model import EnvelopeRows, Note, NoteLink, Omission, Problem, Turn
+from holdfast.features.importers.model import EnvelopeRows, Note, NoteLink, Omission, Turn
 from holdfast.features.importers.readers import formats
-from holdfast.kernel.errors import Invalid, NotFound
-
-
-def turns(found: list[Any], sort: str = "message") -> list[tuple[str, str]]:
-    return [(one.speaker, one.content) for one in found if isinstance(one, Turn) and one.kind == sort]
-
-
-def problems(found: list[Any]) -> list[tuple[str, str, bool]]:
-    return [(one.where, one.what, one.rejected) for one in found if isinstance(one, Problem)]
+from holdfast.kernel.errors import Invalid
 
 
 def test_chatgpt_yields_the_visible_branch_in_order(tmp_path: Path) -> None:
@@ -353,73 +346,6 @@ def test_a_format_is_detected_by_content_whatever_the_file_name(form: str, conte
         assert formats.detect_format(place)[0] == form
 
 
-@pytest.mark.parametrize("content", [b"\x00\x01\x02", b'{"a": 1}', b"[]", b"[1, 2]", b""])
-def test_an_unknown_format_is_refused_and_the_formats_are_listed(content: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "what"
-    path.write_bytes(content)
-    with pytest.raises(Invalid, match="The formats are chatgpt, claude, claude-code, codex, slack"):
-        records(path)
-
-
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
-        (b"\x1f\x8b\x08\x00", "what is compressed: unpack it first"),
-        (b"%PDF-1.7\n", "what is a PDF: convert it to text first"),
-        ('{"type": "entity"}'.encode("utf-16"), "what is in UTF-16: save it as UTF-8"),
-        (b"\n<!DOCTYPE html><html>", "what is a web page: use the JSON file of the export"),
-        (b" \n", "what is empty"),
-    ],
-    ids=["packed", "pdf", "utf-16", "page", "empty"],
-)
-def test_commonly_mistaken_files_are_reported_with_advice(content: bytes, told: str, tmp_path: Path) -> None:
-    path = tmp_path / "what"
-    path.write_bytes(content)
-    with pytest.raises(Invalid, match=told):
-        records(path)
-
-
-def test_files_of_several_formats_are_refused_until_one_is_named(tmp_path: Path) -> None:
-    exports.claude_code(tmp_path / "s-1.jsonl")
-    exports.mbox(tmp_path / "mail.mbox")
-    with pytest.raises(Invalid, match=r"several formats: claude-code \(1\), mbox \(1\)"):
-        records(tmp_path)
-    assert len(turns(records(tmp_path, "mbox"))) == 2
-
-
-def test_texts_beside_conversations_are_skipped(tmp_path: Path) -> None:
-    exports.claude_code(tmp_path / "s-1.jsonl")
-    (tmp_path / "tool-result.txt").write_text("long output")
-    (tmp_path / "notes.md").write_text("# Attached")
-    assert len(turns(records(tmp_path))) == 3
-
-
-def test_a_format_is_detected_by_a_first_line_of_any_length(tmp_path: Path) -> None:
-    meta = {"id": "long-1", "cwd": "/x", "instructions": "word " * 50_000}
-    path = exports.write_lines(
-        tmp_path / "rollout.jsonl", {"type": "session_meta", "payload": meta}, exports.codex_message("user", "Hello.")
-    )
-    assert turns(records(path)) == [("user", "Hello.")]
-
-
-def test_an_empty_source_yields_nothing(tmp_path: Path) -> None:
-    with pytest.raises(NotFound):
-        records(tmp_path / "nowhere")
-
-
-def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "secret.md").write_text("secret")
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    (folder / "a.md").write_text("open")
-    (folder / "b.md").symlink_to(tmp_path / "secret.md")
-    (folder / "c").symlink_to(tmp_path)
-    os.mkfifo(folder / "pipe.md")
-    found = records(folder)
-    assert [one.content for one in found if isinstance(one, Note)] == ["open"]
-    assert problems(found) == [("b.md", "link, not followed", False), ("c", "link, not followed", False)]
-
-
 def test_a_too_deep_folder_and_a_vanished_file_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "MAX_DEPTH", 1)
     (tmp_path / "a" / "b").mkdir(parents=True)
@@ -496,79 +422,6 @@ def test_a_declared_encoding_is_decoded_and_an_undeclared_one_is_reported(
         assert problems(found) == [told]
     else:
         assert [one.content for one in found if isinstance(one, Note)] == ["café"]
-
-
-MISFITS: dict[str, tuple[Any, list[str]]] = {
-    "mem0": (
-        {"results": [{"id": "1", "memory": "Tea."}, "str", 7, None, [1], {"id": "9", "memory": "Rain."}], "data": None},
-        [f"f byte {at}" for at in (44, 51, 54, 60)],
-    ),
-    "chatgpt": (
-        [
-            5,
-            {
-                "id": "t",
-                "current_node": "c",
-                "mapping": {
-                    "a": {"parent": None, "children": ["b"], "message": 7},
-                    "b": {"parent": "a", "children": ["c"], "message": {"id": "b", "content": 9}},
-                    "c": {"parent": "b", "message": {"id": "c", "content": {"parts": ["Hi.", 4, None]}}},
-                    "d": "odd",
-                },
-            },
-        ],
-        ["f[0]", "f[1].a", "f[1].d", "f[1].b.content", "f[1].c.content.parts[1]"],
-    ),
-    "claude": (
-        [
-            7,
-            {
-                "uuid": "t",
-                "chat_messages": [
-                    {"uuid": "m1", "sender": "human", "text": "Hi."},
-                    {"uuid": "m2", "sender": 5, "text": 9},
-                    {"uuid": "m3", "sender": "human", "content": [3, {"type": "text", "text": "So."}]},
-                    "odd",
-                ],
-            },
-            {"conversations_memory": 4, "project_memories": [1]},
-            {"uuid": "p", "name": "P", "prompt_template": "Be kind.", "docs": 5},
-        ],
-        [
-            "f[0]",
-            "f[1].chat_messages[1].text",
-            "f[1].chat_messages[2].content[0]",
-            "f[1].chat_messages[3]",
-            "f[2].project_memories",
-            "f[2] account/memory",
-            "f[3].docs",
-        ],
-    ),
-    "claude-code": (
-        [
-            exports.code_entry("user", "u", "Hi."),
-            {**exports.code_entry("user", "v", ""), "message": 5},
-            exports.code_entry("user", "w", 9),
-            {"type": "summary", "leafUuid": "u", "summary": 3},
-            8,
-        ],
-        ["f:2", "f:3 content", "f:4", "f:5"],
-    ),
-    "codex": (
-        [
-            exports.codex_item({"type": "message", "role": "user", "content": "Hi."}),
-            {"type": "response_item", "payload": "odd"},
-            exports.codex_item({"type": "message", "role": "user", "content": {"text": "x"}}),
-            exports.codex_item({"type": 4}),
-            [1],
-        ],
-        ["f:2", "f:3 content", "f:4", "f:5"],
-    ),
-    "mcp-memory": (
-        {"entities": [{"name": "Anna", "observations": ["Sings."]}, 5, None], "relations": None},
-        ["f byte 60", "f byte 63"],
-    ),
-}
 
 
 @pytest.mark.parametrize("form", MISFITS)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from four_surfaces import run_command
+from home_files import write
 from mcp_wire import call, initialize, notification
 
 from holdfast.surfaces.cli import install_commands
@@ -49,22 +50,6 @@ AS_FOUND = {
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "APPDATA", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "CLINE_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("PATH", str(tmp_path / "no-programs"))
-    return home
-
-
-@pytest.fixture
-def machine(home: Path) -> Machine:
-    return Machine("linux", home, {})
-
-
-@pytest.fixture
 def install(home: Path) -> Install:
     """Run a command in this process; return its answer, or its error."""
 
@@ -75,12 +60,6 @@ def install(home: Path) -> Install:
         return answer
 
     return install
-
-
-def write(home: Path, found: dict[str, bytes]) -> None:
-    for name, data in found.items():
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_bytes(data)
 
 
 def read_files(home: Path) -> dict[str, bytes]:
@@ -386,77 +365,6 @@ def test_a_concurrent_edit_by_the_user_is_not_lost(home: Path) -> None:
         files.replace_file(document, b'{"ours": 1}')
     assert read_files(home) == {"mcp.json": b'{"newer": 1}'}
     assert [file.name for file in home.iterdir()] == ["mcp.json"]
-
-
-PLACES = {
-    "claude-code": (".claude.json", ".claude.json", ".claude.json"),
-    "claude-desktop": (
-        ".config/Claude/claude_desktop_config.json",
-        "Library/Application Support/Claude/claude_desktop_config.json",
-        "AppData/Roaming/Claude/claude_desktop_config.json",
-    ),
-    "codex": (".codex/config.toml",) * 3,
-    "cursor": (".cursor/mcp.json",) * 3,
-    "windsurf": (".codeium/windsurf/mcp_config.json",) * 3,
-    "continue": (".continue/config.yaml",) * 3,
-    "cline": (".cline/data/settings/cline_mcp_settings.json",) * 3,
-    "gemini": (".gemini/settings.json",) * 3,
-    "zed": (".config/zed/settings.json", ".config/zed/settings.json", "AppData/Roaming/Zed/settings.json"),
-    "goose": (
-        ".config/goose/config.yaml",
-        ".config/goose/config.yaml",
-        "AppData/Roaming/Block/goose/config/config.yaml",
-    ),
-    "opencode": (".config/opencode/opencode.json",) * 3,
-    "vscode": (
-        ".config/Code/User/mcp.json",
-        "Library/Application Support/Code/User/mcp.json",
-        "AppData/Roaming/Code/User/mcp.json",
-    ),
-}
-
-
-def test_every_agent_has_a_location_on_every_platform(home: Path) -> None:
-    found = {
-        name: tuple(
-            target.files(Machine(system, home, {}))[0].relative_to(home).as_posix()
-            for system in ("linux", "darwin", "win32")
-        )
-        for name, target in TARGETS.items()
-    }
-    assert found == PLACES
-
-
-def test_agents_with_a_custom_location_are_found_there(home: Path) -> None:
-    variables = {
-        "XDG_CONFIG_HOME": "/x",
-        "CLAUDE_CONFIG_DIR": "/c",
-        "CODEX_HOME": "/o",
-        "CLINE_MCP_SETTINGS_PATH": "/l.json",
-    }
-    machine = Machine("linux", home, variables)
-    names = ["claude-code", "codex", "cline", "zed", "goose", "vscode"]
-    assert [str(TARGETS[name].files(machine)[0]) for name in names] == [
-        "/c/.claude.json",
-        "/o/config.toml",
-        "/l.json",
-        "/x/zed/settings.json",
-        "/x/goose/config.yaml",
-        "/x/Code/User/mcp.json",
-    ]
-    hooks = TARGETS["claude-code"].hooks
-    assert hooks is not None
-    assert str(hooks(machine)) == "/c/settings.json"
-
-
-def test_older_cline_and_newer_opencode_are_connected_at_their_own_locations(home: Path, machine: Machine) -> None:
-    older = ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
-    write(home, {older: b"{}", ".config/opencode/opencode.json": b'{"mcp": {"servers": {}, "timeout": 5}}'})
-    connect(["cline", "opencode"], InstallRequest(machine, Command(("/bin/holdfast",)), apply=True))
-    shared = home / ".cline/data/settings/cline_mcp_settings.json"
-    assert JSONC.parse((home / older).read_text()) == JSONC.parse(shared.read_text())
-    opencode = JSONC.parse((home / ".config/opencode/opencode.json").read_text())
-    assert opencode["mcp"]["servers"]["holdfast"]["command"] == ["/bin/holdfast", "mcp"]
 
 
 def test_a_continue_with_only_its_older_file_is_connected_there_and_keeps_its_models(

@@ -1,0 +1,29 @@
+"""A clock of the test, and short forms of links."""
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.kernel.context import Caller
+from holdfast.kernel.timestamps import SECOND, format_timestamp
+
+START = 1_800_000_000 * SECOND
+OTHER = Caller("ai:other@here")
+Remember = Callable[..., str]
+
+
+class Clock:
+    """A clock that only moves explicitly."""
+
+    def __init__(self) -> None:
+        self.at = START
+
+    def __call__(self) -> int:
+        return self.at
+
+    def tick(self, seconds: int = 1) -> str:
+        self.at += seconds * SECOND
+        return format_timestamp(self.at)
+
+
+def targets(answer: Any) -> list[str]:
+    return [one.target_id for one in answer.memories]

@@ -38,11 +38,7 @@ class Holdfast:
 
     def __init__(self, ctx: Context, settings: Settings, *, makes_vectors: bool = False) -> None:
         self.embedding_worker = EmbeddingWorker(ctx) if makes_vectors and ctx.embedder is not None else None
-        self.ctx = (
-            replace(ctx, on_commit=self.embedding_worker.wake, write_guard=self.embedding_worker.track_write)
-            if self.embedding_worker
-            else ctx
-        )
+        self.ctx = replace(ctx, on_memories_written=self.embedding_worker.wake) if self.embedding_worker else ctx
         self.settings = settings
 
     def call(

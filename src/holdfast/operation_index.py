@@ -202,7 +202,7 @@ ENTRIES = (
     Entry("task_cancel", "holdfast.features.tasks.operations.tasks", ("task", "cancel"), "power", "Cancel a task; a running attempt is asked to stop.", SURFACES),
     Entry("task_retry", "holdfast.features.tasks.operations.tasks", ("task", "retry"), "power", "Retry a failed task immediately.", SURFACES),
     Entry("task_runs", "holdfast.features.tasks.operations.tasks", ("task", "runs"), "power", "List the attempts of a task, newest first.", SURFACES),
-    Entry("task_claim", "holdfast.features.tasks.operations.claims", ("task", "claim"), "power", "Claim due tasks under a lease; each claim carries a fencing token.", SURFACES),
+    Entry("task_claim", "holdfast.features.tasks.operations.tasks", ("task", "claim"), "power", "Claim due tasks under a lease; each claim carries a fencing token.", SURFACES),
     Entry("task_heartbeat", "holdfast.features.tasks.operations.claims", ("task", "heartbeat"), "power", "Extend the lease of a claimed task; reports whether to stop.", SURFACES),
     Entry("task_finish", "holdfast.features.tasks.operations.claims", ("task", "finish"), "power", "Finish a claimed task: done, or failed with an error and retried later.", SURFACES),
     Entry("export", "holdfast.features.transfer.operations", ("export",), "other", "Export the store as JSON (ai-memory v1 format), private memories included.", SURFACES),

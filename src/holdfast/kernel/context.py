@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from time import monotonic, sleep
 from typing import Any, Literal, Protocol
@@ -141,6 +141,31 @@ class Progress:
 SILENT = Progress()
 
 
+class WriteActivity:
+    """Knows when the last write of this process was, so that background work can wait for a pause."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._in_progress = 0
+        self._last_end = 0.0
+
+    @contextmanager
+    def track_write(self) -> Iterator[None]:
+        """Mark that a write is in progress."""
+        with self._lock:
+            self._in_progress += 1
+        try:
+            yield
+            self._last_end = monotonic()
+        finally:
+            with self._lock:
+                self._in_progress -= 1
+
+    def last_write_time(self) -> float:
+        """Return the time of the last write; now, while a write is in progress."""
+        return monotonic() if self._in_progress else self._last_end
+
+
 class QuorumGuard(Protocol):
     """Decides when a committed change counts, for example once enough peers have acknowledged it."""
 
@@ -209,8 +234,10 @@ class Context:
     """Limits of webhook requests."""
     on_commit: Callable[[], None] = lambda: None
     """Called after each commit."""
-    write_guard: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Entered around each write transaction."""
+    on_memories_written: Callable[[], None] = lambda: None
+    """Called after each commit that wrote memories."""
+    activity: WriteActivity = field(default_factory=WriteActivity)
+    """When this process wrote last."""
     notices: list[Struct] = field(default_factory=list)
     """Records that listeners added to this caller's changes, such as notices to owners of stale memories."""
     quorum: QuorumGuard | None = None
@@ -244,7 +271,7 @@ class Context:
         places: list[journal.Position] = []
         notified: list[Struct] = []
         try:
-            with self.write_guard(), self.store.transaction(self.progress.begin_commit) as session:
+            with self.activity.track_write(), self.store.transaction(self.progress.begin_commit) as session:
                 write = Transaction(
                     session, self.store, actor=self.caller.agent, now=self.now(), lifetimes=self.lifetimes
                 )
@@ -254,6 +281,8 @@ class Context:
                 if self.quorum is not None and places:
                     self.quorum.mark(session, places, write.origin, write.now)
             self.on_commit()
+            if write.written_memories:
+                self.on_memories_written()
         except OutcomeUnknown as unknown:
             if not places:
                 raise
@@ -270,7 +299,7 @@ class Context:
 
     def _create_key(self) -> None:
         """Create the signing key in its own transaction: a key file would survive a rollback of other writes."""
-        with self.write_guard(), self.store.transaction() as session:
+        with self.activity.track_write(), self.store.transaction() as session:
             self._new_transaction(session)
 
     def signing_key(self) -> bytes:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import atexit
 import logging
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from random import random
 from time import monotonic
 from typing import Literal
@@ -36,7 +34,6 @@ class EmbeddingWorker:
         self._wake_event = threading.Event()
         self._lock = threading.Lock()
         self._last_wake = 0.0
-        self._writes_in_progress = 0
         self._thread: threading.Thread | None = None
         self._watcher: threading.Thread | None = None
         self._ctx = ctx.for_caller(ctx.caller, Progress(stop=self._stop))
@@ -48,20 +45,9 @@ class EmbeddingWorker:
         if self._thread is None:
             self._start()
 
-    @contextmanager
-    def track_write(self) -> Iterator[None]:
-        """Mark that a write is in progress."""
-        with self._lock:
-            self._writes_in_progress += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._writes_in_progress -= 1
-
     def last_write_time(self) -> float:
-        """Return the time of the last write; now, while a write is in progress."""
-        return monotonic() if self._writes_in_progress else self._last_wake
+        """Return the time of the last write, here or in another process; now, while a write is in progress."""
+        return max(self._last_wake, self._ctx.activity.last_write_time())
 
     def watch(self) -> None:
         """Also embed what other processes write."""

@@ -406,6 +406,8 @@ class SeenOrigins:
 class VersionVectorListener(TransactionListener):
     """Keep the version vector equal to the applied changes."""
 
+    needs = SeenOrigins
+
     def on_appended(self, tx: Transaction) -> None:
         seen = tx.local(SeenOrigins)
         if seen.origins or seen.baselines:

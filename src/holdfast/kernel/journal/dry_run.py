@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
@@ -19,9 +19,9 @@ class _Rollback(Exception):
 def open_dry_run(ctx: Context) -> Iterator[Context]:
     """Open a context whose changes all belong to one transaction that is never committed."""
     try:
-        with ctx.write_guard(), ctx.store.transaction() as session:
+        with ctx.activity.track_write(), ctx.store.transaction() as session:
             store = cast(Store, _StoreInTransaction(ctx.store, session))
-            yield replace(ctx, store=store, write_guard=nullcontext, on_commit=lambda: None, notices=[])
+            yield replace(ctx, store=store, on_commit=lambda: None, on_memories_written=lambda: None, notices=[])
             raise _Rollback
     except _Rollback:
         pass

@@ -112,6 +112,9 @@ class TypedLocals:
         self._lock = threading.Lock()
         self._instances: dict[type, object] = {}
 
+    def __contains__(self, kind: type) -> bool:
+        return kind in self._instances
+
     def __call__(self, kind: type[T]) -> T:
         with self._lock:
             found = self._instances.get(kind)
@@ -122,6 +125,9 @@ class TypedLocals:
 
 class TransactionListener:
     """Reacts to the changes of every transaction. Features override the methods they need."""
+
+    needs: type | None = None
+    """State in `Transaction.local` without which `on_appended` is not called: most transactions do not have it."""
 
     def on_write(self, tx: Transaction, before: Any, record: Any, *, is_expired: bool) -> None:
         """Called after a record was written; `is_expired`: the memory had already expired."""
@@ -316,7 +322,8 @@ class Transaction:
             listener.on_flush(self)
         self.append_entries()
         for listener in LISTENERS:
-            listener.on_appended(self)
+            if listener.needs is None or listener.needs in self.local:
+                listener.on_appended(self)
 
     def append_entries(self) -> None:
         """Append the journal entries. No record may be written afterwards."""

@@ -1,4 +1,4 @@
-"""Operations: claim a task, extend its lease, finish it."""
+"""Operations: extend the lease of a claimed task, finish it."""
 
 from typing import Annotated
 
@@ -14,50 +14,9 @@ from holdfast.features.tasks.operations.tasks import (
     task_run_view,
     task_view,
 )
-from holdfast.features.tasks.store import TaskFilter
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-
-
-class TaskClaim(Request, frozen=True):
-    owner: (
-        Annotated[str, Meta(min_length=1, max_length=128, description="Owner of the lease [default: the agent].")]
-        | None
-    ) = None
-    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of tasks.")] = 10
-    seconds: Seconds = 300
-    principal: Annotated[list[str], Meta(max_length=20, description="Only tasks of these principals.")] = []
-    agent_id: Actor | None = None
-
-
-class ClaimView(Struct, frozen=True, kw_only=True):
-    token: int
-    """Fencing token: heartbeat and finish need it."""
-    task: TaskView
-
-
-class ClaimResult(Struct, frozen=True, kw_only=True):
-    claimed: list[ClaimView]
-    count: int
-
-
-@operation(
-    Effect.WRITE,
-    "POST /api/v1/tasks/claim",
-    family="power",
-    cli=("task", "claim"),
-    human="holdfast.features.tasks.render:render_claims",
-    examples=(Example({"limit": 5}), Example({"seconds": 0}, error="VALIDATION_FAILED")),
-)
-def task_claim(ctx: Context, request: TaskClaim) -> ClaimResult:
-    """Claim due tasks under a lease; each claim carries a fencing token.
-
-    Each claim counts as an attempt. Tasks with a handler are left to workers.
-    """
-    which = TaskFilter(principals=tuple(request.principal), handlers=("none",))
-    claims = tasks.claim_tasks(ctx, request.owner or ctx.caller.agent, request.limit, request.seconds, which)
-    return ClaimResult(claimed=[ClaimView(token=one.token, task=task_view(one)) for one in claims], count=len(claims))
 
 
 class TaskHeartbeat(Request, frozen=True):

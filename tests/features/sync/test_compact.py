@@ -12,7 +12,7 @@ import pytest
 
 import holdfast
 from holdfast.features.sync import read_changes as telling
-from holdfast.features.sync.compact import compact
+from holdfast.features.sync.compact_journal import compact
 from holdfast.features.sync.exchange import LocalEndpoint, transfer_changes
 from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.features.sync.wire import HelloRequest
@@ -262,7 +262,7 @@ KILLED = """
 import os, signal, sys
 import holdfast
 from holdfast.features.sync import compact_journal
-from holdfast.features.sync.compact import compact
+from holdfast.features.sync.compact_journal import compact
 from holdfast.kernel.journal.transaction import Transaction
 
 compact_journal.WINDOW_ENTRIES = 2

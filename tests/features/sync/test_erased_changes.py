@@ -178,7 +178,7 @@ def test_a_purge_never_uses_a_timestamp_that_peers_would_refuse(
         write.add_entry(
             journal.PendingEntry(ahead(clock, 900), "update", "memory", kept.id, kept.id, None, None, author)
         )
-        told = {"origin": author.origin, "n": 1, "signature": "00" * 64, "digest": "0" * 64, "said": None}
+        told = {"origin": author.origin, "n": 1, "signature": "00" * 64, "digest": "0" * 64, "exact_body": None}
         write.session.do("remote_change_add", **told)
         key = {"public_key": b"0" * 32, "node": node_of(author.origin), "now": clock[0]}
         write.session.do("replica_add", origin=author.origin, **key)

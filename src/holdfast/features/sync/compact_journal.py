@@ -1,11 +1,16 @@
 """Compact the journal: keep the final state of each record and drop the entries that led to it."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
+from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.features.sync import read_changes, record_snapshots, status_store
 from holdfast.features.sync.peers.store import list_peers
 from holdfast.features.webhooks import store as webhook_store
+from holdfast.kernel.context import Context
+from holdfast.kernel.journal import journal
+from holdfast.kernel.journal.dry_run import open_dry_run
 from holdfast.kernel.journal.journal import (
     BODY_INDEX,
     EMPTY_SUM,
@@ -28,7 +33,7 @@ from holdfast.kernel.journal.replay import ReplayChange, list_changes, pack_comp
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.merge import FieldState
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import RECORD_SNAPSHOT
+from holdfast.kernel.timestamps import DAY, RECORD_SNAPSHOT
 
 WINDOW_ENTRIES = 500
 """Entries compacted in one transaction; limits how long other writers wait."""
@@ -210,3 +215,48 @@ def count_older(session: Session, after: int, before: int) -> int:
     row = session.row("compaction_count_older", after=after, before=before)
     assert row is not None
     return int(row[0])
+
+
+class Compaction(NamedTuple):
+    """What was compacted, and what blocks further compaction."""
+
+    dropped: int
+    records: int
+    before: JournalSize
+    after: JournalSize
+    floor: CompactionPoint | None
+    held_back: int
+    """Entries old enough to compact that a peer does not have yet."""
+    slowest_peer: str | None
+
+
+def compact(ctx: Context, older_than_days: int, *, dry_run: bool = False) -> Compaction:
+    """Compact entries older than `older_than_days` that every enrolled peer has, in bounded transactions."""
+    must_reach_all_namespaces(ctx)
+    with open_dry_run(ctx) if dry_run else nullcontext(ctx) as there:
+        return _compact_steps(there, ctx.now() - older_than_days * DAY)
+
+
+def _compact_steps(ctx: Context, until: int) -> Compaction:
+    with ctx.reading() as session:
+        before, reach = (read_size(session), find_acknowledged(session, journal.get_head(session).seq))
+        first = _floor_seq(session)
+    dropped, records = 0, set[tuple[str, str]]()
+    while step := _compact_step(ctx, reach.seq, until):
+        dropped, records = dropped + step.dropped, records | step.records
+        ctx.progress(step.upto - first, reach.seq - first, "compacting")
+    with ctx.reading() as session:
+        floor = get_compaction_point(session)
+        held_back = count_older(session, max(reach.seq, _floor_seq(session)), until)
+        slowest = reach.slowest_peer if held_back else None
+        return Compaction(dropped, len(records), before, read_size(session), floor, held_back, slowest)
+
+
+def _compact_step(ctx: Context, upto: int, until: int) -> CompactStep | None:
+    with ctx.transaction() as write:
+        return compact_entries(write, upto, until)
+
+
+def _floor_seq(session: Session) -> int:
+    floor = get_compaction_point(session)
+    return floor.seq if floor else 0

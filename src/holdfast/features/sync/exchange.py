@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from holdfast.features.admin.backup import must_be_local, must_reach_all_namespaces
+from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.features.sync import read_changes, restore_fork
 from holdfast.features.sync.endpoint import Endpoint
 from holdfast.features.sync.quarantine import store as quarantine
@@ -27,6 +27,7 @@ from holdfast.kernel.errors import HoldfastError, StoreError
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.dry_run import open_dry_run
 from holdfast.kernel.journal.transaction import TypedLocals
+from holdfast.kernel.local_files import must_be_local
 from holdfast.kernel.records.change import ChangeId, node_of
 from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.open_by_address import open_existing
@@ -66,7 +67,7 @@ def sync_with(
     must_be_local(here, "remote")
     if _URL.match(address):
         from holdfast.features.sync.peers.client import PeerClient  # an HTTP client is slow to import
-        from holdfast.features.sync.remote_endpoint import get_access
+        from holdfast.features.sync.remote_endpoint import get_access  # an HTTP client is slow to import
 
         with closing(PeerClient(address, get_access(here, address))) as client:
             return sync_with_server(here, client, direction, dry_run=dry_run, owner=_get_owner(here, trust_source))
@@ -95,7 +96,7 @@ def sync_with_server(
 ) -> ExchangeResult:
     """Sync with a server and record the result for `sync status`. `stays`: the server is synced repeatedly."""
     from holdfast.features.sync import status  # an HTTP client is slow to import
-    from holdfast.features.sync.remote_endpoint import RemoteEndpoint, get_scope
+    from holdfast.features.sync.remote_endpoint import RemoteEndpoint, get_scope  # an HTTP client is slow to import
 
     there = RemoteEndpoint(ctx, client, dry_run=dry_run)
     try:
@@ -133,32 +134,35 @@ def sync_endpoints(
     repairs = () if dry_run else tuple(repair_forks(here, there, only_here=direction == "pull"))
     done = ExchangeResult(SyncResult(), SyncResult(), repairs=repairs, forked_origins=find_forks(here, there))
     ways = {"pull": (there, here, done.pulled), "push": (here, there, done.pushed)}
-    transfer = preview_changes if dry_run else transfer_changes
-    directions = ways.values() if direction == "merge" else [ways[direction]]
-    moved = [transfer(source, target, result, limit or PAGE, progress) for source, target, result in directions]
+    moved = [
+        transfer_changes(source, target, result, limit or PAGE, progress, dry_run=dry_run)
+        for name, (source, target, result) in ways.items()
+        if direction in ("merge", name)
+    ]
     return done._replace(moved=any(moved))
 
 
 def transfer_changes(
-    source: Endpoint, target: Endpoint, result: SyncResult, limit: int, progress: Progress = SILENT
+    source: Endpoint,
+    target: Endpoint,
+    result: SyncResult,
+    limit: int,
+    progress: Progress = SILENT,
+    *,
+    dry_run: bool = False,
 ) -> bool:
-    """Transfer all changes the target is missing; each page is durable before the next. Return whether any moved."""
+    """Transfer all changes the target is missing; each page is durable before the next. Return whether any moved.
+
+    A dry run reads all pages first, so no transaction waits for the source, and is rolled back.
+    """
+    pages: Iterable[tuple[Page, Handshake]] = _read_pages(source, target, limit, progress)
+    pages = list(pages) if dry_run else pages
     moved = False
-    for page, sender in _read_pages(source, target, limit, progress):
-        target.apply_changes(page, sender, result)
-        moved = True
-    return moved
-
-
-def preview_changes(
-    source: Endpoint, target: Endpoint, result: SyncResult, limit: int, progress: Progress = SILENT
-) -> bool:
-    """Transfer in a dry run that is rolled back. Reads all pages first, so no transaction waits for the source."""
-    pages = list(_read_pages(source, target, limit, progress))
-    with target.open_dry_run() as pretended:
+    with target.open_dry_run() if dry_run else nullcontext(target) as receiver:
         for page, sender in pages:
-            pretended.apply_changes(page, sender, result)
-    return bool(pages)
+            receiver.apply_changes(page, sender, result)
+            moved = True
+    return moved
 
 
 def _read_pages(source: Endpoint, target: Endpoint, limit: int, progress: Progress) -> Iterator[tuple[Page, Handshake]]:

@@ -7,7 +7,7 @@ import pytest
 
 import holdfast
 from holdfast.features.sync import read_changes as telling
-from holdfast.features.sync.compact import compact
+from holdfast.features.sync.compact_journal import compact
 from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, Invalid
 
 Make = Callable[..., holdfast.Holdfast]

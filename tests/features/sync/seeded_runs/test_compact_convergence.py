@@ -6,7 +6,7 @@ import pytest
 from test_convergence import STEPS, WEIGHTS, World, digest_of, view
 
 import holdfast
-from holdfast.features.sync.compact import compact
+from holdfast.features.sync.compact_journal import compact
 
 
 class Folding(World):

@@ -8,7 +8,7 @@ import pytest
 from test_convergence import STEPS, WEIGHTS, World, digest_of, view
 
 import holdfast
-from holdfast.features.sync.compact import compact
+from holdfast.features.sync.compact_journal import compact
 from holdfast.features.sync.exchange import sync_stores
 
 OWNER = "human:ann@home"

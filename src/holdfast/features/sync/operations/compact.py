@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.sync import compact as compaction_service
+from holdfast.features.sync import compact_journal as compaction_service
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.journal.journal import DEFAULT_RETENTION_DAYS
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation

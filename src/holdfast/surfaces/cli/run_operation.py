@@ -19,7 +19,7 @@ from holdfast.operations import Effect, Operation
 from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.cli.global_options import resolve_global_options, settings_of
 from holdfast.surfaces.cli.output import exit_code_of, exit_with, print_answer, print_error, progress_of
-from holdfast.surfaces.cli.repeat import repeat_until_stopped
+from holdfast.surfaces.cli.stop_signal import repeat_until_stopped
 
 RETRY_SECONDS = 1.0
 """Pause before an unreachable store is tried again."""

@@ -129,7 +129,10 @@ def sync_endpoints(
     limit: int = 0,
     progress: Progress = SILENT,
 ) -> ExchangeResult:
-    """Sync two endpoints: handshake, repair forks, then pull, then push."""
+    """Sync two endpoints: handshake, repair forks, then pull, then push; report both results.
+
+    Each page is read by its source, and validated, applied and followed by the cursor in one transaction of its target.
+    """
     must_be_different_stores(here.read_handshake(), there.read_handshake())
     repairs = () if dry_run else tuple(repair_forks(here, there, only_here=direction == "pull"))
     done = ExchangeResult(SyncResult(), SyncResult(), repairs=repairs, forked_origins=find_forks(here, there))

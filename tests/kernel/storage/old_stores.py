@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from psycopg import sql
 
 from holdfast.kernel.storage import migrations
+from holdfast.kernel.storage.copy_destinations import tables
 from holdfast.kernel.storage.copy_tables import Table
-from holdfast.kernel.storage.open_by_address import tables
 from holdfast.kernel.storage.port import SearchTexts, Session, Store
 from holdfast.kernel.storage.postgres import engine as postgres_engine
 from holdfast.kernel.storage.postgres.address import parse_address

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import psycopg
 
 from holdfast.kernel import errors
-from holdfast.kernel.storage import port
+from holdfast.kernel.storage import migrations, port
 from holdfast.kernel.storage.port import Fault, Row, Session
 from holdfast.kernel.storage.postgres import copy_file, health
 from holdfast.kernel.storage.postgres.address import Address
-from holdfast.kernel.storage.postgres.driver_errors import BROKEN, translate_error
+from holdfast.kernel.storage.postgres.driver_errors import BROKEN, translate_error, translate_errors
 from holdfast.kernel.storage.postgres.engine import (
+    FOLDERS,
     MAX_BEGIN_ATTEMPTS,
     MIN_COMMON,
     PLANNER_SETTINGS,
@@ -81,17 +82,18 @@ class PostgresStore:
         if connection is not None:
             yield PostgresSession(connection, self._counts)
             return
-        connection, _ = self._begin("begin isolation level repeatable read, read only", READ_IDLE_SECONDS)
-        try:
-            self._local.reader = connection
-            yield PostgresSession(connection, self._counts)
-        finally:
-            self._local.reader = None
-            self._pool.release(connection)
+        with self._detect_newer_store():
+            connection, _ = self._begin("begin isolation level repeatable read, read only", READ_IDLE_SECONDS)
+            try:
+                self._local.reader = connection
+                yield PostgresSession(connection, self._counts)
+            finally:
+                self._local.reader = None
+                self._pool.release(connection)
 
     @contextmanager
     def transaction(self, before_commit: Callable[[], None] = lambda: None) -> Iterator[PostgresSession]:
-        with hold_write_lock(self._lock) as left:
+        with self._detect_newer_store(), hold_write_lock(self._lock) as left:
             if getattr(self._local, "writes", False):
                 raise RuntimeError("this thread already has an open transaction")
             connection, held = self._begin("begin", WRITE_IDLE_SECONDS, left)
@@ -109,6 +111,26 @@ class PostgresStore:
             finally:
                 self._local.writes = False
                 self._pool.release(connection)
+
+    @contextmanager
+    def _detect_newer_store(self) -> Iterator[None]:
+        """If a statement fails, check whether a later release has migrated the store since it was opened."""
+        try:
+            yield
+        except errors.StoreDamaged as error:
+            if self._is_newer():
+                raise errors.NewerStore from error
+            raise
+
+    def _is_newer(self) -> bool:
+        try:
+            with translate_errors(), connect(self._address) as connection, connection.transaction():
+                connection.execute(self._address.path_setting)
+                recorded = dict(PostgresSession(connection).rows("migration_list"))
+                migrations.pending_migrations(recorded, migrations.load_migrations(*FOLDERS))
+        except errors.StoreError as error:
+            return isinstance(error, errors.NewerStore)
+        return False
 
     def in_transaction(self) -> bool:
         return getattr(self._local, "reader", None) is not None or getattr(self._local, "writes", False)

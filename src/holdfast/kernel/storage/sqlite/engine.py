@@ -109,8 +109,15 @@ class SqliteSession:
 
     def _record_failure(self, error: Exception) -> errors.StoreError:
         """Record a failure, so that every following statement raises it."""
-        self._failed = translate_error(error)
+        self._failed = errors.NewerStore() if self._is_newer(error) else translate_error(error)
         return self._failed
+
+    def _is_newer(self, error: Exception) -> bool:
+        """Whether a statement failed because a later release has migrated the store since it was opened."""
+        if not isinstance(error, apsw.SQLError):
+            return False
+        version = self._connection.pragma("user_version")
+        return isinstance(version, int) and version > migrations.load_migrations(*FOLDERS)[-1].number
 
     def check_not_failed(self) -> None:
         """Raise if a statement failed: part of the transaction may be rolled back, even if the error was caught."""

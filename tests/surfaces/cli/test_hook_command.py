@@ -14,7 +14,7 @@ import pytest
 import holdfast
 from holdfast.kernel.errors import Invalid
 from holdfast.surfaces.cli.app import run
-from holdfast.surfaces.cli.hook_command import locate_off_file
+from holdfast.surfaces.cli.hooks_commands import locate_off_file
 from holdfast.surfaces.cli.wrap_command import Delivery, choose_strategy
 from timeouts import TIMEOUT
 

@@ -35,7 +35,7 @@ COMMANDS = {
     ),
     "hook": CommandEntry("holdfast.surfaces.cli.hook_command", "hook", "Handle an agent hook event."),
     "hooks": CommandEntry(
-        "holdfast.surfaces.cli.hook_command", "hooks", "Turn agent hooks on or off; list and test lifecycle hooks."
+        "holdfast.surfaces.cli.hooks_commands", "hooks", "Turn agent hooks on or off; list and test lifecycle hooks."
     ),
     "bench": CommandEntry(
         "holdfast.surfaces.cli.bench_commands",

@@ -5,9 +5,8 @@ from typing import Any
 import click
 
 from holdfast.surfaces import error_responses as wire
-from holdfast.surfaces.cli.deadline import Deadline
+from holdfast.surfaces.cli.deadline import Deadline, NonFailingCommand
 from holdfast.surfaces.cli.global_options import global_options, resolve_global_options, settings_of
-from holdfast.surfaces.cli.hook_command import NonFailingCommand
 
 
 @click.command(cls=NonFailingCommand, params=global_options())

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 from types import TracebackType
+from typing import Any
 
 import click
 
@@ -22,6 +23,31 @@ def print_hook_error(command: str, error: object) -> None:
     if sys.stderr is not None:
         sys.stderr.write(f"holdfast {command}: {flat}\n")
         sys.stderr.flush()
+
+
+class NonFailingCommand(click.Command):
+    """A command run by an agent host. It always exits with 0; an error is one line on standard error."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            self._print_error(Invalid(error.format_message()))
+            raise click.exceptions.Exit(0) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.exceptions.Exit, BrokenPipeError):
+            raise
+        except Exception as error:  # noqa: BLE001 - no error may end the agent's session
+            self._print_error(error)
+            raise click.exceptions.Exit(0) from None
+
+    def _print_error(self, error: Exception) -> None:
+        print_hook_error(self.name or "", error)
 
 
 class Deadline:

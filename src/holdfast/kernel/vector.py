@@ -6,7 +6,6 @@ from struct import pack
 from typing import NamedTuple
 
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.records.validate import label
 
 MAX_DIMENSIONS = 2000
 """The limit of a pgvector index."""
@@ -26,11 +25,6 @@ class Embedding(NamedTuple):
 
     model: str
     vector: Vector
-
-
-def validate_embedding(model: str, numbers: Sequence[float]) -> Embedding:
-    """Validate an embedding given by a caller; errors name the field."""
-    return Embedding(label("embedding.model", model, MAX_MODEL_CHARS), unit_vector(numbers))
 
 
 def unit_vector(numbers: Sequence[float]) -> Vector:

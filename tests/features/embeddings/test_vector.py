@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.vector import MAX_DIMENSIONS, Embedding, Vector, check_dimension, unit_vector, validate_embedding
+from holdfast.kernel.records.validate import validate_embedding
+from holdfast.kernel.vector import MAX_DIMENSIONS, Embedding, Vector, check_dimension, unit_vector
 
 numbers = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20).filter(any)
 

@@ -15,7 +15,7 @@ from holdfast.features.embeddings import store as vectors
 from holdfast.features.ingest import plan as ingest_plan
 from holdfast.features.ingest import split_document
 from holdfast.features.ingest import store as ingests
-from holdfast.features.memories.dedup import get_duplicate_count
+from holdfast.features.memories.store_memory import get_duplicate_count
 from holdfast.kernel.context import Caller, Progress
 from holdfast.kernel.errors import Invalid, OperationCancelled
 from holdfast.settings import Settings

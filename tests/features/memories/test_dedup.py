@@ -7,7 +7,7 @@ import pytest
 
 from engines import ENGINES_BY_RING
 from holdfast.app import Holdfast
-from holdfast.features.memories import dedup
+from holdfast.features.memories import check_duplicate
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.timestamps import SECOND
@@ -198,7 +198,7 @@ def test_likes_finds_across_namespaces_only_what_the_caller_sees(hold: Holdfast)
     others(hold, "other")("store", title="Hidden", content=SAID, scope="private")
     hold.store(title="Seen", content=f"{SAID}.", namespace="one")
     with hold.ctx.reading() as session:
-        found = dedup.find_similar(hold.ctx, session, None, "New", SAID)
+        found = check_duplicate.find_similar(hold.ctx, session, None, "New", SAID)
     assert [(memory.title, like.relation) for memory, like in found] == [("Seen", "same")]
 
 

@@ -17,7 +17,7 @@ from holdfast.features.recall.lexical_hits import Reader, parse_request, search_
 from holdfast.features.recall.query import RecallRequest
 from holdfast.features.recall.ranking import RankedMemory, Ranking, rank_features
 from holdfast.features.recall.service import compute_features
-from holdfast.kernel.vector import validate_embedding
+from holdfast.kernel.records.validate import validate_embedding
 from holdfast.settings import Settings
 
 TOPICS = ("plum cake", "oven door", "bicycle repair", "garden fence", "train ticket", "blue kettle")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.text.passages import (
+from holdfast.kernel.storage.index_terms import (
     MAX_PASSAGE_WORDS,
     MAX_QUESTION_WORDS,
     Head,

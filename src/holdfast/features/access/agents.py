@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from holdfast.features.access.model import AGENT, GRANT, Agent, Grant, Permission, agent_of
 from holdfast.features.access.notice import Notice
-from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
+from holdfast.features.memories import store_memory
 from holdfast.features.memories.store import require_owner
 from holdfast.features.namespaces.policy_store import EVERYWHERE
 from holdfast.kernel.context import Context, validate_agent_id, validate_agent_type
@@ -55,7 +55,7 @@ def notify(ctx: Context, notice: Notice) -> Notice:
     )
     with ctx.transaction() as write:
         texts = {"title": clean.title, "body": clean.body, "metadata": clean.metadata}
-        clean = replace(clean, **dedup.filter_secrets(write.session, EVERYWHERE, texts)[0])
+        clean = replace(clean, **store_memory.filter_secrets(write.session, EVERYWHERE, texts)[0])
         params = msgspec.structs.asdict(clean) | {"metadata": msgspec.json.encode(clean.metadata).decode()}
         write.session.do("notice_add", **params)
     return clean

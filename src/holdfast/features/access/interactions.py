@@ -16,7 +16,7 @@ from holdfast.features.access.interaction import (
     validate_interaction,
 )
 from holdfast.features.access.interaction_store import InteractionFilter
-from holdfast.features.memories import dedup
+from holdfast.features.memories import store_memory
 from holdfast.features.namespaces import policy_store
 from holdfast.features.people.principal import validate_name
 from holdfast.kernel.context import ALL_NAMESPACES, Caller, Context, Progress
@@ -76,7 +76,7 @@ def record_in_transaction(ctx: Context, write: Transaction, given: InteractionIn
         if (existing.status, existing.action) != (interaction.status, interaction.action):
             raise Conflict("unique_key: already used by a different interaction", fields=["unique_key"])
         return existing, False
-    clean, _ = dedup.filter_secrets(write.session, interaction.namespace, _checked_texts(interaction))
+    clean, _ = store_memory.filter_secrets(write.session, interaction.namespace, _checked_texts(interaction))
     rules = policy_store.resolve_rules(write.session, interaction.namespace)
     stored = apply_text_policy(replace(interaction, **clean), rules.interaction_text)
     return write.add(INTERACTION, stored, "interaction"), True

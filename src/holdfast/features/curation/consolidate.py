@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from holdfast.features.graph import service as graph
 from holdfast.features.llm.assist import MethodUsed, method_metadata
-from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
+from holdfast.features.memories import store_memory
 from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.store import require_write_access
 from holdfast.features.memories.store_memory import require_free_title
@@ -46,7 +46,7 @@ def replace_sources(
     ctx: Context, write: Transaction, sources: list[Memory], draft: Draft, agent: str | None = None
 ) -> Memory:
     """Replace memories by one, for the caller or another agent, inside a transaction."""
-    draft, _ = dedup.filter_draft_secrets(write.session, draft)
+    draft, _ = store_memory.filter_draft_secrets(write.session, draft)
     fresh = memory_from_draft(
         draft,
         id=ctx.new_id(),

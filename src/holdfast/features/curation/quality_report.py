@@ -8,7 +8,7 @@ from holdfast.features.graph import store as links
 from holdfast.features.graph.store import LinkFilter
 from holdfast.features.importers.model import EnvelopeRows, Note, Problem, Record, Turn
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.dedup import MAX_RECALLED_HITS, MAX_RECALLS, RECALL_WINDOW
+from holdfast.features.memories.echoes import MAX_RECALLED_HITS, MAX_RECALLS, RECALL_WINDOW
 from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.memories.store import Filter
 from holdfast.features.recall import recall_log

@@ -17,8 +17,8 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import EmbedderFailed
 from holdfast.kernel.journal import journal
+from holdfast.kernel.storage.index_terms import parse_head, split_passages
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.passages import parse_head, split_passages
 from holdfast.kernel.text.words import split_words
 from holdfast.kernel.vector import Vector
 

@@ -7,8 +7,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.features.graph.model import ALIAS, Alias
-from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
+from holdfast.features.memories import store_memory
 from holdfast.features.memories.store import Filter
 from holdfast.features.memories.store_memory import find_title_holder, store_draft
 from holdfast.kernel.context import Context
@@ -53,7 +53,7 @@ def register_entity(
     """Create an entity, or add aliases to the existing one. Idempotent."""
     given: dict[str, Any] = {"canonical_name": canonical_name, "aliases": list(aliases)}
     with ctx.transaction() as write:
-        given, _ = dedup.filter_secrets(write.session, validate.namespace(namespace), given)
+        given, _ = store_memory.filter_secrets(write.session, validate.namespace(namespace), given)
         name = validate.title(given["canonical_name"], "canonical_name")
         given_names = [name, *(validate.title(alias, "aliases") for alias in given["aliases"])]
         names = {fold_name(known): known for known in reversed(given_names)}

@@ -13,8 +13,8 @@ from holdfast.features.importers.model import EnvelopeRows, Note, NoteLink, Omis
 from holdfast.features.importers.plan import ORIGINAL_KEY, SOURCE_UPDATED_KEY, Options, PlannedMemory, Planner
 from holdfast.features.importers.report import Outcome, Report
 from holdfast.features.importers.store import ImportRecord
-from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
+from holdfast.features.memories import store_memory
 from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.store import require_write_access
 from holdfast.features.memories.store_memory import find_title_holder, number_title
@@ -193,7 +193,7 @@ class RecordWriter:
 
     def _build_memory(self, session: Session, planned: PlannedMemory, id: str, origin: str, now: int) -> Memory:
         """Validate a planned memory and apply the policy on secrets."""
-        draft, secrets = dedup.filter_draft_secrets(session, planned.draft)
+        draft, secrets = store_memory.filter_draft_secrets(session, planned.draft)
         if secrets.kinds:
             what = f"{'secrets redacted' if secrets.redacted else 'contains secrets'}: {', '.join(secrets.kinds)}"
             self.report.add_problem(Problem(where=planned.where, what=what, rejected=False))

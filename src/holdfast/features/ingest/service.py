@@ -31,8 +31,7 @@ from holdfast.features.ingest.previous_ingest import (
 from holdfast.features.ingest.split_document import Piece, SplitDocument, fit_title, make_printable, split_document
 from holdfast.features.ingest.store import IngestRecord, Outcome
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.dedup import SecretsFound, filter_secrets
-from holdfast.features.memories.store_memory import store_draft
+from holdfast.features.memories.store_memory import SecretsFound, filter_secrets, store_draft
 from holdfast.features.reflections.depth import check_link
 from holdfast.features.transfer.importer import DryRunRollback
 from holdfast.kernel.context import Context

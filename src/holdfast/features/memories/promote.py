@@ -4,9 +4,8 @@ from msgspec.structs import replace
 
 from holdfast.features.graph.service import add_link
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.dedup import filter_memory_secrets
 from holdfast.features.memories.store import require_write_access
-from holdfast.features.memories.store_memory import require_free_title
+from holdfast.features.memories.store_memory import filter_memory_secrets, require_free_title
 from holdfast.features.memories.update_memory import raise_tier, write_update
 from holdfast.features.reflections.depth import check_depth
 from holdfast.kernel.context import Context, is_under

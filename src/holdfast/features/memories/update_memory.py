@@ -5,8 +5,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.features.embeddings import store as embedding_store
-from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
+from holdfast.features.memories import store_memory
 from holdfast.features.memories.store import check_scope_change, require_write_access
 from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.reflections.depth import check_depth
@@ -31,7 +31,7 @@ def update_memory(
         memory = memories.resolve(write.session, ctx.caller, id, write.now)
         require_write_access(ctx, write, memory)
         check_version(memory, expected_version)
-        patch, _ = dedup.filter_secrets(write.session, patch.get("namespace", memory.namespace), patch)
+        patch, _ = store_memory.filter_secrets(write.session, patch.get("namespace", memory.namespace), patch)
         changed = apply_patch(ctx, memory, patch, write.now)
         check_scope_change(ctx, write, memory, changed)
         if embedding is not None:

@@ -12,8 +12,7 @@ from holdfast.features.memories.store import Filter
 from holdfast.features.recall.query import Query
 from holdfast.features.recall.search_index import Row
 from holdfast.kernel.storage import index_terms
-from holdfast.kernel.storage.index_terms import IndexTerms
-from holdfast.kernel.text.passages import ends_in_question_mark, parse_head, split_passages
+from holdfast.kernel.storage.index_terms import IndexTerms, ends_in_question_mark, parse_head, split_passages
 from holdfast.kernel.text.terms import FILLER
 
 USERS = ("user", "human")

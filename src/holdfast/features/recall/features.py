@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from holdfast.features.recall.dates import Event, score_event_side
-from holdfast.kernel.text.passages import ROLES
+from holdfast.kernel.storage.index_terms import ROLES
 
 PRIOR_MEMORIES = 300
 """The rarity of a word in a small scope is smoothed with this many memories of the whole store."""

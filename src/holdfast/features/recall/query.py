@@ -9,7 +9,7 @@ from typing import NamedTuple
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
 from holdfast.features.recall.dates import MAX_READ, Event, Period, compile_time_hint, find_events, find_periods
-from holdfast.kernel.text.passages import ROLES
+from holdfast.kernel.storage.index_terms import ROLES
 from holdfast.kernel.text.words import STOP, emoji_words, strip_invisible, terms
 from holdfast.kernel.vector import Embedding
 

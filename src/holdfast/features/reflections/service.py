@@ -8,8 +8,8 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from holdfast.features.graph.service import add_link
-from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
+from holdfast.features.memories import store_memory
 from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.namespaces import approvals_store, policy_store
 from holdfast.features.namespaces.approvals_store import PendingRequest
@@ -142,7 +142,7 @@ def _build_memory(ctx: Context, write: Transaction, request: ReflectionRequest, 
         tags=request.tags,
         metadata=request.metadata,
     )
-    draft, _ = dedup.filter_draft_secrets(write.session, draft)
+    draft, _ = store_memory.filter_draft_secrets(write.session, draft)
     fresh = memory_from_draft(
         draft, id=ctx.new_id(), agent=ctx.caller.agent, origin=write.origin, now=write.now, lifetimes=ctx.lifetimes
     )
@@ -161,7 +161,7 @@ def _pick_scope(request: ReflectionRequest, sources: list[Memory]) -> Scope | Un
 def _filter_metadata(write: Transaction, planned: ReflectionPlan, request: ReflectionRequest) -> dict[str, Any]:
     """Apply the secret policy to the metadata of a queued request."""
     given = {"metadata": request.metadata}
-    return dict(dedup.filter_secrets(write.session, planned.memory.namespace, given)[0]["metadata"])
+    return dict(store_memory.filter_secrets(write.session, planned.memory.namespace, given)[0]["metadata"])
 
 
 def _queue_approval(

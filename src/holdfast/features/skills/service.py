@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from holdfast.features.graph import store as link_store
 from holdfast.features.graph.store import LinkFilter
-from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
+from holdfast.features.memories import store_memory
 from holdfast.features.namespaces import policy_store
 from holdfast.features.recall.features import Candidate, Passage, Scope
 from holdfast.features.recall.ranking import rank_candidates
@@ -104,7 +104,7 @@ def build_version(
 def reject_secrets(session: Session, namespace: str, files: Mapping[str, bytes]) -> None:
     """Raise if the files contain secrets and the namespace rejects or redacts them: signed files cannot be redacted."""
     texts = {path: content.decode("utf-8", "replace") for path, content in files.items()}
-    if dedup.filter_secrets(session, namespace, {"files": texts})[1].redacted:
+    if store_memory.filter_secrets(session, namespace, {"files": texts})[1].redacted:
         raise SecretRefused("files: they contain keys or passwords, which this namespace does not accept. Remove them.")
 
 

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
+from holdfast.features.memories import store_memory
 from holdfast.features.memories.store import check_scope_change
 from holdfast.features.memories.store_memory import (
     MAX_VERSIONS,
@@ -51,7 +51,7 @@ def _parse_memory(
         lifetimes=state.ctx.lifetimes,
     )
     state.must_reach(memory.namespace)
-    return state.set_times(dedup.filter_memory_secrets(state.write.session, memory)), used
+    return state.set_times(store_memory.filter_memory_secrets(state.write.session, memory)), used
 
 
 def _add_memory(state: ImportState, incoming: Memory, used: tuple[int, int]) -> Outcome:

@@ -7,8 +7,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.features.access.model import GRANT
-from holdfast.features.memories import dedup
 from holdfast.features.memories import store as memories
+from holdfast.features.memories import store_memory
 from holdfast.features.memories.store import require_write_access
 from holdfast.features.namespaces.service import EVERYWHERE
 from holdfast.features.transfer import schema_v1
@@ -121,7 +121,7 @@ class ImportState:
 
     def apply_secret_policy(self, namespace: str, field: str, value: Any) -> Any:
         """Apply the policy on secrets of a namespace to a value."""
-        return dedup.filter_secrets(self.write.session, namespace, {field: value})[0][field]
+        return store_memory.filter_secrets(self.write.session, namespace, {field: value})[0][field]
 
     def read_times(self, row: schema_v1.Row, created: str | None) -> dict[str, Any]:
         """Times, origin and version of a row."""

@@ -3,7 +3,7 @@
 import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, get_args
 
 import msgspec
@@ -11,8 +11,9 @@ from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import IMPORTED_FROM, SOURCES, Category, Citation, Kind, Memory, Scope, Span, Tier
-from holdfast.kernel.text.passages import parse_head, parse_spoken_time
+from holdfast.kernel.storage.index_terms import parse_head, parse_spoken_time
 from holdfast.kernel.timestamps import DAY, NO_END, SECOND, parse_timestamp
+from holdfast.kernel.vector import MAX_MODEL_CHARS, Embedding, unit_vector
 
 
 class Lifetimes(Struct, frozen=True, forbid_unknown_fields=True):
@@ -414,3 +415,8 @@ def _check_choice(field: str, value: str, allowed: Iterable[str]) -> None:
 
 def _invalid(field: str, what: str) -> Invalid:
     return Invalid(f"{field}: {what}", fields=[field])
+
+
+def validate_embedding(model: str, numbers: Sequence[float]) -> Embedding:
+    """Validate an embedding given by a caller; errors name the field."""
+    return Embedding(label("embedding.model", model, MAX_MODEL_CHARS), unit_vector(numbers))

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from holdfast.kernel.records.memory import Citation, Span, Tier
-from holdfast.kernel.vector import MAX_DIMENSIONS, MAX_MODEL_CHARS, Embedding, validate_embedding
+from holdfast.kernel.records.validate import validate_embedding
+from holdfast.kernel.vector import MAX_DIMENSIONS, MAX_MODEL_CHARS, Embedding
 
 _NAMESPACE = Meta(
     min_length=1,

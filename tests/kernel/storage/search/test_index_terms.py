@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.kernel.storage import index_terms
-from holdfast.kernel.storage.index_terms import EMPTY_TERMS, PassageTerms, count_terms, decode_terms, encode_terms, pad
-from holdfast.kernel.text.passages import is_question, split_passages
+from holdfast.kernel.storage.index_terms import (
+    EMPTY_TERMS,
+    PassageTerms,
+    count_terms,
+    decode_terms,
+    encode_terms,
+    is_question,
+    pad,
+    split_passages,
+)
 
 PIECES = [
     *("run", "runs running", "a", "aa", "x1", "Ada: ", "\nBen Lee: ", "user: ", "[2026-01-04 10:00] ", "0\t1\t2", "-1"),

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from holdfast.features.graph import service as link_service
 from holdfast.features.graph.service import LinkView, link_view
 from holdfast.features.history import service as history_service
-from holdfast.features.memories import dedup, find_memories, store_memory, update_memory
+from holdfast.features.memories import find_memories, store_memory, update_memory
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.find_memories import build_filter
 from holdfast.features.memories.views import MemoryView, memory_view, memory_views
@@ -179,8 +179,9 @@ def store(ctx: Context, request: Store) -> StoreResult:
 
     It is durable, searchable and journalled when this returns.
     """
+    embedding = None if request.embedding is None else embedding_of(request.embedding)
     result = store_memory.remember(
-        ctx, request.to_draft(ctx), request.on_conflict or "merge", embedding_of(request.embedding), force=request.force
+        ctx, request.to_draft(ctx), request.on_conflict or "merge", embedding, force=request.force
     )
     used = (0, 0) if result.outcome == "created" else read_access_count(ctx, result.memory.id)
     return memory_view(result.memory, used, type=StoreResult, outcome=result.outcome, **_dedup_fields(ctx, result))
@@ -190,17 +191,17 @@ def _dedup_fields(ctx: Context, result: store_memory.RememberResult) -> dict[str
     """Response fields for duplicates, similar memories and secrets."""
     again = result.outcome in ("restated", "recalled")
     return {
-        "restated": dedup.get_duplicate_count(ctx, result.memory.id) if again else UNSET,
+        "restated": store_memory.get_duplicate_count(ctx, result.memory.id) if again else UNSET,
         "similar": [_similar_view(one) for one in result.similar] or UNSET,
         **_secret_fields(result.secrets),
     }
 
 
-def _secret_fields(found: dedup.SecretsFound) -> dict[str, Any]:
+def _secret_fields(found: store_memory.SecretsFound) -> dict[str, Any]:
     return {"redacted" if found.redacted else "secrets": list(found.kinds) or UNSET}
 
 
-def _similar_view(one: dedup.Similar) -> SimilarView:
+def _similar_view(one: store_memory.Similar) -> SimilarView:
     return SimilarView(
         id=one.memory.id,
         title=one.memory.title,
@@ -338,8 +339,8 @@ def get(ctx: Context, request: Get) -> GetResult:
         links=links,
         also=also,
         stale=stale_view(stale.get(memory.id)),
-        restated=dedup.get_duplicate_count(ctx, memory.id) or UNSET,
-        secrets=dedup.list_secret_kinds(ctx, memory) or UNSET,
+        restated=store_memory.get_duplicate_count(ctx, memory.id) or UNSET,
+        secrets=store_memory.list_secret_kinds(ctx, memory) or UNSET,
     )
 
 

@@ -9,13 +9,14 @@ from types import TracebackType
 from typing import Any, cast
 
 from holdfast.features.embeddings import service as embeddings
-from holdfast.features.embeddings.choose import choose_embedder
+from holdfast.features.embeddings.minilm import MiniLm
 from holdfast.features.embeddings.worker import EmbeddingWorker
-from holdfast.features.llm.choose import choose_model
 from holdfast.features.recall import flush_access
 from holdfast.kernel import timestamps
 from holdfast.kernel.context import Caller, Context, Interceptor, Progress, validate_agent_id
+from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import Invalid
+from holdfast.kernel.language_model import Model
 from holdfast.kernel.model_allowance import Allowance
 from holdfast.kernel.net.outbound import PeerCredentials, WebhookLimits
 from holdfast.kernel.records.validate import Retention
@@ -172,3 +173,31 @@ def user_name() -> str:
 def host_name() -> str:
     name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME")
     return name or "localhost"
+
+
+def choose_embedder(settings: Settings) -> Embedder | None:
+    """Return the configured embedder; None if embeddings are off. Raises Misconfigured for invalid settings."""
+    match settings.embedder:
+        case "none":
+            return None
+        case "minilm":
+            return MiniLm()
+        case "openai" | "ollama":
+            from holdfast.features.embeddings.remote import build_embedder  # an HTTP client: 34 modules, 14 ms
+
+            return build_embedder(settings)
+
+
+def choose_model(settings: Settings) -> Model | None:
+    """Build the configured model; None if none is set. Raises Misconfigured for invalid settings."""
+    match settings.llm:
+        case "none":
+            return None
+        case "sampling":
+            from holdfast.features.llm.sampling import SamplingModel  # only with the setting
+
+            return SamplingModel(settings.llm_model, settings.llm_timeout_secs)
+        case "openai" | "anthropic" | "ollama":
+            from holdfast.features.llm.remote import build_model  # an HTTP client: 34 modules, 16 ms
+
+            return build_model(settings)

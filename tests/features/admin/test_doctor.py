@@ -10,8 +10,8 @@ import pytest
 
 import holdfast
 from engines import raw_connection
+from holdfast.app import choose_embedder
 from holdfast.features.admin import backup
-from holdfast.features.embeddings.choose import choose_embedder
 from holdfast.features.embeddings.minilm import MiniLm
 from holdfast.features.sync.quorum import store as ack_store
 from holdfast.kernel.journal import journal

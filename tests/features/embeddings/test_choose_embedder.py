@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.features.embeddings.choose import choose_embedder
+from holdfast.app import choose_embedder
 from holdfast.features.embeddings.minilm import MiniLm
 from holdfast.kernel.errors import InvalidSetting
 from holdfast.settings import Settings, load

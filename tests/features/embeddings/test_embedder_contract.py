@@ -9,7 +9,7 @@ from threading import Barrier
 import pytest
 from providers import honest, provider
 
-from holdfast.features.embeddings.choose import choose_embedder
+from holdfast.app import choose_embedder
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.vector import Vector
 from holdfast.settings import Settings

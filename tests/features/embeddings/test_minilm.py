@@ -132,7 +132,7 @@ def test_a_broken_onnxruntime_asks_for_reinstallation(library: bytes | str | Non
 
 ONLY_WHAT_IS_NEEDED = """
 import sys
-from holdfast.features.embeddings.choose import choose_embedder
+from holdfast.app import choose_embedder
 from holdfast.settings import Settings
 model = choose_embedder(Settings())
 print("ctypes" in sys.modules)

@@ -26,7 +26,7 @@ from providers import (
 )
 
 import holdfast
-from holdfast.features.embeddings.choose import choose_embedder
+from holdfast.app import choose_embedder
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import EmbedderFailed
 from holdfast.kernel.vector import unit_vector

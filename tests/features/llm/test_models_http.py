@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.features.llm.choose import choose_model
+from holdfast.app import choose_model
 from holdfast.kernel.errors import InvalidSetting, ModelFailed
 from holdfast.kernel.language_model import Completion, Model, Prompt
 from holdfast.kernel.net import http_client as post

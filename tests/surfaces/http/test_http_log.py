@@ -7,7 +7,7 @@ import pytest
 from serving import open_http_client
 
 from holdfast import Holdfast
-from holdfast.surfaces.http.log_throttle import INTERVAL_SECONDS, ThrottledLog
+from holdfast.surfaces.http.middleware import INTERVAL_SECONDS, ThrottledLog
 
 
 def test_an_outage_is_logged_once_and_not_per_request(

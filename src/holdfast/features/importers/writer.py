@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from holdfast.features.graph import entities
 from holdfast.features.importers import freshness, model, store
-from holdfast.features.importers.envelope_rows import import_rows
 from holdfast.features.importers.links import add_links, count_new_links
 from holdfast.features.importers.model import EnvelopeRows, Note, NoteLink, Omission, Problem, Record, Turn
 from holdfast.features.importers.plan import ORIGINAL_KEY, SOURCE_UPDATED_KEY, Options, PlannedMemory, Planner
@@ -18,6 +17,9 @@ from holdfast.features.memories import store_memory
 from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.store import require_write_access
 from holdfast.features.memories.store_memory import find_title_holder, number_title
+from holdfast.features.transfer import importer
+from holdfast.features.transfer.model import Options as ImportOptions
+from holdfast.features.transfer.model import Outcome as ImportOutcome
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, StoreError
 from holdfast.kernel.journal.kinds import MEMORY
@@ -365,3 +367,29 @@ def _with_free_title(write: Transaction, memory: Memory, holder: Memory | None) 
         title, number = number_title(memory.title, number), number + 1
         holder = find_title_holder(write, memory.namespace, title)
     return replace(memory, title=title)
+
+
+_IMPORT_OUTCOMES: dict[Outcome, ImportOutcome] = {
+    "stored": "imported",
+    "updated": "merged",
+    "unchanged": "unchanged",
+    "left": "older",
+}
+
+
+def import_rows(ctx: Context, rows: EnvelopeRows, report: Report, *, dry_run: bool) -> None:
+    """Import rows. An admin keeps the owners of the file; other callers become owner and need write permission."""
+    if dry_run and rows.is_page and not {"memories", "archived"} & rows.envelope.keys():
+        report.links += len(rows.envelope.get("links", ()))  # a dry run has not stored the pages with their ends
+        return
+    decides = ctx.caller.has_right("admin")
+    options = ImportOptions(trust_source=decides, check_rights=not decides)
+    result = importer.import_envelope(ctx, {"memories": [], **rows.envelope}, options, dry_run=dry_run)
+    for name in result.counts.keys() & {"memories", "archived"}:
+        counts = result.counts[name]
+        for outcome, import_outcome in _IMPORT_OUTCOMES.items():
+            report.outcomes[outcome] += counts[import_outcome]
+        report.kinds["memory"] += counts["imported"]
+    report.links += result.counts["links"]["imported"] if "links" in result.counts else 0
+    for one in result.rejected:
+        report.add_error(f"{rows.where} {one.array}[{one.index}]", one.error)

@@ -1,17 +1,26 @@
 """`holdfast bench`: measure this machine, recall quality and the prompt hook."""
 
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
 
+import holdfast
 from holdfast.features.recall.quality.question_files import BUNDLED_QUESTIONS
+from holdfast.kernel.errors import NotFound
 from holdfast.surfaces import error_responses as wire
-from holdfast.surfaces.bench.find_benchmarks import load_measure_machine
 from holdfast.surfaces.bench.hook_firing import measure_firing
 from holdfast.surfaces.bench.quality import measure_quality
 from holdfast.surfaces.cli.global_options import global_options, resolve_global_options
 from holdfast.surfaces.cli.output import progress_of
+
+CHECKOUT = Path(holdfast.__file__).parents[2]
+"""The checkout if Holdfast runs from source; the benchmarks are beside src/."""
+MODULE = "measure_machine"
 
 
 @click.group(params=global_options(), invoke_without_command=True)
@@ -52,7 +61,6 @@ def quality(file: str | None, cut: str | None, limit_questions: int | None, plot
 
     Without a file, use the bundled questions.
     """
-
     wanted = resolve_global_options(given)
     asked = {name: given[name] for name in ("surface", "limit", "postgres")}
     with progress_of("quality", wanted) as progress:
@@ -73,6 +81,26 @@ def firing(**given: Any) -> None:
 
     Uses the bundled held-out prompts, which were not used to tune its threshold.
     """
-
     found = measure_firing()
     click.echo(wire.encode(found) if resolve_global_options(given)["json"] else found.text())
+
+
+def load_measure_machine() -> Callable[..., Any]:
+    """Import the benchmarks from the checkout that runs, else from sys.path. Raises NotFound with how to get them."""
+    if (CHECKOUT / "benchmarks" / f"{MODULE}.py").is_file():
+        sys.path.insert(0, str(CHECKOUT))
+    elif not _is_importable():
+        raise NotFound(
+            "`holdfast bench` requires the benchmarks, which the installed package does not contain: "
+            "clone the Holdfast repository and run `make bench` there. "
+            "`holdfast bench quality` and `holdfast bench firing` work without them."
+        )
+    measure: Callable[..., Any] = import_module(f"benchmarks.{MODULE}").measure_machine
+    return measure
+
+
+def _is_importable() -> bool:
+    """Check without importing: another project may have a package of this name."""
+    spec = find_spec("benchmarks")
+    folders = spec.submodule_search_locations if spec else None
+    return any((Path(folder) / f"{MODULE}.py").is_file() for folder in folders or ())

@@ -1,7 +1,9 @@
 """What every request passes through: host check, headers, errors, metrics."""
 
+import logging
 import traceback
-from time import perf_counter
+from collections.abc import Callable
+from time import monotonic, perf_counter
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -10,7 +12,6 @@ from holdfast.kernel.errors import AuthenticationRequired, HoldfastError, Method
 from holdfast.settings import Settings
 from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.http.authentication import check_host_and_origin, strip_headers
-from holdfast.surfaces.http.log_throttle import ThrottledLog
 from holdfast.surfaces.http.metrics import Metrics
 
 SECURITY_HEADERS = [
@@ -23,6 +24,32 @@ SECURITY_HEADERS = [
 """Headers of every answer."""
 
 CLIENT_CLOSED_STATUS = 499
+INTERVAL_SECONDS = 60.0
+log = logging.getLogger("holdfast")
+
+
+class ThrottledLog:
+    """Log each kind of error once a minute, then the number of suppressed ones."""
+
+    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+        self._now = now
+        self._recent: dict[str, tuple[float, int]] = {}
+        """Kinds of the last minute: when each was logged, and how often it was suppressed since."""
+
+    def error(self, kind: str, text: str) -> None:
+        self._log_suppressed()
+        at, more = self._recent.get(kind, (self._now(), -1))
+        self._recent[kind] = (at, more + 1)
+        if more < 0:
+            log.error("%s", text)
+
+    def _log_suppressed(self) -> None:
+        """Log the counts of the kinds whose minute is over."""
+        for kind, (at, more) in list(self._recent.items()):
+            if self._now() - at >= INTERVAL_SECONDS:
+                del self._recent[kind]
+                if more:
+                    log.error("%d more requests since then: %s", more, kind)
 
 
 class RequestMiddleware:

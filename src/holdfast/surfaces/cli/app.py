@@ -28,7 +28,7 @@ COMMANDS = {
         "holdfast.surfaces.cli.worker", "worker", "Run due tasks by their handlers, until interrupted."
     ),
     "boot": CommandEntry(
-        "holdfast.surfaces.cli.boot_command", "boot", "Print the session-start context for a project."
+        "holdfast.surfaces.cli.hook_command", "boot", "Print the session-start context for a project."
     ),
     "wrap": CommandEntry(
         "holdfast.surfaces.cli.wrap_command", "wrap", "Run an agent with the session-start context (exec)."

@@ -1,4 +1,4 @@
-"""`holdfast hook`: an event of an agent host on standard input, an answer on standard output. Never fails or blocks."""
+"""`holdfast hook` and `holdfast boot`: the commands that an agent's host runs. They never fail or block."""
 
 import os
 import sys
@@ -9,6 +9,7 @@ import click
 from holdfast.features.agent_hosts.host import EVENTS, HOSTS, HostEvent, parse_event
 from holdfast.kernel.errors import Invalid
 from holdfast.settings import Settings
+from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.cli.deadline import Deadline, NonFailingCommand
 from holdfast.surfaces.cli.global_options import global_options, resolve_global_options, settings_of
 from holdfast.surfaces.cli.hooks_commands import disabled_reason
@@ -55,3 +56,24 @@ def with_start_folder(event: HostEvent) -> HostEvent:
     """Set the folder in which the session was started; the agent may have changed to another."""
     started = os.environ.get("CLAUDE_PROJECT_DIR") if event.host == "claude-code" else None
     return event._replace(folder=started) if started else event
+
+
+@click.command(cls=NonFailingCommand, params=global_options())
+@click.option("--path", metavar="DIR", help="Folder of the project [default: this one].")
+@click.option("-n", "--namespace", metavar="TEXT", help="Project namespace; overrides --path.")
+@click.option("--budget", type=int, metavar="N", help="Longest context, in tokens [default: 1500].")
+@click.option("--no-header", is_flag=True, help="Omit the header line.")
+def boot(path: str | None, namespace: str | None, budget: int | None, *, no_header: bool, **given: Any) -> None:
+    """Print the session-start context for a project. Never fails or blocks."""
+    wanted = resolve_global_options(given)
+    settings = settings_of(wanted)
+    with Deadline("boot", settings.hook_timeout_ms / 1000) as deadline:
+        from holdfast.surfaces.cli.boot_context import read_boot_context  # loads the store, 60 ms: inside the deadline
+
+        answer = read_boot_context(settings, path, namespace, budget)
+        said = [answer.text] if answer.text else []
+        deadline.write(
+            wire.encode(answer)
+            if wanted["json"]
+            else "\n".join(said if no_header else [answer.manifest, *said]).encode()
+        )

@@ -102,7 +102,7 @@ def test_skipped_blocks_are_counted() -> None:
 
 def test_every_block_is_in_a_checked_language() -> None:
     found = {block.language for page in WRITTEN for block in blocks_of(page)}
-    assert found <= {*RUN, "json", "toml", "text"}
+    assert found <= {*RUN, "json", "toml", "text", "diff"}
 
 
 def test_settings_shown_on_a_page_are_valid() -> None:

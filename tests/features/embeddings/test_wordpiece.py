@@ -16,28 +16,28 @@ MADE = json.loads((Path(__file__).parent / "pieces.json").read_text("utf-8"))
 BEGIN, END, UNKNOWN = 101, 102, 100
 
 
-def test_every_text_has_the_numbers_that_the_published_tokenizer_gives_it() -> None:
+def test_every_text_gets_the_tokens_of_the_published_tokenizer() -> None:
     assert len(MADE) > 400
     assert [text for text, ids in MADE if PIECES.encode(text, 10_000) != ids] == []
 
 
 @pytest.mark.parametrize("most", [2, 3, 8, 128])
-def test_a_long_text_is_cut_and_still_ends_with_the_mark_of_its_end(most: int) -> None:
+def test_a_long_text_is_truncated_and_still_ends_with_the_end_token(most: int) -> None:
     whole, cut = PIECES.encode("word " * 500, 10_000), PIECES.encode("word " * 500, most)
     assert cut == [*whole[: most - 1], END]
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=200))
-def test_any_text_can_be_cut(text: str) -> None:
+def test_any_text_can_be_truncated(text: str) -> None:
     begin, *_, end = ids = PIECES.encode(text, 128)
     assert (begin, end) == (BEGIN, END)
     assert 2 <= len(ids) <= 128
 
 
-def test_a_word_that_is_too_long_is_one_unknown_word() -> None:
+def test_a_too_long_word_is_one_unknown_token() -> None:
     assert PIECES.encode("a" * 1_000_000, 128) == [BEGIN, UNKNOWN, END]
 
 
-def test_what_stands_for_a_mark_of_the_model_is_only_text() -> None:
+def test_special_token_names_in_a_text_are_ordinary_text() -> None:
     assert BEGIN not in PIECES.encode("[CLS] ignore [SEP]", 128)[1:-1]
     assert END not in PIECES.encode("[CLS] ignore [SEP]", 128)[1:-1]

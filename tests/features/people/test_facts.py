@@ -18,7 +18,7 @@ def read_values(ctx: Any, principal: str = "ann", **more: Any) -> dict[str, str]
     return {fact.key: fact.value for fact in ctx.fact_list(principal=principal, **more).facts}
 
 
-def test_a_fact_is_told_and_known_and_is_a_memory_that_recall_finds(clocked_store: holdfast.Holdfast) -> None:
+def test_a_fact_is_set_and_read_and_is_a_recallable_memory(clocked_store: holdfast.Holdfast) -> None:
     with pytest.raises(NotFound):
         clocked_store.fact_get(key="diet", principal="ann")
     told = set_fact(clocked_store, "diet", "vegetarian since university", learned_from="message-7", confidence=0.8)
@@ -29,7 +29,7 @@ def test_a_fact_is_told_and_known_and_is_a_memory_that_recall_finds(clocked_stor
     assert (hit.id, hit.memory_kind) == (fact.memory_id, "fact")
 
 
-def test_two_people_have_facts_of_one_key_and_an_agent_its_own(clocked_store: holdfast.Holdfast) -> None:
+def test_two_people_have_separate_facts_under_one_key_and_so_has_an_agent(clocked_store: holdfast.Holdfast) -> None:
     set_fact(clocked_store, "name", "Ann")
     set_fact(clocked_store, "name", "Bob", principal="bob/of:slack U42")
     clocked_store.fact_set(key="name", value="Tester")
@@ -38,7 +38,9 @@ def test_two_people_have_facts_of_one_key_and_an_agent_its_own(clocked_store: ho
     assert clocked_store.fact_get(key="name").value == "Tester"
 
 
-def test_what_was_so_before_is_named_and_kept(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_a_changed_fact_names_the_former_value_and_keeps_it_in_history(
+    clocked_store: holdfast.Holdfast, clock: Any
+) -> None:
     set_fact(clocked_store, "city", "Berlin")
     clock.move(days=1)
     told = set_fact(clocked_store, "city", "Hamburg")
@@ -49,9 +51,7 @@ def test_what_was_so_before_is_named_and_kept(clocked_store: holdfast.Holdfast, 
     assert past[1].at == clock.after()
 
 
-def test_a_fact_is_deleted_and_brought_back_or_told_anew_with_its_past(
-    clocked_store: holdfast.Holdfast, clock: Any
-) -> None:
+def test_a_deleted_fact_is_restored_or_set_again_with_its_history(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     first = set_fact(clocked_store, "city", "Berlin").fact.memory_id
     clock.move(seconds=1)
     assert clocked_store.fact_delete(key="city", principal="ann").count == 1
@@ -76,7 +76,7 @@ def test_a_fact_is_deleted_and_brought_back_or_told_anew_with_its_past(
     ]
 
 
-def test_all_facts_of_somebody_are_deleted_at_once(clocked_store: holdfast.Holdfast) -> None:
+def test_all_facts_of_a_person_are_deleted_at_once(clocked_store: holdfast.Holdfast) -> None:
     for key in ("a", "b", "c"):
         set_fact(clocked_store, key, key)
     set_fact(clocked_store, "a", "other", principal="bob")
@@ -88,7 +88,7 @@ def test_all_facts_of_somebody_are_deleted_at_once(clocked_store: holdfast.Holdf
         clocked_store.fact_delete(principal="ann")
 
 
-def test_one_person_has_one_profile_whatever_a_channel_calls_them(clocked_store: holdfast.Holdfast, clock: Any) -> None:
+def test_a_person_has_one_profile_under_every_alias(clocked_store: holdfast.Holdfast, clock: Any) -> None:
     set_fact(clocked_store, "city", "Berlin", principal="slack:U42")
     clock.move(seconds=1)
     set_fact(clocked_store, "city", "Hamburg")
@@ -103,13 +103,13 @@ def test_one_person_has_one_profile_whatever_a_channel_calls_them(clocked_store:
     assert read_values(clocked_store, "slack:U42") == {"city": "Berlin", "name": "Anne"}
 
 
-def test_what_is_no_fact_is_not_overwritten_by_one(clocked_store: holdfast.Holdfast) -> None:
+def test_a_fact_does_not_overwrite_an_ordinary_memory(clocked_store: holdfast.Holdfast) -> None:
     clocked_store.store(title="city", content="A note about cities.", namespace="people/ann")
     with pytest.raises(Conflict):
         set_fact(clocked_store, "city", "Berlin")
 
 
-def test_facts_are_seen_by_those_who_reach_the_namespace(
+def test_facts_are_visible_to_callers_with_access_to_the_namespace(
     clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     set_fact(clocked_store, "city", "Berlin")
@@ -120,7 +120,7 @@ def test_facts_are_seen_by_those_who_reach_the_namespace(
     assert read_values(clocked_store) == {"city": "Berlin"}
 
 
-def test_one_key_is_listed_across_all_people_with_whose_it_is(
+def test_a_key_is_listed_across_all_people_with_its_owners(
     clocked_store: holdfast.Holdfast, seen_by: Callable[..., Any]
 ) -> None:
     for who, city in (("ben", "Berlin"), ("ann", "Hamburg"), ("eve", "Rome")):

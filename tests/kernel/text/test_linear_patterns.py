@@ -59,7 +59,7 @@ def of_dates() -> list[Pattern]:
 
 BUILT: dict[Call, Callable[[], list[re.Pattern[str]]]] = {
     Call("features.ingest.helpers", "_build_signal"): list,  # kept by the module
-    Call("features.context_blocks.context_packing", "clean_text"): lambda: made_by(
+    Call("features.context_blocks.fence_text", "clean_text"): lambda: made_by(
         lambda: fence_text.clean_text("text", "a1b2c3")
     ),
     Call("features.ingest.answer_schema", "_check_pattern"): list,  # never matched with anything

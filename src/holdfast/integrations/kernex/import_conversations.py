@@ -14,7 +14,7 @@ from holdfast.kernel.records.memory import Memory
 def order_messages(state: ImportState) -> None:
     """Number the messages of every conversation by time, then by row order."""
     spoken: dict[str, list[tuple[str, int, int]]] = {}
-    for number, values in state.rows("messages"):
+    for number, values in state.read_rows("messages"):
         content = (values or {}).get("content")
         if values is not None and isinstance(content, str):
             many = sum(1 for _ in split_text(content)) or 1

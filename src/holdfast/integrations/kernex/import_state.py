@@ -41,7 +41,7 @@ class ImportState:
         self.tasks: set[str] = set()
         self.seen_runs: set[tuple[str, int]] = set()
 
-    def rows(self, table: str) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    def read_rows(self, table: str) -> Iterator[tuple[int, dict[str, Any] | None]]:
         for number, values in self.file.rows(table):
             self.ctx.progress.check()
             yield number, values

@@ -75,7 +75,7 @@ class KernexImporter:
                 self._state.report.add_reason(table, "not a kernex table", number)
 
     def _import_table(self, table: str, keep: RowImporter) -> None:
-        rows = self._state.rows(table)
+        rows = self._state.read_rows(table)
         while batch := list(islice(rows, BATCH)):
             self._import_batch(table, batch, keep)
 

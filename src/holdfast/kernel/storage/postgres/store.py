@@ -126,7 +126,7 @@ class PostgresStore:
         try:
             with translate_errors(), connect(self._address) as connection, connection.transaction():
                 connection.execute(self._address.path_setting)
-                recorded = dict(PostgresSession(connection).rows("migration_list"))
+                recorded: dict[int, str] = dict(PostgresSession(connection).rows("migration_list"))
                 migrations.pending_migrations(recorded, migrations.load_migrations(*FOLDERS))
         except errors.StoreError as error:
             return isinstance(error, errors.NewerStore)

@@ -1,4 +1,4 @@
-"""Compute embeddings: of a query on a thread, of memories after their transaction, never inside one: models are slow."""
+"""Compute embeddings: of a query on a thread, of memories after their transaction, since models are slow."""
 
 from __future__ import annotations
 

@@ -381,7 +381,7 @@ def assert_only_reads(url: str) -> None:
         assert [memory.title for memory in hold.recall(context="written").memories] == ["Before"]
         with pytest.raises(StoreUnreachable) as error:
             hold.store(title="After", content="x")
-    assert "read only" in error.value.message
+    assert "read-only" in error.value.message
     assert not error.value.retryable
 
 
@@ -432,7 +432,7 @@ def test_an_interrupted_wait_leaves_no_connection_behind(server: Cluster, hold: 
             with pytest.raises(KeyboardInterrupt):
                 hold.store(title="T", content="x")
             timer.join()
-        assert hold.ctx.store._pool._taken == set()  # type: ignore[attr-defined]
+        assert hold.ctx.store._pool._in_use == set()  # type: ignore[attr-defined]
     hold.store(title="T", content="x")
 
 

@@ -278,7 +278,7 @@ def test_progress_reaches_the_client_before_the_answer(hold: holdfast.Holdfast) 
 
 @pytest.mark.full
 def test_the_number_of_open_sessions_is_limited(hold: holdfast.Holdfast) -> None:
-    with serve_endpoint(hold, most_sessions=2) as url:
+    with serve_endpoint(hold, max_sessions=2) as url:
         first, second = open_session(url), open_session(url)
         assert post(url, initialize(1)).status_code == 503
         assert reply_of(post(url, call(1, "memory_list"), **second))["id"] == 1

@@ -14,6 +14,7 @@ MODULES = (
     "features.admin.operations.about",
     "features.access.operations.agents",
     "features.memories.operations.core",
+    "features.memories.operations.find",
     "features.importers.operations",
     "features.curation.operations.audit",
     "features.context_blocks.operations.session_start",

@@ -1,4 +1,4 @@
-"""Operations: store, get, update, browse and search memories."""
+"""The `store`, `bulk-store`, `get` and `update` operations."""
 
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -10,20 +10,15 @@ from holdfast.features.graph.service import LinkView, link_view
 from holdfast.features.history import service as history_service
 from holdfast.features.memories import find_memories, store_memory, update_memory
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.find_memories import build_filter
-from holdfast.features.memories.views import MemoryView, memory_view, memory_views
+from holdfast.features.memories.views import MemoryView, memory_view
 from holdfast.features.reflections import invalidation_store as invalidations
-from holdfast.features.reflections import list_stale
 from holdfast.features.reflections.list_stale import StaleView, notified_or_unset, stale_view
-from holdfast.features.reflections.operations.invalidations import to_memory_view
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Category, Kind, OnConflict, Scope
 from holdfast.kernel.records.validate import Draft
 from holdfast.kernel.registry.fields import (
     Actor,
-    AgentId,
-    AsAgent,
     AsOf,
     CitationInput,
     Confidence,
@@ -31,16 +26,12 @@ from holdfast.kernel.registry.fields import (
     EmbeddingField,
     Id,
     KnownAt,
-    Limit,
     Metadata,
     Namespace,
     NewTier,
     Priority,
-    Skip,
     SourceUri,
     SpanInput,
-    StoredSince,
-    StoredUntil,
     Tags,
     TierField,
     Timestamp,
@@ -417,109 +408,6 @@ def update(ctx: Context, request: Update) -> UpdateResult:
     )
     flagged = notified_or_unset(ctx)
     return memory_view(memory, read_access_count(ctx, memory.id), type=UpdateResult, invalidation_notified=flagged)
-
-
-class Browse(Request, frozen=True):
-    namespace: Namespace | None = None
-    tier: TierField | None = None
-    agent_id: AgentId | None = None
-    min_priority: Priority | None = None
-    since: StoredSince | None = None
-    until: StoredUntil | None = None
-    tags: Tags = []
-    kinds: Annotated[list[Kind], Meta(max_length=14, description="Only these kinds.", extra={"not_on": ("mcp",)})] = []
-    limit: Limit = 20
-    offset: Skip = 0
-
-
-class Page(Struct, frozen=True, kw_only=True):
-    memories: list[MemoryView]
-    count: int
-
-
-@operation(
-    Effect.READ,
-    "GET /api/v1/memories",
-    name="list",
-    family="core",
-    human="holdfast.features.memories.render:render_memories",
-    examples=(
-        Example({"limit": 5}),
-        Example({"kinds": ["reflection"]}),
-        Example({"limit": 0}, error="VALIDATION_FAILED"),
-        Example({"kinds": ["guess"]}, error="VALIDATION_FAILED"),
-    ),
-)
-def browse(ctx: Context, request: Browse) -> Page:
-    """List memories, most important first."""
-    if (place := list_stale.parse_view_namespace(request.namespace)) is not None:
-        return list_invalidations(ctx, place, request)
-    which = build_filter(request)
-    with ctx.reading() as session:
-        found = find_memories.browse(ctx, session, which, limit=request.limit, skip=request.offset)
-        views = memory_views(session, found)
-    return Page(memories=views, count=len(views))
-
-
-def list_invalidations(ctx: Context, place: str, request: Browse) -> Page:
-    """List the notices of `<namespace>/_invalidations` as memory views, though none is a memory."""
-    which = invalidations.InvalidationFilter(namespace=place)
-    with ctx.reading() as session:
-        found, _ = list_stale.list_notices(ctx, session, which, limit=request.limit, skip=request.offset)
-    return Page(memories=[to_memory_view(one) for one in found], count=len(found))
-
-
-class Search(Request, frozen=True):
-    query: (
-        Annotated[
-            str,
-            Meta(
-                max_length=65_536, description="Words that must all match.", extra={"argument": True, "role": "words"}
-            ),
-        ]
-        | None
-    ) = None
-    namespace: Namespace | None = None
-    tier: TierField | None = None
-    agent_id: AgentId | None = None
-    as_agent: AsAgent | None = None
-    min_priority: Priority | None = None
-    since: StoredSince | None = None
-    until: StoredUntil | None = None
-    tags: Tags = []
-    source_uri: SourceUri | None = None
-    include_archived: Annotated[bool, Meta(description="Include archived and expired memories.")] = False
-    limit: Limit = 20
-
-
-class SearchResult(Struct, frozen=True, kw_only=True):
-    results: list[MemoryView]
-    count: int
-    query: str | UnsetType = UNSET
-    source_uri: str | UnsetType = UNSET
-
-
-@operation(
-    Effect.READ,
-    "GET /api/v1/search",
-    family="power",
-    stage="recall",
-    at_least_one=("query", "source_uri"),
-    human="holdfast.features.memories.render:render_search",
-    examples=(Example({"query": "deploy tuesdays"}), Example({}, error="FILTER_REQUIRED")),
-)
-def search(ctx: Context, request: Search) -> SearchResult:
-    """Search memories by keywords (all words must match)."""
-    which = build_filter(request)
-    with ctx.reading() as session:
-        found = find_memories.search(ctx, session, request.query, which, limit=request.limit)
-        views = memory_views(session, found)
-    return SearchResult(
-        results=views,
-        count=len(views),
-        query=UNSET if request.query is None else request.query,
-        source_uri=UNSET if request.source_uri is None else request.source_uri,
-    )
 
 
 def read_access_count(ctx: Context, id: str) -> tuple[int, int]:

@@ -22,7 +22,8 @@ def test_verify_finds_tampering_with_a_skill(hold: holdfast.Holdfast) -> None:
         "delete from skill_piece where digest = (select min(digest) from skill_piece)",
         "update skill_version set description = 'Does something else.'",
         "update skill_version set files = '[]'",
-        "update skill_version set signature = replace(signature, substr(signature, 1, 2), 'ff')",
+        "update skill_version set signature ="
+        " case when signature like 'ff%' then '00' else 'ff' end || substr(signature, 3)",
         "update skill set name = 'other'",
         "insert into skill_piece (digest, piece, content) select 'x', 0, content from skill_piece limit 1",
     ]

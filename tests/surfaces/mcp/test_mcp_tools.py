@@ -122,7 +122,11 @@ def test_long_enumerations_are_listed_at_their_first_occurrence_and_short_ones_e
     assert listed["memory_list"]["tier"] == {"type": "string", "enum": ["short", "mid", "long"]}
     assert "decision" in listed["memory_store"]["kind"]["enum"]
     assert listed["memory_update"]["kind"] == {"type": "string"}
-    assert listed["memory_recall"]["kinds"]["items"] == {"type": "string"}
+    assert listed["memory_recall"]["kinds"] == {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "Only memories of these kinds.",
+    }
 
 
 def test_an_invalid_value_is_answered_with_the_valid_ones(hold: holdfast.Holdfast) -> None:

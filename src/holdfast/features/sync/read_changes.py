@@ -126,6 +126,11 @@ def get_cursor(session: Session, sender: Handshake) -> int:
     return row[0] if row and row[1] == sender.scope else 0
 
 
+def advance_cursor(session: Session, sender: Handshake, seq: int, now: int) -> None:
+    """Store that everything in the journal of another store up to `seq` was applied."""
+    session.do("sync_cursor_put", origin=sender.origin, seq=seq, scope=sender.scope, now=now)
+
+
 def read_numbers_at(session: Session, place: int) -> dict[str, int]:
     """Return per origin the number up to which all changes were here at a journal position, or the compaction point."""
     floor = get_compaction_point(session)

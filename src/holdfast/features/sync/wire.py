@@ -7,9 +7,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.sync.apply_changes import Outcome
+from holdfast.features.sync.apply_changes import RejectedChange, SyncResult
+from holdfast.features.sync.merge_changes import Outcome
 from holdfast.features.sync.read_changes import Handshake, Page, VectorEntry
-from holdfast.features.sync.receive_changes import RejectedChange, SyncResult
 from holdfast.features.sync.record_snapshots import RecordSnapshot, as_change
 from holdfast.kernel.errors import Conflict, Invalid
 from holdfast.kernel.journal.journal import Position

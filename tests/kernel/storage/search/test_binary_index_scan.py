@@ -244,7 +244,7 @@ def read_binary_index(hold: Holdfast) -> dict[int, bytes]:
     assert isinstance(store, SqliteStore)
     return {
         int(number): column.tobytes()
-        for table in store._binary_index.load()._tables.values()
+        for table in store._binary_index().load()._tables.values()
         for number, column in zip(table.numbers[: table.used], table.words[:, : table.used].T, strict=True)
     }
 

@@ -5,11 +5,11 @@ import traceback
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 
+from holdfast.features.sync.apply_changes import RejectedChange, SyncResult, apply_quarantined, put_in_quarantine
 from holdfast.features.sync.peers.filter import NamespaceFilter
 from holdfast.features.sync.peers.store import get_scope
 from holdfast.features.sync.quarantine import store as quarantine_store
 from holdfast.features.sync.quarantine.store import RETRYABLE, QuarantinedChange
-from holdfast.features.sync.receive_changes import RejectedChange, SyncResult, apply_quarantined, put_in_quarantine
 from holdfast.features.sync.validate_changes import Refusal
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import OperationCancelled, StoreError

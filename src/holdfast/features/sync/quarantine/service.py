@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from holdfast.features.sync.apply_changes import SyncResult
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.quarantine import store as quarantine_store
 from holdfast.features.sync.quarantine.retry import QuarantineRetry
 from holdfast.features.sync.quarantine.store import QuarantinedChange
-from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Session

@@ -10,12 +10,12 @@ from dataclasses import replace
 from random import random
 from typing import Protocol
 
+from holdfast.features.sync.apply_changes import SyncResult, require_different_stores
 from holdfast.features.sync.daemon import compute_pause
 from holdfast.features.sync.exchange import LocalEndpoint
 from holdfast.features.sync.peers.client import PeerClient
 from holdfast.features.sync.quorum.pending_ack import NackReason, PendingAck, Reason
 from holdfast.features.sync.read_changes import Handshake, Page
-from holdfast.features.sync.receive_changes import SyncResult, must_be_different_stores
 from holdfast.features.sync.remote_endpoint import RemoteEndpoint, get_access, get_scope
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import HoldfastError, OperationCancelled
@@ -112,7 +112,7 @@ class PeerPusher:
         there = RemoteEndpoint(self._ctx, self._client)
         here = LocalEndpoint(self._ctx, scope=get_scope(self._ctx, there, self.name))
         sender, peer = here.read_handshake(), there.read_handshake()
-        must_be_different_stores(sender, peer)
+        require_different_stores(sender, peer)
         known = {origin: reached.n for origin, reached in peer.vector.items()}
         names = {one.change.name for one in waiting}
         answered = {name for name in names if name.n <= known.get(name.origin, 0)}

@@ -136,18 +136,24 @@ def sync_endpoints(
     result = ExchangeResult(SyncResult(), SyncResult(), repairs=repairs, forked_origins=find_forks(here, there))
     for name, source, target, outcomes in (("pull", there, here, result.pulled), ("push", here, there, result.pushed)):
         if direction in ("merge", name):
-            pages = read_pages(source, target, limit or PAGE, progress)
+            pages = read_missing_pages(source, target, limit or PAGE, progress)
             moved = apply_pages(target, pages, outcomes, dry_run=dry_run)
             result = result._replace(moved=result.moved or moved)
     return result
 
 
-def read_pages(
+def read_missing_pages(
     source: Endpoint, target: Endpoint, limit: int, progress: Progress = SILENT
 ) -> Iterator[tuple[Page, Handshake]]:
-    """Read the changes that the target is missing; yield pages, each with the current handshake of the source."""
+    """Read the changes that the target is missing, in pages."""
     known = {origin: entry.n for origin, entry in target.read_handshake().vector.items()}
-    after = _find_cursor(source, target)
+    return read_pages(source, find_cursor(source, target), known, limit, progress)
+
+
+def read_pages(
+    source: Endpoint, after: int, known: Mapping[str, int], limit: int, progress: Progress = SILENT
+) -> Iterator[tuple[Page, Handshake]]:
+    """Yield pages of changes after a sequence number, without known ones, each with the source's current handshake."""
     more = after < source.read_handshake().seq
     while more:
         page, sender = source.read_changes(after, known, limit), source.read_handshake()
@@ -173,7 +179,7 @@ def apply_pages(
     return moved
 
 
-def _find_cursor(source: Endpoint, target: Endpoint) -> int:
+def find_cursor(source: Endpoint, target: Endpoint) -> int:
     """Return the cursor of the target; 0 if it is beyond the end of the source's journal."""
     sender = source.read_handshake()
     cursor = target.get_cursor(sender)

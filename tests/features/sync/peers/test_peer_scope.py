@@ -11,7 +11,13 @@ from msgspec.structs import replace
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast.features.sync.apply_changes import SyncResult
-from holdfast.features.sync.exchange import ExchangeResult, LocalEndpoint, apply_pages, read_pages, sync_endpoints
+from holdfast.features.sync.exchange import (
+    ExchangeResult,
+    LocalEndpoint,
+    apply_pages,
+    read_missing_pages,
+    sync_endpoints,
+)
 from holdfast.features.sync.read_changes import Handshake, Page, VectorEntry
 from holdfast.kernel.errors import Forbidden
 from holdfast.kernel.journal.journal import new_key, public_key_of, sign
@@ -61,7 +67,7 @@ def titles(hold: holdfast.Holdfast) -> set[str]:
 
 def transfer_changes(source: LocalEndpoint, target: LocalEndpoint) -> None:
     """Transfer changes without a repair of forks."""
-    apply_pages(target, read_pages(source, target, 100), SyncResult())
+    apply_pages(target, read_missing_pages(source, target, 100), SyncResult())
 
 
 def reasons(taken: SyncResult) -> list[str]:

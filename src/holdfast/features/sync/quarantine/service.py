@@ -56,9 +56,9 @@ def retry_quarantined(ctx: Context, ids: Sequence[str], *, trust_source: bool = 
     return [RetryOutcome(one, remaining.get(one.id)) for one in changes]
 
 
-def _sender_key(held: QuarantinedChange) -> tuple[str, bool]:
+def _sender_key(quarantined: QuarantinedChange) -> tuple[str, bool]:
     """Return the sender, and whether the change exceeded the sender's rights."""
-    return held.peer, held.reason in ("scope", "governance")
+    return quarantined.peer, quarantined.reason in ("scope", "governance")
 
 
 def _get_scope(session: Session, node: str, *, beyond: bool) -> PeerScope:

@@ -74,11 +74,11 @@ def get_by_id(session: Session, id: str) -> QuarantinedChange:
     raise NotFound("No such change in quarantine. List them with `holdfast quarantine list`.", id=id)
 
 
-def drop_change(session: Session, held: QuarantinedChange, agent: str, now: int) -> None:
+def drop_change(session: Session, quarantined: QuarantinedChange, agent: str, now: int) -> None:
     """Delete a change and remember its digest, so it is rejected from now on."""
-    change = held.change
+    change = quarantined.change
     session.do("quarantine_drop", origin=change.origin, n=change.n)
-    names = {"origin": change.origin, "n": change.n, "reason": held.reason}
+    names = {"origin": change.origin, "n": change.n, "reason": quarantined.reason}
     session.do("dropped_put", digest=change_digest(change), **names, now=now, agent=agent)
 
 

@@ -13,7 +13,7 @@ from holdfast.kernel.vector import Vector, unit_vector
 class Letters:
     """Embeds a text as its counts of `a` and `b`."""
 
-    model, dim, remote = "letters", 2, False
+    model, dim, remote, is_loaded = "letters", 2, False, True
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, bool]] = []

@@ -8,7 +8,7 @@ from holdfast.features.context_blocks import context_packing, packed_memory
 from holdfast.features.graph import store as link_store
 from holdfast.features.graph.store import LinkFilter
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.find_memories import normalize_filter
+from holdfast.features.memories.store import normalize_filter
 from holdfast.features.recall import budget
 from holdfast.features.recall.candidates import occurred_or_created_at
 from holdfast.features.recall.query import RecallRequest, parse_query

@@ -153,7 +153,7 @@ def embed_memories(
     ctx: Context, embedder: Embedder, due: Sequence[DueMemory], now: int, *, renewed: int = -1
 ) -> dict[str, list[PassageEmbedding]]:
     """Embed memories and return the embeddings by id; cached ones are not computed again."""
-    recent = {one.id: kept for one in due if (kept := ctx.local(EmbeddingCache).get(embedder.model, one)) is not None}
+    recent = {one.id: kept for one in due if (kept := ctx.local[EmbeddingCache].get(embedder.model, one)) is not None}
     known = {id: kept for id, kept in recent.items() if all(one.made_at > renewed for one in kept)}
     fresh = [one for one in due if one.id not in known]
     with ctx.reading() as session:
@@ -173,7 +173,7 @@ def embed_memories(
             PassageEmbedding(one.id, embedder.model, begins, ends, vector.dim, one.text_hash, now, vector)
         )
     for one in fresh:
-        ctx.local(EmbeddingCache).put(embedder.model, one, found[one.id])
+        ctx.local[EmbeddingCache].put(embedder.model, one, found[one.id])
     return known | found
 
 

@@ -7,11 +7,10 @@ import msgspec
 
 from holdfast.features.memories.store import EVERYTHING, Filter, filter_clauses
 from holdfast.kernel.context import Caller
-from holdfast.kernel.cosine import cosines
 from holdfast.kernel.journal.kinds import content_hash
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Row, Session, SqlPart
-from holdfast.kernel.vector import Embedding, Vector, check_dimension
+from holdfast.kernel.vector import Embedding, Vector, check_dimension, cosines
 
 TITLE = -1
 """Start position that marks the embedding of the title."""

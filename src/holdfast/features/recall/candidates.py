@@ -36,12 +36,11 @@ from holdfast.features.recall.lexical_hits import (
 from holdfast.features.recall.query import Query
 from holdfast.features.recall.recall_snapshot import NO_PAST, PastCandidates
 from holdfast.features.recall.search_index import AdjacentRows, Neighbour, Row
-from holdfast.kernel.cosine import cosines
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.index_terms import count_terms, has_question, terms_of_line
-from holdfast.kernel.vector import Embedding
+from holdfast.kernel.vector import Embedding, cosines
 
 MAX_LINK_SOURCES = 20
 """Links are followed from this many of the best hits."""

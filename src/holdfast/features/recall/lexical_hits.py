@@ -121,7 +121,7 @@ class KeywordSearch(NamedTuple):
 
 def parse_request(ctx: Context, request: RecallRequest, now: int) -> Query:
     """Parse the query of a request while the embedding model starts to load."""
-    if ctx.embedder is not None and request.embedding is None:
+    if ctx.embedder is not None and not ctx.embedder.is_loaded and request.embedding is None:
         ctx.embedder.warm()
     return parse_query(request.text, now if request.now is None else request.now, request.utc_offset)
 
@@ -364,7 +364,7 @@ def _read_scope(
     """Read how rare the query words are within the filter, and which of them are names."""
     ctx, session, which, now = reader
     narrow = "*" not in ctx.caller.namespaces or replace(which, archived=False) != EVERYTHING
-    stats = ctx.local(CorpusStats)
+    stats = ctx.local[CorpusStats]
     counts = search_index.read_corpus_counts(
         session,
         ctx.caller,

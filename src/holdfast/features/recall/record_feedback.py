@@ -75,7 +75,7 @@ def list_recalls(ctx: Context, *, agent: str | None, before: str, limit: int) ->
     if agent not in (None, ctx.caller.agent) and not can_see_all(ctx):
         raise Forbidden("agent_id: listing recalls of other agents requires an admin key for all namespaces.")
     wanted = agent if agent is not None or can_see_all(ctx) else ctx.caller.agent
-    pending = [one for one in ctx.local(RecallLog).list_all() if wanted in (None, one.agent)]
+    pending = [one for one in ctx.local[RecallLog].list_all() if wanted in (None, one.agent)]
     pending_records = [one.to_record(with_question=ctx.recall_retention_days > 0) for one in pending]
     with ctx.reading() as session:
         kept = recall_log.list_page(session, wanted, before=before, limit=limit)

@@ -5,8 +5,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.find_memories import normalize_filter
-from holdfast.features.memories.store import AccessLog
+from holdfast.features.memories.store import AccessLog, normalize_filter
 from holdfast.features.recall import budget
 from holdfast.features.recall.candidates import Candidates, add_lost_contents, find_candidates
 from holdfast.features.recall.captured_prompts import FRAME_STEMS
@@ -176,9 +175,9 @@ def _distinctive_words(row: Row, common: Collection[str]) -> tuple[str, ...]:
 
 def _record_recall(ctx: Context, request: RecallRequest, hits: Sequence[Hit], now: int) -> str | None:
     """Add the accesses and the recall to the buffers that are flushed later."""
-    ctx.local(AccessLog).record(ctx.caller.agent, [hit.memory.id for hit in hits], now)
+    ctx.local[AccessLog].record(ctx.caller.agent, [hit.memory.id for hit in hits], now)
     if not hits:
         return None
     pending = PendingRecall(ctx.new_id(), now, ctx.caller.agent, request.text, tuple(hit.ranked for hit in hits))
-    ctx.local(RecallLog).add(pending)
+    ctx.local[RecallLog].add(pending)
     return pending.id

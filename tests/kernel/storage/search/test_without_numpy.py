@@ -11,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Holdfast
-from holdfast.kernel.cosine import MAX_WITHOUT_NUMPY, PlainCosine, cosines
-from holdfast.kernel.storage.sqlite.binary_signs import signs_of
 from holdfast.kernel.storage.sqlite.vectors import BinaryIndex, Search
-from holdfast.kernel.vector import unit_vector
+from holdfast.kernel.vector import MAX_WITHOUT_NUMPY, PlainCosine, cosines, signs_of, unit_vector
 
 NUMBERS = st.lists(st.floats(-1, 1, width=32), min_size=5, max_size=5).filter(any)
 ASK = """

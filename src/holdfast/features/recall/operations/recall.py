@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.embeddings import service as embedding_service
-from holdfast.features.memories.find_memories import build_filter
+from holdfast.features.memories.store import build_filter
 from holdfast.features.memories.views import ConfidenceTier, MemoryView, get_confidence_tier, memory_view
 from holdfast.features.namespaces import service as namespace_service
 from holdfast.features.recall import budget, ranking
@@ -278,7 +278,7 @@ def build_recall_request(request: QueryRequest, excluded: set[str]) -> RecallReq
         filter=build_filter(request, namespaces=with_ancestors(request.namespace) if request.namespace else ()),
         limit=request.limit,
         excluded=excluded,
-        embedding=embedding_of(request.embedding),
+        embedding=None if request.embedding is None else embedding_of(request.embedding),
         now=parse_time(request.now, "now"),
         utc_offset=utc_offset(request.now),
     )
@@ -310,7 +310,7 @@ def hit_view(hit: Hit, *, explain: str | None) -> RecalledMemory:
         matched=MatchedRange(piece.begins, piece.ends) if piece and hit.has_passages else UNSET,
         like=list(hit.like) or UNSET,
         superseded_by=value_or_unset(hit.superseded_by),
-        stale=stale_view(hit.stale),
+        stale=UNSET if hit.stale is None else stale_view(hit.stale),
         why=UNSET if explain is None else explain_score(hit.ranked, hit.memory, explain),
     )
 

@@ -12,7 +12,8 @@ import numpy
 from numpy.typing import NDArray
 
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.storage.sqlite.binary_signs import BLOCK_SIZE, WORD_BYTES, read_pages
+from holdfast.kernel.storage.sqlite.binary_signs import BLOCK_SIZE, read_pages
+from holdfast.kernel.vector import WORD_BYTES
 
 WORDS_PER_COUNT = 3
 """Words whose differing bits a byte can count."""

@@ -1,25 +1,14 @@
-"""Bits of a vector, one per number, and how blocks of them are packed."""
+"""The signs of many vectors: packed into blocks, read in pages."""
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from holdfast.kernel.storage.port import Row, Session
 
-_HIGH_BITS = bytes(b"0"[0] if byte < 0x80 else b"1"[0] for byte in range(256))
-WORD_BYTES = 8
-"""Bytes compared at once."""
 PAGE_SIZE = 50_000
 """Vectors read per statement."""
 BLOCK_SIZE = 1024
 """Vectors per packed block, as in the migration."""
-
-
-def signs_of(vector: Any) -> bytes:
-    """Return one bit per number, set if negative, padded to a multiple of a word."""
-    bits = vector[3::4].translate(_HIGH_BITS)
-    size = -(-len(bits) // (8 * WORD_BYTES)) * WORD_BYTES
-    return int(bits, 2).to_bytes(size, "little") if bits else b""
 
 
 def pack_block(rows: Sequence[tuple[int, int, bytes]]) -> bytes:

@@ -12,7 +12,8 @@ from typing import Any
 import apsw
 
 from holdfast.kernel import errors
-from holdfast.kernel.storage.sqlite.binary_signs import pack_block, signs_of
+from holdfast.kernel.storage.sqlite.binary_signs import pack_block
+from holdfast.kernel.vector import signs_of
 
 MAX_WAL_BYTES = 16 << 20
 CACHE_KB = 32_000

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from holdfast.kernel.cosine import cosines, numpy_loaded
 from holdfast.kernel.storage.port import Row, Session, SqlPart
-from holdfast.kernel.storage.sqlite.binary_signs import read_pages, signs_of
-from holdfast.kernel.vector import Vector
+from holdfast.kernel.storage.sqlite.binary_signs import read_pages
+from holdfast.kernel.vector import Vector, cosines, numpy_loaded, signs_of
 
 if TYPE_CHECKING:
     from holdfast.kernel.storage.sqlite.binary_index import LoadedIndex

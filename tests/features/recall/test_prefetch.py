@@ -5,7 +5,7 @@ from threading import current_thread, main_thread
 
 import pytest
 
-from holdfast.features.embeddings.service import QueryEmbedding
+from holdfast.features.recall.query import QueryEmbedding
 from holdfast.kernel.errors import EmbedderFailed
 from holdfast.kernel.vector import Vector, unit_vector
 

@@ -135,7 +135,7 @@ def _list_recalls(ctx: Context, session: Session) -> list[recall_log.RecallRecor
     """List the recalls of the calling agent, newest first."""
     logged = recall_log.list_page(session, ctx.caller.agent, before="", limit=MAX_RECALLS_READ)
     buffered = [
-        one.to_record(with_question=False) for one in ctx.local[RecallLog].list_all() if one.agent == ctx.caller.agent
+        one.to_record(with_question=False) for one in list(ctx.local[RecallLog]) if one.agent == ctx.caller.agent
     ]
     return [*buffered[::-1], *logged]
 

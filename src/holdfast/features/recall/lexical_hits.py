@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.features.embeddings import service as embedding_service
 from holdfast.features.embeddings import store as embedding_store
-from holdfast.features.embeddings.service import MAX_FRESH, QueryEmbedding
+from holdfast.features.embeddings.service import MAX_FRESH
 from holdfast.features.embeddings.store import DueMemory, PassageEmbedding, StoredVectors
 from holdfast.features.history.snapshot import Snapshot, open_snapshot
 from holdfast.features.memories.store import EVERYTHING, Filter
@@ -16,6 +16,7 @@ from holdfast.features.recall.captured_prompts import find_repeated_prompts
 from holdfast.features.recall.features import Scope
 from holdfast.features.recall.query import (
     Query,
+    QueryEmbedding,
     RecallRequest,
     find_asked_speakers,
     parse_query,

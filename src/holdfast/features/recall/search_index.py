@@ -1,4 +1,4 @@
-"""Search the full-text index, and read the rows, thread neighbours and word counts that recall needs.
+"""Search the full-text index, and read the rows, thread neighbours, links, feedback and word counts that recall needs.
 
 Full-text queries stay fast with a million memories. Rare words are looked up everywhere. A very common word is left out
 if there are two rarer ones; otherwise it is looked up among the newest memories, or among all if those give too few
@@ -6,12 +6,21 @@ hits.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
-from holdfast.features.memories.store import Filter, FullTextHit, filter_clauses, search_words
+from holdfast.features.memories.store import (
+    EVERYTHING,
+    Filter,
+    FullTextHit,
+    filter_clauses,
+    search_words,
+    visibility_clauses,
+)
+from holdfast.features.recall.recall_log import Verdict, compute_utility
 from holdfast.kernel.context import Caller
+from holdfast.kernel.records.link import Relation
 from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.index_terms import IndexTerms, count_terms, decode_terms
 from holdfast.kernel.storage.port import Session
@@ -193,6 +202,53 @@ def find_speakers(session: Session, caller: Caller, names: Iterable[str], which:
     parts, params = filter_clauses(caller, which, now)
     statement = ("speaker_select", *parts, "memory.first")
     return {row[0] for name in names for row in session.select(statement, params | {"name": name, "limit": 1})}
+
+
+LinkKind = Literal["leaving", "entering", "superseding"]
+
+
+class CandidateLink(NamedTuple):
+    """A link of a candidate."""
+
+    source: str
+    target: str
+    relation: Relation
+    created_at: int
+
+
+def list_links(
+    session: Session,
+    caller: Caller,
+    kind: LinkKind,
+    ids: Sequence[str],
+    now: int,
+    *,
+    valid_at: int | None = None,
+    limit: int,
+) -> list[CandidateLink]:
+    """List links of some memories whose other end the caller may see, ordered by start.
+
+    They are valid now and lead to a live memory; with `valid_at`, they are valid then, whatever became of the memory.
+    """
+    if not ids:
+        return []
+    parts, params = filter_clauses(caller, EVERYTHING, now) if valid_at is None else visibility_clauses(caller)
+    statement = (f"candidate_links.{kind}", *parts, f"candidate_links.{'now' if valid_at is None else 'then'}")
+    params |= {"ids": list(ids), "holds_at": now if valid_at is None else valid_at, "limit": limit}
+    return [CandidateLink(*row) for row in session.select(statement, params)]
+
+
+def read_utilities(session: Session, ids: Sequence[str]) -> dict[str, float]:
+    """Compute the utility of the memories that have verdicts."""
+    counts: dict[str, dict[Verdict, int]] = {}
+    for memory, verdict, count in session.rows("recall_feedback_counts", ids=list(ids)) if ids else ():
+        counts.setdefault(memory, {})[verdict] = count
+    return {memory: compute_utility(verdicts) for memory, verdicts in counts.items()}
+
+
+def list_derived(session: Session, ids: Sequence[str]) -> list[str]:
+    """List the memories that have sources or pending notices: no other can be stale."""
+    return [id for (id,) in session.rows("stale_or_derived", ids=list(ids))] if ids else []
 
 
 class CorpusStats:

@@ -8,7 +8,6 @@ from holdfast.features.history import snapshot as history_snapshot
 from holdfast.features.history.snapshot import PastMemory
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import EVERYTHING, Filter, View, normalize_filter
-from holdfast.features.recall.budget import PackResult
 from holdfast.features.recall.candidates import Candidates, find_candidates
 from holdfast.features.recall.features import RELATED
 from holdfast.features.recall.lexical_hits import KeywordSearch, Reader, parse_request, search_keywords
@@ -17,6 +16,7 @@ from holdfast.features.recall.ranking import RankedMemory, Ranking, rank_feature
 from holdfast.features.recall.search_index import Row
 from holdfast.features.recall.service import (
     Hit,
+    PackResult,
     build_hits,
     compute_features,
     count_to_rank,

@@ -9,7 +9,7 @@ from holdfast.features.embeddings import service as embedding_service
 from holdfast.features.memories.store import build_filter
 from holdfast.features.memories.views import ConfidenceTier, MemoryView, get_confidence_tier, memory_view
 from holdfast.features.namespaces import service as namespace_service
-from holdfast.features.recall import budget, ranking
+from holdfast.features.recall import ranking
 from holdfast.features.recall import service as recall_service
 from holdfast.features.recall.query import RecallRequest
 from holdfast.features.recall.service import Hit
@@ -203,7 +203,7 @@ def recall(ctx: Context, request: Recall) -> RecallResult:
         build_recall_request(request, {memory.id for memory in standards})._replace(
             as_of=as_of, known_at=known_at, is_recorded=request.note
         ),
-        lambda hits: budget.fill_budget(
+        lambda hits: recall_service.fill_budget(
             hits, render_hit, request.budget_tokens, frame=frame, before=render_standards(shown_standards)
         ),
     )

@@ -108,7 +108,7 @@ def memory_view(
         thread=value_or_unset(memory.thread),
         place=value_or_unset(memory.place),
         archive_reason=value_or_unset(memory.reason),
-        untrusted=find_injections(f"{memory.title}\n{memory.content}") or UNSET,
+        untrusted=list(find_injections(f"{memory.title}\n{memory.content}")) or UNSET,
         **more,
     )
 

@@ -6,8 +6,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.embeddings import store as embedding_store
-from holdfast.features.embeddings.store import REPLY, PassageCosines, PassageEmbedding, StoredVectors
+from holdfast.features.embeddings.store import REPLY, PassageEmbedding
 from holdfast.features.history.snapshot import Snapshot
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.find_memories import list_lost_contents
@@ -33,7 +32,15 @@ from holdfast.features.recall.lexical_hits import (
 )
 from holdfast.features.recall.query import Query
 from holdfast.features.recall.recall_snapshot import NO_PAST, PastCandidates
-from holdfast.features.recall.search_index import AdjacentRows, CandidateLink, LinkKind, Neighbour, Row
+from holdfast.features.recall.search_index import (
+    AdjacentRows,
+    CandidateLink,
+    LinkKind,
+    Neighbour,
+    PassageCosines,
+    Row,
+    StoredVectors,
+)
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.index_terms import count_terms, has_question, terms_of_line
@@ -174,7 +181,7 @@ def _find_nearest(reader: Reader, search: KeywordSearch, embedding: Embedding) -
     fresh = compute_cosines(embedding, [one for one in search.fresh if one.begins != REPLY])
 
     def find(limit: int) -> list[str]:
-        found = embedding_store.find_nearest(
+        found = search_index.find_nearest(
             reader.session, reader.ctx.caller, embedding, reader.filter, reader.now, limit=limit
         )
         near = dict(found) | {id: max(passages.values()) for id, passages in fresh.items()}
@@ -284,7 +291,7 @@ def _compute_nearness(
         return {}
     text_hashes = {id: row.content_hash for id, row in rows.items()}
     current = [one for one in fresh if text_hashes.get(one.memory) == one.text_hash]
-    return embedding_store.compute_nearness(reader.session, embedding, text_hashes, known) | compute_cosines(
+    return search_index.compute_nearness(reader.session, embedding, text_hashes, known) | compute_cosines(
         embedding, current
     )
 

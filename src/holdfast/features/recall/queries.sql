@@ -72,3 +72,6 @@ where l.state = 'live' and l.target = any(:ids) and l.relation = 'supersedes'
 {link.begun_or_written}{link.not_ended} order by l.valid_from, l.created_at, l.id limit :limit
 -- name: candidate_links.then
 {link.begun}{link.not_ended} order by l.valid_from, l.created_at, l.id limit :limit
+-- name: embedding_state
+-- The dimension of a model's vectors, and how far they are computed.
+select (select e.dim from embedding e where e.model = :model limit 1), (select t.body from meta t where t.name = :watermark)

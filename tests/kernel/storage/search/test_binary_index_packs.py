@@ -13,8 +13,7 @@ from plans import SqlitePlans
 import holdfast
 from holdfast.app import Holdfast
 from holdfast.features.embeddings import store as vectors
-from holdfast.kernel.storage.sqlite.binary_index import LoadedIndex
-from holdfast.kernel.storage.sqlite.binary_signs import BLOCK_SIZE
+from holdfast.kernel.storage.sqlite.binary_index import BLOCK_SIZE, LoadedIndex
 from holdfast.kernel.storage.sqlite.connection import open_database
 from holdfast.kernel.storage.sqlite.engine import SqliteSession, SqliteStore
 from holdfast.kernel.vector import Vector, signs_of

@@ -17,9 +17,8 @@ from holdfast.features.importers.readers.blocks import is_own_tool
 from holdfast.features.memories.store import Filter
 from holdfast.features.people.person_namespace import people_namespace as people_place
 from holdfast.features.people.store import list_names
-from holdfast.features.recall import budget
 from holdfast.features.recall.query import Query, RecallRequest, parse_query
-from holdfast.features.recall.service import COMMON_STEMS, Hit, recall
+from holdfast.features.recall.service import COMMON_STEMS, Hit, PackResult, recall
 from holdfast.kernel.context import Context
 from holdfast.kernel.storage import index_terms as tokens
 
@@ -116,7 +115,7 @@ def pack_relevant(ctx: Context, ask: RecallRequest, thread: str, max_tokens: int
     if len(set(query.words)) < MIN_WORDS:
         return context_packing.PackedBlock("", 0, reason="The prompt is too short.")
 
-    def pick(hits: list[Hit]) -> tuple[list[Hit], budget.PackResult]:
+    def pick(hits: list[Hit]) -> tuple[list[Hit], PackResult]:
         others = [hit for hit in hits if hit.memory.thread != thread and not is_prompt(hit.memory)][:MAX_HITS]
         worth = [hit for hit in others if hit.superseded_by not in ask.excluded and is_relevant(hit, query)]
         items = for_query.prepare_hits(ctx, worth)
@@ -129,7 +128,7 @@ def pack_relevant(ctx: Context, ask: RecallRequest, thread: str, max_tokens: int
             block = context_packing.pack_block(items, budget=most, fence=fence, now=now, times=times)
         blocks.append(block)
         cited_hits = [hit for hit in worth if hit.memory.id in set(block.cited)]
-        return cited_hits, budget.PackResult(list(cited_hits), block.tokens, block.dropped, overflow=False)
+        return cited_hits, PackResult(list(cited_hits), block.tokens, block.dropped, overflow=False)
 
     recall(ctx, ask, pick)
     return blocks[0]

@@ -15,9 +15,8 @@ from holdfast.features.curation.extract_summary import fit_summary
 from holdfast.features.learning import lessons
 from holdfast.features.memories.store import Filter
 from holdfast.features.people import facts, person_namespace
-from holdfast.features.recall import budget
 from holdfast.features.recall.query import RecallRequest
-from holdfast.features.recall.service import Hit, recall
+from holdfast.features.recall.service import Hit, PackResult, recall
 from holdfast.features.reflections import list_stale
 from holdfast.features.reflections.invalidation_store import InvalidationFilter
 from holdfast.features.tasks import store as tasks
@@ -264,10 +263,10 @@ def _recall_memories(ctx: Context, scope: Scope, message: str, conversation: Con
         return [], 0, 0, None
     which = Filter(namespaces=with_ancestors(scope.namespace))
 
-    def pick(hits: list[Hit]) -> tuple[list[Hit], budget.PackResult]:
+    def pick(hits: list[Hit]) -> tuple[list[Hit], PackResult]:
         fit = [hit for hit in hits if conversation is None or hit.memory.thread != conversation.id]
         other = [hit for hit in fit if hit.memory.kind not in ("fact", "lesson", "summary")][:MAX_HITS]
-        return other, budget.PackResult(list(other), 0, 0, overflow=False)
+        return other, PackResult(list(other), 0, 0, overflow=False)
 
     found = recall(ctx, RecallRequest(message, which, limit=MAX_LOOKED_AT), pick)
     return [_memory_item(hit.memory, _format_hit(hit)) for hit in found.hits], 0, 0, found.degraded

@@ -23,7 +23,6 @@ from holdfast.features.memories.echoes import RecentRecalls, find_cited
 from holdfast.features.memories.store import Filter
 from holdfast.features.memories.store_memory import find_same_text_ids
 from holdfast.kernel.context import Context
-from holdfast.kernel.cosine import cosines
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import EmbedderFailed
 from holdfast.kernel.records.memory import Memory
@@ -32,7 +31,7 @@ from holdfast.kernel.storage.index_terms import encode_terms, find_matches, text
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.similarity import Similarity, compare_titled
 from holdfast.kernel.text.words import query_words
-from holdfast.kernel.vector import Vector
+from holdfast.kernel.vector import Vector, cosines
 
 Decision = Literal["new", "duplicate", "near-duplicate", "update", "conflict", "rejected"]
 BATCH_SIZE = 128

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 from holdfast.features.embeddings import store as embedding_store
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.find_memories import normalize_filter
-from holdfast.features.memories.store import EVERYTHING, Filter
+from holdfast.features.memories.store import EVERYTHING, Filter, normalize_filter
 from holdfast.features.memories.store_memory import Similar, sort_related
 from holdfast.features.recall import search_index
 from holdfast.kernel.context import Context

@@ -3,17 +3,18 @@
 A passage is short enough for one embedding. Tokens come from FTS5's tokenizer without a store, so that every engine
 indexes and queries the same words. Stems have one line per passage, separated by two blanks, so that each has its own
 on both sides and can be counted as a substring; the first line is for title and tags. LSH bands of the stems find
-near-duplicate memories of a namespace.
+near-duplicate memories of a namespace. How many memories contain a stem is counted by the engines and cached here.
 """
 
 import re
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from hashlib import blake2b
 from itertools import islice, pairwise
+from time import monotonic
 from typing import NamedTuple, cast
 
 import apsw
@@ -322,6 +323,42 @@ def has_question(text: str) -> bool:
 
 def _join_stems(stems: list[str]) -> str:
     return pad("  ".join(stems)) if stems else ""
+
+
+RECENT_SECONDS = 1.0
+
+
+class DocumentFrequencies:
+    """Document frequencies of common stems. Dropped when the store has grown by an eighth.
+
+    Rare stems are counted each time: that is fast, and one more memory can change their frequency a lot.
+    """
+
+    def __init__(self, min_count: int) -> None:
+        self.min_count = min_count
+        self._at, self._counts = 0, dict[str, int]()
+        self.average_length = 0.0
+        """Average words per memory, if the engine needs it; 0: unknown."""
+        self._row, self._row_at = 0, -RECENT_SECONDS
+
+    def recent_row(self) -> int | None:
+        """Return the newest row if it is recent enough for frequencies, else None."""
+        return self._row if monotonic() - self._row_at < RECENT_SECONDS else None
+
+    def note_row(self, row: int) -> None:
+        self._row, self._row_at = row, monotonic()
+
+    def expire_row(self) -> None:
+        """Expire the newest row, because there may be a newer one."""
+        self._row_at = -RECENT_SECONDS
+
+    def current_counts(self, last_row: int) -> dict[str, int]:
+        if 8 * abs(last_row - self._at) > self._at:
+            self._at, self._counts, self.average_length = last_row, {}, 0.0
+        return self._counts
+
+    def update(self, counted: Mapping[str, int]) -> None:
+        self._counts.update((stem, count) for stem, count in counted.items() if count >= self.min_count)
 
 
 MIN_STEMS = 4

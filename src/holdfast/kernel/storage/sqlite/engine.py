@@ -16,6 +16,7 @@ import msgspec
 from holdfast.kernel import errors
 from holdfast.kernel.journal.journal import public_key_of
 from holdfast.kernel.storage import migrations, port, statements
+from holdfast.kernel.storage.index_terms import DocumentFrequencies
 from holdfast.kernel.storage.port import Fault, Row, SearchTexts, Session, SqlPart
 from holdfast.kernel.storage.sqlite import schema
 from holdfast.kernel.storage.sqlite.connection import (
@@ -29,7 +30,6 @@ from holdfast.kernel.storage.sqlite.connection import (
     wait_for_lock,
 )
 from holdfast.kernel.storage.sqlite.vectors import BinaryIndex, find_close, find_nearest
-from holdfast.kernel.storage.term_stats import TermCounts
 from holdfast.kernel.vector import Vector
 
 APPLICATION_ID = 0x484F4C44
@@ -69,11 +69,11 @@ class SqliteSession:
     def __init__(
         self,
         connection: apsw.Connection,
-        counts: TermCounts | None = None,
+        counts: DocumentFrequencies | None = None,
         binary_index: Callable[[], BinaryIndex] | None = None,
     ) -> None:
         self._connection = connection
-        self._counts = counts or TermCounts(MIN_COMMON)
+        self._counts = counts or DocumentFrequencies(MIN_COMMON)
         self._binary_index = binary_index or cache(BinaryIndex)
         self._failed: errors.StoreError | None = None
 
@@ -186,7 +186,7 @@ class SqliteStore:
         self._lock = threading.RLock()
         self._local = threading.local()
         self._writer: OpenConnection | None = None
-        self._counts = TermCounts(MIN_COMMON)
+        self._counts = DocumentFrequencies(MIN_COMMON)
         self._binary_index = cache(BinaryIndex)
         """Returns the binary index that all readers share; the first search creates it."""
         self._key: bytes | None = None

@@ -31,7 +31,7 @@ from holdfast.kernel.storage.port import Session
 
 KIND_MODULES = (access_kinds, interaction_kind, graph_kinds, namespace_kinds, principal_kind, erasure_kind, skill_kinds)
 """Modules that register record kinds on import."""
-TABLE_MODULES = ("tasks.store", "runs.store", "usage.store")
+TABLE_MODULES = ("tasks.store", "runs.store", "usage.store", "learning.store", "conversations.store")
 """Modules that declare local tables; imported when all tables are needed."""
 
 

@@ -41,7 +41,7 @@ JARS = LocalTable(
     retention=Retention("jars", "filled_at"),
     memories=("memory",),
 )
-SPOONS = LocalTable(Spoon, "spoon", ("jar", "place"), plural="spoons", parent=(JARS, "jar"), immutable=True)
+SPOONS = LocalTable(Spoon, "spoon", ("jar", "place"), plural="spoons", parent=(JARS, "jar"), updates=())
 SCHEMA = (
     "create table jar (id text primary key, owner text not null, filled_at bigint not null, labels text not null, "
     "about text not null, is_open bigint not null, memory text)",

@@ -27,12 +27,6 @@ from holdfast.kernel.storage.local_table import list_tables
 from holdfast.kernel.storage.port import Session
 
 PAGE = 5000
-ERASE_STATEMENTS = {
-    "outcomes": "forget_outcomes",
-    "conversations": "forget_conversations",
-    "onboarding": "forget_onboarding",
-}
-"""Erase statements for other records than memories, in deletion order."""
 COUNT_KEYS = {"memory": "memories", "interaction": "interactions", "principal": "names"}
 """Names of the record kinds in erasure counts."""
 
@@ -51,9 +45,6 @@ def erase_all(
         for table in list_tables()
         if table.owner is not None
         for name, count in table.erase_person(write.session, names, order.ordered_at).items()
-    } | {
-        what: len(write.session.rows(statement, names=list(names), upto=order.ordered_at))
-        for what, statement in ERASE_STATEMENTS.items()
     }
     principals = _erase_names(write, names, order)
     erased = ((MEMORY, found), (INTERACTION, interactions), (PRINCIPAL, principals))

@@ -8,17 +8,11 @@ select at, agent, counts, ordered_at from erased_person where id = :id
 select 1 from erased_person limit 1
 -- name: erased_person_some
 select id from erased_person where id = any(:ids)
--- name: forget_outcomes
-delete from outcome where principal = any(:names) and at <= :upto returning id
--- name: forget_conversations
-delete from conversation where principal = any(:names) and started_at <= :upto returning id
--- name: forget_onboarding
-delete from onboarding where principal = any(:names) and at <= :upto returning step
 -- name: conversations_of
 select c.id, c.summary from conversation c where c.principal = any(:names) and c.started_at <= :upto
 -- name: names_with_records
 -- Names of everyone with records other than memories; local tables come from their declarations.
-select principal from outcome union select principal from conversation union select principal from onboarding union select principal from interaction
+select principal from interaction
 union select name from principal where state = 'live'
 union select stands_for from principal where state = 'live' and stands_for is not null
 -- name: namespaces_with_memories

@@ -54,7 +54,7 @@ TASKS = LocalTable(
     owner=Owner("created_at"),
     export=Export(
         "tasks",
-        latest=("updated_at",),
+        latest=lambda task: task.updated_at,
         release=unclaim_task,
         is_leased=lambda task, now: task.state == "running",
         validate=_validate_task,
@@ -67,7 +67,7 @@ TASK_RUNS = LocalTable(
     plural="task_runs",
     parent=(TASKS, "task"),
     retention=Retention("task_runs", "finished_at", part="task_run.ended"),
-    immutable=True,
+    updates=(),
     export=Export("task_runs", validate=_validate_run, admit=_admit_run),
 )
 

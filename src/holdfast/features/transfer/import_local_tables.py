@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from holdfast.features.conversations.store import CONVERSATIONS
 from holdfast.features.tasks.store import TASKS
 from holdfast.features.transfer import local_tables
 from holdfast.features.transfer.local_table_schema import LOCAL_TABLES, LocalRecord, LocalTable
@@ -121,7 +122,8 @@ def _avoid_clash(local_import: LocalImport, table: LocalTable, record: LocalReco
                 "namespace": record["namespace"],
                 "principals": [record["principal"]],
             }
-            others = [row for row in session.rows("conversation_active", **scope) if row[0] != record["id"]]
+            parts = ("conversation.of_principal", "conversation.channel", "conversation.in", "conversation.active")
+            others = [one for one in CONVERSATIONS.select(session, parts, scope) if one.id != record["id"]]
             return {**record, "state": "closing"} if others else record
         case "tasks" if record["unique_key"] is not None:
             params = {"principals": [record["principal"]], "unique_key": record["unique_key"]}

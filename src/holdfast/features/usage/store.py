@@ -20,7 +20,7 @@ USAGE = LocalTable(
         # Usage of the current month always stays: budgets count it.
         oldest=lambda now, days: min(now // DAY - days, period_start("month", now)),
     ),
-    immutable=True,
+    updates=(),
 )
 PRICES = LocalTable(Price, "price", ("model", "since"))
 BUDGETS = LocalTable(Budget, "budget", plural="budgets", owner=Owner("set_at"))

@@ -59,8 +59,8 @@ class Export(NamedTuple, Generic[R]):
     """How rows are exported, and which rules an import follows."""
 
     array: str
-    latest: tuple[str, ...] = ()
-    """Columns that decide which of two states of a row is the later. Empty: a stored row is never replaced."""
+    latest: Callable[[R], Any] = lambda record: 0
+    """Rank of a state of a record: an import replaces a state by one that ranks higher."""
     includes: Callable[[R], bool] = lambda record: True
     release: Callable[[R], R] = lambda record: record
     """Return the record without its lease: a lease holds in one store."""
@@ -87,7 +87,7 @@ class LocalTable(Generic[R]):
         parent: "tuple[LocalTable[Any], str] | None" = None,
         retention: Retention | None = None,
         memories: tuple[str, ...] = (),
-        immutable: bool = False,
+        updates: tuple[str, ...] | None = None,
         export: Export[R] | None = None,
     ) -> None:
         self.record, self.name, self.key = record, name, key
@@ -99,8 +99,8 @@ class LocalTable(Generic[R]):
         self.retention = retention
         self.memories = memories
         """Columns with ids of memories: purging such a memory deletes the row."""
-        self.immutable = immutable
-        """Whether rows are added and deleted, never updated."""
+        self._updates = updates
+        """Columns that an update changes; None: all that are not marked as fixed."""
         self.export = export
         self.children: list[LocalTable[Any]] = []
         self.columns = record.__struct_fields__
@@ -118,8 +118,8 @@ class LocalTable(Generic[R]):
     @cached_property
     def mutable(self) -> tuple[str, ...]:
         """Columns that an update changes."""
-        if self.immutable:
-            return ()
+        if self._updates is not None:
+            return self._updates
         return tuple(name for name in self.columns if name not in (*self.key, *self.has_mark(Mark.FIXED)))
 
     # Statements

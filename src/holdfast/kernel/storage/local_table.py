@@ -189,6 +189,11 @@ class LocalTable(Generic[R]):
         session.do(self._insert, **self.encode(record))
         return record
 
+    def add_missing(self, session: Session, record: R) -> bool:
+        """Insert a record unless its key is taken; return whether it was inserted."""
+        sql = Sql(f"{self._insert} on conflict ({', '.join(self.key)}) do nothing returning {self.key[0]}")
+        return session.row(sql, **self.encode(record)) is not None
+
     def get(self, session: Session, *key: object) -> R | None:
         row = session.row(Sql(f"{self._select} and {self._by_key}"), **dict(zip(self.key, key, strict=True)))
         return None if row is None else self.decode(row)

@@ -1,6 +1,7 @@
 """Fill a store with records of every kind."""
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,7 @@ from holdfast.features.sync import status_store
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.peers.token import PeerToken, format_token
 from holdfast.features.sync.quorum import store as ack_store
+from holdfast.features.webhooks import store as webhooks
 from holdfast.kernel.journal import journal
 from holdfast.kernel.records.change import Change
 from holdfast.kernel.storage import leases
@@ -137,9 +139,10 @@ def furnish_for_agents(hold: holdfast.Holdfast) -> None:
     hold.onboarding_tell(step="introduce", principal="ann")
     hold.conversation_consolidate(force=True)
     hook = hold.subscribe(url="https://hooks.example.com/", secret="0123456789abcdef").id
-    about = {"seq": 1, "event": "memory_store", "record": "a memory", "attempts": 3, "status": 500, "error": ODD[0]}
+    about: dict[str, Any] = {"seq": 1, "event": "memory_store", "record": "a memory", "attempts": 3, "status": 500, "error": ODD[0]}
     with hold.ctx.store.transaction() as session:
-        session.do("delivery_put", subscription=hook, state="dead", at=NOW.at, number=1, **about)
+        delivery = webhooks.Delivery(subscription=hook, state="dead", at=NOW.at, number=1, **about)
+        webhooks.DELIVERIES.put(session, delivery)
 
 
 def furnish_with_curating(hold: holdfast.Holdfast) -> None:

@@ -26,10 +26,13 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.journal.redact import on_redact
 from holdfast.kernel.journal.transaction import Transaction, add_listener
 from holdfast.kernel.records.merge import MAX_CONFLICTS_PER_FIELD
+from holdfast.kernel.storage.local_table import register_modules
 from holdfast.kernel.storage.port import Session
 
 KIND_MODULES = (access_kinds, interaction_kind, graph_kinds, namespace_kinds, principal_kind, erasure_kind, skill_kinds)
 """Modules that register record kinds on import."""
+TABLE_MODULES = ("tasks.store", "runs.store", "usage.store", "learning.store", "conversations.store")
+"""Modules that declare local tables; imported when all tables are needed."""
 
 
 def redact_memory(session: Session, kind: str, record: str, seen: Mapping[str, int]) -> None:
@@ -65,6 +68,7 @@ def collect_expired(ctx: Context, tx: Transaction) -> None:
 @cache
 def connect_features() -> None:
     """Register listeners and redactions of all features, once per process, before a store is opened."""
+    register_modules(f"holdfast.features.{name}" for name in TABLE_MODULES)
     add_listener(InvalidationListener())
     add_listener(VersionVectorListener())
     before_collecting(retry_quarantined)

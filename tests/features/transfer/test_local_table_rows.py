@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.features.transfer.local_table_rows import OutcomeRow
-from holdfast.features.transfer.local_table_schema import LOCAL_TABLES, MAX_COST, parse_cost
+from holdfast.features.transfer.local_table_schema import LOCAL_TABLES
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.model_allowance import format_cost
+from holdfast.kernel.model_allowance import MAX_COST, format_cost, parse_cost
 
 MOMENTS = st.integers(-(10**15), 10**17)
 TEXTS = st.text('aü\n"\\😀', max_size=20)

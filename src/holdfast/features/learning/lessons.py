@@ -2,10 +2,12 @@
 
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from holdfast.features.learning import lesson_rules as rules
 from holdfast.features.learning import store as outcomes
 from holdfast.features.learning.lesson_rules import LessonProposal, Score
-from holdfast.features.learning.store import Outcome, OutcomeFilter
+from holdfast.features.learning.store import OUTCOMES, Outcome, OutcomeFilter
 from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.memory_kind import MAX_READ, MemoryKind, read_text
 from holdfast.features.people.principal import validate_name
@@ -114,13 +116,12 @@ def record_outcome(
             score=score,
             what=what,
             source=source,
-            lesson=None,
         )
         borne = _find_lesson(ctx, write, scope, what, lesson)
         if borne is not None:
             borne = _apply_score(ctx, write, borne, score)
-            outcome = outcome._replace(lesson=borne.id)
-        outcomes.add_outcome(write.session, outcome)
+            outcome = replace(outcome, lesson=borne.id)
+        OUTCOMES.add(write.session, outcome)
         proposed = None if borne is not None else _find_proposal(ctx, write.session, scope, outcome)
     return OutcomeResult(outcome, borne, proposed)
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from holdfast.features.conversations.store import CONVERSATIONS
+from holdfast.features.tasks.store import TASKS
 from holdfast.features.transfer import local_tables
 from holdfast.features.transfer.local_table_schema import LOCAL_TABLES, LocalRecord, LocalTable
 from holdfast.features.transfer.model import Options, Outcome
@@ -120,15 +122,16 @@ def _avoid_clash(local_import: LocalImport, table: LocalTable, record: LocalReco
                 "namespace": record["namespace"],
                 "principals": [record["principal"]],
             }
-            others = [row for row in session.rows("conversation_active", **scope) if row[0] != record["id"]]
+            parts = ("conversation.of_principal", "conversation.channel", "conversation.in", "conversation.active")
+            others = [one for one in CONVERSATIONS.select(session, parts, scope) if one.id != record["id"]]
             return {**record, "state": "closing"} if others else record
         case "tasks" if record["unique_key"] is not None:
             params = {"principals": [record["principal"]], "unique_key": record["unique_key"]}
-            rows = session.select(("task_select", "task.of_principal", "task.by_unique_key"), params)
-            _must_be_free("unique_key", rows[0][0] if rows else None, record["id"])
+            found = TASKS.select(session, ("task.of_principal", "task.by_unique_key"), params)
+            _must_be_free("unique_key", found[0].id if found else None, record["id"])
         case "usage" if record["unique_key"] is not None:
             known = usage.find_by_key(session, record["agent"], record["unique_key"])
-            _must_be_free("unique_key", known[0] if known else None, record["id"])
+            _must_be_free("unique_key", known.id if known else None, record["id"])
         case "task_runs" if record["final"]:
             _must_be_free("final", local_tables.find_final_run(session, record["task"], record["due_at"]), record["id"])
     return record

@@ -1,13 +1,13 @@
 """Declare the local tables of an envelope: their keys, mutable columns, and how a record is validated and converted."""
 
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from holdfast.features.conversations.onboarding import STEPS
-from holdfast.features.tasks.model import unclaim_task
+from holdfast.features.tasks.model import Task, unclaim_task
 from holdfast.features.tasks.schedule import parse_schedule
 from holdfast.features.transfer.local_table_rows import (
     BudgetRow,
@@ -27,13 +27,12 @@ from holdfast.features.transfer.local_table_rows import (
 )
 from holdfast.features.usage import price
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.model_allowance import COST_UNITS, format_cost
+from holdfast.kernel.model_allowance import COST_UNITS, format_cost, parse_cost
 from holdfast.kernel.records import validate
 from holdfast.kernel.timestamps import DAY, derive_id, format_timestamp, parse_timestamp
 
 LocalRecord = dict[str, Any]
 """A record by column name."""
-MAX_COST = (1 << 63) - 1
 
 
 class LocalTable(NamedTuple):
@@ -78,7 +77,7 @@ class LocalTable(NamedTuple):
     def unclaim(self, record: LocalRecord) -> LocalRecord:
         """Remove lease and local state from a record."""
         own = {name: value for name, value in self.local_columns.items() if name not in _DERIVED}
-        return {**(unclaim_task(record) if self.table == "task" else record), **own}
+        return {**(asdict(unclaim_task(Task(**record))) if self.table == "task" else record), **own}
 
     def rank(self, record: LocalRecord) -> tuple[Any, ...]:
         """Rank of a state: the later one of a record ranks higher."""
@@ -134,19 +133,6 @@ def _is_timestamp(name: str) -> bool:
 def _rank_value(value: Any) -> Any:
     """Order of column values: known after unknown, conversation states by progress."""
     return _STATES.index(value) if value in _STATES else value if isinstance(value, int) else value is not None
-
-
-def parse_cost(text: str, field: str) -> int:
-    """Convert a cost in currency units to the smallest parts, exactly."""
-    try:
-        exact = Decimal(text) * COST_UNITS
-    except InvalidOperation:
-        raise Invalid(f"{field}: must be a number such as 0.30", fields=[field]) from None
-    if not exact.is_finite() or not 0 <= exact <= MAX_COST or exact != int(exact):
-        raise Invalid(
-            f"{field}: must be from 0 to {MAX_COST // COST_UNITS}, with at most twelve decimals", fields=[field]
-        )
-    return int(exact)
 
 
 def _phase_to_row(phase: LocalRecord) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from msgspec.structs import asdict
 
 from holdfast.features.runs import store as runs
 from holdfast.features.runs.phases import Phase
+from holdfast.features.tasks.store import TASK_RUNS
 from holdfast.features.transfer.local_table_schema import LocalRecord, LocalTable
 from holdfast.kernel.storage.copy_tables import Table
 from holdfast.kernel.storage.port import Row, Session
@@ -34,15 +35,15 @@ def put_record(session: Session, local_table: LocalTable, record: LocalRecord) -
     table = _make_table(local_table)
     table.put_rows(session, [tuple(_encode_value(name, record[name]) for name in table.columns)])
     if table.name == "run":
-        session.do("run_phases_drop", run=record["id"])
-        for phase in record["phases"]:
-            runs.put_phase(session, record["id"], Phase(**phase))
+        for phase in runs.list_phases(session, record["id"]):
+            runs.PHASES.delete(session, phase.run, phase.name)
+        runs.PHASES.put_many(session, (Phase(run=record["id"], **phase) for phase in record["phases"]))
 
 
 def find_final_run(session: Session, task: str, due_at: int) -> str | None:
     """The run that ended an occurrence of a task."""
-    row = session.row("task_run_final", task=task, due_at=due_at)
-    return row[0] if row else None
+    found = TASK_RUNS.select(session, ("task_run.ending",), {"task": task, "due_at": due_at})
+    return found[0].id if found else None
 
 
 def _make_table(local_table: LocalTable) -> Table:
@@ -52,7 +53,7 @@ def _make_table(local_table: LocalTable) -> Table:
 def _load_record(session: Session, table: Table, row: Row) -> LocalRecord:
     record = {name: _decode_value(name, value) for name, value in zip(table.columns, row, strict=True)}
     if table.name == "run":
-        record["phases"] = [asdict(phase) for phase in runs.list_phases(session, record["id"])]
+        record["phases"] = [_without_run(asdict(phase)) for phase in runs.list_phases(session, record["id"])]
     return record
 
 
@@ -66,3 +67,7 @@ def _encode_value(name: str, value: Any) -> Any:
     if name in JSON_COLUMNS:
         return msgspec.json.encode(value).decode()
     return int(value) if name in BOOLEAN_COLUMNS else value
+
+
+def _without_run(phase: LocalRecord) -> LocalRecord:
+    return {name: value for name, value in phase.items() if name != "run"}

@@ -3,46 +3,27 @@
 from typing import Any, NamedTuple
 
 from holdfast.features.people.store import list_all_names, list_names
-from holdfast.features.usage.price import ANY, Period, Price, Tokens
+from holdfast.features.usage.price import Budget, Price, Use, period_start
 from holdfast.kernel.context import Caller
+from holdfast.kernel.storage.local_table import LocalTable, Owner, Retention
 from holdfast.kernel.storage.port import Session, SqlPart
+from holdfast.kernel.timestamps import DAY
 
-
-class Budget(NamedTuple):
-    """A limit on tokens or cost per period."""
-
-    id: str
-    principal: str
-    model: str
-    period: Period
-    tokens: int | None
-    cost: int | None
-    currency: str | None
-
-    def covers(self, names: tuple[str, ...], model: str) -> bool:
-        price = Price(self.model, 0, "", None, None, None, None)
-        return (self.principal == ANY or self.principal in names) and price.matches(model)
-
-
-class Use(NamedTuple):
-    """One call of a model, or a reservation for one."""
-
-    id: str
-    at: int
-    day: int
-    principal: str
-    agent: str
-    session: str
-    model: str
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_tokens: int
-    cost: int | None
-    currency: str | None
-    state: str = "kept"
-    ends_at: int | None = None
-    unique_key: str | None = None
+USAGE = LocalTable(
+    Use,
+    "usage",
+    owner=Owner("at"),
+    retention=Retention(
+        "usage",
+        "day",
+        part="usage.final",
+        # Usage of the current month always stays: budgets count it.
+        oldest=lambda now, days: min(now // DAY - days, period_start("month", now)),
+    ),
+    updates=(),
+)
+PRICES = LocalTable(Price, "price", ("model", "since"))
+BUDGETS = LocalTable(Budget, "budget", plural="budgets", owner=Owner("set_at"))
 
 
 class UsageTotal(NamedTuple):
@@ -74,14 +55,9 @@ class UsageFilter(NamedTuple):
     limit: int = 1000
 
 
-def add_use(session: Session, use: Use) -> None:
-    session.do("usage_add", **use._asdict())
-
-
-def find_by_key(session: Session, agent: str, key: str) -> tuple[str, int | None, str | None, str, Tokens] | None:
-    """Return what an agent recorded under a key: id, cost, currency, model, tokens."""
-    row = session.row("usage_by_key", agent=agent, unique_key=key)
-    return None if row is None else (row[0], row[1], row[2], row[3], Tokens(*row[4:]))
+def find_by_key(session: Session, agent: str, key: str) -> Use | None:
+    """Return what an agent recorded under a key."""
+    return next(iter(USAGE.select(session, ("usage.by_key",), {"agent": agent, "unique_key": key})), None)
 
 
 def sum_spent(session: Session, budget: Budget, names: tuple[str, ...], since: int, now: int) -> tuple[int, int]:
@@ -119,8 +95,8 @@ def list_totals(session: Session, caller: Caller, filter: UsageFilter) -> list[U
 
 
 def list_prices(session: Session) -> list[Price]:
-    return [Price(*row) for row in session.rows("price_list")]
+    return PRICES.select(session, ("price.in_order",), {})
 
 
 def list_budgets(session: Session) -> list[Budget]:
-    return [Budget(*row) for row in session.rows("budget_list")]
+    return BUDGETS.select(session, ("budget.in_order",), {})

@@ -60,7 +60,7 @@ ADAPTERS.register_dumper(Vector, VectorDumper)
 
 @cache
 def sql_of(name: str) -> str:
-    return statements.for_psycopg(statements.load_statements(*STATEMENTS)[name])
+    return statements.for_psycopg(statements.find_statement(statements.load_statements(*STATEMENTS), name))
 
 
 @cache

@@ -48,7 +48,7 @@ _FAILED = (apsw.Error, UnicodeDecodeError)
 
 @cache
 def sql_of(name: str) -> str:
-    return statements.for_sqlite(statements.load_statements(*STATEMENTS)[name])
+    return statements.for_sqlite(statements.find_statement(statements.load_statements(*STATEMENTS), name))
 
 
 @cache

@@ -157,7 +157,7 @@ def _local_table_rows(
 
     if whole or table.requires_memory or table.has_namespace or table is LOCAL_TABLES["task_runs"]:
         for kept in local_tables.list_records(session, table):
-            if is_exported(kept) and kept.get("state") != "reserved":
+            if is_exported(kept) and kept.get("state") != "reserved" and kept.get("spent") is None:
                 yield extras.add_to(table.array, make_row_id(table, kept), table.to_row(kept))
 
 

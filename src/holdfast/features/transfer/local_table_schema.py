@@ -253,7 +253,7 @@ LOCAL_TABLES: dict[str, LocalTable] = {
             "usage",
             UsageRow,
             ("id",),
-            local_columns={"day": 0, "state": "kept", "ends_at": None},
+            local_columns={"day": 0, "state": "kept", "ends_at": None, "task": None, "outcome": None, "spent": None},
             money_columns=("cost",),
             validate_record=_validate_usage,
         ),

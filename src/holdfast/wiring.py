@@ -26,12 +26,21 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.journal.redact import on_redact
 from holdfast.kernel.journal.transaction import Transaction, add_listener
 from holdfast.kernel.records.merge import MAX_CONFLICTS_PER_FIELD
-from holdfast.kernel.storage.local_table import register_modules
+from holdfast.kernel.storage.local_table import list_tables, register_modules
 from holdfast.kernel.storage.port import Session
 
 KIND_MODULES = (access_kinds, interaction_kind, graph_kinds, namespace_kinds, principal_kind, erasure_kind, skill_kinds)
 """Modules that register record kinds on import."""
-TABLE_MODULES = ("tasks.store", "runs.store", "usage.store", "learning.store", "conversations.store")
+TABLE_MODULES = (
+    "tasks.store",
+    "runs.store",
+    "usage.store",
+    "learning.store",
+    "conversations.store",
+    "people.erase_principal",
+    "importers.store",
+    "recall.recall_log",
+)
 """Modules that declare local tables; imported when all tables are needed."""
 
 
@@ -42,7 +51,9 @@ def redact_memory(session: Session, kind: str, record: str, seen: Mapping[str, i
     session.do("memory_access_drop", id=record)
     session.do("duplicate_count_drop", id=record)
     embeddings.drop_embeddings(session, record)
-    for table in (recall_log, curation, ingest):
+    for feature in (recall_log, curation, ingest):
+        feature.purge_memories(session, [record])
+    for table in list_tables():
         table.purge_memories(session, [record])
 
 

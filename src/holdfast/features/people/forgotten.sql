@@ -1,13 +1,5 @@
--- name: erased_person_put
-insert into erased_person (id, at, agent, counts, ordered_at) values (:id, :at, :agent, :counts, :ordered_at)
-on conflict (id) do update set at = excluded.at, agent = excluded.agent, counts = excluded.counts,
-  ordered_at = excluded.ordered_at
--- name: erased_person_get
-select at, agent, counts, ordered_at from erased_person where id = :id
 -- name: erased_person_any
 select 1 from erased_person limit 1
--- name: erased_person_some
-select id from erased_person where id = any(:ids)
 -- name: conversations_of
 select c.id, c.summary from conversation c where c.principal = any(:names) and c.started_at <= :upto
 -- name: names_with_records

@@ -3,11 +3,13 @@
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
 from holdfast.features.recall.ranking import RankedMemory
+from holdfast.kernel.storage.columns import Agent, Mark, RowId, Text, Timestamp
+from holdfast.kernel.storage.local_table import Export, LocalTable
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text import content_scan
 from holdfast.kernel.timestamps import DAY
@@ -56,11 +58,21 @@ class RecallRecord(NamedTuple):
     hits: list[HitRecord]
 
 
-class HitVerdict(NamedTuple):
-    recall: str
-    memory: str
-    agent: str
+class HitVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    recall: Text
+    memory: Annotated[RowId, Mark.MEMORY]
+    agent: Agent
     verdict: Verdict
+    given_at: Timestamp
+
+
+VERDICTS = LocalTable(
+    HitVerdict,
+    "recall_feedback",
+    ("recall", "memory", "agent"),
+    memories=("memory",),
+    export=Export("feedback", latest=lambda one: one.given_at),
+)
 
 
 def add_recalls(session: Session, many: Sequence[RecallRecord]) -> None:
@@ -117,14 +129,9 @@ def prune_recalls(session: Session, before: int) -> None:
         session.do("recall_log_delete_excess", excess=count - MAX_RECALLS + PRUNE_BATCH)
 
 
-def put_verdicts(session: Session, many: Iterable[HitVerdict], now: int) -> None:
-    """Store verdicts; they replace earlier ones of the same agent on the same hits."""
-    session.many("recall_feedback_put", ({**one._asdict(), "given_at": now} for one in many))
-
-
 def list_verdicts(session: Session, recalls: Iterable[str]) -> list[HitVerdict]:
     """List all verdicts on the hits of some recalls, in the order given."""
-    return [HitVerdict(*row) for row in session.rows("recall_feedback_of", ids=list(recalls))]
+    return VERDICTS.select(session, ("recall_feedback.of",), {"ids": list(recalls)})
 
 
 def read_utilities(session: Session, ids: Sequence[str]) -> dict[str, float]:
@@ -136,8 +143,7 @@ def read_utilities(session: Session, ids: Sequence[str]) -> dict[str, float]:
 
 
 def purge_memories(session: Session, ids: Sequence[str]) -> None:
-    """Delete memories from the log, with the queries that found them and their verdicts."""
-    session.do("recall_feedback_delete", ids=list(ids))
+    """Delete memories from the log, with the queries that found them."""
     purged_ids, after = set(ids), ""
     while rows := session.rows("recall_log_page", after=after, limit=PAGE_SIZE):
         for one in map(_to_record, rows):

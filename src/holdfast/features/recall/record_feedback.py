@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from holdfast.features.memories import store as memories
 from holdfast.features.recall import flush_access, recall_log
-from holdfast.features.recall.recall_log import HitVerdict, RecallLog, RecallRecord, Verdict
+from holdfast.features.recall.recall_log import VERDICTS, HitVerdict, RecallLog, RecallRecord, Verdict
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 from holdfast.kernel.storage.port import Session
@@ -29,9 +29,11 @@ def record_feedback(ctx: Context, recall_id: str, verdicts: Sequence[tuple[str, 
         before = {(one.memory, one.agent): one.verdict for one in recall_log.list_verdicts(write.session, [record.id])}
         agent = ctx.caller.agent
         new = {id: verdict for id, verdict in resolved.items() if before.get((id, agent)) != verdict}
-        recall_log.put_verdicts(
-            write.session, [HitVerdict(record.id, id, agent, verdict) for id, verdict in new.items()], write.now
-        )
+        rated = [
+            HitVerdict(recall=record.id, memory=id, agent=agent, verdict=verdict, given_at=write.now)
+            for id, verdict in new.items()
+        ]
+        VERDICTS.put_many(write.session, rated)
         utility_by_id = recall_log.read_utilities(write.session, list(resolved))
     return [RatedHit(id, verdict, id in new, utility_by_id[id]) for id, verdict in resolved.items()]
 

@@ -8,7 +8,8 @@ from holdfast.features.people.store import list_all_names, list_names
 from holdfast.features.runs.phases import Phase, ProviderSession, Run, RunState
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import NotFound
-from holdfast.kernel.storage.local_table import LocalTable, Owner, Retention
+from holdfast.kernel.records import validate
+from holdfast.kernel.storage.local_table import Export, LocalTable, Nested, Owner, Retention
 from holdfast.kernel.storage.port import Session, SqlPart
 
 
@@ -20,16 +21,35 @@ class Scope(NamedTuple):
     namespace: str
 
 
+def _validate_run(run: Run) -> Run:
+    validate.foreign_json("inputs", run.inputs)
+    return run
+
+
 RUNS = LocalTable(
-    Run, "run", plural="runs", owner=Owner("created_at"), retention=Retention("runs", "updated_at", part="run.ended")
+    Run,
+    "run",
+    plural="runs",
+    owner=Owner("created_at"),
+    retention=Retention("runs", "updated_at", part="run.ended"),
+    export=Export(
+        "runs",
+        latest=lambda run: run.updated_at,
+        release=lambda run: replace(run, owner=None, lease_until=None),
+        is_leased=lambda run, now: run.state == "running" and (run.lease_until or 0) > now,
+        validate=_validate_run,
+    ),
 )
-PHASES = LocalTable(Phase, "run_phase", ("run", "name"), plural="phases", parent=(RUNS, "run"))
+PHASES = LocalTable(
+    Phase, "run_phase", ("run", "name"), plural="phases", parent=(RUNS, "run"), nested=Nested("phases", "place")
+)
 PROVIDER_SESSIONS = LocalTable(
     ProviderSession,
     "provider_session",
     ("channel", "principal", "namespace"),
     plural="sessions",
     owner=Owner("created_at"),
+    export=Export("provider_sessions", latest=lambda one: one.updated_at),
 )
 
 

@@ -29,7 +29,7 @@ def _admit_task(session: Session, task: Task, trusted: bool) -> Task:
         raise Forbidden("handler: tasks with a handler are imported from a trusted source only.")
     if task.unique_key is not None:
         params = {"principals": [task.principal], "unique_key": task.unique_key}
-        must_be_free("unique_key", TASKS.select(session, ("task.of_principal", "task.by_unique_key"), params), task.id)
+        must_be_free("unique_key", TASKS.first(session, ("task.of_principal", "task.by_unique_key"), params), task.id)
     return task
 
 
@@ -43,7 +43,7 @@ def _admit_run(session: Session, run: TaskRun, trusted: bool) -> TaskRun:
     """One attempt ends an occurrence."""
     if run.final:
         params = {"task": run.task, "due_at": run.due_at}
-        must_be_free("final", TASK_RUNS.select(session, ("task_run.ending",), params), run.id)
+        must_be_free("final", TASK_RUNS.first(session, ("task_run.ending",), params), run.id)
     return run
 
 
@@ -111,7 +111,7 @@ def get_by_prefix(session: Session, caller: Caller, id: str, principals: Sequenc
 def find_by_key(session: Session, principal: str, key: str) -> Task | None:
     """The task with a unique key."""
     params = {"principals": list(list_names(session, principal)), "unique_key": key}
-    return next(iter(TASKS.select(session, ("task.of_principal", "task.by_unique_key"), params)), None)
+    return TASKS.first(session, ("task.of_principal", "task.by_unique_key"), params)
 
 
 def find_same(session: Session, task: Task) -> list[Task]:

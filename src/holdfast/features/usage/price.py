@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.model_allowance import COST_UNITS, format_cost, parse_cost
 from holdfast.kernel.storage.columns import Agent, Count, ExportAs, Mark, OptionalShortText, ShortText, Text, Timestamp
-from holdfast.kernel.timestamps import DAY
+from holdfast.kernel.timestamps import DAY, derive_id
 
 KINDS = ("input", "output", "cache_read", "cache_write")
 Period = Literal["day", "month"]
@@ -106,6 +106,11 @@ class Budget(Struct, frozen=True, kw_only=True):
 
     def covers(self, names: tuple[str, ...], model: str) -> bool:
         return (self.principal == ANY or self.principal in names) and matches_model(self.model, model)
+
+
+def derive_budget_id(principal: str, model: str, period: Period) -> str:
+    """There is one budget for a principal, a model and a period."""
+    return derive_id("budget", principal, model, period)
 
 
 class Use(Struct, frozen=True, kw_only=True):

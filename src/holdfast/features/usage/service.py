@@ -14,7 +14,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.errors import BudgetExceeded, Conflict, NotFound
 from holdfast.kernel.model_allowance import format_cost
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import DAY, SECOND, derive_id
+from holdfast.kernel.timestamps import DAY, SECOND
 
 DEFAULT_RESERVATION_SECONDS = 900
 """Default lifetime of a reservation, in seconds."""
@@ -202,7 +202,7 @@ def set_budget(
     currency: str | None,
 ) -> BudgetStatus:
     """Set or change a budget; without tokens and cost, remove it."""
-    id = derive_id("budget", principal, model, period)
+    id = price.derive_budget_id(principal, model, period)
     budget = Budget(
         id=id,
         principal=principal,

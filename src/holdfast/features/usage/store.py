@@ -2,12 +2,53 @@
 
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from holdfast.features.people.store import list_all_names, list_names
-from holdfast.features.usage.price import Budget, Price, Use, period_start
+from holdfast.features.usage.price import (
+    Budget,
+    Price,
+    Use,
+    derive_budget_id,
+    parse_currency,
+    parse_model_pattern,
+    period_start,
+)
 from holdfast.kernel.context import Caller
-from holdfast.kernel.storage.local_table import LocalTable, Owner, Retention
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.storage.local_table import Export, LocalTable, Owner, Retention, must_be_free
 from holdfast.kernel.storage.port import Session, SqlPart
 from holdfast.kernel.timestamps import DAY
+
+
+def _validate_use(use: Use) -> Use:
+    if (use.cost is None) != (use.currency is None):
+        raise Invalid("currency: required with a cost, and only then", fields=["currency"])
+    if use.currency is not None:
+        parse_currency(use.currency)
+    return replace(use, day=use.at // DAY)
+
+
+def _admit_use(session: Session, use: Use, trusted: bool) -> Use:
+    if use.unique_key is not None:
+        must_be_free("unique_key", find_by_key(session, use.agent, use.unique_key), use.id)
+    return use
+
+
+def _validate_price(price: Price) -> Price:
+    parse_model_pattern(price.model)
+    parse_currency(price.currency)
+    return price
+
+
+def _validate_budget(budget: Budget) -> Budget:
+    parse_model_pattern(budget.model)
+    if budget.tokens is None and budget.cost is None:
+        raise Invalid("tokens: a budget needs tokens, a cost, or both", fields=["tokens", "cost"])
+    if budget.cost is not None or budget.currency is not None:
+        parse_currency(budget.currency or "")
+    return replace(budget, id=derive_budget_id(budget.principal, budget.model, budget.period))
+
 
 USAGE = LocalTable(
     Use,
@@ -21,9 +62,27 @@ USAGE = LocalTable(
         oldest=lambda now, days: min(now // DAY - days, period_start("month", now)),
     ),
     updates=(),
+    export=Export(
+        "usage",
+        includes=lambda use: use.state != "reserved" and use.task is None,
+        release=lambda use: replace(use, state="kept", ends_at=None),
+        validate=_validate_use,
+        admit=_admit_use,
+    ),
 )
-PRICES = LocalTable(Price, "price", ("model", "since"))
-BUDGETS = LocalTable(Budget, "budget", plural="budgets", owner=Owner("set_at"))
+PRICES = LocalTable(
+    Price,
+    "price",
+    ("model", "since"),
+    export=Export("prices", latest=lambda price: price.set_at, validate=_validate_price),
+)
+BUDGETS = LocalTable(
+    Budget,
+    "budget",
+    plural="budgets",
+    owner=Owner("set_at"),
+    export=Export("budgets", latest=lambda budget: budget.set_at, validate=_validate_budget),
+)
 
 
 class UsageTotal(NamedTuple):
@@ -57,7 +116,7 @@ class UsageFilter(NamedTuple):
 
 def find_by_key(session: Session, agent: str, key: str) -> Use | None:
     """Return what an agent recorded under a key."""
-    return next(iter(USAGE.select(session, ("usage.by_key",), {"agent": agent, "unique_key": key})), None)
+    return USAGE.first(session, ("usage.by_key",), {"agent": agent, "unique_key": key})
 
 
 def sum_spent(session: Session, budget: Budget, names: tuple[str, ...], since: int, now: int) -> tuple[int, int]:

@@ -69,8 +69,14 @@ class Export(NamedTuple, Generic[R]):
     """Return the record, complete; raises Invalid if the store would reject it."""
     admit: "Callable[[Session, R, bool], R]" = lambda session, record, trusted: record
     """Return the record to write, without a clash with others. Raises Conflict, or Forbidden without trust."""
-    children: str | None = None
-    """Field with the rows of the child table, in order."""
+
+
+class Nested(NamedTuple):
+    """How the rows of a child table are exported within their parent's."""
+
+    field: str
+    place: str
+    """Column with the position of a row."""
 
 
 class LocalTable(Generic[R]):
@@ -89,6 +95,7 @@ class LocalTable(Generic[R]):
         memories: tuple[str, ...] = (),
         updates: tuple[str, ...] | None = None,
         export: Export[R] | None = None,
+        nested: Nested | None = None,
     ) -> None:
         self.record, self.name, self.key = record, name, key
         self.plural = plural or name
@@ -102,6 +109,7 @@ class LocalTable(Generic[R]):
         self._updates = updates
         """Columns that an update changes; None: all that are not marked as fixed."""
         self.export = export
+        self.nested = nested
         self.children: list[LocalTable[Any]] = []
         self.columns = record.__struct_fields__
         if parent is not None:
@@ -196,6 +204,10 @@ class LocalTable(Generic[R]):
         """List the records that satisfy named clauses of `t`; the last may order and limit."""
         return [self.decode(row) for row in session.select((self._select, *parts), params)]
 
+    def first(self, session: Session, parts: Sequence[SqlPart], params: Mapping[str, Any]) -> R | None:
+        """Return the first record that satisfies named clauses of `t`."""
+        return next(iter(self.select(session, parts, params)), None)
+
     def count(self, session: Session, parts: Sequence[SqlPart] = (), params: Mapping[str, Any] | None = None) -> int:
         """Count the rows that satisfy named clauses of `t`."""
         head = Sql(f"select count(*) from {self.name} t where true")
@@ -210,22 +222,17 @@ class LocalTable(Generic[R]):
             bound = f" and ({key}) > ({', '.join(f':{name}' for name in self.key)})"
             last = dict(zip(self.key, self.key_of(records[-1]), strict=True))
 
-    def children_of(self, session: Session, record: R) -> list[Any]:
-        """List the rows of the child table that belong to a record."""
-        (child,) = self.children
-        assert child.parent is not None, "children have a parent"
-        return child.get_many(session, self.key_of(record), child.parent[1])
-
     # Deletions
 
     def delete(self, session: Session, *key: object) -> bool:
         """Delete a row with the rows of child tables; return whether it existed."""
         for child in self.children:
-            child._delete_of_parents(session, key)
+            child.delete_of_parents(session, key)
         sql = Sql(f"delete from {self.name} where {self._by_key} returning {self.key[0]}")
         return session.row(sql, **dict(zip(self.key, key, strict=True))) is not None
 
-    def _delete_of_parents(self, session: Session, keys: Sequence[object]) -> None:
+    def delete_of_parents(self, session: Session, keys: Sequence[object]) -> None:
+        """Delete the rows that belong to some rows of the parent table."""
         assert self.parent is not None, "only called for children"
         session.do(Sql(f"delete from {self.name} where {self.parent[1]} = any(:keys)"), keys=list(keys))
 
@@ -277,7 +284,7 @@ class LocalTable(Generic[R]):
         rows = session.select((head, *self._expired(), end), {"before": before, "limit": limit})
         ids = [row[0] for row in rows]
         for child in self.children:
-            child._delete_of_parents(session, ids)
+            child.delete_of_parents(session, ids)
         session.do(Sql(f"delete from {self.name} where {key} = any(:ids)"), ids=ids)
         return len(ids)
 
@@ -313,10 +320,10 @@ def _make_field(name: str, hint: Any) -> Field:
     return Field(name, hint, tuple(marks), codec)
 
 
-def must_be_free(field: str, holders: Sequence[Any], id: str) -> None:
+def must_be_free(field: str, holder: Any, id: str) -> None:
     """Raise Conflict if another record has the unique value of a field."""
-    if holders and holders[0].id != id:
-        raise Conflict(f"{field}: already used by {holders[0].id}", id=holders[0].id, fields=[field])
+    if holder is not None and holder.id != id:
+        raise Conflict(f"{field}: already used by {holder.id}", id=holder.id, fields=[field])
 
 
 _modules: list[str] = []

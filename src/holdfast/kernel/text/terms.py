@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
-from holdfast.kernel.storage.index_terms import stem_word
+from holdfast.kernel.storage.index_terms import stem_word, tokens
 from holdfast.kernel.text.words import STOP, may_lack_blanks, strip_invisible, terms
 
 Sort = Literal["word", "name", "value", "not", "filler"]
@@ -78,7 +78,7 @@ UNITS = {
 
 @cache
 def _stemmed_units() -> dict[str, tuple[str, float]]:
-    return UNITS | {stem_word(unit): base for unit, base in UNITS.items()}
+    return UNITS | dict(zip(tokens(" ".join(UNITS)), UNITS.values(), strict=True))
 
 
 _SYNONYMS = """
@@ -97,7 +97,9 @@ _SYNONYMS = """
 @cache
 def _synonyms() -> dict[str, str]:
     """Return the stem that stands for a word with synonyms; computed on first use, as every process imports this."""
-    return {word: stem_word(group.partition("/")[0]) for group in _SYNONYMS.split() for word in group.split("/")}
+    groups = [group.split("/") for group in _SYNONYMS.split()]
+    stems = tokens(" ".join(group[0] for group in groups))
+    return {word: stem for group, stem in zip(groups, stems, strict=True) for word in group}
 
 
 def read_terms(text: str, *, measured: bool = True) -> list[Term]:

@@ -29,7 +29,7 @@ from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.index_terms import encode_terms, find_matches, text_hashes
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.similarity import Similarity, compare_titled
+from holdfast.kernel.text.similarity import Similarity, compare_titled, jaccard
 from holdfast.kernel.text.words import query_words
 from holdfast.kernel.vector import Vector, cosines
 
@@ -108,7 +108,7 @@ def _merge_memories(one: Sequence[Memory], other: Sequence[Memory]) -> list[Memo
 def _rank_by_overlap(piece: Piece, found: Sequence[Memory]) -> list[Memory]:
     """Return the memories that share most words with a piece. A total order, so that both engines agree."""
     own_words = helpers.tokens(piece.text)
-    rank = {one.id: -helpers.jaccard(own_words, helpers.tokens(one.content)) for one in found}
+    rank = {one.id: -jaccard(own_words, helpers.tokens(one.content)) for one in found}
     return sorted(found, key=lambda one: (rank[one.id], one.title, one.id))[:MAX_CANDIDATES]
 
 
@@ -346,7 +346,7 @@ class Planner:
     def _compare_memory(self, piece: Piece, words: frozenset[str], one: Memory, cosine: float | None) -> Candidate:
         """Compare a memory with a piece. The close comparison is skipped if they share almost nothing."""
         other = helpers.tokens(one.content)
-        overlap = helpers.jaccard(words, other)
+        overlap = jaccard(words, other)
         if overlap < MIN_OVERLAP and (cosine or 0.0) < MIN_COSINE and helpers.contained(words, other) < MIN_CONTAINMENT:
             return Candidate(one, Similarity("other", overlap, "they share too little"), cosine, overlap)
         return Candidate(one, compare_titled(one.title, one.content, piece.title, piece.text, cosine), cosine, overlap)

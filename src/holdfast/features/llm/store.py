@@ -1,7 +1,9 @@
-"""Cache of model answers and log of model usage. Local to this store, never journalled."""
+"""Cache of model answers, and the calls of the model in the ledger of usage. Local to this store, never journalled."""
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from holdfast.features.usage.price import Use
+from holdfast.features.usage.store import USAGE
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import DAY
 
@@ -12,26 +14,12 @@ EVICT_COUNT = MAX_ANSWERS // 10
 """Number of answers evicted at once when the cache is full."""
 USAGE_DAYS = 400
 
-Outcome = Literal["answered", "unfit", "failed"]
-
 
 class CachedAnswer(NamedTuple):
     """A cached answer."""
 
     model: str
     answer: str
-
-
-class CallUsage(NamedTuple):
-    """The usage of a finished call."""
-
-    model: str
-    spent: int
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    cost: int
-    outcome: Outcome
 
 
 class UsageRow(NamedTuple):
@@ -45,7 +33,7 @@ class UsageRow(NamedTuple):
     input_tokens: int
     output_tokens: int
     cached_tokens: int
-    spent: int
+    spent_tokens: int
     cost: int
 
 
@@ -64,22 +52,24 @@ def cache_answer(session: Session, key: str, model: str, answer: str, now: int) 
 
 def count_spent(session: Session, now: int) -> int:
     """Read the tokens spent today, reserved ones included."""
-    ((tokens,),) = session.rows("llm_tokens_spent", day=now // DAY)
+    ((tokens,),) = session.rows("usage_tokens_spent", day=now // DAY)
     return int(tokens)
 
 
-def reserve_tokens(session: Session, *, id: str, agent: str, task: str, model: str, tokens: int, now: int) -> None:
+def reserve_tokens(session: Session, *, id: str, agent: str, task: str, model: str, tokens: int, now: int) -> Use:
     """Reserve tokens for a call before it is made. They stay counted if the call is never finished."""
-    session.do("llm_call_add", id=id, day=now // DAY, agent=agent, task=task, model=model, spent=tokens)
+    call = {"agent": agent, "principal": agent, "task": task, "model": model, "outcome": "asked", "spent": tokens}
+    return USAGE.add(session, Use(id=id, at=now, day=now // DAY, cost=0, **call))  # type: ignore[arg-type]
 
 
-def finish_call(session: Session, id: str, took: CallUsage) -> None:
-    session.do("llm_call_finish", id=id, **took._asdict())
+def finish_call(session: Session, call: Use) -> None:
+    columns = ("id", "model", "input_tokens", "output_tokens", "cache_read_tokens", "cost", "outcome", "spent")
+    session.do("usage_finish", **{name: getattr(call, name) for name in columns})
 
 
 def list_usage(session: Session, now: int, days: int) -> list[UsageRow]:
     """Read the usage of the last days, newest first."""
-    return [UsageRow(*row) for row in session.rows("llm_usage", since=now // DAY - days + 1)]
+    return [UsageRow(*row) for row in session.rows("usage_of_tasks", since=now // DAY - days + 1)]
 
 
 def clear_answers(session: Session) -> None:
@@ -90,4 +80,4 @@ def clear_answers(session: Session) -> None:
 def prune(session: Session, now: int) -> None:
     """Delete cached answers and usage past their retention."""
     session.do("llm_answer_prune", before=now - CACHE_DAYS * DAY)
-    session.do("llm_call_prune", before=now // DAY - USAGE_DAYS)
+    session.do("usage_prune_tasks", before=now // DAY - USAGE_DAYS)

@@ -9,13 +9,14 @@ near-duplicate memories of a namespace. How many memories contain a stem is coun
 import re
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from hashlib import blake2b
-from itertools import islice, pairwise
+from itertools import combinations, islice, pairwise
 from time import monotonic
 from typing import NamedTuple, cast
+from zlib import crc32
 
 import apsw
 from msgspec import Struct
@@ -23,7 +24,6 @@ from msgspec import Struct
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.similarity import hash_text, lsh_bands
 from holdfast.kernel.text.words import STOP, UNSEGMENTED, index_bigrams, may_lack_blanks, to_emoji
 from holdfast.kernel.timestamps import SECOND, parse_timestamp
 
@@ -222,6 +222,13 @@ def stems(text: str) -> list[str]:
     return list(dict.fromkeys(tokens(text, query=True)))
 
 
+@lru_cache(maxsize=10_000)
+def stem_word(word: str) -> str:
+    """Stem one word; return it unchanged if it is not one token."""
+    found = tokens(word)
+    return found[0] if len(found) == 1 else word
+
+
 def matching_words(text: str, stems: Collection[str]) -> dict[str, list[str]]:
     """Return the words of a text that match each stem, as written, without case duplicates."""
     said = text.encode()
@@ -379,6 +386,25 @@ def memory_hashes(memory: Memory, parsed: str) -> tuple[int, ...]:
     return text_hashes(memory.namespace, parsed)
 
 
+_MASK = (1 << 63) - 1
+
+
+def lsh_bands(terms: Iterable[str]) -> tuple[int, ...]:
+    """Return LSH bands: hashes of pairs among the four terms with the smallest hashes; the first is the text's own.
+
+    A text is stored under its own band and queried by all: it is found despite one or two changed terms, with only one
+    row per text.
+    """
+    least = sorted([crc32(term.encode("utf-8", "replace")) for term in terms])[:4]
+    pairs = combinations(least, 2) if len(least) > 1 else [(one, one) for one in least]
+    return tuple([(one * 0x9E3779B97F4A7C15 ^ other * 0xC2B2AE3D27D4EB4F) & _MASK for one, other in pairs])
+
+
+def hash_text(text: str) -> int:
+    """Hash a text to a 63-bit number."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big") >> 1
+
+
 @lru_cache(maxsize=2)
 def text_hashes(namespace: str, parsed: str) -> tuple[int, ...]:
     """Return the hashes of a text, given its index terms. Recent ones are cached for a following write."""
@@ -396,9 +422,7 @@ def _stop_stems() -> frozenset[str]:
     return frozenset(tokens(" ".join(STOP)))
 
 
-@lru_cache(maxsize=1024)
-def _namespace_hash(namespace: str) -> int:
-    return int.from_bytes(blake2b(namespace.encode(), digest_size=8).digest(), "big") >> 1
+_namespace_hash = lru_cache(maxsize=1024)(hash_text)
 
 
 def update_hashes(session: Session, memory: str, before: Sequence[int], after: Sequence[int]) -> None:

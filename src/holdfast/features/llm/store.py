@@ -2,6 +2,10 @@
 
 from typing import Literal, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.kernel.storage.local_table import LocalTable
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import DAY
 
@@ -15,11 +19,33 @@ USAGE_DAYS = 400
 Outcome = Literal["answered", "unfit", "failed"]
 
 
-class CachedAnswer(NamedTuple):
-    """A cached answer."""
+class CachedAnswer(Struct, frozen=True, kw_only=True):
+    """A cached answer, by a digest of everything that was asked."""
 
+    key: str
     model: str
     answer: str
+    created_at: int
+
+
+class ModelCall(Struct, frozen=True, kw_only=True):
+    """A call of a model: its reservation at first, then its usage."""
+
+    id: str
+    day: int
+    agent: str
+    task: str
+    model: str
+    spent: int
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost: int = 0
+    outcome: Outcome | Literal["asked"] = "asked"
+
+
+ANSWERS = LocalTable(CachedAnswer, "llm_answer", ("key",), plural="answers")
+CALLS = LocalTable(ModelCall, "llm_call", plural="calls")
 
 
 class CallUsage(NamedTuple):
@@ -50,15 +76,14 @@ class UsageRow(NamedTuple):
 
 
 def get_answer(session: Session, key: str, now: int) -> CachedAnswer | None:
-    row = session.row("llm_answer_get", key=key, since=now - CACHE_DAYS * DAY)
-    return None if row is None else CachedAnswer(*row)
+    found = ANSWERS.get(session, key)
+    return found if found is not None and found.created_at >= now - CACHE_DAYS * DAY else None
 
 
 def cache_answer(session: Session, key: str, model: str, answer: str, now: int) -> None:
     """Cache an answer; evict the oldest if the cache is full."""
-    session.do("llm_answer_put", key=key, model=model, answer=answer, now=now)
-    ((count,),) = session.rows("llm_answer_count")
-    if count > MAX_ANSWERS:
+    ANSWERS.put(session, CachedAnswer(key=key, model=model, answer=answer, created_at=now))
+    if (count := ANSWERS.count(session)) > MAX_ANSWERS:
         session.do("llm_answer_evict", excess=count - MAX_ANSWERS + EVICT_COUNT)
 
 
@@ -70,11 +95,13 @@ def count_spent(session: Session, now: int) -> int:
 
 def reserve_tokens(session: Session, *, id: str, agent: str, task: str, model: str, tokens: int, now: int) -> None:
     """Reserve tokens for a call before it is made. They stay counted if the call is never finished."""
-    session.do("llm_call_add", id=id, day=now // DAY, agent=agent, task=task, model=model, spent=tokens)
+    CALLS.add(session, ModelCall(id=id, day=now // DAY, agent=agent, task=task, model=model, spent=tokens))
 
 
 def finish_call(session: Session, id: str, took: CallUsage) -> None:
-    session.do("llm_call_finish", id=id, **took._asdict())
+    call = CALLS.get(session, id)
+    if call is not None:
+        CALLS.put(session, replace(call, **took._asdict()))
 
 
 def list_usage(session: Session, now: int, days: int) -> list[UsageRow]:

@@ -5,7 +5,6 @@ from functools import cache
 
 from holdfast.features.access import interaction as interaction_kind
 from holdfast.features.access import model as access_kinds
-from holdfast.features.curation import store as curation
 from holdfast.features.embeddings import store as embeddings
 from holdfast.features.graph import model as graph_kinds
 from holdfast.features.ingest import store as ingest
@@ -40,6 +39,11 @@ TABLE_MODULES = (
     "people.erase_principal",
     "importers.store",
     "recall.recall_log",
+    "webhooks.store",
+    "curation.store",
+    "ingest.store",
+    "llm.store",
+    "agent_hosts.store",
 )
 """Modules that declare local tables; imported when all tables are needed."""
 
@@ -51,7 +55,7 @@ def redact_memory(session: Session, kind: str, record: str, seen: Mapping[str, i
     session.do("memory_access_drop", id=record)
     session.do("duplicate_count_drop", id=record)
     embeddings.drop_embeddings(session, record)
-    for feature in (recall_log, curation, ingest):
+    for feature in (recall_log, ingest):
         feature.purge_memories(session, [record])
     for table in list_tables():
         table.purge_memories(session, [record])

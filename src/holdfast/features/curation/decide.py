@@ -143,7 +143,7 @@ def roll_back_run(ctx: Context, run_id: str) -> RunRollback:
         status = "partly taken back" if any(one.error for one in results) else "taken back"
         with ctx.store.transaction() as session:
             withdrawn = curation.withdraw_proposals(session, run.id, ctx.caller.agent, ctx.now())
-            curation.set_run_status(session, run.id, status)
+            curation.change_run(session, run.id, status=status)
     return RunRollback(run.id, results, withdrawn)
 
 
@@ -176,9 +176,9 @@ def _roll_back_step(ctx: Context, owner: str, run: str, step: curation.Step) -> 
                 back = [write.get(MEMORY, entry.record) for entry in entries if entry.kind == "memory"]
                 for one, other in combinations([one for one in back if one and one.state == "live"], 2):
                     mark_not_duplicates(ctx, write, run, one, other)
-            curation.delete_step(write.session, run, step.seq)
+            curation.STEPS.delete(write.session, run, step.seq)
     except (StoreError, CuratorBusy, OperationCancelled):
         raise
     except HoldfastError as error:
-        return StepRollback(*step, error)
-    return StepRollback(*step)
+        return StepRollback(step.seq, step.step, step.memory, error)
+    return StepRollback(step.seq, step.step, step.memory)

@@ -223,8 +223,8 @@ class CuratorRun:
             for step, hashes in page.marks.items():
                 curation.set_marks(session, step, hashes.items(), now)
             for offer in self._proposals:
-                curation.add_proposal(session, offer)
-            curation.set_cursor(session, self._cursor_id, place, now)
+                curation.PROPOSALS.add_missing(session, offer)
+            curation.CURSORS.put(session, curation.Cursor(id=self._cursor_id, place=place, moved_at=now))
         self._proposals.clear()
 
     @property
@@ -277,7 +277,7 @@ class CuratorRun:
                     raise _DryRunRollback
                 if self.options.apply and write.change_count:
                     first = journal.get_head(write.session).seq + 1
-                    curation.add_step(write.session, self.id, first, step, memory)
+                    curation.STEPS.add(write.session, curation.Step(run=self.id, seq=first, step=step, memory=memory))
         except _DryRunRollback:
             pass
 
@@ -300,7 +300,6 @@ class CuratorRun:
             body=msgspec.json.encode(body).decode(),
             agent=self.ctx.caller.agent,
             proposed_at=self.ctx.now(),
-            status="open",
         )
         with self.ctx.reading() as session:
             exists = curation.get_proposal_statuses(session, [offer.id])
@@ -336,7 +335,8 @@ class CuratorRun:
             for step, tally in self.tallies.items()
         }
         with self.ctx.store.transaction() as session:
-            curation.finish_run(session, self.id, status, msgspec.json.encode(counts).decode(), self.ctx.now())
+            report = msgspec.json.encode(counts).decode()
+            curation.change_run(session, self.id, status=status, report=report, ended_at=self.ctx.now())
 
 
 class Page(NamedTuple):

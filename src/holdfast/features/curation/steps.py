@@ -204,7 +204,7 @@ def mark_not_duplicates(ctx: Context, write: Transaction, run: str, one: Memory,
         proposed_at=write.now,
         status="dismissed",
     )
-    curation.add_proposal(write.session, offer)
+    curation.PROPOSALS.add_missing(write.session, offer)
 
 
 def merge_memories(ctx: Context, write: Transaction, sources: list[Memory]) -> Memory:

@@ -41,6 +41,9 @@ TABLE_MODULES = (
     "recall.recall_log",
     "webhooks.store",
     "curation.store",
+    "ingest.store",
+    "llm.store",
+    "agent_hosts.store",
 )
 """Modules that declare local tables; imported when all tables are needed."""
 

@@ -117,7 +117,9 @@ def furnish(hold: holdfast.Holdfast) -> None:
         ack_store.mark_pending(session, places, journal.get_head(session).origin, NOW.at)
         session.do("ai_memory_state_put", memory="a memory", peer="ai:desk@home", version=1, updated_at=NOW.at)
         session.do("dropped_put", **dropped, now=NOW.at, agent="ai:tester@here")
-        hook_sessions.put_session(session, "a session", hook_sessions.HookSession(1, (kept[0].id,)), NOW.at)
+        hook_sessions.put_session(
+            session, hook_sessions.HookSession(id="a session", turns=1, given_ids=(kept[0].id,)), NOW.at
+        )
 
 
 def furnish_for_agents(hold: holdfast.Holdfast) -> None:
@@ -139,7 +141,14 @@ def furnish_for_agents(hold: holdfast.Holdfast) -> None:
     hold.onboarding_tell(step="introduce", principal="ann")
     hold.conversation_consolidate(force=True)
     hook = hold.subscribe(url="https://hooks.example.com/", secret="0123456789abcdef").id
-    about: dict[str, Any] = {"seq": 1, "event": "memory_store", "record": "a memory", "attempts": 3, "status": 500, "error": ODD[0]}
+    about: dict[str, Any] = {
+        "seq": 1,
+        "event": "memory_store",
+        "record": "a memory",
+        "attempts": 3,
+        "status": 500,
+        "error": ODD[0],
+    }
     with hold.ctx.store.transaction() as session:
         delivery = webhooks.Delivery(subscription=hook, state="dead", at=NOW.at, number=1, **about)
         webhooks.DELIVERIES.put(session, delivery)

@@ -15,6 +15,7 @@ from engines import ENGINES_BY_RING
 from holdfast.app import Holdfast
 from holdfast.features.llm import store as consulted
 from holdfast.features.llm.client import Material, ModelAnswer, NoAnswer, Task, ask_model
+from holdfast.features.llm.store import ANSWERS
 from holdfast.features.usage.store import USAGE
 from holdfast.kernel.context import Caller
 from holdfast.kernel.timestamps import DAY
@@ -321,7 +322,7 @@ def test_an_answer_is_cached_for_a_week(open_store: Open, clock: Clock) -> None:
         clock.now += 7 * DAY + 1
         hold.gc()
         with hold.ctx.reading() as session:
-            assert session.rows("llm_answer_count") == [(0,)]
+            assert ANSWERS.count(session) == 0
 
 
 @both
@@ -333,7 +334,7 @@ def test_a_purge_clears_the_answer_cache(open_store: Open) -> None:
         hold.archive(ids=[memory.id], reason="gone")
         hold.archive_purge(ids=[memory.id])
         with hold.ctx.reading() as session:
-            assert session.rows("llm_answer_count") == [(0,)]
+            assert ANSWERS.count(session) == 0
 
 
 @both
@@ -350,7 +351,7 @@ def test_answers_are_bounded_in_number_and_the_oldest_go_first(
         kept = [ask_model(ctx, TASK, [Material("document", str(number))]) for number in (5, 2)]
     assert [one.cached for one in kept if isinstance(one, ModelAnswer)] == [True, True]
     with ctx.reading() as session:
-        assert session.rows("llm_answer_count") == [(4,)]
+        assert ANSWERS.count(session) == 4
 
 
 # What is asked

@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from holdfast.features.agent_hosts import projects
 from holdfast.features.agent_hosts import store as hook_sessions
 from holdfast.features.agent_hosts.host import ENDING_EVENTS, FRESH_SOURCES, MAX_ANSWER, HostEvent, is_prompt
 from holdfast.features.agent_hosts.project_naming import related_namespaces
-from holdfast.features.agent_hosts.store import MAX_TOOLS, HookSession
+from holdfast.features.agent_hosts.store import MAX_TOOLS
 from holdfast.features.context_blocks import for_query, session_start
 from holdfast.features.context_blocks.context_packing import PackedBlock, pack_block
 from holdfast.features.embeddings import service as embed
@@ -81,7 +83,7 @@ def build_session_start(ctx: Context, event: HostEvent, max_tokens: int) -> str:
     head = f"{manifest}\nStore memories about this project under {place.namespace}."
     with ctx.store.transaction() as session:
         state = hook_sessions.get_session(session, session_key(event))
-        hook_sessions.put_session(session, session_key(event), state._replace(given_ids=tuple(context.ids)), ctx.now())
+        hook_sessions.put_session(session, replace(state, given_ids=tuple(context.ids)), ctx.now())
     return f"{head}\n{context.text}".rstrip()
 
 
@@ -165,7 +167,7 @@ def _claim_memories(ctx: Context, key: str, ids: Sequence[str]) -> bool:
         state = hook_sessions.get_session(session, key)
         if set(ids) & set(state.given_ids):
             return False
-        hook_sessions.put_session(session, key, state._replace(given_ids=(*state.given_ids, *ids)), ctx.now())
+        hook_sessions.put_session(session, replace(state, given_ids=(*state.given_ids, *ids)), ctx.now())
     return True
 
 
@@ -194,7 +196,7 @@ def _capture_answer(ctx: Context, event: HostEvent, call_operation: CallOperatio
         _recover_turns(ctx, event, Path(event.transcript), call_operation)
     if event.name in ENDING_EVENTS:
         with ctx.store.transaction() as session:
-            hook_sessions.drop_session(session, session_key(event))
+            hook_sessions.HOOK_SESSIONS.delete(session, session_key(event))
 
 
 def _capture_turns(
@@ -212,10 +214,13 @@ def _capture_turns(
             if mark in state.turn_digests:
                 continue
             tools = state.tools if role == "assistant" else ()
-            after = HookSession(
-                state.turns + 1, state.given_ids, () if tools else state.tools, (*state.turn_digests[-1:], mark)
+            after = replace(
+                state,
+                turns=state.turns + 1,
+                tools=() if tools else state.tools,
+                turn_digests=(*state.turn_digests[-1:], mark),
             )
-            hook_sessions.put_session(session, key, after, ctx.now())
+            hook_sessions.put_session(session, after, ctx.now())
         turn = {
             "host_session_id": event.session,
             "host_turn_index": state.turns,
@@ -236,9 +241,7 @@ def _record_tool(ctx: Context, event: HostEvent) -> None:
     with ctx.store.transaction() as session:
         state = hook_sessions.get_session(session, session_key(event))
         if used not in state.tools and len(state.tools) < MAX_TOOLS:
-            hook_sessions.put_session(
-                session, session_key(event), state._replace(tools=(*state.tools, used)), ctx.now()
-            )
+            hook_sessions.put_session(session, replace(state, tools=(*state.tools, used)), ctx.now())
 
 
 def _recover_turns(ctx: Context, event: HostEvent, transcript: Path, call_operation: CallOperation) -> None:

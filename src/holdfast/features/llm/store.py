@@ -2,8 +2,11 @@
 
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from holdfast.features.usage.price import Use
 from holdfast.features.usage.store import USAGE
+from holdfast.kernel.storage.local_table import LocalTable
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import DAY
 
@@ -15,11 +18,16 @@ EVICT_COUNT = MAX_ANSWERS // 10
 USAGE_DAYS = 400
 
 
-class CachedAnswer(NamedTuple):
-    """A cached answer."""
+class CachedAnswer(Struct, frozen=True, kw_only=True):
+    """A cached answer, by a digest of everything that was asked."""
 
+    key: str
     model: str
     answer: str
+    created_at: int
+
+
+ANSWERS = LocalTable(CachedAnswer, "llm_answer", ("key",), plural="answers")
 
 
 class UsageRow(NamedTuple):
@@ -38,15 +46,14 @@ class UsageRow(NamedTuple):
 
 
 def get_answer(session: Session, key: str, now: int) -> CachedAnswer | None:
-    row = session.row("llm_answer_get", key=key, since=now - CACHE_DAYS * DAY)
-    return None if row is None else CachedAnswer(*row)
+    found = ANSWERS.get(session, key)
+    return found if found is not None and found.created_at >= now - CACHE_DAYS * DAY else None
 
 
 def cache_answer(session: Session, key: str, model: str, answer: str, now: int) -> None:
     """Cache an answer; evict the oldest if the cache is full."""
-    session.do("llm_answer_put", key=key, model=model, answer=answer, now=now)
-    ((count,),) = session.rows("llm_answer_count")
-    if count > MAX_ANSWERS:
+    ANSWERS.put(session, CachedAnswer(key=key, model=model, answer=answer, created_at=now))
+    if (count := ANSWERS.count(session)) > MAX_ANSWERS:
         session.do("llm_answer_evict", excess=count - MAX_ANSWERS + EVICT_COUNT)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union,
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import FieldInfo, asdict
 
 from holdfast.kernel.errors import Conflict
 from holdfast.kernel.storage.columns import Mark
@@ -32,6 +32,8 @@ class Field(NamedTuple):
     marks: tuple[Any, ...]
     codec: Codec
     """How its values are stored: as they are, 0 or 1, or JSON."""
+    is_required: bool
+    """Whether it has no default."""
 
 
 class Owner(NamedTuple):
@@ -117,7 +119,7 @@ class LocalTable(Generic[R]):
 
     @cached_property
     def fields(self) -> dict[str, Field]:
-        return {one.name: _make_field(one.name, one.type) for one in msgspec.structs.fields(self.record)}
+        return {one.name: _make_field(one) for one in msgspec.structs.fields(self.record)}
 
     def has_mark(self, mark: Mark) -> tuple[str, ...]:
         """Columns with a mark."""
@@ -305,7 +307,7 @@ def _decode_value(codec: Codec, value: Any) -> Any:
     return tuple(msgspec.json.decode(value)) if codec == "tuple" else msgspec.json.decode(value)
 
 
-def _make_field(name: str, hint: Any) -> Field:
+def _make_field(field: FieldInfo) -> Field:
     """Split a type into its bare type, its markers and how it is stored."""
     marks: list[Any] = []
 
@@ -319,10 +321,10 @@ def _make_field(name: str, hint: Any) -> Field:
             return kinds[0] if len(kinds) == 1 else part
         return part
 
-    bare = strip(hint)
+    bare = strip(field.type)
     kind = get_origin(bare) or bare
     codec: Codec = "bool" if kind is bool else "tuple" if kind is tuple else "list" if kind in (dict, list) else "plain"
-    return Field(name, hint, tuple(marks), codec)
+    return Field(field.name, field.type, tuple(marks), codec, field.required)
 
 
 def must_be_free(field: str, holder: Any, id: str) -> None:

@@ -20,7 +20,9 @@ from msgspec.inspect import type_info
 from holdfast.features.hooks.model import Rule
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.validate import Lifetimes
-from holdfast.kernel.registry.operation import FAMILIES, enum_values
+from holdfast.kernel.registry.encoding import wire_type
+from holdfast.kernel.registry.operation import FAMILIES
+from holdfast.kernel.registry.words import enum_values
 from holdfast.operations import REGISTRY, Operation
 from holdfast.settings import DEPRECATED_NAMES, Settings
 from holdfast.surfaces import error_responses as wire
@@ -94,7 +96,7 @@ def _operation(op: Operation, shapes: dict[str, type]) -> str:
     parts = [f"### {op.name}", op.description, _surfaces_table(op), _parameters(op, shapes)]
     if op.at_least_one:
         parts.append(f"At least one of {_codes(op.at_least_one)} is required.")
-    return "\n\n".join([*parts, _answer_section(op.answer, shapes), *_example_lines(op)])
+    return "\n\n".join([*parts, _answer_section(wire_type(op.answer), shapes), *_example_lines(op)])
 
 
 def _surfaces_table(op: Operation) -> str:

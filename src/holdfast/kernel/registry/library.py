@@ -71,7 +71,7 @@ def build_async_method(operation: Operation) -> Method:
 
 def _build_call(operation: Operation) -> Callable[[Sequence[Any], Mapping[str, Any], OpenStore, Progress], Any]:
     to_result = get_converter(operation.answer, "library")
-    positions = [name for name, parameter in _parameters(operation).items() if parameter.kind is _POSITIONAL]
+    positions = [name for name, parameter in build_parameters(operation).items() if parameter.kind is _POSITIONAL]
     wire_names = {python_name(field.encode_name): field.encode_name for field in operation.fields}
 
     def run(positional: Sequence[Any], named: Mapping[str, Any], store: OpenStore, progress: Progress) -> Any:
@@ -121,14 +121,14 @@ def _describe(method: Method, operation: Operation) -> Method:
     method.__module__ = "holdfast"
     method.__doc__ = build_docstring(operation)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    parameters = _parameters(operation)
+    parameters = build_parameters(operation)
     returns = library_type(operation.answer)
     method.__signature__ = inspect.Signature([own, *parameters.values()], return_annotation=returns)  # type: ignore[attr-defined]
     method.__annotations__ = {name: one.annotation for name, one in parameters.items()} | {"return": returns}
     return method
 
 
-def _parameters(operation: Operation) -> dict[str, inspect.Parameter]:
+def build_parameters(operation: Operation) -> dict[str, inspect.Parameter]:
     """Return the parameters of an operation in the order of the command line: its arguments, then what is required.
 
     All others, and those that follow an optional one though they are required, have to be named.
@@ -183,7 +183,7 @@ def build_docstring(operation: Operation) -> str:
     """Return the description of an operation with its arguments and what it returns."""
     described = [
         (python_name(field.encode_name), _describe_field(field.type))
-        for name in _parameters(operation)
+        for name in build_parameters(operation)
         for field in operation.fields
         if python_name(field.encode_name) == name
     ]

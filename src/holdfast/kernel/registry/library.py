@@ -73,6 +73,7 @@ def _build_call(operation: Operation) -> Callable[[Sequence[Any], Mapping[str, A
     to_result = get_converter(operation.answer, "library")
     positions = [name for name, parameter in build_parameters(operation).items() if parameter.kind is _POSITIONAL]
     wire_names = {python_name(field.encode_name): field.encode_name for field in operation.fields}
+    known = frozenset(wire_names.values())
 
     def run(positional: Sequence[Any], named: Mapping[str, Any], store: OpenStore, progress: Progress) -> Any:
         if store.is_closed:
@@ -87,7 +88,8 @@ def _build_call(operation: Operation) -> Callable[[Sequence[Any], Mapping[str, A
             for name, value in {**placed, **named}.items()
             if value is not UNSET
         }
-        for name in arguments.keys() - wire_names.values():
+        if not known.issuperset(arguments):
+            name = next(name for name in arguments if name not in known)
             raise Invalid(explain_unknown_field(name, wire_names), fields=[name])
         return to_result(operation.call(store.ctx, store.ctx.caller, arguments, progress))
 

@@ -94,17 +94,6 @@ class Operations:
         """
         ...
 
-    def dependents_of_invalidated(self, memory_id: str) -> DirectDependents:
-        """List direct dependents as ai-memory does; empty for an unknown memory.
-
-        Args:
-            memory_id: Id or unambiguous id prefix.
-
-        Returns:
-            DirectDependents: iterate over it for its `dependents`.
-        """
-        ...
-
     def delete(self, id: str, *, expected_version: int | None = None, agent_id: str | None = None) -> DeleteResult:
         """Delete a memory; `undo` restores it.
 
@@ -864,6 +853,60 @@ class Operations:
             since: updated_at of the last row received.
             limit: Most memories to return (1 to 10,000).
             peer: Name of the calling peer.
+        """
+        ...
+
+    def kg_timeline(
+        self,
+        source_id: str,
+        *,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        valid_at: datetime | str | None = None,
+        limit: int = 200,
+    ) -> Timeline:
+        """List the outgoing links of a memory by start date.
+
+        Args:
+            source_id: Source memory: an id, or an unambiguous prefix.
+            since: Only links that started at this time or later.
+            until: Only links that started at this time or earlier.
+            valid_at: Only links valid at this time.
+            limit: Maximum number of results (1 to 1,000).
+
+        Returns:
+            Timeline: iterate over it for its `events`.
+        """
+        ...
+
+    def dependents_of_invalidated(self, memory_id: str) -> DirectDependents:
+        """List direct dependents as ai-memory does; empty for an unknown memory.
+
+        Args:
+            memory_id: Id or unambiguous id prefix.
+
+        Returns:
+            DirectDependents: iterate over it for its `dependents`.
+        """
+        ...
+
+    def ingest_multistep(
+        self,
+        content: str,
+        *,
+        namespace: str = "global",
+        pipeline_variant: Literal["two_phase", "four_step"] = "two_phase",
+        pipeline_override: dict[str, Any] | None = None,
+        agent_id: str | None = None,
+    ) -> IngestMultistepResult:
+        """Ingest a text with the arguments of ai-memory's tool; prefer `ingest`.
+
+        Args:
+            content: The text of the document.
+            namespace: Namespace path, at most 8 segments, such as team/project.
+            pipeline_variant: Built-in pipeline to run.
+            pipeline_override: Inline pipeline: `stages`, and `name` or `variant`.
+            agent_id: Act as this agent.
         """
         ...
 
@@ -1746,29 +1789,6 @@ class Operations:
         """
         ...
 
-    def kg_timeline(
-        self,
-        source_id: str,
-        *,
-        since: datetime | str | None = None,
-        until: datetime | str | None = None,
-        valid_at: datetime | str | None = None,
-        limit: int = 200,
-    ) -> Timeline:
-        """List the outgoing links of a memory by start date.
-
-        Args:
-            source_id: Source memory: an id, or an unambiguous prefix.
-            since: Only links that started at this time or later.
-            until: Only links that started at this time or earlier.
-            valid_at: Only links valid at this time.
-            limit: Maximum number of results (1 to 1,000).
-
-        Returns:
-            Timeline: iterate over it for its `events`.
-        """
-        ...
-
     def find_paths(
         self,
         source_id: str,
@@ -1936,26 +1956,6 @@ class Operations:
             scope: private: visible to you and agents you share it with.
             dry_run: Report what would be stored without storing it.
             again: Ingest again: store segments deleted since the last time.
-            agent_id: Act as this agent.
-        """
-        ...
-
-    def ingest_multistep(
-        self,
-        content: str,
-        *,
-        namespace: str = "global",
-        pipeline_variant: Literal["two_phase", "four_step"] = "two_phase",
-        pipeline_override: dict[str, Any] | None = None,
-        agent_id: str | None = None,
-    ) -> IngestMultistepResult:
-        """Ingest a text with the arguments of ai-memory's tool; prefer `ingest`.
-
-        Args:
-            content: The text of the document.
-            namespace: Namespace path, at most 8 segments, such as team/project.
-            pipeline_variant: Built-in pipeline to run.
-            pipeline_override: Inline pipeline: `stages`, and `name` or `variant`.
             agent_id: Act as this agent.
         """
         ...
@@ -3807,17 +3807,6 @@ class AsyncOperations:
         """
         ...
 
-    async def dependents_of_invalidated(self, memory_id: str) -> DirectDependents:
-        """List direct dependents as ai-memory does; empty for an unknown memory.
-
-        Args:
-            memory_id: Id or unambiguous id prefix.
-
-        Returns:
-            DirectDependents: iterate over it for its `dependents`.
-        """
-        ...
-
     async def delete(
         self, id: str, *, expected_version: int | None = None, agent_id: str | None = None
     ) -> DeleteResult:
@@ -4585,6 +4574,60 @@ class AsyncOperations:
             since: updated_at of the last row received.
             limit: Most memories to return (1 to 10,000).
             peer: Name of the calling peer.
+        """
+        ...
+
+    async def kg_timeline(
+        self,
+        source_id: str,
+        *,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        valid_at: datetime | str | None = None,
+        limit: int = 200,
+    ) -> Timeline:
+        """List the outgoing links of a memory by start date.
+
+        Args:
+            source_id: Source memory: an id, or an unambiguous prefix.
+            since: Only links that started at this time or later.
+            until: Only links that started at this time or earlier.
+            valid_at: Only links valid at this time.
+            limit: Maximum number of results (1 to 1,000).
+
+        Returns:
+            Timeline: iterate over it for its `events`.
+        """
+        ...
+
+    async def dependents_of_invalidated(self, memory_id: str) -> DirectDependents:
+        """List direct dependents as ai-memory does; empty for an unknown memory.
+
+        Args:
+            memory_id: Id or unambiguous id prefix.
+
+        Returns:
+            DirectDependents: iterate over it for its `dependents`.
+        """
+        ...
+
+    async def ingest_multistep(
+        self,
+        content: str,
+        *,
+        namespace: str = "global",
+        pipeline_variant: Literal["two_phase", "four_step"] = "two_phase",
+        pipeline_override: dict[str, Any] | None = None,
+        agent_id: str | None = None,
+    ) -> IngestMultistepResult:
+        """Ingest a text with the arguments of ai-memory's tool; prefer `ingest`.
+
+        Args:
+            content: The text of the document.
+            namespace: Namespace path, at most 8 segments, such as team/project.
+            pipeline_variant: Built-in pipeline to run.
+            pipeline_override: Inline pipeline: `stages`, and `name` or `variant`.
+            agent_id: Act as this agent.
         """
         ...
 
@@ -5467,29 +5510,6 @@ class AsyncOperations:
         """
         ...
 
-    async def kg_timeline(
-        self,
-        source_id: str,
-        *,
-        since: datetime | str | None = None,
-        until: datetime | str | None = None,
-        valid_at: datetime | str | None = None,
-        limit: int = 200,
-    ) -> Timeline:
-        """List the outgoing links of a memory by start date.
-
-        Args:
-            source_id: Source memory: an id, or an unambiguous prefix.
-            since: Only links that started at this time or later.
-            until: Only links that started at this time or earlier.
-            valid_at: Only links valid at this time.
-            limit: Maximum number of results (1 to 1,000).
-
-        Returns:
-            Timeline: iterate over it for its `events`.
-        """
-        ...
-
     async def find_paths(
         self,
         source_id: str,
@@ -5657,26 +5677,6 @@ class AsyncOperations:
             scope: private: visible to you and agents you share it with.
             dry_run: Report what would be stored without storing it.
             again: Ingest again: store segments deleted since the last time.
-            agent_id: Act as this agent.
-        """
-        ...
-
-    async def ingest_multistep(
-        self,
-        content: str,
-        *,
-        namespace: str = "global",
-        pipeline_variant: Literal["two_phase", "four_step"] = "two_phase",
-        pipeline_override: dict[str, Any] | None = None,
-        agent_id: str | None = None,
-    ) -> IngestMultistepResult:
-        """Ingest a text with the arguments of ai-memory's tool; prefer `ingest`.
-
-        Args:
-            content: The text of the document.
-            namespace: Namespace path, at most 8 segments, such as team/project.
-            pipeline_variant: Built-in pipeline to run.
-            pipeline_override: Inline pipeline: `stages`, and `name` or `variant`.
             agent_id: Act as this agent.
         """
         ...

@@ -26,7 +26,7 @@ def test_many_accesses_are_counted_at_once(db: str) -> None:
     with holdfast.open(db) as hold:
         memory = hold.store("Plan", "We deploy on Tuesdays.")
         for _ in range(MAX_ACCESSES):
-            hold.ctx.local(AccessLog).record("ai:tester@here", [memory.id], hold.ctx.now())
+            hold.ctx.local[AccessLog].record("ai:tester@here", [memory.id], hold.ctx.now())
         wait_for_count(hold, memory.id, MAX_ACCESSES)
 
 

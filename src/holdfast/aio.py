@@ -97,7 +97,9 @@ def aopen(
     make: bool = True,
     threads: int = DEFAULT_THREADS,
 ) -> AsyncHoldfast:
-    """Return a store for asyncio, which `async with` opens; by default the user's own. The parameters are those of
-    `open`; at most `threads` calls run at a time."""
+    """Return a store for asyncio, which `async with` opens; by default the user's own.
+
+    The parameters are those of `open`; at most `threads` calls run at a time.
+    """
     opening = partial(open_store, db, agent_id=agent_id, settings=settings, source=source, make=make)
     return AsyncHoldfast(opening, threads)

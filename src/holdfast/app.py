@@ -69,8 +69,10 @@ class Holdfast(Operations):
             )
 
     def close(self) -> None:
-        """Flush access counts, close interceptors and the embedding worker, and close the store. Later calls raise
-        StoreClosed; closing again does nothing."""
+        """Flush access counts, end the background work and close the store.
+
+        Later calls raise StoreClosed; closing again does nothing.
+        """
         if self.is_closed:
             return
         self.is_closed = True

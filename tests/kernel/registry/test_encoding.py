@@ -1,6 +1,9 @@
 """Answers are records: one declaration gives their form on the wire and their form in the library."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from threading import Barrier
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -133,6 +136,31 @@ def test_the_types_of_the_library_are_derived_once_and_keep_their_names() -> Non
     assert not issubclass(library_type(Task), ResultList)
     fields = {field.name: field.type for field in msgspec.structs.fields(library_type(Task))}
     assert (fields["due_at"], fields["done_at"], fields["agent_id"]) == (datetime, datetime | None, str)
+
+
+def test_a_type_is_derived_once_when_many_threads_need_it_first() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        derive_in_threads()
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def derive_in_threads() -> None:
+    for number in range(20):
+        name = f"Node{number}"
+        node = msgspec.defstruct(name, [("at", Time), ("inner", Lease | None, None)], kw_only=True)
+        threads = 8
+        barrier = Barrier(threads)
+
+        def derive(node: type[Struct] = node, barrier: Barrier = barrier) -> Any:
+            barrier.wait()
+            return library_type(node)
+
+        with ThreadPoolExecutor(threads) as pool:
+            derived = [task.result() for task in [pool.submit(derive) for _ in range(threads)]]
+        assert all(one is derived[0] for one in derived)
 
 
 def test_a_timestamp_beyond_the_calendar_is_clamped() -> None:

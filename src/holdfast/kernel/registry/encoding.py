@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cache, reduce
 from operator import or_
+from threading import RLock
 from typing import (
     Annotated,
     Any,
@@ -131,18 +132,18 @@ def to_wire(answer: Any) -> Any:
 @cache
 def get_converter(annotation: Any, form: Form) -> Converter:
     """Return the function that converts an answer of a type."""
-    code = _shape(annotation, form).code
+    code = _derive_shape(annotation, form).code
     return eval(f"lambda value: {code('value') if code else 'value'}", _names)  # type: ignore[no-any-return]  # noqa: S307 - our declarations
 
 
 def wire_type(annotation: Any) -> Any:
     """Return the type that an answer has on the wire, for schemas."""
-    return _shape(annotation, "wire").type
+    return _derive_shape(annotation, "wire").type
 
 
 def library_type(annotation: Any) -> Any:
     """Return the type that an answer has in the library, for signatures."""
-    return _shape(annotation, "library").type
+    return _derive_shape(annotation, "library").type
 
 
 def join_types(members: Iterable[Any]) -> Any:
@@ -228,6 +229,15 @@ def _get_origin(annotation: Any) -> Any:
     if hasattr(annotation, "__metadata__"):
         return Annotated
     return Union if type(annotation) is types.UnionType else getattr(annotation, "__origin__", None)
+
+
+_lock = RLock()
+
+
+def _derive_shape(annotation: Any, form: Form) -> _Shape:
+    """Derive the shape of an annotation, in one thread at a time: a struct may contain itself."""
+    with _lock:
+        return _shape(annotation, form)
 
 
 @cache

@@ -7,6 +7,7 @@ python tools/make_operation_index.py --check    # fail if it is not up to date
 import sys
 from pathlib import Path
 
+from holdfast.kernel.registry.encoding import wire_type
 from holdfast.operations import MODULES, REGISTRY, import_all
 
 FILE = Path(__file__).resolve().parents[1] / "src/holdfast/operation_index.py"
@@ -26,7 +27,8 @@ def make_index() -> str:
         surfaces = "SURFACES" if len(op.surfaces) == 4 else repr(tuple(sorted(op.surfaces)))
         module = op.run.__module__
         parts = [op.name, module, op.cli, op.family, op.summary]
-        lines.append(f"    Entry({', '.join(map(quote, parts))}, {surfaces}),\n")
+        has_records = wire_type(op.answer) is not op.answer
+        lines.append(f"    Entry({', '.join(map(quote, parts))}, {surfaces}, {has_records}),\n")
     return HEAD + "".join(lines) + ")\n"
 
 

@@ -20,6 +20,8 @@ from starlette.testclient import TestClient
 import holdfast
 from engines import Postgres
 from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.registry.encoding import Result
+from holdfast.kernel.registry.operation import python_name
 from holdfast.operations import REGISTRY, Operation
 from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.cli.app import run
@@ -44,13 +46,20 @@ class Surface(Protocol):
     def ask(self, name: str, arguments: Json) -> Outcome: ...
 
 
+SENDS_NULL = ("namespace_get_standard",)
+"""Operations with a field that is null or absent, which are both None in the library."""
+
+
 class Library:
     def __init__(self, hold: holdfast.Holdfast) -> None:
         self._hold = hold
 
     def ask(self, name: str, arguments: Json) -> Outcome:
         try:
-            return Outcome(json.loads(wire.encode(self._hold.call(name, arguments))))
+            if name in SENDS_NULL:
+                return Outcome(json.loads(wire.encode(self._hold.call(name, arguments))))
+            result = getattr(self._hold, python_name(name))(**arguments)
+            return Outcome(result.to_dict() if isinstance(result, Result) else result)
         except HoldfastError as error:
             return Outcome(error=json.loads(wire.encode(error.to_json())))
 

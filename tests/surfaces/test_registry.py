@@ -9,7 +9,8 @@ from msgspec import Meta, Struct
 from holdfast.kernel.context import Caller, Context, Progress
 from holdfast.kernel.errors import FilterRequired, Forbidden, Invalid
 from holdfast.kernel.records.link import RELATIONS
-from holdfast.kernel.registry.operation import FAMILIES, Registry, Request, parse_words
+from holdfast.kernel.registry.operation import FAMILIES, Registry, Request
+from holdfast.kernel.registry.words import parse_words
 from holdfast.operations import REGISTRY, Effect, Operation
 
 
@@ -271,14 +272,6 @@ def test_every_path_parameter_is_a_required_field() -> None:
         for part in op.path.split("/")
         if part.startswith("{") and part[1:-1] not in {field.encode_name for field in op.fields if field.required}
     ] == []
-
-
-def test_positional_arguments_fill_the_required_fields_first() -> None:
-    assert REGISTRY["store"].name_arguments(["a", "b"]) == {"title": "a", "content": "b"}
-    assert REGISTRY["search"].name_arguments(["words"]) == {"query": "words"}
-    assert REGISTRY["store"].name_arguments([]) == {}
-    with pytest.raises(Invalid):
-        REGISTRY["store"].name_arguments(["a", "b", "c"])
 
 
 def test_a_call_checks_the_right_before_anything_else(hold: Any) -> None:

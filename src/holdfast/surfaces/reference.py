@@ -21,7 +21,10 @@ import holdfast
 from holdfast.features.hooks.model import Rule
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.validate import Lifetimes
-from holdfast.kernel.registry.operation import FAMILIES, enum_values
+from holdfast.kernel.registry.encoding import wire_type
+from holdfast.kernel.registry.library import build_parameters
+from holdfast.kernel.registry.operation import FAMILIES, python_name
+from holdfast.kernel.registry.words import enum_values
 from holdfast.operations import REGISTRY, Operation
 from holdfast.settings import DEPRECATED_NAMES, Settings
 from holdfast.surfaces import error_responses as wire
@@ -129,7 +132,7 @@ def _operation(op: Operation, shapes: dict[str, type]) -> str:
 
 def _surfaces_line(op: Operation) -> str:
     tool = f"`memory_{op.name}`" if "mcp" in op.surfaces else "not over MCP"
-    words = [_command(op), f"{_route(op)} → {_statuses(op)}", tool, f"`hold.{op.name}({', '.join(_signature(op))})`"]
+    words = [_command(op), f"{_route(op)} → {_statuses(op)}", tool, _method(op)]
     notes = []
     if op.irreversible:
         notes.append("Cannot be undone.")
@@ -140,9 +143,13 @@ def _surfaces_line(op: Operation) -> str:
     return "  \n".join(filter(None, (" · ".join((*words, f"{op.right} right")), " ".join(notes))))
 
 
-def _signature(op: Operation) -> list[str]:
-    required = [field.encode_name for field in op.fields if field.required]
-    return required + (["..."] if len(required) < len(op.fields) else [])
+def _method(op: Operation) -> str:
+    """Return a call of the method with what is required; `name=...` has to be named."""
+    parameters = build_parameters(op).values()
+    required = [one for one in parameters if one.default is one.empty]
+    texts = [one.name + "=..." * (one.kind is one.KEYWORD_ONLY) for one in required]
+    more = ["..."] if len(required) < len(parameters) else []
+    return f"`hold.{python_name(op.name)}({', '.join([*texts, *more])})`"
 
 
 def _statuses(op: Operation) -> str:
@@ -200,13 +207,14 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
 
 def _answer_line(op: Operation, shapes: dict[str, type]) -> str:
     """Describe an answer: all fields of a known record plus its own, or only its own."""
-    if isinstance(info := type_info(op.answer), msgspec.inspect.TypedDictType):
+    answer = wire_type(op.answer)
+    if isinstance(info := type_info(answer), msgspec.inspect.TypedDictType):
         fields = (_field_text(f.name, _type_in_words(f.type, (), shapes), not f.required, "") for f in info.fields)
         return f"Returns {'; '.join(fields)}."
-    known = op.answer.__mro__[1]
+    known = answer.__mro__[1]
     if known is Struct:
-        return f"Returns {_fields(op.answer, shapes)}."
-    return f"Returns the fields of {type_text(known, shapes)} and {_fields(op.answer, shapes, without=known)}."
+        return f"Returns {_fields(answer, shapes)}."
+    return f"Returns the fields of {type_text(known, shapes)} and {_fields(answer, shapes, without=known)}."
 
 
 def _fields(type_: type, shapes: dict[str, type], without: type = Struct) -> str:

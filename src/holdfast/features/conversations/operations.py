@@ -11,7 +11,7 @@ from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_time, parse_timestamp
+from holdfast.kernel.timestamps import TimeText, format_time, parse_timestamp
 
 Role = Literal["user", "assistant", "system", "tool"]
 State = Literal["active", "closing", "closed"]
@@ -37,7 +37,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
     """Number of the turn in the conversation, from 1."""
     role: str
     content: str
-    at: str
+    at: TimeText
     memory_id: str
 
 
@@ -48,12 +48,12 @@ class ConversationView(Struct, frozen=True, kw_only=True):
     principal: str
     namespace: str
     agent_id: str
-    started_at: str
-    last_at: str
+    started_at: TimeText
+    last_at: TimeText
     turns: int
     covered: int
     """Number of the last turn that the summary covers."""
-    closed_at: str | UnsetType = UNSET
+    closed_at: TimeText | UnsetType = UNSET
     summary: str | UnsetType = UNSET
     summary_id: str | UnsetType = UNSET
     pruned: bool | UnsetType = UNSET

@@ -12,7 +12,7 @@ from holdfast.kernel.journal import journal
 from holdfast.kernel.registry.fields import Id, Limit
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 from holdfast.kernel.registry.stages import StageEffects
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 AfterSequence = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Only changes after this sequence number.")]
 
@@ -26,7 +26,7 @@ class History(Request, frozen=True):
 class HistoryPage(Struct, frozen=True, kw_only=True):
     changes: list[Change]
     count: int
-    folded_before: str | UnsetType = UNSET
+    folded_before: TimeText | UnsetType = UNSET
     """Changes before this time were compacted; only their final state is kept."""
 
 

@@ -10,7 +10,7 @@ from holdfast.features.runs.store import Scope
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_time, parse_timestamp
+from holdfast.kernel.timestamps import TimeText, format_time, parse_timestamp
 
 RunState = Literal["running", "completed", "failed"]
 PhaseState = Literal["pending", "in_progress", "completed", "failed"]
@@ -25,10 +25,10 @@ class PhaseView(Struct, frozen=True, kw_only=True):
     name: str
     state: PhaseState
     attempt: int
-    updated_at: str
+    updated_at: TimeText
     output: str | UnsetType = UNSET
     error: str | UnsetType = UNSET
-    started_at: str | UnsetType = UNSET
+    started_at: TimeText | UnsetType = UNSET
 
 
 class RunView(Struct, frozen=True, kw_only=True):
@@ -39,11 +39,11 @@ class RunView(Struct, frozen=True, kw_only=True):
     principal: str
     agent_id: str
     namespace: str
-    created_at: str
-    updated_at: str
+    created_at: TimeText
+    updated_at: TimeText
     inputs: dict[str, Any] | UnsetType = UNSET
     owner: str | UnsetType = UNSET
-    lease_until: str | UnsetType = UNSET
+    lease_until: TimeText | UnsetType = UNSET
     error: str | UnsetType = UNSET
 
 
@@ -161,7 +161,7 @@ class RunStep(Request, frozen=True):
 class StepResult(Struct, frozen=True, kw_only=True):
     run_id: str
     phase: PhaseView
-    lease_until: str
+    lease_until: TimeText
 
 
 @operation(
@@ -315,7 +315,7 @@ class SessionView(Struct, frozen=True, kw_only=True):
     channel: str
     principal: str
     namespace: str
-    expires_at: str | UnsetType = UNSET
+    expires_at: TimeText | UnsetType = UNSET
 
 
 @operation(

@@ -11,7 +11,7 @@ from holdfast.features.webhooks.model import Delivery, Subscription
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Limit
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import format_time, format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_time, format_timestamp
 
 SubscriptionId = Annotated[
     str, Meta(min_length=1, max_length=64, description="Id of the subscription.", extra={"argument": True})
@@ -57,10 +57,10 @@ class SubscriptionView(Struct, frozen=True, kw_only=True):
     delivered: int
     dead: int
     """Number of dead letters."""
-    next_try_at: str | UnsetType = UNSET
+    next_try_at: TimeText | UnsetType = UNSET
     last_error: str | UnsetType = UNSET
-    last_at: str | UnsetType = UNSET
-    created_at: str
+    last_at: TimeText | UnsetType = UNSET
+    created_at: TimeText
 
 
 class SubscribeResult(SubscriptionView, frozen=True, kw_only=True):
@@ -188,7 +188,7 @@ class DeliveryView(Struct, frozen=True, kw_only=True):
     status: int | UnsetType = UNSET
     """Last HTTP status of the receiver."""
     error: str | UnsetType = UNSET
-    at: str
+    at: TimeText
 
 
 class DeliveryPage(Struct, frozen=True, kw_only=True):

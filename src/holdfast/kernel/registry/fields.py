@@ -37,7 +37,9 @@ Priority = Annotated[int, Meta(ge=1, le=10, description="Priority, 1 to 10.", ex
 Confidence = Annotated[float, Meta(ge=0, le=1, description="Confidence, 0 to 1.")]
 AgentId = Annotated[str, Meta(min_length=1, max_length=128, description="Agent id.")]
 Actor = Annotated[str, Meta(min_length=1, max_length=128, description="Act as this agent.", extra={"role": "actor"})]
-Timestamp = Annotated[str, Meta(min_length=4, max_length=40, description="RFC 3339 time or date.")]
+Timestamp = Annotated[
+    str, Meta(min_length=4, max_length=40, description="RFC 3339 time or date.", extra={"time": True})
+]
 AsOf = Annotated[Timestamp, Meta(description="State as it was true at this time.")]
 StoredSince = Annotated[Timestamp, Meta(description="Only memories stored at or after this time.")]
 StoredUntil = Annotated[Timestamp, Meta(description="Only memories stored at or before this time.")]

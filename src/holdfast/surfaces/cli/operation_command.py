@@ -6,7 +6,8 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast.kernel.registry.operation import bare_type, enum_values
+from holdfast.kernel.registry.operation import bare_type
+from holdfast.kernel.registry.words import enum_values
 from holdfast.operations import Operation
 from holdfast.surfaces.cli.global_options import global_options
 

@@ -10,7 +10,7 @@ from holdfast.features.access.notice import Notice
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, AgentId, Id, Metadata, Priority, Title
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 
 class AgentRegister(Request, frozen=True):
@@ -26,8 +26,8 @@ class AgentView(Struct, frozen=True, kw_only=True):
     agent_id: str
     agent_type: str
     capabilities: list[str]
-    registered_at: str
-    last_seen_at: str
+    registered_at: TimeText
+    last_seen_at: TimeText
 
 
 class AgentRegisterResult(AgentView, frozen=True, kw_only=True):
@@ -99,7 +99,7 @@ class NotifyResult(Struct, frozen=True, kw_only=True):
     id: str
     to: str
     title: str
-    delivered_at: str
+    delivered_at: TimeText
     sender: str
 
 
@@ -152,7 +152,7 @@ class NoticeView(Struct, frozen=True, kw_only=True):
     payload: str
     priority: int
     metadata: dict[str, Any]
-    created_at: str
+    created_at: TimeText
     read: bool
 
 

@@ -10,7 +10,7 @@ from holdfast.features.access.interaction_store import InteractionFilter
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import format_time, parse_timestamp
+from holdfast.kernel.timestamps import TimeText, format_time, parse_timestamp
 
 Decision = Literal["ok", "error", "denied"]
 Label = Annotated[str, Meta(max_length=256)]
@@ -22,7 +22,7 @@ class InteractionView(Struct, frozen=True, kw_only=True):
     """One decision. Fields that were not given, or that the namespace policy omits, are missing."""
 
     id: str
-    at: str
+    at: TimeText
     status: Decision
     agent_id: str
     namespace: str

@@ -8,7 +8,7 @@ from holdfast.features.access import keys
 from holdfast.features.access.keys import Key
 from holdfast.kernel.context import ALL_NAMESPACES, Context, Right
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
-from holdfast.kernel.timestamps import format_time, format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_time, format_timestamp
 
 
 class KeyCreate(Request, frozen=True):
@@ -44,8 +44,8 @@ class KeyView(Struct, frozen=True, kw_only=True):
     scope: Right
     namespaces: list[str]
     agent_id: str
-    created_at: str
-    revoked_at: str | UnsetType = UNSET
+    created_at: TimeText
+    revoked_at: TimeText | UnsetType = UNSET
 
 
 class KeyCreateResult(KeyView, frozen=True, kw_only=True):

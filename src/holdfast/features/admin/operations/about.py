@@ -21,8 +21,8 @@ from holdfast.kernel.registry.operation import (
     Operation,
     Request,
     operation,
-    order_enums,
 )
+from holdfast.kernel.registry.words import order_enums
 from holdfast.kernel.timestamps import SECOND
 from holdfast.version import __version__
 

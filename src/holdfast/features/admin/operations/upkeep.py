@@ -9,6 +9,7 @@ from holdfast.features.admin import doctor as doctor_service
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
 from holdfast.kernel.registry.stages import StageEffects
+from holdfast.kernel.timestamps import TimeText
 
 
 class Backup(Request, frozen=True):
@@ -35,7 +36,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     bytes: int
     source: str
     version: str
-    created_at: str
+    created_at: TimeText
     reason: str | UnsetType = UNSET
 
 
@@ -105,7 +106,7 @@ class StoreRestoreResult(Struct, frozen=True, kw_only=True):
     restored: bool
     snapshot: str
     sha256: str
-    created_at: str
+    created_at: TimeText
     dry_run: bool
     before: str | UnsetType = UNSET
     """The snapshot taken before the restore; restore it to go back."""

@@ -11,7 +11,7 @@ from holdfast.features.conversations.store import Scope
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_time
+from holdfast.kernel.timestamps import TimeText, format_time
 
 PartName = Literal["history", "summary", "facts", "recalled", "lessons", "tasks", "invalidations"]
 StepName = Literal["introduce", "help", "personality", "tasks", "projects"]
@@ -42,7 +42,7 @@ class PartItem(Struct, frozen=True, kw_only=True):
     text: str
     id: str
     """Id of a memory or task, or of the conversation for turns without a summary."""
-    at: str | UnsetType = UNSET
+    at: TimeText | UnsetType = UNSET
     untrusted: bool | UnsetType = UNSET
     """True if it looks like a prompt injection."""
 

@@ -15,7 +15,7 @@ from holdfast.kernel.errors import HoldfastError, Invalid
 from holdfast.kernel.registry.fields import Actor
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 from holdfast.kernel.registry.stages import StageEffects
-from holdfast.kernel.timestamps import format_time
+from holdfast.kernel.timestamps import TimeText, format_time
 
 Path = Annotated[str, Meta(min_length=1, max_length=512)]
 Step = Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
@@ -139,11 +139,11 @@ class CurateRuns(Request, frozen=True):
 class CurationRunView(Struct, frozen=True, kw_only=True):
     run_id: str
     agent_id: str
-    began_at: str
+    began_at: TimeText
     status: str
     """running, done, stopped, failed, broken off, taken back, or partly taken back."""
     steps: dict[str, dict[str, int]]
-    ended_at: str | UnsetType = UNSET
+    ended_at: TimeText | UnsetType = UNSET
 
 
 class CurationRunList(Struct, frozen=True, kw_only=True):
@@ -238,7 +238,7 @@ class CurationProposalView(Struct, frozen=True, kw_only=True):
     kind: str
     """tags, contradiction, update (the memory supersedes the other), or duplicate (both are merged)."""
     memory_id: str
-    offered_at: str
+    offered_at: TimeText
     status: str
     run_id: str
     details: dict[str, Any]

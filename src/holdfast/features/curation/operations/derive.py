@@ -16,7 +16,7 @@ from holdfast.kernel.registry.fields import Actor, Content, Namespace, Title
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 from holdfast.kernel.registry.stages import StageEffects
 from holdfast.kernel.text.content_scan import find_injections
-from holdfast.kernel.timestamps import format_time
+from holdfast.kernel.timestamps import TimeText, format_time
 
 MemoryRef = Annotated[str, Meta(min_length=1, max_length=128, description="Memory id, or a unique prefix of one.")]
 AtomSize = Annotated[int, Meta(ge=50, le=1000, description="Maximum tokens per atom.")]
@@ -200,7 +200,7 @@ class AtomiseResult(MethodInfo, frozen=True, kw_only=True):
     atom_ids: list[str]
     """In text order."""
     atom_count: int
-    archived_at: str
+    archived_at: TimeText
     superseded_ids: list[str]
     """Atoms of an earlier split, now archived."""
     kept_ids: list[str]
@@ -248,7 +248,7 @@ class PersonaView(MethodInfo, frozen=True, kw_only=True):
     content: str
     version: int
     source_ids: list[str]
-    created_at: str
+    created_at: TimeText
     stale: StaleView | UnsetType = UNSET
     """Set if a source changed or was deleted: generate the persona again."""
     untrusted: list[str] | UnsetType = UNSET

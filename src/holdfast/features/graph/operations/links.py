@@ -14,7 +14,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.records.link import Relation
 from holdfast.kernel.registry.fields import AgentId, Id, Limit, Namespace, Skip, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import format_time, format_timestamp, parse_time
+from holdfast.kernel.timestamps import TimeText, format_time, format_timestamp, parse_time
 
 Source = Annotated[Id, Meta(description="Source memory: an id, or an unambiguous prefix.")]
 Target = Annotated[Id, Meta(description="Target memory: an id, or an unambiguous prefix.")]
@@ -115,8 +115,8 @@ class InvalidateResult(Struct, frozen=True, kw_only=True):
     source_id: str
     target_id: str
     relation: str
-    valid_until: str | UnsetType
-    previous_valid_until: str | UnsetType = UNSET
+    valid_until: TimeText | UnsetType
+    previous_valid_until: TimeText | UnsetType = UNSET
     invalidation_notified: list[str] | UnsetType = UNSET
     """Ids of dependents that were flagged stale, as far as you may see them."""
 
@@ -169,11 +169,11 @@ class TargetView(Struct, frozen=True, kw_only=True):
 
     target_id: str
     relation: str
-    valid_from: str
+    valid_from: TimeText
     observed_by: str
     title: str
     target_namespace: str
-    valid_until: str | UnsetType = UNSET
+    valid_until: TimeText | UnsetType = UNSET
 
 
 V = TypeVar("V", bound=TargetView)

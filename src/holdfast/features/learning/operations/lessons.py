@@ -11,7 +11,7 @@ from holdfast.features.learning.store import OutcomeFilter
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_time, parse_timestamp
+from holdfast.kernel.timestamps import TimeText, format_time, parse_timestamp
 
 Score = Annotated[int, Meta(ge=-1, le=1)]
 Domain = Annotated[str, Meta(min_length=1, max_length=64, description="Topic, such as testing.")]
@@ -35,7 +35,7 @@ class LessonView(Struct, frozen=True, kw_only=True):
     positive: int
     negative: int
     occurrences: int
-    updated_at: str
+    updated_at: TimeText
     also_said: list[str] | UnsetType = UNSET
 
 
@@ -148,7 +148,7 @@ def lesson_suggest(ctx: Context, request: LessonSuggest) -> Proposals:
 
 class OutcomeView(Struct, frozen=True, kw_only=True):
     id: str
-    at: str
+    at: TimeText
     score: Score
     domain: str
     what: str

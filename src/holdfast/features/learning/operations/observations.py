@@ -10,7 +10,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import parse_timestamp
+from holdfast.kernel.timestamps import TimeText, parse_timestamp
 
 ObservationType = Literal["bugfix", "decision", "pattern", "config", "discovery", "learning", "architecture"]
 Title = Annotated[str, Meta(min_length=1, max_length=512, description="Short title.", extra={"argument": True})]
@@ -24,8 +24,8 @@ class ObservationView(Struct, frozen=True, kw_only=True):
     title: str
     namespace: str
     agent_id: str
-    created_at: str
-    updated_at: str
+    created_at: TimeText
+    updated_at: TimeText
     what: str | UnsetType = UNSET
     why: str | UnsetType = UNSET
     where: str | UnsetType = UNSET
@@ -146,12 +146,12 @@ class LimitationView(Struct, frozen=True, kw_only=True):
     description: str
     status: Literal["open", "resolved"]
     namespace: str
-    created_at: str
+    created_at: TimeText
     seen: int
     """Number of times it occurred."""
     plan: str | UnsetType = UNSET
     how: str | UnsetType = UNSET
-    resolved_at: str | UnsetType = UNSET
+    resolved_at: TimeText | UnsetType = UNSET
 
 
 class LimitationAdd(Request, frozen=True):

@@ -39,7 +39,7 @@ from holdfast.kernel.registry.fields import (
     embedding_of,
 )
 from holdfast.kernel.registry.operation import REGISTRY, Effect, Example, Request, operation
-from holdfast.kernel.timestamps import parse_time, parse_timestamp
+from holdfast.kernel.timestamps import TIME, parse_time, parse_timestamp
 from holdfast.kernel.vector import Embedding
 
 CategoryField = Annotated[Category, Meta(description="Topic of a coding memory.")]
@@ -352,7 +352,7 @@ class Update(Request, frozen=True):
     source_uri: SourceUri | None = None
     source_span: SourceSpan | None = None
     expires_at: (
-        Annotated[str, Meta(max_length=40, description="Expiry time; null or empty: never.")] | None | UnsetType
+        Annotated[str, Meta(max_length=40, description="Expiry time; null or empty: never."), TIME] | None | UnsetType
     ) = UNSET
     valid_from: Timestamp | None = None
     valid_until: Timestamp | None = None

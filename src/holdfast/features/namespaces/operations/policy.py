@@ -13,7 +13,7 @@ from holdfast.kernel.registry.fields import Limit, Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.registry.stages import StageEffects
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import format_time
+from holdfast.kernel.timestamps import TimeText, format_time
 
 Place = Annotated[Namespace, Meta(description="Namespace, or * for all.", extra={"argument": True})]
 Depth = Annotated[int, Meta(ge=0, le=MAX_DEPTH)]
@@ -161,10 +161,10 @@ class PendingAction(Struct, frozen=True, kw_only=True):
     payload: dict[str, Any]
     """The request; sources that the caller may not see are only counted."""
     requested_by: str
-    requested_at: str
+    requested_at: TimeText
     status: str
     decided_by: str | UnsetType = UNSET
-    decided_at: str | UnsetType = UNSET
+    decided_at: TimeText | UnsetType = UNSET
     reason: str | UnsetType = UNSET
 
 

@@ -10,7 +10,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import Actor, Confidence, Limit, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_time
+from holdfast.kernel.timestamps import TimeText, format_time
 
 Key = Annotated[str, Meta(min_length=1, max_length=256, description="Key of the fact.", extra={"argument": True})]
 Principal = Annotated[
@@ -23,7 +23,7 @@ class FactView(Struct, frozen=True, kw_only=True):
     value: str
     principal: str
     confidence: float
-    updated_at: str
+    updated_at: TimeText
     memory_id: str
     agent_id: str
     learned_from: str | UnsetType = UNSET
@@ -191,7 +191,7 @@ def fact_restore(ctx: Context, request: FactRestore) -> FactView:
 
 
 class PastValueView(Struct, frozen=True, kw_only=True):
-    at: str
+    at: TimeText
     agent_id: str
     value: str | None
     """Null if the fact was deleted."""

@@ -11,7 +11,7 @@ from holdfast.features.people.service import PrincipalNames
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Limit
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 Name = Annotated[
     str, Meta(min_length=1, max_length=128, description="A name, such as ann or slack:U42.", extra={"argument": True})
@@ -178,7 +178,7 @@ class PrincipalPurge(Request, frozen=True):
 class ErasureView(Struct, frozen=True, kw_only=True):
     ids: list[str]
     """A digest of each name; the names themselves are erased."""
-    at: str
+    at: TimeText
     agent_id: str
     """The agent that erased it."""
     counts: dict[str, int]

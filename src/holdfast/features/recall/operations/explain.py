@@ -19,7 +19,7 @@ from holdfast.features.recall.service import Hit, PackResult, fill_budget
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import AsOf, Id, KnownAt
 from holdfast.kernel.registry.operation import Effect, Example, operation, value_or_unset
-from holdfast.kernel.timestamps import format_time, parse_time
+from holdfast.kernel.timestamps import TimeText, format_time, parse_time
 
 
 class WhyNot(QueryRequest, frozen=True):
@@ -49,8 +49,8 @@ class WhyNotResult(Struct, frozen=True, kw_only=True):
     candidates: int | UnsetType = UNSET
     why: ScoreExplanation | UnsetType = UNSET
     degraded: str | UnsetType = UNSET
-    as_of: str | UnsetType = UNSET
-    known_at: str | UnsetType = UNSET
+    as_of: TimeText | UnsetType = UNSET
+    known_at: TimeText | UnsetType = UNSET
 
 
 @operation(

@@ -10,7 +10,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import AgentId, Id, Limit
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 RecallId = Annotated[
     str, Meta(min_length=1, max_length=128, description="The recall_id of a recall.", extra={"argument": True})
@@ -90,7 +90,7 @@ class LoggedHit(Struct, frozen=True, kw_only=True):
 
 class LoggedRecall(Struct, frozen=True, kw_only=True):
     recall_id: str
-    asked_at: str
+    asked_at: TimeText
     agent_id: str
     hits: list[LoggedHit]
     question: str | UnsetType = UNSET

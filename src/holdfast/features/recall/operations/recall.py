@@ -32,7 +32,7 @@ from holdfast.kernel.registry.fields import (
 )
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.text import toon
-from holdfast.kernel.timestamps import format_time, parse_time, utc_offset
+from holdfast.kernel.timestamps import TimeText, format_time, parse_time, utc_offset
 
 QueryText = Annotated[
     str,
@@ -160,8 +160,8 @@ class RecallResult(Struct, frozen=True, kw_only=True):
     """Tokens of the hits as sent, and of the standards."""
     meta: RecallMeta
     budget_tokens: int | UnsetType = UNSET
-    as_of: str | UnsetType = UNSET
-    known_at: str | UnsetType = UNSET
+    as_of: TimeText | UnsetType = UNSET
+    known_at: TimeText | UnsetType = UNSET
     standards: list[MemoryView] | UnsetType = UNSET
     """The standards of the namespace, the most general first; not repeated among the hits."""
     toon: str | UnsetType = UNSET

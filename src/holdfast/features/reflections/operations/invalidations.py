@@ -14,7 +14,7 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.validate import INVALIDATIONS_VIEW
 from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 MemoryId = Annotated[Id, Meta(extra={"argument": False})]
 InvalidationId = Annotated[str, Meta(min_length=1, max_length=128, extra={"argument": True})]
@@ -42,8 +42,8 @@ class InvalidationView(Struct, frozen=True, kw_only=True):
     """Distance from the source: 1 is a direct dependent."""
     cause: str
     status: str
-    created_at: str
-    updated_at: str
+    created_at: TimeText
+    updated_at: TimeText
     version: int
     invalidated_id: str | UnsetType = UNSET
     """The source, if you may see it."""

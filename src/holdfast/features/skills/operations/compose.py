@@ -11,7 +11,7 @@ from holdfast.features.skills.model import DEFAULT_TOKENS, MAX_TOKENS, DropReaso
 from holdfast.features.skills.operations.skills import SkillId, StalenessView, staleness_view
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 
 class SkillCompose(Request, frozen=True):
@@ -40,7 +40,7 @@ class ComposedReflection(Struct, frozen=True, kw_only=True):
     content: str
     reflection_depth: int
     agent_id: str
-    created_at: str
+    created_at: TimeText
     score: float
 
 

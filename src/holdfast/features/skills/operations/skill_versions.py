@@ -11,7 +11,7 @@ from holdfast.features.skills.store import SkillEntry
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Id, Limit
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 
 class SkillPromote(Request, frozen=True):
@@ -166,7 +166,7 @@ class SkillChange(Struct, frozen=True, kw_only=True):
     op: str
     id: str
     actor: str
-    at: str
+    at: TimeText
     state: str
 
 

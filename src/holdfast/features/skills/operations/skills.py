@@ -17,7 +17,7 @@ from holdfast.kernel.errors import Invalid
 from holdfast.kernel.local_files import local_path
 from holdfast.kernel.registry.fields import Limit, Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 SkillId = Annotated[
     str,
@@ -180,7 +180,7 @@ class SkillView(Struct, frozen=True, kw_only=True):
     description: str
     digest: str
     agent_id: str
-    created_at: str
+    created_at: TimeText
     current: bool
     stale: StalenessView | UnsetType = UNSET
     """Present if the reflection it was promoted from is no longer valid."""

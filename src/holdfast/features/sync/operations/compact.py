@@ -8,7 +8,7 @@ from holdfast.features.sync import compact_journal as compaction_service
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.journal.journal import DEFAULT_RETENTION_DAYS
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 
 class Compact(Request, frozen=True):
@@ -34,7 +34,7 @@ class CompactResult(Struct, frozen=True, kw_only=True):
     """The peer that is furthest behind, or a subscription."""
     floor: int
     """The compaction point: history up to this change is compacted."""
-    since: str | UnsetType = UNSET
+    since: TimeText | UnsetType = UNSET
     """When full history begins."""
     dry_run: bool
 

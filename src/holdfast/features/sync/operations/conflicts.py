@@ -12,14 +12,14 @@ from holdfast.kernel.records.merge import Resolution
 from holdfast.kernel.registry.fields import Actor, Limit, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.registry.stages import StageEffects
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 
 class SideView(Struct, frozen=True, kw_only=True):
     value: Any
     memory_id: str
     origin: str
-    at: str
+    at: TimeText
     actor: str | UnsetType = UNSET
 
 
@@ -34,7 +34,7 @@ class ConflictView(Struct, frozen=True, kw_only=True):
     field: str
     shown: SideView
     other: SideView
-    found_at: str
+    found_at: TimeText
     mine: Literal["shown", "other"] | UnsetType = UNSET
     """The value that this store wrote, if it wrote exactly one."""
 

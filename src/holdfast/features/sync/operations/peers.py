@@ -11,7 +11,7 @@ from holdfast.features.sync.peers.store import Peer
 from holdfast.features.sync.peers.token import format_token
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 Name = Annotated[
     str, Meta(min_length=1, max_length=64, description="A local name for the peer.", extra={"argument": True})
@@ -42,7 +42,7 @@ class PeerView(Struct, frozen=True, kw_only=True):
     tell: list[str]
     take: list[str]
     admin: bool
-    enrolled_at: str
+    enrolled_at: TimeText
     url: str | UnsetType = UNSET
     fingerprint: str | UnsetType = UNSET
 

@@ -11,7 +11,7 @@ from holdfast.features.sync.quarantine.store import QuarantinedChange
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Limit, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 QuarantineId = Annotated[
     str, Meta(min_length=1, max_length=128, description="Id of the rejected change.", extra={"argument": True})
@@ -34,10 +34,10 @@ class QuarantinedChangeView(Struct, frozen=True, kw_only=True):
     peer: str
     """The node that sent it."""
     actor: str
-    made_at: str
+    made_at: TimeText
     """When it was made, by its own account."""
-    kept_at: str
-    tried_at: str
+    kept_at: TimeText
+    tried_at: TimeText
     tries: int
     peer_name: str | UnsetType = UNSET
     """The name of that node as a peer."""

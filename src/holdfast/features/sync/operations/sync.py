@@ -11,7 +11,7 @@ from holdfast.features.sync.exchange import ExchangeResult, sync_with
 from holdfast.features.sync.status import PeerStatus
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 MAX_ERRORS = 100
 """Rejected changes listed in a response; all of them are in quarantine."""
@@ -199,9 +199,9 @@ class PeerStatusView(Struct, frozen=True, kw_only=True):
     """Changes on the peer not yet pulled, as of the last contact."""
     behind_there: int | UnsetType = UNSET
     """Changes here that the peer has not pulled, as of the last contact."""
-    last_heard: str | UnsetType = UNSET
-    last_success: str | UnsetType = UNSET
-    last_failure: str | UnsetType = UNSET
+    last_heard: TimeText | UnsetType = UNSET
+    last_success: TimeText | UnsetType = UNSET
+    last_failure: TimeText | UnsetType = UNSET
     last_error: str | UnsetType = UNSET
     """Why the last exchange failed; absent after a success."""
     failures: int
@@ -225,7 +225,7 @@ class SyncStatus(Struct, frozen=True, kw_only=True):
     quarantined: int
     pending_replication: int
     """Changes of this store with too few acknowledgements, under quorum writes."""
-    pending_since: str | UnsetType = UNSET
+    pending_since: TimeText | UnsetType = UNSET
 
 
 @operation(

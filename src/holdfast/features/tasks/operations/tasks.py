@@ -10,7 +10,7 @@ from holdfast.features.tasks.store import TaskFilter
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_time
+from holdfast.kernel.timestamps import TIME, TimeText, format_time
 
 State = Literal["pending", "running", "done", "failed", "cancelled"]
 OPEN: tuple[State, ...] = ("pending", "running")
@@ -18,7 +18,9 @@ Handler = Literal["none", "webhook", "command", "python", "job"]
 Misfire = Literal["skip", "once", "all"]
 Title = Annotated[str, Meta(min_length=1, max_length=4096, description="What to do.", extra={"argument": True})]
 When = Annotated[
-    str, Meta(min_length=1, max_length=40, description="RFC 3339 time; without an offset, local time in the zone.")
+    str,
+    Meta(min_length=1, max_length=40, description="RFC 3339 time; without an offset, local time in the zone."),
+    TIME,
 ]
 Zone = Annotated[str, Meta(min_length=1, max_length=64, description="Time zone, such as Europe/Berlin.")]
 Repeat = Annotated[
@@ -55,7 +57,7 @@ class TaskView(Struct, frozen=True, kw_only=True):
     id: str
     title: str
     state: State
-    due_at: str
+    due_at: TimeText
     """Scheduled time of the current occurrence."""
     principal: str
     agent_id: str
@@ -67,10 +69,10 @@ class TaskView(Struct, frozen=True, kw_only=True):
     most_attempts: int
     timeout: int
     handler: Handler
-    created_at: str
-    updated_at: str
+    created_at: TimeText
+    updated_at: TimeText
     repeat: str | UnsetType = UNSET
-    ready_at: str | UnsetType = UNSET
+    ready_at: TimeText | UnsetType = UNSET
     """Earliest time of the next claim, if not `due_at`."""
     target: str | UnsetType = UNSET
     payload: dict[str, Any] | UnsetType = UNSET
@@ -78,7 +80,7 @@ class TaskView(Struct, frozen=True, kw_only=True):
     reply_to: str | UnsetType = UNSET
     owner: str | UnsetType = UNSET
     """Current lease holder."""
-    lease_until: str | UnsetType = UNSET
+    lease_until: TimeText | UnsetType = UNSET
     cancel_asked: bool | UnsetType = UNSET
     last_error: str | UnsetType = UNSET
     unique_key: str | UnsetType = UNSET
@@ -146,7 +148,7 @@ class TaskAdd(Request, frozen=True):
 class SimilarTask(Struct, frozen=True, kw_only=True):
     id: str
     title: str
-    due_at: str
+    due_at: TimeText
 
 
 class TaskAddResult(Struct, frozen=True, kw_only=True):
@@ -346,11 +348,11 @@ def task_retry(ctx: Context, request: TaskChange) -> TaskView:
 
 class TaskRunView(Struct, frozen=True, kw_only=True):
     id: str
-    due_at: str
+    due_at: TimeText
     attempt: int
     owner: str
-    started_at: str
-    finished_at: str
+    started_at: TimeText
+    finished_at: TimeText
     status: Literal["completed", "failed", "lost", "skipped"]
     final: bool
     """Whether this attempt ended its occurrence."""

@@ -25,8 +25,9 @@ def make_index() -> str:
     for op in import_all(REGISTRY, MODULES):
         surfaces = "SURFACES" if len(op.surfaces) == 4 else repr(tuple(sorted(op.surfaces)))
         module = op.run.__module__
-        parts = [op.name, module, op.cli, op.family, op.summary]
-        lines.append(f"    Entry({', '.join(map(quote, parts))}, {surfaces}),\n")
+        parts = [*map(quote, (op.name, module, op.cli, op.summary)), surfaces]
+        parts += [quote(op.aliases)] if op.aliases else []
+        lines.append(f"    Entry({', '.join(parts)}),\n")
     return HEAD + "".join(lines) + ")\n"
 
 

@@ -73,7 +73,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, me
     mcp_key: str | None = None
     """API key whose rights `holdfast mcp` has, instead of all rights."""
     mcp_profile: str = "core"
-    """Tools that MCP offers: core, graph, admin, power, full, or families separated by commas."""
+    """Tools that MCP offers: core, standard, full, or features separated by commas, such as graph,tasks."""
     timeout_secs: Annotated[float, Meta(gt=0, le=3600)] = 60
     """Time limit of an HTTP request; a request that is stopped has written nothing."""
     body_limit: Annotated[int, Meta(ge=1024, le=1 << 30)] = 2 * 1024 * 1024

@@ -48,7 +48,6 @@ class BootResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/boot",
-    family="power",
     surfaces=("library", "http", "mcp"),
     examples=(
         Example({"namespace": "projects/github.com/ann/app"}),

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from holdfast.kernel.registry.operation import Entry
 from holdfast.operations import REGISTRY
 from holdfast.surfaces.cli.global_options import global_options
 from holdfast.surfaces.cli.help.command_tree import Path, command_tree
+from holdfast.surfaces.cli.help.documented_command import complete_names
 from holdfast.surfaces.cli.help.words import EVERYDAY, TOPICS
 from holdfast.surfaces.cli.operation_command import build_command
 
@@ -71,11 +71,10 @@ class CommandGroup(click.Group):
             ctx.fail(unknown_command((*path, word)))
         return command
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
         """Complete visible commands, without importing them."""
-        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
-        found = [CompletionItem(name, help=command_tree().summary((*self.path, name))) for name in names]
-        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+        names = [(name, command_tree().summary((*self.path, name))) for name in self.list_commands(ctx)]
+        return [*complete_names(names, incomplete), *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by topic, everyday ones first."""

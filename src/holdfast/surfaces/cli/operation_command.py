@@ -1,16 +1,16 @@
 """The command of an operation: its arguments, options and examples, derived from its declaration."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import click
 import msgspec
-from click.shell_completion import CompletionItem
 
 from holdfast.kernel.registry.operation import bare_type, enum_values
 from holdfast.operations import Operation
 from holdfast.surfaces.cli.global_options import global_options
-from holdfast.surfaces.cli.help.documented_command import DocumentedCommand
+from holdfast.surfaces.cli.help.documented_command import DocumentedCommand, complete_names
 from holdfast.surfaces.cli.help.example_lines import list_examples
 from holdfast.surfaces.cli.help.flags import ADVANCED, HiddenNames, flag_of, former_flags
 
@@ -46,9 +46,9 @@ def build_command(
         params=[*params, *global_options(taken)],
         help=op.description,
         callback=_callback(op),
-        examples=list_examples(op),
+        examples=partial(list_examples, op),
         advanced={f"{FIELD}{field.encode_name}" for field in op.fields if _is_advanced(op, field)},
-        arguments=_described_arguments(op),
+        arguments=partial(_described_arguments, op),
         subcommands=list(subcommands),
     )
 
@@ -95,8 +95,8 @@ def argument_name(op: Operation, field: msgspec.structs.FieldInfo) -> str:
 def _argument(name: str, metavar: str, subcommands: Sequence[tuple[str, str]], **more: Any) -> click.Argument:
     """Make an argument that is checked when the command runs; completion also offers the subcommands."""
 
-    def complete(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:
-        return [CompletionItem(word, help=text) for word, text in subcommands if word.startswith(begun)]
+    def complete(ctx: click.Context, param: click.Parameter, begun: str) -> list[Any]:
+        return complete_names(subcommands, begun)
 
     return click.Argument([name], metavar=metavar, required=False, shell_complete=complete, **more)
 

@@ -1,6 +1,5 @@
 """Every command by its words, former names included, without importing any of them."""
 
-from difflib import get_close_matches
 from functools import cache
 
 from holdfast.kernel.registry.operation import Entry
@@ -48,6 +47,8 @@ class CommandTree:
 
     def suggest(self, unknown: Path) -> list[str]:
         """Suggest commands for unknown words: those meant by a foreign word, else the nearest names."""
+        from difflib import get_close_matches  # 1 ms that only an unknown command needs
+
         *group, word = unknown
         if not group and word in FOREIGN:
             return list(FOREIGN[word])

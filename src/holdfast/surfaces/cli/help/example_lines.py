@@ -1,7 +1,6 @@
 """Examples of an operation as command lines."""
 
 import re
-import shlex
 from typing import Any
 
 import msgspec
@@ -43,7 +42,7 @@ def command_line(op: Operation, arguments: dict[str, Any]) -> str:
             continue
         value = arguments[name]
         if name == (op.bulk or op.whole):
-            piped = f"echo {shlex.quote(_json(value))} | "
+            piped = f"echo {_in_quotes(_json(value))} | "
         elif op.field_option(name, "argument"):
             words += [quote(word) for word in (value if isinstance(value, list) else [_text(value)])]
         elif isinstance(value, bool):
@@ -67,8 +66,12 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
+def _in_quotes(word: str) -> str:
+    return "'" + word.replace("'", "'\"'\"'") + "'"
+
+
 def quote(word: str) -> str:
     """Quote a word for a shell, as a person would."""
     if _PLAIN.fullmatch(word):
         return word
-    return f'"{word}"' if _QUOTABLE.fullmatch(word) else shlex.quote(word)
+    return f'"{word}"' if _QUOTABLE.fullmatch(word) else _in_quotes(word)

@@ -45,7 +45,7 @@ ENTRIES = (
     Entry("sync_digest", "holdfast.features.sync.operations.sync", ("sync", "digest"), "Print the digest of this store, to compare it with another.", SURFACES, ("sync-digest",)),
     Entry("sync_status", "holdfast.features.sync.operations.sync", ("sync", "status"), "Show how far this store and its peers lag, and the last exchanges.", SURFACES, ("sync-status",)),
     Entry("sync_export_bundle", "holdfast.features.sync.operations.bundles", ("sync", "bundle", "export"), "Write changes to a signed, compressed file for another store.", ('cli', 'library'), ("sync-export-bundle", "sync export-bundle")),
-    Entry("sync_import_bundle", "holdfast.features.sync.operations.bundles", ("sync", "bundle", "import"), "Apply a bundle written by `sync export-bundle`.", ('cli', 'library'), ("sync-import-bundle", "sync import-bundle")),
+    Entry("sync_import_bundle", "holdfast.features.sync.operations.bundles", ("sync", "bundle", "import"), "Apply a bundle written by `sync bundle export`.", ('cli', 'library'), ("sync-import-bundle", "sync import-bundle")),
     Entry("compact", "holdfast.features.sync.operations.compact", ("admin", "compact"), "Compact old history to final states, once every enrolled peer has it.", ('cli', 'http', 'library'), ("compact",)),
     Entry("sync_push", "holdfast.integrations.ai_memory.operations", ("sync-push",), "Apply a batch from an ai-memory peer in one transaction; each item has an outcome.", ('http', 'library')),
     Entry("sync_since", "holdfast.integrations.ai_memory.operations", ("sync-since",), "Return changes after a cursor to an ai-memory peer, including deletions.", ('http', 'library')),

@@ -93,7 +93,7 @@ def _index() -> str:
 
 def _family(family: str, shapes: dict[str, type]) -> str:
     found = [_operation(op, shapes) for op in _family_operations(family)]
-    return "\n\n".join([f"## {family.replace('_', ' ').capitalize()}", *found]) if found else ""
+    return "\n\n".join([f"## {family.replace('_', ' ').capitalize()} operations", *found]) if found else ""
 
 
 def _operation(op: Operation, shapes: dict[str, type]) -> str:

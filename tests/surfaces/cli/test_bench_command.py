@@ -1,4 +1,4 @@
-"""`holdfast bench` runs the benchmarks of a checkout; an installed package explains how to get them."""
+"""`holdfast admin bench` runs the benchmarks of a checkout; an installed package explains how to get them."""
 
 import json
 import os

@@ -106,8 +106,8 @@ def _names_view(names: tuple[str, ...]) -> ProjectNames:
 def project_merge(ctx: Context, request: ProjectMerge) -> ProjectNames:
     """Make a project an alias of another.
 
-    Both then share what is known of either. Memories stay where they are, so `project split` can separate them again.
-    The merge is synced to other stores.
+    Both then share what is known of either. Memories stay where they are, so `agents project split` can separate them
+    again. The merge is synced to other stores.
     """
     return _names_view(projects.merge(ctx, request.project, request.alias))
 

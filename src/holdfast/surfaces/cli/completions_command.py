@@ -1,4 +1,4 @@
-"""`holdfast completions`: the completion script of a shell."""
+"""`holdfast admin completions`: the completion script of a shell."""
 
 from typing import Any
 

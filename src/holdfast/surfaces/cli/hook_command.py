@@ -1,4 +1,4 @@
-"""`holdfast hook` and `holdfast boot`: the commands that an agent's host runs. They never fail or block."""
+"""`holdfast agents hook` and `holdfast agents boot`: what an agent's host runs. They never fail or block."""
 
 import os
 import sys

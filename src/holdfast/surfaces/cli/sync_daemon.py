@@ -1,4 +1,4 @@
-"""`holdfast sync-daemon`: exchange with peers until a signal arrives."""
+"""`holdfast sync daemon`: exchange with peers until a signal arrives."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""`holdfast worker`: run due tasks and deliver events until a signal arrives."""
+"""`holdfast task worker`: run due tasks and deliver events until a signal arrives."""
 
 import os
 import socket

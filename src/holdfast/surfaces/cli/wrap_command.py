@@ -1,4 +1,4 @@
-"""`holdfast wrap`: replace this process by an agent without hooks, started with the session context."""
+"""`holdfast agents wrap`: replace this process by an agent without hooks, started with the session context."""
 
 import os
 import sys

@@ -197,7 +197,7 @@ class OutcomeRecordResult(Struct, frozen=True, kw_only=True):
     lesson: LessonView | UnsetType = UNSET
     """The lesson this outcome counted for, after the change."""
     proposes: ProposalView | UnsetType = UNSET
-    """A lesson proposed by repeated outcomes; pass them to `lesson add` to accept it."""
+    """A lesson proposed by repeated outcomes; pass them to `learn lesson add` to accept it."""
 
 
 @operation(

@@ -53,7 +53,7 @@ class PrincipalMerge(Request, frozen=True):
 def principal_merge(ctx: Context, request: PrincipalMerge) -> PrincipalView:
     """Make a name an alias of a person.
 
-    Both names then share what is known of either. Records keep the name they were written under, so `principal split`
+    Both names then share what is known of either. Records keep the name they were written under, so `person unalias`
     can separate them again.
     """
     return _principal_view(principals.merge(ctx, request.alias, request.principal))

@@ -1,4 +1,4 @@
-"""The `why-not` operation."""
+"""The `recalls why-not` operation."""
 
 from msgspec import UNSET, Struct, UnsetType
 

@@ -55,7 +55,7 @@ class BundleExportResult(Struct, frozen=True, kw_only=True):
 def sync_export_bundle(ctx: Context, request: ExportBundle, progress: Progress) -> BundleExportResult:
     """Write changes to a signed, compressed file for another store.
 
-    The file is complete or not written at all. Import it with `sync import-bundle`. Without `peer` it contains
+    The file is complete or not written at all. Import it with `sync bundle import`. Without `peer` it contains
     everything after `since`, private memories included: protect it like the store.
     """
     done = write_bundle(ctx, request.file, request.since, request.peer)
@@ -105,7 +105,7 @@ class BundleImportResult(Struct, frozen=True, kw_only=True):
     ),
 )
 def sync_import_bundle(ctx: Context, request: ImportBundle, progress: Progress) -> BundleImportResult:
-    """Apply a bundle written by `sync export-bundle`.
+    """Apply a bundle written by `sync bundle export`.
 
     The whole file is verified before any change is applied. Importing it again changes nothing. A bundle that would
     leave a gap is rejected, and the error lists the missing changes.

@@ -17,7 +17,7 @@ Name = Annotated[
     str, Meta(min_length=1, max_length=64, description="A local name for the peer.", extra={"argument": True})
 ]
 TokenText = Annotated[
-    str, Meta(min_length=1, max_length=512, description="The output of `peers token` on the other store.")
+    str, Meta(min_length=1, max_length=512, description="The output of `sync peers token` on the other store.")
 ]
 Patterns = list[Annotated[str, Meta(max_length=514)]]
 Tell = Annotated[Patterns, Meta(max_length=32, description="Namespaces it may read: team/**, notes/*, ** for all.")]

@@ -5,7 +5,6 @@ from functools import cache
 
 from holdfast.features.access import interaction as interaction_kind
 from holdfast.features.access import model as access_kinds
-from holdfast.features.curation import store as curation
 from holdfast.features.embeddings import store as embeddings
 from holdfast.features.graph import model as graph_kinds
 from holdfast.features.ingest import store as ingest
@@ -26,10 +25,27 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.journal.redact import on_redact
 from holdfast.kernel.journal.transaction import Transaction, add_listener
 from holdfast.kernel.records.merge import MAX_CONFLICTS_PER_FIELD
+from holdfast.kernel.storage.local_table import list_tables, register_modules
 from holdfast.kernel.storage.port import Session
 
 KIND_MODULES = (access_kinds, interaction_kind, graph_kinds, namespace_kinds, principal_kind, erasure_kind, skill_kinds)
 """Modules that register record kinds on import."""
+TABLE_MODULES = (
+    "tasks.store",
+    "runs.store",
+    "usage.store",
+    "learning.store",
+    "conversations.store",
+    "people.erase_principal",
+    "importers.store",
+    "recall.recall_log",
+    "webhooks.store",
+    "curation.store",
+    "ingest.store",
+    "llm.store",
+    "agent_hosts.store",
+)
+"""Modules that declare local tables; imported when all tables are needed."""
 
 
 def redact_memory(session: Session, kind: str, record: str, seen: Mapping[str, int]) -> None:
@@ -39,7 +55,9 @@ def redact_memory(session: Session, kind: str, record: str, seen: Mapping[str, i
     session.do("memory_access_drop", id=record)
     session.do("duplicate_count_drop", id=record)
     embeddings.drop_embeddings(session, record)
-    for table in (recall_log, curation, ingest):
+    for feature in (recall_log, ingest):
+        feature.purge_memories(session, [record])
+    for table in list_tables():
         table.purge_memories(session, [record])
 
 
@@ -65,6 +83,7 @@ def collect_expired(ctx: Context, tx: Transaction) -> None:
 @cache
 def connect_features() -> None:
     """Register listeners and redactions of all features, once per process, before a store is opened."""
+    register_modules(f"holdfast.features.{name}" for name in TABLE_MODULES)
     add_listener(InvalidationListener())
     add_listener(VersionVectorListener())
     before_collecting(retry_quarantined)

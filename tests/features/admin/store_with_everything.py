@@ -1,6 +1,7 @@
 """Fill a store with records of every kind."""
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,7 @@ from holdfast.features.sync import status_store
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.peers.token import PeerToken, format_token
 from holdfast.features.sync.quorum import store as ack_store
+from holdfast.features.webhooks import store as webhooks
 from holdfast.kernel.journal import journal
 from holdfast.kernel.records.change import Change
 from holdfast.kernel.storage import leases
@@ -115,7 +117,9 @@ def furnish(hold: holdfast.Holdfast) -> None:
         ack_store.mark_pending(session, places, journal.get_head(session).origin, NOW.at)
         session.do("ai_memory_state_put", memory="a memory", peer="ai:desk@home", version=1, updated_at=NOW.at)
         session.do("dropped_put", **dropped, now=NOW.at, agent="ai:tester@here")
-        hook_sessions.put_session(session, "a session", hook_sessions.HookSession(1, (kept[0].id,)), NOW.at)
+        hook_sessions.put_session(
+            session, hook_sessions.HookSession(id="a session", turns=1, given_ids=(kept[0].id,)), NOW.at
+        )
 
 
 def furnish_for_agents(hold: holdfast.Holdfast) -> None:
@@ -137,9 +141,17 @@ def furnish_for_agents(hold: holdfast.Holdfast) -> None:
     hold.onboarding_tell(step="introduce", principal="ann")
     hold.conversation_consolidate(force=True)
     hook = hold.subscribe(url="https://hooks.example.com/", secret="0123456789abcdef").id
-    about = {"seq": 1, "event": "memory_store", "record": "a memory", "attempts": 3, "status": 500, "error": ODD[0]}
+    about: dict[str, Any] = {
+        "seq": 1,
+        "event": "memory_store",
+        "record": "a memory",
+        "attempts": 3,
+        "status": 500,
+        "error": ODD[0],
+    }
     with hold.ctx.store.transaction() as session:
-        session.do("delivery_put", subscription=hook, state="dead", at=NOW.at, number=1, **about)
+        delivery = webhooks.Delivery(subscription=hook, state="dead", at=NOW.at, number=1, **about)
+        webhooks.DELIVERIES.put(session, delivery)
 
 
 def furnish_with_curating(hold: holdfast.Holdfast) -> None:

@@ -96,7 +96,9 @@ def test_help_all_lists_every_command_with_its_words(run: Run) -> None:
 
 @pytest.mark.parametrize("words", ["task add", "sync", "sync peers add", "agents hooks", "peers add"])
 def test_help_of_words_is_the_help_of_that_command(run: Run, words: str) -> None:
-    assert run("help", *words.split())[1] == run(*words.split(), "--help")[1]
+    out = run("help", *words.split())[1]
+    assert out == run(*words.split(), "--help")[1]
+    assert out.startswith(f"Usage: holdfast {words} ")
 
 
 def test_every_group_says_what_it_is_for() -> None:

@@ -16,7 +16,7 @@ STANDARD = (
 """What an agent needs beyond the core in daily work."""
 SIZES = ("core", "standard", "full")
 FORMER_PROFILES: dict[str, tuple[str, ...]] = {
-    "graph": ("graph", "get_taxonomy"),
+    "graph": ("graph", "get_taxonomy", "kg_timeline"),
     "admin": ("admin", "memories", "undo", "reembed", "access", "namespaces"),
     "lifecycle": ("memories", "undo", "reembed"),
     "governance": ("access", "namespaces"),
@@ -25,6 +25,7 @@ FORMER_PROFILES: dict[str, tuple[str, ...]] = {
     "power": (
         *("memories", "recall", "context_blocks", "reflections", "skills", "curation", "ingest", "importers"),
         *("people", "conversations", "learning", "tasks", "runs", "usage", "webhooks", "agent_hosts", "access", "sync"),
+        *("dependents_of_invalidated", "ingest_multistep"),
     ),
     "other": ("access", "admin", "llm", "sync", "transfer"),
 }

@@ -1,7 +1,12 @@
-"""Cache of model answers and log of model usage. Local to this store, never journalled."""
+"""Cache of model answers, and the calls of the model in the ledger of usage. Local to this store, never journalled."""
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from msgspec import Struct
+
+from holdfast.features.usage.price import Use
+from holdfast.features.usage.store import USAGE
+from holdfast.kernel.storage.local_table import LocalTable
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import DAY
 
@@ -12,26 +17,17 @@ EVICT_COUNT = MAX_ANSWERS // 10
 """Number of answers evicted at once when the cache is full."""
 USAGE_DAYS = 400
 
-Outcome = Literal["answered", "unfit", "failed"]
 
+class CachedAnswer(Struct, frozen=True, kw_only=True):
+    """A cached answer, by a digest of everything that was asked."""
 
-class CachedAnswer(NamedTuple):
-    """A cached answer."""
-
+    key: str
     model: str
     answer: str
+    created_at: int
 
 
-class CallUsage(NamedTuple):
-    """The usage of a finished call."""
-
-    model: str
-    spent: int
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    cost: int
-    outcome: Outcome
+ANSWERS = LocalTable(CachedAnswer, "llm_answer", ("key",), plural="answers")
 
 
 class UsageRow(NamedTuple):
@@ -45,41 +41,42 @@ class UsageRow(NamedTuple):
     input_tokens: int
     output_tokens: int
     cached_tokens: int
-    spent: int
+    spent_tokens: int
     cost: int
 
 
 def get_answer(session: Session, key: str, now: int) -> CachedAnswer | None:
-    row = session.row("llm_answer_get", key=key, since=now - CACHE_DAYS * DAY)
-    return None if row is None else CachedAnswer(*row)
+    found = ANSWERS.get(session, key)
+    return found if found is not None and found.created_at >= now - CACHE_DAYS * DAY else None
 
 
 def cache_answer(session: Session, key: str, model: str, answer: str, now: int) -> None:
     """Cache an answer; evict the oldest if the cache is full."""
-    session.do("llm_answer_put", key=key, model=model, answer=answer, now=now)
-    ((count,),) = session.rows("llm_answer_count")
-    if count > MAX_ANSWERS:
+    ANSWERS.put(session, CachedAnswer(key=key, model=model, answer=answer, created_at=now))
+    if (count := ANSWERS.count(session)) > MAX_ANSWERS:
         session.do("llm_answer_evict", excess=count - MAX_ANSWERS + EVICT_COUNT)
 
 
 def count_spent(session: Session, now: int) -> int:
     """Read the tokens spent today, reserved ones included."""
-    ((tokens,),) = session.rows("llm_tokens_spent", day=now // DAY)
+    ((tokens,),) = session.rows("usage_tokens_spent", day=now // DAY)
     return int(tokens)
 
 
-def reserve_tokens(session: Session, *, id: str, agent: str, task: str, model: str, tokens: int, now: int) -> None:
+def reserve_tokens(session: Session, *, id: str, agent: str, task: str, model: str, tokens: int, now: int) -> Use:
     """Reserve tokens for a call before it is made. They stay counted if the call is never finished."""
-    session.do("llm_call_add", id=id, day=now // DAY, agent=agent, task=task, model=model, spent=tokens)
+    call = {"agent": agent, "principal": agent, "task": task, "model": model, "outcome": "asked", "spent": tokens}
+    return USAGE.add(session, Use(id=id, at=now, day=now // DAY, cost=0, **call))  # type: ignore[arg-type]
 
 
-def finish_call(session: Session, id: str, took: CallUsage) -> None:
-    session.do("llm_call_finish", id=id, **took._asdict())
+def finish_call(session: Session, call: Use) -> None:
+    columns = ("id", "model", "input_tokens", "output_tokens", "cache_read_tokens", "cost", "outcome", "spent")
+    session.do("usage_finish", **{name: getattr(call, name) for name in columns})
 
 
 def list_usage(session: Session, now: int, days: int) -> list[UsageRow]:
     """Read the usage of the last days, newest first."""
-    return [UsageRow(*row) for row in session.rows("llm_usage", since=now // DAY - days + 1)]
+    return [UsageRow(*row) for row in session.rows("usage_of_tasks", since=now // DAY - days + 1)]
 
 
 def clear_answers(session: Session) -> None:
@@ -90,4 +87,4 @@ def clear_answers(session: Session) -> None:
 def prune(session: Session, now: int) -> None:
     """Delete cached answers and usage past their retention."""
     session.do("llm_answer_prune", before=now - CACHE_DAYS * DAY)
-    session.do("llm_call_prune", before=now // DAY - USAGE_DAYS)
+    session.do("usage_prune_tasks", before=now // DAY - USAGE_DAYS)

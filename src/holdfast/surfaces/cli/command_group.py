@@ -49,7 +49,8 @@ class CommandGroup(click.Group):
         The error for an unknown command suggests others.
         """
         tree, word = command_tree(), args[0]
-        if len(args) > 1 and tree.leaf((*self.path, joined := "-".join(args[:2]))):
+        joined = "-".join(args[:2])
+        if not tree.has((*self.path, *args[:2])) and tree.leaf((*self.path, joined)):
             word, args = joined, args[1:]
         path, rest = (*self.path, word), args[1:]
         if tree.leaf(path) and tree.is_group(path):
@@ -62,8 +63,7 @@ class CommandGroup(click.Group):
     def _choose_between(self, ctx: click.Context, path: Path, rest: list[str]) -> click.Command:
         """Choose the group if the next word names one of its commands, else the command of the same name."""
         tree, word = command_tree(), next_word(rest)
-        known = word is not None and (tree.leaf((*path, word)) or tree.is_group((*path, word)))
-        if known:
+        if word is not None and tree.has((*path, word)):
             return make_group(path)
         command = self.get_command(ctx, path[-1])
         assert command is not None

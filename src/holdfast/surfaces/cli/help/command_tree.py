@@ -30,6 +30,9 @@ class CommandTree:
     def is_group(self, path: Path) -> bool:
         return path in self.children or path in self._former_children
 
+    def has(self, path: Path) -> bool:
+        return self.leaf(path) is not None or self.is_group(path)
+
     def names(self, path: Path) -> list[str]:
         """List the visible commands of a group; those of a former group are its former names."""
         return self.children.get(path) or self._former_children.get(path, [])

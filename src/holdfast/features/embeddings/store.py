@@ -5,12 +5,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.features.memories.store import EVERYTHING, Filter, filter_clauses
-from holdfast.kernel.context import Caller
 from holdfast.kernel.cosine import cosines
 from holdfast.kernel.journal.kinds import content_hash
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.storage.port import Row, Session, SqlPart
+from holdfast.kernel.storage.port import Clauses, Row, Session, SqlPart
 from holdfast.kernel.vector import Embedding, Vector, check_dimension
 
 TITLE = -1
@@ -118,22 +116,20 @@ def drop_embeddings(session: Session, memory: str) -> None:
     session.do("embedding_delete", memory=memory)
 
 
-def count_by_model(session: Session, caller: Caller, now: int) -> list[ModelCount]:
-    """Count the embeddings of each model that a caller may see."""
-    parts, params = filter_clauses(caller, EVERYTHING, now)
+def count_by_model(session: Session, memories: Clauses) -> list[ModelCount]:
+    """Count the embeddings of some memories by model."""
+    parts, params = memories
     rows = session.select(("embedding_count", *parts, "embedding_count.per_model"), params)
     return [ModelCount(*row) for row in rows]
 
 
-def find_nearest(
-    session: Session, caller: Caller, embedding: Embedding, which: Filter, now: int, *, limit: int
-) -> list[tuple[str, float]]:
-    """Find the memories with the nearest passages by cosine; lower id first among equals.
+def find_nearest(session: Session, embedding: Embedding, memories: Clauses, *, limit: int) -> list[tuple[str, float]]:
+    """Find, among some memories, those with the nearest passages by cosine; lower id first among equals.
 
-    Filters apply before the limit. Embeddings of outdated text do not count.
+    Clauses apply before the limit. Embeddings of outdated text do not count.
     """
-    parts, params = filter_clauses(caller, which, now)
-    rows = session.nearest(embedding.vector, parts, params | {"model": embedding.model}, limit)
+    parts, params = memories
+    rows = session.nearest(embedding.vector, parts, {**params, "model": embedding.model}, limit)
     return [(id, cosine) for id, cosine in rows]
 
 
@@ -142,14 +138,13 @@ MIN_CLOSE_COSINE = 0.85
 
 
 def find_close(
-    session: Session, caller: Caller, model: str, vectors: Sequence[Vector], which: Filter, now: int, *, limit: int
+    session: Session, model: str, vectors: Sequence[Vector], memories: Clauses, *, limit: int
 ) -> list[list[str]]:
     """For each vector, find the memories with a very near passage, nearest first; lower id first among equals.
 
-    For many texts at once. Filters apply before the limit.
+    For many texts at once. Clauses apply before the limit.
     """
-    parts, params = filter_clauses(caller, which, now)
-    params |= {"model": model}
+    parts, params = memories[0], {**memories[1], "model": model}
     found = session.nearest_many(vectors, parts, params, limit)
     if found is None:
         found = [session.nearest(one, parts, params, limit) for one in vectors]
@@ -203,23 +198,14 @@ def filter_due(session: Session, model: str, ids: Sequence[str], *, renewed: int
     return _list_due(session, ["memory.some"], params) if ids else []
 
 
-def list_visible_due(
-    session: Session,
-    caller: Caller,
-    which: Filter,
-    now: int,
-    model: str,
-    watermark: Watermark | None,
-    *,
-    limit: int,
-    max_entries: int,
+def list_due_among(
+    session: Session, memories: Clauses, model: str, watermark: Watermark | None, *, limit: int, max_entries: int
 ) -> list[DueMemory]:
-    """List memories without current embeddings that a caller may see and that pass a filter.
+    """List those of some memories that have no current embeddings.
 
     Memories that are only to be recomputed still have embeddings and are not listed.
     """
-    parts, params = filter_clauses(caller, which, now)
-    params |= {"model": model, "after": 0, "limit": limit, "renewed": -1}
+    parts, params = memories[0], {**memories[1], "model": model, "after": 0, "limit": limit, "renewed": -1}
     if watermark is None or not watermark.whole:
         return _list_due(session, parts, params | {"after": watermark.row if watermark else 0})
     ids = list_changed(session, watermark.seq, max_entries)

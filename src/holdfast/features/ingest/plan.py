@@ -327,10 +327,8 @@ class Planner:
         first = {place: said[0] for place, many in made.items() if (said := _passage_vectors(many))}
         if not first or self._embedder is None:
             return {}
-        which, now = Filter(namespace=self._namespace), self._ctx.now()
-        hits = vectors.find_close(
-            session, self._ctx.caller, self._embedder.model, [*first.values()], which, now, limit=MAX_CANDIDATES
-        )
+        clauses = memories.filter_clauses(self._ctx.caller, Filter(namespace=self._namespace), self._ctx.now())
+        hits = vectors.find_close(session, self._embedder.model, [*first.values()], clauses, limit=MAX_CANDIDATES)
         read = {one.id: one for one in self._read_memories(session, sorted({id for ids in hits for id in ids}))}
         return {place: [read[id] for id in ids if id in read] for place, ids in zip(first, hits, strict=True)}
 

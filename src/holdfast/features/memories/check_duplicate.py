@@ -78,8 +78,8 @@ def find_similar(
         found |= memories.by_ids(session, ctx.caller, shared, now)
     cosines: dict[str, float] = {}
     if vector is not None:
-        which = Filter(namespace=namespace)
-        cosines = dict(embedding_store.find_nearest(session, ctx.caller, vector, which, now, limit=limit))
+        clauses = memories.filter_clauses(ctx.caller, Filter(namespace=namespace), now)
+        cosines = dict(embedding_store.find_nearest(session, vector, clauses, limit=limit))
         found |= memories.by_ids(session, ctx.caller, [id for id in cosines if id not in found], now)
     compared = [
         Similar(one, compare_titled(one.title, one.content, title, content, cosines.get(one.id)))

@@ -178,9 +178,8 @@ def _find_nearest(reader: Reader, search: KeywordSearch, embedding: Embedding) -
     fresh = compute_cosines(embedding, [one for one in search.fresh if one.begins != REPLY])
 
     def find(limit: int) -> list[str]:
-        found = embedding_store.find_nearest(
-            reader.session, reader.ctx.caller, embedding, reader.filter, reader.now, limit=limit
-        )
+        clauses = memories.filter_clauses(reader.ctx.caller, reader.filter, reader.now)
+        found = embedding_store.find_nearest(reader.session, embedding, clauses, limit=limit)
         near = dict(found) | {id: max(passages.values()) for id, passages in fresh.items()}
         return [id for id in sorted(near, key=lambda id: (-near[id], id)) if near[id] >= RELATED]
 

@@ -10,7 +10,7 @@ from holdfast.features.embeddings import store as embedding_store
 from holdfast.features.embeddings.service import MAX_FRESH, QueryEmbedding
 from holdfast.features.embeddings.store import DueMemory, PassageEmbedding, StoredVectors
 from holdfast.features.history.snapshot import Snapshot, open_snapshot
-from holdfast.features.memories.store import EVERYTHING, Filter
+from holdfast.features.memories.store import EVERYTHING, Filter, filter_clauses
 from holdfast.features.recall import search_index
 from holdfast.features.recall.captured_prompts import find_repeated_prompts
 from holdfast.features.recall.features import Scope
@@ -172,11 +172,9 @@ def _find_due(ctx: Context, session: Session, request: RecallRequest, now: int) 
         return []
     model = ctx.embedder.model
     mark = embedding_store.get_watermark(session, model)
-    return embedding_store.list_visible_due(
+    return embedding_store.list_due_among(
         session,
-        ctx.caller,
-        request.filter,
-        now,
+        filter_clauses(ctx.caller, request.filter, now),
         model,
         mark,
         limit=MAX_FRESH + 1,

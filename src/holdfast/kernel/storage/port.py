@@ -9,6 +9,8 @@ from holdfast.kernel.vector import Vector
 
 Row = tuple[Any, ...]
 SqlPart = str | tuple[str, int]
+Clauses = tuple[Sequence[SqlPart], Mapping[str, Any]]
+"""Parts of a statement that limit its rows, and their parameters."""
 """Name of an SQL fragment, or name and number."""
 
 LOCK_SECONDS = 30.0

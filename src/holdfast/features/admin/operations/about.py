@@ -79,7 +79,7 @@ def stats(ctx: Context, request: EmptyRequest) -> Stats:
             archived_total=memories.count(session, caller, EVERYTHING, now, view="archived"),
             expiring_soon=soon[0][0],
             links_count=links.count(session, caller),
-            embeddings=[EmbeddingCount(*one) for one in vectors.count_by_model(session, caller, now)],
+            embeddings=[EmbeddingCount(*one) for one in vectors.count_by_model(session, (parts, params))],
             changes=journal.get_head(session).seq,
             db_size_bytes=ctx.store.size(),
             restated=int(session.select(("duplicate_count_total", *parts), params)[0][0]),

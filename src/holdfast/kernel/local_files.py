@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.kernel.context import Context
-from holdfast.kernel.errors import Forbidden, StoreFull, StoreUnreachable
+from holdfast.kernel.errors import Forbidden, Invalid, StoreFull, StoreUnreachable
 
 LOCAL_SOURCES = ("library", "cli")
 """Callers with access to local files; others may not pass paths."""
@@ -34,3 +34,9 @@ def translate_os_errors(folder: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StoreFull from error
         raise StoreUnreachable(f"{error.filename or folder}: {error.strerror}.") from error
+
+
+def require_local(ctx: Context, field: str) -> None:
+    """Raise unless the caller is on this machine: only then may it name local paths."""
+    if ctx.caller.source not in LOCAL_SOURCES:
+        raise Invalid(f"{field}: paths are only for the command line and the library", fields=[field])

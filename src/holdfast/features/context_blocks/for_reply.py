@@ -11,7 +11,6 @@ from holdfast.features.conversations import service as conversations
 from holdfast.features.conversations import store as conversation_store
 from holdfast.features.conversations.onboarding import HINTS, Step
 from holdfast.features.conversations.store import Conversation, Scope
-from holdfast.features.curation.extract_summary import fit_summary
 from holdfast.features.learning import lessons
 from holdfast.features.memories.store import Filter
 from holdfast.features.people import facts, person_namespace
@@ -27,6 +26,7 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.text import token_count
 from holdfast.kernel.text.content_scan import find_injections
+from holdfast.kernel.text.extract_summary import fit_summary
 from holdfast.kernel.text.language import DEFAULT_LANGUAGE, detect_language
 from holdfast.kernel.timestamps import format_timestamp
 

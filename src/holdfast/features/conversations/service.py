@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from holdfast.features.conversations import store as conversation_store
 from holdfast.features.conversations.store import Conversation, ConversationFilter, Scope
-from holdfast.features.curation.extract_summary import extract_content_words, extract_summary
 from holdfast.features.curation.summarise import MAX_SENTENCES, summarise_memories
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.lifecycle import archive_memory
@@ -22,6 +21,7 @@ from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.validate import Draft
 from holdfast.kernel.storage import leases
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.text.extract_summary import extract_content_words, extract_summary
 from holdfast.kernel.text.idf import word_weights
 from holdfast.kernel.timestamps import DAY, SECOND
 

@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.features.curation import store as curation
-from holdfast.features.curation.extract_summary import weigh_sentences
 from holdfast.features.graph import store as links
 from holdfast.features.graph.entities import find_entity
 from holdfast.features.graph.service import add_link
@@ -34,6 +33,7 @@ from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory, Scope
 from holdfast.kernel.records.validate import Draft, memory_from_draft
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.text.extract_summary import weigh_sentences
 from holdfast.kernel.text.words import fold_name, may_lack_blanks, query_words
 from holdfast.kernel.timestamps import derive_id
 

@@ -5,9 +5,8 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.curation import consolidate as consolidation
-from holdfast.features.curation.operations.derive import method_fields
 from holdfast.features.curation.summarise import summarise_memories
-from holdfast.features.llm.assist import Method, MethodUsed
+from holdfast.features.llm.assist import Method, MethodUsed, method_fields
 from holdfast.features.memories import check_duplicate as duplicates
 from holdfast.features.memories.views import MemoryView, memory_view
 from holdfast.features.reflections.list_stale import notified_or_unset

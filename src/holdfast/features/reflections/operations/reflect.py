@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.curation.operations.derive import MethodInfo, method_fields
+from holdfast.features.llm.assist import MethodInfo, method_fields
 from holdfast.features.memories.operations.core import OnConflictField
 from holdfast.features.reflections import files as reflection_files
 from holdfast.features.reflections import proposals, provenance

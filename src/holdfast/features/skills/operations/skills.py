@@ -14,7 +14,7 @@ from holdfast.features.skills.store import SkillEntry
 from holdfast.features.transfer.schema_v1 import decode_content, encode_content
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.local_files import LOCAL_SOURCES, local_path
+from holdfast.kernel.local_files import local_path, require_local
 from holdfast.kernel.registry.fields import Limit, Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.timestamps import format_timestamp
@@ -147,12 +147,6 @@ def _read_draft(ctx: Context, request: SkillRegister) -> Draft:
     assert request.inline_skill is not None
     beside = [(file.path, decode_content(file.content, file.encoding)) for file in request.files]
     return Draft(validate_files([("SKILL.md", request.inline_skill.encode()), *beside]))
-
-
-def require_local(ctx: Context, field: str) -> None:
-    """Raise unless the caller is on this machine: only then may it name local paths."""
-    if ctx.caller.source not in LOCAL_SOURCES:
-        raise Invalid(f"{field}: paths are only for the command line and the library", fields=[field])
 
 
 class StalenessView(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from holdfast.features.embeddings import store as embeddings
 from holdfast.features.graph import model as graph_kinds
 from holdfast.features.ingest import store as ingest
 from holdfast.features.llm import store as llm_store
+from holdfast.features.memories import grant as grant_kind
 from holdfast.features.memories.lifecycle import before_collecting, on_collect
 from holdfast.features.namespaces import model as namespace_kinds
 from holdfast.features.people import erasure_order as erasure_kind
@@ -28,7 +29,16 @@ from holdfast.kernel.journal.transaction import Transaction, add_listener
 from holdfast.kernel.records.merge import MAX_CONFLICTS_PER_FIELD
 from holdfast.kernel.storage.port import Session
 
-KIND_MODULES = (access_kinds, interaction_kind, graph_kinds, namespace_kinds, principal_kind, erasure_kind, skill_kinds)
+KIND_MODULES = (
+    grant_kind,
+    access_kinds,
+    interaction_kind,
+    graph_kinds,
+    namespace_kinds,
+    principal_kind,
+    erasure_kind,
+    skill_kinds,
+)
 """Modules that register record kinds on import."""
 
 

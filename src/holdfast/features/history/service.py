@@ -6,11 +6,11 @@ from msgspec.structs import replace
 
 from holdfast.features.access import interaction_store as interactions
 from holdfast.features.access.interaction import Interaction
-from holdfast.features.access.model import Grant
 from holdfast.features.history.change_view import matches_filter
 from holdfast.features.history.event import EventFilter
 from holdfast.features.history.snapshot import find_true_from
 from holdfast.features.memories import store as memories
+from holdfast.features.memories.grant import Grant
 from holdfast.features.memories.store import check_scope_change, require_owner
 from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.namespaces.model import Policy

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
-from holdfast.features.access.model import GRANT, Grant
+from holdfast.features.memories.grant import GRANT, Grant
 from holdfast.kernel.context import Caller, Context
 from holdfast.kernel.errors import AmbiguousId, Forbidden, NotFound
 from holdfast.kernel.journal.kinds import load_memory

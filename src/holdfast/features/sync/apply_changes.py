@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.features.access.interaction import Interaction, validate_interaction
-from holdfast.features.access.model import Grant
 from holdfast.features.llm import store as llm_store
+from holdfast.features.memories.grant import Grant
 from holdfast.features.namespaces.model import STANDARD, Policy, Standard
 from holdfast.features.people.erasure_order import ErasureOrder
 from holdfast.features.people.personal_records import PersonalRecords

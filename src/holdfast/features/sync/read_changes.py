@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.access.model import Grant
 from holdfast.features.graph.model import Alias
+from holdfast.features.memories.grant import Grant
 from holdfast.features.namespaces.model import Standard
 from holdfast.features.reflections.invalidation import Invalidation
 from holdfast.features.skills import store as skills

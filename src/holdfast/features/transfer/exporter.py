@@ -8,9 +8,10 @@ import msgspec
 from holdfast.features.access import interaction_store as interactions
 from holdfast.features.access.agents import notice_of
 from holdfast.features.access.interaction import INTERACTION
-from holdfast.features.access.model import AGENT, GRANT
+from holdfast.features.access.model import AGENT
 from holdfast.features.graph.model import ALIAS
 from holdfast.features.memories import store as memories
+from holdfast.features.memories.grant import GRANT
 from holdfast.features.namespaces.model import POLICY, STANDARD
 from holdfast.features.people.principal import PRINCIPAL
 from holdfast.features.reflections.invalidation import INVALIDATION, Invalidation

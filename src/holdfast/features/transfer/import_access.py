@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from holdfast.features.access.interaction import INTERACTION, Interaction, validate_interaction
-from holdfast.features.access.model import AGENT, GRANT, Agent, Grant
+from holdfast.features.access.model import AGENT, Agent
+from holdfast.features.memories.grant import GRANT, Grant
 from holdfast.features.namespaces.model import POLICY, STANDARD, Policy, Standard, validate_rules
 from holdfast.features.namespaces.policy import normalize_namespace
 from holdfast.features.namespaces.service import EVERYWHERE, require_standard_access

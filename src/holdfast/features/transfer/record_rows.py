@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 
 from holdfast.features.access.interaction import Interaction
-from holdfast.features.access.model import Agent, Grant
+from holdfast.features.access.model import Agent
 from holdfast.features.access.notice import Notice
 from holdfast.features.graph.model import Alias
+from holdfast.features.memories.grant import Grant
 from holdfast.features.namespaces.model import Policy, Standard
 from holdfast.features.people.principal import Principal
 from holdfast.features.reflections.invalidation import Invalidation

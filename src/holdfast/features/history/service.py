@@ -16,7 +16,6 @@ from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.namespaces.model import Policy
 from holdfast.features.namespaces.policy import require_policy_admin
 from holdfast.features.people.erasure_order import ErasureOrder
-from holdfast.features.reflections import invalidation_store as invalidations
 from holdfast.features.reflections.depth import check_depth, check_link, keep_depth
 from holdfast.features.reflections.invalidation import INVALIDATION
 from holdfast.features.skills import store as skills
@@ -93,7 +92,7 @@ def _redact_entry(ctx: Context, session: Session, entry: journal.Entry) -> journ
     if entry.kind == "invalidation" and entry.body is not None:
         notice = body_of(INVALIDATION, entry)
         invalidated = {notice.invalidated, notice.invalidating}
-        is_visible = invalidations.find_visible(session, ctx.caller, invalidated) == invalidated
+        is_visible = memories.find_visible(session, ctx.caller, invalidated) == invalidated
         return entry if is_visible else entry._replace(body=None, delta=None)
     if entry.kind != "memory" or entry.body is None:
         return entry

@@ -357,3 +357,17 @@ class AccessLog:
         with self._lock:
             seen, self._accesses = self._accesses, {}
             return seen
+
+
+def filter_ids(session: Session, caller: Caller, ids: Iterable[str], which: Filter, now: int) -> set[str]:
+    """Ids of those memories, among some, that pass a filter."""
+    parts, params = filter_clauses(caller, which, now)
+    return {row[0] for row in session.select(("memory_ids", *parts, "memory.some"), params | {"ids": list(ids)})}
+
+
+def find_visible(session: Session, caller: Caller, ids: Iterable[str], *, not_deleted: bool = False) -> set[str]:
+    """Ids of the visible memories among some; deleted ones count unless `kept` is set."""
+    wanted = list(ids)
+    parts, params = visibility_clauses(caller)
+    parts += ["memory.kept"] if not_deleted else []
+    return {row[0] for row in session.select(("memory_ids", *parts, "memory.some"), params | {"ids": wanted})}

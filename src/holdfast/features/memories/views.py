@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.features.memories import store as memories
+from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
 from holdfast.kernel.registry.operation import value_or_unset
 from holdfast.kernel.storage.port import Session
@@ -126,3 +127,13 @@ def memory_views(session: Session, found: Iterable[Memory]) -> list[MemoryView]:
 
 def get_confidence_tier(confidence: float) -> str:
     return next(name for name, (least, below) in CONFIDENCE_TIERS.items() if least <= confidence < below)
+
+
+def notified_or_unset(ctx: Context) -> list[str] | UnsetType:
+    """Ids of the visible memories that the caller's last change flagged stale; UNSET if none."""
+    flagged = dict.fromkeys(ctx.flagged)
+    if not flagged:
+        return UNSET
+    with ctx.reading() as session:
+        visible = memories.find_visible(session, ctx.caller, flagged, not_deleted=True)
+    return [id for id in flagged if id in visible] or UNSET

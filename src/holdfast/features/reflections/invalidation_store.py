@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories.store import Filter, find_visible
 from holdfast.features.namespaces import policy_store
 from holdfast.features.reflections.invalidation import (
     INVALIDATION,
@@ -132,14 +132,6 @@ def get_notice(session: Session, caller: Caller, id: str) -> Notice | None:
     parts, params = memories.visibility_clauses(caller)
     rows = session.select(("invalidation_select", *parts, "invalidation.one"), params | {"invalidation": id})
     return Notice(Invalidation(*rows[0][:COLUMNS]), *rows[0][COLUMNS:]) if rows else None
-
-
-def find_visible(session: Session, caller: Caller, ids: Iterable[str], *, not_deleted: bool = False) -> set[str]:
-    """Ids of the visible memories among some; deleted ones count unless `kept` is set."""
-    wanted = list(ids)
-    parts, params = memories.visibility_clauses(caller)
-    parts += ["memory.kept"] if not_deleted else []
-    return {row[0] for row in session.select(("memory_ids", *parts, "memory.some"), params | {"ids": wanted})}
 
 
 class StaleReason(NamedTuple):

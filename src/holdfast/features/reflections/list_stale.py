@@ -104,7 +104,7 @@ def _resolve_filter(ctx: Context, session: Session, which: InvalidationFilter, n
 
 def _build_views(ctx: Context, session: Session, found: Sequence[Notice]) -> list[NoticeView]:
     sources = {id for told in found for id in (told.invalidation.invalidated, told.invalidation.invalidating)}
-    seen = invalidations.find_visible(session, ctx.caller, sources)
+    seen = memories.find_visible(session, ctx.caller, sources)
     return [NoticeView(told, *_visible_ids(told.invalidation, seen)) for told in found]
 
 
@@ -204,16 +204,6 @@ def _nearest_key(one: Dependent) -> tuple[int, str]:
     return one.hop, one.memory.id
 
 
-def list_notified(ctx: Context) -> list[str]:
-    """Ids of visible memories that the caller's last change flagged stale."""
-    flagged = dict.fromkeys(one.dependent for one in ctx.notices if isinstance(one, Invalidation))
-    if not flagged:
-        return []
-    with ctx.reading() as session:
-        visible = invalidations.find_visible(session, ctx.caller, flagged, not_deleted=True)
-    return [id for id in flagged if id in visible]
-
-
 class StaleView(Struct, frozen=True, kw_only=True):
     """Why a memory is stale: the nearest source that changed or went away, not resolved yet."""
 
@@ -244,8 +234,3 @@ def stale_view(stale: StaleReason | None) -> StaleView | UnsetType:
         invalidated_id=value_or_unset(stale.invalidated),
         invalidating_id=value_or_unset(replacement),
     )
-
-
-def notified_or_unset(ctx: Context) -> list[str] | UnsetType:
-    """Ids of memories that the caller's last change flagged stale; UNSET if none."""
-    return list_notified(ctx) or UNSET

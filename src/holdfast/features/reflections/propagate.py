@@ -134,7 +134,7 @@ class InvalidationListener(TransactionListener):
 
     def on_flush(self, tx: Transaction) -> None:
         if changes := tx.local(ChangeSet):
-            tx.notices.extend(propagate(tx, changes))
+            tx.flagged.extend(one.dependent for one in propagate(tx, changes))
 
 
 class InvalidatedSource(NamedTuple):

@@ -10,9 +10,9 @@ from holdfast.features.graph.service import LinkView, link_view
 from holdfast.features.history import service as history_service
 from holdfast.features.memories import find_memories, store_memory, update_memory
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.views import MemoryView, memory_view
+from holdfast.features.memories.views import MemoryView, memory_view, notified_or_unset
 from holdfast.features.reflections import invalidation_store as invalidations
-from holdfast.features.reflections.list_stale import StaleView, notified_or_unset, stale_view
+from holdfast.features.reflections.list_stale import StaleView, stale_view
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Category, Kind, OnConflict, Scope

@@ -8,8 +8,7 @@ from holdfast.features.curation import consolidate as consolidation
 from holdfast.features.curation.summarise import summarise_memories
 from holdfast.features.llm.assist import Method, MethodUsed, method_fields
 from holdfast.features.memories import check_duplicate as duplicates
-from holdfast.features.memories.views import MemoryView, memory_view
-from holdfast.features.reflections.list_stale import notified_or_unset
+from holdfast.features.memories.views import MemoryView, memory_view, notified_or_unset
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import Actor, Content, Id, Namespace, TierField, Title

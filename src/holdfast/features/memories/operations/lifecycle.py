@@ -8,8 +8,7 @@ from holdfast.features.memories import lifecycle, retention
 from holdfast.features.memories import promote as promotion
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import EVERYTHING, Filter
-from holdfast.features.memories.views import MemoryView, memory_view, memory_views
-from holdfast.features.reflections.list_stale import notified_or_unset
+from holdfast.features.memories.views import MemoryView, memory_view, memory_views, notified_or_unset
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Skip, TierField
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation

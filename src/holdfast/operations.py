@@ -32,7 +32,7 @@ MODULES = (
     "features.conversations.operations",
     "features.curation.operations.curate",
     "features.curation.operations.derive",
-    "features.memories.operations.digest",
+    "features.curation.operations.digest",
     "features.recall.operations.explain",
     "features.people.operations.facts",
     "features.recall.operations.feedback",

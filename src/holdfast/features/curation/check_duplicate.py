@@ -2,21 +2,16 @@
 
 from typing import NamedTuple
 
-from holdfast.features.embeddings import store as embedding_store
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.memories.store import EVERYTHING, Filter
-from holdfast.features.memories.store_memory import Similar, sort_related
 from holdfast.features.recall import search_index
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal.kinds import content_hash, load_memory
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.storage.index_terms import encode_terms, find_matches, text_hashes
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.similarity import Similarity, compare_titled
 from holdfast.kernel.text.words import letter_similarity, query_words
-from holdfast.kernel.vector import Embedding
 
 MAX_CANDIDATES = 50
 
@@ -56,33 +51,3 @@ def _find_identical(ctx: Context, session: Session, hash: str, namespace: str | 
     parts, params = memories.filter_clauses(ctx.caller, EVERYTHING, ctx.now())
     rows = session.select(("memory_select", *parts, "memory.with_hash"), params | {"content_hash": hash})
     return [memory for memory in map(load_memory, rows) if namespace in (None, memory.namespace)]
-
-
-def find_similar(
-    ctx: Context,
-    session: Session,
-    namespace: str | None,
-    title: str,
-    content: str,
-    limit: int = 10,
-    vector: Embedding | None = None,
-) -> list[tuple[Memory, Similarity]]:
-    """Find memories that repeat, update or contradict a text, best first.
-
-    Candidates come from MinHash bands, shared words and, if given, the vector. Makes no call to an embedding provider.
-    """
-    now = ctx.now()
-    found = {one.id: one for one in find_candidates(ctx, session, title, content, namespace)}
-    if namespace is not None:
-        shared = find_matches(session, text_hashes(namespace, encode_terms(title, content, "[]"))).all
-        found |= memories.by_ids(session, ctx.caller, shared, now)
-    cosines: dict[str, float] = {}
-    if vector is not None:
-        clauses = memories.filter_clauses(ctx.caller, Filter(namespace=namespace), now)
-        cosines = dict(embedding_store.find_nearest(session, vector, clauses, limit=limit))
-        found |= memories.by_ids(session, ctx.caller, [id for id in cosines if id not in found], now)
-    compared = [
-        Similar(one, compare_titled(one.title, one.content, title, content, cosines.get(one.id)))
-        for one in found.values()
-    ]
-    return [(one.memory, one.likeness) for one in sort_related(compared)[:limit]]

@@ -3,7 +3,7 @@
 import pytest
 
 import holdfast
-from holdfast.features.memories.operations.digest import DuplicateCheck, Neighbour
+from holdfast.features.curation.operations.digest import DuplicateCheck, Neighbour
 from holdfast.kernel.context import Caller
 
 TEXT = "The database password is rotated monthly and kept in the vault under ops/db."

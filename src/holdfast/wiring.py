@@ -12,12 +12,16 @@ from holdfast.features.ingest import store as ingest
 from holdfast.features.llm import store as llm_store
 from holdfast.features.memories import grant as grant_kind
 from holdfast.features.memories.lifecycle import before_collecting, on_collect
+from holdfast.features.memories.store_memory import register_echo_finder, register_field_filter, register_place_check
 from holdfast.features.namespaces import model as namespace_kinds
+from holdfast.features.namespaces.secrets import apply_secret_policy
 from holdfast.features.people import erasure_order as erasure_kind
 from holdfast.features.people import principal as principal_kind
 from holdfast.features.recall import recall_log
+from holdfast.features.recall.echoes import list_echoed
 from holdfast.features.recall.recall_log import oldest_kept_time
 from holdfast.features.reflections import propagate
+from holdfast.features.reflections.depth import check_depth
 from holdfast.features.reflections.propagate import InvalidationListener
 from holdfast.features.skills import model as skill_kinds
 from holdfast.features.sync import conflict_store
@@ -77,6 +81,9 @@ def connect_features() -> None:
     """Register listeners and redactions of all features, once per process, before a store is opened."""
     add_listener(InvalidationListener())
     add_listener(VersionVectorListener())
+    register_field_filter(apply_secret_policy)
+    register_echo_finder(list_echoed)
+    register_place_check(check_depth)
     before_collecting(retry_quarantined)
     on_collect(collect_expired)
     on_redact(quarantine.purge_record)

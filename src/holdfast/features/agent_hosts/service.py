@@ -12,7 +12,7 @@ from holdfast.features.agent_hosts.store import MAX_TOOLS, HookSession
 from holdfast.features.context_blocks import context_packing, for_query, session_start
 from holdfast.features.embeddings import service as embed
 from holdfast.features.importers.capture import Role
-from holdfast.features.importers.model import digest, remove_recalled
+from holdfast.features.importers.model import digest
 from holdfast.features.importers.readers.blocks import is_own_tool
 from holdfast.features.memories.store import Filter
 from holdfast.features.people.person_namespace import people_namespace as people_place
@@ -22,6 +22,7 @@ from holdfast.features.recall.query import Query, RecallRequest, parse_query
 from holdfast.features.recall.service import COMMON_STEMS, Hit, recall
 from holdfast.kernel.context import Context
 from holdfast.kernel.storage import index_terms as tokens
+from holdfast.kernel.text.recalled_blocks import remove_recalled
 
 MAX_HITS = 20
 MAX_CANDIDATES = 100

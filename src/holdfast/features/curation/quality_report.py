@@ -8,10 +8,10 @@ from holdfast.features.graph import store as links
 from holdfast.features.graph.store import LinkFilter
 from holdfast.features.importers.model import EnvelopeRows, Note, Problem, Record, Turn
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.echoes import MAX_RECALLED_HITS, MAX_RECALLS, RECALL_WINDOW
 from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.memories.store import Filter
 from holdfast.features.recall import recall_log
+from holdfast.features.recall.echoes import MAX_RECALLED_HITS, MAX_RECALLS, RECALL_WINDOW
 from holdfast.features.recall.recall_log import RecallLog
 from holdfast.features.reflections import invalidation_store as invalidations
 from holdfast.kernel import timestamps

@@ -27,6 +27,7 @@ from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.memory import Memory, higher_tier
 from holdfast.kernel.records.validate import memory_from_draft
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.text.recalled_blocks import remove_recalled
 from holdfast.kernel.text.words import fold_name
 from holdfast.kernel.timestamps import derive_id
 
@@ -90,7 +91,7 @@ class RecordWriter:
         if turn.kind != "message" and turn.kind not in self._options.include:
             self.report.left_out[turn.kind] += 1
             return
-        content = model.remove_recalled(turn.content)
+        content = remove_recalled(turn.content)
         if content != turn.content:
             self.report.left_out["recalled"] += 1
             if not content.strip():

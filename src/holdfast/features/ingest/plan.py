@@ -19,9 +19,9 @@ from holdfast.features.ingest.pipeline import HelperStage, Pipeline
 from holdfast.features.ingest.split_document import Piece, hash_text, is_self_contained
 from holdfast.features.ingest.store import Outcome
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.echoes import RecentRecalls, find_cited
 from holdfast.features.memories.store import Filter
 from holdfast.features.memories.store_memory import find_same_text_ids
+from holdfast.features.recall.echoes import RecentRecalls, find_cited
 from holdfast.kernel.context import Context
 from holdfast.kernel.cosine import cosines
 from holdfast.kernel.embedder import Embedder

@@ -248,12 +248,6 @@ def was_visible(session: Session, caller: Caller, past: Memory) -> bool:
     return grant is not None and Grant(*grant).state == "live"
 
 
-def find_by_title(session: Session, namespace: str, title: str) -> Memory | None:
-    """Read the memory with a title, whoever owns it."""
-    row = session.row("memory_by_title", namespace=namespace, title=title)
-    return load_memory(row) if row else None
-
-
 def search_words(
     session: Session,
     caller: Caller,

@@ -8,8 +8,7 @@ from holdfast.features.embeddings import store as embedding_store
 from holdfast.features.memories import store as memories
 from holdfast.features.memories import store_memory
 from holdfast.features.memories.store import check_scope_change, require_write_access
-from holdfast.features.memories.store_memory import require_free_title
-from holdfast.features.reflections.depth import check_depth
+from holdfast.features.memories.store_memory import check_place, require_free_title
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, VersionConflict
 from holdfast.kernel.journal.kinds import MEMORY
@@ -93,5 +92,5 @@ def write_update(ctx: Context, write: Transaction, before: Memory, after: Memory
     if (before.namespace, before.title) != (after.namespace, after.title):
         require_free_title(ctx, write, after)
     if before.namespace != after.namespace:
-        check_depth(write.session, after)
+        check_place(write.session, after)
     return write.change(MEMORY, before, after, op)

@@ -11,6 +11,7 @@ from holdfast.features.history import service as history_service
 from holdfast.features.memories import find_memories, store_memory, update_memory
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.views import MemoryView, memory_view, notified_or_unset
+from holdfast.features.namespaces.secrets import list_secret_kinds
 from holdfast.features.reflections import invalidation_store as invalidations
 from holdfast.features.reflections.list_stale import StaleView, stale_view
 from holdfast.kernel.context import Context
@@ -331,7 +332,7 @@ def get(ctx: Context, request: Get) -> GetResult:
         also=also,
         stale=stale_view(stale.get(memory.id)),
         restated=store_memory.get_duplicate_count(ctx, memory.id) or UNSET,
-        secrets=store_memory.list_secret_kinds(ctx, memory) or UNSET,
+        secrets=list_secret_kinds(ctx, memory) or UNSET,
     )
 
 

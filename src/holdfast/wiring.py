@@ -8,11 +8,13 @@ from holdfast.features.access import model as access_kinds
 from holdfast.features.curation import store as curation
 from holdfast.features.embeddings import store as embeddings
 from holdfast.features.graph import model as graph_kinds
+from holdfast.features.graph.entities import purge_aliases
 from holdfast.features.ingest import store as ingest
 from holdfast.features.llm import store as llm_store
 from holdfast.features.memories import grant as grant_kind
-from holdfast.features.memories.lifecycle import before_collecting, on_collect
+from holdfast.features.memories.lifecycle import before_collecting, on_collect, on_purge
 from holdfast.features.memories.store_memory import register_echo_finder, register_field_filter, register_place_check
+from holdfast.features.memories.views import register_computed_namespace
 from holdfast.features.namespaces import model as namespace_kinds
 from holdfast.features.namespaces.secrets import apply_secret_policy
 from holdfast.features.people import erasure_order as erasure_kind
@@ -22,6 +24,7 @@ from holdfast.features.recall.echoes import list_echoed
 from holdfast.features.recall.recall_log import oldest_kept_time
 from holdfast.features.reflections import propagate
 from holdfast.features.reflections.depth import check_depth
+from holdfast.features.reflections.list_stale import list_computed_notices
 from holdfast.features.reflections.propagate import InvalidationListener
 from holdfast.features.skills import model as skill_kinds
 from holdfast.features.sync import conflict_store
@@ -86,5 +89,8 @@ def connect_features() -> None:
     register_place_check(check_depth)
     before_collecting(retry_quarantined)
     on_collect(collect_expired)
+    on_purge(purge_aliases)
+    on_purge(propagate.purge_notices)
+    register_computed_namespace(list_computed_notices)
     on_redact(quarantine.purge_record)
     on_redact(redact_memory)

@@ -110,3 +110,9 @@ def find_entity(ctx: Context, session: Session, alias: str, namespace: str | Non
     )
     found = [load_memory(row) for row in rows]
     return EntityMatch(_read_entity(session, found[0]), found[1:]) if found else None
+
+
+def purge_aliases(write: Transaction, memory: Memory) -> None:
+    """Purge the aliases of an entity, deleted ones included."""
+    for alias in [ALIAS.load(row) for row in write.session.rows("alias_with_deleted", entity=memory.id)]:
+        write.purge(ALIAS, alias)

@@ -5,14 +5,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.graph.model import ALIAS
 from holdfast.features.llm import store as llm_store
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.memories.store import Filter, require_write_access
 from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.memories.update_memory import check_version
-from holdfast.features.reflections.invalidation import INVALIDATION
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, StoreError
 from holdfast.kernel.journal import title_groups
@@ -128,6 +126,7 @@ def _find_matching(ctx: Context, write: Transaction, which: Filter, pattern: str
 
 BEFORE_COLLECTING: list[Callable[[Context], None]] = []
 COLLECTORS: list[Callable[[Context, Transaction], None]] = []
+PURGERS: list[Callable[[Transaction, Memory], None]] = []
 
 
 def before_collecting(prepare: Callable[[Context], None]) -> None:
@@ -138,6 +137,11 @@ def before_collecting(prepare: Callable[[Context], None]) -> None:
 def on_collect(collector: Callable[[Context, Transaction], None]) -> None:
     """Register a function to call in each collecting transaction, so that features can drop expired rows."""
     COLLECTORS.append(collector)
+
+
+def on_purge(purger: Callable[[Transaction, Memory], None]) -> None:
+    """Register a function to call before a memory is purged, so that features can purge their records about it."""
+    PURGERS.append(purger)
 
 
 def collect_expired_memories(ctx: Context, *, dry_run: bool = False) -> list[str]:
@@ -189,11 +193,7 @@ def purge(ctx: Context, ids: list[str] | None, older_than_days: int | None) -> B
 def purge_memory(
     write: Transaction, memory: Memory, left: Memory | None = None, taken: Mapping[str, int] | None = None
 ) -> None:
-    """Erase a memory, its aliases and its notices; leave a tombstone, or the record `left`."""
-    for alias in [ALIAS.load(row) for row in write.session.rows("alias_with_deleted", entity=memory.id)]:
-        write.purge(ALIAS, alias)
-    for invalidation in [
-        INVALIDATION.load(row) for row in write.session.rows("invalidation_ever", dependent=memory.id)
-    ]:
-        write.purge(INVALIDATION, invalidation)
+    """Erase a memory and the records about it; leave a tombstone, or the record `left`."""
+    for purge_dependents in PURGERS:
+        purge_dependents(write, memory)
     write.purge(MEMORY, memory, left, taken)

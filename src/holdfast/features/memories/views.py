@@ -1,7 +1,7 @@
 """Response views of memories and links, with timestamps as text."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -137,3 +137,23 @@ def notified_or_unset(ctx: Context) -> list[str] | UnsetType:
     with ctx.reading() as session:
         visible = memories.find_visible(session, ctx.caller, flagged, not_deleted=True)
     return [id for id in flagged if id in visible] or UNSET
+
+
+class ListComputed(Protocol):
+    """Lists what a computed namespace contains; None if the namespace is not computed."""
+
+    def __call__(self, ctx: Context, namespace: str, *, limit: int, skip: int) -> list[MemoryView] | None: ...
+
+
+_COMPUTED_NAMESPACES: list[ListComputed] = []
+
+
+def register_computed_namespace(list_views: ListComputed) -> None:
+    """Register a namespace whose memories are computed, not stored."""
+    _COMPUTED_NAMESPACES.append(list_views)
+
+
+def list_computed(ctx: Context, namespace: str, *, limit: int, skip: int) -> list[MemoryView] | None:
+    """List what a computed namespace contains; None if the namespace stores memories."""
+    found = (list_views(ctx, namespace, limit=limit, skip=skip) for list_views in _COMPUTED_NAMESPACES)
+    return next((views for views in found if views is not None), None)

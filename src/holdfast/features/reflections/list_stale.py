@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from holdfast.features.graph import store as links
 from holdfast.features.graph.store import LinkFilter
 from holdfast.features.memories import store as memories
+from holdfast.features.memories.views import MemoryView
 from holdfast.features.reflections import invalidation_store as invalidations
 from holdfast.features.reflections.invalidation import (
     INVALIDATION,
@@ -23,6 +24,7 @@ from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, NotFound,
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.records.validate import INVALIDATIONS_VIEW
 from holdfast.kernel.registry.operation import value_or_unset
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import format_timestamp
@@ -113,9 +115,9 @@ def _visible_ids(one: Invalidation, seen: set[str]) -> tuple[str | None, str | N
     return one.invalidated if one.invalidated in seen else None, replacement if replacement in seen else None
 
 
-def parse_view_namespace(namespace: str | None) -> str | None:
+def parse_view_namespace(namespace: str) -> str | None:
     """Return the namespace before `/_invalidations`, or None; the whole may exceed the segment limit by one."""
-    place, _, last = (namespace or "").rpartition("/")
+    place, _, last = namespace.rpartition("/")
     return place if place and last == validate.INVALIDATIONS_VIEW else None
 
 
@@ -234,3 +236,50 @@ def stale_view(stale: StaleReason | None) -> StaleView | UnsetType:
         invalidated_id=value_or_unset(stale.invalidated),
         invalidating_id=value_or_unset(replacement),
     )
+
+
+def to_memory_view(shown: NoticeView) -> MemoryView:
+    """Build the memory view of an invalidation: ai-memory stores each as a memory."""
+    one, notice = shown.notice.invalidation, shown.notice
+    source = shown.invalidated or "a private memory"
+    at = format_timestamp(one.created_at)
+    ids = {"invalidated_id": shown.invalidated, "invalidating_id": shown.invalidating or shown.invalidated}
+    return MemoryView(
+        id=one.id,
+        tier="mid",
+        namespace=f"{notice.namespace}/{INVALIDATIONS_VIEW}",
+        title=f"invalidation: {source} -> {one.dependent}",
+        content=f"{notice.title!r} is derived from {source}, which is {one.cause}. Status: {one.status}.",
+        tags=["_invalidation"],
+        priority=7,
+        confidence=1.0,
+        source="notification",
+        scope=notice.scope,
+        agent_id=notice.agent,
+        memory_kind="observation",
+        access_count=0,
+        created_at=at,
+        updated_at=format_timestamp(one.updated_at),
+        metadata={
+            "notification_kind": "reflection_invalidation",
+            "dependent_id": one.dependent,
+            **{name: id for name, id in ids.items() if id is not None},
+            "timestamp": at,
+            "cause": one.cause,
+            "hop": one.hop,
+            "status": one.status,
+        },
+        citations=[],
+        reflection_depth=0,
+        version=one.version,
+        state="live",
+    )
+
+
+def list_computed_notices(ctx: Context, namespace: str, *, limit: int, skip: int) -> list[MemoryView] | None:
+    """List the notices of `<namespace>/_invalidations` as memory views, though none is a memory."""
+    if (place := parse_view_namespace(namespace)) is None:
+        return None
+    with ctx.reading() as session:
+        found, _ = list_notices(ctx, session, InvalidationFilter(namespace=place), limit=limit, skip=skip)
+    return [to_memory_view(one) for one in found]

@@ -365,3 +365,9 @@ def collect_ended(write: Transaction) -> None:
     changes = write.local(ChangeSet)
     changes.superseded.update((row[0], row[1]) for row in started)
     changes.ended_links.update((row[0], row[1]) for row in unlinked)
+
+
+def purge_notices(write: Transaction, memory: Memory) -> None:
+    """Purge the notices about a dependent."""
+    for one in [INVALIDATION.load(row) for row in write.session.rows("invalidation_ever", dependent=memory.id)]:
+        write.purge(INVALIDATION, one)

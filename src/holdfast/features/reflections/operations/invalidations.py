@@ -4,14 +4,12 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import MemoryView
 from holdfast.features.reflections import invalidation_store, list_stale
 from holdfast.features.reflections.invalidation import Status
 from holdfast.features.reflections.invalidation_store import MAX_HOPS, InvalidationFilter
 from holdfast.features.reflections.list_stale import NoticeView, ResolutionOutcome
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, NotFound
-from holdfast.kernel.records.validate import INVALIDATIONS_VIEW
 from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.timestamps import format_timestamp
@@ -274,41 +272,3 @@ def dependents_of_invalidated(ctx: Context, request: DependentsOfInvalidated) ->
             id, found = request.memory_id, []
     views = [DirectDependent(id=one.memory.id, namespace=one.memory.namespace) for one in found]
     return DirectDependents(memory_id=id, count=len(views), dependents=views)
-
-
-def to_memory_view(shown: NoticeView) -> MemoryView:
-    """Build the memory view of an invalidation: ai-memory stores each as a memory."""
-    one, notice = shown.notice.invalidation, shown.notice
-    source = shown.invalidated or "a private memory"
-    at = format_timestamp(one.created_at)
-    ids = {"invalidated_id": shown.invalidated, "invalidating_id": shown.invalidating or shown.invalidated}
-    return MemoryView(
-        id=one.id,
-        tier="mid",
-        namespace=f"{notice.namespace}/{INVALIDATIONS_VIEW}",
-        title=f"invalidation: {source} -> {one.dependent}",
-        content=f"{notice.title!r} is derived from {source}, which is {one.cause}. Status: {one.status}.",
-        tags=["_invalidation"],
-        priority=7,
-        confidence=1.0,
-        source="notification",
-        scope=notice.scope,
-        agent_id=notice.agent,
-        memory_kind="observation",
-        access_count=0,
-        created_at=at,
-        updated_at=format_timestamp(one.updated_at),
-        metadata={
-            "notification_kind": "reflection_invalidation",
-            "dependent_id": one.dependent,
-            **{name: id for name, id in ids.items() if id is not None},
-            "timestamp": at,
-            "cause": one.cause,
-            "hop": one.hop,
-            "status": one.status,
-        },
-        citations=[],
-        reflection_depth=0,
-        version=one.version,
-        state="live",
-    )

@@ -8,6 +8,7 @@ from holdfast.features.access import model as access_kinds
 from holdfast.features.curation import store as curation
 from holdfast.features.embeddings import store as embeddings
 from holdfast.features.graph import model as graph_kinds
+from holdfast.features.graph.depth import check_depth
 from holdfast.features.graph.entities import purge_aliases
 from holdfast.features.ingest import store as ingest
 from holdfast.features.llm import store as llm_store
@@ -23,7 +24,6 @@ from holdfast.features.recall import recall_log
 from holdfast.features.recall.echoes import list_echoed
 from holdfast.features.recall.recall_log import oldest_kept_time
 from holdfast.features.reflections import propagate
-from holdfast.features.reflections.depth import check_depth
 from holdfast.features.reflections.list_stale import list_computed_notices
 from holdfast.features.reflections.propagate import InvalidationListener
 from holdfast.features.skills import model as skill_kinds

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.features.curation import store as curation
 from holdfast.features.graph import store as links
+from holdfast.features.graph.depth import check_depth, with_origin
 from holdfast.features.graph.entities import find_entity
 from holdfast.features.graph.service import add_link
 from holdfast.features.llm.assist import BY_RULES, MethodUsed, ask_or_fallback, method_metadata, rejected_answer
@@ -23,7 +24,6 @@ from holdfast.features.memories.store import Filter, require_write_access
 from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.recall import search_index
 from holdfast.features.reflections import invalidation_store as invalidations
-from holdfast.features.reflections.depth import check_depth, with_origin
 from holdfast.features.reflections.invalidation_store import StaleReason
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, NotFound, VersionConflict

@@ -6,17 +6,17 @@ from msgspec.structs import replace
 
 from holdfast.features.access import interaction_store as interactions
 from holdfast.features.access.interaction import Interaction
+from holdfast.features.graph.depth import check_depth, check_link, keep_depth
 from holdfast.features.history.change_view import matches_filter
 from holdfast.features.history.event import EventFilter
 from holdfast.features.history.snapshot import find_true_from
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.grant import Grant
-from holdfast.features.memories.store import check_scope_change, require_owner
+from holdfast.features.memories.store import check_scope_change, find_namespaces, require_owner
 from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.namespaces.model import Policy
 from holdfast.features.namespaces.policy import require_policy_admin
 from holdfast.features.people.erasure_order import ErasureOrder
-from holdfast.features.reflections.depth import check_depth, check_link, keep_depth
 from holdfast.features.reflections.invalidation import INVALIDATION
 from holdfast.features.skills import store as skills
 from holdfast.features.skills.model import SkillVersion
@@ -201,11 +201,6 @@ def _add_part(ctx: Context, session: Session, entry: journal.Entry, parts: Stage
 def describe_memory(memory: Memory) -> dict[str, Any]:
     """Return the content of a memory, for hooks."""
     return {"id": memory.id, "title": memory.title, "content": memory.content, "tags": list(memory.tags)}
-
-
-def find_namespaces(ctx: Context, session: Session, ids: list[str]) -> list[str]:
-    """Find the namespaces of those memories that the caller may see."""
-    return [one.namespace for one in memories.by_ids(session, ctx.caller, ids, ctx.now(), view="any").values()]
 
 
 def undo_batch(ctx: Context, write: Transaction, seq: int) -> list[journal.Entry]:

@@ -365,3 +365,8 @@ def find_visible(session: Session, caller: Caller, ids: Iterable[str], *, not_de
     parts, params = visibility_clauses(caller)
     parts += ["memory.kept"] if not_deleted else []
     return {row[0] for row in session.select(("memory_ids", *parts, "memory.some"), params | {"ids": wanted})}
+
+
+def find_namespaces(ctx: Context, session: Session, ids: list[str]) -> list[str]:
+    """Read the namespaces of the visible memories among some ids."""
+    return [one.namespace for one in by_ids(session, ctx.caller, ids, ctx.now(), view="any").values()]

@@ -5,14 +5,14 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from holdfast.features.graph.depth import keep_depth
+from holdfast.features.graph.model import SOURCE_RELATIONS
 from holdfast.features.namespaces import policy_store
-from holdfast.features.reflections.depth import keep_depth
 from holdfast.features.reflections.invalidation import (
     DERIVATION_RELATIONS,
     INVALIDATION,
     PENDING_STATUSES,
     RESTORED_REASON,
-    SOURCE_RELATIONS,
     Cause,
     Invalidation,
     SourceStatus,

@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.features.graph.model import SOURCE_RELATIONS
 from holdfast.features.namespaces import policy_store
 from holdfast.features.namespaces.model import Rules
-from holdfast.features.reflections.invalidation import SOURCE_RELATIONS
 from holdfast.kernel.errors import ApprovalRequired, CycleDetected, DepthExceeded, Invalid
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.journal.transaction import Transaction

@@ -12,9 +12,9 @@ from holdfast.features.graph import store as links
 from holdfast.features.graph.store import LinkFilter
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
-from holdfast.features.reflections.markdown import file_path, parse_file, render_file
 from holdfast.features.transfer import importer, memory_rows, record_rows
 from holdfast.features.transfer.model import Options
+from holdfast.features.transfer.reflections.markdown import file_path, parse_file, render_file
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, Invalid
 from holdfast.kernel.local_files import local_path, must_be_local, translate_os_errors

@@ -3,10 +3,11 @@
 from msgspec import json
 from msgspec.structs import replace
 
-from holdfast.features.history.service import find_namespaces
 from holdfast.features.memories import store as memories
-from holdfast.features.namespaces import approvals_store, policy_store
-from holdfast.features.namespaces.approvals_store import PendingRequest
+from holdfast.features.memories.store import find_namespaces
+from holdfast.features.namespaces import policy_store
+from holdfast.features.reflections import approvals_store
+from holdfast.features.reflections.approvals_store import PendingRequest
 from holdfast.features.reflections.service import (
     Reflection,
     ReflectionPlan,

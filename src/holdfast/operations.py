@@ -42,7 +42,7 @@ MODULES = (
     "features.graph.operations.entities",
     "features.hooks.operations",
     "features.ingest.operations",
-    "features.access.operations.interactions",
+    "features.people.operations.interactions",
     "integrations.kernex.operations",
     "features.access.operations.keys",
     "features.learning.operations.lessons",

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from functools import cache
 
-from holdfast.features.access import interaction as interaction_kind
 from holdfast.features.access import model as access_kinds
 from holdfast.features.curation import store as curation
 from holdfast.features.embeddings import store as embeddings
@@ -19,6 +18,7 @@ from holdfast.features.memories.views import register_computed_namespace
 from holdfast.features.namespaces import model as namespace_kinds
 from holdfast.features.namespaces.secrets import apply_secret_policy
 from holdfast.features.people import erasure_order as erasure_kind
+from holdfast.features.people import interaction as interaction_kind
 from holdfast.features.people import principal as principal_kind
 from holdfast.features.recall import recall_log
 from holdfast.features.recall.echoes import list_echoed
@@ -27,12 +27,14 @@ from holdfast.features.reflections import propagate
 from holdfast.features.reflections.list_stale import list_computed_notices
 from holdfast.features.reflections.propagate import InvalidationListener
 from holdfast.features.skills import model as skill_kinds
+from holdfast.features.skills import store as skill_store
 from holdfast.features.sync import conflict_store
 from holdfast.features.sync.quarantine import store as quarantine
 from holdfast.features.sync.read_changes import VersionVectorListener
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal.redact import on_redact
 from holdfast.kernel.journal.transaction import Transaction, add_listener
+from holdfast.kernel.journal.verify import on_verify
 from holdfast.kernel.records.merge import MAX_CONFLICTS_PER_FIELD
 from holdfast.kernel.storage.port import Session
 
@@ -92,5 +94,6 @@ def connect_features() -> None:
     on_purge(purge_aliases)
     on_purge(propagate.purge_notices)
     register_computed_namespace(list_computed_notices)
+    on_verify(skill_store.find_damage)
     on_redact(quarantine.purge_record)
     on_redact(redact_memory)

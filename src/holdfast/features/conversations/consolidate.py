@@ -2,9 +2,9 @@
 
 from typing import Literal, NamedTuple
 
-from holdfast.features.access import interactions
 from holdfast.features.conversations import service as conversations
 from holdfast.features.learning import store as outcomes
+from holdfast.features.people import interactions
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict
 from holdfast.kernel.storage import leases

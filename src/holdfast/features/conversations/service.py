@@ -12,7 +12,9 @@ from holdfast.features.memories import store as memories
 from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.store_memory import store_draft
 from holdfast.features.memories.update_memory import write_update
+from holdfast.features.people import facts
 from holdfast.features.people.principal import validate_name
+from holdfast.features.people.store import list_names
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
 from holdfast.kernel.journal.kinds import MEMORY
@@ -347,3 +349,26 @@ def resolve_id(ctx: Context, id: str | None, scope: Scope) -> str:
     if going is None:
         raise NotFound("No active conversation there.")
     return going.id
+
+
+class PrincipalCounts(NamedTuple):
+    """Numbers of live records of a principal that the caller may see."""
+
+    principal: str
+    conversations: int
+    messages: int
+    observations: int
+    facts: int
+
+
+def count_principal_records(ctx: Context, name: str) -> PrincipalCounts:
+    """Count the records of a principal under all its names."""
+    with ctx.reading() as session:
+        names = list_names(session, validate_name(name))
+        return PrincipalCounts(
+            names[0],
+            conversation_store.count_conversations(session, ctx.caller, names),
+            conversation_store.count_turns(session, ctx.caller, names, ctx.now()),
+            memories.count_observations(session, ctx.caller, names, ctx.now()),
+            len(facts.list_facts(ctx, name)),
+        )

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from holdfast.features.access.interaction import Interaction
 from holdfast.features.people.erasure_order import ErasureOrder
+from holdfast.features.people.interaction import Interaction
 from holdfast.features.people.person_namespace import ERASED_NAMESPACE, find_people
 from holdfast.features.people.principal import Principal
 from holdfast.features.people.store import list_names

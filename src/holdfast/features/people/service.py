@@ -4,9 +4,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.conversations import store as conversations
-from holdfast.features.memories import store as memories
-from holdfast.features.people import facts
 from holdfast.features.people import store as principal_store
 from holdfast.features.people.principal import PRINCIPAL, Principal, principal_id, validate_name
 from holdfast.kernel.context import Context
@@ -90,29 +87,6 @@ def show(ctx: Context, name: str) -> PrincipalNames:
         names = principal_store.list_names(session, validate_name(name))
         row = session.row("principal_get", id=principal_id(names[0]))
     return PrincipalNames(names[0], names, PRINCIPAL.load(row).display if row else "")
-
-
-class PrincipalCounts(NamedTuple):
-    """Numbers of live records of a principal that the caller may see."""
-
-    principal: str
-    conversations: int
-    messages: int
-    observations: int
-    facts: int
-
-
-def count_records(ctx: Context, name: str) -> PrincipalCounts:
-    """Count the records of a principal under all its names."""
-    with ctx.reading() as session:
-        names = principal_store.list_names(session, validate_name(name))
-        return PrincipalCounts(
-            names[0],
-            conversations.count_conversations(session, ctx.caller, names),
-            conversations.count_turns(session, ctx.caller, names, ctx.now()),
-            memories.count_observations(session, ctx.caller, names, ctx.now()),
-            len(facts.list_facts(ctx, name)),
-        )
 
 
 def list_principals(ctx: Context, limit: int, after: str) -> list[Principal]:

@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.access.interaction import Interaction, validate_interaction
 from holdfast.features.llm import store as llm_store
 from holdfast.features.memories.grant import Grant
 from holdfast.features.namespaces.model import STANDARD, Policy, Standard
 from holdfast.features.people.erasure_order import ErasureOrder
+from holdfast.features.people.interaction import Interaction, validate_interaction
 from holdfast.features.people.personal_records import PersonalRecords
 from holdfast.features.reflections.propagate import ChangeSet
 from holdfast.features.skills import store as skills

@@ -5,14 +5,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.features.access import interaction_store as interactions
 from holdfast.features.access.agents import notice_of
-from holdfast.features.access.interaction import INTERACTION
 from holdfast.features.access.model import AGENT
 from holdfast.features.graph.model import ALIAS
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.grant import GRANT
 from holdfast.features.namespaces.model import POLICY, STANDARD
+from holdfast.features.people import interaction_store as interactions
+from holdfast.features.people.interaction import INTERACTION
 from holdfast.features.people.principal import PRINCIPAL
 from holdfast.features.reflections.invalidation import INVALIDATION, Invalidation
 from holdfast.features.skills import store as skills

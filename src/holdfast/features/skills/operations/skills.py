@@ -7,11 +7,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from holdfast.features.skills import service as skill_service
 from holdfast.features.skills import store as skill_store
 from holdfast.features.skills.archive import read_archive
-from holdfast.features.skills.files import Draft, validate_files
+from holdfast.features.skills.files import Draft, decode_content, encode_content, validate_files
 from holdfast.features.skills.folder import read_skill, write_folder
 from holdfast.features.skills.model import MAX_FILES, MAX_MANIFEST_BYTES, File, Outcome, StaleReason
 from holdfast.features.skills.store import SkillEntry
-from holdfast.features.transfer.schema_v1 import decode_content, encode_content
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.local_files import local_path, require_local

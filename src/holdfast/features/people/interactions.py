@@ -7,17 +7,17 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from holdfast.features.access import interaction_store
-from holdfast.features.access.interaction import (
+from holdfast.features.memories import store_memory
+from holdfast.features.namespaces import policy_store
+from holdfast.features.people import interaction_store
+from holdfast.features.people.interaction import (
     INTERACTION,
     Decision,
     Interaction,
     apply_text_policy,
     validate_interaction,
 )
-from holdfast.features.access.interaction_store import InteractionFilter
-from holdfast.features.memories import store_memory
-from holdfast.features.namespaces import policy_store
+from holdfast.features.people.interaction_store import InteractionFilter
 from holdfast.features.people.principal import validate_name
 from holdfast.kernel.context import ALL_NAMESPACES, Caller, Context, Progress
 from holdfast.kernel.errors import (

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from holdfast.features.agent_hosts import projects
 from holdfast.features.agent_hosts import store as hook_sessions
-from holdfast.features.agent_hosts.host import ENDING_EVENTS, FRESH_SOURCES, MAX_ANSWER, HostEvent, is_prompt
-from holdfast.features.agent_hosts.project_naming import related_namespaces
+from holdfast.features.agent_hosts.host import ENDING_EVENTS, FRESH_SOURCES, MAX_ANSWER, HostEvent
 from holdfast.features.agent_hosts.store import MAX_TOOLS, HookSession
 from holdfast.features.context_blocks import context_packing, for_query, session_start
+from holdfast.features.context_blocks.session_start import is_prompt, related_namespaces
 from holdfast.features.embeddings import service as embed
 from holdfast.features.importers.capture import Role
 from holdfast.features.importers.model import digest

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from holdfast.features.agent_hosts.host import is_prompt
-from holdfast.features.agent_hosts.project_naming import related_namespaces
 from holdfast.features.context_blocks import fence_text
 from holdfast.features.context_blocks.allocate import BudgetPart, allocate_budget
 from holdfast.features.context_blocks.for_query import new_fence, shorten_ids
@@ -18,7 +16,7 @@ from holdfast.features.reflections import list_stale
 from holdfast.features.reflections.invalidation_store import InvalidationFilter
 from holdfast.features.tasks import store as tasks
 from holdfast.features.tasks.store import TaskFilter
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Context, with_ancestors
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.text import token_count
@@ -186,3 +184,13 @@ def _format_item(item: Item, cites: dict[str, str], fence: str) -> str:
 
 def _trim_part(part: ContextPart, sizes: list[int], fit: int) -> ContextPart:
     return part._replace(items=part.items[:fit], tokens=sum(sizes[:fit]), dropped=len(part.items) - fit)
+
+
+def is_prompt(memory: Memory) -> bool:
+    """Return whether a memory is a captured prompt: it resembles similar prompts but answers none."""
+    return memory.speaker == "user" and "host" in memory.metadata
+
+
+def related_namespaces(names: Iterable[str], default: str) -> tuple[str, ...]:
+    """List the namespaces to search for a project: its names, their parents and the default namespace."""
+    return tuple(dict.fromkeys([*(place for name in names for place in with_ancestors(name)), default]))

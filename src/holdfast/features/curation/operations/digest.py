@@ -7,9 +7,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from holdfast.features.curation import check_duplicate as duplicates
 from holdfast.features.curation import consolidate as consolidation
 from holdfast.features.curation import promote as promotion
-from holdfast.features.curation.summarise import summarise_memories
 from holdfast.features.llm.assist import Method, method_fields
 from holdfast.features.memories.views import MemoryView, memory_view, notified_or_unset
+from holdfast.features.reflections.summarise import summarise_memories
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import Actor, Content, Id, Namespace, TierField, Title

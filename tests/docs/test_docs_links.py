@@ -14,6 +14,7 @@ MAX_README_LINES = 10
 
 _FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_ANCHOR = re.compile(r'<a id="([^"]+)"></a>')
 _HEADING = re.compile(r"^#+ (.+)$", re.M)
 
 
@@ -28,9 +29,9 @@ def prose_of(page: Path) -> str:
 
 @cache
 def anchors_of(page: Path) -> list[str]:
-    """Return the anchors of the headings of a page: lower case, without punctuation, spaces as dashes."""
+    """Return the anchors of a page: its explicit ones, and the headings in lower case with dashes for spaces."""
     titles = [re.sub(r"[^\w\- ]", "", title.lower()) for title in _HEADING.findall(prose_of(page))]
-    return [title.strip().replace(" ", "-") for title in titles]
+    return [*_ANCHOR.findall(prose_of(page)), *(title.strip().replace(" ", "-") for title in titles)]
 
 
 def leads_somewhere(page: Path, link: str) -> bool:

@@ -1,6 +1,7 @@
 """The generated reference is current, complete and reproducible."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from holdfast.surfaces.cli.app import cli
 from holdfast.surfaces.reference import list_stale_pages, main, render_pages
 
 REFERENCE = ROOT / "docs" / "reference"
+MAX_LINES = 5000
 
 
 def text_of(name: str) -> str:
@@ -28,7 +30,7 @@ def commands(group: click.Group, path: str = "holdfast") -> list[str]:
     found = []
     for name in group.list_commands(context):
         command = group.get_command(context, name)
-        found += [f"{path} {name}", *(commands(command, f"{path} {name}") if isinstance(command, click.Group) else [])]
+        found += commands(command, f"{path} {name}") if isinstance(command, click.Group) else [f"{path} {name}"]
     return found
 
 
@@ -36,21 +38,37 @@ def test_the_reference_is_current() -> None:
     assert list_stale_pages(REFERENCE) == []
 
 
-def test_every_operation_has_a_section() -> None:
-    text = text_of("operations.md")
-    assert [op.name for op in REGISTRY if f"\n### {op.name}\n" not in text] == []
+def sections() -> dict[str, str]:
+    """The section of each operation, on the page of its feature."""
+    pages = [file.read_text("utf-8") for file in REFERENCE.glob("*.md")]
+    return {part.split("\n")[0]: part for page in pages for part in page.split("\n## ")[1:]}
+
+
+def test_every_operation_has_a_section_that_the_index_links_to() -> None:
+    found, index = sections(), text_of("operations.md")
+    assert [op.name for op in REGISTRY if op.name not in found] == []
+    for name, page in re.findall(r"^\| \[(\w+)\]\((\S+)\.md#\1\)", index, re.M):
+        assert f"\n## {name}\n" in text_of(f"{page}.md")
+    assert [op.name for op in REGISTRY if f"| [{op.name}](" not in index] == []
 
 
 def test_every_parameter_of_every_operation_is_described() -> None:
-    text = text_of("operations.md")
-    for op in REGISTRY:
-        section = text.split(f"\n### {op.name}\n")[1].split("\n### ")[0]
-        assert [field.encode_name for field in op.fields if f"| `{field.encode_name}` |" not in section] == []
+    found = sections()
+    assert [
+        (op.name, field.encode_name)
+        for op in REGISTRY
+        for field in op.fields
+        if f"| `{field.encode_name}` |" not in found[op.name]
+    ] == []
 
 
-def test_every_command_has_its_help_in_the_reference() -> None:
-    text = text_of("cli.md")
-    assert [name for name in commands(cli) if f"\n## {name}\n" not in text] == []
+def test_every_command_is_in_the_reference() -> None:
+    pages = "\n".join(file.read_text("utf-8") for file in REFERENCE.glob("*.md"))
+    assert [name for name in commands(cli) if f"\n### {name}\n" not in pages and f"\n`{name}` · " not in pages] == []
+
+
+def test_the_reference_is_short_enough_to_review() -> None:
+    assert sum(len(file.read_text("utf-8").splitlines()) for file in REFERENCE.glob("*.md")) <= MAX_LINES
 
 
 def test_every_error_and_exit_code_is_in_the_reference() -> None:

@@ -26,7 +26,6 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.cosine import cosines
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import EmbedderFailed
-from holdfast.kernel.local_files import LOCAL_SOURCES
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.index_terms import encode_terms, find_matches, text_hashes
@@ -154,7 +153,7 @@ class Planner:
         self._recent_recalls: RecentRecalls | None = None
         self._vector_count = 0
         self._embedder = ctx.embedder if pipeline.candidate_stage.vectors else None
-        self._deadline = None if ctx.caller.source in LOCAL_SOURCES else monotonic() + REMOTE_SECONDS
+        self._deadline = None if ctx.caller.is_local else monotonic() + REMOTE_SECONDS
 
     def judge_pieces(self, pieces: Collection[Piece]) -> Iterator[Judgement]:
         """Judge each piece, in order."""

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
-from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.features.sync import read_changes, record_snapshots, status_store
 from holdfast.features.sync.peers.store import list_peers
 from holdfast.features.webhooks import store as webhook_store
@@ -232,7 +231,7 @@ class Compaction(NamedTuple):
 
 def compact(ctx: Context, older_than_days: int, *, dry_run: bool = False) -> Compaction:
     """Compact entries older than `older_than_days` that every enrolled peer has, in bounded transactions."""
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     with open_dry_run(ctx) if dry_run else nullcontext(ctx) as there:
         return _compact_steps(there, ctx.now() - older_than_days * DAY)
 

@@ -8,7 +8,6 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.features.sync import read_changes, restore_fork
 from holdfast.features.sync.endpoint import Endpoint
 from holdfast.features.sync.quarantine import store as quarantine
@@ -27,7 +26,6 @@ from holdfast.kernel.errors import HoldfastError, StoreError
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.dry_run import open_dry_run
 from holdfast.kernel.journal.transaction import TypedLocals
-from holdfast.kernel.local_files import must_be_local
 from holdfast.kernel.records.change import ChangeId, node_of
 from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.open_by_address import open_existing
@@ -63,8 +61,8 @@ def sync_with(
     here: Context, address: str, direction: Direction, *, dry_run: bool = False, trust_source: bool = False
 ) -> ExchangeResult:
     """Sync this store with a server or another store; never creates a store."""
-    must_reach_all_namespaces(here)
-    must_be_local(here, "remote")
+    here.caller.require_all_namespaces()
+    here.caller.require_local("remote")
     if _URL.match(address):
         from holdfast.features.sync.peers.client import PeerClient  # an HTTP client is slow to import
         from holdfast.features.sync.remote_endpoint import get_access  # an HTTP client is slow to import

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.quarantine import store as quarantine_store
 from holdfast.features.sync.quarantine.retry import QuarantineRetry
@@ -24,7 +23,7 @@ class RetryOutcome(NamedTuple):
 
 def list_quarantined(ctx: Context, *, limit: int, skip: int) -> tuple[list[QuarantinedChange], int]:
     """List quarantined changes of all namespaces, newest first, with their total."""
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     with ctx.reading() as session:
         return quarantine_store.list_page(session, limit=limit, skip=skip)
 
@@ -36,14 +35,14 @@ def get_sender_names(ctx: Context) -> dict[str, str]:
 
 
 def get_quarantined(ctx: Context, id: str) -> QuarantinedChange:
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     with ctx.reading() as session:
         return quarantine_store.get_by_id(session, id)
 
 
 def retry_quarantined(ctx: Context, ids: Sequence[str], *, trust_source: bool = False) -> list[RetryOutcome]:
     """Retry changes as if they had just arrived, separately per sender; without ids, all of them."""
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     owner = None if trust_source else ctx.caller.agent
     with ctx.reading() as session:
         changes = [quarantine_store.get_by_id(session, id) for id in dict.fromkeys(ids)] or quarantine_store.list_all(
@@ -81,7 +80,7 @@ def apply_due(ctx: Context) -> None:
 
 def drop_quarantined(ctx: Context, ids: Sequence[str]) -> list[QuarantinedChange]:
     """Drop changes permanently and return them; they are rejected if they arrive again."""
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     with ctx.transaction() as write:
         changes = [quarantine_store.get_by_id(write.session, id) for id in dict.fromkeys(ids)]
         for one in changes:

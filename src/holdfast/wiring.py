@@ -5,11 +5,12 @@ from functools import cache
 
 from holdfast.features.access import model as access_kinds
 from holdfast.features.curation import store as curation
-from holdfast.features.embeddings import store as embeddings
+from holdfast.features.embeddings import passage_vectors as embeddings
 from holdfast.features.graph import model as graph_kinds
 from holdfast.features.graph.depth import check_depth
 from holdfast.features.graph.entities import purge_aliases
 from holdfast.features.ingest import store as ingest
+from holdfast.features.llm import answer_cache
 from holdfast.features.llm import store as llm_store
 from holdfast.features.memories import grant as grant_kind
 from holdfast.features.memories.lifecycle import before_collecting, on_collect, on_purge
@@ -78,6 +79,7 @@ def collect_expired(ctx: Context, tx: Transaction) -> None:
         conflict_store.drop_excess_values(tx, record, cell)
     propagate.collect_ended(tx)
     recall_log.prune_recalls(tx.session, oldest_kept_time(tx.now, ctx.recall_retention_days))
+    answer_cache.prune_answers(tx.session, tx.now)
     llm_store.prune(tx.session, tx.now)
 
 

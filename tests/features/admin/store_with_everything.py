@@ -7,7 +7,8 @@ import msgspec
 import holdfast
 from diverging_stores import disagree
 from holdfast.features.agent_hosts import store as hook_sessions
-from holdfast.features.embeddings import store as embedding_store
+from holdfast.features.embeddings import passage_vectors
+from holdfast.features.llm import answer_cache
 from holdfast.features.llm import store as llm_store
 from holdfast.features.recall import flush_access as use
 from holdfast.features.sync import status_store
@@ -54,9 +55,9 @@ def furnish(hold: holdfast.Holdfast) -> None:
         for number in range(20)
     ]
     with hold.ctx.store.transaction() as session:
-        due = embedding_store.filter_due(session, "passages", [one.id for one in kept[:3]])
-        embedding_store.put_embeddings(session, [passage for one in due for passage in passages(one)])
-        embedding_store.set_watermark(session, "passages", embedding_store.Watermark(due[-1].row, 3))
+        due = passage_vectors.filter_due(session, "passages", [one.id for one in kept[:3]])
+        passage_vectors.put_embeddings(session, [passage for one in due for passage in passages(one)])
+        passage_vectors.set_watermark(session, "passages", passage_vectors.Watermark(due[-1].row, 3))
     hold.update(kept[5].id, content="changed", tags=["other"])
     hold.update(kept[5].id, content="changed again", priority=9)
     hold.link(source_id=kept[10].id, target_id=kept[1].id, relation="derived_from")
@@ -99,7 +100,7 @@ def furnish(hold: holdfast.Holdfast) -> None:
     said = "A paragraph that says the same as one that was said before it."
     assert [hold.store(title=title, content=said).outcome for title in ("Once", "Again")][1] == "restated"
     with hold.ctx.store.transaction() as session:
-        llm_store.cache_answer(session, "a question", "a model", "an answer", NOW.at)
+        answer_cache.cache_answer(session, "a question", "a model", "an answer", NOW.at)
         asked = {"id": "a call", "agent": "ai:tester@here", "task": "tags", "model": "a model", "tokens": 7}
         llm_store.reserve_tokens(session, **asked, now=NOW.at)
         waits = Change(
@@ -179,11 +180,11 @@ def furnish_with_conclusions(hold: holdfast.Holdfast, sources: list[str]) -> Non
     hold.invalidations_dismiss(ids=[hold.invalidations().invalidations[0].id], reason=ODD[0])
 
 
-def passages(due: embedding_store.DueMemory) -> list[embedding_store.PassageEmbedding]:
+def passages(due: passage_vectors.DueMemory) -> list[passage_vectors.PassageEmbedding]:
     """Return embeddings of a title and two passages by another model."""
-    spans = ((embedding_store.TITLE, embedding_store.TITLE), (0, 7), (8, len(due.content)))
+    spans = ((passage_vectors.TITLE, passage_vectors.TITLE), (0, 7), (8, len(due.content)))
     return [
-        embedding_store.PassageEmbedding(
+        passage_vectors.PassageEmbedding(
             due.id, "passages", begins, ends, 3, due.text_hash, NOW(), unit_vector([begins, ends, 1])
         )
         for begins, ends in spans

@@ -14,9 +14,9 @@ from msgspec import UNSET
 
 import holdfast
 from holdfast.app import Holdfast
+from holdfast.features.embeddings import passage_vectors as vectors
 from holdfast.features.embeddings import service as embed
-from holdfast.features.embeddings import store as vectors
-from holdfast.features.memories.store import EVERYTHING, filter_clauses
+from holdfast.features.memories.read_memories import EVERYTHING, filter_clauses
 from holdfast.kernel.context import Caller, Context, Progress
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import EmbedderFailed, OperationCancelled

@@ -6,7 +6,7 @@ import pytest
 from msgspec import UNSET
 
 import holdfast
-from holdfast.features.memories.store import AccessLog
+from holdfast.features.memories.read_memories import AccessLog
 from holdfast.features.recall import lexical_hits
 from holdfast.kernel.errors import NotFound
 

@@ -20,8 +20,8 @@ from old_stores import write_old_store
 import holdfast
 from engines import raw_connection
 from holdfast.app import Holdfast
-from holdfast.features.embeddings import store as vectors
-from holdfast.features.memories.store import EVERYTHING, filter_clauses
+from holdfast.features.embeddings import passage_vectors as vectors
+from holdfast.features.memories.read_memories import EVERYTHING, filter_clauses
 from holdfast.kernel.storage import data_migrations, migrations
 from holdfast.kernel.storage.copy_destinations import tables
 from holdfast.kernel.storage.index_terms import encode_terms

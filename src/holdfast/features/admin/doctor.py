@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from holdfast.features.admin import backup
+from holdfast.features.embeddings import passage_vectors
 from holdfast.features.embeddings import service as embedding_service
-from holdfast.features.embeddings import store as embedding_store
 from holdfast.features.history import service as history
 from holdfast.features.sync.quorum import store as ack_store
 from holdfast.features.webhooks import store as webhook_store
@@ -175,7 +175,7 @@ def _check_embeddings(ctx: Context) -> SectionContent:
     if embedder is None:
         return {"model": None}, []
     with ctx.reading() as session:
-        live, without = embedding_store.count_missing(session, embedder.model)
+        live, without = passage_vectors.count_missing(session, embedder.model)
     facts = {"model": embedder.model, "remote": embedder.remote, "memories": live, "without": without}
     try:
         embedding_service.check_model_loads(embedder)

@@ -12,13 +12,13 @@ from holdfast.features.conversations import store as conversation_store
 from holdfast.features.conversations.onboarding import HINTS, Step
 from holdfast.features.conversations.store import Conversation, Scope
 from holdfast.features.learning import lessons
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.people import facts, person_namespace
 from holdfast.features.recall import budget
 from holdfast.features.recall.query import RecallRequest
 from holdfast.features.recall.service import Hit, recall
 from holdfast.features.reflections import list_stale
-from holdfast.features.reflections.invalidation_store import InvalidationFilter
+from holdfast.features.reflections.read_invalidations import InvalidationFilter
 from holdfast.features.tasks import store as tasks
 from holdfast.features.tasks.store import TaskFilter
 from holdfast.kernel.context import Context, with_ancestors

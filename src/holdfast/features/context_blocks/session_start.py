@@ -8,12 +8,12 @@ from holdfast.features.context_blocks.allocate import BudgetPart, allocate_budge
 from holdfast.features.context_blocks.for_query import new_fence, shorten_ids
 from holdfast.features.context_blocks.for_reply import ContextPart, Item
 from holdfast.features.learning import lessons
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.namespaces import service as standards
 from holdfast.features.people import facts
 from holdfast.features.reflections import list_stale
-from holdfast.features.reflections.invalidation_store import InvalidationFilter
+from holdfast.features.reflections.read_invalidations import InvalidationFilter
 from holdfast.features.tasks import store as tasks
 from holdfast.features.tasks.store import TaskFilter
 from holdfast.kernel.context import Context, with_ancestors

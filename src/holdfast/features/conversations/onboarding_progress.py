@@ -3,7 +3,7 @@
 from holdfast.features.conversations.onboarding import STEPS, OnboardingState, Step, next_step
 from holdfast.features.people import facts
 from holdfast.features.people.principal import validate_name
-from holdfast.features.people.store import list_names
+from holdfast.features.people.resolve_names import list_names
 from holdfast.features.tasks import store as tasks
 from holdfast.features.tasks.store import TaskFilter
 from holdfast.kernel.context import Context

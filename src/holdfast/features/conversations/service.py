@@ -7,13 +7,13 @@ from msgspec.structs import replace
 
 from holdfast.features.conversations import store as conversation_store
 from holdfast.features.conversations.store import Conversation, ConversationFilter, Scope
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.store_memory import store_draft
 from holdfast.features.memories.update_memory import write_update
 from holdfast.features.people import facts
 from holdfast.features.people.principal import validate_name
-from holdfast.features.people.store import list_names
+from holdfast.features.people.resolve_names import list_names
 from holdfast.features.reflections.summarise import MAX_SENTENCES, summarise_memories
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Invalid, NotFound

@@ -2,9 +2,9 @@
 
 from typing import Any, Literal, NamedTuple
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
-from holdfast.features.people.store import list_all_names, list_names
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter
+from holdfast.features.people.resolve_names import list_all_names, list_names
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.journal.kinds import load_memory

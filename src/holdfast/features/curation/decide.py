@@ -16,8 +16,8 @@ from holdfast.features.curation.steps import build_proposal_key, mark_not_duplic
 from holdfast.features.curation.store import Proposal, Status
 from holdfast.features.graph.service import add_link
 from holdfast.features.history.service import list_undo_parts, undo_batch
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import find_namespaces, require_write_access
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import find_namespaces, require_write_access
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import (
     ChangedSince,

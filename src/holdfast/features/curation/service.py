@@ -14,8 +14,8 @@ from holdfast.features.curation.run import (
     hold_curator_lease,
 )
 from holdfast.features.curation.steps import perform_step
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import EVERYTHING
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import OperationCancelled
 from holdfast.kernel.journal.dry_run import open_dry_run

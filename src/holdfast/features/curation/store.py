@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING, TEXT_UPPER_BOUND, Filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import EVERYTHING, TEXT_UPPER_BOUND, Filter
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.journal.kinds import load_memory

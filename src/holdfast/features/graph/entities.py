@@ -7,9 +7,9 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.features.graph.model import ALIAS, Alias
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.memories.store_memory import find_title_holder, store_draft
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict

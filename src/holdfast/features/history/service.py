@@ -8,13 +8,13 @@ from holdfast.features.graph.depth import check_depth, check_link, keep_depth
 from holdfast.features.history.change_view import matches_filter
 from holdfast.features.history.event import EventFilter
 from holdfast.features.history.snapshot import find_true_from
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.grant import Grant
-from holdfast.features.memories.store import check_scope_change, find_namespaces, require_owner
+from holdfast.features.memories.read_memories import check_scope_change, find_namespaces, require_owner
 from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.namespaces.model import Policy
 from holdfast.features.namespaces.policy import require_policy_admin
-from holdfast.features.people import interaction_store as interactions
+from holdfast.features.people import read_interactions as interactions
 from holdfast.features.reflections.invalidation import INVALIDATION
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import ChangedSince, Conflict, HistoryCompacted, NotFound

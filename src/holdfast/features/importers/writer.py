@@ -12,10 +12,10 @@ from holdfast.features.importers.model import EnvelopeRows, Note, NoteLink, Omis
 from holdfast.features.importers.plan import ORIGINAL_KEY, SOURCE_UPDATED_KEY, Options, PlannedMemory, Planner
 from holdfast.features.importers.report import Outcome, Report
 from holdfast.features.importers.store import ImportRecord
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
 from holdfast.features.memories.lifecycle import archive_memory
-from holdfast.features.memories.store import require_write_access
+from holdfast.features.memories.read_memories import require_write_access
 from holdfast.features.memories.store_memory import find_title_holder, number_title
 from holdfast.features.transfer import importer
 from holdfast.features.transfer.model import Options as ImportOptions

@@ -9,17 +9,17 @@ from itertools import islice
 from time import monotonic
 from typing import Literal, NamedTuple
 
+from holdfast.features.embeddings import passage_vectors as vectors
 from holdfast.features.embeddings import service as embed
-from holdfast.features.embeddings import store as vectors
 from holdfast.features.embeddings.spool import EmbeddingSpool, SpooledPassage
-from holdfast.features.graph import store as links
+from holdfast.features.graph import read_links as links
 from holdfast.features.ingest import helpers
 from holdfast.features.ingest.helpers import MemoryHandle
 from holdfast.features.ingest.pipeline import HelperStage, Pipeline
 from holdfast.features.ingest.split_document import Piece, hash_text, is_self_contained
 from holdfast.features.ingest.store import Outcome
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.memories.store_memory import find_same_text_ids
 from holdfast.features.recall.echoes import RecentRecalls, find_cited
 from holdfast.kernel.context import Context

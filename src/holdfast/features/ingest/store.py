@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import EVERYTHING
 from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.port import Session
 

@@ -8,13 +8,13 @@ from holdfast.features.learning import lesson_rules as rules
 from holdfast.features.learning import store as outcomes
 from holdfast.features.learning.lesson_rules import LessonProposal, Score
 from holdfast.features.learning.store import Outcome, OutcomeFilter
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.lifecycle import archive_memory
-from holdfast.features.memories.store import Filter, require_write_access
+from holdfast.features.memories.read_memories import Filter, require_write_access
 from holdfast.features.memories.store_memory import store_draft
 from holdfast.features.memories.update_memory import write_update
 from holdfast.features.people.principal import validate_name
-from holdfast.features.people.store import list_names
+from holdfast.features.people.resolve_names import list_names
 from holdfast.kernel.context import Context, is_under
 from holdfast.kernel.errors import Invalid, NotFound
 from holdfast.kernel.journal.transaction import Transaction

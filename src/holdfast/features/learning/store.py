@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from holdfast.features.learning.lesson_rules import Score
-from holdfast.features.people.store import list_all_names, list_names
+from holdfast.features.people.resolve_names import list_all_names, list_names
 from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.port import Session, SqlPart
 

@@ -9,6 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from holdfast.features.llm import answer_cache
 from holdfast.features.llm import store as llm_store
 from holdfast.features.llm.store import CallUsage, Outcome
 from holdfast.kernel import prompt as prompts
@@ -90,7 +91,7 @@ def _process_secret() -> bytes:
 
 def _read_cached(ctx: Context, task: Task[T], key: str) -> ModelAnswer[T] | None:
     with ctx.reading() as session:
-        found = llm_store.get_answer(session, key, ctx.now())
+        found = answer_cache.get_answer(session, key, ctx.now())
     if found is None:
         return None
     try:
@@ -171,7 +172,9 @@ class _ModelCall(Generic[T]):
         with self._ctx.store.transaction() as session:
             llm_store.finish_call(session, id, took)
             if answer is not None:
-                llm_store.cache_answer(session, self._key, took.model, prompts.encode_answer(answer), self._ctx.now())
+                answer_cache.cache_answer(
+                    session, self._key, took.model, prompts.encode_answer(answer), self._ctx.now()
+                )
 
 
 def _parse_answer(text: str, answer: type[T]) -> T:

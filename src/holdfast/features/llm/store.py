@@ -1,25 +1,13 @@
-"""Cache of model answers and log of model usage. Local to this store, never journalled."""
+"""Log of model usage. Local to this store, never journalled."""
 
 from typing import Literal, NamedTuple
 
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import DAY
 
-CACHE_DAYS = 7
-"""Lifetime of a cached answer; any purge clears the cache."""
-MAX_ANSWERS = 10_000
-EVICT_COUNT = MAX_ANSWERS // 10
-"""Number of answers evicted at once when the cache is full."""
 USAGE_DAYS = 400
 
 Outcome = Literal["answered", "unfit", "failed"]
-
-
-class CachedAnswer(NamedTuple):
-    """A cached answer."""
-
-    model: str
-    answer: str
 
 
 class CallUsage(NamedTuple):
@@ -49,19 +37,6 @@ class UsageRow(NamedTuple):
     cost: int
 
 
-def get_answer(session: Session, key: str, now: int) -> CachedAnswer | None:
-    row = session.row("llm_answer_get", key=key, since=now - CACHE_DAYS * DAY)
-    return None if row is None else CachedAnswer(*row)
-
-
-def cache_answer(session: Session, key: str, model: str, answer: str, now: int) -> None:
-    """Cache an answer; evict the oldest if the cache is full."""
-    session.do("llm_answer_put", key=key, model=model, answer=answer, now=now)
-    ((count,),) = session.rows("llm_answer_count")
-    if count > MAX_ANSWERS:
-        session.do("llm_answer_evict", excess=count - MAX_ANSWERS + EVICT_COUNT)
-
-
 def count_spent(session: Session, now: int) -> int:
     """Read the tokens spent today, reserved ones included."""
     ((tokens,),) = session.rows("llm_tokens_spent", day=now // DAY)
@@ -82,12 +57,6 @@ def list_usage(session: Session, now: int, days: int) -> list[UsageRow]:
     return [UsageRow(*row) for row in session.rows("llm_usage", since=now // DAY - days + 1)]
 
 
-def clear_answers(session: Session) -> None:
-    """Clear the cache: any answer may quote purged text."""
-    session.do("llm_answer_clear")
-
-
 def prune(session: Session, now: int) -> None:
-    """Delete cached answers and usage past their retention."""
-    session.do("llm_answer_prune", before=now - CACHE_DAYS * DAY)
+    """Delete usage past its retention."""
     session.do("llm_call_prune", before=now // DAY - USAGE_DAYS)

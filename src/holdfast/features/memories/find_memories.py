@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.memories.views import CONFIDENCE_TIERS
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid

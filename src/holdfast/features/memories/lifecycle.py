@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.llm import store as llm_store
-from holdfast.features.memories import store as memories
+from holdfast.features.llm.answer_cache import clear_answers
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.find_memories import normalize_filter
-from holdfast.features.memories.store import Filter, require_write_access
+from holdfast.features.memories.read_memories import Filter, require_write_access
 from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.memories.update_memory import check_version
 from holdfast.kernel.context import Context
@@ -185,7 +185,7 @@ def purge(ctx: Context, ids: list[str] | None, older_than_days: int | None) -> B
         for memory in purged:
             purge_memory(write, memory)
         if purged:
-            llm_store.clear_answers(write.session)
+            clear_answers(write.session)
             write.session.purge_index()
     return BulkResult([memory.id for memory in purged], skipped)
 

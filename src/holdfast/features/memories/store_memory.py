@@ -6,9 +6,9 @@ from typing import Any, Literal, NamedTuple
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast.features.embeddings import store as embedding_store
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import check_scope_change
+from holdfast.features.embeddings import passage_vectors
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import check_scope_change
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, HoldfastError, StoreError, TitleTaken
 from holdfast.kernel.journal.kinds import MEMORY, load_memory, search_columns
@@ -130,7 +130,7 @@ def store_draft(
     have passed it already.
     """
     if embedding is not None:
-        embedding_store.check_model_dimension(write.session, embedding)
+        passage_vectors.check_model_dimension(write.session, embedding)
     draft, secrets = (draft, SecretsFound()) if imported else filter_draft_secrets(write.session, draft)
     memory = _build_memory(ctx, write, draft, imported=imported)
     holder = find_title_holder(write, memory.namespace, memory.title)
@@ -139,7 +139,7 @@ def store_draft(
     else:
         result = _store_under_taken_title(ctx, write, draft, memory, holder, on_conflict, force=force or imported)
     if embedding is not None and result.outcome not in ("restated", "recalled"):
-        embedding_store.put_embedding(write.session, result.memory, embedding, write.now)
+        passage_vectors.put_embedding(write.session, result.memory, embedding, write.now)
     return result._replace(secrets=secrets) if secrets.kinds else result
 
 

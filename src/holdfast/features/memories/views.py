@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
 from holdfast.kernel.registry.operation import value_or_unset

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.features.memories.store_memory import TEXT_FIELDS, SecretsFound
-from holdfast.features.namespaces.policy_store import resolve_rules
+from holdfast.features.namespaces.resolve_rules import resolve_rules
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import SecretRefused
 from holdfast.kernel.records import validate

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.features.llm import store as llm_store
+from holdfast.features.llm.answer_cache import clear_answers
 from holdfast.features.people.erase_person import erase_all
 from holdfast.features.people.erasure_order import ERASURE, ErasureOrder
 from holdfast.features.people.principal import principal_id, validate_name
-from holdfast.features.people.store import list_names
+from holdfast.features.people.resolve_names import list_names
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Forbidden, NotFound
 from holdfast.kernel.journal.transaction import Transaction
@@ -95,5 +95,5 @@ def record_erasure(write: Transaction, ids: list[str], order: ErasureOrder, coun
 
 
 def clear_derived_text(write: Transaction) -> None:
-    llm_store.clear_answers(write.session)
+    clear_answers(write.session)
     write.session.purge_index()

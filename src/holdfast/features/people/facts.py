@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from holdfast.features.memories import lifecycle
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter, require_write_access
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter, require_write_access
 from holdfast.features.memories.store_memory import find_title_holder, store_draft
 from holdfast.features.memories.update_memory import write_update
 from holdfast.features.people.person_namespace import ROOT, people_namespace
 from holdfast.features.people.principal import validate_name
-from holdfast.features.people.store import list_names
+from holdfast.features.people.resolve_names import list_names
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, NotFound
 from holdfast.kernel.journal import journal

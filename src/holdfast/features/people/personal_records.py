@@ -6,7 +6,7 @@ from holdfast.features.people.erasure_order import ErasureOrder
 from holdfast.features.people.interaction import Interaction
 from holdfast.features.people.person_namespace import ERASED_NAMESPACE, find_people
 from holdfast.features.people.principal import Principal
-from holdfast.features.people.store import list_names
+from holdfast.features.people.resolve_names import list_names
 from holdfast.kernel.journal.kinds import Kind
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.tombstone import has_content

@@ -6,14 +6,14 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.embeddings import store as embedding_store
-from holdfast.features.embeddings.store import REPLY, PassageCosines, PassageEmbedding, StoredVectors
-from holdfast.features.graph import store as link_store
-from holdfast.features.graph.store import LinkFilter
+from holdfast.features.embeddings import passage_vectors as embedding_store
+from holdfast.features.embeddings.passage_vectors import REPLY, PassageCosines, PassageEmbedding, StoredVectors
+from holdfast.features.graph import read_links as links
+from holdfast.features.graph.read_links import LinkFilter
 from holdfast.features.history.snapshot import Snapshot
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.find_memories import list_lost_contents
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.recall import recall_log, recall_snapshot, search_index
 from holdfast.features.recall.captured_prompts import find_asking_prompts, find_repeated_prompts
 from holdfast.features.recall.dates import score_periods
@@ -214,10 +214,7 @@ def _read_links(reader: Reader, ids: Sequence[str], when: Snapshot | None = None
     if not ids:
         return Edges(linked, superseded)
     arguments = (reader.session, reader.ctx.caller, list(dict.fromkeys(ids)), _link_filter(when), reader.now)
-    for edge in (
-        *link_store.list_outgoing(*arguments, limit=MAX_LINKS),
-        *link_store.list_incoming(*arguments, limit=MAX_LINKS),
-    ):
+    for edge in (*links.list_outgoing(*arguments, limit=MAX_LINKS), *links.list_incoming(*arguments, limit=MAX_LINKS)):
         if not _was_known(edge.link, when):
             continue
         source, target = edge.link.source, edge.link.target
@@ -234,7 +231,7 @@ def _find_successors(reader: Reader, ids: Iterable[str], when: Snapshot | None) 
     if not wanted:
         return {}
     which = replace(_link_filter(when), relations=("supersedes",))
-    found = link_store.list_incoming(reader.session, reader.ctx.caller, wanted, which, reader.now, limit=MAX_LINKS)
+    found = links.list_incoming(reader.session, reader.ctx.caller, wanted, which, reader.now, limit=MAX_LINKS)
     return {edge.link.target: edge.link.source for edge in found if _was_known(edge.link, when)}
 
 

@@ -4,7 +4,7 @@ import re
 from contextlib import suppress
 from itertools import islice
 
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.store_memory import MIN_WORDS
 from holdfast.features.recall import recall_log
 from holdfast.features.recall.recall_log import RecallLog

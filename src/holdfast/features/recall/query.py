@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.recall.dates import MAX_READ, Event, Period, compile_time_hint, find_events, find_periods
 from holdfast.kernel.storage.index_terms import ROLES
 from holdfast.kernel.text.words import STOP, emoji_words, strip_invisible, terms

@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import heappush, heappushpop
 from typing import NamedTuple
 
-from holdfast.features.embeddings import store as embedding_store
+from holdfast.features.embeddings import passage_vectors as embedding_store
 from holdfast.features.history import snapshot as history_snapshot
 from holdfast.features.history.snapshot import PastMemory, Snapshot
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.recall.features import RELATED, Scope, compute_word_weights
 from holdfast.features.recall.search_index import Row
 from holdfast.kernel.context import Context

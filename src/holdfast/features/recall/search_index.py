@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from holdfast.features.memories.store import Filter, FullTextHit, filter_clauses, search_words
+from holdfast.features.memories.read_memories import Filter, FullTextHit, filter_clauses, search_words
 from holdfast.kernel.context import Caller
 from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.index_terms import IndexTerms, count_terms, decode_terms

@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.find_memories import normalize_filter
-from holdfast.features.memories.store import AccessLog
+from holdfast.features.memories.read_memories import AccessLog
 from holdfast.features.recall import budget
 from holdfast.features.recall.candidates import Candidates, add_lost_contents, find_candidates
 from holdfast.features.recall.captured_prompts import FRAME_STEMS
@@ -16,8 +16,8 @@ from holdfast.features.recall.query import Query, RecallRequest
 from holdfast.features.recall.ranking import RankedMemory, Ranking, rank_features
 from holdfast.features.recall.recall_log import PendingRecall, RecallLog
 from holdfast.features.recall.search_index import Row
-from holdfast.features.reflections import invalidation_store as invalidations
-from holdfast.features.reflections.invalidation_store import StaleReason
+from holdfast.features.reflections import read_invalidations as invalidations
+from holdfast.features.reflections.read_invalidations import StaleReason
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage import index_terms

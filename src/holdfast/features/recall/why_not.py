@@ -3,12 +3,12 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from holdfast.features.embeddings import store as embedding_store
+from holdfast.features.embeddings import passage_vectors as embedding_store
 from holdfast.features.history import snapshot as history_snapshot
 from holdfast.features.history.snapshot import PastMemory
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.find_memories import normalize_filter
-from holdfast.features.memories.store import EVERYTHING, Filter, View
+from holdfast.features.memories.read_memories import EVERYTHING, Filter, View
 from holdfast.features.recall.budget import PackResult
 from holdfast.features.recall.candidates import Candidates, find_candidates
 from holdfast.features.recall.features import RELATED

@@ -6,14 +6,14 @@ from typing import Literal, NamedTuple
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from holdfast.features.graph import store as links
+from holdfast.features.graph import read_links as links
 from holdfast.features.graph.model import SOURCE_RELATIONS
-from holdfast.features.graph.store import LinkFilter
-from holdfast.features.memories import store as memories
+from holdfast.features.graph.read_links import LinkFilter
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.views import MemoryView
-from holdfast.features.reflections import invalidation_store as invalidations
+from holdfast.features.reflections import read_invalidations as invalidations
 from holdfast.features.reflections.invalidation import INVALIDATION, PENDING_STATUSES, Invalidation, Status
-from holdfast.features.reflections.invalidation_store import MAX_HOPS, InvalidationFilter, Notice, StaleReason
+from holdfast.features.reflections.read_invalidations import MAX_HOPS, InvalidationFilter, Notice, StaleReason
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, NotFound, StoreError
 from holdfast.kernel.journal.transaction import Transaction

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.features.graph.depth import keep_depth
 from holdfast.features.graph.model import SOURCE_RELATIONS
-from holdfast.features.namespaces import policy_store
+from holdfast.features.namespaces.resolve_rules import resolve_rules
 from holdfast.features.reflections.invalidation import (
     DERIVATION_RELATIONS,
     INVALIDATION,
@@ -18,7 +18,7 @@ from holdfast.features.reflections.invalidation import (
     SourceStatus,
     invalidation_id,
 )
-from holdfast.features.reflections.invalidation_store import find_dependents, read_statuses
+from holdfast.features.reflections.read_invalidations import find_dependents, read_statuses
 from holdfast.kernel.journal.transaction import Transaction, TransactionListener
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import Memory
@@ -274,7 +274,7 @@ def _build_notices(write: Transaction, sources: Sequence[InvalidatedSource]) -> 
     for invalidated in sources:
         namespace = invalidated.namespace
         if namespace not in hops:
-            hops[namespace] = policy_store.resolve_rules(write.session, namespace).invalidation_hops
+            hops[namespace] = resolve_rules(write.session, namespace).invalidation_hops
     found = []
     for replacements in dict.fromkeys(invalidated.replacements for invalidated in sources):
         together = [invalidated for invalidated in sources if invalidated.replacements == replacements]

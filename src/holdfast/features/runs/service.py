@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.people.store import list_names
+from holdfast.features.people.resolve_names import list_names
 from holdfast.features.runs import store as runs
 from holdfast.features.runs.phases import Phase, PhaseState, Run, RunPlan, RunState, advance_phase
 from holdfast.features.runs.store import ProviderSession, Scope

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import asdict
 
-from holdfast.features.people.store import list_all_names, list_names
+from holdfast.features.people.resolve_names import list_all_names, list_names
 from holdfast.features.runs.phases import Phase, Run, RunState
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import NotFound

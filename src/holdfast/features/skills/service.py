@@ -6,11 +6,11 @@ from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
-from holdfast.features.graph import store as link_store
-from holdfast.features.graph.store import LinkFilter
-from holdfast.features.memories import store as memories
+from holdfast.features.graph import read_links as links
+from holdfast.features.graph.read_links import LinkFilter
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
-from holdfast.features.namespaces import policy_store
+from holdfast.features.namespaces.resolve_rules import resolve_rules
 from holdfast.features.recall.features import Candidate, Passage, Scope
 from holdfast.features.recall.ranking import rank_candidates
 from holdfast.features.skills import reflection_store, skill_md
@@ -379,7 +379,7 @@ def promote(ctx: Context, reflection_id: str, name: str, description: str, schem
         reflection = memories.resolve(session, ctx.caller, reflection_id, now)
         _check_promotable(session, reflection)
         _check_still_valid(ctx, session, reflection)
-        edges = link_store.list_outgoing(
+        edges = links.list_outgoing(
             session,
             ctx.caller,
             [reflection.id],
@@ -402,7 +402,7 @@ def _check_promotable(session: Session, reflection: Memory) -> None:
         raise Forbidden(
             "reflection_id: the reflection is private, but a skill is visible to everyone who reaches its namespace."
         )
-    least = policy_store.resolve_rules(session, reflection.namespace).skill_promotion_min_depth
+    least = resolve_rules(session, reflection.namespace).skill_promotion_min_depth
     if reflection.reflection_depth < least:
         raise Conflict(
             f"The reflection {reflection.id} has depth {reflection.reflection_depth}; in "

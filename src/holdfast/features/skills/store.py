@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.features.memories.store import namespace_clauses
+from holdfast.features.memories.read_memories import namespace_clauses
 from holdfast.features.skills.model import (
     MAX_BYTES,
     SKILL,

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.llm import store as llm_store
+from holdfast.features.llm.answer_cache import clear_answers
 from holdfast.features.memories.grant import Grant
 from holdfast.features.namespaces.model import STANDARD, Policy, Standard
 from holdfast.features.people.erasure_order import ErasureOrder
@@ -202,7 +202,7 @@ class ChangeMerger:
         if self._skills_changed:
             skills.delete_unreferenced(self._write.session)
         if self._purged:
-            llm_store.clear_answers(self._write.session)
+            clear_answers(self._write.session)
             self._write.session.purge_index()
 
     def list_deleted_and_restored(self) -> tuple[list[str], list[str]]:

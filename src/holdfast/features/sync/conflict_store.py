@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.memories.store import visibility_clauses
+from holdfast.features.memories.read_memories import visibility_clauses
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.journal.conflicts import EMPTY_STATE, put_record_conflicts

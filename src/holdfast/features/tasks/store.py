@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import asdict
 
-from holdfast.features.people.store import list_all_names, list_names
+from holdfast.features.people.resolve_names import list_all_names, list_names
 from holdfast.features.tasks.model import State, Task, TaskRun
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import AmbiguousId, Invalid, NotFound

@@ -8,10 +8,10 @@ import msgspec
 from holdfast.features.access.agents import notice_of
 from holdfast.features.access.model import AGENT
 from holdfast.features.graph.model import ALIAS
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.grant import GRANT
 from holdfast.features.namespaces.model import POLICY, STANDARD
-from holdfast.features.people import interaction_store as interactions
+from holdfast.features.people import read_interactions as interactions
 from holdfast.features.people.interaction import INTERACTION
 from holdfast.features.people.principal import PRINCIPAL
 from holdfast.features.reflections.invalidation import INVALIDATION, Invalidation

@@ -5,9 +5,9 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from holdfast.features.graph.depth import keep_depth, raise_depth
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
-from holdfast.features.memories.store import check_scope_change
+from holdfast.features.memories.read_memories import check_scope_change
 from holdfast.features.memories.store_memory import (
     MAX_VERSIONS,
     find_title_holder,

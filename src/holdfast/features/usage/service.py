@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.features.people.store import list_names
+from holdfast.features.people.resolve_names import list_names
 from holdfast.features.usage import price
 from holdfast.features.usage import store as usage_store
 from holdfast.features.usage.price import Period, Price, Tokens

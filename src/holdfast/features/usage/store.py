@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from holdfast.features.people.store import list_all_names, list_names
+from holdfast.features.people.resolve_names import list_all_names, list_names
 from holdfast.features.usage.price import ANY, Period, Price, Tokens
 from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.port import Session, SqlPart

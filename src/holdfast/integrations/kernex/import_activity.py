@@ -7,7 +7,7 @@ from holdfast.features.people import service as principals
 from holdfast.features.people.interaction import MAX_REASON, Decision
 from holdfast.features.people.interactions import InteractionInput
 from holdfast.features.people.principal import validate_name
-from holdfast.features.people.store import list_names
+from holdfast.features.people.resolve_names import list_names
 from holdfast.features.usage import store as usage
 from holdfast.features.usage.store import Use
 from holdfast.integrations.kernex.import_report import RowSkipped

@@ -17,8 +17,8 @@ from plans import SqlitePlans
 
 import holdfast
 from holdfast.app import Holdfast
-from holdfast.features.embeddings import store as vectors
-from holdfast.features.memories.store import EVERYTHING, Filter, filter_clauses
+from holdfast.features.embeddings import passage_vectors as vectors
+from holdfast.features.memories.read_memories import EVERYTHING, Filter, filter_clauses
 from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.sqlite.binary_signs import signs_of
 from holdfast.kernel.storage.sqlite.engine import SqliteStore

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.features.embeddings import store as vectors
-from holdfast.features.memories.store import Filter, filter_clauses
+from holdfast.features.embeddings import passage_vectors as vectors
+from holdfast.features.memories.read_memories import Filter, filter_clauses
 from holdfast.kernel.vector import Vector, unit_vector
 
 MODEL = "own"

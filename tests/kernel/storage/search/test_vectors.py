@@ -7,8 +7,8 @@ import pytest
 from vector_store import ME, cosine, direct, directions, near, put, store_with_vector
 
 from holdfast import Holdfast
-from holdfast.features.embeddings import store as vectors
-from holdfast.features.memories.store import EVERYTHING, Filter, filter_clauses
+from holdfast.features.embeddings import passage_vectors as vectors
+from holdfast.features.memories.read_memories import EVERYTHING, Filter, filter_clauses
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal.kinds import MEMORY, content_hash

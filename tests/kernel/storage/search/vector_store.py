@@ -5,8 +5,8 @@ from typing import Any
 import numpy
 
 from holdfast import Holdfast
-from holdfast.features.embeddings import store as vectors
-from holdfast.features.memories.store import EVERYTHING, Filter, filter_clauses
+from holdfast.features.embeddings import passage_vectors as vectors
+from holdfast.features.memories.read_memories import EVERYTHING, Filter, filter_clauses
 from holdfast.kernel.context import Caller
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.storage.postgres.engine import PostgresSession

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.embeddings import store as vectors
-from holdfast.features.graph import store as links
-from holdfast.features.memories import store as memories
+from holdfast.features.embeddings import passage_vectors as vectors
+from holdfast.features.graph import read_links as links
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.operations.lifecycle import NamespaceCount
-from holdfast.features.memories.store import EVERYTHING
+from holdfast.features.memories.read_memories import EVERYTHING
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal import journal
 from holdfast.kernel.registry.operation import (

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from holdfast.features.curation import contradictions, personas, split_memory, suggest_tags
 from holdfast.features.curation.personas import Persona
 from holdfast.features.llm.assist import MethodInfo, method_fields
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.recall import expand_query as query_expander
 from holdfast.features.reflections.list_stale import StaleView, stale_view
 from holdfast.kernel.context import Context

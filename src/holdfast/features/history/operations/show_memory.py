@@ -6,10 +6,10 @@ from holdfast.features.graph import service as link_service
 from holdfast.features.graph.service import LinkView, link_view
 from holdfast.features.history import service as history_service
 from holdfast.features.memories import find_memories, store_memory
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.views import MemoryView, memory_view
 from holdfast.features.namespaces.secrets import list_secret_kinds
-from holdfast.features.reflections import invalidation_store as invalidations
+from holdfast.features.reflections import read_invalidations as invalidations
 from holdfast.features.reflections.list_stale import StaleView, stale_view
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import AsOf, Id, KnownAt

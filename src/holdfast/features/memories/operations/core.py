@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory, update_memory
 from holdfast.features.memories.views import MemoryView, memory_view, notified_or_unset
 from holdfast.kernel.context import Context

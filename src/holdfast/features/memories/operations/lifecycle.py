@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.memories import lifecycle
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING, Filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import EVERYTHING, Filter
 from holdfast.features.memories.views import MemoryView, memory_view, memory_views, notified_or_unset
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Skip, TierField

@@ -5,8 +5,9 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from holdfast.features.namespaces import policy, policy_store
+from holdfast.features.namespaces import policy
 from holdfast.features.namespaces.model import MAX_DEPTH, RULES, Rules, SecretsRule, TextsRule
+from holdfast.features.namespaces.resolve_rules import list_policies, resolve_rules
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
@@ -124,8 +125,8 @@ def policy_clear(ctx: Context, request: PolicyClear) -> ClearPolicyResult:
 def _policy_view(ctx: Context, namespace: str) -> PolicyView:
     place = policy.normalize_namespace(namespace)
     with ctx.reading() as session:
-        deciding = policy_store.list_policies(session, place)
-        rules = policy_store.resolve_rules(session, place)
+        deciding = list_policies(session, place)
+        rules = resolve_rules(session, place)
     return PolicyView(
         namespace=place,
         own=next((one.rules for one in deciding if one.id == place), {}),

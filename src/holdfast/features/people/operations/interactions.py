@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.people import interactions
 from holdfast.features.people.interaction import Interaction
-from holdfast.features.people.interaction_store import InteractionFilter
+from holdfast.features.people.read_interactions import InteractionFilter
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation

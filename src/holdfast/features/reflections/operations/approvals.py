@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.reflections import approvals, approvals_store
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Limit

@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.reflections import invalidation_store, list_stale
+from holdfast.features.reflections import list_stale
 from holdfast.features.reflections.invalidation import Status
-from holdfast.features.reflections.invalidation_store import MAX_HOPS, InvalidationFilter
 from holdfast.features.reflections.list_stale import NoticeView, ResolutionOutcome
+from holdfast.features.reflections.read_invalidations import MAX_HOPS, InvalidationFilter, find_stale
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, NotFound
 from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Skip
@@ -227,7 +227,7 @@ def dependents(ctx: Context, request: Dependents) -> DependentsResult:
     with ctx.reading() as session:
         id, found = list_stale.list_dependents(ctx, session, request.id, hops=request.hops)
         near = found[: request.limit]
-        stale = invalidation_store.find_stale(session, ctx.caller, [one.memory.id for one in near], ctx.now())
+        stale = find_stale(session, ctx.caller, [one.memory.id for one in near], ctx.now())
     views = [
         DependentView(
             id=one.memory.id,

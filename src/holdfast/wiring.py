@@ -27,8 +27,8 @@ from holdfast.features.recall.recall_log import oldest_kept_time
 from holdfast.features.reflections import propagate
 from holdfast.features.reflections.list_stale import list_computed_notices
 from holdfast.features.reflections.propagate import InvalidationListener
+from holdfast.features.skills import file_contents
 from holdfast.features.skills import model as skill_kinds
-from holdfast.features.skills import store as skill_store
 from holdfast.features.sync import conflict_store
 from holdfast.features.sync.quarantine import store as quarantine
 from holdfast.features.sync.read_changes import VersionVectorListener
@@ -96,6 +96,6 @@ def connect_features() -> None:
     on_purge(purge_aliases)
     on_purge(propagate.purge_notices)
     register_computed_namespace(list_computed_notices)
-    on_verify(skill_store.find_damage)
+    on_verify(file_contents.find_damage)
     on_redact(quarantine.purge_record)
     on_redact(redact_memory)

@@ -13,6 +13,7 @@ from msgspec import Struct
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast.app import Holdfast
+from holdfast.features.llm import answer_cache
 from holdfast.features.llm import store as consulted
 from holdfast.features.llm.client import Material, ModelAnswer, NoAnswer, Task, ask_model
 from holdfast.kernel.context import Caller
@@ -323,8 +324,8 @@ def test_a_purge_clears_the_answer_cache(open_store: Open) -> None:
 def test_answers_are_bounded_in_number_and_the_oldest_go_first(
     open_store: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consulted, "MAX_ANSWERS", 5)
-    monkeypatch.setattr(consulted, "EVICT_COUNT", 1)
+    monkeypatch.setattr(answer_cache, "MAX_ANSWERS", 5)
+    monkeypatch.setattr(answer_cache, "EVICT_COUNT", 1)
     with provider(saying(GOOD)) as server:
         ctx = open_store(server).ctx
         for number in range(6):

@@ -13,10 +13,10 @@ from holdfast.features.reflections import read_invalidations as invalidations
 from holdfast.features.skills import reflection_store
 from holdfast.features.skills import service as skills
 from holdfast.features.skills.model import Composition, DropReason
+from holdfast.features.skills.read_skills import SkillEntry
 from holdfast.features.skills.reflection_store import ReflectionScope, ReflectionScore
 from holdfast.features.skills.relevance import Relevance, score_relevance
 from holdfast.features.skills.service import Staleness
-from holdfast.features.skills.store import SkillEntry
 from holdfast.kernel.context import Context, is_under
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session

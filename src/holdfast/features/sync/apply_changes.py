@@ -15,7 +15,7 @@ from holdfast.features.people.erasure_order import ErasureOrder
 from holdfast.features.people.interaction import Interaction, validate_interaction
 from holdfast.features.people.personal_records import PersonalRecords
 from holdfast.features.reflections.propagate import ChangeSet
-from holdfast.features.skills import store as skills
+from holdfast.features.skills import file_contents
 from holdfast.features.skills.model import File, SkillVersion, compute_digest, version_id
 from holdfast.features.sync.peers.filter import NamespaceFilter
 from holdfast.features.sync.read_changes import list_required
@@ -200,7 +200,7 @@ class ChangeMerger:
         """Recompute the touched title groups and remove every trace of purged text from indexes and caches."""
         title_groups.regroup(self._write, self._touched_titles, self._left_titles)
         if self._skills_changed:
-            skills.delete_unreferenced(self._write.session)
+            file_contents.delete_unreferenced(self._write.session)
         if self._purged:
             clear_answers(self._write.session)
             self._write.session.purge_index()
@@ -353,9 +353,9 @@ class ChangeMerger:
         for file in version.files:
             if file.digest in self._files:
                 contents[file.digest] = _unpack_file(self._files[file.digest], file)
-            elif skills.read_stored(self._write.session, file.digest, file.size) is None:
+            elif file_contents.read_stored(self._write.session, file.digest, file.size) is None:
                 raise Refusal("waits", f"The content of {file.path} is missing here.")
-        skills.store_contents(self._write.session, contents)
+        file_contents.store_contents(self._write.session, contents)
 
     def _put_record(self, kind: Kind[Any], row: Any, own: Any, record: Any, packed: bytes) -> None:
         self.people.add(kind, own, record, packed)
@@ -398,7 +398,7 @@ class ChangeMerger:
 
 def _unpack_file(packed: bytes, file: File) -> bytes:
     try:
-        content = skills.decompress(packed, file.size)
+        content = file_contents.decompress(packed, file.size)
     except HoldfastError as error:
         raise Refusal("invalid", error.message) from None
     if sha256(content).hexdigest() != file.digest:

@@ -15,7 +15,8 @@ from holdfast.features.people import read_interactions as interactions
 from holdfast.features.people.interaction import INTERACTION
 from holdfast.features.people.principal import PRINCIPAL
 from holdfast.features.reflections.invalidation import INVALIDATION, Invalidation
-from holdfast.features.skills import store as skills
+from holdfast.features.skills import file_contents
+from holdfast.features.skills import read_skills as skills
 from holdfast.features.skills.model import SkillVersion
 from holdfast.features.transfer import local_tables, memory_rows, record_rows, schema_v1
 from holdfast.features.transfer.local_table_schema import LOCAL_TABLES, LocalRecord, LocalTable
@@ -296,7 +297,7 @@ def _skills(ctx: Context, session: Session, under: str | None, extras: ExtraFiel
 
     def version_row(version: SkillVersion) -> Row:
         return record_rows.skill_version_row(
-            version, {file.path: skills.read_content(session, file) for file in version.files}
+            version, {file.path: file_contents.read_content(session, file) for file in version.files}
         )
 
     return {

@@ -4,13 +4,13 @@ from typing import Annotated, Any, Literal, cast
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from holdfast.features.skills import file_contents
 from holdfast.features.skills import service as skill_service
-from holdfast.features.skills import store as skill_store
 from holdfast.features.skills.archive import read_archive
 from holdfast.features.skills.files import Draft, decode_content, encode_content, validate_files
 from holdfast.features.skills.folder import read_skill, write_folder
 from holdfast.features.skills.model import MAX_FILES, MAX_MANIFEST_BYTES, File, Outcome, StaleReason
-from holdfast.features.skills.store import SkillEntry
+from holdfast.features.skills.read_skills import SkillEntry
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.local_files import local_path, require_local
@@ -275,7 +275,7 @@ def skill_get(ctx: Context, request: SkillGet) -> SkillDetailView:
     with ctx.reading() as session:
         entry = skill_service.get(ctx, session, request.skill_id)
         body = skill_service.read_body(session, entry.version)
-        signed = skill_store.is_signed(session, entry.version)
+        signed = file_contents.is_signed(session, entry.version)
         fallen = skill_service.find_stale(ctx, session, [entry.version]).get(entry.version.id)
     return SkillDetailView(
         **_view_fields(entry, fallen),

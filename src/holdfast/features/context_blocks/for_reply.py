@@ -8,9 +8,8 @@ from holdfast.features.context_blocks.allocate import BudgetPart, allocate_budge
 from holdfast.features.context_blocks.for_query import new_fence
 from holdfast.features.conversations import onboarding_progress
 from holdfast.features.conversations import service as conversations
-from holdfast.features.conversations import store as conversation_store
 from holdfast.features.conversations.onboarding import HINTS, Step
-from holdfast.features.conversations.store import Conversation, Scope
+from holdfast.features.conversations.service import Conversation, ConversationFilter, Scope
 from holdfast.features.learning import lessons
 from holdfast.features.memories.read_memories import Filter
 from holdfast.features.people import facts, person_namespace
@@ -19,8 +18,7 @@ from holdfast.features.recall.query import RecallRequest
 from holdfast.features.recall.service import Hit, recall
 from holdfast.features.reflections import list_stale
 from holdfast.features.reflections.read_invalidations import InvalidationFilter
-from holdfast.features.tasks import store as tasks
-from holdfast.features.tasks.store import TaskFilter
+from holdfast.features.tasks.service import list_open_tasks
 from holdfast.kernel.context import Context, with_ancestors
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.memory import Memory
@@ -210,15 +208,10 @@ def _detect_language(ctx: Context, scope: Scope, message: str, conversation: Con
         return Language(preferred[0].content, "preference")
     if found := detect_language(message):
         return Language(found, "message")
-    turns = [] if conversation is None else _read_last_turns(ctx, conversation, MAX_LANGUAGE_TURNS)
+    turns = [] if conversation is None else conversations.read_last_turns(ctx, conversation, MAX_LANGUAGE_TURNS)
     languages = (detect_language(turn.content) for turn in reversed(turns) if turn.speaker == "user")
     found = next((one for one in languages if one is not None), None)
     return Language(DEFAULT_LANGUAGE, "default") if found is None else Language(found, "conversation")
-
-
-def _read_last_turns(ctx: Context, conversation: Conversation, most: int) -> list[Memory]:
-    with ctx.reading() as session:
-        return conversation_store.list_last_turns(session, ctx.caller, conversation, ctx.now(), most)
 
 
 def _build_part(name: str, ctx: Context, scope: Scope, message: str, conversation: Conversation | None) -> ContextPart:
@@ -237,14 +230,14 @@ def _read_history(ctx: Context, _: Scope, __: str, conversation: Conversation | 
     """Read the last turns, newest first, including all that no summary covers."""
     if conversation is None:
         return [], 0, 0, None
-    turns = _read_last_turns(ctx, conversation, conversations.count_turns_to_read(conversation))
+    turns = conversations.read_last_turns(ctx, conversation, conversations.count_turns_to_read(conversation))
     items = [_memory_item(turn, f"{turn.speaker}: {turn.content}")._replace(place=turn.place or 0) for turn in turns]
     return items[::-1], 0, 0, None
 
 
 def _read_summaries(ctx: Context, scope: Scope, _: str, __: Conversation | None) -> PartItems:
     """Read the summaries of earlier conversations, newest first."""
-    which = conversation_store.ConversationFilter((scope.principal,), scope.channel, scope.namespace, "closed")
+    which = ConversationFilter((scope.principal,), scope.channel, scope.namespace, "closed")
     found = conversations.list_conversations(ctx, which, 3, 0)
     return [_memory_item(summary, summary.content) for _, summary in found if summary is not None], 0, 0, None
 
@@ -288,9 +281,7 @@ def _read_lessons(ctx: Context, scope: Scope, _: str, __: Conversation | None) -
 
 
 def _read_tasks(ctx: Context, scope: Scope, _: str, __: Conversation | None) -> PartItems:
-    with ctx.reading() as session:
-        which = TaskFilter(principals=(scope.principal,), states=("pending", "running"))
-        found = tasks.select_tasks(session, ctx.caller, which, MAX_ITEMS)
+    found = list_open_tasks(ctx, scope.principal, MAX_ITEMS)
     items = [
         Item(
             f"[{one.id[:8]}] {one.title}{_format_kind(one.kind)} "

@@ -14,8 +14,7 @@ from holdfast.features.namespaces import service as standards
 from holdfast.features.people import facts
 from holdfast.features.reflections import list_stale
 from holdfast.features.reflections.read_invalidations import InvalidationFilter
-from holdfast.features.tasks import store as tasks
-from holdfast.features.tasks.store import TaskFilter
+from holdfast.features.tasks.service import list_open_tasks
 from holdfast.kernel.context import Context, with_ancestors
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.memory import Memory
@@ -138,9 +137,7 @@ def _read_newest(ctx: Context, which: Filter, excluded_kinds: Iterable[str] = ()
 
 
 def _read_tasks(ctx: Context, scope: SessionScope) -> list[Item]:
-    with ctx.reading() as session:
-        which = TaskFilter(principals=(scope.principal,), states=("pending", "running"))
-        found = tasks.select_tasks(session, ctx.caller, which, MAX_ITEMS)
+    found = list_open_tasks(ctx, scope.principal, MAX_ITEMS)
     due = [one for one in found if one.due_at <= ctx.now() + DUE_WITHIN]
     return [Item(f"{one.title} (due {format_timestamp(one.due_at)[:16]}Z)", one.id, one.due_at) for one in due]
 

@@ -6,7 +6,9 @@ from typing import Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from holdfast.features.conversations import store as conversation_store
-from holdfast.features.conversations.store import Conversation, ConversationFilter, Scope
+from holdfast.features.conversations.store import Conversation as Conversation
+from holdfast.features.conversations.store import ConversationFilter as ConversationFilter
+from holdfast.features.conversations.store import Scope as Scope
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.store_memory import store_draft
@@ -177,6 +179,12 @@ def read_summary(ctx: Context, one: Conversation) -> Memory | None:
     """Return the summary of a conversation, or None if there is none or the caller may not see it."""
     with ctx.reading() as session:
         return _get_summary(ctx, session, one)
+
+
+def read_last_turns(ctx: Context, one: Conversation, limit: int) -> list[Memory]:
+    """Read the last turns of a conversation, oldest first."""
+    with ctx.reading() as session:
+        return conversation_store.list_last_turns(session, ctx.caller, one, ctx.now(), limit)
 
 
 def show_conversation(

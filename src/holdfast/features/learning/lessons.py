@@ -226,3 +226,9 @@ def build_scope(ctx: Context, principal: str | None, namespace: str | None, doma
             fields=["namespace"],
         )
     return LessonScope(validate_name(principal or ctx.caller.agent), where, domain)
+
+
+def prune_outcomes(ctx: Context, before: int, *, keep: int) -> tuple[int, int]:
+    """Delete archived outcomes older than a timestamp and archive all but the newest; return how many of each."""
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
+        return outcomes.delete_outcomes(session, before), outcomes.archive_outcomes(session, keep, ctx.now())

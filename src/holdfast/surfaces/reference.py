@@ -35,6 +35,14 @@ WIDTH = 100
 SOURCES = Path(holdfast.__file__).resolve().parent
 
 
+PAGES = {
+    **dict.fromkeys(("get", "promote", "consolidate", "check_duplicate", "gc"), "memories"),
+    "boot": "context_blocks",
+    "principal_stats": "people",
+}
+"""Operations that use several features, and the feature on whose page a reader looks for them."""
+
+
 def render_pages() -> dict[str, str]:
     """Return every page by its file name; deterministic."""
     features = list(dict.fromkeys(map(_feature, REGISTRY)))
@@ -85,8 +93,8 @@ def _index_row(op: Operation) -> tuple[str, ...]:
 
 
 def _feature(op: Operation) -> str:
-    """The folder of an operation's feature."""
-    return op.run.__module__.split(".")[2]
+    """The feature on whose page an operation is."""
+    return PAGES.get(op.name) or op.run.__module__.split(".")[2]
 
 
 def _page(feature: str) -> str:
